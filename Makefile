@@ -1,0 +1,41 @@
+# `make demo` and `make test` need Python 3.11+, make and pip; they make a virtual environment under the checkout.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+export PIP_NO_INPUT := 1
+
+.PHONY: demo test test-slow lint bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/pacdp demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 -m "not slow" --jaxtyping-packages=pacdp,beartype.beartype
+
+test-slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks.kl_inverse
+	$(BIN)/python -m benchmarks.sampler_step
+
+# torch first, from its pin: whatever is installed after it then keeps that build
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist
