@@ -1,0 +1,16 @@
+"""What can go wrong in a run, as types whose message is the sentence to show."""
+
+
+class Diverged(RuntimeError):
+    """The chain met a loss or a weight that is not a finite number."""
+
+    def __init__(self, step: int, what: str = "the training loss") -> None:
+        self.step = step
+        super().__init__(
+            f"{what} became NaN or infinite at step {step}: lower the step size or the thermal noise; "
+            "the checkpoint before that step is intact"
+        )
+
+
+class CheckpointError(ValueError):
+    """A checkpoint file is missing, empty, truncated, of another format, or belongs to other data."""

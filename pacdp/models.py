@@ -1,0 +1,114 @@
+"""The networks of the Entropy-SGLD paper (Dziugaite and Roy 2018, Appendix C.1 and D), and plain ones.
+
+Two-class networks end in one logit f, with p(label 1) = sigmoid(f); others in one logit a class. The default is no
+normalisation: with BatchNorm the loss of one example depends on the rest of its batch, so that the empirical risk is
+no mean over examples and the privacy of its Gibbs distribution is unproved. GroupNorm works on one example alone.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+Norm = Literal["none", "batch", "group"]
+
+FULLY_CONNECTED: dict[str, tuple[int, ...]] = {
+    "fc600": (600, 600),
+    "fc1200": (1200, 1200),
+    "fc1024": (1024, 1024),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """Which network: ``fc600``, ``fc1200``, ``fc1024`` and ``conv`` are the paper's; ``fc`` takes ``hidden``."""
+
+    name: Literal["fc", "fc600", "fc1200", "fc1024", "conv"] = "fc"
+    hidden: tuple[int, ...] = (100,)
+    """Widths of the hidden layers of ``fc``; the paper's networks fix their own."""
+    norm: Norm = "none"
+
+    def __post_init__(self) -> None:
+        if self.name == "fc" and (not self.hidden or min(self.hidden) < 1):
+            raise ValueError(f"expected hidden to list positive layer widths, got {self.hidden}")
+
+
+def build(
+    architecture: Architecture, *, input_shape: tuple[int, ...], classes: int, generator: torch.Generator
+) -> nn.Module:
+    """A network on the CPU with weights drawn from ``generator`` alone.
+
+    Args:
+        input_shape: shape of one example, such as (1, 28, 28).
+        classes: 2 gives one logit, more give one logit each.
+        generator: a CPU generator; every weight and bias is uniform in ±1/√fan_in (PyTorch's own law).
+
+    Raises:
+        ValueError: fewer than two classes, or CONV on anything but one-channel 28x28 images.
+    """
+    if classes < 2:
+        raise ValueError(f"expected classes >= 2, got {classes}")
+    outputs = 1 if classes == 2 else classes
+    with torch.device("meta"):
+        if architecture.name == "conv":
+            if tuple(input_shape) != (1, 28, 28):
+                raise ValueError(
+                    f"CONV takes inputs of shape (1, 28, 28), got {tuple(input_shape)}: choose an fc network"
+                )
+            model = _conv(outputs, architecture.norm)
+        else:
+            hidden = FULLY_CONNECTED.get(architecture.name, architecture.hidden)
+            model = _fully_connected(math.prod(input_shape), hidden, outputs, architecture.norm)
+    model = model.to_empty(device="cpu")
+    _initialise(model, generator)
+    return model
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Number of trained scalars; buffers such as BatchNorm's running statistics do not count."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def batch_dependent_layers(model: nn.Module) -> list[str]:
+    """Names of the layers that mix the examples of a batch (BatchNorm, affine or not)."""
+    return [name for name, layer in model.named_modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+
+
+def _conv(outputs: int, norm: Norm) -> nn.Module:
+    # 126,571 parameters with one output; Chaudhari et al.'s MNIST network without dropout
+    return nn.Sequential(
+        nn.Conv2d(1, 20, 5), *_normalisation(norm, 20, nn.BatchNorm2d), nn.ReLU(), nn.MaxPool2d(3),
+        nn.Conv2d(20, 50, 5), *_normalisation(norm, 50, nn.BatchNorm2d), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(200, 500), nn.ReLU(), nn.Linear(500, outputs),
+    )  # fmt: skip
+
+
+def _fully_connected(inputs: int, hidden: tuple[int, ...], outputs: int, norm: Norm) -> nn.Module:
+    layers: list[nn.Module] = [nn.Flatten()]
+    for width in hidden:
+        layers += [nn.Linear(inputs, width), *_normalisation(norm, width, nn.BatchNorm1d), nn.ReLU()]
+        inputs = width
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+
+
+def _normalisation(norm: Norm, features: int, batch_norm: Callable[[int], nn.Module]) -> list[nn.Module]:
+    if norm == "none":
+        return []
+    return [batch_norm(features) if norm == "batch" else nn.GroupNorm(math.gcd(features, 20), features)]
+
+
+@torch.no_grad()
+def _initialise(model: nn.Module, generator: torch.Generator) -> None:
+    for layer in model.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            bound = 1.0 / math.sqrt(layer.weight[0].numel())
+            for parameter in layer.parameters():
+                parameter.uniform_(-bound, bound, generator=generator)
+        elif isinstance(layer, nn.GroupNorm | nn.modules.batchnorm._BatchNorm):
+            layer.weight.fill_(1.0)
+            layer.bias.zero_()
+            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+                layer.reset_running_stats()
