@@ -1,0 +1,19 @@
+"""Data: readers, downloads with checksums, datasets by name, splits with hashes, random labels."""
+
+from pacdp.data.datasets import NAMES as NAMES
+from pacdp.data.datasets import Dataset as Dataset
+from pacdp.data.datasets import load as load
+from pacdp.data.datasets import read_mnist as read_mnist
+from pacdp.data.download import Progress as Progress
+from pacdp.data.errors import DataError as DataError
+from pacdp.data.idx import read_idx as read_idx
+from pacdp.data.labels import random_labels as random_labels
+from pacdp.data.labels import randomise as randomise
+from pacdp.data.registry import REGISTRY as REGISTRY
+from pacdp.data.registry import DatasetEntry as DatasetEntry
+from pacdp.data.registry import FileEntry as FileEntry
+from pacdp.data.registry import locate as locate
+from pacdp.data.splits import Split as Split
+from pacdp.data.splits import index_hash as index_hash
+from pacdp.data.splits import make_splits as make_splits
+from pacdp.data.splits import require_disjoint as require_disjoint
