@@ -1,0 +1,45 @@
+"""From costs in nats to a Certificate: the step that every bound of the kl family shares."""
+
+from collections.abc import Mapping
+
+from bounds._rounding import outward, total
+from bounds.certificate import Certificate
+from bounds.kl import binary_kl_upper
+
+
+def kl_budget(nats: Mapping[str, float], n: int) -> tuple[float, dict[str, float]]:
+    """The summed cost per example (nats, rounded up), and the terms that show how it arose.
+
+    Each cost ``x_nats`` is joined by its share ``x_per_example`` = x_nats / n.
+    """
+    terms = dict(nats)
+    for name, cost in nats.items():
+        terms[f"{name.removesuffix('_nats')}_per_example"] = cost / n
+    terms["total_nats"] = total(*nats.values())
+    terms["total_per_example"] = outward(terms["total_nats"] / n)
+    return terms["total_per_example"], terms
+
+
+def kl_certificate(
+    *,
+    name: str,
+    risk: float,
+    nats: Mapping[str, float],
+    n: int,
+    failure_prob: float,
+    reference: str,
+    inputs: Mapping[str, float | int | str],
+    pays_for: str = "bound",
+) -> Certificate:
+    """R ≤ kl⁻¹(risk, Σ nats / n), as a certificate."""
+    per_example, terms = kl_budget(nats, n)
+    return Certificate(
+        name=name,
+        value=float(binary_kl_upper(risk, per_example)),
+        failure_prob=failure_prob,
+        status="rigorous",
+        terms={"empirical_risk": risk, **terms},
+        budget={pays_for: failure_prob},
+        reference=reference,
+        inputs=inputs,
+    )

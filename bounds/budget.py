@@ -1,0 +1,83 @@
+"""The failure probability as a ledger that refuses overdraft.
+
+>>> budget = FailureBudget(0.05).spend("posterior sampling", 0.01).spend("transfer", 0.038)
+>>> budget.spend("one more look", 0.01)
+Traceback (most recent call last):
+ValueError: one more look wants 0.01, 0.002 is left of the failure probability 0.05; ...
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+
+from bounds import _check
+
+# Room for the rounding of decimal amounts to doubles, and no more.
+_ROUNDING = 1 + Fraction(1, 2**50)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureBudget:
+    """A failure probability ``total`` in (0, 1), and the named parts of it that are spent; immutable.
+
+    Formal guarantee: if each named statement fails with at most the probability spent on it, then all of them hold
+    together with probability at least 1 - total (union bound; sums are exact, and may pass ``total`` by a relative
+    2⁻⁵⁰ for the rounding of decimal amounts).
+
+    Raises ValueError when the total is not in (0, 1).
+    """
+
+    total: float
+    entries: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        _check.open_probability(total=self.total)
+        exceeding = self._sum() > Fraction(self.total) * _ROUNDING
+        if exceeding or len({name for name, _ in self.entries}) < len(self.entries):
+            raise ValueError(
+                f"entries must have distinct names and fit the total {self.total!r}, got {self.entries!r}."
+            )
+
+    @classmethod
+    def split(cls, total: float, **weights: float) -> "FailureBudget":
+        """A ledger whose whole ``total`` is spent in proportion to the positive ``weights``.
+
+        Raises ValueError when there is no weight or one is not positive.
+        """
+        if not weights:
+            raise ValueError("weights must name at least one statement, got none.")
+        _check.positive(**weights)
+        whole = sum(Fraction(weight) for weight in weights.values())
+        budget = cls(total)
+        for name, weight in weights.items():
+            budget = budget.spend(name, float(Fraction(total) * Fraction(weight) / whole))
+        return budget
+
+    @property
+    def spent(self) -> Mapping[str, float]:
+        """Amount by name, in the order of spending."""
+        return MappingProxyType(dict(self.entries))
+
+    @property
+    def left(self) -> float:
+        """What may still be spent; zero when rounding alone is left."""
+        return max(0.0, float(Fraction(self.total) - self._sum()))
+
+    def spend(self, name: str, amount: float) -> "FailureBudget":
+        """The ledger after ``amount`` went to ``name``.
+
+        Raises ValueError when the amount is not positive, more than is left, or the name is already there.
+        """
+        _check.positive(amount=amount)
+        if name in self.spent:
+            raise ValueError(f"name must be new to the ledger, {name!r} is in it already; choose another.")
+        if self._sum() + Fraction(amount) > Fraction(self.total) * _ROUNDING:
+            raise ValueError(
+                f"{name} wants {amount:.12g}, {self.left:.12g} is left of the failure probability {self.total:.12g}; "
+                f"spend less, or start with a larger total."
+            )
+        return FailureBudget(self.total, (*self.entries, (name, float(amount))))
+
+    def _sum(self) -> Fraction:
+        return sum((Fraction(amount) for _, amount in self.entries), Fraction(0))
