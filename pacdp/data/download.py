@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Protocol, runtime_checkable
+from typing import IO, Any, Protocol, runtime_checkable
 
 import pooch
 import requests
@@ -124,8 +124,9 @@ def fetch(
 def _downloader(progressbar: bool | Progress) -> pooch.HTTPDownloader:
     # the files are gzipped already: a server that unpacks or packs them on the way changes their bytes
     headers = {"Accept-Encoding": "identity"}
+    bar: Any = progressbar  # pooch annotates a bool and documents both
     try:
-        return pooch.HTTPDownloader(progressbar=progressbar, chunk_size=1 << 16, timeout=_TIMEOUT, headers=headers)
+        return pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=_TIMEOUT, headers=headers)
     except ValueError:
         raise DataError("progressbar=True needs tqdm; install it or pass an object of your own.") from None
 

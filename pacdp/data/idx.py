@@ -6,12 +6,12 @@ The file may be gzipped; its first bytes decide, not its name.
 """
 
 import gzip
+import io
 import math
 import os
 import struct
 import zlib
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
         raise DataError(f"{path} cannot be read ({reason}); check the path and its permissions.") from None
 
 
-def _read(stream: IO[bytes], path: Path, limit: int) -> np.ndarray:
+def _read(stream: io.BufferedIOBase, path: Path, limit: int) -> np.ndarray:
     """Header, then payload, then nothing; `limit` is the most bytes that the file can possibly hold."""
     magic = stream.read(4)
     if not magic:
@@ -95,7 +95,7 @@ def _read(stream: IO[bytes], path: Path, limit: int) -> np.ndarray:
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _read_at_most(stream: IO[bytes], count: int) -> bytearray:
+def _read_at_most(stream: io.BufferedIOBase, count: int) -> bytearray:
     """Up to `count` bytes, grown piece by piece so that a declared size alone allocates nothing."""
     payload = bytearray()
     while len(payload) < count:

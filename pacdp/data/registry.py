@@ -97,7 +97,7 @@ def locate(
     folders = [*_user_folders(root), cache_folder()]
     for folder in folders:
         path = folder / dataset / file_name
-        if path.exists():
+        if os.path.lexists(path):  # a dangling link deserves its sentence, not a download
             _verify(path, known)
             return path
     if not download:

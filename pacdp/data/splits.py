@@ -100,7 +100,7 @@ def _counts(n: int, sizes: Mapping[str, int | float]) -> dict[str, int]:
         size = sizes[name]
         if not math.isfinite(size) or size < 0:
             raise DataError(f"size of split {name!r} must be a finite number, at least 0, got {size}.")
-        if not isinstance(size, float):
+        if isinstance(size, int | np.integer):
             counts[name] = int(size)
             continue
         before = round(n * math.fsum(fractions))

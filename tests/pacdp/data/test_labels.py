@@ -1,0 +1,109 @@
+"""Random labels: uniform over all classes, nested in the fraction, untouched elsewhere."""
+
+import numpy as np
+import pytest
+from data_tools import law
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pacdp.data import DataError, Dataset, random_labels, randomise
+
+seeds = st.integers(0, 2**32)
+unit = st.floats(0, 1)
+
+
+def some_labels(n: int, classes: int) -> np.ndarray:
+    return np.arange(n, dtype=np.int64) % classes
+
+
+@law
+@given(n=st.integers(1, 200), classes=st.integers(2, 12), seed=seeds, fractions=st.tuples(unit, unit))
+def test_a_larger_fraction_corrupts_a_superset(n: int, classes: int, seed: int, fractions) -> None:
+    labels = some_labels(n, classes)
+    few, many = (random_labels(labels, fraction=f, classes=classes, seed=seed) for f in sorted(fractions))
+    assert np.sum(few != labels) <= round(min(fractions) * n)
+    changed = few != labels
+    np.testing.assert_array_equal(many[changed], few[changed])
+    assert many.min() >= 0
+    assert many.max() < classes
+
+
+@law
+@given(n=st.integers(1, 200), fraction=unit, seed=seeds)
+def test_exactly_the_fraction_is_drawn(n: int, fraction: float, seed: int) -> None:
+    """Two label vectors that differ everywhere agree after randomising exactly where labels were drawn."""
+    zeros, ones = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.int64)
+    a = random_labels(zeros, fraction=fraction, classes=3, seed=seed)
+    b = random_labels(ones, fraction=fraction, classes=3, seed=seed)
+    drawn = a == b
+    assert drawn.sum() == round(fraction * n)
+    assert np.all(a[~drawn] == 0)
+    assert np.all(b[~drawn] == 1)
+
+
+def test_fraction_zero_is_an_equal_copy() -> None:
+    labels = some_labels(20, 10)
+    copy = random_labels(labels, fraction=0.0, classes=10, seed=0)
+    np.testing.assert_array_equal(copy, labels)
+    assert not np.shares_memory(copy, labels)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_draws_are_uniform_over_all_classes_and_independent_of_the_truth(classes: int) -> None:
+    labels = np.sort(some_labels(60_000, classes))
+    drawn = random_labels(labels, fraction=1.0, classes=classes, seed=11)
+    counts = np.bincount(drawn, minlength=classes)
+    assert stats.chisquare(counts).pvalue > 1e-3
+    table = np.zeros((classes, classes))
+    np.add.at(table, (labels, drawn), 1)
+    assert stats.chi2_contingency(table).pvalue > 1e-3
+    # and this test would notice labels that are never the true one, the commonest mistake
+    other = (labels + 1 + drawn % (classes - 1)) % classes
+    wrong = np.zeros((classes, classes))
+    np.add.at(wrong, (labels, other), 1)
+    assert stats.chi2_contingency(wrong).pvalue < 1e-6
+
+
+def test_the_subset_is_uniform() -> None:
+    chosen = np.zeros(4)
+    for seed in range(400):
+        zeros, ones = np.zeros(40, dtype=np.int64), np.ones(40, dtype=np.int64)
+        pair = [random_labels(x, fraction=0.25, classes=2, seed=seed) for x in (zeros, ones)]
+        chosen += (pair[0] == pair[1]).reshape(4, 10).sum(axis=1)
+    assert stats.chisquare(chosen).pvalue > 1e-3
+
+
+def test_the_seed_decides() -> None:
+    labels = some_labels(100, 10)
+    a, b, c = (random_labels(labels, fraction=1.0, classes=10, seed=s) for s in (7, 7, 8))
+    np.testing.assert_array_equal(a, b)
+    assert np.any(a != c)
+    # one line of the stream, so that a published seed keeps its meaning
+    assert a[:10].tolist() == [2, 6, 6, 6, 9, 9, 6, 0, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"fraction": 1.5}, "fraction must lie"),
+        ({"fraction": float("nan")}, "fraction must lie"),
+        ({"classes": 1}, "classes must be at least 2"),
+        ({"classes": 4}, r"labels must lie in 0 \.\. 3"),
+        ({"seed": -1}, "seed must be"),
+    ],
+)
+def test_misuse(change: dict, match: str) -> None:
+    arguments = {"fraction": 0.5, "classes": 5, "seed": 0} | change
+    with pytest.raises(DataError, match=match):
+        random_labels(some_labels(10, 5), **arguments)
+
+
+def test_randomised_dataset() -> None:
+    inputs = np.zeros((50, 1, 2, 2), dtype=np.float32)
+    data = Dataset("toy", inputs, some_labels(50, 10), 10)
+    other = randomise(data, fraction=1.0, seed=7)
+    assert other.name == "toy+random1.0@7"
+    assert other.hash != data.hash
+    assert np.shares_memory(other.inputs, data.inputs)
+    assert randomise(data, fraction=0.0, seed=7).hash == data.hash
