@@ -11,6 +11,14 @@ def real(**values: Any) -> None:
             raise ValueError(f"{name} must be a real number, got {value!r}; pass a float.")
 
 
+def above_minus_infinity(**values: Any) -> None:
+    """Each value must be a real number other than NaN and minus infinity."""
+    real(**values)
+    for name, value in values.items():
+        if value == -float("inf"):
+            raise ValueError(f"{name} must be above minus infinity, got {value!r}; leave it out.")
+
+
 def probability(**values: float) -> None:
     """Each value must lie in [0, 1]."""
     real(**values)

@@ -62,7 +62,8 @@ class FailureBudget:
     @property
     def left(self) -> float:
         """What may still be spent; zero when rounding alone is left."""
-        return max(0.0, float(Fraction(self.total) - self._sum()))
+        rest = Fraction(self.total) - self._sum()
+        return float(rest) if rest > Fraction(self.total) * (_ROUNDING - 1) else 0.0
 
     def spend(self, name: str, amount: float) -> "FailureBudget":
         """The ledger after ``amount`` went to ``name``.

@@ -52,7 +52,7 @@ class Certificate:
     def __post_init__(self) -> None:
         _check.nonnegative(value=self.value)
         _check.open_probability(failure_prob=self.failure_prob)
-        _check.real(**{f"terms[{name!r}]": value for name, value in self.terms.items()})
+        _check.above_minus_infinity(**{f"terms[{name!r}]": value for name, value in self.terms.items()})
         _check.nonnegative(**{f"budget[{name!r}]": value for name, value in self.budget.items()})
         if self.status not in ("rigorous", "optimistic"):
             raise ValueError(f"status must be 'rigorous' or 'optimistic', got {self.status!r}.")
@@ -173,6 +173,8 @@ class Certificate:
 
 def _plain(name: str, value: Any) -> float | int | str:
     if isinstance(value, str):
+        if value == "inf":  # what to_dict writes for infinity
+            raise ValueError(f"inputs[{name!r}] must be a number or another word than 'inf'; pass math.inf.")
         return value
-    _check.real(**{f"inputs[{name!r}]": value})
+    _check.above_minus_infinity(**{f"inputs[{name!r}]": value})
     return int(value) if isinstance(value, numbers.Integral) else float(value)

@@ -94,8 +94,8 @@ def _tiny_upper(q: float, nats: float) -> float:
         b -= step
         if abs(step) <= 1e-9 * (b - a):
             break
-    b = max(b, a)
-    width = 1.25 * _SLACK * c * (b / (b - a)) if b > a else 0.0
+    b = max(b, _up(a))
+    width = 1.25 * _SLACK * c * (b / (b - a))
     b = _up(b + width)
     while _term(a, b, b - a) < c * (1.0 + _SLACK):
         width = 2.0 * width + 2.0**-52 * b
@@ -119,8 +119,8 @@ def _tiny_lower(q: float, nats: float) -> float:
         b += step
         if abs(step) <= 1e-9 * b and abs(step) <= 1e-5 * (a - b):
             break
-    b = min(b, a)
-    width = 1.25 * _SLACK * c * (b / (a - b)) if b < a else 0.0
+    b = min(b, _down(a))
+    width = 1.25 * _SLACK * c * (b / (a - b))
     b = _down(b - width)
     while b > 0.0 and _term(a, b, b - a) < c * (1.0 + _SLACK):
         width = 2.0 * width + 2.0**-52 * b
@@ -174,6 +174,8 @@ def binary_kl_upper(q: float, nats: float) -> float:
         if right >= 1.0:
             return 1.0
     p = max(min(q + guess, right), _up(q))
+    if p >= 1.0:
+        return 1.0
     for iteration in range(60):
         d = p - q
         gap = _kl(q, p) - nats

@@ -1,0 +1,64 @@
+"""The ledger of failure probability."""
+
+import math
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bounds import FailureBudget
+
+
+def test_spending_is_recorded_and_overdraft_refused():
+    start = FailureBudget(0.05)
+    budget = start.spend("posterior sampling", 0.01).spend("transfer", 0.038)
+    assert dict(budget.spent) == {"posterior sampling": 0.01, "transfer": 0.038}
+    assert budget.left == pytest.approx(0.002)
+    assert start.left == 0.05  # immutable
+    with pytest.raises(
+        ValueError, match=r"^one more look wants 0\.01, 0\.002 is left of the failure probability 0\.05"
+    ):
+        budget.spend("one more look", 0.01)
+
+
+def test_rounding_of_sums_is_tolerated_and_nothing_more():
+    budget = FailureBudget(0.05)
+    for name in "abcde":
+        budget = budget.spend(name, 0.01)
+    assert budget.left == 0.0
+    thirds = FailureBudget(0.1).spend("a", 0.1 / 3).spend("b", 0.1 / 3).spend("c", 0.1 / 3)
+    assert thirds.left < 1e-16
+    with pytest.raises(ValueError, match="wants"):
+        FailureBudget(0.05).spend("a", 0.05 * (1 + 1e-14))
+
+
+@given(total=st.floats(1e-12, 0.999), weights=st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=8))
+def test_split_spends_everything_in_proportion(total, weights):
+    budget = FailureBudget.split(total, **{f"part{i}": weight for i, weight in enumerate(weights)})
+    assert budget.left <= total * 1e-15
+    assert list(budget.spent.values()) == pytest.approx([total * w / math.fsum(weights) for w in weights])
+
+
+def test_pickles_and_compares():
+    budget = FailureBudget(0.05).spend("a", 0.01)
+    assert pickle.loads(pickle.dumps(budget)) == budget  # noqa: S301
+    assert hash(budget) == hash(FailureBudget(0.05).spend("a", 0.01))
+
+
+@pytest.mark.parametrize("total", [0.0, 1.0, -0.1, math.nan])
+def test_totals_outside_the_unit_interval_are_refused(total):
+    with pytest.raises(ValueError, match=r"^total must"):
+        FailureBudget(total)
+
+
+def test_bad_amounts_and_names_are_refused():
+    for amount in (0.0, -0.01, math.nan, math.inf):
+        with pytest.raises(ValueError, match=r"^amount must"):
+            FailureBudget(0.05).spend("a", amount)
+    with pytest.raises(ValueError, match=r"^name must be new"):
+        FailureBudget(0.05).spend("a", 0.01).spend("a", 0.01)
+    with pytest.raises(ValueError, match=r"^entries must"):
+        FailureBudget(0.05, (("a", 0.06),))
+    with pytest.raises(ValueError, match=r"^weights must"):
+        FailureBudget.split(0.05)

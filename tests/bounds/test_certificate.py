@@ -1,0 +1,128 @@
+"""The record: immutable, exact through JSON and pickle, honest about its status."""
+
+import copy
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bounds import Certificate, dp_pac_bayes, maurer
+
+
+def certificate(**changes):
+    values = {
+        "name": "toy",
+        "value": 0.25,
+        "failure_prob": 0.05,
+        "status": "rigorous",
+        "terms": {"empirical_risk": 0.1, "kl_nats": 3.0},
+        "budget": {"bound": 0.04, "sampling": 0.01},
+        "reference": "nowhere",
+        "inputs": {"n": 10, "risk": 0.1, "source": "toy"},
+    }
+    return Certificate(**{**values, **changes})
+
+
+@given(value=st.floats(0, 5), term=st.floats(allow_nan=False), n=st.integers(1, 10**12))
+def test_json_and_pickle_round_trips_are_exact(value, term, n):
+    if term == -math.inf:
+        return
+    made = certificate(value=value, terms={"x": term}, inputs={"n": n, "epsilon": math.inf, "source": "é"})
+    for back in (Certificate.from_json(made.to_json()), pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):  # noqa: S301
+        assert back == made
+        assert back.to_json() == made.to_json()
+        assert hash(back) == hash(made)
+    assert type(Certificate.from_json(made.to_json()).inputs["n"]) is int
+
+
+def test_json_holds_no_nan_or_infinity():
+    made = dp_pac_bayes(risk=0.1, kl_nats=5.0, n=100, epsilon=math.inf, failure_prob=0.05)
+    text = made.to_json()
+    json.loads(text, parse_constant=pytest.fail)
+    assert Certificate.from_json(text) == made
+    assert json.loads(text)["format"] == "pacdp-certificate/1"
+
+
+def test_value_is_capped_and_vacuous_says_so():
+    assert certificate(value=7.0).value == 1.0
+    assert certificate(value=1.0).vacuous
+    assert not certificate().vacuous
+    assert float(certificate()) == 0.25
+    assert certificate(value=math.inf).value == 1.0
+
+
+def test_it_cannot_be_changed():
+    made = certificate(terms={"x": np.float32(0.5)})
+    assert type(made.terms["x"]) is float
+    with pytest.raises(TypeError):
+        made.terms["x"] = 0.0  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        made.value = 0.0  # type: ignore[misc]
+
+
+def test_optimistic_means_assumptions_and_they_add_up():
+    made = certificate().with_assumptions("The chain is stationary.")
+    assert made.status == "optimistic"
+    again = made.with_assumptions("The chain is stationary.", "Draws are independent.")
+    assert again.assumptions == ("The chain is stationary.", "Draws are independent.")
+    assert again.value == 0.25
+    with pytest.raises(ValueError, match=r"^sentences must be non-empty"):
+        certificate().with_assumptions()
+
+
+def test_charged_adds_failure_probability_and_terms():
+    made = maurer(risk=0.1, kl_nats=5.0, n=1000, failure_prob=0.04).charged("sampling", 0.01, sampled_risk=0.09)
+    assert made.failure_prob == pytest.approx(0.05)
+    assert dict(made.budget) == {"bound": 0.04, "sampling": 0.01}
+    assert made.terms["sampled_risk"] == 0.09
+    with pytest.raises(ValueError, match=r"^name must be new to the budget"):
+        made.charged("sampling", 0.01)
+    with pytest.raises(ValueError, match=r"^terms must be new"):
+        made.charged("more", 0.01, kl_nats=1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"value": math.nan}, "^value must be a real number"),
+        ({"value": -0.1}, "^value must not be negative"),
+        ({"failure_prob": 0.0}, "^failure_prob must lie strictly"),
+        ({"terms": {"x": math.nan}}, "x.* must be a real number"),
+        ({"terms": {"x": -math.inf}}, "x.* must be above minus infinity"),
+        ({"inputs": {"x": None}}, "x.* must be a real number"),
+        ({"inputs": {"x": "inf"}}, "x.* must be a number"),
+        ({"budget": {"bound": 0.06}}, "^budget sums to 0.06"),
+        ({"status": "certain"}, "^status must be"),
+        ({"status": "optimistic"}, "^assumptions must be given exactly"),
+        ({"assumptions": ("A.",)}, "^assumptions must be given exactly"),
+        ({"assumptions": "A.", "status": "optimistic"}, "^assumptions must be a tuple"),
+    ],
+)
+def test_contradictions_are_refused(changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        certificate(**changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("not json", "^text is not JSON"),
+        ("[1]", "not a certificate this version reads"),
+        ('{"format": "pacdp-certificate/2"}', "format 'pacdp-certificate/2'"),
+        ('{"format": "pacdp-certificate/1"}', "^record has wrong fields: missing"),
+    ],
+)
+def test_foreign_json_is_refused_with_a_sentence(text, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Certificate.from_json(text)
+
+
+@pytest.mark.parametrize("name", ["terms", "budget", "assumptions", "value"])
+def test_a_damaged_field_is_refused(name):
+    record = {**certificate().to_dict(), name: "nonsense"}
+    with pytest.raises(ValueError, match=name):
+        Certificate.from_dict(record)

@@ -1,0 +1,111 @@
+"""The inverses of the binary kl: never on the unsafe side, never far from the truth."""
+
+import math
+
+import kl_by_mpmath as exact
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bounds import binary_kl, binary_kl_lower, binary_kl_upper
+
+EDGE_RATES = [0.0, 5e-324, 1e-320, 2.3e-308, 1e-300, 1e-160, 1e-20, 0.25, 0.5, 0.75, 1 - 2**-53, 1.0]
+EDGE_NATS = [0.0, 5e-324, 1e-320, 2.3e-308, 1e-300, 1e-250, 1e-240, 1e-160, 1e-32, 1e-16, 0.3, 39.9, 40.0, 1e3]
+
+
+def points(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(q, nats) at all magnitudes: log-uniform, near 1, typical of certificates, and every pair of edges."""
+    rng = np.random.default_rng(seed)
+    third = count // 3
+    rest = count - 2 * third - len(EDGE_RATES) * len(EDGE_NATS)
+    q = [10 ** rng.uniform(-323.3, 0, third), 1 - 10 ** rng.uniform(-16, 0, third), rng.uniform(0, 0.3, rest)]
+    nats = [10 ** rng.uniform(-323.3, 3, third), 10 ** rng.uniform(-40, 2, third), 10 ** rng.uniform(-5, 0, rest)]
+    edge_q, edge_nats = np.meshgrid(EDGE_RATES, EDGE_NATS)
+    return np.concatenate([*q, edge_q.ravel()]), np.concatenate([*nats, edge_nats.ravel()])
+
+
+def test_upper_inverse_is_never_below_the_true_one_and_within_64_ulp():
+    q, nats = points(10_000, seed=1)
+    assert len(q) == 10_000
+    for rate, cost, p in zip(q.tolist(), nats.tolist(), binary_kl_upper(q, nats).tolist(), strict=True):
+        assert rate <= p <= 1.0
+        assert p == 1.0 or exact.kl(rate, p) >= cost, (rate, cost, p)
+        near = mp.mpf(p) - 64 * mp.mpf(math.ulp(p))
+        assert near <= rate or exact.kl(rate, near) < cost, (rate, cost, p)
+
+
+def test_lower_inverse_is_never_above_the_true_one_and_is_close():
+    q, nats = points(4_000, seed=2)
+    for rate, cost, p in zip(q.tolist(), nats.tolist(), binary_kl_lower(q, nats).tolist(), strict=True):
+        assert 0.0 <= p <= rate
+        assert p == 0.0 or exact.kl(rate, p) >= cost, (rate, cost, p)
+        near = mp.mpf(p) * (1 + mp.mpf("1e-10")) + 20 * mp.mpf(5e-324)
+        assert near >= rate or exact.kl(rate, near) < cost, (rate, cost, p)
+
+
+def test_kl_has_its_stated_relative_error_at_all_magnitudes():
+    rng = np.random.default_rng(3)
+    q = np.concatenate([10 ** rng.uniform(-300, 0, 1500), rng.uniform(0, 1, 1500)])
+    p = np.concatenate([q[:1500] * np.exp(rng.normal(size=1500)), rng.uniform(0, 1, 750), q[-750:] * 1.001])
+    p = np.minimum(p, 1.0)
+    for rate, other, value in zip(q.tolist(), p.tolist(), binary_kl(q, p).tolist(), strict=True):
+        truth = exact.kl(rate, other)
+        if 1e-290 < truth < mp.inf:
+            assert abs(value - truth) <= 16 * mp.mpf(2) ** -53 * truth, (rate, other)
+        else:
+            assert value == truth or truth <= 1e-290
+
+
+@pytest.mark.parametrize(
+    ("q", "p", "value"),
+    [(0.02, 0.05, 0.01214296069115), (0.1, 0.2, 0.03669001403475), (0.3, 0.3000001, 2.380952078746e-14)],
+)
+def test_kl_check_values(q, p, value):
+    assert binary_kl(q, p) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("q", "nats", "upper", "lower"),
+    [
+        (0.0, 0.1, 0.09516258196404, 0.0),
+        (0.02, 0.01, 0.04651592106777, 0.006076739086961),
+        (0.1, 0.3, 0.4550451579373, 0.001963271783447),
+        (0.5, 1e-6, 0.5007071064276, 0.4992928935724),
+        (0.9, 0.5, 0.9997383425910, 0.4251827089867),
+        (1e-12, 1e-3, 9.995001883271e-4, 0.0),
+    ],
+)
+def test_inverse_check_values(q, nats, upper, lower):
+    assert binary_kl_upper(q, nats) == pytest.approx(upper, rel=1e-12)
+    assert binary_kl_lower(q, nats) == pytest.approx(lower, rel=1e-12)
+
+
+def test_edges():
+    assert binary_kl_upper(0.25, 1e-300) == math.nextafter(0.25, 1)
+    assert binary_kl_lower(0.25, 1e-300) == math.nextafter(0.25, 0)
+    assert binary_kl_upper(0.1, math.inf) == 1.0
+    assert binary_kl_lower(0.1, math.inf) == 0.0
+    assert binary_kl_upper(0.3, 2850.0) == 1.0  # vacuous is exactly 1, not 1 - 1e-12
+    assert binary_kl(1, 0) == math.inf
+    assert binary_kl([0, 1, 0.5], [0, 1, 0.5]).tolist() == [0, 0, 0]
+
+
+def test_invalid_input_gives_nan_without_a_warning():
+    for q, x in [(math.nan, 0.1), (-0.1, 0.1), (1.1, 0.1), (0.1, math.nan), (0.1, -0.1)]:
+        assert math.isnan(binary_kl(q, x))
+        assert math.isnan(binary_kl_upper(q, x))
+        assert math.isnan(binary_kl_lower(q, x))
+
+
+def test_ufuncs_broadcast_and_take_lists_and_ints():
+    table = binary_kl_upper([[0], [1]], [0, 0.1, 1])
+    assert table.shape == (2, 3)
+    assert table.dtype == np.float64
+    assert table[0].tolist() == [0.0, binary_kl_upper(0.0, 0.1), binary_kl_upper(0.0, 1.0)]
+
+
+@given(q=st.floats(0, 1), nats=st.floats(0, 50))
+def test_inverses_bracket_the_rate(q, nats):
+    assert binary_kl_lower(q, nats) <= q <= binary_kl_upper(q, nats)

@@ -1,0 +1,126 @@
+"""Laws that every bound obeys. A new bound joins by a line in BOUNDS."""
+
+import inspect
+import itertools
+import math
+from functools import partial
+
+import bounds_by_mpmath as slow
+import mpmath as mp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bounds
+
+BOUNDS = {
+    "maurer": bounds.maurer,
+    "mcallester": bounds.mcallester,
+    "quadratic": bounds.quadratic,
+    "thiemann": bounds.thiemann,
+    "thiemann at 0.7": partial(bounds.thiemann, lam=0.7),
+    "catoni": partial(bounds.catoni, inverse_temperature=150.0),
+    "linear": partial(bounds.linear, lam=1.5),
+    "dp_pac_bayes": bounds.dp_pac_bayes,
+    "dp_pac_bayes_max_information": bounds.dp_pac_bayes_max_information,
+    "dp_pac_bayes_2018": bounds.dp_pac_bayes_2018,
+    "dp_kl_chernoff": bounds.dp_kl_chernoff,
+    "dp_chernoff": bounds.dp_chernoff,
+    "dp_hoeffding": bounds.dp_hoeffding,
+    "dp_chernoff_2018": bounds.dp_chernoff_2018,
+    "dp_hoeffding_2018": bounds.dp_hoeffding_2018,
+}
+BASE = {"risk": 0.03, "kl_nats": 5.0, "n": 600, "epsilon": 0.02, "failure_prob": 0.05}
+ROUNDING = 1 + 1e-13
+
+every_bound = pytest.mark.parametrize("bound", BOUNDS.values(), ids=BOUNDS)
+
+
+def call(bound, **values):
+    taken = inspect.signature(bound).parameters
+    return bound(**{name: value for name, value in {**BASE, **values}.items() if name in taken})
+
+
+@every_bound
+@given(
+    risk=st.sampled_from([0.0, 1.0]) | st.floats(0, 1),
+    kl_nats=st.sampled_from([0.0, math.inf]) | st.floats(0, 1e4),
+    n=st.integers(1, 10**5),
+    epsilon=st.sampled_from([0.0, math.inf]) | st.floats(0, 3),
+    failure_prob=st.floats(1e-12, 1 - 1e-9),
+)
+def test_value_lies_between_the_risk_and_one(bound, risk, kl_nats, n, epsilon, failure_prob):
+    made = call(bound, risk=risk, kl_nats=kl_nats, n=n, epsilon=epsilon, failure_prob=failure_prob)
+    assert risk <= made.value <= 1.0
+    assert made.status == "rigorous"
+    assert math.fsum(made.budget.values()) == failure_prob == made.failure_prob
+    assert bounds.Certificate.from_json(made.to_json()) == made
+
+
+@every_bound
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("risk", [0.0, 1e-6, 0.01, 0.3, 0.9, 1.0]),
+        ("kl_nats", [0.0, 1e-9, 1.0, 30.0, 500.0, math.inf]),
+        ("n", [10**6, 60_000, 999, 50, 7, 2, 1]),
+        ("epsilon", [0.0, 1e-6, 0.01, 0.1, 1.0, 1e200, math.inf]),
+        ("failure_prob", [1 - 1e-12, 0.5, 0.05, 1e-6, 1e-300]),
+    ],
+)
+def test_less_information_never_helps(bound, name, values):
+    found = [call(bound, **{name: value}).value for value in values]
+    assert all(better <= worse * ROUNDING for better, worse in itertools.pairwise(found))
+
+
+@every_bound
+def test_no_knowledge_is_exactly_one(bound):
+    for name in inspect.signature(bound).parameters.keys() & {"kl_nats", "epsilon"}:
+        made = call(bound, **{name: math.inf})
+        assert made.value == 1.0
+        assert made.vacuous
+
+
+@every_bound
+@pytest.mark.parametrize(
+    "changes", [{}, {"risk": 0.0}, {"n": 37, "epsilon": 0.3}, {"failure_prob": 1e-9, "kl_nats": 0.0}]
+)
+def test_value_follows_from_terms_and_inputs_alone(bound, changes):
+    made = call(bound, **changes)
+    for name, cost in made.terms.items():
+        compute = slow.TRANSFERS.get(made.name, slow.transfer) if name == "transfer_nats" else slow.COSTS.get(name)
+        if compute:
+            truth = compute(made.inputs)
+            assert truth <= cost <= truth * (1 + mp.mpf("1e-11")), name  # rounded up, barely
+        if name.endswith("_per_example") and name != "total_per_example":
+            whole = made.terms[name.removesuffix("_per_example") + "_nats"]
+            assert cost == pytest.approx(whole / made.inputs["n"], rel=1e-12)
+    truth = min(mp.mpf(1), slow.VALUES[made.name](made.terms, made.inputs))
+    assert truth * (1 - mp.mpf("1e-25")) <= made.value <= truth * (1 + mp.mpf("1e-9"))
+
+
+@every_bound
+def test_nan_and_misuse_are_refused_by_name(bound):
+    wrong = {
+        "risk": [math.nan, -0.1, 1.1, "0.1"],
+        "kl_nats": [math.nan, -1e-9, None],
+        "n": [0, -5, 600.0, True, math.nan],
+        "epsilon": [math.nan, -0.1],
+        "failure_prob": [math.nan, 0.0, 1.0, 1.5],
+    }
+    for name in inspect.signature(bound).parameters.keys() & wrong.keys():
+        for value in wrong[name]:
+            with pytest.raises(ValueError, match=rf"^{name} must"):
+                call(bound, **{name: value})
+    if "kl_nats" in inspect.signature(bound).parameters:
+        with pytest.raises(ValueError, match=r"max\(0, estimate\) and declare"):
+            call(bound, kl_nats=-2.0)
+
+
+@every_bound
+def test_every_bound_is_public_and_says_what_it_guarantees(bound):
+    function = bound.func if isinstance(bound, partial) else bound
+    assert getattr(bounds, function.__name__) is function
+    assert "Formal guarantee" in function.__doc__
+    assert call(bound).name == function.__name__
+    assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in inspect.signature(function).parameters.values())
