@@ -3,12 +3,18 @@
 import numbers
 from typing import Any
 
+import numpy as np
+
 
 def real(**values: Any) -> None:
-    """Each value must be a real number other than NaN."""
+    """Each value must be a real number other than NaN, and not of NumPy's shorter floats.
+
+    A float32 among the arguments would make NumPy round later sums to float32, downward as often as upward.
+    """
     for name, value in values.items():
-        if not isinstance(value, numbers.Real) or value != value:
-            raise ValueError(f"{name} must be a real number, got {value!r}; pass a float.")
+        narrow = isinstance(value, np.floating) and not isinstance(value, float)
+        if not isinstance(value, numbers.Real) or value != value or narrow:
+            raise ValueError(f"{name} must be a real number in double precision, got {value!r}; pass a float.")
 
 
 def above_minus_infinity(**values: Any) -> None:

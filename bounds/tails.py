@@ -35,7 +35,7 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
         return 1.0
     if k == 0:
         return min(1.0, outward(-math.expm1(-outward(log_inverse(failure_prob) / n))))
-    a, b = float(k + 1), float(n - k)
+    a, b = float(k) + 1.0, float(n - k)
     p = float(special.betainccinv(a, b, failure_prob))
     step = 2.0**-50
     while p < 1.0 and not special.betaincc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
@@ -57,7 +57,7 @@ def clopper_pearson_lower(k: int, n: int, failure_prob: float) -> float:
         return 0.0
     if k == n:
         return inward(math.exp(-outward(log_inverse(failure_prob) / n)))
-    a, b = float(k), float(n - k + 1)
+    a, b = float(k), float(n - k) + 1.0
     p = float(special.betaincinv(a, b, failure_prob))
     step = 2.0**-50
     while p > 0.0 and not special.betainc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):

@@ -56,7 +56,7 @@ def test_value_is_capped_and_vacuous_says_so():
 
 
 def test_it_cannot_be_changed():
-    made = certificate(terms={"x": np.float32(0.5)})
+    made = certificate(terms={"x": np.float64(0.5)})
     assert type(made.terms["x"]) is float
     with pytest.raises(TypeError):
         made.terms["x"] = 0.0  # type: ignore[index]

@@ -7,6 +7,7 @@ from functools import partial
 
 import bounds_by_mpmath as slow
 import mpmath as mp
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,7 +103,7 @@ def test_value_follows_from_terms_and_inputs_alone(bound, changes):
 @every_bound
 def test_nan_and_misuse_are_refused_by_name(bound):
     wrong = {
-        "risk": [math.nan, -0.1, 1.1, "0.1"],
+        "risk": [math.nan, -0.1, 1.1, "0.1", np.float32(0.1)],
         "kl_nats": [math.nan, -1e-9, None],
         "n": [0, -5, 600.0, True, math.nan],
         "epsilon": [math.nan, -0.1],
