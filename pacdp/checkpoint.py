@@ -92,7 +92,7 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
         header = json.loads(metadata["pacdp"])
         written_as = header["format"]
     except (KeyError, TypeError, json.JSONDecodeError):
-        written_as = None
+        header, written_as = {}, None
     if written_as != FORMAT:
         raise CheckpointError(
             f"{path} is a safetensors file but no {FORMAT} checkpoint (it says {written_as!r}): only files written by "

@@ -6,7 +6,6 @@ a few passes over one vector whatever the number of layers.
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -47,8 +46,7 @@ class Objective:
     so that adding or removing one example moves the estimate by at most C / batch_size in Euclidean norm.
 
     Raises:
-        ValueError: BatchNorm in the model, NaN or infinite inputs, labels outside the classes, an empty data set, or a
-            batch size outside [1, n] under clipping.
+        ValueError: BatchNorm in the model, or a batch size outside [1, n] under clipping.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, data: Dataset, *, batch_size: int,
@@ -63,16 +61,14 @@ class Objective:
             raise ValueError(f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}")
         if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"expected clip_norm > 0, got {clip_norm}")
-        if not np.isfinite(data.inputs).all():
-            raise ValueError(f"data set {data.name} holds NaN or infinite inputs: remove or impute them")
         self.model = model.to(device)
         self.loss = loss
         self.n = data.n
         self.batch_size = batch_size
         self.clip_norm = clip_norm
         self.device = torch.device(device)
-        self.inputs = torch.from_numpy(data.inputs).to(device)
-        self.labels = torch.from_numpy(data.labels).to(device)
+        self.inputs = torch.tensor(data.inputs, device=device)
+        self.labels = torch.tensor(data.labels, device=device)
         parameters = list(model.parameters())
         self.dim = sum(p.numel() for p in parameters)
         self._weights = torch.cat([p.detach().reshape(-1) for p in parameters]).contiguous()

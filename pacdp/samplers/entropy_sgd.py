@@ -30,6 +30,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pacdp.samplers.langevin import local_step_
 from pacdp.samplers.types import Info, Potential, Sampler, gaussian_like, require_fraction, require_positive
 
 
@@ -120,12 +121,10 @@ def local_mean(
     local, mean, noise = centre.clone(), centre.clone(), torch.empty_like(centre)
     loss, error = centre.new_zeros(()), centre.new_zeros(())
     for i in range(1, settings.inner_steps + 1):
-        langevin_step = settings.inner_step_size / settings.tau * i**-settings.inner_decay  # η'_i
-        rate = 0.5 * settings.tau * langevin_step
+        rate = 0.5 * settings.inner_step_size * i**-settings.inner_decay  # h_i = ½ τ η'_i
         estimate = potential.estimate(local, generator)
-        noise.normal_(generator=generator)
-        local.lerp_(centre, rate * settings.gamma)
-        local.add_(estimate.gradient, alpha=-rate).add_(noise, alpha=math.sqrt(langevin_step))
+        local_step_(local, centre, estimate.gradient, noise, generator,
+                    rate=rate, gamma=settings.gamma, tau=settings.tau)  # fmt: skip
         mean.lerp_(local, settings.alpha)
         loss += estimate.loss
         error += estimate.error

@@ -5,7 +5,7 @@ its state, its step count and its generator: save these three and it goes on bit
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -14,6 +14,7 @@ from torch import Tensor
 from pacdp.objective import Estimate
 
 
+@runtime_checkable
 class Potential(Protocol):
     """A source of stochastic gradients of a mean loss; :class:`pacdp.objective.Objective` is one."""
 

@@ -1,0 +1,59 @@
+"""From a checkpoint to certificates on disk and a figure of them."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from experiments.config import Run, Runtime
+from experiments.figures import run as drawing
+from experiments.figures import style
+from experiments.folder import Folder, provenance, read_json
+from pacdp import load_trained
+from pacdp.gibbs import Progress
+
+
+def certify(
+    path: Path,
+    runtime: Runtime,
+    *,
+    failure_prob: float | None = None,
+    effort: Mapping[str, Any] = MappingProxyType({}),
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The report ``pacdp-certificates/1`` of a checkpoint or of the run folder that holds it.
+
+    ``effort`` replaces fields of the run's own ``GibbsSettings``; what is not given comes from the run.
+    """
+    trained = load_trained(path, data_root=runtime.data_root, device=runtime.device)
+    run = Run.from_dict(dict(trained.checkpoint.header["run"]))
+    settings = replace(run.certify, **effort)
+    assessment = trained.assess(
+        failure_prob=run.failure_prob if failure_prob is None else failure_prob,
+        settings=settings, seed=seed, progress=progress,
+    )  # fmt: skip
+    return {
+        **assessment.to_dict(),
+        "checkpoint": str(path),
+        "step": trained.checkpoint.header["step"],
+        "loss": trained.checkpoint.header["loss"],
+        "sampler": trained.checkpoint.header["sampler"],
+        "data": trained.checkpoint.header["data"],
+        "effort": asdict(settings),
+        "provenance": provenance(device=runtime.device, seed=seed),
+    }
+
+
+def plot(folder: Folder) -> list[Path]:
+    """Draw a run's training and, where they exist, its certificates, into its folder."""
+    rows = folder.rows()
+    if not rows:
+        raise ValueError(f"{folder.path} holds no recorded rows yet: train longer, then plot")
+    certified = folder.certificates.is_file()
+    drawn, grid = style.figure(1, 1 + certified, width=6.0, height=4.0)
+    drawing.draw_training(grid[0][0], rows)
+    if certified:
+        drawing.draw_certificates(grid[0][1], read_json(folder.certificates))
+    return style.save(drawn, folder.path / "figure")

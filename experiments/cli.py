@@ -1,0 +1,267 @@
+"""The command `pacdp`."""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import polars as pl
+import tyro
+
+from experiments import certifying, random_labels
+from experiments.config import Run, Runtime
+from experiments.console import messages, print_report, progress, row_line
+from experiments.folder import Folder, read_json, write_json
+from experiments.recipes import RECIPES, Scale, recipe
+from experiments.run import train
+from pacdp.data import NAMES, load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """Train Entropy-SGLD on the embedded digits, certify its checkpoint, draw bound against test error."""
+
+    out: Path = Path("runs/demo")
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+
+    def __call__(self, rest: list[str]) -> None:
+        _no_more(rest)
+        run = recipe("entropy-sgld-digits2", scale="smoke")
+        _train(run, self.out, self.runtime, resume=False, force=True)
+        report = _certify(self.out, self.runtime)
+        print_report(report)
+        for path in certifying.plot(Folder(self.out)):
+            print(f"wrote {path}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Train:
+    """Train a recipe. Any field of its run can be set: --epochs 5 --sampler.tau 100 --problem.random-labels 1."""
+
+    recipe: tyro.conf.Positional[str | None] = None
+    """ALGORITHM-DATASET, such as entropy-sgld-mnist2; left out, --resume takes it from --out."""
+    scale: Scale = "smoke"
+    """smoke: seconds; cpu: two cores; paper: the paper's settings, on a GPU."""
+    out: Path | None = None
+    """Folder of the run; by default runs/RECIPE-SCALE."""
+    seed: int = 0
+    resume: bool = False
+    """Go on where the last checkpoint of --out stands."""
+    force: bool = False
+    """Overwrite the run in --out."""
+    json: bool = False
+    """Print result.json on standard output."""
+    show: bool = False
+    """Print the run's configuration and train nothing."""
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+
+    def __call__(self, rest: list[str]) -> None:
+        if self.recipe is not None:
+            run = _overridden(recipe(self.recipe, scale=self.scale, seed=self.seed), rest)
+            out = self.out or Path("runs") / f"{self.recipe}-{self.scale}"
+        elif self.resume and self.out is not None:
+            _no_more(rest)
+            run, out = Run.from_dict(read_json(Folder(self.out).config)), self.out
+        else:
+            _usage(f"give a recipe, or --resume with --out; recipes: {', '.join(sorted(RECIPES))}")
+        if self.show:
+            print(json.dumps(run.to_dict(), indent=2))
+            return
+        result = _train(run, out, self.runtime, resume=self.resume, force=self.force)
+        if self.json:
+            print(json.dumps(result, allow_nan=False))
+        messages.print(f"finished {out}; next: pacdp certify {out}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certify:
+    """Certify a checkpoint: every bound that applies, the optimistic ones labelled, and why the others do not."""
+
+    path: tyro.conf.Positional[Path]
+    """A checkpoint or the run folder that holds it."""
+    out: Path | None = None
+    """Where to write the report; by default certificates.json beside the checkpoint."""
+    json: bool = False
+    """Print the report as JSON instead of a table."""
+    failure_prob: float | None = None
+    """Of each certificate; by default the run's."""
+    epochs: float | None = None
+    """Length of the SGLD run on the Gibbs posterior, in passes over the data."""
+    alpha: float | None = None
+    """Weight of the newest draw in its averages; 0 weighs all alike."""
+    burn_in: float | None = None
+    """Share of that run thrown away."""
+    prior_draws: int | None = None
+    seed: int = 0
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+
+    def __call__(self, rest: list[str]) -> None:
+        _no_more(rest)
+        given = {name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")}
+        report = _certify(self.path, self.runtime, failure_prob=self.failure_prob, out=self.out, seed=self.seed,
+                          effort={name: value for name, value in given.items() if value is not None})  # fmt: skip
+        if self.json:
+            print(json.dumps(report, allow_nan=False))
+        else:
+            print_report(report)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """Draw the figure of a run (training and certificates) or of an experiment's table, into its folder."""
+
+    path: tyro.conf.Positional[Path]
+    """A run folder, or the folder of an experiment's results."""
+
+    def __call__(self, rest: list[str]) -> None:
+        _no_more(rest)
+        if (self.path / "table.csv").is_file():
+            table = pl.read_csv(self.path / "table.csv", infer_schema_length=None)
+            written = random_labels.draw(table, self.path)
+        else:
+            written = certifying.plot(Folder(self.path))
+        for path in written:
+            print(f"wrote {path}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """Find, verify and if need be download data sets; print what they are."""
+
+    names: tyro.conf.Positional[tuple[str, ...]] = NAMES
+    root: str | None = None
+    """Folder to look in first; then PACDP_DATA, the user's cache, the mirrors."""
+    json: bool = False
+
+    def __call__(self, rest: list[str]) -> None:
+        _no_more(rest)
+        found: list[dict[str, Any]] = []
+        for name in self.names:
+            for role, data in zip(("train", "test"), load(name, root=self.root), strict=True):
+                shape = "x".join(str(size) for size in data.inputs.shape[1:])
+                found.append({"name": name, "role": role, "n": data.n, "shape": shape, "classes": data.classes,
+                              "sha256": data.hash})  # fmt: skip
+        if self.json:
+            print(json.dumps(found))
+            return
+        for row in found:
+            print(f"{row['name']:8} {row['role']:6} {row['n']:6} examples of {row['shape']:8} {row['classes']:3} classes "
+                  f"sha256 {row['sha256'][:16]}")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """Carry out an experiment: its runs, figure, table, configuration and provenance."""
+
+    name: tyro.conf.Positional[str]
+    """random-labels"""
+    scale: Scale = "smoke"
+    workers: int = 1
+    """Runs at a time, each in a process of its own with one thread."""
+    out: Path | None = None
+    """Where figure and table go; by default experiments/results/NAME/SCALE."""
+    runs: Path = Path("runs")
+    """Where the runs' folders go; finished ones are not run again."""
+    seed: int = 0
+    json: bool = False
+    """Print the summary as JSON."""
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=lambda: Runtime(threads=1))
+
+    def __call__(self, rest: list[str]) -> None:
+        _no_more(rest)
+        if self.name != "random-labels":
+            _usage(f"no experiment is called {self.name!r}; there is random-labels")
+        out = self.out or Path("experiments/results") / self.name / self.scale
+        plan = random_labels.cells(self.scale, self.seed)
+        folder = self.runs / f"{self.name}-{self.scale}"
+        failed = []
+        with progress(f"{self.name} ({self.scale})", len(plan)) as advance:
+            for done, (cell, error) in enumerate(
+                random_labels.conduct(plan, folder, self.runtime, workers=self.workers), start=1
+            ):
+                label = f"{cell.run.algorithm} noise {cell.thermal_noise:.3g} {cell.labels} labels"
+                rows = Folder(folder / cell.run.key).rows()
+                state = f"FAILED: {error}" if error else row_line(rows[-1], rows[-1]["step"])
+                advance(done, f"[{done}/{len(plan)}] {label}: {state}")
+                failed += [cell] if error else []
+        summary = random_labels.publish(plan, folder, out, scale=self.scale, device=self.runtime.device, seed=self.seed)
+        if self.json:
+            print(json.dumps(summary, allow_nan=False))
+        else:
+            print(f"{summary['rows']} rows, {summary['bounds_compared']} bounds compared with test errors, "
+                  f"{len(summary['violations'])} below them")  # fmt: skip
+            for row in summary["violations"]:
+                print(f"  bound below test error: {row}")
+            print(f"wrote figure, table, configuration and provenance to {out}")
+        if failed:
+            raise RuntimeError(f"{len(failed)} of {len(plan)} runs failed, as said above; the rest is written")
+
+
+Command = (
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Certify, tyro.conf.subcommand("certify")]
+    | Annotated[Plot, tyro.conf.subcommand("plot")]
+    | Annotated[Data, tyro.conf.subcommand("data")]
+    | Annotated[Experiment, tyro.conf.subcommand("experiment")]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Exit status: 0 success, 1 an error (one sentence on standard error), 2 usage, 130 Ctrl-C."""
+    command, rest = tyro.cli(
+        Command,  # type: ignore[arg-type]
+        args=arguments, prog="pacdp", return_unknown_args=True,
+        description="Risk certificates for trained networks, and what their training reveals.",
+    )  # fmt: skip
+    try:
+        command(rest)
+    except (ValueError, RuntimeError, OSError) as error:
+        messages.print(f"pacdp: {error}", style="red" if messages.is_terminal else None, markup=False)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        messages.print("pacdp: stopped; a training run goes on with --resume from its last checkpoint")
+        sys.exit(130)
+
+
+def _train(run: Run, out: Path, runtime: Runtime, *, resume: bool, force: bool) -> dict[str, Any]:
+    with progress(f"{run.algorithm} on {run.problem.dataset}", 1000) as advance:
+
+        def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
+            advance(1000 * step // steps, row_line(row, steps) if row else None)
+
+        return train(run, out, runtime, resume=resume, force=force, report=report)
+
+
+def _certify(
+    path: Path, runtime: Runtime, *, failure_prob: float | None = None, out: Path | None = None, seed: int = 0,
+    effort: dict[str, Any] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    with progress("certifying", 1000) as advance:
+        report = certifying.certify(
+            path, runtime, failure_prob=failure_prob, effort=effort or {}, seed=seed,
+            progress=lambda done, total: advance(1000 * done // total),
+        )  # fmt: skip
+    write_json(out or (path if path.is_dir() else path.parent) / "certificates.json", report)
+    return report
+
+
+def _overridden(run: Run, rest: list[str]) -> Run:
+    if not rest:
+        return run
+    return tyro.cli(Run, default=run, args=rest, prog="pacdp train RECIPE", config=(tyro.conf.AvoidSubcommands,))
+
+
+def _no_more(rest: list[str]) -> None:
+    if rest:
+        _usage(f"unknown arguments: {' '.join(rest)}")
+
+
+def _usage(sentence: str) -> NoReturn:
+    messages.print(f"pacdp: {sentence}", markup=False)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

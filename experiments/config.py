@@ -1,0 +1,85 @@
+"""What a run is: `Run` decides its numbers, `Runtime` may not."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pacdp import GibbsSettings, Problem
+from pacdp.samplers import SGD, EntropySGD, Settings
+from pacdp.trained import sampler_from_dict, sampler_to_dict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One training run: everything that determines its numbers."""
+
+    problem: Problem = field(default_factory=Problem)
+    sampler: Settings = field(default_factory=SGD)
+    epochs: float = 10.0
+    """Passes over the training set, counting every minibatch gradient."""
+    records: int = 10
+    """How often, evenly spaced, risks and bounds are recorded."""
+    seed: int = 0
+    """Of the first weights and of the chain."""
+    track: GibbsSettings = field(default_factory=GibbsSettings)
+    """Effort on the Gibbs classifier at each record (Entropy-SG(L)D only)."""
+    certify: GibbsSettings = field(default_factory=GibbsSettings)
+    """Effort on the Gibbs classifier when the checkpoint is certified."""
+    failure_prob: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not (self.epochs > 0 and self.records >= 1):
+            raise ValueError(f"expected epochs > 0 and records >= 1, got {self.epochs} and {self.records}")
+        if not 0 < self.failure_prob < 1:
+            raise ValueError(f"expected 0 < failure_prob < 1, got {self.failure_prob}")
+
+    def steps(self, n: int) -> int:
+        """Sampler steps that make ``epochs`` passes over ``n`` examples."""
+        gradients = self.epochs * n / self.sampler.batch_size
+        return max(1, round(gradients / self.sampler.gradients_per_step))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values only."""
+        return {**asdict(self), "sampler": sampler_to_dict(self.sampler), "problem": self.problem.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Run":
+        """The inverse of :meth:`to_dict`."""
+        parts = {
+            "problem": Problem.from_dict(values["problem"]),
+            "sampler": sampler_from_dict(values["sampler"]),
+            "track": GibbsSettings(**values["track"]),
+            "certify": GibbsSettings(**values["certify"]),
+        }
+        return cls(**{**values, **parts})
+
+    @property
+    def key(self) -> str:
+        """Ten hex digits of the run's JSON: the name of its folder in an experiment."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:10]
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm's name as the field writes it."""
+        match self.sampler:
+            case EntropySGD(beta=None):
+                return "Entropy-SGD"
+            case EntropySGD():
+                return "Entropy-SGLD"
+            case sampler:
+                return type(sampler).__name__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """How a run is carried out; nothing here may change what it computes beyond floating-point order."""
+
+    device: str = "cpu"
+    """A torch device, such as cpu or cuda."""
+    threads: int = 0
+    """CPU threads of torch; 0 leaves torch's own choice."""
+    data_root: str | None = None
+    """Folder of the data sets; by default PACDP_DATA, then the user's cache, then a download."""
+    checkpoint_seconds: float = 10.0
+    """Least time between two checkpoints."""

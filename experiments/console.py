@@ -1,0 +1,89 @@
+"""Progress on a terminal, plain lines elsewhere; tables of certificates."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from experiments.figures.style import GIBBS_BOUNDS, NAMES
+
+messages = Console(stderr=True, highlight=False, soft_wrap=True)
+"""Everything that is not the result goes to standard error."""
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
+    """Yields advance(done, line=None): moves the bar to ``done`` and prints ``line`` above it."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+               TextColumn("left"), TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=messages, disable=not messages.is_terminal, transient=True) as bar:
+        task = bar.add_task(description, total=total)
+
+        def advance(done: int, line: str | None = None) -> None:
+            bar.update(task, completed=done)
+            if line:
+                messages.print(line)
+
+        yield advance
+
+
+def row_line(row: dict[str, Any], steps: int) -> str:
+    """One recorded row as one line."""
+    parts = [f"step {row['step']}/{steps}", f"epoch {row['epochs']:.1f}", f"train loss {row['train_loss']:.4f}",
+             f"error train {row['train_error']:.4f} test {row['test_error']:.4f}"]  # fmt: skip
+    if "gibbs_train_error" in row:
+        parts.append(f"Gibbs train {row['gibbs_train_error']:.4f} test {row['gibbs_test_error']:.4f}")
+    if "kl_nats" in row:
+        parts.append(f"KL {row['kl_nats']:.1f} nats" + (" (estimate below 0)" if row["kl_raw_nats"] < 0 else ""))
+    if "dp_pac_bayes" in row.get("bounds", {}):
+        parts.append(f"bound {row['bounds']['dp_pac_bayes']:.4f} (optimistic)")
+    return ", ".join(parts)
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """The certificates as a table on standard output, with the cost of each term."""
+    out = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 150)
+    mean, gibbs, privacy = report["mean_classifier"], report["gibbs_classifier"], report["privacy"]
+    test = f", test {mean['test']['error']:.4f}" if mean["test"] else ""
+    out.print(f"n = {report['n']} training examples")
+    out.print(f"mean classifier (the weights): 0-1 error train {mean['train']['error']:.4f}{test}")
+    if gibbs:
+        out.print(
+            f"Gibbs classifier: 0-1 error train {gibbs['error']:.4f}, test {gibbs['test_error']:.4f}, over "
+            f"{gibbs['draws']} draws ({gibbs['effective_draws']:.0f} effective); KL {gibbs['kl_nats']:.2f} nats"
+            + (f" (the estimate was negative, {gibbs['kl_raw_nats']:.2f}; 0 is used)" if gibbs["kl_clipped"] else "")
+        )
+    if privacy:
+        out.print(f"privacy: epsilon = {privacy['epsilon']:.6g}, {privacy['adjacency']}, {privacy['status']}")
+    table = Table(title=f"certificates, each failing with probability at most {report['failure_prob']:g} by itself")
+    for column in ("certificate", "of", "status"):
+        table.add_column(column)
+    for column in ("risk <=", "empirical", "KL / n", "privacy and confidence / n", "test error"):
+        table.add_column(column, justify="right")
+    for certificate in report["certificates"]:
+        table.add_row(*_cells(certificate, mean, gibbs))
+    out.print(table)
+    for refusal in report["not_applicable"]:
+        out.print(f"not applicable: {refusal['name']}: {refusal['reason']}")
+    assumptions = dict.fromkeys(a for c in report["certificates"] for a in c["assumptions"])
+    for assumption in assumptions:
+        out.print(f"optimistic means: {assumption}")
+
+
+def _cells(certificate: dict[str, Any], mean: dict[str, Any], gibbs: dict[str, Any] | None) -> list[str]:
+    name, terms = certificate["name"], certificate["terms"]
+    of_gibbs = name in GIBBS_BOUNDS
+    test = gibbs["test_error"] if of_gibbs and gibbs else (mean["test"] or {}).get("error")
+    costs = sum(value for key, value in terms.items()
+                if key.endswith("_per_example") and not key.startswith(("kl_", "total_")))  # fmt: skip
+    vacuous = " (vacuous)" if certificate["value"] >= 1.0 else ""
+    return [
+        NAMES.get(name, str(name)), "Gibbs" if of_gibbs else "mean", str(certificate["status"]),
+        f"{certificate['value']:.4f}{vacuous}", f"{terms['empirical_risk']:.4f}",
+        f"{terms['kl_per_example']:.6f}" if "kl_per_example" in terms else "",
+        f"{costs:.6f}" if costs else "", f"{test:.4f}" if test is not None else "",
+    ]  # fmt: skip

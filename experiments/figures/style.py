@@ -1,0 +1,50 @@
+"""One look for every figure: colours, names of bounds, the mark of a vacuous or optimistic number."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+NAMES = {
+    "dp_pac_bayes_2018": "DP-PAC-Bayes (2018)",
+    "dp_pac_bayes_max_information": "DP-PAC-Bayes (max-information)",
+    "dp_pac_bayes": "DP-PAC-Bayes (sharp transfer)",
+    "dp_hoeffding_2018": "H-bound (2018)",
+    "dp_chernoff_2018": "C-bound (2018)",
+    "dp_hoeffding": "H-bound (sharp)",
+    "dp_chernoff": "C-bound (sharp)",
+    "dp_kl_chernoff": "kl-Chernoff (sharp)",
+    "test_set_clopper_pearson": "test set (Clopper-Pearson)",
+}
+GIBBS_BOUNDS = ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes")
+COLOURS = {
+    "dp_pac_bayes_2018": "#d62728", "dp_pac_bayes_max_information": "#ff7f0e", "dp_pac_bayes": "#8c564b",
+    "dp_hoeffding_2018": "#9467bd", "dp_chernoff_2018": "#2ca02c", "dp_hoeffding": "#c5b0d5",
+    "dp_chernoff": "#98df8a", "dp_kl_chernoff": "#17becf", "test_set_clopper_pearson": "#7f7f7f",
+}  # fmt: skip
+OPTIMISTIC = "optimistic: assumes that SGLD has converged"
+
+
+def figure(rows: int, columns: int, *, width: float = 4.2, height: float = 3.2) -> tuple[Figure, list[list[Axes]]]:
+    """A grid of axes, drawn without a display."""
+    mpl.use("agg")
+    mpl.rcParams.update({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "legend.fontsize": 7})
+    drawn = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    grid = drawn.subplots(rows, columns, squeeze=False)
+    return drawn, [list(line) for line in grid]
+
+
+def error_axis(axes: Axes) -> None:
+    """An axis of errors and bounds: 0 to 1, with the ceiling where vacuous bounds lie."""
+    axes.set_ylim(0.0, 1.04)
+    axes.axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
+    axes.set_ylabel("error or bound on it")
+
+
+def save(drawn: Figure, stem: Path) -> list[Path]:
+    """Write PNG and PDF beside each other; the PDF carries no date, so that equal figures are equal files."""
+    paths = [stem.with_suffix(".png"), stem.with_suffix(".pdf")]
+    drawn.savefig(paths[0], dpi=150)
+    drawn.savefig(paths[1], metadata={"CreationDate": None})
+    return paths

@@ -1,0 +1,147 @@
+"""A run's folder, which can be believed: `result.json` is written last, by rename, and means finished."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_OURS = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
+         "certificates.json", "figure.png", "figure.pdf", "table.csv")  # fmt: skip
+_PACKAGES = ("pacdp", "torch", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
+
+
+class Folder:
+    """Paths and state of one run's folder."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.json"
+        self.provenance = self.path / "provenance.json"
+        self.metrics = self.path / "metrics.jsonl"
+        self.checkpoint = self.path / "checkpoint.safetensors"
+        self.result = self.path / "result.json"
+        self.certificates = self.path / "certificates.json"
+
+    @property
+    def finished(self) -> bool:
+        """Whether a run ended here."""
+        return self.result.is_file()
+
+    @property
+    def started(self) -> bool:
+        """Whether a run has begun here."""
+        return self.config.is_file()
+
+    def clear(self) -> None:
+        """Remove the files of an earlier run and nothing else."""
+        for name in _OURS:
+            (self.path / name).unlink(missing_ok=True)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The recorded rows; a last line cut short by a crash is left out."""
+        if not self.metrics.is_file():
+            return []
+        return list(_whole_lines(self.metrics))
+
+    def keep_rows(self, *, up_to_step: int) -> None:
+        """Drop the rows that lie beyond a checkpoint's step: the resumed run writes them again."""
+        kept = [row for row in self.rows() if row["step"] <= up_to_step]
+        text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in kept)
+        _replace(self.metrics, text)
+
+    def append_row(self, row: Mapping[str, Any]) -> None:
+        """Add a row and hand it to the disk."""
+        with self.metrics.open("a") as file:
+            file.write(json.dumps(dict(row), allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write JSON so that ``path`` holds the old file or the whole new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _replace(path, json.dumps(dict(values), indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        ValueError: the file is missing or no JSON object.
+    """
+    try:
+        values = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise ValueError(f"{path} is missing: give the folder of a run or an experiment") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is no JSON ({error}): restore it or start the run again with --force") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no JSON object: restore it or start the run again with --force")
+    return values
+
+
+def provenance(*, device: str, seed: int) -> dict[str, Any]:
+    """What made a number: commit, dirty flag, versions, device, command line, seed, time."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.machine()
+    return {
+        "commit": _git("rev-parse", "HEAD"),
+        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "versions": versions,
+        "device": {"type": device, "name": name, "cpu_count": os.cpu_count()},
+        "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "seed": seed,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def require_space(path: Path, *, bytes_needed: int) -> None:
+    """Refuse to start where the checkpoint would not fit.
+
+    Raises:
+        ValueError: less room than ``bytes_needed`` on the disk of ``path``.
+    """
+    free = shutil.disk_usage(path).free
+    if free < bytes_needed:
+        raise ValueError(f"{path} has {free / 1e6:.0f} MB free, the run needs {bytes_needed / 1e6:.0f} MB: make room")
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text().splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            return

@@ -1,0 +1,194 @@
+"""Posterior x prior x data -> certificates: the one place where torch meets bounds.
+
+Today every route rests on a prior that SGLD would have drawn had it converged (Dziugaite and Roy 2018). Nothing shows
+that it did, so what rests on it is labelled optimistic. The test-set bound beside it rests on nothing.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+import bounds
+from pacdp.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
+from pacdp.objective import Objective, Risks
+from pacdp.posterior import LocalGibbs, Point
+from pacdp.prior import GaussianPrior, NoPrivacy
+
+STATIONARITY = (
+    "SGLD has converged: the trained weights are an exact draw from their private target distribution (unproved; "
+    "if their law is at total variation distance v from it, add v to the failure probability)"
+)
+MONTE_CARLO = (
+    "the Gibbs posterior's risk and KL divergence are averages along one finite SGLD run and over finitely many prior "
+    "draws, taken without a correction for Monte Carlo error"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A certificate that does not apply, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """Everything known about one posterior: measured risks, certificates, and what was refused."""
+
+    failure_prob: float
+    """Of each certificate by itself: to quote the smallest of k of them, divide it by k first."""
+    train: Risks
+    """The mean weights on the training set."""
+    test: Risks | None
+    """The mean weights on the test set."""
+    gibbs: GibbsEstimate | None
+    privacy: bounds.PureDP | None
+    certificates: tuple[bounds.Certificate, ...]
+    refusals: tuple[Refusal, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, in the form ``pacdp-certificates/1``."""
+        test_risk = self.gibbs.test_error if self.gibbs else (self.test.error if self.test else None)
+        return {
+            "format": "pacdp-certificates/1",
+            "n": self.train.n,
+            "failure_prob": self.failure_prob,
+            "empirical_risk": self.gibbs.error if self.gibbs else self.train.error,
+            "test_risk": test_risk,
+            "kl_nats": self.gibbs.kl_nats if self.gibbs else None,
+            "privacy": self.privacy.to_dict() if self.privacy else None,
+            "mean_classifier": {"train": self.train._asdict(), "test": self.test._asdict() if self.test else None},
+            "gibbs_classifier": asdict(self.gibbs) if self.gibbs else None,
+            "certificates": [certificate.to_dict() for certificate in self.certificates],
+            "not_applicable": [asdict(refusal) for refusal in self.refusals],
+        }
+
+
+def certify(
+    posterior: LocalGibbs | Point,
+    data: Objective,
+    *,
+    prior: GaussianPrior | bounds.PureDP | NoPrivacy,
+    failure_prob: float = 0.05,
+    test: Objective | None = None,
+    settings: GibbsSettings | None = None,
+    generator: torch.Generator | None = None,
+    progress: Progress | None = None,
+) -> list[bounds.Certificate]:
+    """Every certificate that applies to ``posterior``, the optimistic ones labelled so.
+
+    Args:
+        data: the examples that the bound may use, with network and training loss.
+        prior: for a local Gibbs posterior, its Gaussian prior; for a point, the privacy of what learnt it.
+        failure_prob: of each certificate by itself.
+        test: examples that training never saw, with the same network; adds a Clopper-Pearson bound that assumes
+            nothing but independence.
+        settings: effort spent on a Gibbs posterior.
+        generator: randomness of that effort; by default seeded with 0.
+
+    Raises:
+        ValueError: ``prior`` is not the prior of which a local Gibbs ``posterior`` is the posterior.
+    """
+    return list(
+        assess(posterior, data, prior=prior, failure_prob=failure_prob, test=test, settings=settings,
+               generator=generator, progress=progress).certificates
+    )  # fmt: skip
+
+
+def assess(
+    posterior: LocalGibbs | Point,
+    data: Objective,
+    *,
+    prior: GaussianPrior | bounds.PureDP | NoPrivacy,
+    failure_prob: float = 0.05,
+    test: Objective | None = None,
+    settings: GibbsSettings | None = None,
+    generator: torch.Generator | None = None,
+    progress: Progress | None = None,
+) -> Assessment:
+    """As :func:`certify`, with the measured risks and the refusals beside the certificates."""
+    if isinstance(posterior, LocalGibbs):
+        _require_own_prior(posterior, prior)
+    generator = generator or torch.Generator(data.device).manual_seed(0)
+    train_risks = data.risks(posterior.weights)
+    test_risks = test.risks(posterior.weights) if test else None
+    gibbs = None
+    if isinstance(posterior, LocalGibbs):
+        gibbs = estimate_gibbs(posterior, data, test, settings or GibbsSettings(), generator, progress)
+    privacy = prior.privacy if isinstance(prior, GaussianPrior) else prior
+    certificates: list[bounds.Certificate] = []
+    refusals: list[Refusal] = []
+    if isinstance(privacy, bounds.PureDP):
+        if gibbs:
+            certificates += gibbs_certificates(gibbs, n=data.n, privacy=privacy, failure_prob=failure_prob)
+        certificates += weights_certificates(train_risks, privacy=privacy, failure_prob=failure_prob)
+    else:
+        names = ("DP-PAC-Bayes bounds", "H-, C- and kl-Chernoff bounds")[0 if gibbs else 1 :]
+        refusals += [Refusal(name=name, reason=privacy.reason) for name in names]
+    if test_risks:
+        certificates.append(held_out_certificate(test_risks, failure_prob=failure_prob))
+    else:
+        refusals.append(Refusal(name="test-set bound", reason="no examples were kept from training"))
+    return Assessment(
+        failure_prob=failure_prob, train=train_risks, test=test_risks, gibbs=gibbs,
+        privacy=privacy if isinstance(privacy, bounds.PureDP) else None,
+        certificates=tuple(certificates), refusals=tuple(refusals),
+    )  # fmt: skip
+
+
+def gibbs_certificates(
+    gibbs: GibbsEstimate, *, n: int, privacy: bounds.PureDP, failure_prob: float
+) -> list[bounds.Certificate]:
+    """Three PAC-Bayes bounds on the Gibbs classifier's 0-1 risk: the paper's, max-information, sharp transfer."""
+    assumptions = (*_assumptions(privacy), MONTE_CARLO)
+    forms = (bounds.dp_pac_bayes_2018, bounds.dp_pac_bayes_max_information, bounds.dp_pac_bayes)
+    return [
+        form(
+            risk=gibbs.error, kl_nats=gibbs.kl_nats, n=n, epsilon=privacy.epsilon, failure_prob=failure_prob
+        ).with_assumptions(*assumptions)
+        for form in forms
+    ]
+
+
+def weights_certificates(risks: Risks, *, privacy: bounds.PureDP, failure_prob: float) -> list[bounds.Certificate]:
+    """H-, C- (the paper's and the sharp forms) and kl-Chernoff bounds on the risk of the weights themselves.
+
+    The loss is the ramp, a continuous upper bound on the 0-1 loss, so each value bounds the 0-1 risk too.
+    """
+    forms = (bounds.dp_hoeffding_2018, bounds.dp_chernoff_2018,
+             bounds.dp_hoeffding, bounds.dp_chernoff, bounds.dp_kl_chernoff)  # fmt: skip
+    found = []
+    for form in forms:
+        certificate = form(risk=risks.ramp, n=risks.n, epsilon=privacy.epsilon, failure_prob=failure_prob)
+        assumptions = _assumptions(privacy)
+        found.append(certificate.with_assumptions(*assumptions) if assumptions else certificate)
+    return found
+
+
+def held_out_certificate(risks: Risks, *, failure_prob: float) -> bounds.Certificate:
+    """Clopper-Pearson on examples that training never saw, for the weights themselves; assumes nothing else."""
+    value = bounds.clopper_pearson_upper(risks.errors, risks.n, failure_prob)
+    return bounds.Certificate(
+        name="test_set_clopper_pearson", value=value, failure_prob=failure_prob, status="rigorous",
+        terms={"empirical_risk": risks.error}, budget={"test set": failure_prob},
+        reference="Clopper and Pearson (1934)", inputs={"k": risks.errors, "n": risks.n, "failure_prob": failure_prob},
+    )  # fmt: skip
+
+
+def _require_own_prior(posterior: LocalGibbs, prior: GaussianPrior | bounds.PureDP | NoPrivacy) -> None:
+    if not (
+        isinstance(prior, GaussianPrior)
+        and math.isclose(prior.std, posterior.prior_std, rel_tol=1e-12)
+        and torch.equal(prior.mean, posterior.weights)
+    ):
+        raise ValueError(
+            "expected prior to be GaussianPrior with the posterior's weights as mean and its prior_std as std: the KL "
+            "estimate of a local Gibbs posterior is against that Gaussian alone"
+        )
+
+
+def _assumptions(privacy: bounds.PureDP) -> tuple[str, ...]:
+    return (STATIONARITY,) if privacy.status == "assumes stationarity" else ()

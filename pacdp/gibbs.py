@@ -1,0 +1,162 @@
+"""Risk and KL of a local Gibbs posterior by a fresh SGLD run (Dziugaite and Roy 2018, Appendix C.3.2).
+
+With ℓ = τ R̂ and Q ∝ exp(-ℓ) P: KL(Q‖P) = -E_Q ℓ - ln E_P exp(-ℓ). The first mean is taken along an SGLD run that
+targets Q, from its minibatches (each is drawn after the weights it judges, so its loss is unbiased for R̂ there); the
+second over independent draws from P, each judged on all examples. Neither is corrected for Monte Carlo error, and the
+run is not Q: what rests on these numbers is optimistic. E ln Ẑ <= ln Z (Jensen), so the KL errs upwards on average.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+import bounds
+from pacdp.errors import Diverged
+from pacdp.objective import Objective
+from pacdp.posterior import LocalGibbs
+from pacdp.samplers.langevin import local_step_
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GibbsSettings:
+    """How hard to look at a Gibbs posterior."""
+
+    epochs: float = 10.0
+    """Length of the SGLD run in passes over the data (batches of the objective's size)."""
+    burn_in: float = 0.2
+    """Share of the run that is thrown away."""
+    alpha: float = 0.0
+    """Weight of the newest draw in the running averages; 0 weighs all draws after burn-in alike. The paper's 0.005
+    has an effective size of 399 draws however long the run."""
+    step_size: float = 1.0
+    step_decay: float = 1.0
+    """Steps are max(step_size i^-step_decay, step_floor), in units where a gradient step of length 1 is 1."""
+    step_floor: float = 0.02
+    """0 gives the paper's schedule, whose late steps hardly move."""
+    prior_draws: int = 20
+    """Independent draws from the prior, each a pass over all examples, for the log-partition function."""
+    test_draws: int = 20
+    """Weights along the run, evenly spaced after burn-in, that are judged on all test examples."""
+
+    def __post_init__(self) -> None:
+        if not (self.epochs > 0 and 0 <= self.burn_in < 1):
+            raise ValueError(f"expected epochs > 0 and 0 <= burn_in < 1, got {self.epochs} and {self.burn_in}")
+        if not 0 <= self.alpha < 1:
+            raise ValueError(f"expected 0 <= alpha < 1, got {self.alpha}")
+        if self.prior_draws < 1 or self.test_draws < 1:
+            raise ValueError(
+                f"expected prior_draws >= 1 and test_draws >= 1, got {self.prior_draws} and {self.test_draws}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GibbsEstimate:
+    """What the run saw. All are estimates."""
+
+    error: float
+    """E_Q of the 0-1 risk on the training set."""
+    loss: float
+    """E_Q of the bounded training loss on the training set."""
+    test_error: float | None
+    mean_loss_nats: float
+    """E_Q ℓ = τ E_Q R̂."""
+    log_partition_nats: float
+    """ln of the mean over prior draws of exp(-τ R̂)."""
+    kl_raw_nats: float
+    """-mean_loss_nats - log_partition_nats; noise can make it negative."""
+    kl_nats: float
+    """max(0, kl_raw_nats): what certificates use."""
+    kl_clipped: bool
+    """Whether the estimate was negative and is reported as 0."""
+    steps: int
+    draws: int
+    """Weights after burn-in."""
+    effective_draws: float
+    """Effective sample size of the run's 0-1 risk, at most (2 - alpha)/alpha."""
+    prior_draws: int
+
+
+def estimate_gibbs(
+    posterior: LocalGibbs,
+    train: Objective,
+    test: Objective | None,
+    settings: GibbsSettings,
+    generator: torch.Generator,
+    progress: Progress | None = None,
+) -> GibbsEstimate:
+    """Run SGLD from the prior's mean towards ``posterior`` and average along it.
+
+    ``test`` shares the network's architecture; only its full-set risks are used. ``progress(done, total)`` is called
+    about a hundred times.
+
+    Raises:
+        Diverged: a minibatch loss is NaN or infinite.
+    """
+    centre = posterior.weights
+    steps = max(2, round(settings.epochs * train.n / train.batch_size))
+    burn_in = int(settings.burn_in * steps)
+    tested = {burn_in + (k + 1) * (steps - burn_in) // settings.test_draws for k in range(settings.test_draws)}
+    total = steps + settings.prior_draws
+    log_partition = _log_partition(posterior, train, settings.prior_draws, generator)
+    trace = centre.new_empty((2, steps))
+    test_errors: list[float] = []
+    local, noise = centre.clone(), torch.empty_like(centre)
+    for i in range(1, steps + 1):
+        estimate = train.estimate(local, generator)
+        trace[0, i - 1] = estimate.loss
+        trace[1, i - 1] = estimate.error
+        rate = max(settings.step_size * i**-settings.step_decay, settings.step_floor)
+        local_step_(local, centre, estimate.gradient, noise, generator,
+                    rate=rate, gamma=posterior.gamma, tau=posterior.tau)  # fmt: skip
+        if test is not None and i in tested:
+            test_errors.append(test.risks(local).error)
+        if progress is not None and (i % max(1, steps // 100) == 0 or i == steps):
+            progress(settings.prior_draws + i, total)
+    losses, errors = trace.double().cpu().numpy()
+    if not np.isfinite(losses).all():
+        raise Diverged(int(np.argmax(~np.isfinite(losses))) + 1, "the loss of the SGLD run on the Gibbs posterior")
+    losses, errors = losses[burn_in:], errors[burn_in:]
+    loss = _average(losses, settings.alpha)
+    kl = bounds.gibbs_kl(mean_loss_nats=posterior.tau * loss, log_partition_nats=log_partition)
+    effective = bounds.effective_sample_size(errors)
+    if settings.alpha > 0:
+        effective = min(effective, bounds.weighted_average_size(settings.alpha))
+    return GibbsEstimate(
+        error=_average(errors, settings.alpha),
+        loss=loss,
+        test_error=float(np.mean(test_errors)) if test_errors else None,
+        mean_loss_nats=posterior.tau * loss,
+        log_partition_nats=log_partition,
+        kl_raw_nats=kl.raw_nats,
+        kl_nats=kl.kl_nats,
+        kl_clipped=kl.clipped,
+        steps=steps,
+        draws=len(errors),
+        effective_draws=effective,
+        prior_draws=settings.prior_draws,
+    )
+
+
+def _log_partition(posterior: LocalGibbs, train: Objective, draws: int, generator: torch.Generator) -> float:
+    """ln of the mean of exp(-τ R̂(w)) over independent prior draws, each on all examples."""
+    mean = bounds.StreamingLogMeanExp()
+    noise = torch.empty_like(posterior.weights)
+    for _ in range(draws):
+        noise.normal_(generator=generator)
+        risks = train.risks(torch.add(posterior.weights, noise, alpha=posterior.prior_std))
+        mean.push(-posterior.tau * risks.loss)
+    return mean.value
+
+
+def _average(values: np.ndarray, alpha: float) -> float:
+    """The plain mean, or μ ← (1-α) μ + α x started at the first value."""
+    if alpha == 0:
+        return float(values.mean())
+    weights = alpha * (1 - alpha) ** np.arange(len(values) - 1, -1, -1.0)
+    weights[0] = (1 - alpha) ** (len(values) - 1)
+    return math.fsum(weights * values)

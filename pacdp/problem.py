@@ -1,0 +1,67 @@
+"""What is learnt from what: data, labels, network and loss, named so that a checkpoint can rebuild them."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+from pacdp.data import Dataset, load, randomise
+from pacdp.losses import Loss, bounded_cross_entropy
+from pacdp.models import Architecture, build
+from pacdp.objective import Objective
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A learning problem. Two equal problems have the same numbers everywhere."""
+
+    dataset: str = "digits2"
+    """A name that ``pacdp.data.load`` knows."""
+    architecture: Architecture = field(default_factory=Architecture)
+    random_labels: float = 0.0
+    """Share of the examples, train and test alike, whose labels are drawn anew, uniform over all classes."""
+    label_seed: int = 0
+    """Seed of that draw; the test set's is independent of the training set's."""
+    max_loss: float = 4.0
+    """Upper end of the bounded cross-entropy."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.random_labels <= 1:
+            raise ValueError(f"expected 0 <= random_labels <= 1, got {self.random_labels}")
+
+    def data(self, *, root: str | None = None, progressbar: bool = False) -> tuple[Dataset, Dataset]:
+        """Training and test set, labels randomised where the problem says so."""
+        train, test = load(self.dataset, root=root, progressbar=progressbar)
+        if self.random_labels:
+            train = randomise(train, fraction=self.random_labels, seed=2 * self.label_seed)
+            test = randomise(test, fraction=self.random_labels, seed=2 * self.label_seed + 1)
+        return train, test
+
+    def loss(self, classes: int) -> Loss:
+        """The bounded cross-entropy that training uses."""
+        return bounded_cross_entropy(classes=classes, max_loss=self.max_loss)
+
+    def objective(
+        self,
+        data: Dataset,
+        *,
+        generator: torch.Generator,
+        batch_size: int,
+        clip_norm: float | None = None,
+        device: torch.device | str = "cpu",
+    ) -> Objective:
+        """The empirical risk on ``data`` of a network whose first weights come from ``generator`` (on the CPU)."""
+        model = build(self.architecture, input_shape=data.inputs.shape[1:], classes=data.classes, generator=generator)
+        loss = self.loss(data.classes)
+        return Objective(model, loss, data, batch_size=batch_size, clip_norm=clip_norm, device=device)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values only."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Problem":
+        """The inverse of :meth:`to_dict`."""
+        architecture = dict(values["architecture"])
+        architecture["hidden"] = tuple(architecture["hidden"])
+        return cls(**{**values, "architecture": Architecture(**architecture)})
