@@ -1,0 +1,31 @@
+"""Medians of alternating runs, and a result file with its provenance."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.folder import provenance, write_json
+
+
+def side_by_side(candidates: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, float]:
+    """Median seconds of each candidate, run in turn so that a drifting clock rate touches all alike."""
+    for run in candidates.values():
+        run()
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(rounds):
+        for name, run in candidates.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def publish(name: str, results: dict[str, Any]) -> None:
+    """Print the results and write them to benchmarks/results/NAME.json."""
+    path = Path(__file__).parent / "results" / f"{name}.json"
+    write_json(path, {"results": results, "provenance": provenance(device="cpu", seed=0)})
+    for key, value in results.items():
+        print(f"{key}: {value}")
+    print(f"wrote benchmarks/results/{path.name}")
