@@ -39,7 +39,7 @@ class Demo:
 class Train:
     """Train a recipe. Any field of its run can be set: --epochs 5 --sampler.tau 100 --problem.random-labels 1."""
 
-    recipe: tyro.conf.Positional[str | None] = None
+    recipe: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="RECIPE")] = None
     """ALGORITHM-DATASET, such as entropy-sgld-mnist2; left out, --resume takes it from --out."""
     scale: Scale = "smoke"
     """smoke: seconds; cpu: two cores; paper: the paper's settings, on a GPU."""
@@ -213,6 +213,7 @@ def main(arguments: list[str] | None = None) -> None:
     command, rest = tyro.cli(
         Command,  # type: ignore[arg-type]
         args=arguments, prog="pacdp", return_unknown_args=True,
+        config=(tyro.conf.FlagCreatePairsOff,),
         description="Risk certificates for trained networks, and what their training reveals.",
     )  # fmt: skip
     try:

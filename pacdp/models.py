@@ -34,6 +34,8 @@ class Architecture:
     def __post_init__(self) -> None:
         if self.name == "fc" and (not self.hidden or min(self.hidden) < 1):
             raise ValueError(f"expected hidden to list positive layer widths, got {self.hidden}")
+        if self.name == "fc" and self.norm == "group" and min(self.hidden) < 2:
+            raise ValueError(f"expected hidden widths of at least 2 with norm='group', got {self.hidden}")
 
 
 def build(
@@ -97,7 +99,12 @@ def _fully_connected(inputs: int, hidden: tuple[int, ...], outputs: int, norm: N
 def _normalisation(norm: Norm, features: int, batch_norm: Callable[[int], nn.Module]) -> list[nn.Module]:
     if norm == "none":
         return []
-    return [batch_norm(features) if norm == "batch" else nn.GroupNorm(math.gcd(features, 20), features)]
+    if norm == "batch":
+        return [batch_norm(features)]
+    groups = math.gcd(features, 20)
+    if groups == features and batch_norm is nn.BatchNorm1d:
+        groups = 1  # a group of one number is always normalised to 0
+    return [nn.GroupNorm(groups, features)]
 
 
 @torch.no_grad()

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from pacdp.data import Dataset, load, randomise
+from pacdp.data import Dataset, Split, load, make_splits, randomise
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective
@@ -18,6 +18,9 @@ class Problem:
     dataset: str = "digits2"
     """A name that ``pacdp.data.load`` knows."""
     architecture: Architecture = field(default_factory=Architecture)
+    train_size: int = 0
+    """Examples to learn from, a seeded random subset of the data set's training part; 0 takes all of it."""
+    split_seed: int = 0
     random_labels: float = 0.0
     """Share of the examples, train and test alike, whose labels are drawn anew, uniform over all classes."""
     label_seed: int = 0
@@ -26,16 +29,23 @@ class Problem:
     """Upper end of the bounded cross-entropy."""
 
     def __post_init__(self) -> None:
+        if self.train_size < 0:
+            raise ValueError(f"expected train_size >= 0, got {self.train_size}")
         if not 0 <= self.random_labels <= 1:
             raise ValueError(f"expected 0 <= random_labels <= 1, got {self.random_labels}")
 
     def data(self, *, root: str | None = None, progressbar: bool = False) -> tuple[Dataset, Dataset]:
-        """Training and test set, labels randomised where the problem says so."""
+        """Training and test set: the seeded subset, labels randomised where the problem says so."""
         train, test = load(self.dataset, root=root, progressbar=progressbar)
         if self.random_labels:
             train = randomise(train, fraction=self.random_labels, seed=2 * self.label_seed)
             test = randomise(test, fraction=self.random_labels, seed=2 * self.label_seed + 1)
-        return train, test
+        return train.subset(self.split(train.n)), test
+
+    def split(self, available: int) -> Split:
+        """The indices, among ``available`` training examples, that are learnt from, with their hash."""
+        size = self.train_size or available
+        return make_splits(available, sizes={"train": size}, seed=self.split_seed)["train"]
 
     def loss(self, classes: int) -> Loss:
         """The bounded cross-entropy that training uses."""

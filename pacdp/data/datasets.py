@@ -11,7 +11,7 @@ from pacdp.data.download import Progress
 from pacdp.data.errors import DataError
 from pacdp.data.idx import read_idx
 from pacdp.data.registry import locate
-from pacdp.data.splits import make_splits
+from pacdp.data.splits import Split, make_splits
 
 NAMES = ("digits", "digits2", "mnist", "mnist2")
 
@@ -82,6 +82,12 @@ class Dataset:
                 digest.update(np.ascontiguousarray(array, dtype=dtype).data)
             self._hash.append(digest.hexdigest())
         return self._hash[0]
+
+    def subset(self, split: Split) -> "Dataset":
+        """The examples at ``split.indices``, in that order; all of them are the dataset itself."""
+        if split.n == self.n:
+            return self
+        return Dataset(self.name, self.inputs[split.indices], self.labels[split.indices], self.classes)
 
 
 def load(
