@@ -146,8 +146,8 @@ class Data:
             print(json.dumps(found))
             return
         for row in found:
-            print(f"{row['name']:8} {row['role']:6} {row['n']:6} examples of {row['shape']:8} {row['classes']:3} classes "
-                  f"sha256 {row['sha256'][:16]}")  # fmt: skip
+            size = f"{row['n']:6} examples of {row['shape']:8} {row['classes']:3} classes"
+            print(f"{row['name']:8} {row['role']:6} {size} sha256 {row['sha256'][:16]}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
