@@ -1,0 +1,130 @@
+"""With a clip norm C, one example moves the estimate by at most C / batch_size, whatever the example."""
+
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+from toys import seeded, toy_data, toy_objective
+
+from pacdp.data import Dataset
+from pacdp.models import Architecture
+from pacdp.objective import Estimate, Objective
+
+CONV = Architecture(name="conv", norm="group")
+
+
+def estimate_on(objective: Objective, indices: list[int]) -> Estimate:
+    """The estimate of a batch that is given instead of drawn."""
+    objective.draw = lambda generator: torch.tensor(indices, dtype=torch.int64)
+    return objective.estimate(objective.weights(), seeded(0))
+
+
+def gradients_of_each(data: Dataset, architecture: Architecture | None = None) -> Tensor:
+    """Slow twin: one plain backward pass an example."""
+    plain = toy_objective(data, architecture=architecture)
+    return torch.stack([estimate_on(plain, [i]).gradient.clone() for i in range(data.n)])
+
+
+def poisoned(data: Dataset) -> Dataset:
+    """The data, with an enormous example in place 0 and one whose gradient is NaN in place 1."""
+    inputs = data.inputs.copy()
+    inputs[0] *= 1e4
+    plain = toy_objective(data)
+    inputs[1] = 3e38 * plain.named(plain.weights())["1.weight"][0].sign()  # overflows the first unit, so 0 times inf
+    labels = data.labels.copy()
+    labels[:2] = 1 - labels[:2]
+    return Dataset("poisoned", inputs, labels, data.classes)
+
+
+@pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0], ids=["all clipped", "half clipped", "none clipped"])
+@pytest.mark.parametrize(
+    ("architecture", "shape"),
+    [(Architecture(hidden=(7, 6)), (5,)), (Architecture(hidden=(8,), norm="group"), (5,)), (CONV, (1, 28, 28))],
+    ids=["plain", "group", "conv"],
+)
+def test_clipping_is_per_example(architecture: Architecture, shape: tuple[int, ...], quantile: float) -> None:
+    data = toy_data(n=12, shape=shape)
+    each = gradients_of_each(data, architecture)
+    norms = each.norm(dim=1)
+    clip_norm = float(norms.quantile(quantile)) * (0.5 if quantile == 0 else 1.01)
+    objective = toy_objective(data, architecture=architecture, batch_size=4, clip_norm=clip_norm)
+    batch = [0, 2, 3, 7, 11]
+    expected = torch.zeros(objective.dim)
+    for i in batch:
+        expected += each[i] * min(1.0, clip_norm / float(norms[i]))
+    estimate = estimate_on(objective, batch)
+    torch.testing.assert_close(estimate.gradient, expected / 4, rtol=1e-4, atol=1e-7)
+
+
+def test_the_normaliser_is_fixed() -> None:
+    data = toy_data(n=30)
+    objective = toy_objective(data, batch_size=10, clip_norm=1e6)
+    each = gradients_of_each(data)
+    for batch in ([4], [4, 5, 6], list(range(30))):
+        torch.testing.assert_close(estimate_on(objective, batch).gradient, each[batch].sum(0) / 10)
+
+
+@pytest.mark.parametrize("clip_norm", [1e-3, 0.1, 10.0])
+def test_removing_an_example_moves_the_estimate_by_at_most_clip_norm_over_batch_size(clip_norm: float) -> None:
+    data = poisoned(toy_data(n=16, shape=(20,)))
+    objective = toy_objective(data, batch_size=4, clip_norm=clip_norm)
+    everyone = estimate_on(objective, list(range(16))).gradient.clone()
+    moves = torch.stack(
+        [everyone - estimate_on(objective, [j for j in range(16) if j != i]).gradient for i in range(16)]
+    )
+    assert moves.norm(dim=1).max() <= clip_norm / 4 * (1 + 1e-5)
+    if clip_norm == 1e-3:  # and the bound is reached
+        assert moves.norm(dim=1)[2:].min() >= clip_norm / 4 * (1 - 1e-3)
+    alone = torch.stack([estimate_on(objective, [i]).gradient.clone() for i in range(16)])
+    assert alone.norm(dim=1).max() <= clip_norm / 4 * (1 + 1e-5)
+
+
+def test_an_example_whose_gradient_is_nan_counts_as_zero() -> None:
+    data = poisoned(toy_data(n=16, shape=(20,)))
+    objective = toy_objective(data, batch_size=4, clip_norm=0.1)
+    assert estimate_on(toy_objective(data), [1]).gradient.isnan().any()
+    assert torch.count_nonzero(estimate_on(objective, [1]).gradient) == 0
+    others = estimate_on(objective, [0, 2, 5]).gradient.clone()
+    assert torch.count_nonzero(others) > 0
+    torch.testing.assert_close(estimate_on(objective, [0, 1, 2, 5]).gradient, others)
+
+
+def test_an_empty_batch_has_no_gradient() -> None:
+    objective = toy_objective(toy_data(), batch_size=1, clip_norm=1.0)
+    empty = next(seed for seed in range(100) if len(objective.draw(seeded(seed))) == 0)
+    objective.estimate(objective.weights(), seeded(next(s for s in range(100) if len(objective.draw(seeded(s))))))
+    estimate = objective.estimate(objective.weights(), seeded(empty))
+    assert torch.count_nonzero(estimate.gradient) == 0
+    assert (float(estimate.loss), float(estimate.error)) == (0.0, 0.0)
+
+
+def test_every_example_joins_independently_with_probability_batch_size_over_n() -> None:
+    n, batch_size, draws = 100, 20, 2000
+    objective = toy_objective(toy_data(n=n), batch_size=batch_size, clip_norm=1.0)
+    generator = seeded(1)
+    joined = torch.zeros(draws, n)
+    for row in joined:
+        indices = objective.draw(generator)
+        assert torch.equal(indices, indices.unique())
+        row[indices] = 1
+    total, q = int(joined.sum()), batch_size / n
+    assert stats.binomtest(total, draws * n, q).pvalue > 1e-3
+    for wrong in (0.95, 1.05):
+        assert stats.binomtest(total, draws * n, wrong * q).pvalue < 1e-6
+    counts = joined.sum(0).double().numpy()  # every example alike
+    assert stats.chi2(n).sf((((counts - draws * q) ** 2) / (draws * q * (1 - q))).sum()) > 1e-3
+    sizes = joined.sum(1).double().numpy()  # sizes vary as they must; a batch of fixed size would not
+    spread = ((sizes - batch_size) ** 2).sum() / (n * q * (1 - q))
+    assert 1e-3 < stats.chi2(draws).cdf(spread) < 1 - 1e-3
+
+
+def test_a_batch_of_all_takes_all() -> None:
+    objective = toy_objective(toy_data(n=30), batch_size=30, clip_norm=1.0)
+    assert objective.draw(seeded(0)).tolist() == list(range(30))
+
+
+def test_without_a_clip_norm_draws_are_uniform_with_replacement() -> None:
+    objective = toy_objective(toy_data(n=20), batch_size=50)
+    draws = torch.cat([objective.draw(generator) for generator in [seeded(3)] for _ in range(400)])
+    assert len(draws) == 400 * 50
+    assert stats.chisquare(torch.bincount(draws, minlength=20).numpy()).pvalue > 1e-3
