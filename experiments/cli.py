@@ -57,6 +57,8 @@ class Train:
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
+        if self.recipe == "[]":  # what tyro makes of a recipe that is missing or preceded by fields of its run
+            _usage("give the recipe first, then the fields of its run")
         if self.recipe is not None:
             run = _overridden(recipe(self.recipe, scale=self.scale, seed=self.seed), rest)
             out = self.out or Path("runs") / f"{self.recipe}-{self.scale}"

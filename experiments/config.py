@@ -45,14 +45,21 @@ class Run:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Run":
-        """The inverse of :meth:`to_dict`."""
-        parts = {
-            "problem": Problem.from_dict(values["problem"]),
-            "sampler": sampler_from_dict(values["sampler"]),
-            "track": GibbsSettings(**values["track"]),
-            "certify": GibbsSettings(**values["certify"]),
-        }
-        return cls(**{**values, **parts})
+        """The inverse of :meth:`to_dict`.
+
+        Raises:
+            ValueError: a part is missing, unknown or out of range.
+        """
+        try:
+            parts = {
+                "problem": Problem.from_dict(values["problem"]),
+                "sampler": sampler_from_dict(values["sampler"]),
+                "track": GibbsSettings(**values["track"]),
+                "certify": GibbsSettings(**values["certify"]),
+            }
+            return cls(**{**values, **parts})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is not the configuration of a run of this version: {error}") from error
 
     @property
     def key(self) -> str:

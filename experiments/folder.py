@@ -38,8 +38,8 @@ class Folder:
 
     @property
     def started(self) -> bool:
-        """Whether a run has begun here."""
-        return self.config.is_file()
+        """Whether a run has begun here, or a checkpoint was put here."""
+        return self.config.is_file() or self.checkpoint.is_file()
 
     def clear(self) -> None:
         """Remove the files of an earlier run and nothing else."""

@@ -60,17 +60,17 @@ def run(
     settings = sampler(algorithm, scale=scale, dataset=dataset, tau=tau)
     if scale == "smoke":
         architecture, epochs, records = Architecture(hidden=(100,)), 40.0, 4
-        track = GibbsSettings(epochs=4, prior_draws=10, test_draws=10)
-        certify = GibbsSettings(epochs=40, prior_draws=100, test_draws=40)
+        track = GibbsSettings(epochs=4.0, prior_draws=10, test_draws=10)
+        certify = GibbsSettings(epochs=40.0, prior_draws=100, test_draws=40)
     elif scale == "cpu":
         architecture, epochs, records = Architecture(hidden=(100,)), 120.0, 12
-        track = GibbsSettings(epochs=1, prior_draws=5, test_draws=5)
-        certify = GibbsSettings(epochs=20, prior_draws=100, test_draws=100)
+        track = GibbsSettings(epochs=1.0, prior_draws=5, test_draws=5)
+        certify = GibbsSettings(epochs=20.0, prior_draws=100, test_draws=100)
     else:
         architecture = Architecture(name="conv" if dataset.startswith("mnist") else "fc1024")
         epochs, records = 2000.0, 20
-        track = GibbsSettings(epochs=20, alpha=0.005, prior_draws=20, test_draws=20)
-        certify = GibbsSettings(epochs=1000, alpha=0.005, step_floor=0.0, prior_draws=1000, test_draws=400)
+        track = GibbsSettings(epochs=20.0, alpha=0.005, prior_draws=20, test_draws=20)
+        certify = GibbsSettings(epochs=1000.0, alpha=0.005, step_floor=0.0, prior_draws=1000, test_draws=400)
     problem = Problem(dataset=dataset, architecture=architecture, random_labels=random_labels, label_seed=seed)
     return Run(problem=problem, sampler=settings, epochs=epochs, records=records, seed=seed,
                track=track, certify=certify)  # fmt: skip

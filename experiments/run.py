@@ -112,7 +112,13 @@ class _Trainer:
                 if time.monotonic() - saved > self.runtime.checkpoint_seconds and self.state.step < mark:
                     self.save()
                     saved = time.monotonic()
-            row = {**self.measure(), "seconds": round(time.monotonic() - started, 3)}
+            try:
+                measured = self.measure()
+            except ValueError as error:
+                raise ValueError(
+                    f"step {self.state.step}: {error}; the checkpoint before that step is intact"
+                ) from error
+            row = {**measured, "seconds": round(time.monotonic() - started, 3)}
             folder.append_row(row)  # before the checkpoint: a crash between the two repeats the row, never loses it
             self.save()
             saved = time.monotonic()

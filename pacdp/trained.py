@@ -119,20 +119,26 @@ def load_trained(
             was trained on.
     """
     checkpoint = load_checkpoint(path)
-    problem = Problem.from_dict(checkpoint.header["problem"])
-    settings = sampler_from_dict(checkpoint.header["sampler"])
+    try:
+        problem = Problem.from_dict(checkpoint.header["problem"])
+        settings = sampler_from_dict(checkpoint.header["sampler"])
+        hashes, step = {role: checkpoint.header["data"][role] for role in ("train", "test")}, checkpoint.header["step"]
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path} does not say how it was trained ({error}): only checkpoints of a training run of this version can "
+            "be certified or resumed"
+        ) from error
     train, test = problem.data(root=data_root, progressbar=progressbar)
     for role, data in (("train", train), ("test", test)):
-        expected = checkpoint.header["data"][role]
-        if data.hash != expected:
+        if data.hash != hashes[role]:
             raise CheckpointError(
-                f"{path} was trained on {role} data with hash {expected[:12]}, but {problem.dataset} here has "
+                f"{path} was trained on {role} data with hash {hashes[role][:12]}, but {problem.dataset} here has "
                 f"{data.hash[:12]}: give the data it was trained on"
             )
     objective, held_out = objectives(problem, settings, train, test, seed=0, device=device)
     weights = checkpoint.flat_weights().to(device)
     state = restore(settings, {"weights": weights, **{k: t.to(device) for k, t in checkpoint.state.items()}},
-                    checkpoint.header["step"])  # fmt: skip
+                    step)  # fmt: skip
     generator = torch.Generator(device)
     try:
         generator.set_state(checkpoint.generator)

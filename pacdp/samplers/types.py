@@ -42,14 +42,14 @@ def gaussian_like(weights: Float[Tensor, " dim"], generator: torch.Generator) ->
     return torch.empty_like(weights).normal_(generator=generator)
 
 
-def require_positive(**values: float) -> None:
+def require_positive(**values: float | int) -> None:
     """Raise a sentence unless every value is a positive number."""
     for name, value in values.items():
         if not value > 0:
             raise ValueError(f"expected {name} > 0, got {value}")
 
 
-def require_fraction(**values: float) -> None:
+def require_fraction(**values: float | int) -> None:
     """Raise a sentence unless every value lies in (0, 1]."""
     for name, value in values.items():
         if not 0 < value <= 1:
