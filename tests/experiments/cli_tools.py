@@ -1,0 +1,61 @@
+"""Running the command in this process or another, and runs small enough for tests."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from safetensors import safe_open
+
+from experiments.cli import main
+
+QUICK = (
+    "--epochs", "2", "--records", "2", "--track.epochs", "1", "--track.prior-draws", "2", "--track.test-draws", "2",
+    "--certify.epochs", "1", "--certify.prior-draws", "2", "--certify.test-draws", "2", "--threads", "1",
+)  # fmt: skip
+"""Options that make any recipe on digits2 a matter of a tenth of a second."""
+
+RUN_FILES = {"config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json"}
+
+
+def pacdp(*arguments) -> int:
+    """Exit status of the command, run in this process."""
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def start(*arguments) -> subprocess.Popen[str]:
+    """The command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "experiments.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def read(path: Path) -> dict:
+    """A JSON file."""
+    return json.loads(path.read_text())
+
+
+def rows(folder: Path) -> list[dict]:
+    """The rows of metrics.jsonl but for the time they took."""
+    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
+
+
+def tensors(folder: Path) -> dict[str, bytes]:
+    """Every tensor of the checkpoint, as bytes: weights, state and generator."""
+    with safe_open(folder / "checkpoint.safetensors", framework="np") as file:
+        return {name: file.get_tensor(name).tobytes() for name in file.keys()}
+
+
+def one_sentence(text: str) -> str:
+    """The one line on standard error that an error leaves, without a traceback."""
+    lines = text.strip().splitlines()
+    assert len(lines) == 1, text
+    assert lines[0].startswith("pacdp: "), text
+    return lines[0]
