@@ -21,15 +21,18 @@ from pacdp.samplers.langevin import local_step_
 
 Progress = Callable[[int, int], None]
 
+# the effective sample size is undefined for shorter chains
+_FEWEST = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GibbsSettings:
     """How hard to look at a Gibbs posterior."""
 
     epochs: float = 10.0
-    """Length of the SGLD run in passes over the data (batches of the objective's size)."""
+    """Length of the SGLD run in passes over the data (batches of the objective's size); at least 4 steps are made."""
     burn_in: float = 0.2
-    """Share of the run that is thrown away."""
+    """Share of the run that is thrown away; the last 4 steps never are."""
     alpha: float = 0.0
     """Weight of the newest draw in the running averages; 0 weighs all draws after burn-in alike. The paper's 0.005
     has an effective size of 399 draws however long the run."""
@@ -98,8 +101,8 @@ def estimate_gibbs(
         Diverged: a minibatch loss is NaN or infinite.
     """
     centre = posterior.weights
-    steps = max(2, round(settings.epochs * train.n / train.batch_size))
-    burn_in = int(settings.burn_in * steps)
+    steps = max(_FEWEST, round(settings.epochs * train.n / train.batch_size))
+    burn_in = min(int(settings.burn_in * steps), steps - _FEWEST)
     tested = {burn_in + (k + 1) * (steps - burn_in) // settings.test_draws for k in range(settings.test_draws)}
     total = steps + settings.prior_draws
     log_partition = _log_partition(posterior, train, settings.prior_draws, generator)
