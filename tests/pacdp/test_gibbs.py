@@ -1,0 +1,196 @@
+"""On a quadratic risk the Gibbs posterior is Gaussian: its KL and log-partition function are known in closed form."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from toys import seeded, toy_data, toy_objective
+
+from pacdp import Diverged, GibbsSettings, LocalGibbs
+from pacdp.gibbs import GibbsEstimate, _average, estimate_gibbs
+from pacdp.objective import Estimate, Objective, Risks
+
+DIM = 3
+
+
+class QuadraticRisk(Objective):
+    """R̂(w) = curvature/2 |w - target|² + offset, known without data; the error of a batch is what the test scripts."""
+
+    def __init__(self, curvature: float, target: float = 1.0, *, offset: float = 0.0, n: int = 1000) -> None:
+        self.curvature, self.target, self.offset = curvature, target, offset
+        self.n, self.batch_size = n, 1
+        self.visited: list[Tensor] = []
+
+    def risk(self, weights: Tensor) -> Tensor:
+        return self.curvature / 2 * ((weights - self.target) ** 2).sum() + self.offset
+
+    def estimate(self, weights: Tensor, generator: torch.Generator) -> Estimate:
+        del generator
+        self.visited.append(weights.clone())
+        return Estimate(
+            self.curvature * (weights - self.target), self.risk(weights), (weights[0] > 0).to(weights.dtype)
+        )
+
+    def risks(self, weights: Tensor, *, chunk: int = 10_000) -> Risks:
+        del chunk
+        return Risks(float(self.risk(weights)), float(weights[0]), 0.0, 0, self.n)
+
+
+def posterior(*, tau: float = 6.0, gamma: float = 0.5) -> LocalGibbs:
+    return LocalGibbs(weights=torch.zeros(DIM, dtype=torch.float64), tau=tau, gamma=gamma)
+
+
+def estimate(risk: QuadraticRisk, *, seed: int = 0, **settings: float) -> GibbsEstimate:
+    return estimate_gibbs(posterior(), risk, None, GibbsSettings(**settings), seeded(seed))  # type: ignore[arg-type]
+
+
+def log_partition(risk: QuadraticRisk, q: LocalGibbs, *, power: int = 1) -> float:
+    """ln E exp(-power τ R̂) under the prior N(0, 1/(γτ)): one Gaussian integral a coordinate."""
+    a, g = power * risk.curvature, q.gamma
+    return (
+        DIM * (-0.5 * math.log1p(a / g) - q.tau * a * g / (2 * (a + g)) * risk.target**2) - power * q.tau * risk.offset
+    )
+
+
+def mean_risk(risk: QuadraticRisk, q: LocalGibbs) -> float:
+    """E_Q R̂ under Q = N(a t/(a+γ), 1/(τ(a+γ)))."""
+    a, g = risk.curvature, q.gamma
+    return DIM * a / 2 * ((g * risk.target / (a + g)) ** 2 + 1 / (q.tau * (a + g))) + risk.offset
+
+
+def test_closed_forms_agree_with_the_kl_of_two_gaussians() -> None:
+    risk, q = QuadraticRisk(0.8), posterior()
+    mean, std = 0.8 / 1.3, (6.0 * 1.3) ** -0.5
+    kl = DIM * (math.log(q.prior_std / std) + (std**2 + mean**2) / (2 * q.prior_std**2) - 0.5)
+    assert -q.tau * mean_risk(risk, q) - log_partition(risk, q) == pytest.approx(kl, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_log_partition_is_that_of_the_gaussian_integral(seed: int) -> None:
+    risk, q, draws = QuadraticRisk(0.8), posterior(), 4000
+    found = estimate(risk, seed=seed, epochs=0.002, prior_draws=draws).log_partition_nats
+    exact = log_partition(risk, q)
+    relative = math.sqrt(math.expm1(log_partition(risk, q, power=2) - 2 * exact) / draws)  # deviation of Ẑ/Z
+    assert relative < 0.1
+    assert abs(math.expm1(found - exact)) < 4 * relative
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_kl_is_that_of_two_gaussians(seed: int) -> None:
+    risk, q, h = QuadraticRisk(0.8), posterior(), 0.1
+    settings = {"epochs": 8.0, "step_size": h, "step_floor": h, "prior_draws": 4000, "test_draws": 1}
+    found = estimate(risk, seed=seed, **settings)
+    rate = h * (risk.curvature + q.gamma)
+    bias = DIM * risk.curvature / 2 / (q.tau * (risk.curvature + q.gamma)) * (1 / (1 - rate / 2) - 1)  # of Euler steps
+    spread = torch.stack([risk.risk(w) for w in risk.visited[found.steps - found.draws :]]).std()
+    error = float(spread) * math.sqrt(2 / rate / found.draws)  # correlations die out over 1/rate steps
+    expected = mean_risk(risk, q) + bias
+    assert error < 0.04 * expected
+    assert abs(found.loss - expected) < 4 * error
+    assert found.mean_loss_nats == q.tau * found.loss
+    assert found.kl_raw_nats == pytest.approx(-found.mean_loss_nats - found.log_partition_nats, rel=1e-12)
+    exact = -q.tau * expected - log_partition(risk, q)
+    assert abs(found.kl_nats - exact) < 4 * q.tau * error + 0.2
+    assert exact > 2
+    assert not found.kl_clipped
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.3, 2.5])
+def test_a_constant_loss_teaches_nothing(offset: float) -> None:
+    found = estimate(QuadraticRisk(0.0, offset=offset), epochs=0.05)
+    assert abs(found.kl_raw_nats) < 1e-6
+    assert found.log_partition_nats == pytest.approx(-6.0 * offset, rel=1e-6)
+    assert found.kl_nats == max(0.0, found.kl_raw_nats)
+
+
+def test_a_constant_loss_leaves_the_kl_alone() -> None:
+    plain, shifted = (estimate(QuadraticRisk(0.8, offset=offset), epochs=0.1) for offset in (0.0, 2.0))
+    assert shifted.kl_raw_nats == pytest.approx(plain.kl_raw_nats, rel=1e-4)
+    assert shifted.loss == pytest.approx(plain.loss + 2, rel=1e-5)
+
+
+def test_a_negative_estimate_is_reported_as_zero_and_says_so() -> None:
+    clipped = 0
+    for seed in range(20):  # short runs that start in the prior's mean, which is the minimum: noise decides the sign
+        found = estimate(QuadraticRisk(0.05, target=3.0), seed=seed, epochs=0.004, burn_in=0.0, prior_draws=1)
+        assert found.kl_clipped == (found.kl_raw_nats < 0)
+        assert found.kl_nats == max(0.0, found.kl_raw_nats)
+        clipped += found.kl_clipped
+    assert 0 < clipped < 20
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.005, 0.3])
+@pytest.mark.parametrize("burn_in", [0.0, 0.25])
+def test_averages_are_those_of_the_recursion(alpha: float, burn_in: float) -> None:
+    risk = QuadraticRisk(0.8)
+    found = estimate(risk, epochs=0.2, alpha=alpha, burn_in=burn_in)
+    kept = risk.visited[int(burn_in * 200) :]
+    assert (found.steps, found.draws, len(risk.visited)) == (200, len(kept), 200)
+    for values, average in (
+        ([float(risk.risk(w)) for w in kept], found.loss),
+        ([float(w[0] > 0) for w in kept], found.error),
+    ):
+        mean = values[0] if alpha else float(np.mean(values))
+        for value in values[1:] if alpha else ():
+            mean = (1 - alpha) * mean + alpha * value
+        assert average == pytest.approx(mean, rel=1e-6)
+    if alpha:
+        assert found.effective_draws <= (2 - alpha) / alpha
+
+
+def test_the_average_of_one_value_is_that_value() -> None:
+    for alpha in (0.0, 0.005, 0.9):
+        assert _average(np.array([0.25]), alpha) == 0.25
+        assert _average(np.full(50, 0.25), alpha) == pytest.approx(0.25, rel=1e-14)
+
+
+@pytest.mark.parametrize("epochs", [1e-9, 0.002, 0.005])
+@pytest.mark.parametrize("burn_in", [0.0, 0.2, 0.99])
+def test_the_shortest_run_keeps_four_draws(epochs: float, burn_in: float) -> None:
+    found = estimate(QuadraticRisk(0.8), epochs=epochs, burn_in=burn_in)
+    assert found.steps == max(4, round(1000 * epochs))
+    assert found.draws >= 4
+    assert 1 <= found.effective_draws <= found.draws
+
+
+def test_a_diverging_run_names_its_step() -> None:
+    risk = QuadraticRisk(0.8)
+    risk.risk = lambda weights: torch.tensor(torch.nan if len(risk.visited) == 7 else 1.0)
+    with pytest.raises(Diverged, match="the SGLD run on the Gibbs posterior became NaN or infinite at step 7"):
+        estimate(risk, epochs=0.02)
+
+
+def test_a_network_is_judged_on_both_sets_by_its_generator_alone() -> None:
+    train, test = toy_objective(toy_data()), toy_objective(toy_data(seed=1))
+    q = LocalGibbs(weights=train.weights(), tau=20.0, gamma=1.0)
+    ambient, calls = torch.get_rng_state(), []
+    settings = GibbsSettings(epochs=5.0, prior_draws=3, test_draws=4)
+    first, again, other = (
+        estimate_gibbs(q, train, test, settings, seeded(seed), lambda *call: calls.append(call)) for seed in (0, 0, 1)
+    )
+    assert torch.equal(torch.get_rng_state(), ambient)
+    assert first == again
+    assert first != other
+    assert 0 <= first.error <= 1
+    assert round(first.test_error * 60 * 4, 6) % 1 == 0  # a mean of four exact counts out of sixty
+    assert (first.steps, first.draws, first.prior_draws) == (30, 24, 3)
+    assert calls[len(calls) // 3 - 1] == (33, 33)
+    assert torch.equal(q.weights, toy_objective(toy_data()).weights())
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "sentence"),
+    [
+        ("epochs", (0.0, -1.0, math.nan), "expected epochs > 0 and 0 <= burn_in < 1"),
+        ("burn_in", (-0.1, 1.0, math.nan), "expected epochs > 0 and 0 <= burn_in < 1"),
+        ("alpha", (-0.1, 1.0, math.nan), "expected 0 <= alpha < 1"),
+        ("prior_draws", (0, -1), "expected prior_draws >= 1 and test_draws >= 1"),
+        ("test_draws", (0, -1), "expected prior_draws >= 1 and test_draws >= 1"),
+    ],
+)
+def test_settings_are_checked(field: str, values: tuple[float, ...], sentence: str) -> None:
+    for value in values:
+        with pytest.raises(ValueError, match=sentence):
+            GibbsSettings(**{field: value})  # type: ignore[arg-type]
