@@ -90,7 +90,8 @@ def certify(
         generator: randomness of that effort; by default seeded with 0.
 
     Raises:
-        ValueError: ``prior`` is not the prior of which a local Gibbs ``posterior`` is the posterior.
+        ValueError: ``prior`` is not the prior of which a local Gibbs ``posterior`` is the posterior, or its privacy is
+            not for replace-one adjacency.
     """
     return list(
         assess(posterior, data, prior=prior, failure_prob=failure_prob, test=test, settings=settings,
@@ -112,13 +113,15 @@ def assess(
     """As :func:`certify`, with the measured risks and the refusals beside the certificates."""
     if isinstance(posterior, LocalGibbs):
         _require_own_prior(posterior, prior)
+    privacy = prior.privacy if isinstance(prior, GaussianPrior) else prior
+    if isinstance(privacy, bounds.PureDP):
+        _require_replace_one(privacy)
     generator = generator or torch.Generator(data.device).manual_seed(0)
     train_risks = data.risks(posterior.weights)
     test_risks = test.risks(posterior.weights) if test else None
     gibbs = None
     if isinstance(posterior, LocalGibbs):
         gibbs = estimate_gibbs(posterior, data, test, settings or GibbsSettings(), generator, progress)
-    privacy = prior.privacy if isinstance(prior, GaussianPrior) else prior
     certificates: list[bounds.Certificate] = []
     refusals: list[Refusal] = []
     if isinstance(privacy, bounds.PureDP):
@@ -190,5 +193,14 @@ def _require_own_prior(posterior: LocalGibbs, prior: GaussianPrior | bounds.Pure
         )
 
 
+def _require_replace_one(privacy: bounds.PureDP) -> None:
+    if privacy.adjacency != "replace-one":
+        raise ValueError(
+            f"expected privacy for replace-one adjacency, which the bounds need, got {privacy.adjacency}: replacing a "
+            "record is removing one and adding one, so double epsilon"
+        )
+
+
 def _assumptions(privacy: bounds.PureDP) -> tuple[str, ...]:
+    _require_replace_one(privacy)
     return (STATIONARITY,) if privacy.status == "assumes stationarity" else ()

@@ -54,7 +54,7 @@ def privacy_of(settings: Settings, *, oscillation: float, n: int) -> bounds.Pure
             return NoPrivacy(reason="SGD adds no noise, so its weights reveal the data without limit")
         case EntropySGD(beta=None):
             return NoPrivacy(reason="Entropy-SGD adds no noise to its weights; only Entropy-SGLD does")
-        case SGLD(clip_norm=float()) | EntropySGD(clip_norm=float()):
+        case SGLD() | EntropySGD() if settings.clip_norm is not None:
             return NoPrivacy(
                 reason="with clipped gradients the chain does not target the Gibbs distribution whose privacy is "
                 "known; the mechanism's own accounting is not part of this version"
