@@ -1,0 +1,100 @@
+"""The certificates of a report worked out again at 50 digits, from the papers' formulas and the report's raw numbers.
+
+Shares no code with ``bounds`` or ``pacdp``. d is the failure probability; Theorem numbers are of Dziugaite and Roy.
+"""
+
+import mpmath as mp
+
+mp.mp.dps = 50
+
+
+def kl(q, p):
+    """Relative entropy of Bernoulli(q) to Bernoulli(p), for 0 < p < 1."""
+    left = q * mp.log(q / p) if q > 0 else mp.mpf(0)
+    right = (1 - q) * mp.log((1 - q) / (1 - p)) if q < 1 else mp.mpf(0)
+    return left + right
+
+
+def inverse_kl(q, c):
+    """sup{p : kl(q, p) <= c} by bisection."""
+    low, high = q, mp.mpf(1)
+    for _ in range(170):
+        middle = (low + high) / 2
+        if kl(q, middle) <= c:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def xi(n):
+    """Maurer's constant: sum over k of C(n, k) (k/n)^k (1 - k/n)^(n - k), with 0^0 = 1."""
+    inner = mp.fsum(mp.binomial(n, k) * (mp.mpf(k) / n) ** k * (1 - mp.mpf(k) / n) ** (n - k) for k in range(1, n))
+    return inner + 2
+
+
+def oscillation(max_loss):
+    """Of -ln psi(p), psi(p) = e^-L + (1 - 2 e^-L) p: largest minus smallest value over p in [0, 1]."""
+    floor = mp.exp(-mp.mpf(max_loss))
+    return -mp.log(floor) + mp.log(floor + (1 - 2 * floor))
+
+
+def epsilon(*, tau, beta, max_loss, n):
+    """Theorem 4.4 (ICML 2018): 2 beta tau (oscillation of the loss) / n."""
+    return 2 * mp.mpf(beta) * mp.mpf(tau) * oscillation(max_loss) / n
+
+
+def pac_bayes(name, *, risk, kl_nats, n, eps, d):
+    """The three PAC-Bayes bounds with a private prior."""
+    nats = {
+        # ICML 2018, Theorem 4.3
+        "dp_pac_bayes_2018": lambda: mp.log(2 * mp.sqrt(n)) + 2 * max(mp.log(3 / d), n * eps**2),
+        # NeurIPS 2018, Theorem 4.2
+        "dp_pac_bayes_max_information": lambda: (
+            mp.log(2 * mp.sqrt(n)) + mp.log(2 / d) + n * eps**2 / 2 + eps * mp.sqrt(n * mp.log(4 / d) / 2)
+        ),
+        # docs/guarantees.md, sharp transfer
+        "dp_pac_bayes": lambda: mp.log(xi(n)) + (mp.sqrt(mp.log(1 / d)) + eps * mp.sqrt(mp.mpf(n) / 8)) ** 2,
+    }[name]()
+    return inverse_kl(risk, (kl_nats + nats) / n)
+
+
+def weights(name, *, risk, n, eps, d):
+    """H-, C- and kl-Chernoff bounds on the released weights: ICML 2018, Theorem 4.2, and docs/guarantees.md."""
+    c = (eps / mp.sqrt(8) + mp.sqrt(mp.log(1 / d) / n)) ** 2
+    bar = max(eps, mp.sqrt(mp.log(3 / d) / n))
+    value = {
+        "dp_hoeffding_2018": lambda: risk + bar + 1 / mp.sqrt(n),
+        "dp_chernoff_2018": lambda: risk + mp.sqrt(6 * risk) * (bar + 1 / mp.sqrt(n)) + 6 * (bar**2 + mp.mpf(1) / n),
+        "dp_hoeffding": lambda: risk + eps / 4 + mp.sqrt(mp.log(1 / d) / (2 * n)),
+        "dp_chernoff": lambda: risk + c + mp.sqrt(c**2 + 2 * c * risk),
+        "dp_kl_chernoff": lambda: inverse_kl(risk, c),
+    }[name]()
+    return min(mp.mpf(1), value)
+
+
+def clopper_pearson(k, n, d):
+    """The p at which P(Bin(n, p) <= k) = 1 - I_p(k + 1, n - k) falls to d."""
+    low, high = mp.mpf(k) / n, mp.mpf(1)
+    for _ in range(120):
+        middle = (low + high) / 2
+        if 1 - mp.betainc(k + 1, n - k, 0, middle, regularized=True) >= d:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def certificates(report, *, tau, beta, max_loss):
+    """Name to value of every certificate of a report, from risks, counts, n and the failure probability."""
+    n, d = report["n"], mp.mpf(report["failure_prob"])
+    gibbs, mean = report["gibbs_classifier"], report["mean_classifier"]
+    eps = epsilon(tau=tau, beta=beta, max_loss=max_loss, n=n)
+    found = {"test_set_clopper_pearson": clopper_pearson(mean["test"]["errors"], mean["test"]["n"], d)}
+    for name in ("dp_hoeffding_2018", "dp_chernoff_2018", "dp_hoeffding", "dp_chernoff", "dp_kl_chernoff"):
+        found[name] = weights(name, risk=mp.mpf(mean["train"]["ramp"]), n=n, eps=eps, d=d)
+    if gibbs:
+        kl_nats = max(mp.mpf(0), -tau * mp.mpf(gibbs["loss"]) - mp.mpf(gibbs["log_partition_nats"]))
+        for name in ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes"):
+            found[name] = pac_bayes(name, risk=mp.mpf(gibbs["error"]), kl_nats=kl_nats, n=n, eps=eps, d=d)
+    return found
