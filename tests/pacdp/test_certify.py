@@ -143,7 +143,12 @@ def test_certificates_are_computed_from_what_was_measured() -> None:
     ]
     assert list(found.certificates) == expected
     assert all(c.failure_prob == 0.01 for c in found.certificates)
-    assert all(c.terms["empirical_risk"] == found.train.ramp for c in found.certificates if c.name in WEIGHTS)
+
+
+def test_bounds_on_weights_use_the_continuous_loss() -> None:
+    risks = Risks(loss=0.1, error=0.02, ramp=0.05, errors=1200, n=N)
+    for certificate in weights_certificates(risks, privacy=STATIONARY, failure_prob=0.05):
+        assert certificate.terms["empirical_risk"] == 0.05
 
 
 def test_the_test_set_bound_is_that_of_clopper_and_pearson() -> None:
