@@ -13,6 +13,7 @@ from typing import Any
 import joblib
 import polars as pl
 
+import bounds
 from experiments.config import Run, Runtime
 from experiments.figures import random_labels as drawing
 from experiments.figures import style
@@ -25,6 +26,8 @@ NOISES = {
     "cpu": {"sgld": (0.001, 0.01, 0.05), "entropy-sgd": (0.001, 0.005, 0.01, 0.05)},
     "paper": {"sgld": (0.001, 0.005, 0.01, 0.05, 0.1), "entropy-sgd": (0.0001, 0.001, 0.005, 0.01, 0.05, 0.1)},
 }
+_MEASURED = ("train_loss", "train_error", "test_error", "n_test", "gibbs_train_error", "gibbs_test_error",
+             "kl_nats", "kl_raw_nats", "epsilon")  # fmt: skip
 DATASETS = {"smoke": "digits2", "cpu": "mnist2", "paper": "mnist2"}
 
 
@@ -86,8 +89,7 @@ def collect(plan: list[Cell], folder: Path) -> pl.DataFrame:
                     "algorithm": cell.run.algorithm, "labels": cell.labels, "thermal_noise": cell.thermal_noise,
                     "tau": getattr(settings, "tau", None), "run": cell.run.key, "step": row["step"],
                     "epochs": row["epochs"], "epochs_over_l": row["epochs"] / inner,
-                    **{name: row.get(name) for name in ("train_loss", "train_error", "test_error", "gibbs_train_error",
-                       "gibbs_test_error", "kl_nats", "kl_raw_nats", "epsilon")},
+                    **{name: row.get(name) for name in _MEASURED},
                     **{name: found.get(name) for name in style.NAMES if name != "test_set_clopper_pearson"},
                 }
             )  # fmt: skip
@@ -95,15 +97,21 @@ def collect(plan: list[Cell], folder: Path) -> pl.DataFrame:
 
 
 def violations(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """Every recorded row and bound where the bound lies below the test error of the classifier it speaks of."""
+    """Every recorded row and bound where the bound lies below the test error of the classifier it speaks of.
+
+    A test error is itself an estimate: ``test_error_at_least`` is its lower confidence limit at 0.05 (kl-Chernoff),
+    and a bound above that limit is ``within_test_noise``. It is listed all the same.
+    """
     found = []
     for row in table.iter_rows(named=True):
         for name in style.NAMES:
             test = row["gibbs_test_error" if name in style.GIBBS_BOUNDS else "test_error"]
             value = row.get(name)
             if value is not None and test is not None and value < test:
-                found.append({key: row[key] for key in ("algorithm", "labels", "thermal_noise", "run", "step")}
-                             | {"bound": name, "value": value, "test_error": test})  # fmt: skip
+                least = float(bounds.binary_kl_lower(test, math.log(1 / 0.05) / row["n_test"]))
+                where = {key: row[key] for key in ("algorithm", "labels", "thermal_noise", "run", "step")}
+                what = {"bound": name, "value": value, "test_error": test, "n_test": row["n_test"]}
+                found.append(where | what | {"test_error_at_least": least, "within_test_noise": value >= least})
     return found
 
 

@@ -38,7 +38,7 @@ def sampler(algorithm: str, *, scale: Scale, dataset: str, tau: float | None = N
         case "entropy-sgd", "paper":
             return EntropySGD(tau=tau, beta=None, batch_size=batch_size)
         case "entropy-sgd", _:
-            return EntropySGD(tau=tau, beta=None, outer_step_size=2.0, outer_decay=0.2, batch_size=batch_size)
+            return EntropySGD(tau=tau, beta=None, outer_step_size=2.0, outer_decay=0.0, batch_size=batch_size)
         case "entropy-sgld", "paper":
             return EntropySGD(tau=tau, batch_size=batch_size)
         case "entropy-sgld", _:
@@ -63,7 +63,7 @@ def run(
         track = GibbsSettings(epochs=4.0, prior_draws=10, test_draws=10)
         certify = GibbsSettings(epochs=40.0, prior_draws=100, test_draws=40)
     elif scale == "cpu":
-        architecture, epochs, records = Architecture(hidden=(100,)), 120.0, 12
+        architecture, epochs, records = Architecture(hidden=(100,)), 150.0, 15
         track = GibbsSettings(epochs=1.0, prior_draws=5, test_draws=5)
         certify = GibbsSettings(epochs=20.0, prior_draws=100, test_draws=100)
     else:

@@ -134,7 +134,7 @@ class _Trainer:
         gradients = self.state.step * run.sampler.gradients_per_step
         row: dict[str, Any] = {
             "step": self.state.step, "epochs": gradients * run.sampler.batch_size / objective.n,
-            "train_loss": train.loss, "train_error": train.error, "test_error": test.error,
+            "train_loss": train.loss, "train_error": train.error, "test_error": test.error, "n_test": test.n,
         }  # fmt: skip
         privacy = privacy_of(run.sampler, oscillation=objective.loss.oscillation, n=objective.n)
         gibbs = None

@@ -37,9 +37,10 @@ def run(
     The losses stay on the device until the end of a chunk, so that a GPU is never waited for step by step.
 
     Raises:
-        Diverged: a minibatch loss or a weight is NaN or infinite; it names the first such step, and nothing of that
-            chunk is yielded.
-        ValueError: a minibatch loss lies outside the interval that ``loss`` declares.
+        Diverged: a minibatch loss is NaN or infinite (it names the first such step), or a weight is (it names the
+            chunk's last step); nothing of that chunk is yielded.
+        ValueError: a minibatch loss lies above the interval that ``loss`` declares. (An empty Poisson batch has mean 0;
+            the lower end is checked where whole data sets are judged.)
     """
     while state.step < until:
         first = state.step + 1
