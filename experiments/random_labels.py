@@ -118,6 +118,8 @@ def violations(table: pl.DataFrame) -> list[dict[str, Any]]:
 def publish(plan: list[Cell], folder: Path, out: Path, *, scale: Scale, device: str, seed: int) -> dict[str, Any]:
     """Write figure, table, configuration, provenance and the list of violations into ``out``; return the summary."""
     table = collect(plan, folder)
+    if table.is_empty():
+        raise ValueError(f"no run in {folder} has recorded anything: there is nothing to publish")
     out.mkdir(parents=True, exist_ok=True)
     table.write_csv(out / "table.csv", float_precision=9)
     draw(table, out)

@@ -37,7 +37,8 @@ def _draw_noises(axes: Axes, part: pl.DataFrame, colour: dict[float, tuple[float
         label = "SGD" if noise == 0 else f"noise {noise:.3g}"
         axes.plot(run["epochs_over_l"], run["train_error"], color=colour[float(str(noise))], label=label)
         axes.plot(run["epochs_over_l"][-1:], run["test_error"][-1:], "o", color=colour[float(str(noise))], markersize=7)
-    axes.legend(title="train; marker: test")
+    if part.height:
+        axes.legend(title="train; marker: test")
 
 
 def _draw_private(axes: Axes, part: pl.DataFrame) -> None:
