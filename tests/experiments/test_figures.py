@@ -1,0 +1,147 @@
+"""Figures: vacuous bounds are at 1 and marked, optimistic ones say so, both file formats are written."""
+
+import matplotlib as mpl
+import polars as pl
+import pytest
+from cli_tools import one_sentence, pacdp
+
+from experiments.figures import random_labels, run, style
+
+WEIGHTS_BOUNDS = [name for name in style.NAMES if name not in (*style.GIBBS_BOUNDS, "test_set_clopper_pearson")]
+
+
+@pytest.fixture(autouse=True)
+def _style_of_the_session():
+    with mpl.rc_context():
+        yield
+
+
+def _row(step: int, **bounds: float) -> dict:
+    errors = {"train_error": 0.1, "test_error": 0.2, "gibbs_train_error": 0.15, "gibbs_test_error": 0.22}
+    return {"step": step, "epochs": float(step), **errors, "bounds": bounds}
+
+
+def _crosses(axes) -> list[tuple[float, float]]:
+    lines = [line for line in axes.lines if line.get_marker() == "x"]
+    return [(float(x), float(y)) for line in lines for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]
+
+
+def _texts(axes) -> str:
+    return " ".join([axes.get_title(), axes.get_xlabel(), *(text.get_text() for text in axes.texts),
+                     *(label.get_text() for label in axes.get_yticklabels()),
+                     *((axes.get_legend().get_title().get_text(),) if axes.get_legend() else ())])  # fmt: skip
+
+
+def test_every_bound_has_a_name_and_a_colour_of_its_own():
+    assert style.NAMES.keys() == style.COLOURS.keys()
+    assert len(set(style.NAMES.values())) == len(set(style.COLOURS.values())) == len(style.NAMES)
+    assert set(random_labels.SHOWN_BOUNDS) <= style.NAMES.keys()
+
+
+def test_training_marks_vacuous_bounds_at_one_and_says_optimistic():
+    _, ((axes,),) = style.figure(1, 1)
+    run.draw_training(
+        axes, [_row(1, dp_pac_bayes=1.0, dp_kl_chernoff=0.7), _row(2, dp_pac_bayes=0.5, dp_kl_chernoff=1.0)]
+    )
+    assert sorted(_crosses(axes)) == [(1.0, 1.0), (2.0, 1.0)]
+    assert "optimistic" in _texts(axes)
+    assert axes.get_ylim()[1] > 1.0
+    assert all(max(line.get_ydata(), default=0) <= 1.0 for line in axes.lines)
+
+
+def test_training_without_bounds_says_nothing_of_them():
+    _, ((axes,),) = style.figure(1, 1)
+    rows = [{"step": 1, "epochs": 1.0, "train_error": 0.1, "test_error": 0.2}]
+    run.draw_training(axes, rows)
+    assert "optimistic" not in _texts(axes)
+    assert _crosses(axes) == []
+
+
+def test_certificates_mark_what_is_vacuous_and_what_is_optimistic():
+    report = {
+        "failure_prob": 0.05, "gibbs_classifier": {"test_error": 0.22}, "mean_classifier": {"test": {"error": 0.2}},
+        "certificates": [{"name": "dp_pac_bayes_2018", "value": 1.0, "status": "optimistic"},
+                         {"name": "dp_kl_chernoff", "value": 0.4, "status": "optimistic"},
+                         {"name": "test_set_clopper_pearson", "value": 0.25, "status": "rigorous"}],
+    }  # fmt: skip
+    _, ((axes,),) = style.figure(1, 1)
+    run.draw_certificates(axes, report)
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert [label.endswith(" *") for label in labels] == [True, True, False]
+    assert [text.get_text() for text in axes.texts] == ["1.0000 vacuous", "0.4000", "0.2500"]
+    assert [bar.get_hatch() for bar in axes.patches] == ["//", "//", None]
+    assert [bar.get_width() for bar in axes.patches] == [1.0, 0.4, 0.25]
+    ticks = [line.get_xdata()[0] for line in axes.lines]
+    assert ticks == [0.22, 0.2, 0.2], "the Gibbs bound beside the Gibbs error, the others beside the mean's"
+    assert "* optimistic" in axes.get_xlabel()
+
+
+def _table() -> pl.DataFrame:
+    rows = []
+    for labels in ("true", "random"):
+        for algorithm, noise in (("SGD", 0.0), ("SGLD", 0.1), ("Entropy-SGD", 0.1), ("Entropy-SGLD", 0.2)):
+            for step in (1, 2):
+                private = algorithm.endswith("LD")
+                values = {name: (1.3 if step == 1 else 0.8) if private else None for name in WEIGHTS_BOUNDS}
+                values |= {name: 0.7 if algorithm == "Entropy-SGLD" else None for name in style.GIBBS_BOUNDS}
+                rows.append({**_row(step), "algorithm": algorithm, "labels": labels, "thermal_noise": noise,
+                             "epochs_over_l": step / 20, **values, "bounds": None})  # fmt: skip
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def test_six_panels_clip_vacuous_bounds_and_say_optimistic(tmp_path):
+    drawn, grid = style.figure(3, 2)
+    random_labels.draw(grid, _table())
+    for axes in grid[2]:
+        shown = [name for name in random_labels.SHOWN_BOUNDS if name not in style.GIBBS_BOUNDS]
+        assert _crosses(axes) == [(0.05, 1.0)] * len(shown)
+        assert all(max(line.get_ydata(), default=0) <= 1.0 for line in axes.lines)
+        assert axes.get_ylim()[1] > 1.0, "the ceiling is in sight"
+        assert "optimistic" in _texts(axes)
+    titles = [axes.get_title() for line in grid for axes in line]
+    assert titles == [f"{name}, {labels} labels" for name in ("SGLD", "Entropy-SGD", "Entropy-SGLD")
+                      for labels in ("true", "random")]  # fmt: skip
+    png, pdf = style.save(drawn, tmp_path / "figure")
+    assert (png.name, pdf.name) == ("figure.png", "figure.pdf")
+    first = pdf.read_bytes()
+    style.save(drawn, tmp_path / "figure")
+    assert pdf.read_bytes() == first, "no date in the file"
+
+
+@pytest.mark.parametrize("certified", [False, True])
+@pytest.mark.parametrize("algorithm", ["sgd", "entropy-sgd", "entropy-sgld"])
+def test_plot_draws_a_run_with_and_without_certificates(algorithm, certified, copied, capsys):
+    folder = copied(algorithm)
+    if certified:
+        assert pacdp("certify", folder, "--threads", 1) == 0
+    capsys.readouterr()
+    assert pacdp("plot", folder) == 0
+    written = [folder / "figure.png", folder / "figure.pdf"]
+    assert capsys.readouterr().out == "".join(f"wrote {path}\n" for path in written)
+    height, width = mpl.image.imread(written[0]).shape[:2]
+    assert height >= 500
+    assert width >= (1500 if certified else 800)
+    assert all(path.stat().st_size > 10_000 for path in written)
+    assert written[1].read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("name", ["empty", "missing"])
+def test_plotting_nothing_is_one_sentence(name, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert pacdp("plot", tmp_path / name) == 1
+    assert "no recorded rows" in one_sentence(capsys.readouterr().err)
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_demo_trains_certifies_and_draws(tmp_path, capsys, monkeypatch):
+    from experiments import cli
+
+    quick = cli.recipe("entropy-sgld-digits2", scale="smoke")
+    arguments = ("--epochs", "2", "--records", "1", "--certify.epochs", "1", "--track.epochs", "1")
+    monkeypatch.setattr(cli, "recipe", lambda name, scale: cli._overridden(quick, list(arguments)))
+    for _ in range(2):  # a second demo overwrites the first
+        assert pacdp("demo", "--out", tmp_path / "demo", "--threads", 1) == 0
+        said = capsys.readouterr().out
+        assert "optimistic" in said
+        assert "figure.png" in said
+    assert (tmp_path / "demo" / "figure.pdf").is_file()

@@ -1,0 +1,134 @@
+"""Documents and house rules: docstrings, seeded randomness, sizes, paths, commands that the README shows."""
+
+import ast
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import bounds
+import pacdp
+from experiments.cli import Command
+from experiments.recipes import RECIPES
+
+ROOT = Path(__file__).parents[1]
+LIBRARY = sorted(path for package in ("bounds", "pacdp", "experiments") for path in (ROOT / package).rglob("*.py"))
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RESULTS = ROOT / "experiments" / "results"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+COMMANDS = ("demo", "train", "certify", "plot", "data", "experiment")
+
+
+def _relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _public(package) -> dict[str, object]:
+    return {name: thing for name, thing in vars(package).items()
+            if not name.startswith("_") and not inspect.ismodule(thing)}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", [bounds, pacdp], ids=lambda package: package.__name__)
+def test_every_public_name_has_a_docstring(package):
+    public = _public(package)
+    assert len(public) > 15
+    bare = [name for name, thing in public.items() if callable(thing) and not (thing.__doc__ or "").strip()]
+    # a dataclass without one is given its signature
+    signature = [name for name, thing in public.items() if (thing.__doc__ or "").startswith(f"{name}(")]
+    assert bare + signature == []
+    assert (package.__doc__ or "").strip()
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=_relative)
+def test_public_functions_classes_and_modules_are_documented(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    parts = [tree] if tree.body else []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            parts.append(node)
+    bare = [getattr(part, "name", "the module") for part in parts if not ast.get_docstring(part)]
+    assert bare == []
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=_relative)
+def test_randomness_is_an_argument(path):
+    drawing = {"randn", "rand", "randint", "randperm", "normal", "bernoulli", "multinomial", "normal_", "uniform_",
+               "bernoulli_", "exponential_", "random_"}  # fmt: skip
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        called, name = ast.unparse(node.func), node.func.attr
+        assert called not in ("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all",
+                              "np.random.seed", "numpy.random.seed", "random.seed"), f"line {node.lineno}"  # fmt: skip
+        assert not (called.startswith("torch.") and name.endswith("_like") and name.startswith("rand")), (
+            f"line {node.lineno}"
+        )
+        if name in drawing and (called.startswith("torch.") or name.endswith("_")):
+            keywords = {keyword.arg for keyword in node.keywords}
+            assert "generator" in keywords, f"line {node.lineno}: {called} without a generator"
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=_relative)
+def test_files_stay_small(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+@pytest.mark.parametrize("path", [*LIBRARY, *PAGES], ids=_relative)
+def test_nothing_names_a_place_on_one_machine(path):
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(r"(?<![\w.])/(?:work|tmp|home|root|Users)/\S*", text)
+    assert found == []
+
+
+def _shown_commands() -> list[list[str]]:
+    lines = [line.strip().removeprefix("$ ").strip() for line in README.splitlines()]
+    lines = [line.replace(".venv/bin/", "") for line in lines]
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("pacdp ") and "..." not in line]
+
+
+def test_the_readme_s_commands_name_what_exists():
+    shown = [words for words in _shown_commands() if words[1] in COMMANDS or words[1][0] not in "-`"]
+    if not shown:
+        pytest.skip("the README shows no command yet")
+    for words in shown:
+        assert words[1] in COMMANDS, words
+        if words[1] == "train" and not words[2].startswith("-"):
+            assert words[2] in RECIPES, words
+        if words[1] == "experiment":
+            assert words[2] == "random-labels", words
+        if words[1] == "data":
+            assert all(name in ("digits", "digits2", "mnist", "mnist2") for name in words[2:] if name[0] != "-"), words
+
+
+def test_the_list_of_commands_is_the_program_s():
+    assert len(Command.__args__) == len(COMMANDS)
+
+
+def test_make_targets_that_the_readme_names_exist():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert (
+        set(re.findall(r"\bmake ([a-z][\w-]*)\b(?=[`\s]|$)", " ".join(re.findall(r"`([^`\n]+)`", README)))) <= targets
+    )
+
+
+def test_links_between_the_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            made_by_experiments = target.startswith("experiments/results/") and not RESULTS.exists()
+            if "://" not in target and not made_by_experiments:
+                assert (page.parent / target).exists(), f"{_relative(page)} links to {target}"
+
+
+def test_every_function_in_the_table_of_guarantees_exists():
+    table = GUARANTEES.split("## Where to find what")[1]
+    named = [name for line in table.splitlines() if line.startswith("|")
+             for name in re.findall(r"`([\w.]+)`", line.split("|")[2])]  # fmt: skip
+    assert len(named) > 25
+    for name in named:
+        thing = bounds
+        for part in name.split("."):
+            assert hasattr(thing, part), f"docs/guarantees.md names bounds.{name}"
+            thing = getattr(thing, part)
