@@ -54,12 +54,15 @@ class Train:
     """Print result.json on standard output."""
     show: bool = False
     """Print the run's configuration and train nothing."""
+    fields: bool = False
+    """List the fields of the recipe's run that can be set, with their values, and train nothing."""
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
         if self.recipe == "[]":  # what tyro makes of a recipe that is missing or preceded by fields of its run
             _usage("give the recipe first, then the fields of its run")
         if self.recipe is not None:
+            rest = ["--help"] if self.fields else rest
             run = _overridden(recipe(self.recipe, scale=self.scale, seed=self.seed), rest)
             out = self.out or Path("runs") / f"{self.recipe}-{self.scale}"
         elif self.resume and self.out is not None:
@@ -253,7 +256,9 @@ def _certify(
 def _overridden(run: Run, rest: list[str]) -> Run:
     if not rest:
         return run
-    return tyro.cli(Run, default=run, args=rest, prog="pacdp train RECIPE", config=(tyro.conf.AvoidSubcommands,))
+    return tyro.cli(
+        Run, default=run, args=rest, prog="pacdp train RECIPE --fields", config=(tyro.conf.AvoidSubcommands,)
+    )
 
 
 def _no_more(rest: list[str]) -> None:

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 
 _OURS = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
          "certificates.json", "figure.png", "figure.pdf", "table.csv")  # fmt: skip
@@ -40,6 +42,24 @@ class Folder:
     def started(self) -> bool:
         """Whether a run has begun here, or a checkpoint was put here."""
         return self.config.is_file() or self.checkpoint.is_file()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes out; the operating system lets go when this one dies, however it dies.
+
+        Raises:
+            ValueError: another process is at work in the folder.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                for leftover in self.path.glob(".*.partial"):  # of a process killed while writing
+                    leftover.unlink()
+                yield
+        except Timeout as error:
+            raise ValueError(
+                f"another process is at work in {self.path}: wait for it, or choose another --out"
+            ) from error
 
     def clear(self) -> None:
         """Remove the files of an earlier run and nothing else."""

@@ -32,23 +32,32 @@ def train(
 
     Raises:
         ValueError: the folder holds a finished run, or an unfinished one and neither ``resume`` nor ``force`` is set,
-            or an unfinished one of another configuration.
+            or an unfinished one of another configuration; or another process is at work in it.
         Diverged: a loss or a weight is not finite; the last good checkpoint is kept.
     """
     folder = Folder(out)
-    if force:
-        folder.clear()
+    with folder.lock():
+        if not force:
+            _require_free(folder, run, resume=resume)
+        if runtime.threads:
+            torch.set_num_threads(runtime.threads)
+        trainer = _Trainer(run, folder, runtime)
+        if folder.checkpoint.is_file() and not force:
+            trainer.resume()
+        else:
+            trainer.start()
+        return trainer.go(report or (lambda step, steps, row: None))
+
+
+def _require_free(folder: Folder, run: Run, *, resume: bool) -> None:
     if folder.finished:
-        raise ValueError(f"{out} holds a finished run: choose another --out, or overwrite it with --force")
+        raise ValueError(f"{folder.path} holds a finished run: choose another --out, or overwrite it with --force")
     if folder.started and not resume:
-        raise ValueError(f"{out} holds an unfinished run: continue it with --resume, or overwrite it with --force")
+        raise ValueError(
+            f"{folder.path} holds an unfinished run: continue it with --resume, or overwrite it with --force"
+        )
     if folder.started and Run.from_dict(read_json(folder.config)) != run:
-        raise ValueError(f"{out} holds a run of another configuration: choose another --out, or --force")
-    if runtime.threads:
-        torch.set_num_threads(runtime.threads)
-    trainer = _Trainer(run, folder, runtime)
-    trainer.open()
-    return trainer.go(report or (lambda step, steps, row: None))
+        raise ValueError(f"{folder.path} holds a run of another configuration: choose another --out, or --force")
 
 
 class _Trainer:
@@ -57,22 +66,23 @@ class _Trainer:
     def __init__(self, run: Run, folder: Folder, runtime: Runtime) -> None:
         self.run, self.folder, self.runtime = run, folder, runtime
 
-    def open(self) -> None:
-        """Load data, build the network, and stand at step 0 or at the checkpoint."""
+    def resume(self) -> None:
+        """Stand at the folder's checkpoint."""
+        trained = load_trained(self.folder.checkpoint, data_root=self.runtime.data_root, device=self.runtime.device)
+        if trained.checkpoint.header["device"] != torch.device(self.runtime.device).type:
+            raise CheckpointError(
+                f"{self.folder.path} was trained on {trained.checkpoint.header['device']}: resume there, "
+                "another kind of device draws other numbers"
+            )
+        self.objective, self.test = trained.objective, trained.test
+        self.state, self.generator = trained.state, trained.generator
+        self.hashes = trained.checkpoint.header["data"]
+        self.sampler = build(self.run.sampler, self.objective)
+        self.folder.keep_rows(up_to_step=self.state.step)
+
+    def start(self) -> None:
+        """Load data, build the network, and stand at step 0; only then does an earlier run in the folder go."""
         run, runtime, folder = self.run, self.runtime, self.folder
-        if folder.checkpoint.is_file():
-            trained = load_trained(folder.checkpoint, data_root=runtime.data_root, device=runtime.device)
-            if trained.checkpoint.header["device"] != torch.device(runtime.device).type:
-                raise CheckpointError(
-                    f"{folder.path} was trained on {trained.checkpoint.header['device']}: resume there, "
-                    "another kind of device draws other numbers"
-                )
-            self.objective, self.test = trained.objective, trained.test
-            self.state, self.generator = trained.state, trained.generator
-            self.hashes = trained.checkpoint.header["data"]
-            self.sampler = build(run.sampler, self.objective)
-            folder.keep_rows(up_to_step=self.state.step)
-            return
         train_data, test_data = run.problem.data(root=runtime.data_root)
         self.hashes = {"train": train_data.hash, "test": test_data.hash}
         self.objective, self.test = objectives(
@@ -81,8 +91,8 @@ class _Trainer:
         self.sampler = build(run.sampler, self.objective)
         self.state = self.sampler.init(self.objective.weights())
         self.generator = torch.Generator(runtime.device).manual_seed(derived_seed(run.seed, 0))
-        folder.path.mkdir(parents=True, exist_ok=True)
         require_space(folder.path, bytes_needed=20 * self.objective.dim + 1_000_000)
+        folder.clear()
         write_json(folder.provenance, provenance(device=runtime.device, seed=run.seed))
         write_json(folder.config, run.to_dict())
         folder.keep_rows(up_to_step=-1)

@@ -81,7 +81,7 @@ def test_exit_statuses_and_streams_of_the_real_command(tmp_path):
 @pytest.mark.parametrize("algorithm", ["sgd", "sgld", "entropy-sgd", "entropy-sgld"])
 def test_training_leaves_a_folder_that_can_be_believed(algorithm, trained):
     folder = trained[algorithm]
-    assert {path.name for path in folder.iterdir()} == RUN_FILES
+    assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == RUN_FILES
     result, provenance = read(folder / "result.json"), read(folder / "provenance.json")
     assert result["format"] == "pacdp-result/1"
     assert result["final"]["step"] == result["steps"] == rows(folder)[-1]["step"]
