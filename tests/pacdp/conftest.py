@@ -1,4 +1,4 @@
-"""One thread a test process: the machine is shared, and tiny tensors gain nothing from more."""
+"""One thread a test process: tiny tensors gain nothing from more."""
 
 import torch
 
