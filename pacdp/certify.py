@@ -191,4 +191,4 @@ def _require_own_prior(posterior: LocalGibbs, prior: GaussianPrior | bounds.Pure
 
 
 def _assumptions(privacy: bounds.PureDP) -> tuple[str, ...]:
-    return (STATIONARITY,) if privacy.status == "assumes stationarity" else ()
+    return (STATIONARITY,) if privacy.status == "assumes stationarity" else privacy.assumptions
