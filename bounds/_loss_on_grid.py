@@ -39,7 +39,7 @@ class DiscreteLoss:
             excesses = np.maximum(self._zeta(alpha) - level, 0.0)
             x = self.losses
             terms = np.where(x >= 0.0, excesses, np.where(x < -300.0, 1.0, np.exp(np.maximum(x, -300.0)) * excesses))
-        finite = float(np.sum(np.where(self.masses > 0.0, terms, 0.0) * self.masses)) * (1.0 + 2.0**-44)
+        finite = float(np.sum(terms * self.masses)) * (1.0 + 2.0**-44)
         return outward(finite + self.zero_mass + self.infinity_mass * self._slope(alpha, level, margin))
 
     def level(self, alpha: float, failure_prob: float, precision: float) -> float:

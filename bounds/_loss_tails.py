@@ -76,7 +76,7 @@ def gaussian_moment(order: float, start: float, mu: float, side: int) -> tuple[f
     z = side * (start / mu - (0.5 + order) * mu)
     reach = 16.0 * _ULP * (abs(start) / mu + (0.5 + abs(order)) * mu)
     scale = 0.5 * math.exp(growth)
-    slack = (40.0 + 4.0 * abs(growth)) * _ULP  # the library's erfc is trusted to 32 units in the last place
+    slack = (16.0 + 4.0 * abs(growth)) * _ULP  # erfc is trusted to 12 units in the last place
     low = scale * math.erfc((z + reach) / math.sqrt(2.0)) * (1.0 - slack)
     return low, scale * (math.erfc((z - reach) / math.sqrt(2.0)) * (1.0 + slack) + 1e-300)
 

@@ -83,9 +83,10 @@ def evaluate(
     if not (spent > 0.0 and left > 0.0):
         return settled(math.inf, alpha, math.inf, failure_prob)
     a = law.level(alpha, left, precision)
-    per_record = total(a, law.divergence(alpha, a, margin) / left)
+    per_record = total(a, law.divergence(alpha, a, margin) / left) if a < math.inf else math.inf
+    nats = total(n * per_record, alpha / (alpha - 1.0) * log_inverse(spent))
     return TransferCost(
-        nats=total(n * per_record, alpha / (alpha - 1.0) * log_inverse(spent)),
+        nats=nats if nats == nats else math.inf,  # whatever overflowed, it was not small
         alpha=alpha,
         a=a,
         failure_transfer=spent,

@@ -103,7 +103,7 @@ def _divergence_nats(privacy: PrivacyClaim) -> float:
             )
         case _:
             raise ValueError(
-                f"privacy must be a record of bounds.privacy, got {privacy!r}; of others nothing is proved."
+                f"privacy must be a privacy record of bounds, got {privacy!r}; of others nothing is proved."
             )
 
 

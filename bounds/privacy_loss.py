@@ -56,6 +56,8 @@ class PrivacyLossDistribution(PrivacyClaim):
         _check.probability(infinity_mass=self.infinity_mass, zero_mass=self.zero_mass)
         if isinstance(self.lowest, bool) or not isinstance(self.lowest, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"lowest must be a whole number, got {self.lowest!r}; pass an int.")
+        for name in ("spacing", "infinity_mass", "zero_mass"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         for name in ("with_record", "without_record"):
             object.__setattr__(self, name, _masses(name, getattr(self, name)))
         if self.with_record.shape != self.without_record.shape:
