@@ -62,7 +62,7 @@ def _cost(privacy: PrivacyClaim, n: int, failure_prob: float) -> TransferCost:
         raise ValueError(
             f"privacy must bound the loss of a record except with probability below failure_prob / n = "
             f"{failure_prob / n:.3g}, got {law.infinity_mass:.3g} (its delta or mass at infinity), and nothing "
-            f"rigorous is known beyond; pass a smaller delta with its epsilon, or a GaussianDP or PrivacyLossDistribution."
+            f"rigorous is known beyond; pass a smaller delta, or a GaussianDP or PrivacyLossDistribution."
         )
     return search(law, n, failure_prob)
 

@@ -38,7 +38,7 @@ RECORDS = {
     "grid": gaussian_cells(0.03, 5e-4),
 }
 BOUNDS = {
-    "private_pac_bayes": lambda **at: private_pac_bayes(**at),
+    "private_pac_bayes": private_pac_bayes,
     "private_catoni": lambda **at: private_catoni(**at, inverse_temperature=N / 3),
     "private_kl_chernoff": lambda kl_nats, **at: private_kl_chernoff(**at),
     "hybrid_pac_bayes": lambda n, **at: hybrid_pac_bayes(n_bound=n, **at),
@@ -111,7 +111,9 @@ def test_values_follow_from_their_costs():
     cost = transfer_cost(privacy=RECORDS["gaussian"], n=N, failure_prob=0.05).nats
     at = {"risk": 0.03, "n": N, "failure_prob": 0.05, "privacy": RECORDS["gaussian"]}
     per_example = (50.0 + log_xi(N) + cost) / N
-    assert private_pac_bayes(**at, kl_nats=50.0).value == pytest.approx(bounds.binary_kl_upper(0.03, per_example), rel=1e-12)
+    assert private_pac_bayes(**at, kl_nats=50.0).value == pytest.approx(
+        bounds.binary_kl_upper(0.03, per_example), rel=1e-12
+    )
     assert private_kl_chernoff(**at).value == pytest.approx(bounds.binary_kl_upper(0.03, cost / N), rel=1e-12)
     without = catoni(risk=0.03, kl_nats=50.0 + cost - math.log(20), n=N, failure_prob=0.05, inverse_temperature=9e3)
     assert private_catoni(**at, kl_nats=50.0, inverse_temperature=9e3).value == pytest.approx(without.value, rel=1e-12)
@@ -120,7 +122,9 @@ def test_values_follow_from_their_costs():
 def test_pure_privacy_gives_the_bounds_for_pure_privacy():
     pure = PureDP(epsilon=0.03, adjacency="replace-one", status="exact mechanism")
     at = {"risk": 0.03, "n": N, "failure_prob": 0.05}
-    assert private_pac_bayes(**at, kl_nats=9.0, privacy=pure).value == dp_pac_bayes(**at, kl_nats=9.0, epsilon=0.03).value
+    assert (
+        private_pac_bayes(**at, kl_nats=9.0, privacy=pure).value == dp_pac_bayes(**at, kl_nats=9.0, epsilon=0.03).value
+    )
     found, twin = private_kl_chernoff(**at, privacy=pure), dp_kl_chernoff(**at, epsilon=0.03)
     assert found.value == pytest.approx(twin.value, rel=1e-13)
 
@@ -137,7 +141,9 @@ def test_certificates_at_mnist_size_with_five_hundred_nats(mu, printed):
 
 
 @every_bound
-@pytest.mark.parametrize(("status", "word"), [("assumes stationarity", "reached"), ("approximate accountant", "understate")])
+@pytest.mark.parametrize(
+    ("status", "word"), [("assumes stationarity", "reached"), ("approximate accountant", "understate")]
+)
 def test_unproved_records_make_optimistic_certificates(name, bound, status, word):
     made = bound(**{**BASE, "privacy": GaussianDP(mu=0.03, adjacency="add-remove", status=status)})
     assert made.status == "optimistic"
