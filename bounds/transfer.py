@@ -44,6 +44,8 @@ def transfer_cost(*, privacy: PrivacyClaim, n: int, failure_prob: float) -> Tran
     """
     _check.count(n=n)
     _check.open_probability(failure_prob=failure_prob)
+    if not isinstance(privacy, PrivacyClaim):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _unknown(privacy)
     return _cost(privacy, int(n), float(failure_prob))
 
 
@@ -79,10 +81,7 @@ def loss_law(privacy: PrivacyClaim) -> LossLaw:
         case PrivacyLossDistribution():
             return from_distribution(privacy)
         case _:
-            raise ValueError(
-                f"privacy must be a PureDP, ApproxDP, GaussianDP, ZeroConcentratedDP or PrivacyLossDistribution, got "
-                f"{privacy!r}; nothing is proved of other mechanisms, so split the data instead."
-            )
+            raise _unknown(privacy)
 
 
 def max_information_composition(*args: Any, **options: Any) -> Never:
@@ -97,6 +96,13 @@ def max_information_composition(*args: Any, **options: Any) -> Never:
     raise ValueError(
         "max-information must not be composed step by step, because after the first release the records are no longer "
         "independent; compose the privacy of all steps, and pass its record to transfer_cost."
+    )
+
+
+def _unknown(privacy: object) -> ValueError:
+    return ValueError(
+        f"privacy must be a PureDP, ApproxDP, GaussianDP, ZeroConcentratedDP or PrivacyLossDistribution, got "
+        f"{privacy!r}; nothing is proved of other mechanisms, so split the data instead."
     )
 
 

@@ -12,6 +12,7 @@ from subsampled_gaussian import dp_sgd
 from bounds import (
     ApproxDP,
     GaussianDP,
+    PrivacyClaim,
     PrivacyLossDistribution,
     PureDP,
     ZeroConcentratedDP,
@@ -204,7 +205,7 @@ def test_a_delta_beyond_the_failure_probability_is_refused():
         cost(one, n=10)
 
 
-@pytest.mark.parametrize("privacy", [None, 0.1, "gaussian"])
+@pytest.mark.parametrize("privacy", [None, 0.1, "gaussian", {}, PrivacyClaim(**KNOWN)])
 def test_other_records_are_refused(privacy):
     with pytest.raises(ValueError, match=r"^privacy must be a PureDP"):
         cost(privacy)
