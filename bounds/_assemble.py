@@ -1,5 +1,6 @@
 """From costs in nats to a Certificate: the step that every bound of the kl family shares."""
 
+import math
 from collections.abc import Mapping
 
 from bounds._rounding import outward, total
@@ -29,17 +30,27 @@ def kl_certificate(
     failure_prob: float,
     reference: str,
     inputs: Mapping[str, float | int | str],
-    pays_for: str = "bound",
+    budget: Mapping[str, float] | None = None,
+    assumptions: tuple[str, ...] = (),
+    details: Mapping[str, float] | None = None,
 ) -> Certificate:
-    """R ≤ kl⁻¹(risk, Σ nats / n), as a certificate."""
+    """R ≤ kl⁻¹(risk, Σ nats / n), as a certificate; optimistic if there are assumptions."""
     per_example, terms = kl_budget(nats, n)
     return Certificate(
         name=name,
         value=float(binary_kl_upper(risk, per_example)),
         failure_prob=failure_prob,
-        status="rigorous",
-        terms={"empirical_risk": risk, **terms},
-        budget={pays_for: failure_prob},
+        status="optimistic" if assumptions else "rigorous",
+        assumptions=assumptions,
+        terms={"empirical_risk": risk, **terms, **(details or {})},
+        budget=budget or {"bound": failure_prob},
         reference=reference,
         inputs=inputs,
     )
+
+
+def catoni_value(risk: float, inverse_temperature: float, nats: float, n: int) -> float:
+    """[1 - exp(-(C risk + nats)/n)] / (1 - exp(-C/n)), rounded up, and never below the risk."""
+    exponent = total(inverse_temperature * risk, nats) / n
+    value = outward(-math.expm1(-outward(exponent)) / -math.expm1(-inverse_temperature / n))
+    return max(value, risk)

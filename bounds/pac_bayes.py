@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from bounds import _check
-from bounds._assemble import kl_budget, kl_certificate
+from bounds._assemble import catoni_value, kl_budget, kl_certificate
 from bounds._rounding import inward, log_inverse, outward, total
 from bounds.certificate import Certificate
 
@@ -130,11 +130,9 @@ def catoni(*, risk: float, kl_nats: float, n: int, failure_prob: float, inverse_
     _check.positive(inverse_temperature=inverse_temperature)
     nats = _nats(risk, kl_nats, n, failure_prob, {})
     _, terms = kl_budget(nats, n)
-    exponent = total(inverse_temperature * risk, terms["total_nats"]) / n
-    value = outward(-math.expm1(-outward(exponent)) / -math.expm1(-inverse_temperature / n))
     return Certificate(
         name="catoni",
-        value=max(value, risk),
+        value=catoni_value(risk, inverse_temperature, terms["total_nats"], n),
         failure_prob=failure_prob,
         status="rigorous",
         terms={"empirical_risk": risk, "inverse_temperature": inverse_temperature, **terms},
