@@ -4,56 +4,104 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import bounds
 
 Bound = Callable[..., bounds.Certificate]
 
-# what a person can give on a command line; records of privacy are made from mu, rho, epsilon and delta
 _PRIOR = "the prior was fixed before the n examples were seen"
-_PRIVATE_PRIOR = "the prior came from a mechanism with this privacy, on the same n independent examples"
-_PRIVATE_WEIGHTS = "the weights came from a mechanism with this privacy, on the same n independent examples"
+_PRIVATE = "came from a mechanism with the given privacy, all of whose releases together it covers"
 _ASSUMES: dict[str, str] = {
-    **dict.fromkeys(("maurer", "mcallester", "quadratic", "thiemann", "linear", "catoni"), _PRIOR),
-    **dict.fromkeys(("dp_pac_bayes", "dp_pac_bayes_max_information", "dp_pac_bayes_2018"), _PRIVATE_PRIOR),
     **dict.fromkeys(
-        ("dp_kl_chernoff", "dp_chernoff", "dp_hoeffding", "dp_chernoff_2018", "dp_hoeffding_2018"), _PRIVATE_WEIGHTS
+        ("maurer", "langford_seeger", "mcallester", "quadratic", "thiemann", "tolstikhin_seldin", "linear", "catoni"),
+        _PRIOR,
     ),
-}
+    **dict.fromkeys(
+        ("dp_pac_bayes", "dp_pac_bayes_max_information", "dp_pac_bayes_2018", "private_pac_bayes", "private_catoni"),
+        f"the prior {_PRIVATE}, on the same n independent examples",
+    ),
+    **dict.fromkeys(
+        ("dp_kl_chernoff", "dp_chernoff", "dp_hoeffding", "dp_chernoff_2018", "dp_hoeffding_2018",
+         "private_kl_chernoff"),
+        f"the weights {_PRIVATE}, on the same n independent examples",
+    ),
+    "hybrid_pac_bayes": f"the prior saw other examples freely, and of the n_bound examples only what {_PRIVATE}",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What is known. Which of it a bound needs, `pacdp bound NAME` says when it is missing."""
+    """What is known. What a bound needs and was not given, it says."""
 
     risk: float | None = None
-    """Empirical risk in [0, 1] on the n examples."""
+    """Empirical risk in [0, 1]."""
     kl_nats: float | None = None
     """KL divergence of posterior from prior, in nats."""
     n: int | None = None
     """Independent examples."""
+    n_bound: int | None = None
+    """For a prior that saw other examples freely: the examples that the bound uses."""
     failure_prob: float = 0.05
     """Probability that the bound fails."""
     epsilon: float | None = None
-    """Pure differential privacy, replace-one; with --delta, approximate differential privacy."""
+    """Pure differential privacy of what the examples told prior or weights; with --delta, approximate."""
+    delta: float | None = None
+    adjacency: Literal["replace-one", "add-remove"] = "replace-one"
+    """Of epsilon, mu and rho."""
+    mu: float | None = None
+    """Gaussian differential privacy."""
+    rho: float | None = None
+    """Zero-concentrated differential privacy."""
     lam: float | None = None
-    """Parameter of the linear and Thiemann bounds."""
+    """Lambda of the linear and Thiemann bounds."""
     inverse_temperature: float | None = None
     """Catoni's C, fixed before the examples were seen."""
 
     def arguments(self) -> dict[str, Any]:
-        """What was given, by the name of the argument it becomes."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """What was given, by the name of the argument that it becomes.
+
+        Raises:
+            ValueError: more than one notion of privacy, or a delta without its epsilon.
+        """
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        adjacency = known.pop("adjacency")
+        notions = [name for name in ("epsilon", "mu", "rho") if name in known]
+        if len(notions) > 1 or ("delta" in known and notions != ["epsilon"]):
+            raise ValueError("give one notion of privacy: --epsilon, --epsilon with --delta, --mu or --rho")
+        promise: dict[str, Any] = {"adjacency": adjacency, "status": "accounted"}
+        match notions:
+            case ["epsilon"] if "delta" in known:
+                pair = {"epsilon": known.pop("epsilon"), "delta": known.pop("delta")}
+                known["privacy"] = bounds.ApproxDP(**pair, **promise)
+            case ["epsilon"]:
+                if adjacency == "add-remove":
+                    known["epsilon"] *= 2.0  # what the dp_ bounds need is replace-one
+                known["privacy"] = bounds.PureDP(epsilon=known["epsilon"], adjacency="replace-one", status="accounted")
+            case ["mu"]:
+                known["privacy"] = bounds.GaussianDP(mu=known.pop("mu"), **promise)
+            case ["rho"]:
+                known["privacy"] = bounds.ZeroConcentratedDP(rho=known.pop("rho"), **promise)
+            case _:
+                pass
+        return known
 
 
-def catalogue() -> dict[str, Bound]:
-    """The bounds that this command computes, by name."""
-    return {name: getattr(bounds, name) for name in _ASSUMES}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal(Given):
+    """What is known, and what is wanted."""
+
+    target: float
+    """The value that a bound should reach; for draws, the Monte Carlo upper bound on the empirical risk."""
+
+
+def names() -> tuple[str, ...]:
+    """The bounds that this command computes."""
+    return tuple(_ASSUMES)
 
 
 def assumption(name: str) -> str:
-    """What must be true of prior or weights for the bound to apply, one sentence."""
+    """What must be true of prior or weights for the bound to apply."""
     return _ASSUMES[name]
 
 
@@ -63,38 +111,55 @@ def compute(name: str, given: Given) -> bounds.Certificate:
     Raises:
         ValueError: no such bound, or something it needs was not given.
     """
-    found = catalogue()
-    if name not in found:
-        raise ValueError(f"no bound is called {name!r}: choose compare, plan or one of {', '.join(found)}")
-    missing = _missing(found[name], given)
-    if missing:
-        flags = ", ".join("--" + argument.replace("_", "-") for argument in missing)
-        raise ValueError(f"{name} needs {flags}: give it")
-    return _call(found[name], given.arguments())
-
-
-def compare(given: Given) -> tuple[list[bounds.Certificate], dict[str, list[str]]]:
-    """Every bound that what is given suffices for, smallest first; for the others, what they lack."""
-    certificates, lacking = [], {}
-    for name, bound in catalogue().items():
-        missing = _missing(bound, given)
-        if missing:
-            lacking[name] = missing
-        else:
-            certificates.append(_call(bound, given.arguments()))
-    return sorted(certificates, key=float), lacking
-
-
-def plan_examples(name: str, given: Given, *, target: float) -> int | None:
-    """The fewest examples at which the bound is at most ``target``, all else equal; None if 2^40 do not suffice.
-
-    The bound falls with n, so the answer is found by doubling and bisection.
-    """
-    bound = catalogue()[name]
+    if name not in _ASSUMES:
+        raise ValueError(f"no bound is called {name!r}: choose compare, plan or one of {', '.join(_ASSUMES)}")
     arguments = given.arguments()
+    missing = _missing(name, arguments)
+    if missing:
+        raise ValueError(f"{name} needs {', '.join(_flag(argument) for argument in missing)}: give it")
+    return _call(name, arguments)
 
+
+def compare(given: Given) -> tuple[list[bounds.Certificate], dict[str, str]]:
+    """Every bound that what is given suffices for, smallest first; what the others lack, or why they refuse."""
+    arguments = given.arguments()
+    certificates: list[bounds.Certificate] = []
+    others: dict[str, str] = {}
+    for name in _ASSUMES:
+        missing = _missing(name, arguments)
+        if missing:
+            others[name] = "needs " + ", ".join(_flag(argument) for argument in missing)
+            continue
+        try:
+            certificates.append(_call(name, arguments))
+        except ValueError as error:
+            others[name] = str(error)
+    return sorted(certificates, key=float), others
+
+
+def plan_examples(goal: Goal) -> dict[str, int | None]:
+    """For each bound, the fewest examples at which it reaches the target, all else equal; None beyond 2^40.
+
+    The bounds fall with n, so doubling and bisection find it. (Bounds that need a parameter fixed for one n are left
+    out unless it is given.)
+    """
+    arguments = {**goal.arguments(), "n": goal.n or 1}
+    return {name: _fewest(name, arguments, goal.target) for name in _ASSUMES if not _missing(name, arguments)}
+
+
+def plan_draws(*, risk: float, target: float, failure_prob: float) -> int:
+    """Independent [0, 1] terms after which the Monte Carlo upper bound on a mean of ``risk`` is at most ``target``.
+
+    kl⁻¹(risk, ln(1/failure_prob)/N) <= target exactly when N >= ln(1/failure_prob) / kl(risk‖target).
+    """
+    if not 0 <= risk < target < 1:
+        raise ValueError(f"expected 0 <= risk < target < 1, got risk={risk} and target={target}")
+    return math.ceil(-math.log(failure_prob) / float(bounds.binary_kl(risk, target)) * (1 + 1e-12))
+
+
+def _fewest(name: str, arguments: dict[str, Any], target: float) -> int | None:
     def enough(n: int) -> bool:
-        return float(_call(bound, {**arguments, "n": n})) <= target
+        return float(_call(name, {**arguments, "n": n})) <= target
 
     high = 1
     while not enough(high):
@@ -108,22 +173,18 @@ def plan_examples(name: str, given: Given, *, target: float) -> int | None:
     return high
 
 
-def plan_draws(*, risk: float, slack: float, failure_prob: float) -> int:
-    """Independent [0, 1] terms after which the Monte Carlo upper bound on a risk is at most risk + slack.
-
-    kl⁻¹(risk, ln(1/failure_prob)/N) <= risk + slack exactly when N >= ln(1/failure_prob) / kl(risk‖risk + slack).
-    """
-    if not (slack > 0 and risk + slack < 1):
-        raise ValueError(f"expected slack > 0 and risk + slack < 1, got risk={risk} and slack={slack}")
-    return math.ceil(-math.log(failure_prob) / float(bounds.binary_kl(risk, risk + slack)) * (1 + 1e-12))
+def _missing(name: str, arguments: dict[str, Any]) -> list[str]:
+    parameters = inspect.signature(getattr(bounds, name)).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.name not in arguments]
 
 
-def _missing(bound: Bound, given: Given) -> list[str]:
-    known = given.arguments()
-    parameters = inspect.signature(bound).parameters.values()
-    return [p.name for p in parameters if p.default is p.empty and p.name not in known]
-
-
-def _call(bound: Bound, arguments: dict[str, Any]) -> bounds.Certificate:
+def _call(name: str, arguments: dict[str, Any]) -> bounds.Certificate:
+    bound: Bound = getattr(bounds, name)
     accepted = inspect.signature(bound).parameters
-    return bound(**{name: value for name, value in arguments.items() if name in accepted})
+    return bound(**{argument: value for argument, value in arguments.items() if argument in accepted})
+
+
+def _flag(argument: str) -> str:
+    if argument == "privacy":
+        return "one of --epsilon, --mu, --rho"
+    return "--" + argument.replace("_", "-")
