@@ -166,7 +166,7 @@ def binary_kl_upper(q: float, nats: float) -> float:
         return 1.0
     d = p - q
     for _ in range(30):
-        if d <= 1e-3 * q or d <= 1e-3 * rest and q > 0.5:  # the start is good to 1e-7, and plain logarithms cancel
+        if d <= 1e-3 * q:  # plain logarithms would cancel; unless q is near 1, the start is good to 1e-7
             break
         u = 1.0 - p
         newton = (q * math.log(q / p) + rest * math.log1p(d / u) - nats) * (p / d)
