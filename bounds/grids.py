@@ -75,8 +75,9 @@ class GridScale:
 def prior_scale_grid(*, scale: float, largest: float, precision: int) -> tuple[GridScale, ...]:
     """The neighbours of ``scale`` on the grid largest · e^(-j/precision), j = 1, 2, ..., with their costs in nats.
 
-    Dziugaite and Roy 2017, "Computing nonvacuous generalization bounds" (largest = 0.1, precision = 100), as a union bound with weights 6/(π² j²): 2 ln j + ln(π²/6) nats on top of the divergence. A scale above the
-    grid is answered by its first point, one between two points by both: certify with each, keep the better.
+    Dziugaite and Roy 2017, "Computing nonvacuous generalization bounds" (largest = 0.1, precision = 100), as a union
+    bound with weights 6/(π² j²): 2 ln j + ln(π²/6) nats on top of the divergence. A scale above the grid is answered by
+    its first point, one between two points by both: certify with each, keep the better.
 
     Formal guarantee: if the prior P_j depends on j alone, then a bound for independent priors, given
     KL(Q‖P_j) + nats, holds for all j and Q at once, however j was chosen. ``largest`` and ``precision`` must be fixed

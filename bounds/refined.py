@@ -49,16 +49,11 @@ def split_kl(
     if len(levels) < 2 or any(low >= high for low, high in itertools.pairwise(levels)):
         raise ValueError(f"levels must be two or more increasing numbers, got {tuple(levels)!r}; sort them.")
     check_shares(shares, len(levels) - 1)
-    risk = math.fsum(
-        [
-            levels[0],
-            *((high - low) * share for (low, high), share in zip(itertools.pairwise(levels), shares, strict=True)),
-        ]
-    )
+    steps = [high - low for low, high in itertools.pairwise(levels)]
+    risk = math.fsum([levels[0], *(step * share for step, share in zip(steps, shares, strict=True))])
     extra = {"log_xi_nats": log_xi(n), "levels_nats": outward(math.log(len(shares)))}
     nats = posterior_nats(min(1.0, risk), kl_nats, n, failure_prob, extra)
     per_example, terms = kl_budget(nats, n)
-    named = {f"share_{j}": share for j, share in enumerate(shares, start=1)}
     return Certificate(
         name="split_kl",
         value=split_value(levels, shares, per_example),
@@ -69,7 +64,7 @@ def split_kl(
         reference="Wu and Seldin, NeurIPS 2022, arXiv 2206.00706; Maurer 2004",
         inputs={
             **{f"level_{j}": level for j, level in enumerate(levels)},
-            **named,
+            **{f"share_{j}": share for j, share in enumerate(shares, start=1)},
             "kl_nats": kl_nats,
             "n": n,
             "failure_prob": failure_prob,
@@ -96,7 +91,8 @@ def unexpected_bernstein(
         R(Q) ≤ R̂(Q) + min_η [ (c_η/η) V̂(Q) + (KL(Q‖P) + ln(20/failure_prob)) / (η n) ],    c_η = -η - ln(1-η)
 
     with V̂(Q) the posterior mean of the squared losses and η on the fixed grid 0.5·0.8^k, k < 20, by the union bound.
-    Mhammedi, Grünwald and Guedj 2019, "PAC-Bayes un-expected Bernstein inequality", in its plain form; "Un-expected Bernstein" in docs/guarantees.md.
+    Mhammedi, Grünwald and Guedj 2019, "PAC-Bayes un-expected Bernstein inequality", in its plain form; "Un-expected
+    Bernstein" in docs/guarantees.md.
 
     Formal guarantee: as for ``maurer``; the loss must be at most 1.
 
