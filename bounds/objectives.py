@@ -1,11 +1,12 @@
 """What to minimise when training for a certificate: PAC-Bayes bounds as differentiable formulas.
 
 ``f_classic``, ``f_quad`` and ``f_lambda`` use nothing but +, -, *, / and ** of their arguments: floats, NumPy arrays
-and torch tensors go through unchanged, with gradients where the tensors have them. They are the values of ``mcallester``,
-``quadratic`` and ``thiemann`` without rounding to the safe side and without the cap at one, where gradients vanish.
+and torch tensors go through unchanged, with gradients where the tensors have them. They are the values of
+``mcallester``, ``quadratic`` and ``thiemann`` without rounding to the safe side and without the cap at one, where
+gradients vanish.
 ``f_kl`` gives value and derivatives of ``maurer`` as numbers, for a custom gradient.
 
-None of them is a certificate: train on these, certify with ``maurer``. Proofs: docs/guarantees.md.
+None of them is a certificate: train on these, certify with ``maurer`` ("Training objectives" in docs/guarantees.md).
 """
 
 from typing import Any, NamedTuple

@@ -50,9 +50,9 @@ def split_kl(
         raise ValueError(f"levels must be two or more increasing numbers, got {tuple(levels)!r}; sort them.")
     check_shares(shares, len(levels) - 1)
     steps = [high - low for low, high in itertools.pairwise(levels)]
-    risk = math.fsum([levels[0], *(step * share for step, share in zip(steps, shares, strict=True))])
+    risk = min(1.0, total(levels[0], *(step * share for step, share in zip(steps, shares, strict=True))))
     extra = {"log_xi_nats": log_xi(n), "levels_nats": outward(math.log(len(shares)))}
-    nats = posterior_nats(min(1.0, risk), kl_nats, n, failure_prob, extra)
+    nats = posterior_nats(risk, kl_nats, n, failure_prob, extra)
     per_example, terms = kl_budget(nats, n)
     return Certificate(
         name="split_kl",
