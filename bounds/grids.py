@@ -18,8 +18,8 @@ def catoni_grid(
 
         R(Q) ≤ min_C [1 - exp(-(C R̂(Q) + KL(Q‖P) + ln(J/failure_prob)) / n)] / (1 - exp(-C/n))
 
-    Catoni 2007, Theorem 1.2.1, and the union bound ("Grids" in docs/guarantees.md). Without the ln J, the minimum over all C would be the inverse kl at
-    KL + ln(1/failure_prob), below ``maurer`` and with nothing proved of it.
+    Catoni 2007, Theorem 1.2.1, and the union bound ("Grids" in docs/guarantees.md). Without the ln J, the minimum over
+    all C would be the inverse kl at KL + ln(1/failure_prob), below ``maurer`` and with nothing proved of it.
 
     Formal guarantee: as for ``maurer``, provided that the list was fixed before the sample was seen; which of its
     members is used may depend on the sample.
