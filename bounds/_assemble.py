@@ -3,9 +3,21 @@
 import math
 from collections.abc import Mapping
 
-from bounds._rounding import outward, total
+from bounds import _check
+from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
+
+
+def posterior_nats(
+    risk: float, kl_nats: float, n: int, failure_prob: float, extra: Mapping[str, float]
+) -> dict[str, float]:
+    """The costs of a bound for all posteriors under an independent prior, its arguments checked."""
+    _check.probability(risk=risk)
+    _check.divergence(kl_nats=kl_nats)
+    _check.count(n=n)
+    _check.open_probability(failure_prob=failure_prob)
+    return {"kl_nats": kl_nats, **extra, "confidence_nats": log_inverse(failure_prob)}
 
 
 def kl_budget(nats: Mapping[str, float], n: int) -> tuple[float, dict[str, float]]:
@@ -16,7 +28,7 @@ def kl_budget(nats: Mapping[str, float], n: int) -> tuple[float, dict[str, float
     terms = dict(nats)
     for name, cost in nats.items():
         terms[f"{name.removesuffix('_nats')}_per_example"] = cost / n
-    terms["total_nats"] = total(*nats.values())
+    terms["total_nats"] = max(0.0, total(*nats.values()))  # the log density at one draw may be negative
     terms["total_per_example"] = outward(terms["total_nats"] / n)
     return terms["total_per_example"], terms
 
