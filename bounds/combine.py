@@ -67,8 +67,9 @@ def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate],
     >>> risk = gibbs_risk_upper(mean=0.02, draws=60_000, failure_prob=budget.spent["Monte Carlo"])
     >>> made = overall_certificate(risk=risk, bound=step, budget=budget)
 
-    Formal guarantee: R(Q) ≤ value with probability at least 1 - failure_prob, all that the ledger has spent, if each
-    further entry is what it pays for fails with. Optimistic when the risk or the bound is, with the assumptions of both.
+    Formal guarantee: R(Q) ≤ value with probability at least 1 - failure_prob, all that the ledger has spent, if what a
+    further entry pays for fails with at most that probability. Optimistic when the risk or the bound is, with the
+    assumptions of both.
 
     Args:
         risk: a certificate of R̂(Q), from ``gibbs_risk_upper``, ``weighted_risk_upper`` or ``correlated_risk_upper``.

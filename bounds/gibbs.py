@@ -36,11 +36,10 @@ class GibbsKL:
     @property
     def note(self) -> str:
         """One sentence when the estimate is known to be wrong, else the empty string."""
-        if self.clipped:
-            return f"The estimate of KL is {self.raw_nats:.6g} nats; it cannot be below {self.lower_nats:.6g}, which is used."
-        if self.raw_nats > self.upper_nats:
-            return f"The estimate of KL is {self.raw_nats:.6g} nats; it cannot be above {self.upper_nats:.6g}, which is used."
-        return ""
+        if self.raw_nats == self.kl_nats:
+            return ""
+        side = "below" if self.clipped else "above"
+        return f"KL was estimated at {self.raw_nats:.6g} nats; it cannot be {side} {self.kl_nats:.6g}, which is used."
 
 
 def gibbs_kl(

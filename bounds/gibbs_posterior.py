@@ -21,7 +21,7 @@ from bounds.pac_bayes import log_xi
 from bounds.private import transfer_nats
 
 LOG_PARTITION = "log partition"
-_CELLS = 512
+_CELLS = 64
 _TOLERANCE = 1e-7
 _UP = outward(1.0)
 
