@@ -76,11 +76,10 @@ def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: 
     if not ((w > 0.0) & (w < math.inf)).all():
         raise ValueError("weights must be positive and finite, got one that is not; leave out what has no weight.")
     _check.open_probability(failure_prob=failure_prob)
-    whole = math.fsum(w)
-    if not whole < math.inf:
-        raise ValueError("weights must have a finite sum; divide them by the largest.")
-    mean = min(1.0, outward(math.fsum(x * w) / whole))
-    draws = max(1.0, inward(whole / float(w.max())))
+    share = w / w.max()
+    whole = math.fsum(share)
+    mean = min(1.0, outward(math.fsum(x * share) / whole))
+    draws = max(1.0, inward(whole))
     inputs = {"mean": mean, "terms": int(x.size), "failure_prob": failure_prob}
     return _certificate("weighted_risk_upper", mean, draws, failure_prob, inputs)
 

@@ -210,10 +210,10 @@ def log_partition_best(
         )
     chernoff = log_partition_chernoff(log_mean_exp=min(0.0, _lowered(shifted, size)), draws=draws, failure_prob=half)
     candidates = {
+        "certain": _floor(tau, loss_low, loss_high),
         "markov": log_partition_lower(log_mean_exp, half),
         "chernoff": _lowered(chernoff - tau * loss_low, size + abs(chernoff) if chernoff > -math.inf else 0.0),
         "jensen": jensen,
-        "certain": _floor(tau, loss_low, loss_high),
     }
     method = max(candidates, key=candidates.__getitem__)
     return LogPartition(
