@@ -71,7 +71,7 @@ ENTRIES = [
     Entry("mcallester", bounds.mcallester, worlds.PAC_BAYES, slack=0.2),
     Entry("quadratic", bounds.quadratic, worlds.PAC_BAYES, slack=0.2),
     Entry("thiemann", bounds.thiemann, worlds.PAC_BAYES, slack=0.2),
-    Entry("catoni, C = 20 n", partial(bounds.catoni, inverse_temperature=600.0), worlds.PAC_BAYES, share=0.9),
+    Entry("catoni, C = 600", partial(bounds.catoni, inverse_temperature=600.0), worlds.PAC_BAYES, share=0.9),
     Entry("catoni, best of a paid grid", catoni_grid, worlds.PAC_BAYES, share=0.08),
     Entry("linear, lam = 1", partial(bounds.linear, lam=1.0), worlds.PAC_BAYES, slack=0.2),
     Entry("dp_pac_bayes", bounds.dp_pac_bayes, worlds.PRIVATE, slack=0.2),

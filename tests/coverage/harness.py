@@ -81,8 +81,8 @@ def run(entry: Entry, datasets: int) -> list[Outcome]:
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:
-    """The world with the most failures, relative to what the bound allows itself."""
-    return max(outcomes, key=lambda outcome: outcome.observed / outcome.nominal)
+    """The world with the most failures, relative to what the bound allows itself; of equals the closest one."""
+    return max(outcomes, key=lambda outcome: (outcome.observed / outcome.nominal, -outcome.slack))
 
 
 def world_name(world: World) -> str:

@@ -118,7 +118,8 @@ def gibbs_without_draws(released: bool, hypotheses: int, tau: float):
         return Cases({name: np.concatenate(parts) for name, parts in columns.items()} | fixed, np.concatenate(truth))
 
     prior_name = "a released" if released else "an independent"
-    world.__doc__ = f"exact Gibbs posterior at tau = {tau:g} for {prior_name} prior on {hypotheses} hypotheses, n = 50"
+    many = "one hypothesis" if hypotheses == 1 else f"{hypotheses} hypotheses"
+    world.__doc__ = f"exact Gibbs posterior at tau = {tau:g} for {prior_name} prior on {many}, n = 50"
     return world
 
 
