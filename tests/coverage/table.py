@@ -89,10 +89,14 @@ def _row(entry, outcomes, broken):
 
 def _line(entry, row, broken):
     low, high = row["interval_99"]
-    last = f"{max(row['p_value'], 1e-300):.0e}" if broken else f"{row['mean_slack']:.3f}"
+    last = _digits(row["p_value"]) if broken else f"{row['mean_slack']:.3f}"
     name = entry.name if broken else f"{entry.name}{' *' if entry.share else ''}"
     interval = f"{low:.4f} to {high:.4f}"
     return f"| {name} | {row['nominal']:g} | {row['observed']:.4f} | {interval} | {last} | {row['world']} |\n"
+
+
+def _digits(p_value):
+    return f"{p_value:.0e}" if p_value > 1e-300 else "below 1e-300"
 
 
 if __name__ == "__main__":
