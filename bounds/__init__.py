@@ -5,19 +5,25 @@ that a bound fails; ``epsilon`` belongs to differential privacy; divergences are
 are in docs/guarantees.md.
 """
 
+from bounds.annealing import ThermodynamicEstimate as ThermodynamicEstimate
+from bounds.annealing import annealed_log_weights as annealed_log_weights
+from bounds.annealing import thermodynamic_integration as thermodynamic_integration
 from bounds.budget import FailureBudget as FailureBudget
 from bounds.certificate import Certificate as Certificate
+from bounds.combine import best_of as best_of
+from bounds.combine import overall_certificate as overall_certificate
 from bounds.disintegrated import disintegrated as disintegrated
 from bounds.disintegrated import disintegrated_renyi as disintegrated_renyi
 from bounds.disintegrated import gaussian_log_density_ratio as gaussian_log_density_ratio
 from bounds.disintegrated import gaussian_renyi as gaussian_renyi
 from bounds.divergence import gaussian_kl as gaussian_kl
 from bounds.gibbs import GibbsKL as GibbsKL
-from bounds.gibbs import StreamingLogMeanExp as StreamingLogMeanExp
-from bounds.gibbs import effective_sample_size as effective_sample_size
 from bounds.gibbs import gibbs_kl as gibbs_kl
-from bounds.gibbs import log_partition_lower as log_partition_lower
-from bounds.gibbs import weighted_average_size as weighted_average_size
+from bounds.gibbs import gibbs_kl_lower as gibbs_kl_lower
+from bounds.gibbs import gibbs_kl_upper as gibbs_kl_upper
+from bounds.gibbs_posterior import dp_gibbs_pac_bayes as dp_gibbs_pac_bayes
+from bounds.gibbs_posterior import gibbs_catoni as gibbs_catoni
+from bounds.gibbs_posterior import gibbs_pac_bayes as gibbs_pac_bayes
 from bounds.grids import GridScale as GridScale
 from bounds.grids import catoni_grid as catoni_grid
 from bounds.grids import prior_scale_grid as prior_scale_grid
@@ -32,6 +38,11 @@ from bounds.kl_gradient import binary_kl_upper_gradient as binary_kl_upper_gradi
 from bounds.means import betting_upper as betting_upper
 from bounds.means import empirical_bernstein_upper as empirical_bernstein_upper
 from bounds.means import second_moment_upper as second_moment_upper
+from bounds.monte_carlo import correlated_risk_upper as correlated_risk_upper
+from bounds.monte_carlo import effective_sample_size as effective_sample_size
+from bounds.monte_carlo import gibbs_risk_upper as gibbs_risk_upper
+from bounds.monte_carlo import weighted_average_size as weighted_average_size
+from bounds.monte_carlo import weighted_risk_upper as weighted_risk_upper
 from bounds.objectives import KLObjective as KLObjective
 from bounds.objectives import best_lambda as best_lambda
 from bounds.objectives import cost_per_example as cost_per_example
@@ -48,6 +59,12 @@ from bounds.pac_bayes import mcallester as mcallester
 from bounds.pac_bayes import quadratic as quadratic
 from bounds.pac_bayes import thiemann as thiemann
 from bounds.pac_bayes import tolstikhin_seldin as tolstikhin_seldin
+from bounds.partition import LogPartition as LogPartition
+from bounds.partition import StreamingLogMeanExp as StreamingLogMeanExp
+from bounds.partition import log_partition_best as log_partition_best
+from bounds.partition import log_partition_chernoff as log_partition_chernoff
+from bounds.partition import log_partition_jensen as log_partition_jensen
+from bounds.partition import log_partition_lower as log_partition_lower
 from bounds.privacy import ApproxDP as ApproxDP
 from bounds.privacy import GaussianDP as GaussianDP
 from bounds.privacy import PrivacyClaim as PrivacyClaim
