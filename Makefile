@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 export PIP_NO_INPUT := 1
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lean lint bench coverage clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pacdp demo
@@ -15,6 +15,17 @@ test: $(VENV)/.installed-dev
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
+
+# `bounds` alone, in an environment without torch
+lean:
+	$(PYTHON) -m venv $(VENV)-lean
+	$(VENV)-lean/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt numpy scipy numba
+	$(VENV)-lean/bin/python -c "import bounds; print(float(bounds.maurer(risk=0.02, kl_nats=500.0, n=60_000, failure_prob=0.05)))"
+	$(VENV)-lean/bin/python -c "import importlib.util; assert importlib.util.find_spec('torch') is None"
+
+# the table of docs/coverage.md: how often every bound fails where the truth is known
+coverage: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.coverage.table
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -38,4 +49,4 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) $(VENV)-lean build dist

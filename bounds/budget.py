@@ -6,12 +6,16 @@ Traceback (most recent call last):
 ValueError: one more look wants 0.01, 0.002 is left of the failure probability 0.05; ...
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Any
 
 from bounds import _check
+
+FORMAT = "pacdp-failure-budget/1"
 
 # Room for the rounding of decimal amounts to doubles, and no more.
 _ROUNDING = 1 + Fraction(1, 2**50)
@@ -79,6 +83,34 @@ class FailureBudget:
                 f"spend less, or start with a larger total."
             )
         return FailureBudget(self.total, (*self.entries, (name, float(amount))))
+
+    def share(self, name: str, ways: int) -> float:
+        """What each of ``ways`` statements may fail with when ``name`` pays for all of them, rounded down.
+
+        For priors, grid points, checkpoints or hyper-parameters that are compared: compute each certificate at
+        this failure_prob, then take ``best_of`` them.
+
+        Raises ValueError when nothing was spent on the name, or ways is not a whole number of at least 1.
+        """
+        _check.count(ways=ways)
+        if name not in self.spent:
+            raise ValueError(f"name must be in the ledger, got {name!r}; spend on it first.")
+        part = self.spent[name] / int(ways)
+        return part if Fraction(part) * int(ways) <= Fraction(self.spent[name]) else math.nextafter(part, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types for JSON: format, total, and name and amount of every entry in order."""
+        return {"format": FORMAT, "total": self.total, "entries": [list(entry) for entry in self.entries]}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "FailureBudget":
+        """The ledger that ``to_dict`` wrote. Raises ValueError when the record is not one of this format."""
+        if set(record) != {"format", "total", "entries"} or record["format"] != FORMAT:
+            raise ValueError(f"record must be a ledger of format {FORMAT!r}, got {dict(record)!r}.")
+        budget = cls(record["total"])
+        for name, amount in record["entries"]:
+            budget = budget.spend(str(name), amount)
+        return budget
 
     def _sum(self) -> Fraction:
         return sum((Fraction(amount) for _, amount in self.entries), Fraction(0))

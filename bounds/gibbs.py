@@ -1,157 +1,140 @@
-"""Gibbs posteriors dQ ∝ e^(-loss) dP from draws: what is proved, and what is an estimate.
+"""KL(Q‖P) of a Gibbs posterior dQ = e^(-tau R̂) dP / Z: what is proved, and what is an estimate.
 
-    KL(Q‖P) = -E_Q loss - ln Z,    Z = E_P e^(-loss)
+    KL(Q‖P) = -tau E_Q R̂ - ln Z,    Z = E_P e^(-tau R̂)
 
-``loss`` is in nats (an inverse temperature times a mean loss). Draws of Q come from a Markov chain in practice, so
-a certificate that uses them is optimistic; the bound on ln Z from independent prior draws is not.
+Draws of Q come from a Markov chain in practice, so an estimate of E_Q R̂ makes a certificate optimistic. The upper
+bound from ln Z alone needs none.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from bounds import _check
-from bounds._rounding import log_inverse
-
-
-class StreamingLogMeanExp:
-    """ln of the mean of e^x over all x pushed so far, in constant memory and float64.
-
-    Keeps the largest x and the sum of e^(x - largest), so no x over- or underflows. -inf counts as e^x = 0.
-    """
-
-    __slots__ = ("_count", "_largest", "_sum")
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._largest = -math.inf
-        self._sum = 0.0
-
-    def push(self, values: ArrayLike) -> None:
-        """Take in a number or an array of numbers. Raises ValueError when one is NaN or plus infinity."""
-        batch: Any = np.asarray(values, dtype=np.float64).ravel()
-        if np.isnan(batch).any() or (batch == math.inf).any():
-            raise ValueError("values must be below infinity and not NaN; has the loss overflowed?")
-        self._count += batch.size
-        top = float(batch.max(initial=-math.inf))
-        if top == -math.inf:
-            return
-        if top > self._largest:
-            self._sum *= math.exp(self._largest - top)
-            self._largest = top
-        self._sum += float(np.exp(batch - self._largest).sum())
-
-    @property
-    def count(self) -> int:
-        """How many values were pushed."""
-        return self._count
-
-    @property
-    def value(self) -> float:
-        """ln mean e^x. Raises ValueError before the first value."""
-        if self._count == 0:
-            raise ValueError("value needs at least one number, got none; push draws first.")
-        if self._sum == 0.0:
-            return -math.inf
-        return self._largest + math.log(self._sum / self._count)
+from bounds._rounding import inward, outward
+from bounds.kl import binary_kl
+from bounds.partition import check_loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GibbsKL:
-    """An estimate of KL(Q‖P) in nats for a Gibbs posterior.
+    """An estimate of KL(Q‖P) in nats for a Gibbs posterior, held between what is known of it.
 
     Attributes:
         raw_nats: -E_Q loss - ln Z as estimated; negative when the estimates contradict each other.
-        kl_nats: max(0, raw_nats), what a bound may be given.
-        clipped: whether raw_nats was negative, and the estimate therefore is known to be wrong.
+        kl_nats: raw_nats raised to lower_nats or lowered to upper_nats, what a bound may be given.
+        clipped: whether raw_nats was below lower_nats, and the estimate therefore is known to be wrong.
+        lower_nats: what KL(Q‖P) cannot be below; 0 at least.
+        upper_nats: what KL(Q‖P) cannot be above.
     """
 
     raw_nats: float
     kl_nats: float
     clipped: bool
+    lower_nats: float = 0.0
+    upper_nats: float = math.inf
+
+    @property
+    def note(self) -> str:
+        """One sentence when the estimate is known to be wrong, else the empty string."""
+        if self.raw_nats == self.kl_nats:
+            return ""
+        side = "below" if self.clipped else "above"
+        return f"KL was estimated at {self.raw_nats:.6g} nats; it cannot be {side} {self.kl_nats:.6g}, which is used."
 
 
-def gibbs_kl(*, mean_loss_nats: float, log_partition_nats: float) -> GibbsKL:
-    """KL(Q‖P) = -E_Q loss - ln Z for dQ ∝ e^(-loss) dP.
+def gibbs_kl(
+    *, mean_loss_nats: float, log_partition_nats: float, lower_nats: float = 0.0, upper_nats: float = math.inf
+) -> GibbsKL:
+    """KL(Q‖P) = -E_Q loss - ln Z for dQ ∝ e^(-loss) dP, held within [lower_nats, upper_nats].
 
-    Formal guarantee: an upper bound if ``mean_loss_nats`` ≤ E_Q loss and ``log_partition_nats`` ≤ ln Z; with
-    estimates in their place, none, and the certificate must say so.
+    Formal guarantee: ``kl_nats`` ≥ KL(Q‖P) if ``mean_loss_nats`` ≤ E_Q loss and ``log_partition_nats`` ≤ ln Z, or if
+    upper_nats ≥ KL(Q‖P) and the estimate is above it; with estimates in their place, none, and the certificate must
+    say so. ``kl_nats`` is never below ``lower_nats``, and ``clipped`` and ``note`` tell when the estimate was.
 
     Args:
         mean_loss_nats: E_Q loss in nats, e.g. tau times the Gibbs risk; 0 is a valid lower bound for a loss ≥ 0.
         log_partition_nats: ln Z = ln E_P e^(-loss) in nats, or a lower bound on it.
+        lower_nats: a proved lower bound on KL, as from ``gibbs_kl_lower``.
+        upper_nats: a proved upper bound on KL, as from ``gibbs_kl_upper``.
 
-    Raises ValueError when an argument is NaN or infinite.
+    Raises ValueError when an argument is NaN, an estimate is infinite, or the proved bounds contradict each other.
     """
     _check.real(mean_loss_nats=mean_loss_nats, log_partition_nats=log_partition_nats)
+    _check.nonnegative(lower_nats=lower_nats, upper_nats=upper_nats)
+    if lower_nats > upper_nats:
+        raise ValueError(f"lower_nats must not exceed upper_nats, got {lower_nats!r} and {upper_nats!r}; one is wrong.")
     raw = -float(mean_loss_nats) - float(log_partition_nats)
     if not math.isfinite(raw):
         raise ValueError(
             f"mean_loss_nats and log_partition_nats must be finite, got {mean_loss_nats!r} and {log_partition_nats!r}."
         )
-    return GibbsKL(raw_nats=raw, kl_nats=max(0.0, raw), clipped=raw < 0.0)
+    return GibbsKL(
+        raw_nats=raw,
+        kl_nats=min(max(float(lower_nats), raw), float(upper_nats)),
+        clipped=raw < lower_nats,
+        lower_nats=float(lower_nats),
+        upper_nats=float(upper_nats),
+    )
 
 
-def log_partition_lower(log_mean_exp: float, failure_prob: float) -> float:
-    """ln Z ≥ ln Ẑ - ln(1/failure_prob), rounded down, for an unbiased estimate Ẑ ≥ 0 of Z.
+def gibbs_kl_upper(*, log_partition_lower_nats: float, tau: float, loss_low: float, loss_high: float) -> float:
+    """min{ -ln Z - τ·loss_low, τΔ, (τΔ)²/8 } nats with Δ = loss_high - loss_low, rounded up.
 
-    Markov's inequality: P(Ẑ ≥ Z/failure_prob) ≤ failure_prob. ("Log partition function" in docs/guarantees.md.)
+    The first is KL(Q‖P) = -ln Z - τ E_Q R̂ with the least R̂ in place of E_Q R̂; the others hold for every prior and
+    every sample. Proofs in docs/guarantees.md, "Divergence of a Gibbs posterior".
 
-    Formal guarantee: if E Ẑ ≤ Z and Ẑ ≥ 0, then ln Z ≥ value with probability at least 1 - failure_prob; nothing else
-    is asked of Ẑ. The mean of e^(-loss) over exact independent prior draws qualifies, draws of Q do not.
+    Formal guarantee: at least KL(Q‖P) for the exact Gibbs posterior, if ``log_partition_lower_nats`` ≤ ln Z and R̂ lies
+    in [loss_low, loss_high] for all weights. What the bound on ln Z may fail with, the certificate must be charged
+    (``Certificate.charged``).
 
     Args:
-        log_mean_exp: ln Ẑ in nats, as from ``StreamingLogMeanExp``; -inf is allowed and says nothing.
-        failure_prob: probability that the bound fails.
+        log_partition_lower_nats: a lower bound on ln Z = ln E_P e^(-tau R̂); -inf leaves the other two.
+        tau: inverse temperature of the posterior, in nats per unit of mean loss.
+        loss_low: smallest possible R̂.
+        loss_high: largest possible R̂.
 
-    Raises ValueError when ln Ẑ is NaN or plus infinity, or failure_prob is not in (0, 1).
+    Raises ValueError when ``log_partition_lower_nats`` is above -tau·loss_low, where ln Z cannot be, or an argument is
+    out of range.
     """
-    _check.real(log_mean_exp=log_mean_exp)
-    _check.open_probability(failure_prob=failure_prob)
-    if log_mean_exp == math.inf:
-        raise ValueError("log_mean_exp must be below infinity, got inf; has the loss overflowed?")
-    value = log_mean_exp - log_inverse(failure_prob)
-    return value - 2.0**-50 * (abs(log_mean_exp) + 1.0)
+    size = check_partition(log_partition_lower_nats, tau, loss_low, loss_high)
+    spread = outward(tau * (loss_high - loss_low))
+    caps = (spread, outward(spread * spread / 8.0))
+    if log_partition_lower_nats == -math.inf:
+        return min(caps)
+    return min(max(0.0, -log_partition_lower_nats - tau * loss_low) + 2.0**-49 * size, *caps)
 
 
-def weighted_average_size(alpha: float) -> float:
-    """(2 - alpha)/alpha: how many equal weights have the variance of exponential weights alpha (1-alpha)^j.
+def gibbs_kl_lower(*, posterior_loss: float, prior_loss: float, loss_low: float, loss_high: float) -> float:
+    """KL(Q‖P) ≥ kl(q‖p) nats, rounded down, for the mean losses of Q and P rescaled to q and p in [0, 1].
 
-    1.67 for alpha = 0.75, 399 for 0.005: the most independent draws that such a running average can be worth.
+    Data processing: a coin that shows heads with the rescaled loss of the drawn weights has means q and p. Any Q and P;
+    0 when q ≥ p. An estimate of KL below this contradicts the mean losses it was made from.
 
-    Raises ValueError when alpha is not in (0, 1].
+    Formal guarantee: at most KL(Q‖P), if ``posterior_loss`` ≥ E_Q R̂ and ``prior_loss`` ≤ E_P R̂.
+
+    Raises ValueError when a loss lies outside [loss_low, loss_high], or the interval is empty or infinite.
     """
-    _check.probability(alpha=alpha)
-    _check.positive(alpha=alpha)
-    return (2.0 - alpha) / alpha
+    check_loss(1.0, loss_low, loss_high)
+    for name, value in (("posterior_loss", posterior_loss), ("prior_loss", prior_loss)):
+        _check.real(**{name: value})
+        if not loss_low <= value <= loss_high:
+            raise ValueError(f"{name} must lie in [{loss_low!r}, {loss_high!r}], got {value!r}; check the interval.")
+    spread = loss_high - loss_low
+    q = min(1.0, outward((posterior_loss - loss_low) / spread))
+    p = inward((prior_loss - loss_low) / spread)
+    return inward(float(binary_kl(q, p))) if q < p else 0.0
 
 
-def effective_sample_size(draws: ArrayLike) -> float:
-    """How many independent draws the mean of one stationary chain is worth, between 1 and the length.
-
-    n / τ with τ = -1 + 2 Σ (ρ_2t + ρ_2t+1) over the initial sequence of positive pairs of autocorrelations (Geyer 1992,
-    "Practical Markov chain Monte Carlo", section 3.3). A chain that never moves is worth one draw.
-
-    Formal guarantee: none; it is an estimate, and assumes stationarity.
-
-    Raises ValueError when the chain is not one-dimensional, shorter than 4, or not finite.
-    """
-    chain: Any = np.asarray(draws, dtype=np.float64)
-    if chain.ndim != 1 or chain.size < 4:
-        raise ValueError(f"draws must be one chain of at least 4 numbers, got shape {chain.shape}; pass chains singly.")
-    if not np.isfinite(chain).all():
-        raise ValueError("draws must be finite, got a NaN or an infinity among them.")
-    n = int(chain.size)
-    if float(np.ptp(chain)) == 0.0:
-        return 1.0
-    scaled = (chain - chain.mean()) / np.ptp(chain)
-    spectrum = np.fft.rfft(scaled, 1 << (2 * n - 1).bit_length())
-    covariance: Any = np.fft.irfft(np.abs(spectrum) ** 2)[: n - n % 2]
-    pairs: Any = (covariance / covariance[0]).reshape(-1, 2).sum(axis=1)
-    negative = np.flatnonzero(pairs <= 0.0)
-    kept = pairs[: negative[0]] if negative.size else pairs
-    time = -1.0 + 2.0 * float(kept.sum())
-    return min(float(n), max(1.0, n / max(time, 1.0)))
+def check_partition(log_partition_lower_nats: float, tau: float, loss_low: float, loss_high: float) -> float:
+    """Refuse a lower bound on ln Z that is known to be wrong; the magnitude that its rounding is relative to."""
+    check_loss(tau, loss_low, loss_high)
+    _check.real(log_partition_lower_nats=log_partition_lower_nats)
+    size = tau * (abs(loss_low) + abs(loss_high))
+    if log_partition_lower_nats > -math.inf:
+        size += abs(log_partition_lower_nats)
+    if log_partition_lower_nats > -tau * loss_low + 2.0**-49 * size:
+        raise ValueError(
+            f"log_partition_lower_nats must be at most -tau * loss_low = {-tau * loss_low!r}, got "
+            f"{log_partition_lower_nats!r}: ln Z never is above it; check the interval and the sign of the loss."
+        )
+    return size

@@ -1,40 +1,47 @@
-"""What a mechanism promises, as plain records, and the budget of the exponential mechanism."""
+"""What a mechanism promises, as plain records, and the budget of the exponential mechanism.
+
+A bound for a private prior compares what the mechanism did with what it would have done without one record (the
+"remove" direction of add-remove adjacency), or with that record replaced by a fixed other one, a ghost (replace-one).
+Either adjacency therefore serves as it is, at no factor; only pure privacy is better served by replace-one.
+"""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from bounds import _check
 from bounds._rounding import outward
 
 Adjacency = Literal["replace-one", "add-remove"]
-PrivacyStatus = Literal["exact mechanism", "accounted", "assumes stationarity"]
+PrivacyStatus = Literal["exact mechanism", "accounted", "assumes stationarity", "approximate accountant"]
+
+_ASSUMED = {
+    "assumes stationarity": "The Markov chain that the privacy guarantee is stated for has reached its target.",
+    "approximate accountant": "The accountant's approximation of the privacy loss does not understate it.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PureDP:
-    """(epsilon, 0)-differential privacy.
-
-    Formal guarantee (of the mechanism it describes): for neighbouring data sets S, S' and every event,
-    P(M(S) in event) ≤ exp(epsilon) · P(M(S') in event).
+class PrivacyClaim:
+    """What every privacy record has: the neighbours it is about, and who vouches for it.
 
     Attributes:
-        epsilon: privacy loss in nats; zero or more.
-        adjacency: "replace-one" (same size, one record changed; what the bounds of ``bounds.private`` need) or
-            "add-remove"; an epsilon for add-remove is at most 2 epsilon for replace-one.
+        adjacency: "replace-one" (same size, one record changed) or "add-remove" (one record more or less).
         status: "exact mechanism" (the law that the theorem is about was sampled), "accounted" (an accountant
-            proved it), or "assumes stationarity" (a Markov chain stood in for the law; certificates that use it
-            are optimistic).
+            proved it), "assumes stationarity" (a Markov chain stood in for the law), or "approximate accountant" (a
+            central limit theorem or another unproved number). Certificates that use the last two are optimistic.
 
-    Raises ValueError when epsilon is negative or NaN, or a word is not one of these.
+    Raises ValueError when a word is not one of these.
     """
 
-    epsilon: float
+    notion: ClassVar[str] = ""
+    described: ClassVar[str] = ""
+
     adjacency: Adjacency
     status: PrivacyStatus
 
     def __post_init__(self) -> None:
-        _check.nonnegative(epsilon=self.epsilon)
+        self._check_numbers()
         for name, value, words in (
             ("adjacency", self.adjacency, get_args(Adjacency)),
             ("status", self.status, get_args(PrivacyStatus)),
@@ -42,16 +49,119 @@ class PureDP:
             if value not in words:
                 raise ValueError(f"{name} must be one of {', '.join(words)}, got {value!r}.")
 
+    def _check_numbers(self) -> None:
+        """Refuse parameters out of range."""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The sentences that a certificate resting on this record has to assume; empty when it is proved."""
+        return (_ASSUMED[self.status],) if self.status in _ASSUMED else ()
+
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON, with the notion of privacy under "notion"."""
-        return {"notion": "pure", **asdict(self)}
+        return {"notion": self.notion, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "PureDP":
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The record that ``to_dict`` wrote. Raises ValueError when it describes something else."""
-        if set(record) != {"notion", "epsilon", "adjacency", "status"} or record["notion"] != "pure":
-            raise ValueError(f"record must describe pure differential privacy, got {dict(record)!r}.")
-        return cls(epsilon=record["epsilon"], adjacency=record["adjacency"], status=record["status"])
+        names = {field.name for field in fields(cls)}
+        if set(record) != names | {"notion"} or record["notion"] != cls.notion:
+            raise ValueError(f"record must describe {cls.described}, got {dict(record)!r}.")
+        return cls(**{name: record[name] for name in names})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PureDP(PrivacyClaim):
+    """(epsilon, 0)-differential privacy.
+
+    Formal guarantee (of the mechanism it describes): for neighbouring data sets S, S' and every event,
+    P(M(S) in event) ≤ exp(epsilon) · P(M(S') in event).
+
+    Attributes:
+        epsilon: privacy loss in nats; zero or more. The bounds of ``bounds.private`` need it for replace-one
+            adjacency; an epsilon for add-remove is at most 2 epsilon for replace-one.
+
+    Raises ValueError when epsilon is negative or NaN, or a word is not one of those of ``PrivacyClaim``.
+    """
+
+    notion: ClassVar[str] = "pure"
+    described: ClassVar[str] = "pure differential privacy"
+
+    epsilon: float
+
+    def _check_numbers(self) -> None:
+        _check.nonnegative(epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproxDP(PrivacyClaim):
+    """(epsilon, delta)-differential privacy, in both directions.
+
+    Formal guarantee (of the mechanism it describes): for neighbouring data sets S, S' and every event,
+    P(M(S) in event) ≤ exp(epsilon) · P(M(S') in event) + delta.
+
+    Attributes:
+        epsilon: privacy loss in nats; zero or more.
+        delta: probability of differential privacy (no failure probability of a bound), in [0, 1].
+
+    Raises ValueError when a parameter is out of range, or a word is not one of those of ``PrivacyClaim``.
+    """
+
+    notion: ClassVar[str] = "approximate"
+    described: ClassVar[str] = "(epsilon, delta)-differential privacy"
+
+    epsilon: float
+    delta: float
+
+    def _check_numbers(self) -> None:
+        _check.nonnegative(epsilon=self.epsilon)
+        _check.probability(delta=self.delta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianDP(PrivacyClaim):
+    """mu-Gaussian differential privacy (Dong, Roth and Su 2022).
+
+    Formal guarantee (of the mechanism it describes): for neighbouring data sets S, S', M(S) is at least as hard to
+    tell from M(S') as N(mu, 1) from N(0, 1), by any test. A Gaussian mechanism of sensitivity Δ and standard
+    deviation σ has mu = Δ/σ, and compositions add up the squares.
+
+    Attributes:
+        mu: zero or more. The number that a central limit theorem gives for subsampled mechanisms is no proof; such a
+            record has the status "approximate accountant".
+
+    Raises ValueError when mu is negative or NaN, or a word is not one of those of ``PrivacyClaim``.
+    """
+
+    notion: ClassVar[str] = "gaussian"
+    described: ClassVar[str] = "Gaussian differential privacy"
+
+    mu: float
+
+    def _check_numbers(self) -> None:
+        _check.nonnegative(mu=self.mu)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroConcentratedDP(PrivacyClaim):
+    """rho-zero-concentrated differential privacy (Bun and Steinke 2016).
+
+    Formal guarantee (of the mechanism it describes): for neighbouring data sets S, S' and every order above 1, the
+    Rényi divergence of M(S) from M(S') is at most rho times the order.
+
+    Attributes:
+        rho: nats, zero or more. mu-GDP implies rho = mu²/2.
+
+    Raises ValueError when rho is negative or NaN, or a word is not one of those of ``PrivacyClaim``.
+    """
+
+    notion: ClassVar[str] = "zero-concentrated"
+    described: ClassVar[str] = "zero-concentrated differential privacy"
+
+    rho: float
+
+    def _check_numbers(self) -> None:
+        _check.nonnegative(rho=self.rho)
 
 
 def exponential_mechanism_epsilon(*, beta: float, tau: float, loss_range: float, n: int) -> float:

@@ -13,7 +13,7 @@ from bounds._assemble import kl_certificate
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
-from bounds.pac_bayes import log_xi
+from bounds.pac_bayes import log_two_sqrt, log_xi
 
 
 def transfer_nats(*, epsilon: float, n: int, failure_prob: float) -> float:
@@ -109,7 +109,7 @@ def dp_pac_bayes_max_information(
     return kl_certificate(
         name="dp_pac_bayes_max_information",
         risk=risk,
-        nats={"kl_nats": kl_nats, "log_two_sqrt_n_nats": _log_two_sqrt(n), "transfer_nats": transfer},
+        nats={"kl_nats": kl_nats, "log_two_sqrt_n_nats": log_two_sqrt(n), "transfer_nats": transfer},
         n=n,
         failure_prob=failure_prob,
         reference="Dziugaite and Roy, NeurIPS 2018, arXiv 1802.09583, Theorem 4.2",
@@ -131,7 +131,7 @@ def dp_pac_bayes_2018(*, risk: float, kl_nats: float, n: int, epsilon: float, fa
     return kl_certificate(
         name="dp_pac_bayes_2018",
         risk=risk,
-        nats={"kl_nats": kl_nats, "log_two_sqrt_n_nats": _log_two_sqrt(n), "transfer_nats": transfer},
+        nats={"kl_nats": kl_nats, "log_two_sqrt_n_nats": log_two_sqrt(n), "transfer_nats": transfer},
         n=n,
         failure_prob=failure_prob,
         reference="Dziugaite and Roy, ICML 2018, arXiv 1712.09376, Theorem 4.3",
@@ -278,10 +278,6 @@ def _check_privacy(epsilon: float, n: int, failure_prob: float) -> None:
 def _check_posterior(risk: float, kl_nats: float) -> None:
     _check.probability(risk=risk)
     _check.divergence(kl_nats=kl_nats)
-
-
-def _log_two_sqrt(n: int) -> float:
-    return outward(math.log(2.0) + 0.5 * math.log(n))
 
 
 def _n_epsilon_squared(n: int, epsilon: float) -> float:

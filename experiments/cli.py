@@ -9,7 +9,8 @@ from typing import Annotated, Any, NoReturn
 import polars as pl
 import tyro
 
-from experiments import certifying, random_labels
+from experiments import calculator, certifying, random_labels
+from experiments.calculator_tables import print_certificate, print_comparison, print_plan
 from experiments.config import Run, Runtime
 from experiments.console import messages, print_report, progress, row_line
 from experiments.folder import Folder, read_json, write_json
@@ -113,6 +114,35 @@ class Certify:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A calculator: one bound from its ingredients, all that apply compared, or what a target takes.
+
+    pacdp bound maurer --risk 0.02 --kl-nats 3000 --n 60000;  pacdp bound compare ... sorts every applicable bound and
+    says what each assumes;  pacdp bound plan --target 0.05 ... says how many examples or draws that takes.
+    """
+
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+    """A bound, or compare, or plan; its own options: pacdp bound NAME --options."""
+    json: bool = False
+    """Print JSON."""
+    options: bool = False
+    """List what can be given, and compute nothing."""
+
+    def __call__(self, rest: list[str]) -> None:
+        rest = ["--help"] if self.options else rest
+        kind = calculator.Goal if self.name == "plan" else calculator.Given
+        given = tyro.cli(kind, args=rest, prog=f"pacdp bound {self.name} --options")
+        match self.name:
+            case "compare":
+                print_comparison(*calculator.compare(given), json_only=self.json)
+            case "plan":
+                assert isinstance(given, calculator.Goal)
+                print_plan(given, json_only=self.json)
+            case name:
+                print_certificate(calculator.compute(name, given), json_only=self.json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
     """Draw the figure of a run (training and certificates) or of an experiment's table, into its folder."""
 
@@ -207,6 +237,7 @@ Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Certify, tyro.conf.subcommand("certify")]
+    | Annotated[Bound, tyro.conf.subcommand("bound")]
     | Annotated[Plot, tyro.conf.subcommand("plot")]
     | Annotated[Data, tyro.conf.subcommand("data")]
     | Annotated[Experiment, tyro.conf.subcommand("experiment")]

@@ -15,6 +15,11 @@ messages = Console(stderr=True, highlight=False, soft_wrap=True)
 """Everything that is not the result goes to standard error."""
 
 
+def output() -> Console:
+    """Standard output, wide enough for tables where it is no terminal."""
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 150)
+
+
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
     """Yields advance(done, line=None): moves the bar to ``done`` and prints ``line`` above it."""
@@ -46,7 +51,7 @@ def row_line(row: dict[str, Any], steps: int) -> str:
 
 def print_report(report: dict[str, Any]) -> None:
     """The certificates as a table on standard output, with the cost of each term."""
-    out = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 150)
+    out = output()
     mean, gibbs, privacy = report["mean_classifier"], report["gibbs_classifier"], report["privacy"]
     test = f", test {mean['test']['error']:.4f}" if mean["test"] else ""
     out.print(f"n = {report['n']} training examples")

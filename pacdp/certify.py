@@ -203,4 +203,4 @@ def _require_replace_one(privacy: bounds.PureDP) -> None:
 
 def _assumptions(privacy: bounds.PureDP) -> tuple[str, ...]:
     _require_replace_one(privacy)
-    return (STATIONARITY,) if privacy.status == "assumes stationarity" else ()
+    return (STATIONARITY,) if privacy.status == "assumes stationarity" else privacy.assumptions

@@ -1,7 +1,9 @@
 """The ledger of failure probability."""
 
+import json
 import math
 import pickle
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -62,3 +64,29 @@ def test_bad_amounts_and_names_are_refused():
         FailureBudget(0.05, (("a", 0.06),))
     with pytest.raises(ValueError, match=r"^weights must"):
         FailureBudget.split(0.05)
+
+
+@given(total=st.floats(1e-9, 0.9), ways=st.integers(1, 10**6))
+def test_shares_never_sum_above_what_was_spent(total, ways):
+    budget = FailureBudget(total).spend("grid", total)
+    part = budget.share("grid", ways)
+    assert Fraction(part) * ways <= Fraction(total)
+    assert part == pytest.approx(total / ways)
+
+
+def test_shares_of_what_was_not_spent_are_refused():
+    budget = FailureBudget(0.05).spend("grid", 0.01)
+    with pytest.raises(ValueError, match=r"^name must be in the ledger, got 'checkpoints'"):
+        budget.share("checkpoints", 3)
+    with pytest.raises(ValueError, match=r"^ways must"):
+        budget.share("grid", 0)
+
+
+def test_a_ledger_survives_json_and_nothing_else_is_read():
+    budget = FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03)
+    assert FailureBudget.from_dict(json.loads(json.dumps(budget.to_dict()))) == budget
+    for wrong in ({}, {**budget.to_dict(), "format": "other/1"}, {**budget.to_dict(), "more": 1}):
+        with pytest.raises(ValueError, match=r"^record must be a ledger"):
+            FailureBudget.from_dict(wrong)
+    with pytest.raises(ValueError, match="wants"):
+        FailureBudget.from_dict({**budget.to_dict(), "entries": [["a", 0.06]]})

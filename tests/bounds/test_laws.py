@@ -14,6 +14,18 @@ from hypothesis import strategies as st
 
 import bounds
 
+
+def split_at_a_quarter(*, risk, kl_nats, n, failure_prob):
+    return bounds.split_kl(
+        levels=(0.0, 0.25, 1.0), shares=(risk, risk), kl_nats=kl_nats, n=n, failure_prob=failure_prob
+    )
+
+
+def unexpected_bernstein_of_errors(*, risk, kl_nats, n, failure_prob):
+    return bounds.unexpected_bernstein(risk=risk, second_moment=risk, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
+
+
+UNDERNEATH = {split_at_a_quarter: bounds.split_kl, unexpected_bernstein_of_errors: bounds.unexpected_bernstein}
 BOUNDS = {
     "maurer": bounds.maurer,
     "mcallester": bounds.mcallester,
@@ -22,6 +34,14 @@ BOUNDS = {
     "thiemann at 0.7": partial(bounds.thiemann, lam=0.7),
     "catoni": partial(bounds.catoni, inverse_temperature=150.0),
     "linear": partial(bounds.linear, lam=1.5),
+    "langford_seeger": bounds.langford_seeger,
+    "tolstikhin_seldin": bounds.tolstikhin_seldin,
+    "catoni_grid": partial(bounds.catoni_grid, inverse_temperatures=(20.0, 75.0, 150.0, 1200.0)),
+    "split_kl": split_at_a_quarter,
+    "unexpected_bernstein": unexpected_bernstein_of_errors,
+    "disintegrated": bounds.disintegrated,
+    "disintegrated_renyi": bounds.disintegrated_renyi,
+    "recursive, one stage": partial(bounds.recursive, steps=(), gamma=0.5),
     "dp_pac_bayes": bounds.dp_pac_bayes,
     "dp_pac_bayes_max_information": bounds.dp_pac_bayes_max_information,
     "dp_pac_bayes_2018": bounds.dp_pac_bayes_2018,
@@ -31,7 +51,8 @@ BOUNDS = {
     "dp_chernoff_2018": bounds.dp_chernoff_2018,
     "dp_hoeffding_2018": bounds.dp_hoeffding_2018,
 }
-BASE = {"risk": 0.03, "kl_nats": 5.0, "n": 600, "epsilon": 0.02, "failure_prob": 0.05}
+DIVERGENCES = ("kl_nats", "log_density_ratio", "renyi_nats")
+BASE = {"risk": 0.03, **dict.fromkeys(DIVERGENCES, 5.0), "n": 600, "epsilon": 0.02, "failure_prob": 0.05}
 ROUNDING = 1 + 1e-13
 
 every_bound = pytest.mark.parametrize("bound", BOUNDS.values(), ids=BOUNDS)
@@ -51,7 +72,8 @@ def call(bound, **values):
     failure_prob=st.floats(1e-12, 1 - 1e-9),
 )
 def test_value_lies_between_the_risk_and_one(bound, risk, kl_nats, n, epsilon, failure_prob):
-    made = call(bound, risk=risk, kl_nats=kl_nats, n=n, epsilon=epsilon, failure_prob=failure_prob)
+    nats = dict.fromkeys(DIVERGENCES, kl_nats)
+    made = call(bound, risk=risk, **nats, n=n, epsilon=epsilon, failure_prob=failure_prob)
     assert risk <= made.value <= 1.0
     assert made.status == "rigorous"
     assert math.fsum(made.budget.values()) == failure_prob == made.failure_prob
@@ -64,19 +86,23 @@ def test_value_lies_between_the_risk_and_one(bound, risk, kl_nats, n, epsilon, f
     [
         ("risk", [0.0, 1e-6, 0.01, 0.3, 0.9, 1.0]),
         ("kl_nats", [0.0, 1e-9, 1.0, 30.0, 500.0, math.inf]),
+        ("log_density_ratio", [-1e4, -10.0, 0.0, 1e-9, 1.0, 30.0, 500.0, math.inf]),
+        ("renyi_nats", [0.0, 1e-9, 1.0, 30.0, 500.0, math.inf]),
         ("n", [10**6, 60_000, 999, 50, 7, 2, 1]),
         ("epsilon", [0.0, 1e-6, 0.01, 0.1, 1.0, 1e200, math.inf]),
         ("failure_prob", [1 - 1e-12, 0.5, 0.05, 1e-6, 1e-300]),
     ],
 )
 def test_less_information_never_helps(bound, name, values):
+    if name not in inspect.signature(bound).parameters:
+        return
     found = [call(bound, **{name: value}).value for value in values]
     assert all(better <= worse * ROUNDING for better, worse in itertools.pairwise(found))
 
 
 @every_bound
 def test_no_knowledge_is_exactly_one(bound):
-    for name in inspect.signature(bound).parameters.keys() & {"kl_nats", "epsilon"}:
+    for name in inspect.signature(bound).parameters.keys() & {*DIVERGENCES, "epsilon"}:
         made = call(bound, **{name: math.inf})
         assert made.value == 1.0
         assert made.vacuous
@@ -105,13 +131,15 @@ def test_nan_and_misuse_are_refused_by_name(bound):
     wrong = {
         "risk": [math.nan, -0.1, 1.1, "0.1", np.float32(0.1)],
         "kl_nats": [math.nan, -1e-9, None],
+        "log_density_ratio": [math.nan, -math.inf, None],
+        "renyi_nats": [math.nan, -1e-9, None],
         "n": [0, -5, 600.0, True, math.nan],
         "epsilon": [math.nan, -0.1],
         "failure_prob": [math.nan, 0.0, 1.0, 1.5],
     }
     for name in inspect.signature(bound).parameters.keys() & wrong.keys():
         for value in wrong[name]:
-            with pytest.raises(ValueError, match=rf"^{name} must"):
+            with pytest.raises(ValueError, match=rf"^({name}|shares) must"):
                 call(bound, **{name: value})
     if "kl_nats" in inspect.signature(bound).parameters:
         with pytest.raises(ValueError, match=r"max\(0, estimate\) and declare"):
@@ -120,7 +148,7 @@ def test_nan_and_misuse_are_refused_by_name(bound):
 
 @every_bound
 def test_every_bound_is_public_and_says_what_it_guarantees(bound):
-    function = bound.func if isinstance(bound, partial) else bound
+    function = bound.func if isinstance(bound, partial) else UNDERNEATH.get(bound, bound)
     assert getattr(bounds, function.__name__) is function
     assert "Formal guarantee" in function.__doc__
     assert call(bound).name == function.__name__

@@ -1,17 +1,100 @@
 """Privacy records and the exponential mechanism."""
 
+import copy
+import json
 import math
+import pickle
 from fractions import Fraction
 
+import numpy as np
 import pytest
+from gaussian_cells import gaussian_cells
 
-from bounds import PureDP, exponential_mechanism_epsilon
+from bounds import (
+    ApproxDP,
+    GaussianDP,
+    PrivacyLossDistribution,
+    PureDP,
+    ZeroConcentratedDP,
+    exponential_mechanism_epsilon,
+)
+
+KNOWN = {"adjacency": "add-remove", "status": "accounted"}
+RECORDS = {
+    "pure": PureDP(epsilon=0.1, adjacency="replace-one", status="assumes stationarity"),
+    "approximate": ApproxDP(epsilon=0.3, delta=1e-7, **KNOWN),
+    "gaussian": GaussianDP(mu=0.1, adjacency="add-remove", status="approximate accountant"),
+    "zero-concentrated": ZeroConcentratedDP(rho=0.005, adjacency="add-remove", status="exact mechanism"),
+    "privacy loss distribution": gaussian_cells(0.1, 1e-2),
+}
 
 
-def test_record_round_trip():
-    record = PureDP(epsilon=0.1, adjacency="replace-one", status="assumes stationarity")
-    assert record.to_dict()["notion"] == "pure"
-    assert PureDP.from_dict(record.to_dict()) == record
+@pytest.mark.parametrize(("notion", "record"), RECORDS.items(), ids=RECORDS)
+def test_records_survive_json_pickle_and_copying(notion, record):
+    assert record.to_dict()["notion"] == notion
+    for back in (
+        type(record).from_dict(json.loads(json.dumps(record.to_dict()))),
+        pickle.loads(pickle.dumps(record)),  # noqa: S301
+        copy.deepcopy(record),
+    ):
+        assert back == record
+        assert hash(back) == hash(record)
+        assert back.to_dict() == record.to_dict()
+    assert all(record != other for other in RECORDS.values() if other is not record)
+    with pytest.raises(AttributeError):
+        record.adjacency = "replace-one"
+
+
+@pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS)
+def test_records_of_another_notion_are_refused(record):
+    for other in RECORDS.values():
+        if type(other) is not type(record):
+            with pytest.raises(ValueError, match=r"^record must describe"):
+                type(record).from_dict(other.to_dict())
+
+
+def test_only_unproved_records_bring_assumptions():
+    assert [len(record.assumptions) for record in RECORDS.values()] == [1, 0, 1, 0, 0]
+    assert RECORDS["pure"].assumptions != RECORDS["gaussian"].assumptions
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "word"),
+    [(GaussianDP, {"mu": -0.1}, "mu"), (GaussianDP, {"mu": math.nan}, "mu"), (ZeroConcentratedDP, {"rho": -1.0}, "rho"),
+     (ApproxDP, {"epsilon": -1.0, "delta": 0.1}, "epsilon"), (ApproxDP, {"epsilon": 1.0, "delta": 1.1}, "delta"),
+     (ApproxDP, {"epsilon": 1.0, "delta": math.nan}, "delta")],
+)  # fmt: skip
+def test_parameters_out_of_range_are_refused(kind, values, word):
+    with pytest.raises(ValueError, match=rf"^{word} must"):
+        kind(**values, **KNOWN)
+    with pytest.raises(ValueError, match=r"^status must"):
+        GaussianDP(mu=1.0, adjacency="add-remove", status="certain")
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [({"spacing": 0.0}, "spacing"), ({"lowest": 1.5}, "lowest"), ({"lowest": 0}, "without_record"),
+     ({"infinity_mass": 0.2}, "with_record"), ({"zero_mass": -0.1}, "zero_mass"), ({"with_record": []}, "with_record"),
+     ({"with_record": [math.nan, 1.0]}, "with_record"), ({"with_record": [1.0]}, "without_record"),
+     ({"with_record": [-0.1, 1.1]}, "with_record"), ({"spacing": 3.0}, "without_record")],
+)  # fmt: skip
+def test_bad_distributions_are_refused(changes, word):
+    high = 1 / (1 + math.exp(-2.0))
+    values = {"spacing": 2.0, "lowest": -1, "with_record": [1 - high, 0.0, high],
+              "without_record": [high, 0.0, 1 - high], "infinity_mass": 0.0, "zero_mass": 0.0, **KNOWN}  # fmt: skip
+    assert PrivacyLossDistribution(**values).losses.tolist() == [-2.0, 0.0, 2.0]
+    with pytest.raises(ValueError, match=rf"^{word} must"):
+        PrivacyLossDistribution(**{**values, **changes})
+
+
+def test_masses_cannot_be_changed_from_outside():
+    mine = np.ones(1)
+    record = PrivacyLossDistribution(spacing=1.0, lowest=0, with_record=mine, without_record=mine, infinity_mass=0.0,
+                                     zero_mass=0.0, **KNOWN)  # fmt: skip
+    mine[0] = 7.0
+    assert record.with_record[0] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        record.with_record[0] = 2.0
 
 
 @pytest.mark.parametrize(

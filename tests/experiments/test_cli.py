@@ -11,6 +11,7 @@ OPTIONS = {
     "train": ("RECIPE", "--scale", "--out", "--seed", "--resume", "--force", "--json", "--show", *RUNTIME),
     "certify": ("PATH", "--out", "--json", "--failure-prob", "--epochs", "--alpha", "--burn-in", "--prior-draws",
                 "--seed", *RUNTIME),
+    "bound": ("NAME", "--json", "--options"),
     "plot": ("PATH",),
     "data": ("NAMES", "--root", "--json"),
     "experiment": ("NAME", "random-labels", "--scale", "--workers", "--out", "--runs", "--seed", "--json", *RUNTIME),

@@ -30,8 +30,33 @@ def log_xi(inputs):
     return mp.log(mp.mpf(exact.numerator) / exact.denominator)
 
 
+def numbered(inputs, name):
+    return [mp.mpf(value) for key, value in inputs.items() if key.startswith(f"{name}_")]
+
+
+def empirical_risk(inputs):
+    return mp.mpf(inputs["risk"]) if "risk" in inputs else split(inputs, lambda share: share)
+
+
+def split(inputs, raise_share):
+    levels, shares = numbered(inputs, "level"), numbered(inputs, "share")
+    steps = zip(levels, levels[1:], shares, strict=False)
+    return levels[0] + sum((high - low) * raise_share(share) for low, high, share in steps)
+
+
+def temperatures(inputs):
+    return [mp.mpf(float(word)) for word in inputs["inverse_temperatures"].split(", ")]
+
+
+ETAS = [0.5 * 0.8**k for k in range(20)]
+
 COSTS = {
-    "empirical_risk": lambda inputs: mp.mpf(inputs["risk"]),
+    "empirical_risk": empirical_risk,
+    "log_density_ratio_nats": lambda inputs: mp.mpf(inputs["log_density_ratio"]),
+    "renyi_nats": lambda inputs: mp.mpf(inputs["renyi_nats"]),
+    "cubed_confidence_nats": lambda inputs: 3 * (mp.log(2) + log_inverse(inputs)),
+    "grid_nats": lambda inputs: mp.log(len(temperatures(inputs)) if "inverse_temperatures" in inputs else len(ETAS)),
+    "levels_nats": lambda inputs: mp.log(len(numbered(inputs, "share"))),
     "kl_nats": lambda inputs: mp.mpf(inputs["kl_nats"]),
     "confidence_nats": log_inverse,
     "log_xi_nats": log_xi,
@@ -43,7 +68,19 @@ TRANSFERS = {
     "dp_pac_bayes_2018": transfer_2018,
 }
 
-PARTS = ("kl_nats", "log_xi_nats", "log_two_sqrt_n_nats", "confidence_nats", "transfer_nats")
+PARTS = (
+    "kl_nats",
+    "log_density_ratio_nats",
+    "renyi_nats",
+    "log_xi_nats",
+    "log_two_sqrt_n_nats",
+    "grid_nats",
+    "levels_nats",
+    "union_nats",
+    "confidence_nats",
+    "cubed_confidence_nats",
+    "transfer_nats",
+)
 
 
 def kl_of_total(terms, inputs):
@@ -64,9 +101,23 @@ def thiemann(terms, inputs):
 
 
 def catoni(terms, inputs):
-    scale, n = mp.mpf(terms["inverse_temperature"]), inputs["n"]
+    return catoni_at(mp.mpf(terms["inverse_temperature"]), terms, inputs)
+
+
+def catoni_at(scale, terms, inputs):
+    n = inputs["n"]
     exponent = scale * terms["empirical_risk"] / n + per_example(terms, inputs)
     return mp.expm1(-exponent) / mp.expm1(-scale / n)
+
+
+def unexpected_bernstein(terms, inputs):
+    risk, second, c = mp.mpf(inputs["risk"]), mp.mpf(inputs["second_moment"]), per_example(terms, inputs)
+    return risk + min((-eta - mp.log(1 - eta)) / eta * second + c / eta for eta in map(mp.mpf, ETAS))
+
+
+def tolstikhin_seldin(terms, inputs):
+    risk, c = mp.mpf(terms["empirical_risk"]), per_example(terms, inputs)
+    return risk + mp.sqrt(2 * risk * c) + 2 * c
 
 
 def linear(terms, inputs):
@@ -97,6 +148,14 @@ def dp_chernoff_2018(terms, inputs):
 
 VALUES = {
     "maurer": kl_of_total,
+    "langford_seeger": kl_of_total,
+    "disintegrated": kl_of_total,
+    "disintegrated_renyi": kl_of_total,
+    "recursive": kl_of_total,
+    "tolstikhin_seldin": tolstikhin_seldin,
+    "catoni_grid": lambda terms, inputs: min(catoni_at(scale, terms, inputs) for scale in temperatures(inputs)),
+    "split_kl": lambda terms, inputs: split(inputs, lambda share: kl_upper(share, per_example(terms, inputs))),
+    "unexpected_bernstein": unexpected_bernstein,
     "mcallester": lambda terms, inputs: terms["empirical_risk"] + mp.sqrt(per_example(terms, inputs) / 2),
     "quadratic": quadratic,
     "thiemann": thiemann,

@@ -1,0 +1,65 @@
+"""Numba scalars as functions of arrays: built at the first call, and spread over the cores when arrays are large."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit, vectorize
+
+# Starting threads costs about as much as a thousand inverses.
+_LARGE = 2**15
+
+Scalar = TypeVar("Scalar", bound=Callable[..., float])
+
+
+def jit(function: Scalar) -> Scalar:
+    """``function``, compiled; calls between functions of one file only, as Numba's cache sees edits in no other."""
+    return cast(Scalar, njit(cache=True, error_model="numpy")(function))
+
+
+def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
+    """``function`` of float64 numbers, lists and arrays, broadcast against each other as by a NumPy ufunc.
+
+    The ufunc is built when first called: loading Numba's machinery takes longer than all other imports. It releases
+    the interpreter's lock, so arrays of 2¹⁵ results and more are cut along their longest axis, a part for every core.
+    """
+
+    @functools.cache
+    def ufunc() -> np.ufunc:
+        signature = ", ".join(["float64"] * function.__code__.co_argcount)
+        return cast(Any, vectorize([f"float64({signature})"], cache=True)(function)).ufunc
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        size = 1
+        for argument in arguments:
+            if isinstance(argument, np.ndarray):
+                size *= argument.size
+        if size < _LARGE:
+            return ufunc()(*arguments)
+        parts = np.broadcast_arrays(*arguments)
+        cores = _cores()
+        if parts[0].size < _LARGE or cores == 1:
+            return ufunc()(*arguments)
+        return _in_threads(ufunc(), parts, cores)
+
+    return call
+
+
+def _in_threads(ufunc: np.ufunc, arguments: tuple[np.ndarray, ...], cores: int) -> np.ndarray:
+    from concurrent.futures import ThreadPoolExecutor
+
+    out = np.empty(arguments[0].shape)
+    axis = int(np.argmax(out.shape))
+    pieces = [np.array_split(array, cores, axis) for array in (*arguments, out)]
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(lambda *piece: ufunc(*piece[:-1], out=piece[-1]), *pieces))
+    return out
+
+
+def _cores() -> int:
+    available = getattr(os, "sched_getaffinity", None)  # Linux only
+    return len(available(0)) if available else os.cpu_count() or 1

@@ -1,0 +1,133 @@
+"""Log partition functions along a path of temperatures: annealed importance weights, thermodynamic integration.
+
+    Z = E_{w~P} e^(-loss(w)),    loss in nats
+
+The weights have expectation Z for any path whatever, so Markov's inequality makes a guaranteed bound of them. The
+integral needs the mean loss at every temperature, which a Markov chain only estimates.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds.gibbs import GibbsKL, gibbs_kl
+
+
+def annealed_log_weights(
+    *,
+    start_log_prior: ArrayLike,
+    forward_log_densities: ArrayLike,
+    backward_log_densities: ArrayLike,
+    end_log_prior: ArrayLike,
+    end_loss_nats: ArrayLike,
+) -> NDArray[np.float64]:
+    """ln W of annealed importance sampling without Metropolis corrections, rounded down; one number a path.
+
+        W = e^(-loss(w_T)) · p(w_T)/p(w_0) · Π_t B_t(w_(t-1)|w_t) / F_t(w_t|w_(t-1)),    E W ≤ Z
+
+    for w_0 drawn from the prior density p and w_t from the density F_t(·|w_(t-1)). For unadjusted Langevin steps F_t is
+    Gaussian around the gradient step, and B_t usually the same kernel from w_t at the same temperature: a choice, not a
+    reversibility that is assumed. Proof in docs/guarantees.md, "Annealed importance weights".
+
+    Formal guarantee: E W ≤ Z for every path, so ``log_partition_lower`` of the log mean of W over paths (``push`` them
+    to ``StreamingLogMeanExp``) bounds ln Z, if the following holds exactly.
+
+    1. w_0 is an exact draw of p, and the one at which ``start_log_prior`` is taken.
+    2. F_t is the very density the step was drawn from, B_t any density, both normalised in their first argument.
+    3. Step sizes, temperatures and mini-batches do not depend on the path's own draws: fixed, or random and drawn
+       beforehand, in which case densities are those given the mini-batches.
+    4. ``end_loss_nats`` is the loss on all the data, at w_T; the steps may use mini-batches of it.
+
+    Args:
+        start_log_prior: ln p(w_0), one number a path.
+        forward_log_densities: ln F_t(w_t|w_(t-1)), shape (steps, paths).
+        backward_log_densities: ln B_t(w_(t-1)|w_t), shape (steps, paths); -inf is allowed.
+        end_log_prior: ln p(w_T); -inf is allowed.
+        end_loss_nats: loss(w_T) in nats; infinity is allowed.
+
+    Raises ValueError when shapes do not fit, a number is NaN, or a density at a draw is zero or infinite.
+    """
+    start, end, loss, forward, backward = (
+        np.asarray(values, dtype=np.float64)
+        for values in (start_log_prior, end_log_prior, end_loss_nats, forward_log_densities, backward_log_densities)
+    )
+    if forward.ndim != 2 or forward.shape != backward.shape:
+        raise ValueError(
+            f"forward_log_densities must have shape (steps, paths), as backward_log_densities, "
+            f"got {forward.shape} and {backward.shape}."
+        )
+    if not start.shape == end.shape == loss.shape == forward.shape[1:]:
+        raise ValueError(
+            f"start_log_prior, end_log_prior and end_loss_nats must have one number for each of {forward.shape[1]} "
+            f"paths, got shapes {start.shape}, {end.shape} and {loss.shape}."
+        )
+    for name, values in (("start_log_prior", start), ("forward_log_densities", forward)):
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} must be finite, got a number that is not: no draw falls where its density is 0.")
+    for name, values in (
+        ("backward_log_densities", backward),
+        ("end_log_prior", end),
+        ("end_loss_nats", -loss),
+    ):
+        if not (values < math.inf).all():
+            raise ValueError(f"{name} must not be NaN or make the weight infinite; has the path diverged?")
+    terms: Any = np.concatenate([backward, -forward, np.stack([end, -start, -loss])])
+    size: Any = np.abs(np.where(np.isfinite(terms), terms, 0.0)).sum(axis=0)
+    return terms.sum(axis=0) - len(terms) * 2.0**-51 * size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThermodynamicEstimate:
+    """ln Z and KL(Q‖P) by integration over temperatures: estimates, whatever their digits.
+
+    Attributes:
+        log_partition_nats: estimate of ln Z at the last temperature, below the truth if every mean is exact.
+        kl: the KL(Q‖P) that goes with it; it says whether it had to be raised to 0.
+        largest_rise: by how much the mean loss rose from one temperature to a higher one; exact means never rise,
+            so a positive number is the least error that the means are known to have.
+        status: always "optimistic".
+        assumptions: what a certificate that uses this must list (``Certificate.with_assumptions``).
+    """
+
+    log_partition_nats: float
+    kl: GibbsKL
+    largest_rise: float
+    status: Literal["optimistic"] = "optimistic"
+    assumptions: tuple[str, ...] = (
+        "The mean losses along the grid of temperatures, from Markov chains, are those of the Gibbs posteriors.",
+    )
+
+
+def thermodynamic_integration(*, taus: ArrayLike, mean_losses: ArrayLike) -> ThermodynamicEstimate:
+    """-ln Z(τ) = ∫₀^τ E_{Q_t} R̂ dt by its left Riemann sum, for Q_t ∝ P e^(-t R̂).
+
+        -ln Z ≤ Σ_j (τ_(j+1) - τ_j) E_{Q_τj} R̂,    KL(Q_τ‖P) = -ln Z - τ E_{Q_τ} R̂
+
+    E_{Q_t} R̂ decreases in t, so the left sum errs upward ("Log partition function" in docs/guarantees.md).
+
+    Formal guarantee: none, as the means come from chains. If every ``mean_losses`` is at least the true mean of its
+    Gibbs posterior (say, by ``gibbs_risk_upper`` from exact draws), ``log_partition_nats`` ≤ ln Z up to rounding.
+
+    Args:
+        taus: increasing inverse temperatures that begin with 0, the prior; at least two.
+        mean_losses: E_{Q_t} R̂ at each of them, estimated.
+
+    Raises ValueError when the grid does not increase from 0, lengths differ, or a number is not finite.
+    """
+    grid: Any = np.asarray(taus, dtype=np.float64)
+    means: Any = np.asarray(mean_losses, dtype=np.float64)
+    if grid.ndim != 1 or grid.size < 2 or grid.shape != means.shape:
+        raise ValueError(f"taus must be a list of two or more, as mean_losses, got {grid.shape} and {means.shape}.")
+    if not (np.isfinite(grid).all() and grid[0] == 0.0 and (np.diff(grid) > 0.0).all()):
+        raise ValueError("taus must increase from 0 and be finite; sort them and begin with the prior.")
+    if not np.isfinite(means).all():
+        raise ValueError("mean_losses must be finite, got a NaN or an infinity; has a chain diverged?")
+    integral = math.fsum(np.diff(grid) * means[:-1])
+    return ThermodynamicEstimate(
+        log_partition_nats=-integral,
+        kl=gibbs_kl(mean_loss_nats=float(grid[-1] * means[-1]), log_partition_nats=-integral),
+        largest_rise=max(0.0, float(np.diff(means).max())),
+    )

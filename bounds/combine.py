@@ -1,0 +1,114 @@
+"""Several statements at once: the best of J certificates, and a PAC-Bayes step on top of Monte Carlo."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from bounds.budget import FailureBudget
+from bounds.certificate import Certificate
+from bounds.monte_carlo import MONTE_CARLO
+
+PAC_STEP = "PAC step"
+_OF_EMPIRICAL_RISK = ("gibbs_risk_upper", "weighted_risk_upper", "correlated_risk_upper")
+# As for ledgers: the sum of decimal fractions may exceed their decimal total by rounding alone.
+_ROUNDING = 1.0 + 2.0**-50
+
+
+def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | float) -> Certificate:
+    """The certificate of least value among J, at the sum of all their failure probabilities.
+
+    Choosing a prior, a checkpoint, a temperature C or a hyper-parameter by its certificate asks that all J hold
+    together; so each must have been computed at its share, say ``budget.share("checkpoints compared", J)``. A
+    certificate that holds for all posteriors at once needs no choice among posteriors to be paid: there, evaluate the
+    chosen one.
+
+    Formal guarantee: if each rigorous certificate exceeds its own risk except with its failure_prob, the one returned
+    exceeds the risk of the predictor it is about with probability at least 1 - failure_prob, the sum. The status and
+    the assumptions are those of the certificate chosen.
+
+    Args:
+        certificates: all that were looked at, also those discarded earlier.
+        budget: what their failure probabilities may sum to: a number, or a ledger of which so much is left.
+
+    Raises ValueError when there is no certificate, or the union over them was not paid for.
+    """
+    if not certificates:
+        raise ValueError("certificates must be at least one, got none; pass all that were compared.")
+    left = budget.left if isinstance(budget, FailureBudget) else FailureBudget(budget).left
+    spent = math.fsum(one.failure_prob for one in certificates)
+    if not (spent <= left * _ROUNDING and spent < 1.0):
+        raise ValueError(
+            f"certificates must sum to a failure probability of at most {left:.12g}, got {spent:.12g}: to choose among "
+            f"{len(certificates)}, divide failure_prob by {len(certificates)} and compute each of them anew."
+        )
+    position, best = min(enumerate(certificates), key=lambda pair: pair[1].value)
+    names = dict.fromkeys(name for one in certificates for name in one.budget)
+    compared = sum(int(one.terms.get("compared", 1)) for one in certificates)
+    return replace(
+        best,
+        name="best_of",
+        failure_prob=spent,
+        terms={**best.terms, "compared": float(compared)},
+        budget={name: math.fsum(one.budget.get(name, 0.0) for one in certificates) for name in names},
+        inputs={**best.inputs, "chosen": best.inputs.get("chosen", best.name), "chosen_position": position},
+    )
+
+
+def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate], budget: FailureBudget) -> Certificate:
+    """A risk certificate for a randomised predictor whose empirical risk was itself sampled: kl⁻¹ within kl⁻¹.
+
+        R(Q) ≤ kl⁻¹( kl⁻¹(mean, ln(1/δ_MC)/N), [KL + ln ξ(n) + transfer(δ_PAC)]/n )
+
+    for a bound of the kl family; any bound of this package that takes ``risk`` and ``failure_prob`` will do, as all of
+    them increase in the risk. "The overall certificate" in docs/guarantees.md.
+
+    >>> budget = FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.04)
+    >>> step = functools.partial(dp_pac_bayes, kl_nats=30.0, n=60_000, epsilon=0.01)
+    >>> risk = gibbs_risk_upper(mean=0.02, draws=60_000, failure_prob=budget.spent["Monte Carlo"])
+    >>> made = overall_certificate(risk=risk, bound=step, budget=budget)
+
+    Formal guarantee: R(Q) ≤ value with probability at least 1 - failure_prob, all that the ledger has spent, if what a
+    further entry pays for fails with at most that probability. Optimistic when the risk or the bound is, with the
+    assumptions of both.
+
+    Args:
+        risk: a certificate of R̂(Q), from ``gibbs_risk_upper``, ``weighted_risk_upper`` or ``correlated_risk_upper``.
+        bound: called as bound(risk=..., failure_prob=...), with all else filled in.
+        budget: a ledger with the entries "Monte Carlo", at least the failure probability of ``risk``, and "PAC step",
+            at which the bound is evaluated. Other entries ("log partition", "prior grid") must already be in what
+            ``bound`` was given, and are charged.
+
+    Raises ValueError when an entry is missing or overdrawn, or ``risk`` is not about an empirical risk.
+    """
+    if risk.name not in _OF_EMPIRICAL_RISK:
+        raise ValueError(f"risk must come from one of {', '.join(_OF_EMPIRICAL_RISK)}, got {risk.name!r}.")
+    spent = dict(budget.spent)
+    for name in (MONTE_CARLO, PAC_STEP):
+        if name not in spent:
+            raise ValueError(f"budget must have an entry {name!r}, got {sorted(spent)}; spend on it first.")
+    if risk.failure_prob > spent[MONTE_CARLO] * _ROUNDING:
+        raise ValueError(
+            f"risk must fail with at most the {spent[MONTE_CARLO]:.12g} spent on {MONTE_CARLO!r}, got "
+            f"{risk.failure_prob:.12g}; compute it at that failure_prob."
+        )
+    step = bound(risk=risk.value, failure_prob=spent[PAC_STEP])
+    if step.failure_prob > spent[PAC_STEP] * _ROUNDING:
+        raise ValueError(
+            f"bound must fail with at most the {spent[PAC_STEP]:.12g} spent on {PAC_STEP!r}, got "
+            f"{step.failure_prob:.12g}; charge what else it rests on as further entries of the ledger."
+        )
+    made = replace(
+        step,
+        name="overall_certificate",
+        failure_prob=math.fsum(spent.values()),
+        terms={**step.terms, **risk.terms},
+        budget=spent,
+        reference=f"{step.reference}; {risk.reference}",
+        inputs={
+            **{f"monte_carlo_{name}": value for name, value in risk.inputs.items()},
+            **step.inputs,
+            "bound": step.name,
+        },
+    )
+    sentences = tuple(dict.fromkeys((*risk.assumptions, *step.assumptions)))
+    return made.with_assumptions(*sentences) if sentences else made

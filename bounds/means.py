@@ -1,0 +1,129 @@
+"""What independent draws say of a mean when their spread is small: variance-adaptive confidence bounds, as floats.
+
+Each bound holds with probability at least 1 - ``failure_prob``, one-sidedly. Arguments out of range raise ValueError.
+For 0-1 losses ``clopper_pearson_upper`` is exact and needs none of these. Proofs: docs/guarantees.md.
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds import _check
+from bounds._rounding import log_inverse, outward, total
+from bounds.kl import poisson_kl
+
+# The grid of the un-expected Bernstein inequality, from 1/2 down to 0.0072: for the best eta between, less than one
+# per cent of the slack is lost to the grid.
+ETAS = tuple(0.5 * 0.8**k for k in range(20))
+
+
+@lru_cache(maxsize=len(ETAS))
+def eta_cost(eta: float) -> float:
+    """(-eta - ln(1 - eta))/eta, what the mean of squares is multiplied by; rounded up."""
+    return outward(outward(float(poisson_kl(1.0, 1.0 - eta, -eta))) / eta)
+
+
+def empirical_bernstein_upper(values: ArrayLike, failure_prob: float) -> float:
+    """min{1, X̄ + √(2 V ln(2/δ)/n) + 7 ln(2/δ)/(3(n-1))}, δ = failure_prob, V the sample variance; rounded up.
+
+    Maurer and Pontil 2009, "Empirical Bernstein bounds and sample-variance penalization", Theorem 4.
+
+    Formal guarantee: ``values`` independent draws in [0, 1] of one law, at least two of them, give E X ≤ value with
+    probability at least 1 - failure_prob.
+    """
+    sample = _sample(values, failure_prob)
+    n = sample.size
+    if n < 2:
+        raise ValueError(f"values must be at least two draws, got {n}; use hoeffding_upper.")
+    mean = outward(math.fsum(sample) / n)
+    # around any other point than the mean the sum of squares only grows
+    variance = outward(math.fsum((sample - mean) ** 2) / (n - 1))
+    log_term = total(math.log(2.0), log_inverse(failure_prob))
+    return min(1.0, total(mean, math.sqrt(2.0 * variance * log_term / n), 7.0 * log_term / (3.0 * (n - 1))))
+
+
+def second_moment_upper(mean: float, second_moment: float, n: int, failure_prob: float) -> float:
+    """min{1, mean + min_η [(c_η/η)·second_moment + ln(20/δ)/(η n)]}, rounded up; δ = failure_prob.
+
+    The un-expected Bernstein inequality (Fan, Grama and Liu 2015; Mhammedi, Grünwald and Guedj 2019) with
+    c_η = -η - ln(1-η), over the fixed grid η = 0.5·0.8^k, k < 20; "Un-expected Bernstein" in docs/guarantees.md.
+
+    Formal guarantee: for n independent variables Z_i ≤ 1, not necessarily alike and as negative as they please, with
+    observed means Z̄ ≤ mean and of Z² equal to second_moment, E Z̄ ≤ value with probability at least 1 - failure_prob.
+
+    Args:
+        mean: observed average, at most 1.
+        second_moment: observed average of the squares (not the variance).
+        n: independent terms in it.
+        failure_prob: probability that the expectation exceeds the bound.
+    """
+    _check.real(mean=mean)
+    _check.nonnegative(second_moment=second_moment)
+    _check.count(n=n)
+    _check.open_probability(failure_prob=failure_prob)
+    if not -math.inf < mean <= 1.0:
+        raise ValueError(f"mean must be finite and at most 1, got {mean!r}; rescale the variables to at most 1.")
+    if second_moment < mean * mean * (1.0 - 1e-9):
+        raise ValueError(
+            f"second_moment must be at least mean² = {mean * mean!r}, got {second_moment!r}; "
+            f"pass the mean of the squares, not the variance."
+        )
+    log_term = total(log_inverse(failure_prob), math.log(len(ETAS)))
+    slack = min(total(eta_cost(eta) * second_moment, log_term / (eta * n)) for eta in ETAS)
+    return min(1.0, math.nextafter(math.fsum((mean, slack)), math.inf))
+
+
+def betting_upper(values: ArrayLike, failure_prob: float) -> float:
+    """The largest mean m that a fair game does not refute: Π_i (1 + λ_i(m) (m - X_i)) < 1/failure_prob, rounded up.
+
+        λ_i(m) = min{√(2 ln(1/δ)/(n V_i)), 3/(4(1-m))}
+        V_i = (1/4 + Σ_{k<i} (X_k - μ_k)²)/i,    μ_k = (1/2 + Σ_{j≤k} X_j)/(k+1)
+
+    Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting": predictable plug-in
+    bets, for one side and a fixed n (δ = failure_prob).
+
+    Formal guarantee: ``values`` independent draws in [0, 1] of one law, in the order in which they were drawn or in any
+    other that their numbers did not decide, give E X ≤ value with probability at least 1 - failure_prob. The wealth
+    grows with m, and the value is the upper end of the last bracket of a bisection: a mean at which the wealth, less
+    its rounding error, is at least 1/failure_prob ("Betting" in docs/guarantees.md).
+
+    Args:
+        values: one number in [0, 1] a draw.
+        failure_prob: probability that the mean exceeds the bound.
+    """
+    sample = _sample(values, failure_prob)
+    n = sample.size
+    level = log_inverse(failure_prob)
+    rounds = np.arange(1, n + 1)
+    centre = (0.5 + np.cumsum(sample)) / (rounds + 1)
+    spread = 0.25 + np.cumsum((sample - centre) ** 2)
+    variance = np.append(0.25, spread[:-1]) / rounds
+    bets = np.sqrt(2.0 * level / (n * variance))
+    low, high = float(sample.mean()), 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if high - low <= 1e-10 * high or not low < middle < high:
+            break
+        low, high = (low, middle) if _log_wealth(sample, bets, middle) >= level else (middle, high)
+    return high
+
+
+def _log_wealth(sample: NDArray[np.float64], bets: NDArray[np.float64], mean: float) -> float:
+    """ln Π_i (1 + min(λ_i, 3/(4(1-mean))) (mean - x_i)), rounded down by more than its error."""
+    moved = np.minimum(bets, 0.75 / (1.0 - mean)) * (mean - sample)  # at least -3/4
+    logs = np.log1p(moved)
+    # argument within 4 roundings and multiplied by up to 4 in the logarithm; logarithm within 2, pairwise sum within 60
+    slack = 2.0**-49 * float(np.abs(moved).sum()) + 2.0**-47 * float(np.abs(logs).sum())
+    return float(logs.sum()) - slack
+
+
+def _sample(values: ArrayLike, failure_prob: float) -> NDArray[np.float64]:
+    _check.open_probability(failure_prob=failure_prob)
+    sample: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+    if sample.ndim != 1 or sample.size == 0:
+        raise ValueError(f"values must be a non-empty list of draws, got shape {sample.shape}; flatten it.")
+    if not ((sample >= 0.0) & (sample <= 1.0)).all():
+        raise ValueError("values must lie in [0, 1], got one that does not (or a NaN); rescale the loss to [0, 1].")
+    return sample

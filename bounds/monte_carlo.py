@@ -1,0 +1,176 @@
+"""The empirical risk of a randomised predictor, R̂(Q) = E_{w~Q} R̂(w), from draws of its weights.
+
+Independent draws of Q give a rigorous bound; a Markov chain that aims at Q gives an optimistic one. Each certificate
+is spent under "Monte Carlo", and may be handed to ``overall_certificate`` or charged to a PAC-Bayes bound.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bounds import _check
+from bounds._rounding import inward, log_inverse, outward
+from bounds.certificate import Certificate
+from bounds.kl import binary_kl_upper
+
+MONTE_CARLO = "Monte Carlo"
+
+
+def gibbs_risk_upper(*, mean: float, draws: int, failure_prob: float) -> Certificate:
+    """R̂(Q) ≤ kl⁻¹(mean, ln(1/failure_prob) / draws), from independent draws.
+
+    Hoeffding 1963, Theorem 1; proof in docs/guarantees.md, "Averages of independent draws".
+
+    Formal guarantee: if ``mean`` is the average of ``draws`` independent numbers in [0, 1] and its expectation is
+    R̂(Q), then R̂(Q) ≤ value with probability at least 1 - failure_prob over the draws, whatever the sample.
+
+    What counts as one draw is an independent [0, 1] number, alike or not: the empirical risk of one draw of the
+    weights; the mean loss of one mini-batch, of equal size, that got fresh weights; the loss of one example that got
+    fresh weights. So a pass over n examples with fresh weights for each example counts n draws, and with one draw of
+    the weights for all of them one. Terms of unequal weight: ``weighted_risk_upper``; a chain:
+    ``correlated_risk_upper``.
+
+    Args:
+        mean: average of the independent terms, in [0, 1].
+        draws: how many independent terms it has.
+        failure_prob: probability over the draws that the bound fails.
+
+    Raises ValueError when an argument is out of range.
+    """
+    _check.probability(mean=mean)
+    _check.count(draws=draws)
+    _check.open_probability(failure_prob=failure_prob)
+    return _certificate(
+        "gibbs_risk_upper",
+        mean,
+        float(draws),
+        failure_prob,
+        {"mean": mean, "draws": draws, "failure_prob": failure_prob},
+    )
+
+
+def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: float) -> Certificate:
+    """R̂(Q) ≤ kl⁻¹(Σ w_i x_i, max_i w_i · ln(1/failure_prob)), from independent draws of unequal weight.
+
+    The weights are normalised to Σ w_i = 1; 1/max w_i takes the place of the number of draws. For mini-batches of
+    unequal size pass their mean losses and their sizes. Proof in docs/guarantees.md, "Averages of independent draws".
+
+    Formal guarantee: if the x_i are independent numbers in [0, 1] and Σ w_i x_i has expectation R̂(Q), then
+    R̂(Q) ≤ value with probability at least 1 - failure_prob over the draws, for weights fixed beforehand.
+
+    Args:
+        values: x_i, one number in [0, 1] a draw.
+        weights: positive numbers in proportion to w_i, fixed before the draws.
+        failure_prob: probability over the draws that the bound fails.
+
+    Raises ValueError when shapes differ, a value lies outside [0, 1] or a weight is not positive and finite.
+    """
+    x: Any = np.asarray(values, dtype=np.float64)
+    w: Any = np.asarray(weights, dtype=np.float64)
+    if x.ndim != 1 or x.shape != w.shape or x.size == 0:
+        raise ValueError(f"values must be a list as long as weights, got shapes {x.shape} and {w.shape}.")
+    if not ((x >= 0.0) & (x <= 1.0)).all():
+        raise ValueError("values must lie in [0, 1], got one that does not; rescale the loss to [0, 1].")
+    if not ((w > 0.0) & (w < math.inf)).all():
+        raise ValueError("weights must be positive and finite, got one that is not; leave out what has no weight.")
+    _check.open_probability(failure_prob=failure_prob)
+    share = w / w.max()
+    whole = math.fsum(share)
+    mean = min(1.0, outward(math.fsum(x * share) / whole))
+    draws = max(1.0, inward(whole))
+    inputs = {"mean": mean, "terms": int(x.size), "failure_prob": failure_prob}
+    return _certificate("weighted_risk_upper", mean, draws, failure_prob, inputs)
+
+
+def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certificate:
+    """R̂(Q) ≤ kl⁻¹(mean, ln(1/failure_prob) / effective draws) from one Markov chain: always optimistic.
+
+    ``chain`` holds the risk at each kept step, in order; see ``effective_sample_size``. It is an interval for readers,
+    not a proof: consecutive draws are dependent, the effective number is itself estimated, and the law of an SGLD
+    iterate is not Q.
+
+    Formal guarantee: none. The certificate is optimistic and lists what it assumes; so is every certificate that
+    ``overall_certificate`` makes of it.
+
+    Args:
+        chain: risks in [0, 1] along one chain, at least 4.
+        failure_prob: probability that the bound fails, under the assumptions.
+
+    Raises ValueError when the chain is not one list of at least 4 numbers in [0, 1].
+    """
+    _check.open_probability(failure_prob=failure_prob)
+    effective = effective_sample_size(chain)
+    values: Any = np.asarray(chain, dtype=np.float64)
+    if not ((values >= 0.0) & (values <= 1.0)).all():
+        raise ValueError("chain must lie in [0, 1], got a risk that does not; rescale the loss to [0, 1].")
+    mean = min(1.0, outward(math.fsum(values) / values.size))
+    inputs = {"mean": mean, "kept_steps": int(values.size), "failure_prob": failure_prob}
+    made = _certificate("correlated_risk_upper", mean, effective, failure_prob, inputs)
+    return made.with_assumptions(
+        "The Markov chain was stationary at the posterior.",
+        "Its kept steps are worth as many independent draws as their autocorrelation suggests.",
+    )
+
+
+def weighted_average_size(alpha: float) -> float:
+    """(2 - alpha)/alpha: how many equal weights have the variance of exponential weights alpha (1-alpha)^j.
+
+    1.67 for alpha = 0.75, 399 for 0.005: the most independent draws that such a running average can be worth.
+
+    Raises ValueError when alpha is not in (0, 1].
+    """
+    _check.probability(alpha=alpha)
+    _check.positive(alpha=alpha)
+    return (2.0 - alpha) / alpha
+
+
+def effective_sample_size(draws: ArrayLike) -> float:
+    """How many independent draws the mean of one stationary chain is worth, between 1 and the length.
+
+    n / τ with τ = -1 + 2 Σ (ρ_2t + ρ_2t+1) over the initial sequence of positive pairs of autocorrelations (Geyer 1992,
+    "Practical Markov chain Monte Carlo", section 3.3). A chain that never moves is worth one draw.
+
+    Formal guarantee: none; it is an estimate, and assumes stationarity.
+
+    Raises ValueError when the chain is not one-dimensional, shorter than 4, or not finite.
+    """
+    chain: Any = np.asarray(draws, dtype=np.float64)
+    if chain.ndim != 1 or chain.size < 4:
+        raise ValueError(f"draws must be one chain of at least 4 numbers, got shape {chain.shape}; pass chains singly.")
+    if not np.isfinite(chain).all():
+        raise ValueError("draws must be finite, got a NaN or an infinity among them.")
+    n = int(chain.size)
+    if float(np.ptp(chain)) == 0.0:
+        return 1.0
+    scaled = (chain - chain.mean()) / np.ptp(chain)
+    spectrum = np.fft.rfft(scaled, 1 << (2 * n - 1).bit_length())
+    covariance: Any = np.fft.irfft(np.abs(spectrum) ** 2)[: n - n % 2]
+    pairs: Any = (covariance / covariance[0]).reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs <= 0.0)
+    kept = pairs[: negative[0]] if negative.size else pairs
+    time = -1.0 + 2.0 * float(kept.sum())
+    return min(float(n), max(1.0, n / max(time, 1.0)))
+
+
+def _certificate(
+    name: str, mean: float, draws: float, failure_prob: float, inputs: dict[str, float | int]
+) -> Certificate:
+    confidence = log_inverse(failure_prob)
+    per_draw = outward(confidence / draws)
+    return Certificate(
+        name=name,
+        value=float(binary_kl_upper(mean, per_draw)),
+        failure_prob=failure_prob,
+        status="rigorous",
+        terms={
+            "monte_carlo_mean": mean,
+            "monte_carlo_draws": draws,
+            "monte_carlo_confidence_nats": confidence,
+            "monte_carlo_nats_per_draw": per_draw,
+        },
+        budget={MONTE_CARLO: failure_prob},
+        reference='Hoeffding 1963, Theorem 1; docs/guarantees.md, "Averages of independent draws"',
+        inputs=inputs,
+    )

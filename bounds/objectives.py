@@ -1,0 +1,68 @@
+"""What to minimise when training for a certificate: PAC-Bayes bounds as differentiable formulas.
+
+``f_classic``, ``f_quad`` and ``f_lambda`` use nothing but +, -, *, / and ** of their arguments: floats, NumPy arrays
+and torch tensors go through unchanged, with gradients where the tensors have them. They are the values of
+``mcallester``, ``quadratic`` and ``thiemann`` without rounding to the safe side and without the cap at one, where
+gradients vanish.
+``f_kl`` gives value and derivatives of ``maurer`` as numbers, for a custom gradient.
+
+None of them is a certificate: train on these, certify with ``maurer`` ("Training objectives" in docs/guarantees.md).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds import _check
+from bounds._rounding import log_inverse
+from bounds.kl import binary_kl_upper
+from bounds.kl_gradient import binary_kl_upper_gradient
+from bounds.pac_bayes import log_xi
+
+
+def cost_per_example(kl_nats: Any, *, n: int, failure_prob: float) -> Any:
+    """c = [KL(Q‖P) + ln ξ(n) + ln(1/failure_prob)]/n, of the type of ``kl_nats``."""
+    _check.open_probability(failure_prob=failure_prob)
+    return (kl_nats + (log_xi(n) + log_inverse(failure_prob))) / n
+
+
+def f_classic(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
+    """R̂ + √(c/2); McAllester 1999."""
+    return risk + (cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0) ** 0.5
+
+
+def f_quad(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
+    """(√(R̂ + c/2) + √(c/2))²; Rivasplata et al. 2019, Pérez-Ortiz et al. 2021."""
+    half = cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0
+    return ((risk + half) ** 0.5 + half**0.5) ** 2
+
+
+def f_lambda(risk: Any, kl_nats: Any, lam: Any, *, n: int, failure_prob: float) -> Any:
+    """(R̂ + c/λ)/(1 - λ/2), a bound for all λ in (0, 2) at once, so λ may be trained too; Thiemann et al. 2017."""
+    return (risk + cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / lam) / (1.0 - lam / 2.0)
+
+
+def best_lambda(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
+    """2/(√(2R̂/c + 1) + 1), the minimiser of ``f_lambda``."""
+    return 2.0 / ((2.0 * risk / cost_per_example(kl_nats, n=n, failure_prob=failure_prob) + 1.0) ** 0.5 + 1.0)
+
+
+class KLObjective(NamedTuple):
+    """kl⁻¹(R̂, c) and its partial derivatives, float64 arrays of the broadcast shape."""
+
+    value: NDArray[np.float64]
+    by_risk: NDArray[np.float64]
+    by_kl_nats: NDArray[np.float64]
+
+
+def f_kl(risk: ArrayLike, kl_nats: ArrayLike, *, n: int, failure_prob: float) -> KLObjective:
+    """kl⁻¹(R̂, c), the tightest objective, with its derivatives by risk and by KL in nats.
+
+    With automatic differentiation, use the numbers as constants: value + by_risk · (risk - stopped(risk)) +
+    by_kl_nats · (kl - stopped(kl)) has the right value and gradient. At risk 0 the derivative by risk is infinite;
+    where the bound is vacuous both are 0, and ``f_quad`` should be trained on first.
+    """
+    cost = cost_per_example(np.asarray(kl_nats, dtype=np.float64), n=n, failure_prob=failure_prob)
+    by_risk, by_cost = binary_kl_upper_gradient(risk, cost)
+    return KLObjective(np.asarray(binary_kl_upper(risk, cost)), by_risk, by_cost / n)

@@ -1,0 +1,244 @@
+"""Lower bounds on the log partition function ln Z = ln E_{w~P} e^(-loss(w)) of a Gibbs posterior, with a guarantee.
+
+``loss`` is in nats: an inverse temperature tau times a mean loss. A lower bound on ln Z is an upper bound on KL(Q‖P)
+(``bounds.gibbs.gibbs_kl_upper``) and needs draws of the prior only, none of the posterior. Probabilities are over the
+draws, for a prior, a loss and a tau that were settled before them.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bounds import _check
+from bounds._rounding import log_inverse, outward
+from bounds.kl import binary_kl_lower, binary_kl_upper
+
+# Below this ln Ẑ its exponential loses digits; a Chernoff bound there would need e^600 draws to say anything.
+_SMALLEST_LOG = -600.0
+
+
+class StreamingLogMeanExp:
+    """ln of the mean of e^x over all x pushed so far, in constant memory and float64.
+
+    Keeps the largest x and the sum of e^(x - largest), so no x over- or underflows. -inf counts as e^x = 0.
+    """
+
+    __slots__ = ("_count", "_largest", "_sum")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._largest = -math.inf
+        self._sum = 0.0
+
+    def push(self, values: ArrayLike) -> None:
+        """Take in a number or an array of numbers. Raises ValueError when one is NaN or plus infinity."""
+        batch: Any = np.asarray(values, dtype=np.float64).ravel()
+        if np.isnan(batch).any() or (batch == math.inf).any():
+            raise ValueError("values must be below infinity and not NaN; has the loss overflowed?")
+        self._count += batch.size
+        top = float(batch.max(initial=-math.inf))
+        if top == -math.inf:
+            return
+        if top > self._largest:
+            self._sum *= math.exp(self._largest - top)
+            self._largest = top
+        self._sum += float(np.exp(batch - self._largest).sum())
+
+    @property
+    def count(self) -> int:
+        """How many values were pushed."""
+        return self._count
+
+    @property
+    def value(self) -> float:
+        """ln mean e^x. Raises ValueError before the first value."""
+        if self._count == 0:
+            raise ValueError("value needs at least one number, got none; push draws first.")
+        if self._sum == 0.0:
+            return -math.inf
+        return self._largest + math.log(self._sum / self._count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPartition:
+    """A lower bound on ln Z that holds with probability 1 - ``failure_prob``.
+
+    Attributes:
+        nats: the bound, the largest of the candidates.
+        method: which candidate that is.
+        failure_prob: what the certificate that uses it must be charged.
+        candidates: every lower bound compared, in nats; all hold together.
+    """
+
+    nats: float
+    method: str
+    failure_prob: float
+    candidates: Mapping[str, float]
+
+
+def log_partition_lower(log_mean_exp: float, failure_prob: float) -> float:
+    """ln Z ≥ ln Ẑ - ln(1/failure_prob), rounded down, for an unbiased estimate Ẑ ≥ 0 of Z.
+
+    Markov's inequality: P(Ẑ ≥ Z/failure_prob) ≤ failure_prob. ("Log partition function" in docs/guarantees.md.)
+
+    Formal guarantee: if E Ẑ ≤ Z and Ẑ ≥ 0, then ln Z ≥ value with probability at least 1 - failure_prob; nothing else
+    is asked of Ẑ. The mean of e^(-loss) over exact independent prior draws qualifies, and so does the mean of the
+    weights of ``annealed_log_weights``; draws of Q do not.
+
+    Args:
+        log_mean_exp: ln Ẑ in nats, as from ``StreamingLogMeanExp``; -inf is allowed and says nothing.
+        failure_prob: probability that the bound fails.
+
+    Raises ValueError when ln Ẑ is NaN or plus infinity, or failure_prob is not in (0, 1).
+    """
+    _check.real(log_mean_exp=log_mean_exp)
+    _check.open_probability(failure_prob=failure_prob)
+    if log_mean_exp == math.inf:
+        raise ValueError("log_mean_exp must be below infinity, got inf; has the loss overflowed?")
+    return _lowered(log_mean_exp - log_inverse(failure_prob), abs(log_mean_exp) + 1.0)
+
+
+def log_partition_chernoff(*, log_mean_exp: float, draws: int, failure_prob: float) -> float:
+    """ln Z ≥ ln kl₋⁻¹(Ẑ, ln(1/failure_prob)/draws), rounded down, for a loss ≥ 0.
+
+    kl₋⁻¹ is the lower inverse and Ẑ the mean of e^(-loss) ∈ [0, 1] over independent draws of the prior. Better than
+    ``log_partition_lower`` when Ẑ is several times ln(1/failure_prob)/draws, which asks for many draws or a small loss.
+    Proof in docs/guarantees.md, "Log partition function".
+
+    Formal guarantee: for exact, independent draws of P and a loss ≥ 0, ln Z ≥ value with probability at least
+    1 - failure_prob; together with ``log_partition_lower`` at the same Ẑ and failure_prob, without any split.
+
+    Args:
+        log_mean_exp: ln Ẑ in nats, at most 0; -inf is allowed and says nothing.
+        draws: independent prior draws in Ẑ.
+        failure_prob: probability that the bound fails.
+
+    Raises ValueError when ln Ẑ is NaN or above 0, or another argument is out of range.
+    """
+    _check.real(log_mean_exp=log_mean_exp)
+    _check.count(draws=draws)
+    _check.open_probability(failure_prob=failure_prob)
+    if log_mean_exp > 0.0:
+        raise ValueError(f"log_mean_exp must be at most 0, got {log_mean_exp!r}; shift the loss so that it is ≥ 0.")
+    if log_mean_exp < _SMALLEST_LOG:
+        return -math.inf
+    below = math.exp(log_mean_exp) * (1.0 - 2.0**-50)
+    rate = float(binary_kl_lower(below, outward(log_inverse(failure_prob) / draws)))
+    return _lowered(math.log(rate), abs(math.log(rate))) if rate > 0.0 else -math.inf
+
+
+def log_partition_jensen(
+    *, mean_loss: float, tau: float, loss_low: float, loss_high: float, draws: int, failure_prob: float
+) -> float:
+    """ln Z ≥ -tau E_P R̂ ≥ -tau · (upper confidence bound on E_P R̂), rounded down, for loss = tau R̂.
+
+    Jensen's inequality, and the Chernoff bound for the mean of R̂ ∈ [loss_low, loss_high] over independent draws of the
+    prior. Good while tau times the spread of R̂ under the prior is small.
+
+    Formal guarantee: for exact, independent draws of P, ln Z ≥ value with probability at least 1 - failure_prob.
+
+    Args:
+        mean_loss: mean of R̂(w) over the draws.
+        tau: inverse temperature, in nats per unit of mean loss.
+        loss_low: smallest possible R̂.
+        loss_high: largest possible R̂.
+        draws: independent prior draws in the mean.
+        failure_prob: probability that the bound fails.
+
+    Raises ValueError when the mean lies outside the interval or another argument is out of range.
+    """
+    check_loss(tau, loss_low, loss_high)
+    _check.real(mean_loss=mean_loss)
+    if not loss_low <= mean_loss <= loss_high:
+        raise ValueError(f"mean_loss must lie in [{loss_low!r}, {loss_high!r}], got {mean_loss!r}; check the interval.")
+    _check.count(draws=draws)
+    _check.open_probability(failure_prob=failure_prob)
+    spread = outward(loss_high - loss_low)
+    rate = min(1.0, outward((mean_loss - loss_low) / (loss_high - loss_low)))
+    upper = loss_low + spread * float(binary_kl_upper(rate, outward(log_inverse(failure_prob) / draws)))
+    return max(_lowered(-tau * upper, tau * (abs(loss_low) + spread)), _floor(tau, loss_low, loss_high))
+
+
+def log_partition_best(
+    *,
+    log_mean_exp: float,
+    mean_loss: float,
+    tau: float,
+    loss_low: float,
+    loss_high: float,
+    draws: int,
+    failure_prob: float,
+) -> LogPartition:
+    """The best of Markov, Chernoff, Jensen and the certain bound -tau·loss_high, all from the same prior draws.
+
+    Markov and Chernoff read the same Ẑ, and each fails when Ẑ is above a threshold; the lower threshold decides, so
+    both hold together at failure_prob/2. Jensen reads another mean and gets the other half. The proof is in
+    docs/guarantees.md, "Log partition function".
+
+    Formal guarantee: for exact, independent draws of P and R̂ in [loss_low, loss_high], all candidates are at most ln Z
+    with probability at least 1 - failure_prob.
+
+    Args:
+        log_mean_exp: ln of the mean of e^(-tau R̂) over the draws.
+        mean_loss: mean of R̂ over the draws.
+        tau: inverse temperature, in nats per unit of mean loss.
+        loss_low: smallest possible R̂.
+        loss_high: largest possible R̂.
+        draws: independent prior draws in both means.
+        failure_prob: probability that a candidate exceeds ln Z.
+
+    Raises ValueError when ln Ẑ exceeds -tau·loss_low, or another argument is out of range.
+    """
+    check_loss(tau, loss_low, loss_high)
+    _check.real(log_mean_exp=log_mean_exp)
+    _check.open_probability(failure_prob=failure_prob)
+    half = failure_prob / 2.0
+    jensen = log_partition_jensen(
+        mean_loss=mean_loss, tau=tau, loss_low=loss_low, loss_high=loss_high, draws=draws, failure_prob=half
+    )
+    size = abs(log_mean_exp) + tau * abs(loss_low) if log_mean_exp > -math.inf else 0.0
+    shifted = log_mean_exp + tau * loss_low
+    if shifted > 2.0**-40 * (1.0 + size):
+        raise ValueError(
+            f"log_mean_exp must be at most -tau * loss_low = {-tau * loss_low!r}, got {log_mean_exp!r}; "
+            f"some draw has a loss below loss_low."
+        )
+    chernoff = log_partition_chernoff(log_mean_exp=min(0.0, _lowered(shifted, size)), draws=draws, failure_prob=half)
+    candidates = {
+        "certain": _floor(tau, loss_low, loss_high),
+        "markov": log_partition_lower(log_mean_exp, half),
+        "chernoff": _lowered(chernoff - tau * loss_low, size + abs(chernoff) if chernoff > -math.inf else 0.0),
+        "jensen": jensen,
+    }
+    method = max(candidates, key=candidates.__getitem__)
+    return LogPartition(
+        nats=candidates[method],
+        method=method,
+        failure_prob=failure_prob,
+        candidates=MappingProxyType(candidates),
+    )
+
+
+def check_loss(tau: float, loss_low: float, loss_high: float) -> None:
+    """Refuse a temperature that is not positive and an interval of losses that is empty or infinite."""
+    _check.positive(tau=tau)
+    _check.real(loss_low=loss_low, loss_high=loss_high)
+    if not -math.inf < loss_low < loss_high < math.inf:
+        raise ValueError(
+            f"loss_low must be below loss_high, both finite, got {loss_low!r} and {loss_high!r}; bound the loss."
+        )
+
+
+def _floor(tau: float, loss_low: float, loss_high: float) -> float:
+    """-tau · loss_high, which ln Z never is below."""
+    return _lowered(-tau * loss_high, tau * (abs(loss_low) + abs(loss_high)))
+
+
+def _lowered(value: float, size: float) -> float:
+    """A float below the exact value of a short sum whose terms have magnitude ``size``."""
+    return value - 2.0**-49 * size

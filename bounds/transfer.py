@@ -1,0 +1,115 @@
+"""What it costs to use a statement proved for a fixed prior, or fixed weights, at a privately released one.
+
+``transfer_cost`` gives the nats that take the place of ln(1/failure_prob), for every notion of privacy in this package.
+α, the level a and the split of the failure probability come from a numerical search that sees privacy, n and
+failure_prob alone; what is returned is the theorem evaluated at that choice, rounded up. Proofs: docs/guarantees.md.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any, Never
+
+from bounds import _check
+from bounds._loss_on_grid import from_approximate, from_distribution
+from bounds._loss_tails import ConcentratedLoss, GaussianLoss, LossLaw
+from bounds._rounding import log_inverse, outward
+from bounds._transfer_search import TransferCost, search, settled
+from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConcentratedDP
+from bounds.privacy_loss import PrivacyLossDistribution
+from bounds.private import transfer_nats
+
+_SMALLEST_MU = 1e-12  # below it squares lose digits; rounding a guarantee up is sound
+
+
+def transfer_cost(*, privacy: PrivacyClaim, n: int, failure_prob: float) -> TransferCost:
+    """The cost of the general transfer, Λ = n (a + H_α(a)/δ₂) + α/(α-1) ln(1/δ₁), rounded up.
+
+    "General transfer" in docs/guarantees.md: if E_S exp f(y, S) ≤ 1 for every fixed y, and a mechanism that saw S
+    released Y, then f(Y, S) ≤ Λ except with probability δ₁ + δ₂, plus what losses without a bound cost. H_α(a) is the
+    largest f-divergence E (ζ_α(x) - a)^+ of the mechanism from itself without one record, x their privacy loss. A pure
+    guarantee uses ``transfer_nats`` instead, at 2 epsilon if it is for add-remove adjacency.
+
+    Formal guarantee: at least the theorem's expression at the alpha, a and split that are returned, whose parts sum to
+    at most ``failure_prob``; the choice depends on nothing but the arguments. 532 nats for mu = 0.05 at n = 60000 and
+    failure_prob = 0.05.
+
+    Args:
+        privacy: ``PureDP``, ``ApproxDP``, ``GaussianDP``, ``ZeroConcentratedDP`` or ``PrivacyLossDistribution``, of all
+            that the mechanism released together; see ``max_information_composition``.
+        n: number of independent records that the mechanism may have seen.
+        failure_prob: probability over sample and mechanism that the transferred statement fails.
+
+    Raises ValueError when an argument is out of range, or when n times the probability of a loss without a bound
+    (delta, or the mass at infinity) leaves nothing of the failure probability.
+    """
+    _check.count(n=n)
+    _check.open_probability(failure_prob=failure_prob)
+    if not isinstance(privacy, PrivacyClaim):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _unknown(privacy)
+    return _cost(privacy, int(n), float(failure_prob))
+
+
+@lru_cache(maxsize=128)
+def _cost(privacy: PrivacyClaim, n: int, failure_prob: float) -> TransferCost:
+    match privacy:
+        case PureDP() | ApproxDP(delta=0.0):
+            return _pure(privacy.epsilon, privacy.adjacency, n, failure_prob)
+        case GaussianDP(mu=0.0) | ZeroConcentratedDP(rho=0.0):
+            return settled(log_inverse(failure_prob), math.inf, 0.0, failure_prob)
+        case GaussianDP(mu=math.inf) | ZeroConcentratedDP(rho=math.inf) | ApproxDP(epsilon=math.inf):
+            return settled(math.inf, math.inf, math.inf, failure_prob)
+        case _:
+            law = loss_law(privacy)
+    if n * law.infinity_mass >= failure_prob:
+        raise ValueError(
+            f"privacy must bound the loss of a record except with probability below failure_prob / n = "
+            f"{failure_prob / n:.3g}, got {law.infinity_mass:.3g} (its delta or mass at infinity), and nothing "
+            f"rigorous is known beyond; pass a smaller delta, or a GaussianDP or PrivacyLossDistribution."
+        )
+    return search(law, n, failure_prob)
+
+
+def loss_law(privacy: PrivacyClaim) -> LossLaw:
+    """The privacy loss of one record, as far as the guarantee bounds it."""
+    match privacy:
+        case GaussianDP(mu=mu):
+            return GaussianLoss(max(float(mu), _SMALLEST_MU))
+        case ZeroConcentratedDP(rho=rho):
+            return ConcentratedLoss(max(outward(math.sqrt(2.0 * rho)), _SMALLEST_MU))
+        case ApproxDP():
+            return from_approximate(privacy)
+        case PrivacyLossDistribution():
+            return from_distribution(privacy)
+        case _:
+            raise _unknown(privacy)
+
+
+def max_information_composition(*args: Any, **options: Any) -> Never:
+    """Refused: the max-information of the steps of a mechanism does not add up.
+
+    Composing max-information step by step needs it over all distributions of the sample. Given the first release, the
+    records are no longer independent, and neither Gaussian nor (epsilon, delta)-DP steps have a useful one over such
+    distributions (Rogers, Roth, Smith and Thakkar, FOCS 2016: they can come first in a composition, but not second).
+
+    Raises ValueError always.
+    """
+    raise ValueError(
+        "max-information must not be composed step by step, because after the first release the records are no longer "
+        "independent; compose the privacy of all steps, and pass its record to transfer_cost."
+    )
+
+
+def _unknown(privacy: object) -> ValueError:
+    return ValueError(
+        f"privacy must be a PureDP, ApproxDP, GaussianDP, ZeroConcentratedDP or PrivacyLossDistribution, got "
+        f"{privacy!r}; nothing is proved of other mechanisms, so split the data instead."
+    )
+
+
+def _pure(epsilon: float, adjacency: str, n: int, failure_prob: float) -> TransferCost:
+    epsilon = float(epsilon) if adjacency == "replace-one" else 2.0 * epsilon
+    nats = transfer_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
+    if not 0.0 < nats < math.inf or epsilon == 0.0:
+        return settled(nats, math.inf, epsilon, failure_prob)
+    alpha = 1.0 + math.sqrt(log_inverse(failure_prob) / n) / epsilon * math.sqrt(8.0)
+    return settled(nats, alpha, alpha * epsilon * epsilon / 8.0, failure_prob)

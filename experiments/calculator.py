@@ -1,0 +1,190 @@
+"""`pacdp bound`: the functions of `bounds` as a calculator for people."""
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import bounds
+
+Bound = Callable[..., bounds.Certificate]
+
+_PRIOR = "the prior was fixed before the n examples were seen"
+_PRIVATE = "came from a mechanism with the given privacy, all of whose releases together it covers"
+_ASSUMES: dict[str, str] = {
+    **dict.fromkeys(
+        ("maurer", "langford_seeger", "mcallester", "quadratic", "thiemann", "tolstikhin_seldin", "linear", "catoni"),
+        _PRIOR,
+    ),
+    **dict.fromkeys(
+        ("dp_pac_bayes", "dp_pac_bayes_max_information", "dp_pac_bayes_2018", "private_pac_bayes", "private_catoni"),
+        f"the prior {_PRIVATE}, on the same n independent examples",
+    ),
+    **dict.fromkeys(
+        ("dp_kl_chernoff", "dp_chernoff", "dp_hoeffding", "dp_chernoff_2018", "dp_hoeffding_2018",
+         "private_kl_chernoff"),
+        f"the weights {_PRIVATE}, on the same n independent examples",
+    ),
+    "hybrid_pac_bayes": f"the prior saw other examples freely, and of the n_bound examples only what {_PRIVATE}",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What is known. What a bound needs and was not given, it says."""
+
+    risk: float | None = None
+    """Empirical risk in [0, 1]."""
+    kl_nats: float | None = None
+    """KL divergence of posterior from prior, in nats."""
+    n: int | None = None
+    """Independent examples."""
+    n_bound: int | None = None
+    """For a prior that saw other examples freely: the examples that the bound uses."""
+    failure_prob: float = 0.05
+    """Probability that the bound fails."""
+    epsilon: float | None = None
+    """Pure differential privacy of what the examples told prior or weights; with --delta, approximate."""
+    delta: float | None = None
+    adjacency: Literal["replace-one", "add-remove"] = "replace-one"
+    """Of epsilon, mu and rho."""
+    mu: float | None = None
+    """Gaussian differential privacy."""
+    rho: float | None = None
+    """Zero-concentrated differential privacy."""
+    lam: float | None = None
+    """Lambda of the linear and Thiemann bounds."""
+    inverse_temperature: float | None = None
+    """Catoni's C, fixed before the examples were seen."""
+
+    def arguments(self) -> dict[str, Any]:
+        """What was given, by the name of the argument that it becomes.
+
+        Raises:
+            ValueError: more than one notion of privacy, or a delta without its epsilon.
+        """
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        adjacency = known.pop("adjacency")
+        notions = [name for name in ("epsilon", "mu", "rho") if name in known]
+        if len(notions) > 1 or ("delta" in known and notions != ["epsilon"]):
+            raise ValueError("give one notion of privacy: --epsilon, --epsilon with --delta, --mu or --rho")
+        promise: dict[str, Any] = {"adjacency": adjacency, "status": "accounted"}
+        match notions:
+            case ["epsilon"] if "delta" in known:
+                pair = {"epsilon": known.pop("epsilon"), "delta": known.pop("delta")}
+                known["privacy"] = bounds.ApproxDP(**pair, **promise)
+            case ["epsilon"]:
+                if adjacency == "add-remove":
+                    known["epsilon"] *= 2.0  # what the dp_ bounds need is replace-one
+                known["privacy"] = bounds.PureDP(epsilon=known["epsilon"], adjacency="replace-one", status="accounted")
+            case ["mu"]:
+                known["privacy"] = bounds.GaussianDP(mu=known.pop("mu"), **promise)
+            case ["rho"]:
+                known["privacy"] = bounds.ZeroConcentratedDP(rho=known.pop("rho"), **promise)
+            case _:
+                pass
+        return known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal(Given):
+    """What is known, and what is wanted."""
+
+    target: float
+    """The value that a bound should reach; for draws, the Monte Carlo upper bound on the empirical risk."""
+
+
+def names() -> tuple[str, ...]:
+    """The bounds that this command computes."""
+    return tuple(_ASSUMES)
+
+
+def assumption(name: str) -> str:
+    """What must be true of prior or weights for the bound to apply."""
+    return _ASSUMES[name]
+
+
+def compute(name: str, given: Given) -> bounds.Certificate:
+    """One bound.
+
+    Raises:
+        ValueError: no such bound, or something it needs was not given.
+    """
+    if name not in _ASSUMES:
+        raise ValueError(f"no bound is called {name!r}: choose compare, plan or one of {', '.join(_ASSUMES)}")
+    arguments = given.arguments()
+    missing = _missing(name, arguments)
+    if missing:
+        raise ValueError(f"{name} needs {', '.join(_flag(argument) for argument in missing)}: give it")
+    return _call(name, arguments)
+
+
+def compare(given: Given) -> tuple[list[bounds.Certificate], dict[str, str]]:
+    """Every bound that what is given suffices for, smallest first; what the others lack, or why they refuse."""
+    arguments = given.arguments()
+    certificates: list[bounds.Certificate] = []
+    others: dict[str, str] = {}
+    for name in _ASSUMES:
+        missing = _missing(name, arguments)
+        if missing:
+            others[name] = "needs " + ", ".join(_flag(argument) for argument in missing)
+            continue
+        try:
+            certificates.append(_call(name, arguments))
+        except ValueError as error:
+            others[name] = str(error)
+    return sorted(certificates, key=float), others
+
+
+def plan_examples(goal: Goal) -> dict[str, int | None]:
+    """For each bound, the fewest examples at which it reaches the target, all else equal; None beyond 2^40.
+
+    The bounds fall with n, so doubling and bisection find it. (Bounds that need a parameter fixed for one n are left
+    out unless it is given.)
+    """
+    arguments = {**goal.arguments(), "n": goal.n or 1}
+    return {name: _fewest(name, arguments, goal.target) for name in _ASSUMES if not _missing(name, arguments)}
+
+
+def plan_draws(*, risk: float, target: float, failure_prob: float) -> int:
+    """Independent [0, 1] terms after which the Monte Carlo upper bound on a mean of ``risk`` is at most ``target``.
+
+    kl⁻¹(risk, ln(1/failure_prob)/N) <= target exactly when N >= ln(1/failure_prob) / kl(risk‖target).
+    """
+    if not 0 <= risk < target < 1:
+        raise ValueError(f"expected 0 <= risk < target < 1, got risk={risk} and target={target}")
+    return math.ceil(-math.log(failure_prob) / float(bounds.binary_kl(risk, target)) * (1 + 1e-12))
+
+
+def _fewest(name: str, arguments: dict[str, Any], target: float) -> int | None:
+    def enough(n: int) -> bool:
+        return float(_call(name, {**arguments, "n": n})) <= target
+
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > 2**40:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _missing(name: str, arguments: dict[str, Any]) -> list[str]:
+    parameters = inspect.signature(getattr(bounds, name)).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.name not in arguments]
+
+
+def _call(name: str, arguments: dict[str, Any]) -> bounds.Certificate:
+    bound: Bound = getattr(bounds, name)
+    accepted = inspect.signature(bound).parameters
+    return bound(**{argument: value for argument, value in arguments.items() if argument in accepted})
+
+
+def _flag(argument: str) -> str:
+    if argument == "privacy":
+        return "one of --epsilon, --mu, --rho"
+    return "--" + argument.replace("_", "-")

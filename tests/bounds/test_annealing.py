@@ -1,0 +1,133 @@
+"""Annealed weights by enumeration of all paths; thermodynamic integration over finite classes."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from gibbs_by_mpmath import posterior
+
+from bounds import StreamingLogMeanExp, annealed_log_weights, log_partition_lower, thermodynamic_integration
+
+RNG = np.random.default_rng(11)
+PRIOR = np.array([0.5, 0.3, 0.2])
+LOSS = np.array([3.0, 0.2, 1.0])
+
+
+def enumerate_paths(forward, backward):
+    """Every path of a finite chain, its probability and its weight."""
+    steps, states = len(forward), len(PRIOR)
+    paths = np.array(list(itertools.product(range(states), repeat=steps + 1)))
+    ahead = np.array([forward[t][paths[:, t], paths[:, t + 1]] for t in range(steps)])
+    back = np.array([backward[t][paths[:, t + 1], paths[:, t]] for t in range(steps)])
+    probability = PRIOR[paths[:, 0]] * ahead.prod(axis=0)
+    drawn = probability > 0
+    with np.errstate(divide="ignore"):
+        weights = annealed_log_weights(
+            start_log_prior=np.log(PRIOR[paths[drawn, 0]]),
+            forward_log_densities=np.log(ahead[:, drawn]),
+            backward_log_densities=np.log(back[:, drawn]),
+            end_log_prior=np.log(PRIOR[paths[drawn, -1]]),
+            end_loss_nats=LOSS[paths[drawn, -1]],
+        )
+    return float(probability[drawn] @ np.exp(weights))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_annealed_weights_formal_guarantee_any_kernels_have_mean_z(steps):
+    partition = float(PRIOR @ np.exp(-LOSS))
+    forward, backward = RNG.dirichlet(np.ones(3), (2, steps, 3))
+    assert enumerate_paths(forward, backward) == pytest.approx(partition, rel=1e-12)
+    assert enumerate_paths(forward, backward) <= partition  # rounded down
+    forward[0] = [[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]]  # a forward kernel that misses transitions: E W ≤ Z
+    assert enumerate_paths(forward, backward) <= partition
+
+
+def test_a_step_along_the_posterior_has_little_variance_and_markov_pays_for_the_rest():
+    """Unadjusted Langevin in one dimension, 40 steps: the mean weight is Z to a hundredth."""
+    rng, steps, paths, size = np.random.default_rng(2), 40, 4000, 0.05
+    w = rng.normal(size=paths)
+    start, forward, backward = -w * w / 2, [], []
+    for level in np.arange(1, steps + 1) / steps:
+        new = w - size * (w + level * 2 * (w - 1.5)) + math.sqrt(2 * size) * rng.normal(size=paths)
+        forward.append(-((new - w + size * (w + level * 2 * (w - 1.5))) ** 2) / (4 * size))
+        backward.append(-((w - new + size * (new + level * 2 * (new - 1.5))) ** 2) / (4 * size))
+        w = new
+    weights = annealed_log_weights(
+        start_log_prior=start,
+        forward_log_densities=forward,
+        backward_log_densities=backward,
+        end_log_prior=-w * w / 2,
+        end_loss_nats=(w - 1.5) ** 2,
+    )
+    stream = StreamingLogMeanExp()
+    stream.push(weights)
+    truth = -0.5 * math.log(3) - 0.75  # ∫ e^(-(w - 1.5)²) N(w; 0, 1) dw
+    spread = np.exp(weights).std() / np.exp(truth)
+    assert spread < 1.0
+    assert stream.value == pytest.approx(truth, abs=5 * spread / math.sqrt(paths))
+    assert log_partition_lower(stream.value, 0.05) < truth
+
+
+def test_annealed_edges_and_refusals():
+    one = {
+        "start_log_prior": [0.0],
+        "forward_log_densities": [[0.0]],
+        "backward_log_densities": [[-1.0]],
+        "end_log_prior": [0.0],
+        "end_loss_nats": [2.0],
+    }
+    assert annealed_log_weights(**one) == pytest.approx([-3.0], rel=1e-14)
+    for zero in ({"backward_log_densities": [[-math.inf]]}, {"end_loss_nats": [math.inf]}):
+        assert annealed_log_weights(**(one | zero))[0] == -math.inf
+    for name, bad in (
+        ("start_log_prior", [math.nan]),
+        ("start_log_prior", [-math.inf]),
+        ("start_log_prior", [0.0, 0.0]),
+        ("forward_log_densities", [[-math.inf]]),
+        ("forward_log_densities", [0.0]),
+        ("backward_log_densities", [[math.nan]]),
+        ("end_log_prior", [math.inf]),
+        ("end_loss_nats", [-math.inf]),
+        ("end_loss_nats", [math.nan]),
+    ):
+        with pytest.raises(ValueError, match=f"^{name}|^start_log_prior|^forward_log_densities"):
+            annealed_log_weights(**(one | {name: bad}))
+
+
+def test_the_left_sum_errs_upward_in_kl_and_converges():
+    losses, tau = [0.1, 0.4, 0.9], 8.0
+    truth, _, kl, _ = posterior(PRIOR, losses, tau)
+    previous = math.inf
+    for points in (3, 9, 33, 513):
+        grid = np.linspace(0, tau, points)
+        means = [float(posterior(PRIOR, losses, t)[1]) for t in grid]
+        made = thermodynamic_integration(taus=grid, mean_losses=means)
+        assert made.status == "optimistic"
+        assert made.assumptions
+        assert made.log_partition_nats <= truth + 1e-12
+        assert kl - 1e-12 <= made.kl.kl_nats < previous
+        assert made.largest_rise == 0.0
+        assert not made.kl.clipped
+        previous = made.kl.kl_nats
+    assert previous == pytest.approx(float(kl), rel=0.02)
+
+
+def test_contradictory_means_are_told():
+    made = thermodynamic_integration(taus=[0, 1, 2], mean_losses=[0.3, 0.2, 0.9])
+    assert made.largest_rise == pytest.approx(0.7)
+    assert made.kl.clipped
+    assert made.kl.kl_nats == 0.0
+    assert "cannot be below 0" in made.kl.note
+
+
+@pytest.mark.parametrize(
+    ("taus", "means", "word"),
+    [
+        ([0.0], [0.1], "taus"), ([0.5, 1.0], [0.1, 0.1], "taus"), ([0.0, 2.0, 1.0], [0.1] * 3, "taus"),
+        ([0.0, math.nan], [0.1] * 2, "taus"), ([0.0, 1.0], [0.1], "taus"), ([0.0, 1.0], [0.1, math.nan], "mean_losses"),
+    ],
+)  # fmt: skip
+def test_bad_grids_are_refused(taus, means, word):
+    with pytest.raises(ValueError, match=rf"^{word} must"):
+        thermodynamic_integration(taus=taus, mean_losses=means)

@@ -1,0 +1,123 @@
+"""The best of J certificates, and the overall certificate: paid for or refused."""
+
+import math
+from functools import partial
+
+import pytest
+from kl_by_mpmath import kl_upper
+
+import bounds
+from bounds import Certificate, FailureBudget, best_of, gibbs_risk_upper, maurer, overall_certificate
+
+STEP = partial(maurer, kl_nats=20.0, n=6000)
+
+
+def candidates(failure_prob, risks=(0.2, 0.1, 0.3)):
+    return [maurer(risk=risk, kl_nats=1.0, n=100, failure_prob=failure_prob) for risk in risks]
+
+
+def ledger():
+    return FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03)
+
+
+def test_best_of_formal_guarantee_is_paid_by_the_sum():
+    budget = FailureBudget(0.05).spend("checkpoints compared", 0.03)
+    made = candidates(budget.share("checkpoints compared", 3))
+    best = best_of(made, budget=0.03)
+    assert best.value == min(one.value for one in made) == made[1].value
+    assert best.failure_prob == pytest.approx(0.03, rel=1e-15)
+    assert best.terms["compared"] == 3
+    assert (best.inputs["chosen"], best.inputs["chosen_position"], best.inputs["risk"]) == ("maurer", 1, 0.1)
+    assert math.fsum(best.budget.values()) <= best.failure_prob * (1 + 1e-15)
+    assert Certificate.from_json(best.to_json()) == best
+    assert best_of(made, budget=FailureBudget(0.05).spend("Monte Carlo", 0.01)) == best  # 0.04 is left
+
+
+def test_best_of_refuses_what_was_not_paid_and_says_how_to_pay():
+    with pytest.raises(ValueError, match=r"at most 0\.05, got 0\.15: to choose among 3, divide failure_prob by 3"):
+        best_of(candidates(0.05), budget=0.05)
+    spent = FailureBudget(0.05).spend("Monte Carlo", 0.03)
+    with pytest.raises(ValueError, match=r"at most 0\.02, got 0\.03"):
+        best_of(candidates(0.01), budget=spent)
+    with pytest.raises(ValueError, match=r"^certificates must sum"):
+        best_of(candidates(0.4), budget=0.9)  # 1.2
+    with pytest.raises(ValueError, match=r"^certificates must be at least one"):
+        best_of([], budget=0.05)
+    for wrong in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match=r"^total must"):
+            best_of(candidates(0.01), budget=wrong)
+
+
+def test_comparisons_of_comparisons_count_everything():
+    first = best_of(candidates(0.005), budget=0.015)
+    second = best_of(candidates(0.005, risks=(0.05, 0.4)), budget=0.01)
+    best = best_of([first, second], budget=0.025)
+    assert best.terms["compared"] == 5
+    assert best.failure_prob == pytest.approx(0.025)
+    assert best.inputs["chosen"] == "maurer"
+    alone = best_of([first], budget=0.015)
+    assert alone.value == first.value
+    with pytest.raises(ValueError, match="divide failure_prob by 2"):
+        best_of([first, second], budget=0.02)
+
+
+def test_the_chosen_certificate_keeps_its_status():
+    rigorous, other = candidates(0.01, risks=(0.2, 0.1))
+    best = best_of([rigorous, other.with_assumptions("The chain was stationary.")], budget=0.02)
+    assert best.status == "optimistic"
+    assert best.assumptions == ("The chain was stationary.",)
+    assert best_of([rigorous, candidates(0.01)[2]], budget=0.02).status == "rigorous"
+
+
+def test_overall_certificate_is_kl_inverse_within_kl_inverse():
+    risk = gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.01)
+    made = overall_certificate(risk=risk, bound=STEP, budget=ledger())
+    inner = kl_upper(0.02, -math.log(0.01) / 5000)
+    outer = kl_upper(inner, (20.0 + bounds.log_xi(6000) - math.log(0.03)) / 6000)
+    assert float(outer) <= made.value <= float(outer) * (1 + 1e-12)
+    assert made.failure_prob == pytest.approx(0.04)
+    assert dict(made.budget) == {"Monte Carlo": 0.01, "PAC step": 0.03}
+    assert made.terms["empirical_risk"] == risk.value
+    assert made.terms["monte_carlo_draws"] == 5000
+    assert made.inputs["bound"] == "maurer"
+    assert Certificate.from_json(made.to_json()) == made
+    assert made.value > STEP(risk=0.02, failure_prob=0.03).value
+
+
+def test_further_entries_are_charged_and_chains_stay_optimistic():
+    budget = ledger().spend("log partition", 0.005)
+    chain = bounds.correlated_risk_upper(chain=[0.1, 0.2] * 50, failure_prob=0.01)
+    made = overall_certificate(risk=chain, bound=STEP, budget=budget)
+    assert made.failure_prob == pytest.approx(0.045)
+    assert made.status == "optimistic"
+    assert made.assumptions == chain.assumptions
+    assumed = overall_certificate(
+        risk=gibbs_risk_upper(mean=0.1, draws=9, failure_prob=0.01),
+        bound=lambda **given: STEP(**given).with_assumptions("The divergence was estimated."),
+        budget=budget,
+    )
+    assert assumed.assumptions == ("The divergence was estimated.",)
+    private = overall_certificate(
+        risk=gibbs_risk_upper(mean=0.1, draws=900, failure_prob=0.01),
+        bound=partial(bounds.dp_pac_bayes, kl_nats=3.0, n=5000, epsilon=0.01),
+        budget=budget,
+    )
+    assert "transfer_nats" in private.terms
+
+
+def test_overall_certificate_refuses_what_the_ledger_does_not_pay():
+    risk = gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.01)
+    for missing in ("Monte Carlo", "PAC step"):
+        other = "PAC step" if missing == "Monte Carlo" else "Monte Carlo"
+        with pytest.raises(ValueError, match=f"^budget must have an entry '{missing}'"):
+            overall_certificate(risk=risk, bound=STEP, budget=FailureBudget(0.05).spend(other, 0.01))
+    with pytest.raises(ValueError, match=r"^risk must fail with at most the 0\.01"):
+        overall_certificate(
+            risk=gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.02), bound=STEP, budget=ledger()
+        )
+    with pytest.raises(ValueError, match=r"^risk must come from"):
+        overall_certificate(risk=STEP(risk=0.1, failure_prob=0.01), bound=STEP, budget=ledger())
+    with pytest.raises(ValueError, match=r"^bound must fail with at most the 0\.03"):
+        overall_certificate(
+            risk=risk, bound=lambda **given: STEP(**given).charged("log partition", 0.001), budget=ledger()
+        )

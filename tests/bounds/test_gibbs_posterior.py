@@ -1,0 +1,194 @@
+"""KL of Gibbs posteriors and certificates that need no draw of them, against finite classes known exactly."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from gibbs_by_mpmath import certificate_on_a_grid, posterior
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bounds
+from bounds import dp_gibbs_pac_bayes, gibbs_catoni, gibbs_kl, gibbs_kl_lower, gibbs_kl_upper, gibbs_pac_bayes
+
+LN2 = math.log(2)
+BASE = {
+    "log_partition_lower_nats": -20.0,
+    "tau": 60.0,
+    "loss_low": 0.0,
+    "loss_high": 4.0,
+    "error_loss": LN2,
+    "n": 3000,
+    "failure_prob": 0.04,
+    "log_partition_failure_prob": 0.01,
+}
+CATONI = {name: value for name, value in BASE.items() if name != "error_loss"}
+
+finite_class = st.lists(st.tuples(st.floats(0.01, 1), st.floats(0.2, 2.0)), min_size=2, max_size=6)
+
+
+def exact(members, tau):
+    prior = np.array([weight for weight, _ in members])
+    losses = np.array([loss for _, loss in members])
+    return losses, prior / prior.sum(), posterior(prior, losses, tau)
+
+
+@given(members=finite_class, tau=st.floats(1e-3, 300))
+def test_kl_upper_and_lower_formal_guarantee_over_finite_classes(members, tau):
+    losses, prior, (log_partition, mean, kl, _) = exact(members, tau)
+    below = math.nextafter(float(log_partition) - 1e-14 * (1 + abs(float(log_partition))), -math.inf)
+    interval = {"loss_low": 0.2, "loss_high": 2.0}
+    for known in (below, -math.inf):
+        upper = gibbs_kl_upper(log_partition_lower_nats=known, tau=tau, **interval)
+        assert kl <= upper <= min(1.8 * tau, (1.8 * tau) ** 2 / 8) * (1 + 1e-12)
+    lower = gibbs_kl_lower(
+        posterior_loss=min(2.0, float(mean) + 1e-15), prior_loss=max(0.2, float(prior @ losses) - 1e-15), **interval
+    )
+    assert lower <= kl + 1e-13 * (1 + tau)
+    assert lower <= upper
+
+
+def test_kl_upper_is_nearly_attained():
+    """A rare perfect hypothesis: KL is -ln Z. A mild temperature: the variance cap is reached by a fair coin."""
+    _, _, (log_partition, _, kl, _) = exact([(1e-3, 0.2), (1.0, 2.0)], 30.0)
+    upper = gibbs_kl_upper(log_partition_lower_nats=float(log_partition) - 1e-12, tau=30.0, loss_low=0.2, loss_high=2.0)
+    assert float(kl) == pytest.approx(upper, rel=1e-6)
+    _, _, (_, _, kl, _) = exact([(1.0, 0.2), (1.0, 2.0)], 0.05)
+    upper = gibbs_kl_upper(log_partition_lower_nats=-math.inf, tau=0.05, loss_low=0.2, loss_high=2.0)
+    assert float(kl) == pytest.approx(upper, rel=0.01)
+
+
+def test_estimates_are_held_between_what_is_proved_and_say_so():
+    fine = gibbs_kl(mean_loss_nats=1.0, log_partition_nats=-4.0, lower_nats=2.0, upper_nats=5.0)
+    assert (fine.kl_nats, fine.clipped, fine.note) == (3.0, False, "")
+    low = gibbs_kl(mean_loss_nats=3.0, log_partition_nats=-4.0, lower_nats=2.0)
+    assert (low.raw_nats, low.kl_nats, low.clipped) == (1.0, 2.0, True)
+    assert "1 nats; it cannot be below 2" in low.note
+    high = gibbs_kl(mean_loss_nats=0.0, log_partition_nats=-9.0, upper_nats=5.0)
+    assert (high.kl_nats, high.clipped) == (5.0, False)
+    assert "cannot be above 5" in high.note
+    with pytest.raises(ValueError, match=r"^lower_nats must not exceed"):
+        gibbs_kl(mean_loss_nats=0.0, log_partition_nats=-9.0, lower_nats=3.0, upper_nats=2.0)
+    for name in ("lower_nats", "upper_nats"):
+        with pytest.raises(ValueError, match=rf"^{name} must"):
+            gibbs_kl(mean_loss_nats=0.0, log_partition_nats=-9.0, **{name: math.nan})
+
+
+@given(
+    members=st.lists(st.tuples(st.floats(0.01, 1), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=5),
+    tau=st.floats(0.1, 200),
+    n=st.integers(5, 10**5),
+    epsilon=st.sampled_from([0.0, 0.01, 0.3]),
+)
+def test_formal_guarantee_no_posterior_with_this_log_partition_has_a_larger_bound(members, tau, n, epsilon):
+    """Losses between error_loss · errors and 4: the certificate is above the bound at the true R̂(Q) and KL."""
+    prior = [weight for weight, _, _ in members]
+    errors = np.array([error for _, error, _ in members])
+    losses = errors * LN2 + (4 - errors * LN2) * np.array([extra for _, _, extra in members])
+    log_partition, mean, kl, q = posterior(prior, losses, tau)
+    below = float(log_partition) - 1e-13 * (1 + abs(float(log_partition)))
+    given = BASE | {"log_partition_lower_nats": below, "tau": tau, "n": n}
+    risk = min(1.0, float(sum(weight * error for weight, error in zip(q, errors, strict=True))))
+    kl_nats = max(0.0, float(kl))
+    made = gibbs_pac_bayes(**given)
+    assert made.value >= bounds.maurer(risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.04).value * (1 - 1e-10)
+    private = dp_gibbs_pac_bayes(**given, epsilon=epsilon)
+    step = bounds.dp_pac_bayes(risk=risk, kl_nats=kl_nats, n=n, epsilon=epsilon, failure_prob=0.04)
+    assert private.value >= step.value * (1 - 1e-10)
+    surrogate = gibbs_catoni(**(CATONI | {"log_partition_lower_nats": below, "tau": tau, "n": n}))
+    catoni = bounds.catoni(risk=float(mean) / 4, kl_nats=kl_nats, n=n, failure_prob=0.04, inverse_temperature=4 * tau)
+    assert surrogate.value == pytest.approx(catoni.value, rel=1e-9)  # nothing is lost when ln Z is known
+
+
+@pytest.mark.parametrize("log_partition", [-0.1, -3.0, -20.0, -90.0, -500.0])
+@pytest.mark.parametrize("n", [30, 3000, 60_000])
+@pytest.mark.parametrize("tau", [2.0, 60.0, 900.0])
+def test_maximum_is_above_every_point_of_a_grid_and_close(log_partition, n, tau):
+    given = BASE | {"log_partition_lower_nats": log_partition, "n": n, "tau": tau}
+    for made in (gibbs_pac_bayes(**given), dp_gibbs_pac_bayes(**given, epsilon=0.02)):
+        nats = made.terms["log_xi_nats"] + made.terms.get("confidence_nats", made.terms.get("transfer_nats"))
+        brute = certificate_on_a_grid(log_partition, tau, 0.0, 4.0, LN2, nats, n)
+        assert brute * (1 - 1e-12) <= made.value <= brute + 2e-4
+
+
+def test_an_inner_maximum_is_found_to_a_millionth():
+    """Where the price of KL beats the risk, the largest value is neither at x = loss_low nor at KL = 0."""
+    given = BASE | {"log_partition_lower_nats": -40.0, "tau": 45.0, "n": 60, "error_loss": 3.0}
+    made = gibbs_pac_bayes(**given)
+    nats = made.terms["log_xi_nats"] + made.terms["confidence_nats"]
+    brute = certificate_on_a_grid(-40.0, 45.0, 0.0, 4.0, 3.0, nats, 60, points=400_001)
+    assert brute <= made.value <= brute + 1e-6
+    assert 0.0 < made.terms["worst_kl_nats"] < 40.0
+
+
+@pytest.mark.parametrize("bound", [gibbs_pac_bayes, dp_gibbs_pac_bayes, gibbs_catoni])
+def test_laws(bound):
+    def value(**changes):
+        base = CATONI if bound is gibbs_catoni else BASE
+        return bound(**(base | ({"epsilon": 0.01} if bound is dp_gibbs_pac_bayes else {}) | changes))
+
+    made = value()
+    assert made.status == "rigorous"
+    assert made.failure_prob == pytest.approx(0.05)
+    assert dict(made.budget) == {"bound": 0.04, "log partition": 0.01}
+    assert bounds.Certificate.from_json(made.to_json()) == made
+    for name, values in (
+        ("log_partition_lower_nats", [-0.5, -5.0, -50.0, -240.0, -1e4, -math.inf]),
+        ("n", [10**7, 10**4, 500, 20, 1]),
+        ("failure_prob", [0.9, 0.1, 1e-9]),
+        ("epsilon", [0.0, 0.01, 0.2, math.inf]),
+    ):
+        if name != "epsilon" or bound is dp_gibbs_pac_bayes:
+            found = [value(**{name: x}).value for x in values]
+            assert all(better <= worse + 2e-7 for better, worse in itertools.pairwise(found))
+    assert value(log_partition_lower_nats=-math.inf).value == value(log_partition_lower_nats=-1e9).value
+    certain = value(log_partition_failure_prob=0.0)
+    assert certain.value == made.value
+    assert certain.failure_prob == 0.04
+
+
+def test_without_privacy_loss_the_private_bound_is_the_independent_one():
+    assert dp_gibbs_pac_bayes(**BASE, epsilon=0.0).value == pytest.approx(gibbs_pac_bayes(**BASE).value, rel=1e-12)
+    assert dp_gibbs_pac_bayes(**BASE, epsilon=math.inf).value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"log_partition_lower_nats": math.nan}, "log_partition_lower_nats"),
+        ({"log_partition_lower_nats": 0.1}, "log_partition_lower_nats"),
+        ({"loss_low": 0.5}, "log_partition_lower_nats"),  # ln Z ≤ -30 then
+        ({"tau": math.nan}, "tau"), ({"tau": 0.0}, "tau"), ({"loss_high": 0.0}, "loss_low"),
+        ({"error_loss": 0.0}, "error_loss"), ({"error_loss": 4.1}, "error_loss"),
+        ({"error_loss": math.nan}, "error_loss"),
+        ({"n": 0}, "n"), ({"failure_prob": 0.0}, "failure_prob"), ({"failure_prob": math.nan}, "failure_prob"),
+        ({"log_partition_failure_prob": -0.1}, "log_partition_failure_prob"),
+        ({"log_partition_failure_prob": 0.97}, "log_partition_failure_prob"),
+    ],
+)  # fmt: skip
+def test_misuse_is_refused_by_name(changes, word):
+    with pytest.raises(ValueError, match=rf"^{word}"):
+        gibbs_pac_bayes(**(BASE | changes))
+    with pytest.raises(ValueError, match=rf"^{word}"):
+        dp_gibbs_pac_bayes(**(BASE | changes), epsilon=0.1)
+    if "error_loss" not in changes:
+        with pytest.raises(ValueError, match=rf"^{word}"):
+            gibbs_catoni(**(CATONI | changes))
+
+
+def test_misuse_of_kl_bounds_is_refused_by_name():
+    for changes, word in (
+        ({"log_partition_lower_nats": 1.0}, "log_partition_lower_nats"),
+        ({"log_partition_lower_nats": math.nan}, "log_partition_lower_nats"),
+        ({"tau": -1.0}, "tau"),
+        ({"loss_low": 2.0}, "loss_low"),
+    ):
+        with pytest.raises(ValueError, match=rf"^{word} must"):
+            gibbs_kl_upper(
+                **({"log_partition_lower_nats": -1.0, "tau": 1.0, "loss_low": 0.0, "loss_high": 1.0} | changes)
+            )
+    for changes, word in (({"posterior_loss": 1.1}, "posterior_loss"), ({"prior_loss": math.nan}, "prior_loss")):
+        with pytest.raises(ValueError, match=rf"^{word} must"):
+            gibbs_kl_lower(**({"posterior_loss": 0.1, "prior_loss": 0.4, "loss_low": 0.0, "loss_high": 1.0} | changes))
+    assert gibbs_kl_lower(posterior_loss=0.5, prior_loss=0.4, loss_low=0.0, loss_high=1.0) == 0.0

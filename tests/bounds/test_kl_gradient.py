@@ -1,0 +1,80 @@
+"""Derivatives of the inverse kl, against 50 digits and against differences."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from bounds import binary_kl_lower, binary_kl_lower_gradient, binary_kl_upper, binary_kl_upper_gradient
+
+EDGES = [0.0, 0.5, 1.0]
+
+
+def exact(q, nats, above):
+    """Both derivatives at the root of kl(q‖p) = nats, found by bisection in 80 digits."""
+    with mp.workdps(80):
+        q, nats = mp.mpf(q), mp.mpf(nats)
+        inner, outer = q, mp.mpf(1) if above else mp.mpf(0)
+        for _ in range(270):
+            p = (inner + outer) / 2
+            kl = q * mp.log(q / p) + (1 - q) * mp.log((1 - q) / (1 - p))
+            inner, outer = (p, outer) if kl < nats else (inner, p)
+        by_nats = p * (1 - p) / (p - q)
+        return by_nats * mp.log(p * (1 - q) / (q * (1 - p))), by_nats
+
+
+def test_derivatives_against_fifty_digits():
+    rng = np.random.default_rng(21)
+    q = np.concatenate([10 ** rng.uniform(-8, -0.3, 100), rng.uniform(0.5, 0.99, 50)])
+    nats = 10 ** rng.uniform(-30, -0.5, 150)
+    for gradient, inverse, above in (
+        (binary_kl_upper_gradient, binary_kl_upper, True),
+        (binary_kl_lower_gradient, binary_kl_lower, False),
+    ):
+        compared = 0
+        for rate, cost, p, *found in zip(q, nats, inverse(q, nats), *gradient(q, nats), strict=True):
+            if 1e-3 < p < 1 - 1e-3:
+                assert found == pytest.approx([float(x) for x in exact(rate, cost, above)], rel=1e-12)
+                compared += 1
+        assert compared > 50
+
+
+def test_derivatives_against_differences():
+    for q, nats in ((0.02, 0.01), (0.3, 0.2), (0.7, 1e-3)):
+        for inverse, gradient in (
+            (binary_kl_upper, binary_kl_upper_gradient),
+            (binary_kl_lower, binary_kl_lower_gradient),
+        ):
+            by_rate, by_nats = gradient(q, nats)
+            h = 1e-6 * q
+            assert by_rate == pytest.approx((inverse(q + h, nats) - inverse(q - h, nats)) / (2 * h), rel=1e-7)
+            h = 1e-6 * nats
+            assert by_nats == pytest.approx((inverse(q, nats + h) - inverse(q, nats - h)) / (2 * h), rel=1e-7)
+
+
+def test_close_rates_keep_their_digits():
+    """Where p - q is a few ulp, the derivative by nats is √(q(1-q)/(2 nats))."""
+    for nats in (1e-28, 1e-32, 1e-34):
+        assert binary_kl_upper_gradient(0.3, nats)[1] == pytest.approx(math.sqrt(0.105 / nats), rel=1e-9)
+        assert binary_kl_upper_gradient(0.3, nats)[0] == pytest.approx(1.0, rel=1e-9)
+
+
+def test_edges_have_one_sided_limits():
+    upper, lower = binary_kl_upper_gradient, binary_kl_lower_gradient
+    assert np.array(upper(0.3, 0.0)).tolist() == [1.0, math.inf]
+    assert np.array(lower(0.3, 0.0)).tolist() == [1.0, -math.inf]
+    assert upper(0.0, 0.1)[0] == math.inf
+    assert upper(0.0, 0.1)[1] == pytest.approx(math.exp(-0.1), rel=1e-13)
+    assert lower(1.0, 0.1)[1] == pytest.approx(-math.exp(-0.1), rel=1e-13)
+    assert np.array(upper(0.3, math.inf)).tolist() == [0.0, 0.0]
+    assert np.array(upper(1.0, 0.1)).tolist() == [0.0, 0.0]
+    assert np.array(lower(0.0, 0.1)).tolist() == [0.0, 0.0]
+
+
+def test_arrays_broadcast_and_nan_stays_nan():
+    by_rate, by_nats = binary_kl_upper_gradient([[0.1], [0.2]], [0.01, 0.1, math.nan])
+    assert by_rate.shape == by_nats.shape == (2, 3)
+    assert np.isnan(by_rate[:, 2]).all()
+    assert np.isnan(by_nats[:, 2]).all()
+    assert np.isnan(binary_kl_upper_gradient(-0.1, 0.1)).all()

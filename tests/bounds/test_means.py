@@ -1,0 +1,130 @@
+"""Variance-adaptive bounds on a mean: exact failure probabilities, and order."""
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from bounds import betting_upper, empirical_bernstein_upper, hoeffding_upper, kl_chernoff_upper, second_moment_upper
+
+ARRAY_BOUNDS = [empirical_bernstein_upper, betting_upper]
+
+
+def by_moments(values, failure_prob):
+    values = np.asarray(values)
+    return second_moment_upper(float(values.mean()), float((values**2).mean()), values.size, failure_prob)
+
+
+@pytest.mark.parametrize("bound", [*ARRAY_BOUNDS, by_moments])
+@pytest.mark.parametrize("mean", [0.1, 0.5, 0.9])
+def test_coverage_over_every_sample_of_coins_exactly(bound, mean):
+    """All 2⁸ ordered samples with their probabilities: bets depend on the order."""
+    samples = list(itertools.product((0.0, 1.0), repeat=8))
+    for failure_prob in (0.3, 0.1):
+        failing = [sum(sample) for sample in samples if bound(sample, failure_prob) < mean]
+        assert math.fsum(mean**k * (1 - mean) ** (8 - k) for k in failing) <= failure_prob
+    if bound is betting_upper and mean == 0.5:
+        assert [k for s in samples for k in [sum(s)] if bound(s, 0.3) < mean]  # it does fail at times
+
+
+@pytest.mark.parametrize("bound", [*ARRAY_BOUNDS, by_moments])
+def test_coverage_on_skewed_draws(bound):
+    rng = np.random.default_rng(2)
+    law = rng.beta(0.3, 6, size=(400, 60))
+    failures = sum(bound(sample, 0.2) < 0.3 / 6.3 for sample in law)
+    assert failures <= 0.2 * 400 + 4 * math.sqrt(400 * 0.2 * 0.8)
+
+
+def test_second_moment_check_value_and_its_formula():
+    assert second_moment_upper(0.01, 0.015, 10_000, 0.05) == pytest.approx(0.0146674223318, rel=1e-12)
+    truth = mp.mpf("0.2") + min(
+        (-eta - mp.log(1 - eta)) / eta * mp.mpf(0.06) + mp.log(20 / mp.mpf(0.01)) / (eta * 500)
+        for eta in (mp.mpf(0.5 * 0.8**k) for k in range(20))
+    )
+    assert truth <= second_moment_upper(0.2, 0.06, 500, 0.01) <= truth * (1 + 1e-13)
+    assert second_moment_upper(-0.5, 0.3, 10_000, 0.05) < 0  # signed variables
+
+
+def test_empirical_bernstein_formula():
+    values = np.random.default_rng(0).random(50)
+    x = [mp.mpf(v) for v in values.tolist()]
+    mean = mp.fsum(x) / 50
+    variance = mp.fsum((v - mean) ** 2 for v in x) / 49
+    log_term = mp.log(2 / mp.mpf(0.05))
+    truth = mean + mp.sqrt(2 * variance * log_term / 50) + 7 * log_term / (3 * 49)
+    assert truth <= empirical_bernstein_upper(values, 0.05) <= truth * (1 + 1e-13)
+
+
+def test_betting_formal_guarantee_the_wealth_is_there():
+    """At the returned mean the wealth, recomputed at 50 digits, is at least 1/failure_prob, and it grows from there."""
+    values = np.random.default_rng(4).beta(2, 20, 40)
+    found = betting_upper(values, 0.05)
+
+    def wealth(m):
+        total, spread, product = mp.mpf("0.5"), mp.mpf("0.25"), mp.mpf(1)
+        for i, x in enumerate((mp.mpf(v) for v in values.tolist()), start=1):
+            bet = min(mp.sqrt(2 * mp.log(20) / (40 * spread / i)), 3 / (4 * (1 - m)))
+            product *= 1 + bet * (m - x)
+            total += x
+            spread += (x - total / (i + 1)) ** 2
+        return product
+
+    m = mp.mpf(found)
+    assert 20 * (1 - mp.mpf("1e-9")) <= wealth(m) <= 20 * (1 + mp.mpf("1e-6"))
+    points = [m * k / 10 for k in range(1, 11)] + [m + (1 - m) * k / 10 for k in range(1, 10)]
+    assert all(low <= high for low, high in itertools.pairwise(map(wealth, points)))
+
+
+def test_small_variances_are_rewarded():
+    values = 0.5 + 0.01 * np.random.default_rng(1).random(1000)
+    hoeffding = hoeffding_upper(float(values.mean()), 1000, 0.05)
+    bets, bernstein = betting_upper(values, 0.05), empirical_bernstein_upper(values, 0.05)
+    assert values.mean() < bets < bernstein < hoeffding
+    assert bets - values.mean() < 0.15 * (hoeffding - values.mean())
+
+
+def test_coins_cost_betting_little():
+    values = (np.arange(2000) % 20 == 0).astype(float)
+    assert betting_upper(values, 0.05) < 0.05 + 1.15 * (kl_chernoff_upper(0.05, 2000, 0.05) - 0.05)
+
+
+@pytest.mark.parametrize("bound", ARRAY_BOUNDS)
+def test_laws_of_array_bounds(bound):
+    values = np.random.default_rng(3).random(30)
+    by_level = [bound(values, level) for level in (0.9, 0.5, 0.05, 1e-6, 1e-300)]
+    assert by_level == sorted(by_level)
+    assert values.mean() <= by_level[0]
+    assert by_level[-1] <= 1.0
+    assert bound(np.ones(5), 0.05) == 1.0
+    assert bound([0.2, 0.4], 1e-9) > 0.99
+    assert bound(np.tile(values, 20), 0.05) < bound(values, 0.05)
+
+
+@pytest.mark.parametrize("bound", ARRAY_BOUNDS)
+def test_misuse_is_refused(bound):
+    for bad in ([], [[0.1, 0.2]], [0.1, math.nan], [0.1, 1.1], [-1e-9, 0.5]):
+        with pytest.raises(ValueError, match=r"^values must"):
+            bound(bad, 0.05)
+    for level in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match=r"^failure_prob must"):
+            bound([0.1, 0.2], level)
+    with pytest.raises(ValueError, match=r"^values must be at least two"):
+        empirical_bernstein_upper([0.5], 0.05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ((math.nan, 0.1, 10, 0.05), "mean"),
+        ((1.1, 2.0, 10, 0.05), "mean"),
+        ((0.5, 0.01, 10, 0.05), "second_moment"),
+        ((0.5, math.nan, 10, 0.05), "second_moment"),
+        ((0.5, 0.3, 0, 0.05), "n"),
+        ((0.5, 0.3, 10, 1.0), "failure_prob"),
+    ],
+)
+def test_misuse_of_moments_is_refused(arguments, word):
+    with pytest.raises(ValueError, match=rf"^{word} must"):
+        second_moment_upper(*arguments)

@@ -1,0 +1,117 @@
+"""The empirical risk of a randomised predictor from its draws."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kl_by_mpmath import kl_upper
+
+import bounds
+from bounds import correlated_risk_upper, gibbs_risk_upper, weighted_risk_upper
+
+
+@given(mean=st.floats(0, 1), draws=st.integers(1, 10**7), failure_prob=st.floats(1e-9, 0.999))
+def test_gibbs_risk_is_the_inverse_kl_at_the_count_of_draws(mean, draws, failure_prob):
+    made = gibbs_risk_upper(mean=mean, draws=draws, failure_prob=failure_prob)
+    truth = kl_upper(mean, -math.log(failure_prob) / draws)
+    assert mean <= made.value <= 1.0
+    assert float(truth) * (1 - 1e-13) <= made.value <= float(truth) * (1 + 1e-12) + 1e-300
+    assert made.status == "rigorous"
+    assert dict(made.budget) == {"Monte Carlo": failure_prob}
+    assert made.terms["monte_carlo_draws"] == draws
+    assert bounds.Certificate.from_json(made.to_json()) == made
+
+
+def test_more_draws_and_less_confidence_never_hurt():
+    values = [gibbs_risk_upper(mean=0.03, draws=n, failure_prob=0.01).value for n in (1, 10, 10**3, 10**6, 10**9)]
+    assert values == sorted(values, reverse=True)
+    values = [gibbs_risk_upper(mean=0.03, draws=99, failure_prob=d).value for d in (1e-9, 0.01, 0.5, 0.999)]
+    assert values == sorted(values, reverse=True)
+    assert gibbs_risk_upper(mean=0.03, draws=10**6, failure_prob=0.01).value == pytest.approx(0.030521, abs=1e-6)
+
+
+def test_gibbs_risk_formal_guarantee_for_fresh_weights_per_example():
+    """Two hypotheses, n = 60 examples, fresh weights each: the law of the error count by convolution."""
+    rng = np.random.default_rng(1)
+    posterior = np.array([0.3, 0.7])
+    losses = (rng.random((2, 60)) < [[0.1], [0.5]]).astype(float)
+    rates = posterior @ losses  # of an error on each example
+    law = np.array([1.0])
+    for rate in rates:
+        law = np.convolve(law, [1 - rate, rate])
+    for failure_prob in (0.3, 0.05, 1e-3):
+        values = [gibbs_risk_upper(mean=k / 60, draws=60, failure_prob=failure_prob).value for k in range(61)]
+        assert 0 < law[np.array(values) < rates.mean()].sum() <= failure_prob
+
+
+@given(
+    rates=st.lists(st.floats(0, 1), min_size=7, max_size=7),
+    weights=st.lists(st.integers(1, 9), min_size=7, max_size=7),
+    failure_prob=st.sampled_from([0.5, 0.1, 0.01]),
+)
+def test_weighted_risk_formal_guarantee_over_all_outcomes(rates, weights, failure_prob):
+    failures = 0.0
+    truth = math.fsum(w * r for w, r in zip(weights, rates, strict=True)) / sum(weights)
+    for outcome in itertools.product((0, 1), repeat=7):
+        probability = math.prod(r if x else 1 - r for x, r in zip(outcome, rates, strict=True))
+        made = weighted_risk_upper(values=outcome, weights=weights, failure_prob=failure_prob)
+        failures += probability * (made.value < truth * (1 - 1e-12))
+    assert failures <= failure_prob * (1 + 1e-9)
+
+
+def test_equal_weights_count_as_draws_and_no_weights_count_more():
+    x = np.linspace(0, 0.2, 40)
+    equal = weighted_risk_upper(values=x, weights=np.full(40, 3.0), failure_prob=0.05)
+    assert equal.value == pytest.approx(gibbs_risk_upper(mean=0.1, draws=40, failure_prob=0.05).value, rel=1e-12)
+    uneven = weighted_risk_upper(values=np.full(40, 0.1), weights=np.arange(1.0, 41.0), failure_prob=0.05)
+    assert uneven.value > equal.value
+    assert uneven.terms["monte_carlo_draws"] == pytest.approx(820 / 40)
+    last_short = weighted_risk_upper(values=np.full(118, 0.1), weights=[256] * 117 + [48], failure_prob=0.05)
+    assert last_short.terms["monte_carlo_draws"] == pytest.approx(117.1875)
+
+
+def test_a_chain_is_optimistic_and_worth_its_effective_draws():
+    rng = np.random.default_rng(3)
+    state, chain = 0.0, []
+    for _ in range(4000):
+        state = 0.95 * state + rng.normal()
+        chain.append(0.2 + 0.01 * math.tanh(state / 5))
+    made = correlated_risk_upper(chain=chain, failure_prob=0.05)
+    assert made.status == "optimistic"
+    assert len(made.assumptions) == 2
+    assert made.inputs["kept_steps"] == 4000
+    assert 20 < made.terms["monte_carlo_draws"] < 400
+    assert made.value > gibbs_risk_upper(mean=float(np.mean(chain)), draws=4000, failure_prob=0.05).value
+    stuck = correlated_risk_upper(chain=[0.2] * 1000, failure_prob=0.05)
+    assert stuck.terms["monte_carlo_draws"] == 1.0  # a chain that never moved is one draw
+    with pytest.raises(ValueError, match=r"^chain must"):
+        correlated_risk_upper(chain=[0.1, 0.2, 1.3, 0.2], failure_prob=0.05)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"mean": math.nan}, "mean"), ({"mean": 1.1}, "mean"), ({"mean": np.float32(0.1)}, "mean"),
+        ({"draws": 0}, "draws"), ({"draws": 2.5}, "draws"), ({"draws": math.nan}, "draws"),
+        ({"failure_prob": 0.0}, "failure_prob"), ({"failure_prob": math.nan}, "failure_prob"),
+    ],
+)  # fmt: skip
+def test_misuse_of_gibbs_risk_is_refused_by_name(changes, word):
+    with pytest.raises(ValueError, match=rf"^{word} must"):
+        gibbs_risk_upper(**({"mean": 0.1, "draws": 10, "failure_prob": 0.05} | changes))
+
+
+@pytest.mark.parametrize(
+    ("values", "weights", "word"),
+    [
+        ([0.1, math.nan], [1, 1], "values"), ([0.1, 1.2], [1, 1], "values"), ([], [], "values"),
+        ([0.1], [1, 1], "values"), ([[0.1]], [[1]], "values"),
+        ([0.1, 0.2], [1, 0], "weights"), ([0.1, 0.2], [1, math.nan], "weights"), ([0.1, 0.2], [1, math.inf], "weights"),
+    ],
+)  # fmt: skip
+def test_misuse_of_weighted_risk_is_refused_by_name(values, weights, word):
+    with pytest.raises(ValueError, match=rf"^{word} must"):
+        weighted_risk_upper(values=values, weights=weights, failure_prob=0.05)

@@ -1,0 +1,130 @@
+"""Lower bounds on ln Z, against 50 digits and exact laws."""
+
+import math
+
+import binomial
+import mpmath as mp
+import numpy as np
+import pytest
+from gibbs_by_mpmath import kl_lower
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kl_by_mpmath import kl_upper
+
+from bounds import log_partition_best, log_partition_chernoff, log_partition_jensen, log_partition_lower
+
+INTERVAL = {"tau": 3.0, "loss_low": 0.5, "loss_high": 4.0}
+
+
+@settings(max_examples=40)
+@given(log_mean=st.floats(-8, 0), draws=st.integers(1, 10**6), failure_prob=st.floats(1e-6, 0.9))
+def test_chernoff_is_below_the_log_of_the_lower_inverse_and_close(log_mean, draws, failure_prob):
+    made = log_partition_chernoff(log_mean_exp=log_mean, draws=draws, failure_prob=failure_prob)
+    rate = kl_lower(mp.exp(mp.mpf(log_mean)), -mp.log(mp.mpf(failure_prob)) / draws)
+    if rate == 0:
+        assert made < -699
+    else:
+        truth = mp.log(rate)
+        assert truth - mp.mpf("1e-6") * (1 + abs(truth)) <= made <= truth
+        assert made <= log_mean
+
+
+@given(mean=st.floats(0.5, 4.0), draws=st.integers(1, 10**6), failure_prob=st.floats(1e-6, 0.9))
+def test_jensen_is_below_its_formula_and_close(mean, draws, failure_prob):
+    made = log_partition_jensen(mean_loss=mean, draws=draws, failure_prob=failure_prob, **INTERVAL)
+    rate = (mp.mpf(mean) - mp.mpf(0.5)) / mp.mpf(3.5)
+    truth = -3 * (mp.mpf(0.5) + mp.mpf(3.5) * kl_upper(rate, -mp.log(mp.mpf(failure_prob)) / draws))
+    assert truth - mp.mpf("1e-11") <= made <= max(truth, mp.mpf(-12)) <= -3 * mp.mpf(0.5)
+    assert made >= -12 - 1e-11  # never below the certain bound
+
+
+@pytest.mark.parametrize("draws", [1, 7, 40])
+@pytest.mark.parametrize("failure_prob", [0.3, 0.05])
+def test_markov_and_chernoff_formal_guarantee_hold_together_without_a_split(draws, failure_prob):
+    """e^(-loss) ∈ {0, 1} with mean Z: the law of Ẑ is binomial, and the larger of both bounds is tested exactly."""
+    nearly = 0
+    for partition in np.concatenate([np.geomspace(1e-4, 0.999, 60), [failure_prob, failure_prob ** (1 / draws)]]):
+        failures = 0.0
+        for k in range(draws + 1):
+            estimate = math.log(k / draws) if k else -math.inf
+            larger = max(
+                log_partition_lower(estimate, failure_prob),
+                log_partition_chernoff(log_mean_exp=estimate, draws=draws, failure_prob=failure_prob),
+            )
+            if larger > math.log(partition):
+                below = float(binomial.cdf(k - 1, draws, float(partition))) if k else 0.0
+                failures = 1 - below
+                break  # both bounds increase in Ẑ
+        assert failures <= failure_prob * (1 + 1e-9)
+        nearly = max(nearly, failures)
+    assert nearly > 0.3 * failure_prob
+
+
+def test_best_takes_the_largest_of_what_it_paid_for():
+    losses = np.array([0.6, 0.9, 2.0, 3.0])
+    made = log_partition_best(
+        log_mean_exp=math.log(np.exp(-3 * losses).mean()),
+        mean_loss=losses.mean(),
+        draws=4,
+        failure_prob=0.1,
+        **INTERVAL,
+    )
+    assert set(made.candidates) == {"markov", "chernoff", "jensen", "certain"}
+    assert made.nats == max(made.candidates.values()) == made.candidates[made.method]
+    assert made.candidates["markov"] == log_partition_lower(math.log(np.exp(-3 * losses).mean()), 0.05)
+    assert made.candidates["certain"] == pytest.approx(-12)
+    shifted = log_partition_chernoff(
+        log_mean_exp=math.log(np.exp(-3 * (losses - 0.5)).mean()), draws=4, failure_prob=0.05
+    )
+    assert made.candidates["chernoff"] == pytest.approx(shifted - 1.5, rel=1e-9)
+    assert made.failure_prob == 0.1
+
+
+@pytest.mark.parametrize(
+    ("tau", "draws", "losses", "method"),
+    [(1e-3, 1000, (0, 1), "jensen"), (600.0, 2, (0.4, 0.5), "markov"), (6.0, 10**6, (0, 1), "chernoff"),
+     (0.1, 1, (1, 1), "certain")],
+)  # fmt: skip
+def test_each_method_has_its_turn(tau, draws, losses, method):
+    x = np.array(losses, dtype=float)
+    estimate = -tau * x.min() + math.log(np.exp(-tau * (x - x.min())).mean())
+    made = log_partition_best(
+        log_mean_exp=estimate, mean_loss=float(x.mean()), tau=tau, loss_low=0.0, loss_high=1.0,
+        draws=draws, failure_prob=0.05,
+    )  # fmt: skip
+    assert made.method == method
+    assert made.nats <= estimate + 1e-12 or method == "certain"
+
+
+def test_less_information_never_helps():
+    def best(**changes):
+        given = {"log_mean_exp": -2.0, "mean_loss": 1.0, "draws": 50, "failure_prob": 0.05, **INTERVAL}
+        return log_partition_best(**(given | changes)).nats
+
+    assert best(log_mean_exp=-3.0) <= best() <= best(log_mean_exp=-1.6)
+    assert best(mean_loss=2.0) <= best() <= best(mean_loss=0.6)
+    assert best(failure_prob=1e-6) <= best() <= best(failure_prob=0.5)
+    assert best(draws=3) <= best() <= best(draws=5000)
+    assert best(log_mean_exp=-math.inf, mean_loss=4.0) == pytest.approx(-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"log_mean_exp": math.nan}, "log_mean_exp"), ({"log_mean_exp": -1.4}, "log_mean_exp"),
+        ({"mean_loss": math.nan}, "mean_loss"), ({"mean_loss": 0.4}, "mean_loss"), ({"tau": 0.0}, "tau"),
+        ({"tau": math.nan}, "tau"), ({"loss_low": 4.0}, "loss_low"), ({"loss_high": math.inf}, "loss_low"),
+        ({"loss_low": math.nan}, "loss_low"), ({"draws": 0}, "draws"), ({"failure_prob": 1.0}, "failure_prob"),
+    ],
+)  # fmt: skip
+def test_misuse_is_refused_by_name(changes, word):
+    given = {"log_mean_exp": -2.0, "mean_loss": 1.0, "draws": 50, "failure_prob": 0.05, **INTERVAL}
+    with pytest.raises(ValueError, match=rf"^{word} must"):
+        log_partition_best(**(given | changes))
+
+
+def test_chernoff_refuses_a_negative_loss_and_ignores_hopeless_estimates():
+    with pytest.raises(ValueError, match=r"^log_mean_exp must"):
+        log_partition_chernoff(log_mean_exp=0.1, draws=5, failure_prob=0.1)
+    for hopeless in (-1e5, -math.inf):
+        assert log_partition_chernoff(log_mean_exp=hopeless, draws=5, failure_prob=0.1) == -math.inf

@@ -1,0 +1,147 @@
+"""The bounds under test and the broken ones that must be caught. A new bound joins by a line in ENTRIES."""
+
+from functools import partial
+
+import bounds
+from bounds import FailureBudget, best_of, overall_certificate
+from tests.coverage import sampled, worlds
+from tests.coverage.harness import Entry
+
+
+def checkpoints_at_share(errors, n, failure_prob):
+    each = FailureBudget(failure_prob).spend("checkpoints", failure_prob).share("checkpoints", len(errors))
+    made = [bounds.gibbs_risk_upper(mean=float(k / n), draws=n, failure_prob=each) for k in errors]
+    return best_of(made, budget=failure_prob)
+
+
+def checkpoints_unpaid(errors, n, failure_prob):
+    return min(bounds.gibbs_risk_upper(mean=float(k / n), draws=n, failure_prob=failure_prob).value for k in errors)
+
+
+def prior_grid_paid(risk, n, count, failure_prob):  # the least risk has the least certificate
+    return bounds.maurer(risk=risk, kl_nats=0.0, n=n, failure_prob=failure_prob / count)
+
+
+def overall(bound, mean, draws, kl_nats, n, failure_prob):
+    budget = FailureBudget.split(failure_prob, **{"Monte Carlo": 1, "PAC step": 4})
+    risk = bounds.gibbs_risk_upper(mean=mean, draws=draws, failure_prob=budget.spent["Monte Carlo"])
+    return overall_certificate(risk=risk, bound=partial(bound, kl_nats=kl_nats, n=n), budget=budget)
+
+
+def without_draws(bound, log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, failure_prob, **more):
+    partition = bounds.log_partition_best(
+        log_mean_exp=log_mean_exp, mean_loss=mean_loss, tau=tau, loss_low=loss_low, loss_high=loss_high,
+        draws=draws, failure_prob=failure_prob / 5,
+    )  # fmt: skip
+    return bound(
+        log_partition_lower_nats=partition.nats, log_partition_failure_prob=partition.failure_prob,
+        tau=tau, loss_low=loss_low, loss_high=loss_high, n=n, failure_prob=failure_prob * 4 / 5, **more,
+    )  # fmt: skip
+
+
+def gibbs_pac_bayes(log_mean_exp, mean_loss, tau, loss_low, loss_high, error_loss, draws, n, failure_prob):
+    told = locals()
+    return without_draws(bounds.gibbs_pac_bayes, **told)
+
+
+def dp_gibbs_pac_bayes(log_mean_exp, mean_loss, tau, loss_low, loss_high, error_loss, draws, n, epsilon, failure_prob):
+    told = locals()
+    return without_draws(bounds.dp_gibbs_pac_bayes, **told)
+
+
+def gibbs_catoni(log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, failure_prob):
+    told = locals()
+    return without_draws(bounds.gibbs_catoni, **told)
+
+
+def catoni_grid(risk, kl_nats, n, failure_prob):
+    grid = [n * c for c in (0.3, 1.0, 3.0, 20.0)]
+    each = failure_prob / len(grid)
+    made = [bounds.catoni(risk=risk, kl_nats=kl_nats, n=n, failure_prob=each, inverse_temperature=c) for c in grid]
+    return best_of(made, budget=failure_prob)
+
+
+ENTRIES = [
+    Entry("clopper_pearson_upper", bounds.clopper_pearson_upper, worlds.TAILS, share=0.9),
+    Entry("kl_chernoff_upper", bounds.kl_chernoff_upper, worlds.TAILS, share=0.9),
+    Entry("hoeffding_upper", bounds.hoeffding_upper, worlds.TAILS, slack=0.15),
+    Entry("gibbs_risk_upper", bounds.gibbs_risk_upper, (*worlds.TAILS, *sampled.MONTE_CARLO), share=0.9),
+    Entry("weighted_risk_upper", bounds.weighted_risk_upper, sampled.WEIGHTED, share=0.7),
+    Entry("maurer", bounds.maurer, worlds.PAC_BAYES, share=0.3),
+    Entry("mcallester", bounds.mcallester, worlds.PAC_BAYES, slack=0.2),
+    Entry("quadratic", bounds.quadratic, worlds.PAC_BAYES, slack=0.2),
+    Entry("thiemann", bounds.thiemann, worlds.PAC_BAYES, slack=0.2),
+    Entry("catoni, C = 600", partial(bounds.catoni, inverse_temperature=600.0), worlds.PAC_BAYES, share=0.9),
+    Entry("catoni, best of a paid grid", catoni_grid, worlds.PAC_BAYES, share=0.08),
+    Entry("linear, lam = 1", partial(bounds.linear, lam=1.0), worlds.PAC_BAYES, slack=0.2),
+    Entry("dp_pac_bayes", bounds.dp_pac_bayes, worlds.PRIVATE, slack=0.2),
+    Entry("dp_pac_bayes_max_information", bounds.dp_pac_bayes_max_information, worlds.PRIVATE, slack=0.25),
+    Entry("dp_pac_bayes_2018", bounds.dp_pac_bayes_2018, worlds.PRIVATE, slack=0.25),
+    Entry("dp_kl_chernoff", bounds.dp_kl_chernoff, worlds.PRIVATE[:3], slack=0.2),
+    Entry("dp_chernoff", bounds.dp_chernoff, worlds.PRIVATE[:3], slack=0.2),
+    Entry("dp_hoeffding", bounds.dp_hoeffding, worlds.PRIVATE[:3], slack=0.2),
+    Entry("dp_hoeffding_2018", bounds.dp_hoeffding_2018, worlds.PRIVATE[:3], slack=0.35),
+    Entry("dp_chernoff_2018", bounds.dp_chernoff_2018, worlds.PRIVATE[:3], slack=0.9),
+    Entry(
+        "log_partition_lower",
+        bounds.log_partition_lower,
+        (*sampled.LOG_PARTITION, sampled.annealed),
+        share=0.9,
+        lower=True,
+    ),
+    Entry("log_partition_chernoff", bounds.log_partition_chernoff, sampled.LOG_PARTITION, share=0.9, lower=True),
+    Entry("log_partition_jensen", bounds.log_partition_jensen, sampled.LOG_PARTITION, share=0.8, lower=True),
+    Entry("log_partition_best", bounds.log_partition_best, sampled.LOG_PARTITION, share=0.45, lower=True),
+    Entry("gibbs_pac_bayes", gibbs_pac_bayes, sampled.WITHOUT_DRAWS, slack=0.4),
+    Entry("dp_gibbs_pac_bayes", dp_gibbs_pac_bayes, sampled.WITHOUT_DRAWS_PRIVATE, slack=0.6),
+    Entry("gibbs_catoni", gibbs_catoni, sampled.WITHOUT_DRAWS, slack=0.4),
+    Entry("overall_certificate of maurer", partial(overall, bounds.maurer), sampled.OVERALL, slack=0.4),
+    Entry("best_of, checkpoints", checkpoints_at_share, worlds.CHECKPOINTS, share=0.9),
+    Entry("best of a paid prior grid", prior_grid_paid, worlds.PRIOR_GRID, share=0.1),
+]
+
+
+def doubled(risk, kl_nats, n, failure_prob):
+    return bounds.maurer(risk=risk, kl_nats=kl_nats, n=2 * n, failure_prob=failure_prob)
+
+
+def doubled_draws(mean, draws, failure_prob):
+    return bounds.gibbs_risk_upper(mean=mean, draws=2 * draws, failure_prob=failure_prob)
+
+
+def examples_as_draws(mean, examples, failure_prob):
+    return bounds.gibbs_risk_upper(mean=mean, draws=examples, failure_prob=failure_prob)
+
+
+def monte_carlo_dropped(mean, kl_nats, n, failure_prob):
+    return bounds.maurer(risk=mean, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
+
+
+def transfer_dropped(risk, kl_nats, n, failure_prob):
+    return bounds.maurer(risk=risk, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
+
+
+def divergence_dropped(risk, n, failure_prob):
+    return bounds.maurer(risk=risk, kl_nats=0.0, n=n, failure_prob=failure_prob)
+
+
+def estimate_as_bound(log_mean_exp):
+    return log_mean_exp
+
+
+def best_test_set_unpaid(errors, n, failure_prob):
+    return bounds.clopper_pearson_upper(int(errors.min()), n, failure_prob)
+
+
+BROKEN = [
+    Entry("n doubled", doubled, worlds.PAC_BAYES),
+    Entry("Monte Carlo draws doubled", doubled_draws, worlds.TAILS),
+    Entry("examples counted as draws", examples_as_draws, (sampled.shared_weights,)),
+    Entry("Monte Carlo error dropped", monte_carlo_dropped, sampled.OVERALL),
+    Entry("cost of the private prior dropped", transfer_dropped, worlds.PRIVATE),
+    Entry("divergence dropped", divergence_dropped, worlds.PAC_BAYES),
+    Entry("prior grid not paid", divergence_dropped, worlds.PRIOR_GRID),
+    Entry("best of checkpoints without union", checkpoints_unpaid, worlds.CHECKPOINTS),
+    Entry("best test set without union", best_test_set_unpaid, worlds.CHECKPOINTS),
+    Entry("estimate of ln Z as its bound", estimate_as_bound, sampled.LOG_PARTITION, lower=True),
+]

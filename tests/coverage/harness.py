@@ -1,0 +1,129 @@
+"""Runs a bound on many data sets with known truth and counts how often it fails.
+
+A world draws data sets and says, for each, what a bound is told (columns) and what is true. An entry is a bound
+with the worlds it is tried in. Entries of one world see the same data sets.
+"""
+
+import inspect
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from bounds import LogPartition, clopper_pearson_lower, clopper_pearson_upper
+
+SEED = 20_180_709
+LEVEL = 1e-6  # of the one-sided test that a bound fails more often than it says
+_ROUNDING = 1e-12  # of the truth; a bound at the truth has not failed
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Columns (numbers, or arrays with a row for each data set) and the truth (a number a data set)."""
+
+    columns: Mapping[str, Any]
+    truth: np.ndarray
+
+
+World = Callable[[np.random.Generator, int], Cases]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A bound under test.
+
+    ``share`` is the least part of the nominal failure probability that it must reach in its worst world, ``slack`` the
+    largest mean distance to the truth that is tolerated in its best one: a bound that is never wrong because it says
+    nothing does not pass. ``lower`` marks lower bounds.
+    """
+
+    name: str
+    bound: Callable[..., Any]
+    worlds: tuple[World, ...]
+    share: float = 0.0
+    slack: float = np.inf
+    lower: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened to one bound in one world."""
+
+    world: str
+    nominal: float
+    failures: int
+    datasets: int
+    slack: float
+
+    @property
+    def observed(self) -> float:
+        return self.failures / self.datasets
+
+    @property
+    def p_value(self) -> float:
+        """Probability of so many failures or more if the bound fails just as often as it says."""
+        return float(stats.binom.sf(self.failures - 1, self.datasets, self.nominal))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Clopper and Pearson's for the failure probability, at 99%."""
+        lower = clopper_pearson_lower(self.failures, self.datasets, 0.005)
+        return lower, clopper_pearson_upper(self.failures, self.datasets, 0.005)
+
+
+def run(entry: Entry, datasets: int) -> list[Outcome]:
+    """The entry in each of its worlds."""
+    return [_run(entry, world, datasets) for world in entry.worlds]
+
+
+def worst(outcomes: list[Outcome]) -> Outcome:
+    """The world with the most failures, relative to what the bound allows itself; of equals the closest one."""
+    return max(outcomes, key=lambda outcome: (outcome.observed / outcome.nominal, -outcome.slack))
+
+
+def world_name(world: World) -> str:
+    function = world.func if isinstance(world, partial) else world
+    return (function.__doc__ or function.__name__).strip().splitlines()[0].rstrip(".")
+
+
+def _run(entry: Entry, world: World, datasets: int) -> Outcome:
+    cases = _cases(world, datasets)
+    known = inspect.signature(entry.bound).parameters
+    columns = {name: column for name, column in cases.columns.items() if name in known}
+    seen: dict[Any, float] = {}
+    values = np.empty(datasets)
+    for row in range(datasets):
+        given = {name: _cell(column, row) for name, column in columns.items()}
+        if any(isinstance(value, np.ndarray) for value in given.values()):
+            values[row] = _number(entry.bound(**given))
+            continue
+        key = tuple(given.values())
+        if key not in seen:
+            seen[key] = _number(entry.bound(**given))
+        values[row] = seen[key]
+    distance = cases.truth - values if entry.lower else values - cases.truth
+    failed = distance < -_ROUNDING * np.abs(cases.truth)
+    nominal = float(cases.columns["failure_prob"]) + float(
+        cases.columns.get("log_partition_failure_prob", 0.0) if "log_partition_failure_prob" in known else 0.0
+    )
+    return Outcome(world_name(world), nominal, int(failed.sum()), datasets, float(distance.mean()))
+
+
+@lru_cache(maxsize=64)
+def _cases(world: World, datasets: int) -> Cases:
+    return world(np.random.default_rng([SEED, zlib.crc32(world_name(world).encode())]), datasets)
+
+
+def _cell(column: Any, row: int) -> Any:
+    if not isinstance(column, np.ndarray):
+        return column
+    value = column[row]
+    return value if isinstance(value, np.ndarray) else value.item()
+
+
+def _number(made: Any) -> float:
+    return made.nats if isinstance(made, LogPartition) else float(made)

@@ -1,0 +1,91 @@
+"""`pacdp bound`: one bound, a comparison, a plan."""
+
+import json
+import math
+
+import pytest
+from cli_tools import one_sentence, pacdp
+
+import bounds
+from experiments import calculator
+
+
+def test_one_bound_is_the_library_s(capsys) -> None:
+    assert pacdp("bound", "maurer", "--risk", 0.02, "--kl-nats", 3000, "--n", 60_000, "--json") == 0
+    said = bounds.Certificate.from_json(capsys.readouterr().out)
+    assert said == bounds.maurer(risk=0.02, kl_nats=3000.0, n=60_000, failure_prob=0.05)
+
+
+def test_a_bound_is_printed_with_terms_assumption_and_source(capsys) -> None:
+    assert pacdp("bound", "maurer", "--risk", 0.02, "--kl-nats", 3000, "--n", 60_000) == 0
+    said = capsys.readouterr().out
+    assert all(word in said for word in ("risk <=", "kl_per_example", "assumes: the prior was fixed", "source: Maurer"))
+
+
+@pytest.mark.parametrize("name", calculator.names())
+def test_every_name_is_a_bound_of_the_library_and_says_what_it_assumes(name: str) -> None:
+    assert callable(getattr(bounds, name))
+    assert calculator.assumption(name)
+
+
+def test_comparison_is_sorted_and_says_what_the_others_lack(capsys) -> None:
+    assert pacdp("bound", "compare", "--risk", 0.02, "--kl-nats", 500, "--n", 60_000, "--mu", 0.02, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    values = [certificate["value"] for certificate in said["certificates"]]
+    assert values == sorted(values)
+    named = {certificate["name"] for certificate in said["certificates"]}
+    assert {"maurer", "private_pac_bayes", "private_kl_chernoff"} <= named
+    assert said["not_applicable"]["dp_pac_bayes"] == "needs --epsilon"
+    assert named | said["not_applicable"].keys() == set(calculator.names())
+
+
+def test_comparison_prints_assumptions_and_the_price_of_choosing(capsys) -> None:
+    assert pacdp("bound", "compare", "--risk", 0.9, "--kl-nats", 50_000, "--n", 60_000) == 0
+    said = capsys.readouterr().out
+    assert "vacuous" in said
+    assert "failure_prob / J" in said
+
+
+@pytest.mark.parametrize("name", ["maurer", "mcallester", "dp_pac_bayes", "dp_hoeffding_2018"])
+def test_planned_examples_are_the_fewest(name: str) -> None:
+    goal = calculator.Goal(target=0.05, risk=0.02, kl_nats=100.0, epsilon=0.005)
+    n = calculator.plan_examples(goal)[name]
+    assert n is not None
+    arguments = {"risk": 0.02, "failure_prob": 0.05}
+    arguments |= {"kl_nats": 100.0} if "pac_bayes" in name or name in ("maurer", "mcallester") else {}
+    arguments |= {"epsilon": 0.005} if name.startswith("dp_") else {}
+    bound = getattr(bounds, name)
+    assert float(bound(n=n, **arguments)) <= 0.05 < float(bound(n=n - 1, **arguments))
+
+
+def test_an_unreachable_target_is_said_to_be_so(capsys) -> None:
+    assert pacdp("bound", "plan", "--target", 0.02, "--risk", 0.02, "--kl-nats", 10) == 0
+    assert "maurer: never reaches 0.02" in capsys.readouterr().out
+
+
+def test_planned_draws_reach_the_target_and_fewer_do_not() -> None:
+    draws = calculator.plan_draws(risk=0.01, target=0.011, failure_prob=0.01)
+    assert float(bounds.binary_kl_upper(0.01, math.log(100) / draws)) <= 0.011 * (1 + 1e-9)
+    assert float(bounds.binary_kl_upper(0.01, math.log(100) / (draws - 2))) > 0.011
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        (("maurer", "--risk", 0.02), "needs --kl-nats, --n"),
+        (("private_pac_bayes", "--risk", 0.1, "--kl-nats", 1, "--n", 9), "one of --epsilon, --mu, --rho"),
+        (("maurer", "--risk", 1.5, "--kl-nats", 1, "--n", 9), "risk"),
+        (("nothing", "--risk", 0.1), "no bound is called 'nothing'"),
+        (("compare", "--risk", 0.1, "--mu", 1, "--rho", 1), "one notion of privacy"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_one_sentence(given, part: str, capsys) -> None:
+    assert pacdp("bound", *given) == 1
+    assert part in one_sentence(capsys.readouterr().err)
+
+
+def test_add_remove_epsilon_counts_twice_for_replace_one_bounds() -> None:
+    known = calculator.Given(epsilon=0.01, adjacency="add-remove").arguments()
+    assert known["epsilon"] == 0.02
+    assert known["privacy"].adjacency == "replace-one"
+    assert known["privacy"].epsilon == 0.02
