@@ -13,7 +13,7 @@ from experiments.config import Run, Runtime
 from experiments.folder import Folder, provenance, read_json, require_space, write_json
 from pacdp import CheckpointError, LocalGibbs, chain, load_trained
 from pacdp.certify import gibbs_certificates, weights_certificates
-from pacdp.gibbs import estimate_gibbs
+from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective
 from pacdp.samplers import EntropySGD, build
 from pacdp.trained import objectives, privacy_of, save_trained
@@ -159,7 +159,7 @@ class _Trainer:
             row |= {"epsilon": privacy.epsilon, "bounds": {c.name: c.value for c in found}}
         return row
 
-    def gibbs(self, settings: EntropySGD, objective: Objective):
+    def gibbs(self, settings: EntropySGD, objective: Objective) -> GibbsEstimate:
         """The Gibbs classifier at the present weights; its randomness is its own, not the chain's."""
         posterior = LocalGibbs(weights=self.state.weights, tau=settings.tau, gamma=settings.gamma)
         generator = torch.Generator(self.runtime.device)

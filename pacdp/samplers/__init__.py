@@ -1,5 +1,9 @@
 """Langevin samplers: one algorithm a file, each a pair of pure functions."""
 
+from collections.abc import Mapping
+
+from torch import Tensor
+
 from pacdp.samplers import entropy_sgd, sgd, sgld
 from pacdp.samplers.entropy_sgd import EntropySGD as EntropySGD
 from pacdp.samplers.sgd import SGD as SGD
@@ -9,6 +13,7 @@ from pacdp.samplers.types import Potential as Potential
 from pacdp.samplers.types import Sampler as Sampler
 
 Settings = SGD | SGLD | EntropySGD
+State = sgd.State | sgld.State | entropy_sgd.State
 
 
 def build(settings: Settings, potential: Potential) -> Sampler:
@@ -22,7 +27,12 @@ def build(settings: Settings, potential: Potential) -> Sampler:
             return entropy_sgd.build(settings, potential)
 
 
-def restore(settings: Settings, tensors: dict, step: int):
+def restore(settings: Settings, tensors: Mapping[str, Tensor], step: int) -> State:
     """A saved state of the sampler that ``settings`` describe, from its tensors and step count."""
-    module = {SGD: sgd, SGLD: sgld, EntropySGD: entropy_sgd}[type(settings)]
-    return module.State(**tensors, step=step)
+    match settings:
+        case SGD():
+            return sgd.State(**tensors, step=step)
+        case SGLD():
+            return sgld.State(**tensors, step=step)
+        case EntropySGD():
+            return entropy_sgd.State(**tensors, step=step)
