@@ -10,7 +10,7 @@ import pytest
 
 import bounds
 import pacdp
-from experiments.cli import Command
+from experiments.cli import Command, main
 from experiments.recipes import RECIPES
 
 ROOT = Path(__file__).parents[1]
@@ -132,3 +132,14 @@ def test_every_function_in_the_table_of_guarantees_exists():
         for part in name.split("."):
             assert hasattr(thing, part), f"docs/guarantees.md names bounds.{name}"
             thing = getattr(thing, part)
+
+
+def test_the_readme_s_python_runs(tmp_path, capsys):
+    block = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert block is not None
+    run = tmp_path / "a"
+    main(["train", "entropy-sgld-digits2", "--out", str(run), "--epochs", "2", "--records", "1", "--track.epochs", "1"])
+    exec(block.group(1).replace("runs/a", str(run)), {})
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("0.0")
+    assert len(said) == 10, "one bound of its own, then nine certificates"
