@@ -22,7 +22,7 @@ from bounds.private import transfer_nats
 
 LOG_PARTITION = "log partition"
 _CELLS = 64
-_TOLERANCE = 1e-7
+_TOLERANCE = 2e-10
 _UP = outward(1.0)
 
 _Array = NDArray[np.float64]

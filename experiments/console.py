@@ -85,10 +85,11 @@ def _cells(certificate: dict[str, Any], mean: dict[str, Any], gibbs: dict[str, A
     test = gibbs["test_error"] if of_gibbs and gibbs else (mean["test"] or {}).get("error")
     costs = sum(value for key, value in terms.items()
                 if key.endswith("_per_example") and not key.startswith(("kl_", "total_")))  # fmt: skip
+    kl = terms.get("kl_per_example", terms.get("worst_kl_nats", 0.0) / certificate["inputs"]["n"])
     vacuous = " (vacuous)" if certificate["value"] >= 1.0 else ""
     return [
         NAMES.get(name, str(name)), "Gibbs" if of_gibbs else "mean", str(certificate["status"]),
-        f"{certificate['value']:.4f}{vacuous}", f"{terms['empirical_risk']:.4f}",
-        f"{terms['kl_per_example']:.6f}" if "kl_per_example" in terms else "",
+        f"{certificate['value']:.4f}{vacuous}", f"{terms['empirical_risk']:.4f}" if "empirical_risk" in terms else "",
+        f"{kl:.6f}" if of_gibbs else "",
         f"{costs:.6f}" if costs else "", f"{test:.4f}" if test is not None else "",
     ]  # fmt: skip

@@ -155,7 +155,9 @@ class _Trainer:
         if isinstance(privacy, bounds.PureDP):
             found = weights_certificates(train, privacy=privacy, failure_prob=run.failure_prob)
             if gibbs:
-                found += gibbs_certificates(gibbs, n=objective.n, privacy=privacy, failure_prob=run.failure_prob)
+                found += gibbs_certificates(
+                    gibbs, n=objective.n, loss=objective.loss, privacy=privacy, failure_prob=run.failure_prob
+                )
             row |= {"epsilon": privacy.epsilon, "bounds": {c.name: c.value for c in found}}
         return row
 

@@ -12,6 +12,7 @@ import torch
 
 import bounds
 from pacdp.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
+from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.prior import GaussianPrior, NoPrivacy
@@ -24,6 +25,9 @@ MONTE_CARLO = (
     "the Gibbs posterior's risk and KL divergence are averages along one finite SGLD run and over finitely many prior "
     "draws, taken without a correction for Monte Carlo error"
 )
+
+
+_PARTITION_SHARE = 0.1  # of the failure probability, for the bound on the log-partition function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +130,9 @@ def assess(
     refusals: list[Refusal] = []
     if isinstance(privacy, bounds.PureDP):
         if gibbs:
-            certificates += gibbs_certificates(gibbs, n=data.n, privacy=privacy, failure_prob=failure_prob)
+            certificates += gibbs_certificates(
+                gibbs, n=data.n, loss=data.loss, privacy=privacy, failure_prob=failure_prob
+            )
         certificates += weights_certificates(train_risks, privacy=privacy, failure_prob=failure_prob)
     else:
         names = ("DP-PAC-Bayes bounds", "H-, C- and kl-Chernoff bounds")[0 if gibbs else 1 :]
@@ -143,17 +149,34 @@ def assess(
 
 
 def gibbs_certificates(
-    gibbs: GibbsEstimate, *, n: int, privacy: bounds.PureDP, failure_prob: float
+    gibbs: GibbsEstimate, *, n: int, loss: Loss, privacy: bounds.PureDP, failure_prob: float
 ) -> list[bounds.Certificate]:
-    """Three PAC-Bayes bounds on the Gibbs classifier's 0-1 risk: the paper's, max-information, sharp transfer."""
-    assumptions = (*_assumptions(privacy), MONTE_CARLO)
+    """PAC-Bayes bounds on the Gibbs classifier's 0-1 risk: the paper's, max-information, sharp transfer, and, for a
+    loss that bounds the 0-1 loss, the one that needs no draw of the posterior.
+    """
+    stationarity = _assumptions(privacy)
     forms = (bounds.dp_pac_bayes_2018, bounds.dp_pac_bayes_max_information, bounds.dp_pac_bayes)
-    return [
+    found = [
         form(
             risk=gibbs.error, kl_nats=gibbs.kl_nats, n=n, epsilon=privacy.epsilon, failure_prob=failure_prob
-        ).with_assumptions(*assumptions)
+        ).with_assumptions(*stationarity, MONTE_CARLO)
         for form in forms
     ]
+    if loss.error_loss is not None:
+        partition = failure_prob * _PARTITION_SHARE
+        interval = {"tau": gibbs.tau, "loss_low": loss.low, "loss_high": loss.high}
+        lower = bounds.log_partition_best(
+            # single precision may step over the interval's ends; both clamps are on the safe side
+            log_mean_exp=min(gibbs.log_partition_nats, -gibbs.tau * loss.low),
+            mean_loss=min(max(gibbs.prior_loss, loss.low), loss.high), draws=gibbs.prior_draws,
+            failure_prob=partition, **interval,
+        )  # fmt: skip
+        certificate = bounds.dp_gibbs_pac_bayes(
+            log_partition_lower_nats=lower.nats, error_loss=loss.error_loss, n=n, epsilon=privacy.epsilon,
+            failure_prob=failure_prob - partition, log_partition_failure_prob=partition, **interval,
+        )  # fmt: skip
+        found.append(certificate.with_assumptions(*stationarity) if stationarity else certificate)
+    return found
 
 
 def weights_certificates(risks: Risks, *, privacy: bounds.PureDP, failure_prob: float) -> list[bounds.Certificate]:

@@ -66,6 +66,9 @@ class GibbsEstimate:
     loss: float
     """E_Q of the bounded training loss on the training set."""
     test_error: float | None
+    tau: float
+    prior_loss: float
+    """E_P of the bounded training loss, over the prior draws."""
     mean_loss_nats: float
     """E_Q ℓ = τ E_Q R̂."""
     log_partition_nats: float
@@ -105,7 +108,7 @@ def estimate_gibbs(
     burn_in = min(int(settings.burn_in * steps), steps - _FEWEST)
     tested = {burn_in + (k + 1) * (steps - burn_in) // settings.test_draws for k in range(settings.test_draws)}
     total = steps + settings.prior_draws
-    log_partition = _log_partition(posterior, train, settings.prior_draws, generator)
+    log_partition, prior_loss = _prior_means(posterior, train, settings.prior_draws, generator)
     trace = centre.new_empty((2, steps))
     test_errors: list[float] = []
     local, noise = centre.clone(), torch.empty_like(centre)
@@ -133,6 +136,8 @@ def estimate_gibbs(
         error=_average(errors, settings.alpha),
         loss=loss,
         test_error=float(np.mean(test_errors)) if test_errors else None,
+        tau=posterior.tau,
+        prior_loss=prior_loss,
         mean_loss_nats=posterior.tau * loss,
         log_partition_nats=log_partition,
         kl_raw_nats=kl.raw_nats,
@@ -145,15 +150,19 @@ def estimate_gibbs(
     )
 
 
-def _log_partition(posterior: LocalGibbs, train: Objective, draws: int, generator: torch.Generator) -> float:
-    """ln of the mean of exp(-τ R̂(w)) over independent prior draws, each on all examples."""
+def _prior_means(
+    posterior: LocalGibbs, train: Objective, draws: int, generator: torch.Generator
+) -> tuple[float, float]:
+    """ln of the mean of exp(-τ R̂(w)), and the mean of R̂(w), over independent prior draws on all examples."""
     mean = bounds.StreamingLogMeanExp()
+    losses: list[float] = []
     noise = torch.empty_like(posterior.weights)
     for _ in range(draws):
         noise.normal_(generator=generator)
         risks = train.risks(torch.add(posterior.weights, noise, alpha=posterior.prior_std))
         mean.push(-posterior.tau * risks.loss)
-    return mean.value
+        losses.append(risks.loss)
+    return mean.value, math.fsum(losses) / draws
 
 
 def _average(values: np.ndarray, alpha: float) -> float:

@@ -23,6 +23,8 @@ class Loss:
     high: float
     function: Callable[[Tensor, Tensor], Tensor]
     """Logits and labels to losses [n]."""
+    error_loss: float | None = None
+    """The least loss of an example in error, where that is above ``low``: bounds the 0-1 loss by this one."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
@@ -88,7 +90,7 @@ def bounded_cross_entropy(*, classes: int, max_loss: float = 4.0) -> Loss:
 
     return Loss(
         name=f"bounded-cross-entropy(max={max_loss:g})", low=-math.log1p(-(classes - 1) * floor), high=max_loss,
-        function=function,
+        function=function, error_loss=math.nextafter(math.log(2.0), 0.0),
     )  # fmt: skip
 
 

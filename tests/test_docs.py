@@ -142,4 +142,4 @@ def test_the_readme_s_python_runs(tmp_path, capsys):
     exec(block.group(1).replace("runs/a", str(run)), {})
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("0.0")
-    assert len(said) == 10, "one bound of its own, then nine certificates"
+    assert len(said) == 11, "one bound of its own, then ten certificates"

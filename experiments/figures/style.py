@@ -10,6 +10,7 @@ NAMES = {
     "dp_pac_bayes_2018": "DP-PAC-Bayes (2018)",
     "dp_pac_bayes_max_information": "DP-PAC-Bayes (max-information)",
     "dp_pac_bayes": "DP-PAC-Bayes (sharp transfer)",
+    "dp_gibbs_pac_bayes": "DP-PAC-Bayes (no draws of Q)",
     "dp_hoeffding_2018": "H-bound (2018)",
     "dp_chernoff_2018": "C-bound (2018)",
     "dp_hoeffding": "H-bound (sharp)",
@@ -17,11 +18,12 @@ NAMES = {
     "dp_kl_chernoff": "kl-Chernoff (sharp)",
     "test_set_clopper_pearson": "test set (Clopper-Pearson)",
 }
-GIBBS_BOUNDS = ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes")
+GIBBS_BOUNDS = ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes", "dp_gibbs_pac_bayes")
 COLOURS = {
     "dp_pac_bayes_2018": "#d62728", "dp_pac_bayes_max_information": "#ff7f0e", "dp_pac_bayes": "#8c564b",
-    "dp_hoeffding_2018": "#9467bd", "dp_chernoff_2018": "#2ca02c", "dp_hoeffding": "#c5b0d5",
-    "dp_chernoff": "#98df8a", "dp_kl_chernoff": "#17becf", "test_set_clopper_pearson": "#7f7f7f",
+    "dp_gibbs_pac_bayes": "#e377c2", "dp_hoeffding_2018": "#9467bd", "dp_chernoff_2018": "#2ca02c",
+    "dp_hoeffding": "#c5b0d5", "dp_chernoff": "#98df8a", "dp_kl_chernoff": "#17becf",
+    "test_set_clopper_pearson": "#7f7f7f",
 }  # fmt: skip
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 

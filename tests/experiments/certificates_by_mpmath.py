@@ -9,7 +9,9 @@ mp.mp.dps = 50
 
 
 def kl(q, p):
-    """Relative entropy of Bernoulli(q) to Bernoulli(p), for 0 < p < 1."""
+    """Relative entropy of Bernoulli(q) to Bernoulli(p), for 0 < p <= 1."""
+    if p >= 1:
+        return mp.mpf(0) if q == 1 else mp.inf
     left = q * mp.log(q / p) if q > 0 else mp.mpf(0)
     right = (1 - q) * mp.log((1 - q) / (1 - p)) if q < 1 else mp.mpf(0)
     return left + right
@@ -85,6 +87,25 @@ def clopper_pearson(k, n, d):
     return high
 
 
+def without_draws(certificate, *, tau, eps, n):
+    """The bound on the exact Gibbs posterior at its worst mean loss, from the log-partition bound it was given."""
+    low, error = -mp.log(1 - mp.exp(-4)), mp.log(2)
+    given = certificate["inputs"]
+    v, d = mp.mpf(given["log_partition_lower_nats"]), mp.mpf(given["failure_prob"])
+    transfer = (mp.sqrt(mp.log(1 / d)) + eps * mp.sqrt(mp.mpf(n) / 8)) ** 2
+    constant, cap = mp.log(xi(n)), mp.mpf(certificate["terms"]["kl_cap_nats"])
+
+    def at(x):
+        kl_nats = min(cap, max(mp.mpf(0), -v - tau * x))
+        return inverse_kl(min(mp.mpf(1), (x - low) / (error - low)), (kl_nats + constant + transfer) / n)
+
+    left, right = low, min(mp.mpf(4), -v / tau)
+    for _ in range(60):  # rising, then falling
+        a, b = left + (right - left) / 3, right - (right - left) / 3
+        left, right = (a, right) if at(a) < at(b) else (left, b)
+    return at((left + right) / 2)
+
+
 def certificates(report, *, tau, beta, max_loss):
     """Name to value of every certificate of a report, from risks, counts, n and the failure probability."""
     n, d = report["n"], mp.mpf(report["failure_prob"])
@@ -94,6 +115,9 @@ def certificates(report, *, tau, beta, max_loss):
     for name in ("dp_hoeffding_2018", "dp_chernoff_2018", "dp_hoeffding", "dp_chernoff", "dp_kl_chernoff"):
         found[name] = weights(name, risk=mp.mpf(mean["train"]["ramp"]), n=n, eps=eps, d=d)
     if gibbs:
+        drawless = next((c for c in report["certificates"] if c["name"] == "dp_gibbs_pac_bayes"), None)
+        if drawless:
+            found["dp_gibbs_pac_bayes"] = without_draws(drawless, tau=tau, eps=eps, n=n)
         kl_nats = max(mp.mpf(0), -tau * mp.mpf(gibbs["loss"]) - mp.mpf(gibbs["log_partition_nats"]))
         for name in ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes"):
             found[name] = pac_bayes(name, risk=mp.mpf(gibbs["error"]), kl_nats=kl_nats, n=n, eps=eps, d=d)

@@ -24,10 +24,12 @@ KEYS = {
     "privacy",
     "certificates",
 }
-GIBBS = set(GIBBS_BOUNDS)
+WITHOUT_DRAWS = "dp_gibbs_pac_bayes"
+GIBBS = set(GIBBS_BOUNDS) - {WITHOUT_DRAWS}
 TEST_SET = "test_set_clopper_pearson"
 EXPECTED = {
-    "sgd": {TEST_SET}, "sgld": NAMES.keys() - GIBBS, "entropy-sgd": {TEST_SET}, "entropy-sgld": NAMES.keys(),
+    "sgd": {TEST_SET}, "sgld": NAMES.keys() - set(GIBBS_BOUNDS), "entropy-sgd": {TEST_SET},
+    "entropy-sgld": NAMES.keys(),
 }  # fmt: skip
 
 
@@ -62,7 +64,7 @@ def test_one_object_with_the_documented_keys_beside_the_checkpoint(algorithm, co
     assert {c["name"] for c in report["certificates"]} == EXPECTED[algorithm]
     for record in report["certificates"]:
         assert Certificate.from_dict(record).to_dict() == record
-        assert record["failure_prob"] == report["failure_prob"] == 0.05
+        assert record["failure_prob"] == pytest.approx(0.05, rel=1e-15)
     assert report["n"] == 1437
     assert report["checkpoint"] == str(folder)
 
@@ -113,6 +115,8 @@ def test_every_number_again_at_50_digits(algorithm, reports):
         assert value >= true * (1 - mp.mpf("1e-15")), name
         if "kl_nats" in certificate["inputs"]:
             assert certificate["inputs"]["kl_nats"] == report["kl_nats"]
+        if name == WITHOUT_DRAWS:
+            continue
         assert certificate["terms"]["empirical_risk"] == (
             report["empirical_risk"] if name in GIBBS
             else report["mean_classifier"]["test"]["error"] if name == TEST_SET
@@ -143,9 +147,10 @@ def test_failure_probability_moves_every_bound_the_right_way(trained, certify, t
     strict, loose = (certify(trained["entropy-sgld"], "--failure-prob", d, "--out", tmp_path / "c.json")
                      for d in (0.001, 0.3))  # fmt: skip
     for one, other in zip(strict["certificates"], loose["certificates"], strict=True):
-        flat = one["name"].endswith("_2018")  # max{ln(3/d), n epsilon²} does not move while the second is larger
+        # max{ln(3/d), n epsilon²} does not move while the second is larger, and a vacuous bound stays so
+        flat = one["name"].endswith("_2018") or other["value"] == 1.0
         assert one["value"] > other["value"] or (flat and one["value"] == other["value"])
-        assert (one["failure_prob"], other["failure_prob"]) == (0.001, 0.3)
+        assert (one["failure_prob"], other["failure_prob"]) == pytest.approx((0.001, 0.3), rel=1e-15)
 
 
 def test_the_same_seed_gives_the_same_report_and_effort_is_heeded(trained, certify, tmp_path):
