@@ -10,7 +10,7 @@ from scipy import special
 
 from bounds import _check
 from bounds._rounding import inward, log_inverse, outward, total
-from bounds.kl import binary_kl_upper
+from bounds.kl import binary_kl_lower, binary_kl_upper
 
 # Relative error allowed to SciPy's incomplete beta function, some hundred times what it makes.
 _BETA_SLACK = 1e-10
@@ -23,7 +23,8 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
     halve ``failure_prob`` on each side.
 
     Formal guarantee: k ~ Bin(n, p) gives p ≤ value with probability at least 1 - failure_prob. The value is accepted
-    only when the computed P(Bin(n, value) ≤ k) is below failure_prob by more than its rounding error.
+    only when the computed P(Bin(n, value) ≤ k) is below failure_prob by more than its rounding error. Where SciPy
+    has no quantile (NaN, for some failure_prob below 1e-100) it is the Chernoff bound, which is never below.
 
     Args:
         k: errors counted, 0 ≤ k ≤ n.
@@ -37,6 +38,8 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
         return min(1.0, outward(-math.expm1(-outward(log_inverse(failure_prob) / n))))
     a, b = float(k) + 1.0, float(n - k)
     p = float(special.betainccinv(a, b, failure_prob))
+    if math.isnan(p):
+        return float(binary_kl_upper(min(1.0, outward(k / n)), outward(log_inverse(failure_prob) / n)))
     step = 2.0**-50
     while p < 1.0 and not special.betaincc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
         p = min(1.0, p + step * p)
@@ -59,6 +62,8 @@ def clopper_pearson_lower(k: int, n: int, failure_prob: float) -> float:
         return inward(math.exp(-outward(log_inverse(failure_prob) / n)))
     a, b = float(k), float(n - k) + 1.0
     p = float(special.betaincinv(a, b, failure_prob))
+    if math.isnan(p):
+        return float(binary_kl_lower(inward(k / n), outward(log_inverse(failure_prob) / n)))
     step = 2.0**-50
     while p > 0.0 and not special.betainc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
         p = max(0.0, p - step * p)

@@ -79,6 +79,18 @@ def batch_dependent_layers(model: nn.Module) -> list[str]:
     return [name for name, layer in model.named_modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
 
 
+def random_layers(model: nn.Module) -> list[str]:
+    """Names of the layers in training mode that draw random numbers in every pass, dropout first of all."""
+    return [name for name, layer in model.named_modules() if layer.training and _draws(layer)]
+
+
+def _draws(layer: nn.Module) -> bool:
+    if isinstance(layer, nn.modules.dropout._DropoutNd):
+        return layer.p > 0
+    rate = getattr(layer, "dropout", 0.0)  # of recurrent and attention layers
+    return isinstance(layer, nn.RReLU) or (isinstance(rate, float) and rate > 0)
+
+
 def _conv(outputs: int, norm: Norm) -> nn.Module:
     # 126,571 parameters with one output; Chaudhari et al.'s MNIST network without dropout
     return nn.Sequential(

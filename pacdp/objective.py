@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pacdp.data import Dataset
 from pacdp.losses import Loss, ramp, zero_one
-from pacdp.models import batch_dependent_layers
+from pacdp.models import batch_dependent_layers, random_layers
 
 
 class Estimate(NamedTuple):
@@ -46,7 +46,7 @@ class Objective:
     so that adding or removing one example moves the estimate by at most C / batch_size in Euclidean norm.
 
     Raises:
-        ValueError: BatchNorm in the model, or a batch size outside [1, n] under clipping.
+        ValueError: BatchNorm or active dropout in the model, or a batch size outside [1, n] under clipping.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, data: Dataset, *, batch_size: int,
@@ -56,6 +56,12 @@ class Objective:
             raise ValueError(
                 f"layers {', '.join(mixing)} normalise over the batch, so that no example has a loss of its own: "
                 "use norm='group' or norm='none'"
+            )
+        drawing = random_layers(model)
+        if drawing:
+            raise ValueError(
+                f"layers {', '.join(drawing)} draw random numbers in every pass, so that the weights alone have no "
+                "loss: leave dropout out, or call eval() on the model first"
             )
         if data.n < 1 or batch_size < 1 or (clip_norm is not None and batch_size > data.n):
             raise ValueError(f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}")

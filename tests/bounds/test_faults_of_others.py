@@ -64,6 +64,14 @@ def test_risk_zero_for_which_logarithms_are_nan():
     assert maurer(risk=0.0, kl_nats=1.0, n=100, failure_prob=0.05).value < 0.1
 
 
+def test_a_risk_clamped_away_from_zero_and_one():
+    nats = 1e-6
+    theirs = float(binary_kl_upper(1e-6, nats))
+    assert binary_kl_upper(0.0, nats) == pytest.approx(1e-6, rel=1e-5)
+    assert theirs > 3e-6  # three times the bound for no error at all
+    assert binary_kl_upper(1 - 1e-6, 1e-9) < 1.0 == binary_kl_upper(1.0, 1e-9)  # and below the risk of a constant error
+
+
 def test_root_finders_that_stop_at_a_cap_below_one():
     q, nats = 0.3, 30.0
     theirs = optimize.brentq(lambda p: naive_kl(q, p) - nats, q, 1 - 1e-9) if naive_kl(q, 1 - 1e-9) > nats else 1 - 1e-9

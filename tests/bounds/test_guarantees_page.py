@@ -1,5 +1,6 @@
 """docs/guarantees.md names tests that exist, and every public function that promises something."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -22,6 +23,13 @@ def test_every_function_with_a_formal_guarantee_is_on_the_page():
     promising = [name for name, thing in public.items() if "Formal guarantee" in (thing.__doc__ or "")]
     assert len(promising) > 20
     assert [name for name in promising if f"`{name}" not in PAGE] == []
+
+
+def test_every_public_name_is_in_the_table():
+    table = PAGE.split("## Where to find what")[1]
+    public = [name for name, thing in vars(bounds).items() if name[0] != "_" and not inspect.ismodule(thing)]
+    assert len(public) > 80
+    assert [name for name in public if f"`{name}`" not in table and f"`{name}." not in table] == []
 
 
 def test_docstrings_cite_sections_that_exist():

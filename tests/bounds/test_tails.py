@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import binomial
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -78,3 +79,17 @@ def test_nan_is_refused():
             bound(math.nan, 10, 0.05)
         with pytest.raises(ValueError, match=r"^failure_prob must be a real number"):
             bound(0.1, 10, math.nan)
+
+
+@pytest.mark.parametrize(("k", "n"), [(1, 5), (28, 32), (3, 1000), (999, 1000)])
+@pytest.mark.parametrize("failure_prob", [1e-30, 1e-80, 1e-121, 1e-164, 1e-300])
+def test_tiny_failure_probabilities_for_some_of_which_scipy_has_no_quantile(k, n, failure_prob):
+    upper, lower = clopper_pearson_upper(k, n, failure_prob), clopper_pearson_lower(k, n, failure_prob)
+    assert 0.0 <= lower < k / n < upper <= 1.0
+
+    def mass(p, counts):
+        return mp.fsum(mp.binomial(n, j) * mp.mpf(p) ** j * (1 - mp.mpf(p)) ** (n - j) for j in counts)
+
+    with mp.workdps(40):
+        assert mass(upper, range(k + 1)) <= failure_prob
+        assert mass(lower, range(k, n + 1)) <= failure_prob

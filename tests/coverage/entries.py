@@ -4,7 +4,7 @@ from functools import partial
 
 import bounds
 from bounds import FailureBudget, best_of, overall_certificate
-from tests.coverage import sampled, worlds
+from tests.coverage import catalogue, released, sampled, worlds
 from tests.coverage.harness import Entry
 
 
@@ -54,13 +54,41 @@ def gibbs_catoni(log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, fa
     return without_draws(bounds.gibbs_catoni, **told)
 
 
-def catoni_grid(risk, kl_nats, n, failure_prob):
-    grid = [n * c for c in (0.3, 1.0, 3.0, 20.0)]
+def best_of_catoni(risk, kl_nats, n, failure_prob):
+    grid = [n * c for c in TEMPERATURES]
     each = failure_prob / len(grid)
     made = [bounds.catoni(risk=risk, kl_nats=kl_nats, n=n, failure_prob=each, inverse_temperature=c) for c in grid]
     return best_of(made, budget=failure_prob)
 
 
+def catoni_grid(risk, kl_nats, n, failure_prob):
+    grid = [n * c for c in TEMPERATURES]
+    return bounds.catoni_grid(risk=risk, kl_nats=kl_nats, n=n, failure_prob=failure_prob, inverse_temperatures=grid)
+
+
+def split_kl(share_1, share_2, kl_nats, n, failure_prob):
+    levels, shares = (0.0, 0.25, 1.0), (share_1, share_2)
+    return bounds.split_kl(levels=levels, shares=shares, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
+
+
+def recursive(risk, kl_nats, n, share_1, share_2, share_3, step_kl_nats, step_n, gamma, failure_prob):
+    step = bounds.ExcessStep(shares=(share_1, share_2, share_3), kl_nats=step_kl_nats, n=step_n)
+    return bounds.recursive(risk=risk, kl_nats=kl_nats, n=n, steps=[step], gamma=gamma, failure_prob=failure_prob)
+
+
+def prior_scale(risk, scale, index, n, failure_prob):
+    (nats,) = (point.nats for point in catalogue.neighbours(scale) if point.index == index)
+    return bounds.maurer(risk=risk, kl_nats=nats, n=n, failure_prob=failure_prob)
+
+
+def markov_transfer(risk, n, privacy, failure_prob):
+    information = bounds.in_expectation_nats(privacy=privacy, n=n).information_nats
+    nats = bounds.markov_transfer_nats(information_nats=information, failure_prob=failure_prob)
+    return bounds.binary_kl_upper(risk, nats / n)
+
+
+TEMPERATURES = (0.3, 1.0, 3.0, 20.0)
+private_catoni = partial(bounds.private_catoni, inverse_temperature=100.0)
 ENTRIES = [
     Entry("clopper_pearson_upper", bounds.clopper_pearson_upper, worlds.TAILS, share=0.9),
     Entry("kl_chernoff_upper", bounds.kl_chernoff_upper, worlds.TAILS, share=0.9),
@@ -72,7 +100,8 @@ ENTRIES = [
     Entry("quadratic", bounds.quadratic, worlds.PAC_BAYES, slack=0.2),
     Entry("thiemann", bounds.thiemann, worlds.PAC_BAYES, slack=0.2),
     Entry("catoni, C = 600", partial(bounds.catoni, inverse_temperature=600.0), worlds.PAC_BAYES, share=0.9),
-    Entry("catoni, best of a paid grid", catoni_grid, worlds.PAC_BAYES, share=0.08),
+    Entry("catoni, best_of a paid grid", best_of_catoni, worlds.PAC_BAYES, share=0.08),
+    Entry("catoni_grid", catoni_grid, worlds.PAC_BAYES, share=0.08),
     Entry("linear, lam = 1", partial(bounds.linear, lam=1.0), worlds.PAC_BAYES, slack=0.2),
     Entry("dp_pac_bayes", bounds.dp_pac_bayes, worlds.PRIVATE, slack=0.2),
     Entry("dp_pac_bayes_max_information", bounds.dp_pac_bayes_max_information, worlds.PRIVATE, slack=0.25),
@@ -98,6 +127,25 @@ ENTRIES = [
     Entry("overall_certificate of maurer", partial(overall, bounds.maurer), sampled.OVERALL, slack=0.4),
     Entry("best_of, checkpoints", checkpoints_at_share, worlds.CHECKPOINTS, share=0.9),
     Entry("best of a paid prior grid", prior_grid_paid, worlds.PRIOR_GRID, share=0.1),
+    Entry("empirical_bernstein_upper", bounds.empirical_bernstein_upper, catalogue.MEANS, slack=0.15),
+    Entry("second_moment_upper", bounds.second_moment_upper, catalogue.MEANS, slack=0.2),
+    Entry("betting_upper", bounds.betting_upper, catalogue.MEANS, share=0.25, slack=0.1),
+    Entry("langford_seeger", bounds.langford_seeger, worlds.PAC_BAYES, slack=0.2),
+    Entry("tolstikhin_seldin", bounds.tolstikhin_seldin, worlds.PAC_BAYES, slack=0.2),
+    Entry("split_kl", split_kl, catalogue.LEVELS, share=0.15, slack=0.1),
+    Entry("unexpected_bernstein", bounds.unexpected_bernstein, catalogue.LEVELS, slack=0.3),
+    Entry("disintegrated", bounds.disintegrated, catalogue.ONE_DRAW, share=0.3),
+    Entry("disintegrated_renyi", bounds.disintegrated_renyi, catalogue.ONE_DRAW, slack=0.2),
+    Entry("recursive", recursive, catalogue.CHAINS, slack=0.35),
+    Entry("prior_scale_grid, maurer", prior_scale, catalogue.PRIOR_SCALES, share=0.1),
+    Entry("private_kl_chernoff, Gaussian", bounds.private_kl_chernoff, released.WEIGHTS, slack=0.2),
+    Entry("private_kl_chernoff, pure", bounds.private_kl_chernoff, worlds.PRIVATE[:3], slack=0.2),
+    Entry("private_pac_bayes, Gaussian", bounds.private_pac_bayes, released.PRIORS, slack=0.3),
+    Entry("private_pac_bayes, pure", bounds.private_pac_bayes, worlds.PRIVATE, slack=0.2),
+    Entry("private_catoni, Gaussian", private_catoni, released.PRIORS, slack=0.3),
+    Entry("private_catoni, pure", private_catoni, worlds.PRIVATE, slack=0.3),
+    Entry("hybrid_pac_bayes, Gaussian", bounds.hybrid_pac_bayes, released.HYBRID, slack=0.3),
+    Entry("markov_transfer_nats", markov_transfer, (released.WEIGHTS[0], worlds.PRIVATE[2]), slack=0.3),
 ]
 
 
@@ -133,6 +181,19 @@ def best_test_set_unpaid(errors, n, failure_prob):
     return bounds.clopper_pearson_upper(int(errors.min()), n, failure_prob)
 
 
+def taken_not_reached(share_1, share_2, kl_nats, n, failure_prob):
+    """Shares of the losses equal to a level in place of those at least as large."""
+    return split_kl(max(share_1 - share_2, share_2), share_2, kl_nats, n, failure_prob)
+
+
+def divergence_for_density_ratio(risk, kl_nats, n, failure_prob):
+    return bounds.disintegrated(risk=risk, log_density_ratio=kl_nats, n=n, failure_prob=failure_prob)
+
+
+def weights_transfer_dropped(risk, n, failure_prob):
+    return bounds.kl_chernoff_upper(risk, n, failure_prob)
+
+
 BROKEN = [
     Entry("n doubled", doubled, worlds.PAC_BAYES),
     Entry("Monte Carlo draws doubled", doubled_draws, worlds.TAILS),
@@ -144,4 +205,9 @@ BROKEN = [
     Entry("best of checkpoints without union", checkpoints_unpaid, worlds.CHECKPOINTS),
     Entry("best test set without union", best_test_set_unpaid, worlds.CHECKPOINTS),
     Entry("estimate of ln Z as its bound", estimate_as_bound, sampled.LOG_PARTITION, lower=True),
+    Entry("levels counted as taken, not reached", taken_not_reached, catalogue.LEVELS),
+    Entry("divergence for the drawn density ratio", divergence_for_density_ratio, catalogue.ONE_DRAW[:3]),
+    Entry("excess measured on examples seen before", recursive, (catalogue.lucky_chain(seen=True),)),
+    Entry("prior scale not paid", divergence_dropped, catalogue.PRIOR_SCALES),
+    Entry("cost of Gaussian privacy dropped", weights_transfer_dropped, released.WEIGHTS),
 ]

@@ -14,9 +14,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 HEAD = """# Coverage
 
 How often each bound fails on data sets whose truth is known exactly: finite hypothesis classes, exact Gibbs posteriors,
-exactly private priors (exponential mechanism), exact draws. For every bound the world of several in which it fails most
-often, relative to what it may. {datasets} data sets in each world, seed {seed}; the interval is Clopper and Pearson's
-at 99%. `slack` is the mean distance to the truth in the world where that is smallest (for ln Z in nats).
+exactly private priors and weights (exponential and Gaussian mechanisms), exact draws. For every bound the world of
+several in which it fails most often, relative to what it may. {datasets} data sets in each world, seed {seed}; the
+interval is Clopper and Pearson's at 99%. `slack` is the mean distance to the truth in the world where that is smallest
+(for ln Z in nats).
 
 A bound passes when the observed failures are compatible with the nominal probability (one-sided binomial test at level
 {level:g}). Zeros are right for bounds with room to spare: the PAC-Bayes constants ξ(n) and the privacy transfers are

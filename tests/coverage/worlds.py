@@ -6,7 +6,7 @@ says otherwise, so empirical risks are binomial. The first line of the docstring
 
 import numpy as np
 
-from bounds import clopper_pearson_upper, exponential_mechanism_epsilon, log_xi
+from bounds import PureDP, clopper_pearson_upper, exponential_mechanism_epsilon, log_xi
 from tests.coverage.harness import Cases
 
 DELTA = 0.05
@@ -101,11 +101,13 @@ def private_release(n: int, hypotheses: int, rate: float, tau: float, posterior_
             risks.append(np.minimum(1.0, (posterior * empirical).sum(axis=1)))
             kls.append(kl)
             truths.append(posterior @ rates)
+        epsilon = exponential_mechanism_epsilon(beta=1.0, tau=tau, loss_range=1.0, n=n)
         columns = {
             "risk": np.concatenate(risks),
             "kl_nats": np.concatenate(kls),
             "n": n,
-            "epsilon": exponential_mechanism_epsilon(beta=1.0, tau=tau, loss_range=1.0, n=n),
+            "epsilon": epsilon,
+            "privacy": PureDP(epsilon=epsilon, adjacency="replace-one", status="exact mechanism"),
             "failure_prob": DELTA,
         }
         return Cases(columns, np.concatenate(truths))

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch import nn
 from toys import seeded, toy_data, toy_objective
 
 from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy, ramp, zero_one
-from pacdp.models import Architecture, build
+from pacdp.models import Architecture, build, random_layers
 from pacdp.objective import Objective
 
 ARCHITECTURES = [Architecture(hidden=(7, 6)), Architecture(hidden=(8,), norm="group")]
@@ -100,6 +101,22 @@ def test_batch_norm_is_refused(name: str) -> None:
     data = toy_data(shape=(1, 28, 28), n=4)
     with pytest.raises(ValueError, match=r"normalise over the batch.*use norm='group' or norm='none'"):
         toy_objective(data, architecture=Architecture(name=name, norm="batch"), batch_size=2)
+
+
+@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.AlphaDropout(0.1), nn.RReLU()], ids=lambda x: type(x).__name__)
+def test_active_dropout_is_refused(layer: nn.Module) -> None:
+    model, data = nn.Sequential(nn.Linear(5, 8), layer, nn.Linear(8, 1)), toy_data()
+    with pytest.raises(ValueError, match=r"^layers 1 draw random numbers in every pass.*call eval\(\)"):
+        Objective(model, bounded_cross_entropy(classes=2), data, batch_size=10)
+    objective = Objective(model.eval(), bounded_cross_entropy(classes=2), data, batch_size=10)
+    assert objective.risks(objective.weights()) == objective.risks(objective.weights())
+
+
+def test_layers_that_may_draw_but_do_not_are_no_obstacle() -> None:
+    quiet = nn.Sequential(nn.Dropout(0.0), nn.LSTM(5, 3, num_layers=2), nn.MultiheadAttention(4, 2))
+    assert random_layers(quiet) == []
+    loud = nn.Sequential(nn.LSTM(5, 3, num_layers=2, dropout=0.2), nn.MultiheadAttention(4, 2, dropout=0.1))
+    assert random_layers(loud) == ["0", "1"]
 
 
 @pytest.mark.parametrize(
