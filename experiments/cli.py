@@ -12,7 +12,7 @@ import tyro
 from experiments import calculator, certifying, random_labels
 from experiments.calculator_tables import print_certificate, print_comparison, print_plan
 from experiments.config import Run, Runtime
-from experiments.console import messages, print_report, progress, row_line
+from experiments.console import DownloadBar, messages, print_report, progress, row_line
 from experiments.folder import Folder, read_json, write_json
 from experiments.recipes import RECIPES, Scale, recipe
 from experiments.run import train
@@ -173,7 +173,9 @@ class Data:
         _no_more(rest)
         found: list[dict[str, Any]] = []
         for name in self.names:
-            for role, data in zip(("train", "test"), load(name, root=self.root), strict=True):
+            for role, data in zip(
+                ("train", "test"), load(name, root=self.root, progressbar=DownloadBar()), strict=True
+            ):
                 shape = "x".join(str(size) for size in data.inputs.shape[1:])
                 found.append({"name": name, "role": role, "n": data.n, "shape": shape, "classes": data.classes,
                               "sha256": data.hash})  # fmt: skip
@@ -268,7 +270,7 @@ def _train(run: Run, out: Path, runtime: Runtime, *, resume: bool, force: bool) 
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
-        return train(run, out, runtime, resume=resume, force=force, report=report)
+        return train(run, out, runtime, resume=resume, force=force, report=report, progressbar=DownloadBar())
 
 
 def _certify(

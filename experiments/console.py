@@ -6,7 +6,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
 
 from experiments.figures.style import GIBBS_BOUNDS, NAMES
@@ -34,6 +44,37 @@ def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
                 messages.print(line)
 
         yield advance
+
+
+class DownloadBar:
+    """A download as the data package drives it: a bar on a terminal, one line elsewhere; nothing if nothing comes."""
+
+    def __init__(self) -> None:
+        self.total: float | None = None
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+
+    def update(self, n: int, /) -> None:
+        """Another ``n`` bytes have arrived."""
+        if self._bar is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+            self._bar = Progress(*columns, console=messages, disable=not messages.is_terminal, transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("downloading", total=self.total)
+            if not messages.is_terminal:
+                messages.print(f"downloading {'' if self.total is None else f'{self.total / 1e6:.1f} MB'}")
+        self._bar.update(self._task, advance=n, total=self.total)
+
+    def reset(self) -> None:
+        """Start again from zero."""
+        if self._bar is not None:
+            self._bar.reset(self._task)
+
+    def close(self) -> None:
+        """The file is there, or the mirror gave up; the next file starts a new bar."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
 
 def row_line(row: dict[str, Any], steps: int) -> str:

@@ -13,6 +13,7 @@ from experiments.config import Run, Runtime
 from experiments.folder import Folder, provenance, read_json, require_space, write_json
 from pacdp import CheckpointError, LocalGibbs, chain, load_trained
 from pacdp.certify import gibbs_certificates, weights_certificates
+from pacdp.data import Progress
 from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective
 from pacdp.samplers import EntropySGD, build
@@ -23,12 +24,19 @@ Report = Callable[[int, int, dict[str, Any] | None], None]
 
 
 def train(
-    run: Run, out: Path, runtime: Runtime, *, resume: bool = False, force: bool = False, report: Report | None = None
+    run: Run,
+    out: Path,
+    runtime: Runtime,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    report: Report | None = None,
+    progressbar: bool | Progress = False,
 ) -> dict[str, Any]:
     """Carry out ``run`` in folder ``out`` and return its result, as written to ``result.json``.
 
     Killed at any moment, it leaves a folder that ``resume`` takes up where the last checkpoint stands, with weights
-    identical to an uninterrupted run.
+    identical to an uninterrupted run. ``progressbar`` is shown a download, should the data need one.
 
     Raises:
         ValueError: the folder holds a finished run, or an unfinished one and neither ``resume`` nor ``force`` is set,
@@ -45,7 +53,7 @@ def train(
         if folder.checkpoint.is_file() and not force:
             trainer.resume()
         else:
-            trainer.start()
+            trainer.start(progressbar)
         return trainer.go(report or (lambda step, steps, row: None))
 
 
@@ -80,10 +88,10 @@ class _Trainer:
         self.sampler = build(self.run.sampler, self.objective)
         self.folder.keep_rows(up_to_step=self.state.step)
 
-    def start(self) -> None:
+    def start(self, progressbar: bool | Progress) -> None:
         """Load data, build the network, and stand at step 0; only then does an earlier run in the folder go."""
         run, runtime, folder = self.run, self.runtime, self.folder
-        train_data, test_data = run.problem.data(root=runtime.data_root)
+        train_data, test_data = run.problem.data(root=runtime.data_root, progressbar=progressbar)
         self.hashes = {"train": train_data.hash, "test": test_data.hash}
         self.objective, self.test = objectives(
             run.problem, run.sampler, train_data, test_data, seed=run.seed, device=runtime.device

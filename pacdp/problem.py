@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from pacdp.data import Dataset, Split, load, make_splits, randomise
+from pacdp.data import Dataset, Progress, Split, load, make_splits, randomise
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective
@@ -34,7 +34,7 @@ class Problem:
         if not 0 <= self.random_labels <= 1:
             raise ValueError(f"expected 0 <= random_labels <= 1, got {self.random_labels}")
 
-    def data(self, *, root: str | None = None, progressbar: bool = False) -> tuple[Dataset, Dataset]:
+    def data(self, *, root: str | None = None, progressbar: bool | Progress = False) -> tuple[Dataset, Dataset]:
         """Training and test set: the seeded subset, labels randomised where the problem says so."""
         train, test = load(self.dataset, root=root, progressbar=progressbar)
         if self.random_labels:

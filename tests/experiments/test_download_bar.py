@@ -1,0 +1,38 @@
+"""A download through the command's own bar: a server on this host, a file in the cache, one line said."""
+
+import functools
+import hashlib
+import http.server
+import threading
+
+import pytest
+
+from experiments.console import DownloadBar
+from pacdp.data import DataError
+from pacdp.data.download import fetch
+
+CONTENT = bytes(range(256)) * 400
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / "file.gz").write_bytes(CONTENT)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_a_download_is_shown_and_verified(mirror, tmp_path, capfd) -> None:
+    target = tmp_path / "cache" / "file.gz"
+    known = {"size": len(CONTENT), "sha256": hashlib.sha256(CONTENT).hexdigest()}
+    fetch([f"{mirror}/missing", mirror], target, **known, progressbar=DownloadBar())
+    assert target.read_bytes() == CONTENT
+
+
+def test_the_bar_survives_a_mirror_that_serves_something_else(mirror, tmp_path) -> None:
+    with pytest.raises(DataError, match="another sha256"):
+        fetch([mirror], tmp_path / "file.gz", size=len(CONTENT), sha256="0" * 64, progressbar=DownloadBar())
