@@ -17,7 +17,7 @@ import bounds
 from experiments.config import Run, Runtime
 from experiments.figures import random_labels as drawing
 from experiments.figures import style
-from experiments.folder import Folder, provenance, write_json
+from experiments.folder import Folder, provenance, read_json, write_json
 from experiments.recipes import SIZES, Scale, run, tau_of
 from experiments.run import train
 
@@ -120,11 +120,13 @@ def publish(plan: list[Cell], folder: Path, out: Path, *, scale: Scale, device: 
     table = collect(plan, folder)
     if table.is_empty():
         raise ValueError(f"no run in {folder} has recorded anything: there is nothing to publish")
+    made_by = provenance(device=device, seed=seed)  # before any file is written: the results may be tracked
+    made_by["runs"] = _origins(plan, folder)
     out.mkdir(parents=True, exist_ok=True)
     table.write_csv(out / "table.csv", float_precision=9)
     draw(table, out)
     write_json(out / "config.json", {"scale": scale, "runs": {cell.run.key: cell.run.to_dict() for cell in plan}})
-    write_json(out / "provenance.json", provenance(device=device, seed=seed))
+    write_json(out / "provenance.json", made_by)
     names = [name for name in style.NAMES if name in table.columns]
     found = violations(table)
     summary = {
@@ -142,6 +144,18 @@ def draw(table: pl.DataFrame, out: Path) -> list[Path]:
     drawn, grid = style.figure(3, 2, width=5.0)
     drawing.draw(grid, table)
     return style.save(drawn, out / "figure")
+
+
+def _origins(plan: list[Cell], folder: Path) -> list[dict[str, Any]]:
+    """The commits that the runs themselves were made at, each once, with how many runs."""
+    found: dict[tuple[Any, Any], int] = {}
+    for cell in plan:
+        path = Folder(folder / cell.run.key).provenance
+        if path.is_file():
+            record = read_json(path)
+            origin = (record["commit"], record["dirty"])
+            found[origin] = found.get(origin, 0) + 1
+    return [{"commit": commit, "dirty": dirty, "runs": count} for (commit, dirty), count in found.items()]
 
 
 def _final(table: pl.DataFrame) -> list[dict[str, Any]]:
