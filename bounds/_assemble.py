@@ -13,8 +13,7 @@ def posterior_nats(
     risk: float, kl_nats: float, n: int, failure_prob: float, extra: Mapping[str, float]
 ) -> dict[str, float]:
     """The costs of a bound for all posteriors under an independent prior, its arguments checked."""
-    _check.probability(risk=risk)
-    _check.divergence(kl_nats=kl_nats)
+    _check.posterior(risk, kl_nats)
     _check.count(n=n)
     _check.open_probability(failure_prob=failure_prob)
     return {"kl_nats": kl_nats, **extra, "confidence_nats": log_inverse(failure_prob)}

@@ -68,6 +68,12 @@ def divergence(**values: float) -> None:
             )
 
 
+def posterior(risk: float, kl_nats: float) -> None:
+    """The two numbers by which a PAC-Bayes bound knows a posterior."""
+    probability(risk=risk)
+    divergence(kl_nats=kl_nats)
+
+
 def whole(**values: int) -> None:
     """Each value must be a whole number, zero or more."""
     for name, value in values.items():

@@ -80,7 +80,7 @@ def dp_pac_bayes(*, risk: float, kl_nats: float, n: int, epsilon: float, failure
         epsilon: replace-one privacy loss of the prior, in nats.
         failure_prob: probability over sample and mechanism that the bound fails.
     """
-    _check_posterior(risk, kl_nats)
+    _check.posterior(risk, kl_nats)
     transfer = transfer_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
     return kl_certificate(
         name="dp_pac_bayes",
@@ -104,7 +104,7 @@ def dp_pac_bayes_max_information(
 
     Formal guarantee and arguments: as for ``dp_pac_bayes``.
     """
-    _check_posterior(risk, kl_nats)
+    _check.posterior(risk, kl_nats)
     transfer = max_information_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
     return kl_certificate(
         name="dp_pac_bayes_max_information",
@@ -126,7 +126,7 @@ def dp_pac_bayes_2018(*, risk: float, kl_nats: float, n: int, epsilon: float, fa
 
     Formal guarantee and arguments: as for ``dp_pac_bayes``.
     """
-    _check_posterior(risk, kl_nats)
+    _check.posterior(risk, kl_nats)
     transfer = transfer_nats_2018(epsilon=epsilon, n=n, failure_prob=failure_prob)
     return kl_certificate(
         name="dp_pac_bayes_2018",
@@ -273,11 +273,6 @@ def _check_privacy(epsilon: float, n: int, failure_prob: float) -> None:
     _check.nonnegative(epsilon=epsilon)
     _check.count(n=n)
     _check.open_probability(failure_prob=failure_prob)
-
-
-def _check_posterior(risk: float, kl_nats: float) -> None:
-    _check.probability(risk=risk)
-    _check.divergence(kl_nats=kl_nats)
 
 
 def _n_epsilon_squared(n: int, epsilon: float) -> float:

@@ -82,7 +82,7 @@ def private_catoni(
         inverse_temperature: C, nats per unit of mean loss.
     """
     _check.positive(inverse_temperature=inverse_temperature)
-    _check_posterior(risk, kl_nats)
+    _check.posterior(risk, kl_nats)
     cost = transfer_cost(privacy=privacy, n=n, failure_prob=failure_prob)
     _, terms = kl_budget({"kl_nats": kl_nats, "transfer_nats": cost.nats}, n)
     return Certificate(
@@ -138,7 +138,7 @@ def private_kl_chernoff(*, risk: float, n: int, privacy: PrivacyClaim, failure_p
 def _posterior(
     name: str, size: str, risk: float, kl_nats: float, n: int, privacy: PrivacyClaim, failure_prob: float
 ) -> Certificate:
-    _check_posterior(risk, kl_nats)
+    _check.posterior(risk, kl_nats)
     cost = transfer_cost(privacy=privacy, n=n, failure_prob=failure_prob)
     return kl_certificate(
         name=name,
@@ -152,11 +152,6 @@ def _posterior(
         assumptions=privacy.assumptions,
         details=_details(cost),
     )
-
-
-def _check_posterior(risk: float, kl_nats: float) -> None:
-    _check.probability(risk=risk)
-    _check.divergence(kl_nats=kl_nats)
 
 
 def _details(cost: TransferCost) -> Mapping[str, float]:

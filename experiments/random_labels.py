@@ -77,7 +77,7 @@ def _one(index: int, run: Run, out: Path, runtime: Runtime) -> tuple[int, str | 
 
 
 def collect(plan: list[Cell], folder: Path) -> pl.DataFrame:
-    """One row a record of every finished run: errors, KL, epsilon and all bounds."""
+    """One row a record of every run, finished or not: errors, KL, epsilon and all bounds."""
     rows: list[dict[str, Any]] = []
     for cell in plan:
         settings = cell.run.sampler

@@ -11,13 +11,13 @@ import torch
 import bounds
 from experiments.config import Run, Runtime
 from experiments.folder import Folder, provenance, read_json, require_space, write_json
-from pacdp import CheckpointError, LocalGibbs, chain, load_trained
+from pacdp import CheckpointError, chain, load_trained
 from pacdp.certify import gibbs_certificates, weights_certificates
 from pacdp.data import Progress
 from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective
 from pacdp.samplers import EntropySGD, build
-from pacdp.trained import objectives, privacy_of, save_trained
+from pacdp.trained import local_gibbs, objectives, privacy_of, save_trained
 
 Report = Callable[[int, int, dict[str, Any] | None], None]
 """Called as report(step, steps, row): the row is None between records."""
@@ -171,7 +171,7 @@ class _Trainer:
 
     def gibbs(self, settings: EntropySGD, objective: Objective) -> GibbsEstimate:
         """The Gibbs classifier at the present weights; its randomness is its own, not the chain's."""
-        posterior = LocalGibbs(weights=self.state.weights, tau=settings.tau, gamma=settings.gamma)
+        posterior = local_gibbs(settings, self.state.weights)
         generator = torch.Generator(self.runtime.device)
         generator.manual_seed(derived_seed(self.run.seed, 1, self.state.step))
         return estimate_gibbs(posterior, objective, self.test, self.run.track, generator)

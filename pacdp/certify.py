@@ -25,8 +25,6 @@ MONTE_CARLO = (
     "the Gibbs posterior's risk and KL divergence are averages along one finite SGLD run and over finitely many prior "
     "draws, taken without a correction for Monte Carlo error"
 )
-
-
 _PARTITION_SHARE = 0.1  # of the failure probability, for the bound on the log-partition function
 
 
@@ -175,7 +173,7 @@ def gibbs_certificates(
             log_partition_lower_nats=lower.nats, error_loss=loss.error_loss, n=n, epsilon=privacy.epsilon,
             failure_prob=failure_prob - partition, log_partition_failure_prob=partition, **interval,
         )  # fmt: skip
-        found.append(certificate.with_assumptions(*stationarity) if stationarity else certificate)
+        found.append(_labelled(certificate, *stationarity))
     return found
 
 
@@ -186,12 +184,11 @@ def weights_certificates(risks: Risks, *, privacy: bounds.PureDP, failure_prob: 
     """
     forms = (bounds.dp_hoeffding_2018, bounds.dp_chernoff_2018,
              bounds.dp_hoeffding, bounds.dp_chernoff, bounds.dp_kl_chernoff)  # fmt: skip
-    found = []
-    for form in forms:
-        certificate = form(risk=risks.ramp, n=risks.n, epsilon=privacy.epsilon, failure_prob=failure_prob)
-        assumptions = _assumptions(privacy)
-        found.append(certificate.with_assumptions(*assumptions) if assumptions else certificate)
-    return found
+    assumptions = _assumptions(privacy)
+    return [
+        _labelled(form(risk=risks.ramp, n=risks.n, epsilon=privacy.epsilon, failure_prob=failure_prob), *assumptions)
+        for form in forms
+    ]
 
 
 def held_out_certificate(risks: Risks, *, failure_prob: float) -> bounds.Certificate:
@@ -222,6 +219,10 @@ def _require_replace_one(privacy: bounds.PureDP) -> None:
             f"expected privacy for replace-one adjacency, which the bounds need, got {privacy.adjacency}: replacing a "
             "record is removing one and adding one, so double epsilon"
         )
+
+
+def _labelled(certificate: bounds.Certificate, *assumptions: str) -> bounds.Certificate:
+    return certificate.with_assumptions(*assumptions) if assumptions else certificate
 
 
 def _assumptions(privacy: bounds.PureDP) -> tuple[str, ...]:

@@ -65,6 +65,11 @@ def privacy_of(settings: Settings, *, oscillation: float, n: int) -> bounds.Pure
     return bounds.PureDP(epsilon=epsilon, adjacency="replace-one", status="assumes stationarity")
 
 
+def local_gibbs(settings: EntropySGD, weights: Tensor) -> LocalGibbs:
+    """The Gibbs classifier of Entropy-SG(L)D around its weights."""
+    return LocalGibbs(weights=weights, tau=settings.tau, gamma=settings.gamma)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
     """What a checkpoint says, with its data and network rebuilt and checked against it."""
@@ -88,7 +93,7 @@ class Trained:
     def posterior(self) -> LocalGibbs | Point:
         """The Gibbs classifier of Entropy-SG(L)D; the weights themselves for SGD and SGLD."""
         if isinstance(self.settings, EntropySGD):
-            return LocalGibbs(weights=self.weights, tau=self.settings.tau, gamma=self.settings.gamma)
+            return local_gibbs(self.settings, self.weights)
         return Point(weights=self.weights)
 
     def assess(

@@ -3,7 +3,7 @@
     w ← w - h_t (∇R̂(w; batch) + w / (τ base_std²)) + √(2 h_t / τ) N(0, I),   h_t = step_size t^-decay
 
 In Langevin time the step is η = 2h/τ: w + ½η ∇ log target + √η N(0, I). A bounded loss has no normalisable target
-under Lebesgue measure (exp(-τR̂) stays above a positive constant), so the Gaussian base measure is no option.
+under Lebesgue measure (exp(-τR̂) stays above a positive constant), so the Gaussian base measure is not optional.
 """
 
 import math
