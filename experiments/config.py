@@ -5,7 +5,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import torch
+
 from pacdp import GibbsSettings, Problem
+from pacdp.chains import Batching
 from pacdp.samplers import SGD, EntropySGD, Settings
 from pacdp.trained import sampler_from_dict, sampler_to_dict
 
@@ -22,6 +25,8 @@ class Run:
     """How often, evenly spaced, risks and bounds are recorded."""
     seed: int = 0
     """Of the first weights and of the chain."""
+    chain: int = 0
+    """Which of the seed's independent chains this is."""
     track: GibbsSettings = field(default_factory=GibbsSettings)
     """Effort on the Gibbs classifier at each record (Entropy-SG(L)D only)."""
     certify: GibbsSettings = field(default_factory=GibbsSettings)
@@ -31,6 +36,8 @@ class Run:
     def __post_init__(self) -> None:
         if not (self.epochs > 0 and self.records >= 1):
             raise ValueError(f"expected epochs > 0 and records >= 1, got {self.epochs} and {self.records}")
+        if self.chain < 0:
+            raise ValueError(f"expected chain >= 0, got {self.chain}")
         if not 0 < self.failure_prob < 1:
             raise ValueError(f"expected 0 < failure_prob < 1, got {self.failure_prob}")
 
@@ -80,7 +87,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """How a run is carried out; nothing here may change what it computes beyond floating-point order."""
+    """How a run is carried out; only ``bfloat16`` changes what it computes beyond floating-point order."""
 
     device: str = "cpu"
     """A torch device, such as cpu or cuda."""
@@ -90,3 +97,20 @@ class Runtime:
     """Folder of the data sets; by default PACDP_DATA, then the user's cache, then a download."""
     checkpoint_seconds: float = 10.0
     """Least time between two checkpoints."""
+    batching: Batching = "auto"
+    """How many chains share a pass: loop takes them one by one, vmap all at once; auto chooses by device."""
+    bfloat16: bool = False
+    """Activations in bfloat16; weights, noise and losses stay float32. Recorded, and a resumed run must agree."""
+    deterministic: bool = False
+    """Refuse kernels whose result depends on scheduling (GPU)."""
+
+    def apply(self) -> None:
+        """Set what torch keeps for the whole process."""
+        if self.threads:
+            torch.set_num_threads(self.threads)
+        if self.deterministic:
+            torch.use_deterministic_algorithms(True)
+
+    def recorded(self) -> dict[str, Any]:
+        """What may change the numbers of a run, for its checkpoint."""
+        return {"batching": self.batching, "bfloat16": self.bfloat16}

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import bounds
+from pacdp.chains import Keys
 from pacdp.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
@@ -77,7 +78,7 @@ def certify(
     failure_prob: float = 0.05,
     test: Objective | None = None,
     settings: GibbsSettings | None = None,
-    generator: torch.Generator | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> list[bounds.Certificate]:
     """Every certificate that applies to ``posterior``, the optimistic ones labelled so.
@@ -89,7 +90,7 @@ def certify(
         test: examples that training never saw, with the same network; adds a Clopper-Pearson bound that assumes
             nothing but independence.
         settings: effort spent on a Gibbs posterior.
-        generator: randomness of that effort; by default seeded with 0.
+        seed: of the randomness of that effort.
 
     Raises:
         ValueError: ``prior`` is not the prior of which a local Gibbs ``posterior`` is the posterior, or its privacy is
@@ -97,7 +98,7 @@ def certify(
     """
     return list(
         assess(posterior, data, prior=prior, failure_prob=failure_prob, test=test, settings=settings,
-               generator=generator, progress=progress).certificates
+               seed=seed, progress=progress).certificates
     )  # fmt: skip
 
 
@@ -109,7 +110,7 @@ def assess(
     failure_prob: float = 0.05,
     test: Objective | None = None,
     settings: GibbsSettings | None = None,
-    generator: torch.Generator | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Assessment:
     """As :func:`certify`, with the measured risks and the refusals beside the certificates."""
@@ -118,12 +119,12 @@ def assess(
     privacy = prior.privacy if isinstance(prior, GaussianPrior) else prior
     if isinstance(privacy, bounds.PureDP):
         _require_replace_one(privacy)
-    generator = generator or torch.Generator(data.device).manual_seed(0)
-    train_risks = data.risks(posterior.weights)
-    test_risks = test.risks(posterior.weights) if test else None
+    (train_risks,) = data.risks(posterior.weights[None])
+    test_risks = test.risks(posterior.weights[None])[0] if test else None
     gibbs = None
     if isinstance(posterior, LocalGibbs):
-        gibbs = estimate_gibbs(posterior, data, test, settings or GibbsSettings(), generator, progress)
+        keys = Keys.derive([seed])
+        (gibbs,) = estimate_gibbs([posterior], data, test, settings or GibbsSettings(), keys, progress)
     certificates: list[bounds.Certificate] = []
     refusals: list[Refusal] = []
     if isinstance(privacy, bounds.PureDP):

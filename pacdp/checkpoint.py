@@ -1,26 +1,25 @@
 """Checkpoints: safetensors with one JSON header. No code runs on load; writing is atomic; resume is exact.
 
-Format ``pacdp-checkpoint/1``. Tensors: ``model.<parameter>`` (the weights, readable by any safetensors reader),
-``state.<name>`` (what else the sampler carries), ``generator`` (the generator's state, uint8). The header, under the
-metadata key ``pacdp``, is one JSON object that says everything a certificate depends on: the run, the step, the loss
+Format ``pacdp-checkpoint/2``. Tensors: ``model.<parameter>`` (the weights, readable by any safetensors reader),
+``state.<name>`` (what else the sampler carries), ``trace.<name>`` (what the chain was seen to do, for diagnostics).
+The header, under the metadata key ``pacdp``, is one JSON object that says everything a certificate depends on: the run, the step, the loss
 and its interval, the hashes of the data.
 """
 
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from pacdp.errors import CheckpointError
 
-FORMAT = "pacdp-checkpoint/1"
+FORMAT = "pacdp-checkpoint/2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +31,8 @@ class Checkpoint:
     """Parameter name to value."""
     state: Mapping[str, Tensor]
     """What the sampler carries besides the weights, by name."""
-    generator: Tensor
-    """State of the chain's generator, uint8."""
-
-    def flat_weights(self) -> Tensor:
-        """The parameters as one vector, in the order in which the header lists them."""
-        return torch.cat([self.model[name].reshape(-1) for name in self.header["parameters"]])
+    trace: Mapping[str, Tensor] = field(default_factory=dict)
+    """Numbers recorded along the chain, by name."""
 
 
 def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
@@ -50,7 +45,7 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
     header = {"format": FORMAT, "parameters": list(checkpoint.model), **checkpoint.header}
     tensors = {f"model.{name}": tensor for name, tensor in checkpoint.model.items()}
     tensors |= {f"state.{name}": tensor for name, tensor in checkpoint.state.items()}
-    tensors["generator"] = checkpoint.generator
+    tensors |= {f"trace.{name}": tensor for name, tensor in checkpoint.trace.items()}
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -103,11 +98,15 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
 
 def _checkpoint(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoint:
     missing = [name for name in header.get("parameters", ()) if f"model.{name}" not in tensors]
-    if missing or "generator" not in tensors or not header.get("parameters"):
-        raise CheckpointError(f"checkpoint {path} lacks the tensors {missing or ['generator']} that its header names")
+    if missing or not header.get("parameters"):
+        raise CheckpointError(f"checkpoint {path} lacks the tensors {missing or ['model.*']} that its header names")
     return Checkpoint(
         header=header,
         model={name: tensors[f"model.{name}"] for name in header["parameters"]},
-        state={name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")},
-        generator=tensors["generator"],
+        state=_part(tensors, "state."),
+        trace=_part(tensors, "trace."),
     )
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -2,10 +2,11 @@
 
 
 class Diverged(RuntimeError):
-    """The chain met a loss or a weight that is not a finite number."""
+    """A chain met a loss or a weight that is not a finite number."""
 
-    def __init__(self, step: int, what: str = "the training loss") -> None:
+    def __init__(self, step: int, what: str = "the training loss", *, chains: tuple[int, ...] = (0,)) -> None:
         self.step = step
+        self.chains = chains
         super().__init__(
             f"{what} became NaN or infinite at step {step}: lower the step size or the thermal noise; "
             "the checkpoint before that step is intact"
@@ -14,3 +15,7 @@ class Diverged(RuntimeError):
 
 class CheckpointError(ValueError):
     """A checkpoint file is missing, empty, truncated, of another format, or belongs to other data."""
+
+
+class OutOfMemory(MemoryError, ValueError):
+    """A batch of chains does not fit."""

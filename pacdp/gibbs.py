@@ -7,17 +7,18 @@ run is not Q: what rests on these numbers is optimistic. E ln Ẑ <= ln Z (Jense
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import bounds
+from pacdp.chains import NOISE, PRIOR, Keys, langevin
 from pacdp.errors import Diverged
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs
-from pacdp.samplers.langevin import local_step_
 
 Progress = Callable[[int, int], None]
 
@@ -88,45 +89,60 @@ class GibbsEstimate:
 
 
 def estimate_gibbs(
-    posterior: LocalGibbs,
+    posteriors: Sequence[LocalGibbs],
     train: Objective,
     test: Objective | None,
     settings: GibbsSettings,
-    generator: torch.Generator,
+    keys: Keys,
     progress: Progress | None = None,
-) -> GibbsEstimate:
-    """Run SGLD from the prior's mean towards ``posterior`` and average along it.
+) -> list[GibbsEstimate]:
+    """Run SGLD from each prior's mean towards its posterior, as one batch of chains, and average along it.
 
-    ``test`` shares the network's architecture; only its full-set risks are used. ``progress(done, total)`` is called
-    about a hundred times.
+    ``test`` shares the network's architecture; only its full-set risks are used. ``keys`` are those of the runs, one a
+    posterior. ``progress(done, total)`` is called about a hundred times.
 
     Raises:
         Diverged: a minibatch loss is NaN or infinite.
     """
-    centre = posterior.weights
+    centre = torch.stack([posterior.weights for posterior in posteriors])
+    tau, gamma = (np.array([getattr(p, name) for p in posteriors], dtype=np.float64) for name in ("tau", "gamma"))
     steps = max(_FEWEST, round(settings.epochs * train.n / train.batch_size))
     burn_in = min(int(settings.burn_in * steps), steps - _FEWEST)
     tested = {burn_in + (k + 1) * (steps - burn_in) // settings.test_draws for k in range(settings.test_draws)}
     total = steps + settings.prior_draws
-    log_partition, prior_loss = _prior_means(posterior, train, settings.prior_draws, generator)
-    trace = centre.new_empty((2, steps))
-    test_errors: list[float] = []
-    local, noise = centre.clone(), torch.empty_like(centre)
+    partitions = _prior_means(posteriors, centre, train, settings.prior_draws, keys)
+    trace = centre.new_empty((2, len(centre), steps))
+    test_errors: list[list[float]] = [[] for _ in posteriors]
+    local = centre.clone()
     for i in range(1, steps + 1):
-        estimate = train.estimate(local, generator)
-        trace[0, i - 1] = estimate.loss
-        trace[1, i - 1] = estimate.error
+        estimate = train.estimate(local, keys, i)
+        trace[0, :, i - 1] = estimate.loss
+        trace[1, :, i - 1] = estimate.error
         rate = max(settings.step_size * i**-settings.step_decay, settings.step_floor)
-        local_step_(local, centre, estimate.gradient, noise, generator,
-                    rate=rate, gamma=posterior.gamma, tau=posterior.tau)  # fmt: skip
+        langevin(local, keep=1.0 - rate * gamma, gradient=estimate.gradient, rate=rate, centre=centre,
+                 pull=rate * gamma, scale=np.sqrt(2.0 * rate / tau), keys=keys, stream=NOISE, tick=i,
+                 out=local)  # fmt: skip
         if test is not None and i in tested:
-            test_errors.append(test.risks(local).error)
+            for errors, risks in zip(test_errors, test.risks(local), strict=True):
+                errors.append(risks.error)
         if progress is not None and (i % max(1, steps // 100) == 0 or i == steps):
             progress(settings.prior_draws + i, total)
-    losses, errors = trace.double().cpu().numpy()
-    if not np.isfinite(losses).all():
-        raise Diverged(int(np.argmax(~np.isfinite(losses))) + 1, "the loss of the SGLD run on the Gibbs posterior")
-    losses, errors = losses[burn_in:], errors[burn_in:]
+    seen = trace.double().cpu().numpy()
+    bad = ~np.isfinite(seen[0])
+    if bad.any():
+        raise Diverged(int(np.argmax(bad.any(axis=0))) + 1, "the loss of the SGLD run on the Gibbs posterior",
+                       chains=tuple(np.flatnonzero(bad.any(axis=1)).tolist()))  # fmt: skip
+    return [
+        _estimate(posterior, seen[0, k, burn_in:], seen[1, k, burn_in:], test_errors[k], partitions[k], steps, settings)
+        for k, posterior in enumerate(posteriors)
+    ]
+
+
+def _estimate(
+    posterior: LocalGibbs, losses: np.ndarray, errors: np.ndarray, test_errors: list[float],
+    partition: tuple[float, float], steps: int, settings: GibbsSettings,
+) -> GibbsEstimate:  # fmt: skip
+    log_partition, prior_loss = partition
     loss = _average(losses, settings.alpha)
     kl = bounds.gibbs_kl(mean_loss_nats=posterior.tau * loss, log_partition_nats=log_partition)
     effective = bounds.effective_sample_size(errors)
@@ -151,18 +167,18 @@ def estimate_gibbs(
 
 
 def _prior_means(
-    posterior: LocalGibbs, train: Objective, draws: int, generator: torch.Generator
-) -> tuple[float, float]:
+    posteriors: Sequence[LocalGibbs], centre: Tensor, train: Objective, draws: int, keys: Keys
+) -> list[tuple[float, float]]:
     """ln of the mean of exp(-τ R̂(w)), and the mean of R̂(w), over independent prior draws on all examples."""
-    mean = bounds.StreamingLogMeanExp()
-    losses: list[float] = []
-    noise = torch.empty_like(posterior.weights)
-    for _ in range(draws):
-        noise.normal_(generator=generator)
-        risks = train.risks(torch.add(posterior.weights, noise, alpha=posterior.prior_std))
-        mean.push(-posterior.tau * risks.loss)
-        losses.append(risks.loss)
-    return mean.value, math.fsum(losses) / draws
+    means = [bounds.StreamingLogMeanExp() for _ in posteriors]
+    losses: list[list[float]] = [[] for _ in posteriors]
+    std = np.array([posterior.prior_std for posterior in posteriors])
+    for draw in range(draws):
+        weights = langevin(centre, scale=std, keys=keys, stream=PRIOR, tick=draw)
+        for k, risks in enumerate(train.risks(weights)):
+            means[k].push(-posteriors[k].tau * risks.loss)
+            losses[k].append(risks.loss)
+    return [(mean.value, math.fsum(own) / draws) for mean, own in zip(means, losses, strict=True)]
 
 
 def _average(values: np.ndarray, alpha: float) -> float:

@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pacdp import _loss_kernels
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
@@ -23,6 +25,9 @@ class Loss:
     high: float
     function: Callable[[Tensor, Tensor], Tensor]
     """Logits and labels to losses [n]."""
+    compiled: Callable[[Tensor, Tensor, Tensor], tuple[float, float]] | None = None
+    """CPU logits, labels and a tensor like the logits, which becomes the gradient of the mean loss by them, to mean
+    loss and mean 0-1 loss; None leaves the derivative to autograd."""
     error_loss: float | None = None
     """The least loss of an example in error, where that is above ``low``: bounds the 0-1 loss by this one."""
 
@@ -39,6 +44,17 @@ class Loss:
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
         return self.function(logits, labels)
+
+    def slope(self, logits: Tensor, labels: Tensor) -> tuple[float, float, Tensor]:
+        """Mean loss and mean 0-1 loss of a minibatch on the CPU, and the gradient of the mean loss by its logits."""
+        if self.compiled is not None:
+            slope = torch.empty_like(logits)
+            return *self.compiled(logits, labels, slope), slope
+        leaf = logits.detach().requires_grad_()
+        with torch.enable_grad():
+            loss = self.function(leaf, labels).mean()
+            (slope,) = torch.autograd.grad(loss, leaf)
+        return float(loss.detach()), float((~(margins(logits, labels) > 0)).double().mean()), slope
 
     def check(self, smallest: float, largest: float) -> None:
         """Refuse values outside the declared interval (single precision may step over an end by 1e-5).
@@ -88,9 +104,16 @@ def bounded_cross_entropy(*, classes: int, max_loss: float = 4.0) -> Loss:
             probability = torch.softmax(logits, dim=1).gather(1, labels[:, None])[:, 0]
         return -torch.log(floor + slope * probability)
 
+    def compiled(logits: Tensor, labels: Tensor, out: Tensor) -> tuple[float, float]:
+        if classes == 2:
+            return _loss_kernels.two_classes(
+                logits.reshape(-1).numpy(), labels.numpy(), floor, slope, out.view(-1).numpy()
+            )
+        return _loss_kernels.many_classes(logits.numpy(), labels.numpy(), floor, slope, out.numpy())
+
     return Loss(
         name=f"bounded-cross-entropy(max={max_loss:g})", low=-math.log1p(-(classes - 1) * floor), high=max_loss,
-        function=function, error_loss=math.nextafter(math.log(2.0), 0.0),
+        function=function, compiled=compiled, error_loss=math.nextafter(math.log(2.0), 0.0),
     )  # fmt: skip
 
 

@@ -1,28 +1,33 @@
-"""The empirical risk of a network as a function of one flat weight vector: what samplers see of networks and data.
+"""The empirical risk of a network as a function of flat weight vectors: what samplers see of networks and data.
 
-The network's parameters are views of one contiguous buffer, and so are their gradients, so that a sampler's update is
-a few passes over one vector whatever the number of layers.
+K chains share one resident data set; each has its own weights, its own draws and, where given, its own labels.
 """
 
+import math
+from collections.abc import Sequence
+from copy import copy
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pacdp.chains import BATCH, Batching, Keys, philox, resident
+from pacdp.chains.native.philox import words
 from pacdp.data import Dataset
 from pacdp.losses import Loss, ramp, zero_one
 from pacdp.models import batch_dependent_layers, random_layers
 
 
 class Estimate(NamedTuple):
-    """A minibatch's view of the risk at some weights; all on the device of the weights."""
+    """What minibatches say of the risk at K weight vectors; all on the device of the weights."""
 
-    gradient: Float[Tensor, " dim"]
-    """Estimate of the gradient of the mean loss. A buffer that the next call overwrites."""
-    loss: Float[Tensor, ""]
+    gradient: Float[Tensor, "chains dim"]
+    """Estimate of the gradient of each chain's mean loss. A buffer that the next call overwrites."""
+    loss: Float[Tensor, " chains"]
     """Mean loss of the minibatch; unbiased for the empirical risk under uniform batches."""
-    error: Float[Tensor, ""]
+    error: Float[Tensor, " chains"]
     """Mean 0-1 loss of the minibatch."""
 
 
@@ -45,121 +50,151 @@ class Objective:
     each example's gradient is scaled into the ball of radius C, and the sum is divided by the fixed ``batch_size``,
     so that adding or removing one example moves the estimate by at most C / batch_size in Euclidean norm.
 
+    ``labels`` [chains, n], where given, are those of each chain in place of the data set's. ``batching`` and
+    ``bfloat16`` say how gradients are computed (see :func:`pacdp.chains.resident`).
+
     Raises:
-        ValueError: BatchNorm or active dropout in the model, or a batch size outside [1, n] under clipping.
+        ValueError: BatchNorm or active dropout in the model, a batch size outside [1, n] under clipping, labels of
+            another length, or a network that ``batching`` cannot batch.
     """
 
-    def __init__(self, model: nn.Module, loss: Loss, data: Dataset, *, batch_size: int,
-                 clip_norm: float | None = None, device: torch.device | str = "cpu") -> None:  # fmt: skip
-        mixing = batch_dependent_layers(model)
-        if mixing:
-            raise ValueError(
-                f"layers {', '.join(mixing)} normalise over the batch, so that no example has a loss of its own: "
-                "use norm='group' or norm='none'"
-            )
-        drawing = random_layers(model)
-        if drawing:
-            raise ValueError(
-                f"layers {', '.join(drawing)} draw random numbers in every pass, so that the weights alone have no "
-                "loss: leave dropout out, or call eval() on the model first"
-            )
+    def __init__(
+        self, model: nn.Module, loss: Loss, data: Dataset, *, batch_size: int, clip_norm: float | None = None,
+        labels: Sequence[np.ndarray] | None = None, device: torch.device | str = "cpu", batching: Batching = "auto",
+        bfloat16: bool = False,
+    ) -> None:  # fmt: skip
+        _require_independent_examples(model)
         if data.n < 1 or batch_size < 1 or (clip_norm is not None and batch_size > data.n):
             raise ValueError(f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}")
         if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"expected clip_norm > 0, got {clip_norm}")
+        if labels is not None and any(len(own) != data.n for own in labels):
+            raise ValueError(f"expected {data.n} labels a chain, one for each example")
         self.model = model.to(device)
         self.loss = loss
         self.n = data.n
         self.batch_size = batch_size
         self.clip_norm = clip_norm
         self.device = torch.device(device)
-        self.inputs = torch.tensor(data.inputs, device=device)
-        self.labels = torch.tensor(data.labels, device=device)
-        parameters = list(model.parameters())
-        self.dim = sum(p.numel() for p in parameters)
-        self._weights = torch.cat([p.detach().reshape(-1) for p in parameters]).contiguous()
-        self._gradient = torch.zeros_like(self._weights)
-        self._shapes = [(name, p.shape) for name, p in model.named_parameters()]
-        for parameter, view, gradient in zip(
-            parameters, self.views(self._weights), self.views(self._gradient), strict=True
-        ):
-            parameter.data = view
-            parameter.grad = gradient
+        self.labels = torch.tensor(np.stack(labels) if labels else data.labels[None], device=device)
+        self._inputs = torch.tensor(data.inputs, device=device)
+        self.network = resident(model, self._inputs, batch_size=batch_size, batching=batching, bfloat16=bfloat16)
+        self.layout = self.network.layout
+        self.dim = self.layout.dim
+        self._gradient = torch.empty(0, device=device)
         self._zero_one = zero_one()
         self._ramp = ramp()
 
-    def weights(self) -> Float[Tensor, " dim"]:
-        """A copy of the weights that the network holds now."""
-        return self._weights.clone()
+    def weights(self) -> Float[Tensor, "1 dim"]:
+        """A copy of the weights that the network was built with, as one chain."""
+        return self.layout.of(self.model)[None]
 
-    def views(self, flat: Float[Tensor, " dim"]) -> list[Tensor]:
-        """The pieces of a flat vector, one a parameter, in the parameter's shape, sharing memory."""
-        pieces = flat.split([shape.numel() for _, shape in self._shapes])
-        return [piece.view(shape) for piece, (_, shape) in zip(pieces, self._shapes, strict=True)]
+    def select(self, chains: Sequence[int]) -> "Objective":
+        """The same for some of the chains, sharing network and data."""
+        if len(self.labels) == 1:
+            return self
+        other = copy(self)
+        other.labels = self.labels[list(chains)]
+        other._gradient = torch.empty(0, device=self.device)
+        return other
 
-    def named(self, flat: Float[Tensor, " dim"]) -> dict[str, Tensor]:
-        """A flat vector as a state dict: parameter name to view."""
-        return {name: view for (name, _), view in zip(self._shapes, self.views(flat), strict=True)}
+    def draw(self, keys: Keys, tick: int | Tensor) -> tuple[list[Int[Tensor, " batch"]], np.ndarray]:
+        """Indices of minibatch ``tick``, one tensor a distinct batch key, and which of them is each chain's."""
+        distinct, group = keys.groups
+        return [self._indices(int(key), tick) for key in distinct], group
 
-    def draw(self, generator: torch.Generator) -> Int[Tensor, " batch"]:
-        """Indices of a minibatch, from ``generator`` alone; under clipping the batch may be empty."""
+    def _indices(self, key: int, tick: int | Tensor) -> Int[Tensor, " batch"]:
+        if self.clip_norm is not None:
+            # rounded down: an example never joins with more than its stated probability
+            threshold = math.floor(self.batch_size / self.n * 2.0**32)
+            chosen = self._uniform(self.n, key, tick) < threshold
+            return chosen.nonzero()[:, 0]
+        return (self._uniform(self.batch_size, key, tick) * self.n) >> 32
+
+    def _uniform(self, size: int, key: int, tick: int | Tensor) -> Int[Tensor, " size"]:
+        if self.device.type != "cpu":
+            return philox.uniform_words(size, key, BATCH, tick, self.device)
+        drawn = np.empty(size, np.uint32)
+        words(drawn, np.uint64(key), np.uint32(BATCH), np.uint64(int(tick)))
+        return torch.from_numpy(drawn.astype(np.int64))
+
+    def estimate(self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor) -> Estimate:
+        """Gradients, losses and errors at ``weights`` on the minibatches numbered ``tick``."""
+        if self._gradient.shape != weights.shape or self._gradient.dtype != weights.dtype:
+            self._gradient = torch.zeros_like(weights)
+        drawn, group = self.draw(keys, tick)
+        labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
         if self.clip_norm is None:
-            return torch.randint(self.n, (self.batch_size,), generator=generator, device=self.device)
-        chosen = torch.rand(self.n, generator=generator, device=self.device) < self.batch_size / self.n
-        return chosen.nonzero()[:, 0]
+            batches = [self.network.gather(indices) for indices in drawn]
+            found = self.network.backward(weights, batches, list(group), labels, self.loss, self._gradient)
+        else:
+            found = torch.stack([
+                self._clipped(weights[k], self._inputs[drawn[g]], labels[k], self._gradient[k])
+                for k, g in enumerate(group)
+            ], dim=1)  # fmt: skip
+        found = found.to(weights.dtype)
+        return Estimate(self._gradient, found[0], found[1])
 
-    def estimate(self, weights: Float[Tensor, " dim"], generator: torch.Generator) -> Estimate:
-        """Gradient, loss and error at ``weights`` on a fresh minibatch."""
-        indices = self.draw(generator)
-        inputs, labels = self.inputs[indices], self.labels[indices]
-        self._weights.copy_(weights)
-        self._gradient.zero_()
-        if self.clip_norm is None:
-            logits = self.model(inputs)
-            loss = self.loss(logits, labels).mean()
-            loss.backward()
-            return Estimate(self._gradient, loss.detach(), self._zero_one(logits.detach(), labels).mean())
-        if len(indices) == 0:
-            zero = weights.new_zeros(())
-            return Estimate(self._gradient, zero, zero)
-        return self._clipped(inputs, labels)
+    def _labels_of(self, chain: int) -> Int[Tensor, " n"]:
+        return self.labels[chain if len(self.labels) > 1 else 0]
 
-    def _clipped(self, inputs: Tensor, labels: Tensor) -> Estimate:
+    def _clipped(self, weights: Tensor, inputs: Tensor, labels: Tensor, into: Tensor) -> Tensor:
+        if len(labels) == 0:
+            into.zero_()
+            return weights.new_zeros(2)
+
         def loss_of_one(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
             logits = torch.func.functional_call(self.model, parameters, (x[None],))
             loss = self.loss(logits, y[None])[0]
             return loss, (loss.detach(), self._zero_one(logits.detach(), y[None])[0])
 
         per_example = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0))
-        gradients, (losses, errors) = per_example(self.named(self._weights), inputs, labels)
-        flat = torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
-        norms = flat.norm(dim=1)
+        gradients, (losses, errors) = per_example(self.layout.views(weights), inputs, labels)
+        norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients.values()]).norm(dim=0)
         # a gradient that is not finite counts as zero: one example may never move the sum by more than clip_norm
-        scale = torch.where(norms.isfinite(), self.clip_norm / norms.clamp(min=self.clip_norm), 0.0)  # type: ignore[operator]
-        flat = torch.where(norms.isfinite()[:, None], flat, 0.0)
-        torch.mv(flat.T, scale, out=self._gradient)
-        self._gradient.div_(self.batch_size)
-        return Estimate(self._gradient, losses.mean(), errors.mean())
+        finite = norms.isfinite()
+        scale = torch.where(finite, self.clip_norm / norms.clamp(min=self.clip_norm), 0.0) / self.batch_size  # type: ignore[operator]
+        for name, view in self.layout.views(into).items():
+            rows = torch.where(finite[:, None], gradients[name].flatten(1), 0.0)
+            view.copy_((scale @ rows).view(view.shape))
+        return torch.stack([losses.mean(), errors.mean()])
 
     @torch.no_grad()
-    def risks(self, weights: Float[Tensor, " dim"], *, chunk: int = 10_000) -> Risks:
-        """Exact means over all n examples.
+    def risks(self, weights: Float[Tensor, "chains dim"], *, chunk: int = 10_000) -> list[Risks]:
+        """Exact means over all n examples, for each chain.
 
         Raises:
             ValueError: a loss is NaN or lies outside the interval that the loss declares.
         """
-        self._weights.copy_(weights)
-        loss = error = ramp_sum = 0.0
-        smallest, largest = float("inf"), -float("inf")
+        return [self._risks(weights[k], self._labels_of(k), chunk) for k in range(len(weights))]
+
+    def _risks(self, weights: Tensor, labels: Tensor, chunk: int) -> Risks:
+        sums = torch.zeros(3, dtype=torch.float64, device=self.device)
+        ends = torch.tensor([math.inf, -math.inf], device=self.device)
         for start in range(0, self.n, chunk):
-            labels = self.labels[start : start + chunk]
-            logits = self.model(self.inputs[start : start + chunk])
-            losses = self.loss(logits, labels)
+            stop = min(start + chunk, self.n)
+            logits, own = self.network.logits(weights, start, stop), labels[start:stop]
+            losses = self.loss(logits, own)
             if not bool(torch.isfinite(losses).all()):
                 raise ValueError(f"loss {self.loss.name} is NaN or infinite on the data: the weights have diverged")
-            smallest, largest = min(smallest, float(losses.min())), max(largest, float(losses.max()))
-            loss += float(losses.sum(dtype=torch.float64))
-            error += float(self._zero_one(logits, labels).sum(dtype=torch.float64))
-            ramp_sum += float(self._ramp(logits, labels).sum(dtype=torch.float64))
-        self.loss.check(smallest, largest)
-        return Risks(loss / self.n, error / self.n, ramp_sum / self.n, round(error), self.n)
+            ends = torch.stack([torch.minimum(ends[0], losses.min()), torch.maximum(ends[1], losses.max())])
+            for i, values in enumerate((losses, self._zero_one(logits, own), self._ramp(logits, own))):
+                sums[i] += values.sum(dtype=torch.float64)
+        self.loss.check(*ends.tolist())
+        loss, errors, ramps = sums.tolist()
+        return Risks(loss / self.n, errors / self.n, ramps / self.n, round(errors), self.n)
+
+
+def _require_independent_examples(model: nn.Module) -> None:
+    mixing = batch_dependent_layers(model)
+    if mixing:
+        raise ValueError(
+            f"layers {', '.join(mixing)} normalise over the batch, so that no example has a loss of its own: "
+            "use norm='group' or norm='none'"
+        )
+    drawing = random_layers(model)
+    if drawing:
+        raise ValueError(
+            f"layers {', '.join(drawing)} draw random numbers in every pass, so that the weights alone have no "
+            "loss: leave dropout out, or call eval() on the model first"
+        )

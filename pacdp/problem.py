@@ -1,10 +1,14 @@
 """What is learnt from what: data, labels, network and loss, named so that a checkpoint can rebuild them."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from torch import nn
 
+from pacdp.chains import Batching
 from pacdp.data import Dataset, Progress, Split, load, make_splits, randomise
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture, build
@@ -36,7 +40,10 @@ class Problem:
 
     def data(self, *, root: str | None = None, progressbar: bool | Progress = False) -> tuple[Dataset, Dataset]:
         """Training and test set: the seeded subset, labels randomised where the problem says so."""
-        train, test = load(self.dataset, root=root, progressbar=progressbar)
+        return self.of(*load(self.dataset, root=root, progressbar=progressbar))
+
+    def of(self, train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:
+        """The same from the loaded data set."""
         if self.random_labels:
             train = randomise(train, fraction=self.random_labels, seed=2 * self.label_seed)
             test = randomise(test, fraction=self.random_labels, seed=2 * self.label_seed + 1)
@@ -51,19 +58,20 @@ class Problem:
         """The bounded cross-entropy that training uses."""
         return bounded_cross_entropy(classes=classes, max_loss=self.max_loss)
 
+    def model(self, data: Dataset, *, generator: torch.Generator) -> nn.Module:
+        """A network for ``data`` with first weights from ``generator`` (on the CPU)."""
+        return build(self.architecture, input_shape=data.inputs.shape[1:], classes=data.classes, generator=generator)
+
     def objective(
-        self,
-        data: Dataset,
-        *,
-        generator: torch.Generator,
-        batch_size: int,
-        clip_norm: float | None = None,
-        device: torch.device | str = "cpu",
-    ) -> Objective:
-        """The empirical risk on ``data`` of a network whose first weights come from ``generator`` (on the CPU)."""
-        model = build(self.architecture, input_shape=data.inputs.shape[1:], classes=data.classes, generator=generator)
-        loss = self.loss(data.classes)
-        return Objective(model, loss, data, batch_size=batch_size, clip_norm=clip_norm, device=device)
+        self, data: Dataset, *, generator: torch.Generator, batch_size: int, clip_norm: float | None = None,
+        labels: Sequence[np.ndarray] | None = None, device: torch.device | str = "cpu", batching: Batching = "auto",
+        bfloat16: bool = False,
+    ) -> Objective:  # fmt: skip
+        """The empirical risk on ``data`` of a network whose first weights come from ``generator``."""
+        return Objective(
+            self.model(data, generator=generator), self.loss(data.classes), data, batch_size=batch_size,
+            clip_norm=clip_norm, labels=labels, device=device, batching=batching, bfloat16=bfloat16,
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values only."""

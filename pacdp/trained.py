@@ -1,15 +1,17 @@
 """A checkpoint put back together: problem, sampler, weights, and what the sampler promises about them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import bounds
 from pacdp.certify import Assessment, assess
+from pacdp.chains import Batching, Keys, Layout
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
@@ -18,11 +20,9 @@ from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.prior import GaussianPrior, NoPrivacy
 from pacdp.problem import Problem
-from pacdp.samplers import SGD, SGLD, EntropySGD, Settings, restore
+from pacdp.samplers import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, State, restore
 
-_SETTINGS: dict[str, type[SGD] | type[SGLD] | type[EntropySGD]] = {
-    kind.__name__: kind for kind in (SGD, SGLD, EntropySGD)
-}
+_SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
 
 
 def sampler_to_dict(settings: Settings) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def privacy_of(settings: Settings, *, oscillation: float, n: int) -> bounds.Pure
     """What the target distribution of the sampler promises, under replace-one adjacency.
 
     Entropy-SGLD targets exp(βF): epsilon = 2 β τ Δ / n with Δ the loss's oscillation (Dziugaite and Roy 2018,
-    Theorem 4.4). SGLD targets exp(-τ R̂): epsilon = 2 τ Δ / n. Both promises assume stationarity.
+    Theorem 4.4). SGLD, pSGLD and SGHMC target exp(-τ R̂): epsilon = 2 τ Δ / n. All promises assume stationarity.
     """
     match settings:
         case SGD():
@@ -59,8 +59,12 @@ def privacy_of(settings: Settings, *, oscillation: float, n: int) -> bounds.Pure
                 reason="with clipped gradients the chain does not target the Gibbs distribution whose privacy is "
                 "known; the mechanism's own accounting is not part of this version"
             )
-        case SGLD() | EntropySGD():
-            beta = 1.0 if isinstance(settings, SGLD) or settings.beta is None else settings.beta
+        case PSGLD(correction=False, freeze_after=None):
+            return NoPrivacy(reason="pSGLD without its drift correction has no known stationary distribution")
+        case SGLD() | PSGLD() | SGHMC():
+            beta = 1.0
+        case EntropySGD():
+            beta = settings.beta
     epsilon = bounds.exponential_mechanism_epsilon(beta=beta, tau=settings.tau, loss_range=oscillation, n=n)
     return bounds.PureDP(epsilon=epsilon, adjacency="replace-one", status="assumes stationarity")
 
@@ -80,10 +84,11 @@ class Trained:
     objective: Objective
     test: Objective
     weights: Tensor
+    """[dim]"""
     state: Any
-    """The sampler's state, ready to go on."""
-    generator: torch.Generator
-    """The chain's generator, where the checkpoint left it."""
+    """The sampler's state, of one chain, ready to go on."""
+    keys: Keys
+    """The chain's keys."""
 
     @property
     def privacy(self) -> bounds.PureDP | NoPrivacy:
@@ -109,9 +114,8 @@ class Trained:
         prior: GaussianPrior | bounds.PureDP | NoPrivacy = self.privacy
         if isinstance(posterior, LocalGibbs):
             prior = GaussianPrior(mean=self.weights, std=posterior.prior_std, privacy=self.privacy)
-        generator = torch.Generator(self.objective.device).manual_seed(seed)
         return assess(posterior, self.objective, prior=prior, failure_prob=failure_prob, test=self.test,
-                      settings=settings, generator=generator, progress=progress)  # fmt: skip
+                      settings=settings, seed=seed, progress=progress)  # fmt: skip
 
 
 def load_trained(
@@ -127,71 +131,89 @@ def load_trained(
     try:
         problem = Problem.from_dict(checkpoint.header["problem"])
         settings = sampler_from_dict(checkpoint.header["sampler"])
-        hashes, step = {role: checkpoint.header["data"][role] for role in ("train", "test")}, checkpoint.header["step"]
+        _ = [checkpoint.header["data"][role] for role in ("train", "test")], checkpoint.header["step"]
+        seed, chain = checkpoint.header["seed"], checkpoint.header["chain"]
     except (KeyError, TypeError) as error:
         raise CheckpointError(
             f"{path} does not say how it was trained ({error}): only checkpoints of a training run of this version can "
             "be certified or resumed"
         ) from error
     train, test = problem.data(root=data_root, progressbar=progressbar)
+    require_data(path, checkpoint, train, test)
+    objective, held_out = objectives(problem, settings, train, test, device=device)
+    state = chain_state(checkpoint, settings, objective.layout, device)
+    return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
+                   weights=state.weights[0], state=state, keys=Keys.derive([seed], [chain]))  # fmt: skip
+
+
+def require_data(path: Path | str, checkpoint: Checkpoint, train: Dataset, test: Dataset) -> None:
+    """Refuse data that the checkpoint was not trained on.
+
+    Raises:
+        CheckpointError: it names the part and the two hashes.
+    """
     for role, data in (("train", train), ("test", test)):
-        if data.hash != hashes[role]:
+        trained_on = checkpoint.header["data"][role]
+        if data.hash != trained_on:
             raise CheckpointError(
-                f"{path} was trained on {role} data with hash {hashes[role][:12]}, but {problem.dataset} here has "
+                f"{path} was trained on {role} data with hash {trained_on[:12]}, but {data.name} here has "
                 f"{data.hash[:12]}: give the data it was trained on"
             )
-    objective, held_out = objectives(problem, settings, train, test, seed=0, device=device)
-    weights = checkpoint.flat_weights().to(device)
-    state = restore(settings, {"weights": weights, **{k: t.to(device) for k, t in checkpoint.state.items()}},
-                    step)  # fmt: skip
-    generator = torch.Generator(device)
-    try:
-        generator.set_state(checkpoint.generator)
-    except RuntimeError:
-        generator.manual_seed(0)  # another kind of device: certifying is fine, resuming refuses (see resume checks)
-    return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
-                   weights=weights, state=state, generator=generator)  # fmt: skip
+
+
+def chain_state(checkpoint: Checkpoint, settings: Settings, layout: Layout, device: torch.device | str) -> State:
+    """The sampler's state, of one chain, that a checkpoint holds."""
+    tensors = {name: tensor.to(device)[None] for name, tensor in checkpoint.state.items()}
+    weights = layout.flatten(checkpoint.model).to(device)[None]
+    return restore(settings, {"weights": weights, **tensors}, checkpoint.header["step"])
+
+
+def first_model(problem: Problem, data: Dataset, *, seed: int, chain: int = 0) -> nn.Module:
+    """The network that a chain starts from: independent for different seeds and chains."""
+    return problem.model(data, generator=torch.Generator().manual_seed(seed + (chain << 32)))
 
 
 def objectives(
-    problem: Problem, settings: Settings, train: Dataset, test: Dataset, *, seed: int, device: torch.device | str
-) -> tuple[Objective, Objective]:
-    """The empirical risk on the training set, its network freshly drawn from ``seed``, and the one on the test set."""
+    problem: Problem, settings: Settings, train: Dataset, test: Dataset, *, device: torch.device | str,
+    labels: tuple[Sequence[np.ndarray], Sequence[np.ndarray]] | None = None, batching: Batching = "auto",
+    bfloat16: bool = False,
+) -> tuple[Objective, Objective]:  # fmt: skip
+    """The empirical risk on the training set and the one on the test set; ``labels`` are those of each chain."""
     clip_norm = None if isinstance(settings, SGD) else settings.clip_norm
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
+    own = labels or (None, None)
     objective = problem.objective(
-        train, generator=generator, batch_size=settings.batch_size, clip_norm=clip_norm, device=device
-    )
-    held_out = problem.objective(test, generator=generator, batch_size=settings.batch_size, device=device)
+        train, generator=generator, batch_size=settings.batch_size, clip_norm=clip_norm, labels=own[0], device=device,
+        batching=batching, bfloat16=bfloat16,
+    )  # fmt: skip
+    held_out = problem.objective(
+        test, generator=generator, batch_size=settings.batch_size, labels=own[1], device=device, batching=batching,
+        bfloat16=bfloat16,
+    )  # fmt: skip
     return objective, held_out
 
 
 def save_trained(
-    path: Path | str,
-    *,
-    problem: Problem,
-    settings: Settings,
-    objective: Objective,
-    hashes: Mapping[str, str],
-    state: Any,
-    generator: torch.Generator,
-    run: Mapping[str, Any],
-) -> None:
-    """Write the chain as it stands, with all that certifying and resuming need. ``run`` is carried as it is."""
-    tensors = {name: value for name, value in state._asdict().items() if isinstance(value, Tensor)}
+    path: Path | str, *, problem: Problem, settings: Settings, objective: Objective, hashes: Mapping[str, str],
+    state: Any, seed: int, chain: int = 0, run: Mapping[str, Any], trace: Mapping[str, Tensor] | None = None,
+    runtime: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """Write one chain as it stands, with all that certifying and resuming need. ``run`` is carried as it is."""
+    tensors = {name: value[0] for name, value in state._asdict().items() if isinstance(value, Tensor)}
     weights = tensors.pop("weights")
     loss = objective.loss
     header = {
         "problem": problem.to_dict(),
         "sampler": sampler_to_dict(settings),
         "step": state.step,
+        "seed": seed,
+        "chain": chain,
         "n": objective.n,
         "data": dict(hashes),
         "loss": {"name": loss.name, "low": loss.low, "high": loss.high, "oscillation": loss.oscillation},
         "device": objective.device.type,
+        "runtime": dict(runtime or {}),
         "run": dict(run),
     }
-    checkpoint = Checkpoint(
-        header=header, model=objective.named(weights), state=tensors, generator=generator.get_state()
-    )
+    checkpoint = Checkpoint(header=header, model=objective.layout.views(weights), state=tensors, trace=trace or {})
     save_checkpoint(path, checkpoint)

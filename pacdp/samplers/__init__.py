@@ -1,38 +1,59 @@
-"""Langevin samplers: one algorithm a file, each a pair of pure functions."""
+"""Langevin samplers: one algorithm a file, each pure functions on a batch of chains."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
-from pacdp.samplers import entropy_sgd, sgd, sgld
+from pacdp.samplers import entropy_sgd, psgld, sgd, sghmc, sgld
+from pacdp.samplers import schedules as schedules
 from pacdp.samplers.entropy_sgd import EntropySGD as EntropySGD
+from pacdp.samplers.psgld import PSGLD as PSGLD
 from pacdp.samplers.sgd import SGD as SGD
+from pacdp.samplers.sghmc import SGHMC as SGHMC
 from pacdp.samplers.sgld import SGLD as SGLD
 from pacdp.samplers.types import Info as Info
 from pacdp.samplers.types import Potential as Potential
 from pacdp.samplers.types import Sampler as Sampler
 
-Settings = SGD | SGLD | EntropySGD
-State = sgd.State | sgld.State | entropy_sgd.State
+Settings = SGD | SGLD | PSGLD | SGHMC | EntropySGD
+State = sgd.State | sgld.State | psgld.State | sghmc.State | entropy_sgd.State
+
+_ALGORITHMS = {SGD: sgd, SGLD: sgld, PSGLD: psgld, SGHMC: sghmc, EntropySGD: entropy_sgd}
+KINDS = tuple(_ALGORITHMS)
+"""The settings classes, one an algorithm."""
 
 
-def build(settings: Settings, potential: Potential) -> Sampler:
-    """The sampler that ``settings`` describe, on ``potential``."""
-    match settings:
-        case SGD():
-            return sgd.build(settings, potential)
-        case SGLD():
-            return sgld.build(settings, potential)
-        case EntropySGD():
-            return entropy_sgd.build(settings, potential)
+def build(settings: Settings | Sequence[Settings], potential: Potential) -> Sampler:
+    """The sampler that ``settings`` describe, on ``potential``: one setting for all chains, or one a chain.
+
+    Raises:
+        ValueError: the chains' settings are of different algorithms, or differ in what shapes a batch of chains.
+    """
+    every = [settings] if isinstance(settings, KINDS) else list(settings)
+    kinds = {type(one) for one in every}
+    if len(kinds) != 1:
+        raise ValueError(f"chains of one batch must run one algorithm, got {sorted(kind.__name__ for kind in kinds)}")
+    return _ALGORITHMS[kinds.pop()].build(every, potential)  # type: ignore[arg-type]
 
 
 def restore(settings: Settings, tensors: Mapping[str, Tensor], step: int) -> State:
     """A saved state of the sampler that ``settings`` describe, from its tensors and step count."""
-    match settings:
-        case SGD():
-            return sgd.State(**tensors, step=step)
-        case SGLD():
-            return sgld.State(**tensors, step=step)
-        case EntropySGD():
-            return entropy_sgd.State(**tensors, step=step)
+    return _ALGORITHMS[type(settings)].State(**tensors, step=step)
+
+
+def stacked(states: Sequence[State]) -> State:
+    """One state of all the chains of some states that stand at the same step."""
+    first = states[0]
+    columns = zip(*(state[:-1] for state in states), strict=True)
+    return type(first)(*(torch.cat(list(column)) for column in columns), step=first.step)  # type: ignore[arg-type]
+
+
+def chain_of(state: State, chain: int) -> State:
+    """The state of one chain, sharing memory."""
+    return type(state)(*(tensor[chain : chain + 1] for tensor in state[:-1]), step=state.step)  # type: ignore[arg-type]
+
+
+def selected(state: State, chains: Sequence[int]) -> State:
+    """The state of some of the chains."""
+    return type(state)(*(tensor[list(chains)] for tensor in state[:-1]), step=state.step)  # type: ignore[arg-type]

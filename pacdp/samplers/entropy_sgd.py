@@ -22,16 +22,28 @@ its normaliser fixed, so each inner step is a Poisson-sampled Gaussian mechanism
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import torch
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from pacdp.samplers.langevin import local_step_
-from pacdp.samplers.types import Info, Potential, Sampler, gaussian_like, require_fraction, require_positive
+from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin
+from pacdp.samplers.types import (
+    Coefficients,
+    Info,
+    Potential,
+    Sampler,
+    Schedule,
+    column,
+    rates,
+    require_fraction,
+    require_positive,
+    same,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,45 +99,80 @@ class EntropySGD:
 class State(NamedTuple):
     """Weights and the number of outer steps taken; the inner chain starts afresh from the weights each time."""
 
-    weights: Float[Tensor, " dim"]
+    weights: Float[Tensor, "chains dim"]
     step: int
 
 
-def build(settings: EntropySGD, potential: Potential) -> Sampler:
-    """Entropy-SGD or Entropy-SGLD on ``potential``."""
-    return Sampler(init, partial(step, settings, potential))
+def build(
+    settings: EntropySGD | Sequence[EntropySGD], potential: Potential, *, step_size: Schedule | None = None
+) -> Sampler:
+    """Entropy-SGD or Entropy-SGLD on ``potential``, with one setting for all chains or one a chain.
+
+    ``step_size(t)``, where given, multiplies the outer step size in place of t^-outer_decay.
+    """
+    every = [settings] if isinstance(settings, EntropySGD) else list(settings)
+    same(every, "batch_size", "clip_norm", "inner_steps")
+    names = ("tau", "gamma", "base_std", "alpha", "outer_step_size", "outer_decay", "inner_step_size", "inner_decay")
+    columns = {name: column(every, name) for name in names}
+    columns["heat"] = np.array([0.0 if one.beta is None else 1.0 / one.beta for one in every])
+    inner = inner_coefficients(columns, every[0].inner_steps)
+    return Sampler(init, partial(coefficients, columns, inner, step_size), partial(transition, potential))
 
 
-def init(weights: Float[Tensor, " dim"]) -> State:
+def init(weights: Float[Tensor, "chains dim"]) -> State:
     """Start at ``weights``."""
     return State(weights.clone(), 0)
 
 
-def step(settings: EntropySGD, potential: Potential, state: State, generator: torch.Generator) -> tuple[State, Info]:
+def inner_coefficients(columns: Mapping[str, np.ndarray], steps: int) -> Coefficients:
+    """Of the inner steps i = 1 .. L, arrays [L, chains]: step size, pull to the centre, what is kept, noise scale."""
+    number = np.arange(1, steps + 1, dtype=np.float64)[:, None]
+    rate = 0.5 * columns["inner_step_size"] * number ** -columns["inner_decay"]  # h_i = ½ τ η'_i
+    pull = rate * columns["gamma"]
+    return {
+        "rate": rate, "pull": pull, "keep": 1.0 - pull, "scale": np.sqrt(2.0 * rate / columns["tau"]),
+        "alpha": columns["alpha"],
+    }  # fmt: skip
+
+
+def coefficients(
+    columns: Mapping[str, np.ndarray], inner: Coefficients, step_size: Schedule | None, step: int
+) -> Coefficients:
+    """Of the outer step, beside the inner ones."""
+    rate = rates(columns["outer_step_size"], columns["outer_decay"], step + 1, step_size)  # η_t γτ
+    langevin_step = rate / (columns["gamma"] * columns["tau"]) * columns["heat"]  # η_t/β
+    decay = 0.5 * langevin_step / columns["base_std"] ** 2
+    return {
+        **inner, "outer_pull": 0.5 * rate, "outer_keep": 1.0 - 0.5 * rate - decay,
+        "outer_scale": np.sqrt(langevin_step),
+    }  # fmt: skip
+
+
+def transition(
+    potential: Potential, state: State, c: Coefficients, keys: Keys, tick: int | Tensor
+) -> tuple[State, Info]:
     """One outer step: L inner gradients, then one move of the weights."""
     centre = state.weights
-    mean, info = local_mean(settings, potential, centre, generator)
-    rate = settings.outer_step_size * (state.step + 1) ** -settings.outer_decay  # η_t γτ
-    weights = torch.lerp(centre, mean, 0.5 * rate)
-    if settings.beta is not None:
-        langevin_step = rate / (settings.gamma * settings.tau * settings.beta)  # η_t/β
-        weights.add_(centre, alpha=-0.5 * langevin_step / settings.base_std**2)
-        weights.add_(gaussian_like(centre, generator), alpha=math.sqrt(langevin_step))
-    return State(weights, state.step + 1), info
+    mean, loss, error = local_mean(potential, centre, c, keys, tick)
+    weights = langevin(centre, keep=c["outer_keep"], centre=mean, pull=c["outer_pull"], scale=c["outer_scale"],
+                       keys=keys, stream=OUTER_NOISE, tick=tick)  # fmt: skip
+    displacement = (mean - centre).square().sum(dim=1)
+    return State(weights, state.step + 1), Info(loss, error, displacement)
 
 
 def local_mean(
-    settings: EntropySGD, potential: Potential, centre: Float[Tensor, " dim"], generator: torch.Generator
-) -> tuple[Float[Tensor, " dim"], Info]:
-    """μ_L, the inner loop's running average, and what its minibatches saw."""
-    local, mean, noise = centre.clone(), centre.clone(), torch.empty_like(centre)
-    loss, error = centre.new_zeros(()), centre.new_zeros(())
-    for i in range(1, settings.inner_steps + 1):
-        rate = 0.5 * settings.inner_step_size * i**-settings.inner_decay  # h_i = ½ τ η'_i
-        estimate = potential.estimate(local, generator)
-        local_step_(local, centre, estimate.gradient, noise, generator,
-                    rate=rate, gamma=settings.gamma, tau=settings.tau)  # fmt: skip
-        mean.lerp_(local, settings.alpha)
+    potential: Potential, centre: Float[Tensor, "chains dim"], c: Coefficients, keys: Keys, tick: int | Tensor
+) -> tuple[Float[Tensor, "chains dim"], Float[Tensor, " chains"], Float[Tensor, " chains"]]:
+    """μ_L, the inner loops' running average, and the mean loss and error of their minibatches."""
+    local, mean = centre.clone(), centre.clone()
+    loss, error = centre.new_zeros(len(centre)), centre.new_zeros(len(centre))
+    steps = len(c["rate"])
+    for i in range(steps):
+        at = tick * steps + i
+        estimate = potential.estimate(local, keys, at)
+        langevin(local, keep=c["keep"][i], gradient=estimate.gradient, rate=c["rate"][i], centre=centre,
+                 pull=c["pull"][i], scale=c["scale"][i], average=mean, alpha=c["alpha"],
+                 keys=keys, stream=NOISE, tick=at, out=local)  # fmt: skip
         loss += estimate.loss
         error += estimate.error
-    return mean, Info(loss / settings.inner_steps, error / settings.inner_steps)
+    return mean, loss / steps, error / steps

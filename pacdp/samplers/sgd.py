@@ -3,15 +3,28 @@
 v ← momentum v + ∇R̂(w; batch),   w ← w - h_t v,   h_t = step_size t^-decay
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pacdp.samplers.types import Info, Potential, Sampler, require_positive
+from pacdp.chains import NOISE, Keys, langevin
+from pacdp.samplers.types import (
+    Coefficients,
+    Info,
+    Potential,
+    Sampler,
+    Schedule,
+    column,
+    rates,
+    require_positive,
+    same,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,25 +51,37 @@ class SGD:
 class State(NamedTuple):
     """Weights, velocity and the number of steps taken."""
 
-    weights: Float[Tensor, " dim"]
-    velocity: Float[Tensor, " dim"]
+    weights: Float[Tensor, "chains dim"]
+    velocity: Float[Tensor, "chains dim"]
     step: int
 
 
-def build(settings: SGD, potential: Potential) -> Sampler:
-    """SGD on ``potential``."""
-    return Sampler(init, partial(step, settings, potential))
+def build(settings: SGD | Sequence[SGD], potential: Potential, *, step_size: Schedule | None = None) -> Sampler:
+    """SGD on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
+    every = [settings] if isinstance(settings, SGD) else list(settings)
+    same(every, "batch_size")
+    columns = {name: column(every, name) for name in ("step_size", "decay", "momentum")}
+    return Sampler(init, partial(coefficients, columns, step_size), partial(transition, potential))
 
 
-def init(weights: Float[Tensor, " dim"]) -> State:
+def init(weights: Float[Tensor, "chains dim"]) -> State:
     """Start at ``weights`` with no velocity."""
     return State(weights.clone(), torch.zeros_like(weights), 0)
 
 
-def step(settings: SGD, potential: Potential, state: State, generator: torch.Generator) -> tuple[State, Info]:
+def coefficients(columns: Mapping[str, np.ndarray], step_size: Schedule | None, step: int) -> Coefficients:
+    """Step size and momentum."""
+    return {
+        "rate": rates(columns["step_size"], columns["decay"], step + 1, step_size), "momentum": columns["momentum"],
+    }  # fmt: skip
+
+
+def transition(
+    potential: Potential, state: State, c: Coefficients, keys: Keys, tick: int | Tensor
+) -> tuple[State, Info]:
     """One minibatch step."""
-    estimate = potential.estimate(state.weights, generator)
-    velocity = state.velocity * settings.momentum + estimate.gradient
-    rate = settings.step_size * (state.step + 1) ** -settings.decay
-    weights = torch.add(state.weights, velocity, alpha=-rate)
+    estimate = potential.estimate(state.weights, keys, tick)
+    velocity = langevin(state.velocity, keep=c["momentum"], gradient=estimate.gradient, rate=-1.0,
+                        keys=keys, stream=NOISE, tick=tick)  # fmt: skip
+    weights = langevin(state.weights, gradient=velocity, rate=c["rate"], keys=keys, stream=NOISE, tick=tick)
     return State(weights, velocity, state.step + 1), Info(estimate.loss, estimate.error)

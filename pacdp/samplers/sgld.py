@@ -7,15 +7,28 @@ under Lebesgue measure (exp(-τR̂) stays above a positive constant), so the Gau
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import torch
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from pacdp.samplers.types import Info, Potential, Sampler, gaussian_like, require_positive
+from pacdp.chains import NOISE, Keys, langevin
+from pacdp.samplers.types import (
+    Coefficients,
+    Info,
+    Potential,
+    Sampler,
+    Schedule,
+    column,
+    rates,
+    require_positive,
+    same,
+    scheduled,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,26 +62,48 @@ class SGLD:
 class State(NamedTuple):
     """Weights and the number of steps taken."""
 
-    weights: Float[Tensor, " dim"]
+    weights: Float[Tensor, "chains dim"]
     step: int
 
 
-def build(settings: SGLD, potential: Potential) -> Sampler:
-    """SGLD on ``potential``."""
-    return Sampler(init, partial(step, settings, potential))
+def build(
+    settings: SGLD | Sequence[SGLD], potential: Potential, *,
+    step_size: Schedule | None = None, temperature: Schedule | None = None,
+) -> Sampler:  # fmt: skip
+    """SGLD on ``potential``, with one setting for all chains or one a chain.
+
+    ``step_size(t)`` and ``temperature(t)``, where given, multiply the settings' step size (in place of t^-decay) and
+    temperature 1/τ at step t = 1, 2, ...
+    """
+    every = [settings] if isinstance(settings, SGLD) else list(settings)
+    same(every, "batch_size", "clip_norm")
+    columns = {name: column(every, name) for name in ("step_size", "decay", "tau", "base_std")}
+    return Sampler(
+        init, partial(coefficients, columns, step_size, temperature), partial(transition, potential)
+    )
 
 
-def init(weights: Float[Tensor, " dim"]) -> State:
+def init(weights: Float[Tensor, "chains dim"]) -> State:
     """Start at ``weights``."""
     return State(weights.clone(), 0)
 
 
-def step(settings: SGLD, potential: Potential, state: State, generator: torch.Generator) -> tuple[State, Info]:
-    """One Langevin step: the batch is drawn first, then the noise."""
-    rate = settings.step_size * (state.step + 1) ** -settings.decay
-    shrink = 1.0 - rate / (settings.tau * settings.base_std**2)
-    estimate = potential.estimate(state.weights, generator)
-    noise = gaussian_like(state.weights, generator)
-    weights = state.weights * shrink
-    weights.add_(estimate.gradient, alpha=-rate).add_(noise, alpha=math.sqrt(2.0 * rate / settings.tau))
+def coefficients(
+    columns: Mapping[str, np.ndarray], step_size: Schedule | None, temperature: Schedule | None, step: int
+) -> Coefficients:
+    """Step size, what is kept of the weights, and noise scale."""
+    rate = rates(columns["step_size"], columns["decay"], step + 1, step_size)
+    heat = scheduled(1.0 / columns["tau"], step + 1, temperature, "temperature")
+    return {
+        "rate": rate, "keep": 1.0 - rate * heat / columns["base_std"] ** 2, "scale": np.sqrt(2.0 * rate * heat),
+    }  # fmt: skip
+
+
+def transition(
+    potential: Potential, state: State, c: Coefficients, keys: Keys, tick: int | Tensor
+) -> tuple[State, Info]:
+    """One Langevin step."""
+    estimate = potential.estimate(state.weights, keys, tick)
+    weights = langevin(state.weights, keep=c["keep"], gradient=estimate.gradient, rate=c["rate"], scale=c["scale"],
+                       keys=keys, stream=NOISE, tick=tick)  # fmt: skip
     return State(weights, state.step + 1), Info(estimate.loss, estimate.error)

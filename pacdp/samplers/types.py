@@ -1,45 +1,94 @@
-"""What a sampler is: two pure functions over a state of tensors.
+"""What a sampler is: pure functions over a state of tensors, for K chains at a time.
 
-A step reads its state and a generator and returns a new state; it changes nothing but the generator. So a chain is
-its state, its step count and its generator: save these three and it goes on bit for bit.
+A step reads its state and the chains' keys and returns a new state. So a chain is its state, its step count and its
+key: save these and it goes on bit for bit. What depends on the step alone (step sizes, noise scales) is computed apart,
+by ``coefficients``, so that a GPU can replay one recorded step with new numbers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import torch
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from pacdp.chains import Keys
 from pacdp.objective import Estimate
+
+Coefficients = Mapping[str, Any]
+"""Numbers of one step by name, each for one or all chains."""
 
 
 @runtime_checkable
 class Potential(Protocol):
     """A source of stochastic gradients of a mean loss; :class:`pacdp.objective.Objective` is one."""
 
-    def estimate(self, weights: Float[Tensor, " dim"], generator: torch.Generator) -> Estimate: ...
+    def estimate(self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor) -> Estimate: ...
 
 
 class Info(NamedTuple):
     """What a step saw on the way; not carried on."""
 
-    loss: Float[Tensor, ""]
+    loss: Float[Tensor, " chains"]
     """Mean minibatch loss over the step's gradients; not finite if any of them was not."""
-    error: Float[Tensor, ""]
+    error: Float[Tensor, " chains"]
     """Mean minibatch 0-1 loss over the step's gradients."""
+    displacement: Float[Tensor, " chains"] | None = None
+    """|μ - w|² of Entropy-SG(L)D, which is |∇F|²/(τγ)² of the local entropy F."""
 
 
 class Sampler(NamedTuple):
-    """A Markov chain: ``init(weights)`` gives its first state, ``step(state, generator)`` the next one."""
+    """A Markov chain."""
 
     init: Callable[[Tensor], Any]
-    step: Callable[[Any, torch.Generator], tuple[Any, Info]]
+    """Weights [chains, dim] to the first state, a NamedTuple with ``weights`` first and an int ``step`` last."""
+    coefficients: Callable[[int], Coefficients]
+    """The numbers of the step that follows step t, from t = 0."""
+    transition: Callable[[Any, Coefficients, Keys, int | Tensor], tuple[Any, Info]]
+    """One step with these numbers; its last argument is the state's step count, on a GPU as a tensor."""
+
+    def step(self, state: Any, keys: Keys) -> tuple[Any, Info]:
+        """The next state."""
+        return self.transition(state, self.coefficients(state.step), keys, state.step)
 
 
-def gaussian_like(weights: Float[Tensor, " dim"], generator: torch.Generator) -> Float[Tensor, " dim"]:
-    """Standard normal noise from ``generator``, one number a weight."""
-    return torch.empty_like(weights).normal_(generator=generator)
+Schedule = Callable[[int], float]
+"""Step number, from 1, to a step size or temperature."""
+
+
+def column(settings: Sequence[Any], name: str) -> np.ndarray:
+    """One field of the chains' settings, float64 [chains]."""
+    return np.array([getattr(one, name) for one in settings], dtype=np.float64)
+
+
+def rates(initial: np.ndarray, decay: np.ndarray, step: int, schedule: Schedule | None) -> np.ndarray:
+    """Step sizes [chains] of step number ``step`` (from 1): initial step^-decay, or initial schedule(step)."""
+    factor = step**-decay if schedule is None else schedule(step)
+    found = initial * factor
+    if not np.all(np.isfinite(found) & (found >= 0)):
+        raise ValueError(
+            f"the schedule gives the step size {float(np.ravel(found)[0])} at step {step}: "
+            "expected a finite number >= 0"
+        )
+    return found
+
+
+def scheduled(values: np.ndarray, step: int, schedule: Schedule | None, name: str) -> np.ndarray:
+    """Positive numbers times schedule(step)."""
+    found = values if schedule is None else values * schedule(step)
+    if not np.all(np.isfinite(found) & (found > 0)):
+        raise ValueError(
+            f"the schedule gives {name} = {float(np.ravel(found)[0])} at step {step}: expected a finite number > 0"
+        )
+    return found
+
+
+def same(settings: Sequence[Any], *names: str) -> None:
+    """Raise a sentence unless the chains agree on these fields, which shape the computation itself."""
+    for name in names:
+        values = {getattr(one, name) for one in settings}
+        if len(values) > 1:
+            raise ValueError(f"chains of one batch must agree on {name}, got {sorted(map(str, values))}")
 
 
 def require_positive(**values: float | int) -> None:

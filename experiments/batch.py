@@ -1,0 +1,162 @@
+"""Some runs as one batch of chains in this process, each with its own folder."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bounds
+from experiments.config import Run, Runtime
+from experiments.folder import Folder, provenance, require_space, write_json
+from pacdp import Diverged
+from pacdp.certify import gibbs_certificates, weights_certificates
+from pacdp.chains import Keys, Trace, run_chains
+from pacdp.gibbs import GibbsEstimate, estimate_gibbs
+from pacdp.objective import Objective, Risks
+from pacdp.samplers import EntropySGD, Sampler, build, chain_of, selected
+from pacdp.trained import local_gibbs, privacy_of, save_trained
+
+Report = Callable[[int, int, dict[str, Any] | None], None]
+"""Called as report(step, steps, row): the row, of the batch's first run, is None between records."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """Runs of one kind at one step."""
+
+    runs: list[Run]
+    folders: list[Folder]
+    hashes: list[dict[str, str]]
+    """Of each run's training and test data."""
+    runtime: Runtime
+    objective: Objective
+    test: Objective
+    sampler: Sampler
+    state: Any
+    keys: Keys
+    trace: Trace
+
+    def prepare(self, *, fresh: Sequence[bool]) -> None:
+        """Write the first files of fresh runs; drop from the others what lies beyond their checkpoints."""
+        for i, (run, folder) in enumerate(zip(self.runs, self.folders, strict=True)):
+            if not fresh[i]:
+                folder.keep_rows(up_to_step=self.state.step)
+                continue
+            require_space(folder.path, bytes_needed=20 * self.objective.dim + 1_000_000)
+            folder.clear()
+            made_by = provenance(device=self.runtime.device, seed=run.seed)
+            write_json(folder.provenance, made_by | {"runtime": self.runtime.recorded()})
+            write_json(folder.config, run.to_dict())
+            folder.keep_rows(up_to_step=-1)
+            self.save(i)
+
+    def save(self, chain: int) -> None:
+        """Write one run's checkpoint."""
+        run = self.runs[chain]
+        save_trained(
+            self.folders[chain].checkpoint, problem=run.problem, settings=run.sampler, objective=self.objective,
+            hashes=self.hashes[chain], state=chain_of(self.state, chain), seed=run.seed, chain=run.chain,
+            run=run.to_dict(), trace=self.trace.tensors(chain), runtime=self.runtime.recorded(),
+        )  # fmt: skip
+
+    def go(self, report: Report) -> dict[Path, dict[str, Any] | Exception]:
+        """Train to the end, recording on the way; by folder, the result or what ended the run."""
+        steps = self.runs[0].steps(self.objective.n)
+        records = self.runs[0].records
+        outcomes: dict[Path, dict[str, Any] | Exception] = {}
+        started = time.monotonic()
+        for mark in sorted({round(k * steps / records) for k in range(1, records + 1)} - {0}):
+            if mark <= self.state.step:
+                continue
+            rows: list[dict[str, Any]] = []
+            while self.runs and not rows:
+                try:
+                    self._advance(mark, steps, report)
+                    rows = self._measure()
+                except Diverged as error:
+                    outcomes |= self._drop(error)
+            for i, row in enumerate(rows):
+                row["seconds"] = round(time.monotonic() - started, 3)
+                self.folders[i].append_row(row)  # before the checkpoint: a crash between the two repeats the row
+                self.save(i)
+            if rows:
+                report(self.state.step, steps, rows[0])
+        for folder in self.folders:
+            result = {"format": "pacdp-result/1", "steps": steps, "n": self.objective.n, "final": folder.rows()[-1]}
+            write_json(folder.result, result)
+            outcomes[folder.path] = result
+        return outcomes
+
+    def _advance(self, mark: int, steps: int, report: Report) -> None:
+        chunk = max(1, 500 // self.runs[0].sampler.gradients_per_step)
+        saved = time.monotonic()
+        for part in run_chains(
+            self.sampler, self.state, self.keys, until=mark, chunk=chunk, loss=self.objective.loss
+        ):
+            self.state, self.trace = part.state, self.trace.extended(part)
+            report(self.state.step, steps, None)
+            if time.monotonic() - saved > self.runtime.checkpoint_seconds and self.state.step < mark:
+                for i in range(len(self.runs)):
+                    self.save(i)
+                saved = time.monotonic()
+
+    def _drop(self, error: Diverged) -> dict[Path, Exception]:
+        """Go on without the chains that ``error`` names, from where all were well."""
+        kept = [i for i in range(len(self.runs)) if i not in error.chains]
+        ended: dict[Path, Exception] = {self.folders[i].path: error for i in error.chains}
+        self.runs, self.folders, self.hashes = (
+            [values[i] for i in kept] for values in (self.runs, self.folders, self.hashes)
+        )  # type: ignore[assignment]
+        if kept:
+            self.objective, self.test = self.objective.select(kept), self.test.select(kept)
+            self.state, self.keys = selected(self.state, kept), self.keys.select(kept)
+            self.trace = self.trace.select(kept)
+            self.sampler = build([run.sampler for run in self.runs], self.objective)
+        return ended
+
+    def _measure(self) -> list[dict[str, Any]]:
+        """A row a run: risks of the weights, of the Gibbs classifier, and the bounds."""
+        weights = self.state.weights
+        risks = [(self._risks(self.objective, k), self._risks(self.test, k)) for k in range(len(self.runs))]
+        gibbs: list[GibbsEstimate | None] = [None] * len(self.runs)
+        if all(isinstance(run.sampler, EntropySGD) for run in self.runs):
+            # the Gibbs classifiers' randomness is their own, not the chains'
+            keys = Keys.derive([derived_seed(run.seed, 1, self.state.step) for run in self.runs],
+                               [run.chain for run in self.runs])  # fmt: skip
+            posteriors = [local_gibbs(run.sampler, own) for run, own in zip(self.runs, weights, strict=True)]  # type: ignore[arg-type]
+            gibbs = [*estimate_gibbs(posteriors, self.objective, self.test, self.runs[0].track, keys)]
+        return [self._row(run, *pair, own) for run, pair, own in zip(self.runs, risks, gibbs, strict=True)]
+
+    def _risks(self, objective: Objective, chain: int) -> Risks:
+        try:
+            return objective.select([chain]).risks(self.state.weights[chain : chain + 1])[0]
+        except ValueError as error:
+            raise Diverged(self.state.step, f"the training run ({error}); it", chains=(chain,)) from error
+
+    def _row(self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None) -> dict[str, Any]:
+        objective = self.objective
+        gradients = self.state.step * run.sampler.gradients_per_step
+        row: dict[str, Any] = {
+            "step": self.state.step, "epochs": gradients * run.sampler.batch_size / objective.n,
+            "train_loss": train.loss, "train_error": train.error, "test_error": test.error, "n_test": test.n,
+        }  # fmt: skip
+        privacy = privacy_of(run.sampler, oscillation=objective.loss.oscillation, n=objective.n)
+        if gibbs:
+            row |= {"gibbs_train_error": gibbs.error, "gibbs_test_error": gibbs.test_error,
+                    "kl_nats": gibbs.kl_nats, "kl_raw_nats": gibbs.kl_raw_nats}  # fmt: skip
+        if isinstance(privacy, bounds.PureDP):
+            found = weights_certificates(train, privacy=privacy, failure_prob=run.failure_prob)
+            if gibbs:
+                found += gibbs_certificates(
+                    gibbs, n=objective.n, loss=objective.loss, privacy=privacy, failure_prob=run.failure_prob
+                )
+            row |= {"epsilon": privacy.epsilon, "bounds": {c.name: c.value for c in found}}
+        return row
+
+
+def derived_seed(*numbers: int) -> int:
+    """A 63-bit seed from some numbers, independent for different numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,0 +1,17 @@
+"""The engine of Langevin chains: many at once, keyed random numbers, fused updates. It knows no algorithm."""
+
+from pacdp.chains.keys import BATCH as BATCH
+from pacdp.chains.keys import NOISE as NOISE
+from pacdp.chains.keys import OUTER_NOISE as OUTER_NOISE
+from pacdp.chains.keys import PRIOR as PRIOR
+from pacdp.chains.keys import PROBE as PROBE
+from pacdp.chains.keys import Keys as Keys
+from pacdp.chains.layout import Layout as Layout
+from pacdp.chains.memory import require_memory as require_memory
+from pacdp.chains.network import Batching as Batching
+from pacdp.chains.network import resident as resident
+from pacdp.chains.run import Chunk as Chunk
+from pacdp.chains.run import run_chains as run_chains
+from pacdp.chains.trace import Trace as Trace
+from pacdp.chains.update import langevin as langevin
+from pacdp.chains.update import normal_like as normal_like

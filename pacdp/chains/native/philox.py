@@ -1,0 +1,117 @@
+"""Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011) and Gaussian numbers from it, compiled for the CPU.
+
+A counter-based generator has no state: its words are a fixed function of a 64-bit key and a 128-bit counter, so that
+number i of step t of a chain is the same whatever else is drawn, by whom and in which order.
+
+Coordinates are laid out in pages of 4,096: coordinate i of a vector is word (i mod 4096) // 1024 of block
+1024 (i // 4096) + (i mod 1024), so that a page is four loops of 1,024 lanes that vectorise. Counter words are
+(block, stream, low and high half of the tick).
+"""
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+LANES = 1024
+PAGE = 4 * LANES
+ROUNDS = 10
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+WEYL = (0x9E3779B9, 0xBB67AE85)
+
+_M0, _M1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
+_W0, _W1 = np.uint32(WEYL[0]), np.uint32(WEYL[1])
+_f = np.float32
+_u = np.uint32
+
+
+@intrinsic
+def _bits(context, x):
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.uint32(types.float32), generate
+
+
+@intrinsic
+def _float(context, x):
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.uint32), generate
+
+
+@numba.njit(inline="always")
+def block(c0, c1, c2, c3, k0, k1):
+    """The four words of one counter."""
+    for _ in range(ROUNDS):
+        p0 = _M0 * np.uint64(c0)
+        p1 = _M1 * np.uint64(c2)
+        c0, c1, c2, c3 = (
+            _u(_u(p1 >> np.uint64(32)) ^ c1 ^ k0), _u(p1), _u(_u(p0 >> np.uint64(32)) ^ c3 ^ k1), _u(p0),
+        )  # fmt: skip
+        k0 = _u(k0 + _W0)
+        k1 = _u(k1 + _W1)
+    return c0, c1, c2, c3
+
+
+@numba.njit(inline="always")
+def _radius(word):
+    """√(-2 ln u) at u = (word + ½)/2³²; the logarithm is Cephes' logf, without branches."""
+    bits = _bits((_f(word) + _f(0.5)) * _f(2.0**-32))
+    shifted = _u(bits - _u(0x3F3504F3))
+    exponent = _f(np.int32(shifted) >> np.int32(23))
+    m = _float(_u(_u(shifted & _u(0x007FFFFF)) + _u(0x3F3504F3))) - _f(1.0)  # in [√½ - 1, √2 - 1)
+    z = m * m
+    y = _f(7.0376836292e-2)
+    y = y * m + _f(-1.1514610310e-1)
+    y = y * m + _f(1.1676998740e-1)
+    y = y * m + _f(-1.2420140846e-1)
+    y = y * m + _f(1.4249322787e-1)
+    y = y * m + _f(-1.6668057665e-1)
+    y = y * m + _f(2.0000714765e-1)
+    y = y * m + _f(-2.4999993993e-1)
+    y = y * m + _f(3.3333331174e-1)
+    y = y * m * z + exponent * _f(-2.12194440e-4) - _f(0.5) * z
+    return np.sqrt(max(_f(-2.0) * (m + y + exponent * _f(0.693359375)), _f(0.0)))
+
+
+@numba.njit(inline="always")
+def _direction(word):
+    """cos and sin of 2π word/2³², by doubling the angle of a Taylor polynomial on [-π/2, π/2); error below 5e-7."""
+    a = _f(np.int32(word)) * _f(np.pi * 2.0**-32)
+    z = a * a
+    s = _f(2.7557319e-6) + z * _f(-2.5052108e-8)
+    s = _f(8.3333333e-3) + z * (_f(-1.9841270e-4) + z * s)
+    s = a * (_f(1.0) + z * (_f(-1.6666667e-1) + z * s))
+    c = _f(2.4801587e-5) + z * (_f(-2.7557319e-7) + z * _f(2.0876757e-9))
+    c = _f(1.0) + z * (_f(-0.5) + z * (_f(4.1666667e-2) + z * (_f(-1.3888889e-3) + z * c)))
+    return _f(1.0) - _f(2.0) * s * s, _f(2.0) * s * c
+
+
+@numba.njit(fastmath={"contract", "nsz"}, error_model="numpy", nogil=True)
+def normal_page(page, number, used, k0, k1, stream, low, high):
+    """Standard normal numbers (Box and Muller 1958) into float32 ``page`` [4096]; only ``used`` of them are wanted."""
+    first = _u(number * LANES)
+    for lane in range(min(used, LANES)):
+        w0, w1, w2, w3 = block(_u(first + _u(lane)), stream, low, high, k0, k1)
+        r = _radius(w0)
+        c, s = _direction(w1)
+        page[lane] = r * c
+        page[LANES + lane] = r * s
+        r = _radius(w2)
+        c, s = _direction(w3)
+        page[2 * LANES + lane] = r * c
+        page[3 * LANES + lane] = r * s
+
+
+@numba.njit(nogil=True, cache=True)
+def words(out, key, stream, tick):
+    """``out.size`` uniform 32-bit words, four to a block, in order of blocks."""
+    k0, k1 = _u(key), _u(key >> np.uint64(32))
+    low, high = _u(tick), _u(tick >> np.uint64(32))
+    for b in range((out.size + 3) // 4):
+        four = block(_u(b), stream, low, high, k0, k1)
+        for j in range(min(4, out.size - 4 * b)):
+            out[4 * b + j] = four[j]

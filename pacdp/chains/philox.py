@@ -1,0 +1,57 @@
+"""Philox4x32-10 in torch operations: what GPUs run, and the plain twin of the compiled CPU code.
+
+Words are equal to those of ``pacdp.chains.native.philox`` bit for bit; Gaussian numbers agree up to the rounding of the
+device's logarithm, sine and cosine.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pacdp.chains.native.philox import LANES, MULTIPLIERS, PAGE, ROUNDS, WEYL
+
+_MASK = 0xFFFFFFFF
+
+Number = int | Tensor
+
+
+def words(blocks: Int[Tensor, "..."], stream: int, tick: Number, low: Number, high: Number) -> tuple[Tensor, ...]:
+    """The four 32-bit words, as int64, of the counters (blocks, stream, tick) under the key (low, high).
+
+    Products wrap modulo 2⁶⁴, as int64 does, and masking after the shift drops the sign.
+    """
+    c0, c1, c2, c3 = blocks, stream, tick & _MASK, tick >> 32
+    for _ in range(ROUNDS):
+        p0, p1 = MULTIPLIERS[0] * c0, MULTIPLIERS[1] * c2
+        c0, c1, c2, c3 = (
+            ((p1 >> 32) & _MASK) ^ c1 ^ low, p1 & _MASK, ((p0 >> 32) & _MASK) ^ c3 ^ high, p0 & _MASK,
+        )  # fmt: skip
+        low, high = (low + WEYL[0]) & _MASK, (high + WEYL[1]) & _MASK
+    zero = torch.zeros_like(blocks)
+    return c0 + zero, c1 + zero, c2 + zero, c3 + zero  # type: ignore[return-value]
+
+
+def normal(dim: int, keys: Int[Tensor, "2 chains"], stream: int, tick: Number) -> Float[Tensor, "chains dim"]:
+    """Standard normal numbers of K chains in float32, by Box and Muller (1958)."""
+    pages = -(-dim // PAGE)
+    blocks = torch.arange(pages * LANES, device=keys.device)[None, :]
+    w0, w1, w2, w3 = words(blocks, stream, tick, keys[0][:, None], keys[1][:, None])
+    four: list[Tensor] = []
+    for radius_word, angle_word in ((w0, w1), (w2, w3)):
+        radius = torch.sqrt(-2.0 * torch.log((radius_word.float() + 0.5) * 2.0**-32).clamp(max=0.0))
+        signed = torch.where(angle_word < 2**31, angle_word, angle_word - 2**32)
+        angle = signed.float() * (2.0 * math.pi * 2.0**-32)
+        four += [radius * torch.cos(angle), radius * torch.sin(angle)]
+    lanes = torch.stack(four, dim=1).view(-1, 4, pages, LANES)
+    return lanes.transpose(1, 2).reshape(len(keys[0]), -1)[:, :dim]
+
+
+def uniform_words(
+    size: int, key: int, stream: int, tick: Number, device: torch.device
+) -> Int[Tensor, " size"]:
+    """``size`` uniform 32-bit words, as int64, in order of blocks."""
+    blocks = torch.arange(-(-size // 4), device=device)
+    four = words(blocks, stream, tick, key & _MASK, key >> 32)
+    return torch.stack(four, dim=1).reshape(-1)[:size]

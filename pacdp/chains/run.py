@@ -1,0 +1,68 @@
+"""Running chains: steps in chunks, each chunk checked before anyone sees it."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pacdp.chains.keys import Keys
+from pacdp.errors import Diverged
+from pacdp.losses import Loss
+
+
+class Steps(Protocol):
+    """What is run: ``step(state, keys)`` gives the next state and what the step saw."""
+
+    def step(self, state: Any, keys: Keys) -> tuple[Any, Any]: ...
+
+
+class Chunk(NamedTuple):
+    """Some steps of K chains."""
+
+    state: Any
+    """The sampler's state after the last of them."""
+    losses: Float[Tensor, "chains steps"]
+    """Mean minibatch loss of each step, on the CPU."""
+    errors: Float[Tensor, "chains steps"]
+    """Mean minibatch 0-1 loss of each step, on the CPU."""
+    displacements: Float[Tensor, "chains steps"] | None
+    """|μ - w|² of each step of Entropy-SG(L)D, on the CPU."""
+
+
+def run_chains(
+    sampler: Steps, state: Any, keys: Keys, *, until: int, chunk: int, loss: Loss | None = None
+) -> Iterator[Chunk]:
+    """Advance the chains to step ``until``, yielding at every multiple of ``chunk`` steps.
+
+    What steps see stays on the device until the end of a chunk, so that a GPU is never waited for step by step.
+
+    Raises:
+        Diverged: a minibatch loss is NaN or infinite (it names the first such step), or a weight is (it names the
+            chunk's last step), with the numbers of the chains concerned; nothing of that chunk is yielded.
+        ValueError: a minibatch loss lies above the interval that ``loss`` declares. (An empty Poisson batch has mean 0;
+            the lower end is checked where whole data sets are judged.)
+    """
+    while state.step < until:
+        first = state.step + 1
+        stop = min(until, (state.step // chunk + 1) * chunk)
+        seen: list[Any] = []
+        for _ in range(stop - state.step):
+            state, info = sampler.step(state, keys)
+            seen.append(info)
+        losses, errors = (torch.stack([info[i] for info in seen], dim=1).cpu() for i in range(2))
+        bad = ~torch.isfinite(losses)
+        if bool(bad.any()):
+            raise Diverged(first + int(bad.any(dim=0).nonzero()[0]), chains=_numbers(bad.any(dim=1)))
+        bad = ~torch.isfinite(state.weights).all(dim=1)
+        if bool(bad.any()):
+            raise Diverged(state.step, "a weight", chains=_numbers(bad))
+        if loss is not None:
+            loss.check(max(float(losses.min()), loss.low), float(losses.max()))
+        moved = None if seen[0].displacement is None else torch.stack([i.displacement for i in seen], dim=1).cpu()
+        yield Chunk(state, losses, errors, moved)
+
+
+def _numbers(which: Tensor) -> tuple[int, ...]:
+    return tuple(which.nonzero()[:, 0].tolist())

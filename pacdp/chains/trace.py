@@ -1,0 +1,63 @@
+"""What chains were seen to do, a bounded number of numbers each: what their diagnostics are computed from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pacdp.chains.run import Chunk
+
+LENGTH = 2000
+"""Most windows of a trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Means over windows of ``every`` steps: ``energy`` (minibatch loss) and, for Entropy-SG(L)D, ``displacement``."""
+
+    every: int
+    windows: Mapping[str, Tensor]
+    """By name, [chains, whole windows]."""
+    pending: Mapping[str, Tensor]
+    """By name, [chains, steps since the last whole window]."""
+
+    @classmethod
+    def start(cls, steps: int) -> "Trace":
+        """An empty trace of chains that will make ``steps`` steps."""
+        return cls(max(1, -(-steps // LENGTH)), {}, {})
+
+    def extended(self, chunk: Chunk) -> "Trace":
+        """With the steps of ``chunk`` added."""
+        new = {"energy": chunk.losses}
+        if chunk.displacements is not None:
+            new["displacement"] = chunk.displacements
+        windows, pending = {}, {}
+        for name, values in new.items():
+            values = torch.cat([self.pending[name], values], dim=1) if name in self.pending else values
+            whole = values.shape[1] // self.every * self.every
+            means = values[:, :whole].unflatten(1, (-1, self.every)).mean(dim=2)
+            windows[name] = torch.cat([self.windows[name], means], dim=1) if name in self.windows else means
+            pending[name] = values[:, whole:].clone()
+        return Trace(self.every, windows, pending)
+
+    def tensors(self, chain: int) -> dict[str, Tensor]:
+        """One chain's part, for a checkpoint."""
+        found = {name: values[chain] for name, values in self.windows.items()}
+        return found | {f"pending.{name}": values[chain] for name, values in self.pending.items()}
+
+    @classmethod
+    def of(cls, every: int, parts: Sequence[Mapping[str, Tensor]]) -> "Trace":
+        """The trace of several chains, from what :meth:`tensors` gave for each."""
+        joined = {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
+        windows = {name: values for name, values in joined.items() if not name.startswith("pending.")}
+        return cls(every, windows, {name: joined[f"pending.{name}"] for name in windows})
+
+    def select(self, chains: Sequence[int]) -> "Trace":
+        """The trace of some of the chains."""
+        return Trace.of(self.every, [self.tensors(chain) for chain in chains]) if self.windows else self
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The whole windows as float64 arrays [chains, windows]."""
+        return {name: values.double().numpy() for name, values in self.windows.items()}

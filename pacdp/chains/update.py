@@ -1,0 +1,98 @@
+"""Drift, noise and running average of K chains in one pass: the only arithmetic that every sampler shares."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numba
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pacdp.chains import philox
+from pacdp.chains.keys import Keys
+from pacdp.chains.native import update as native
+
+Coefficient = float | np.ndarray | Tensor
+"""One number for all chains, or one a chain [K]; a device tensor where a CUDA graph replays the step."""
+
+
+def langevin(
+    x: Float[Tensor, "chains dim"],
+    *,
+    keep: Coefficient = 1.0,
+    gradient: Float[Tensor, "chains dim"] | None = None,
+    rate: Coefficient = 0.0,
+    centre: Float[Tensor, "chains dim"] | None = None,
+    pull: Coefficient = 0.0,
+    scale: Coefficient = 0.0,
+    keys: Keys,
+    stream: int,
+    tick: int | Tensor,
+    average: Float[Tensor, "chains dim"] | None = None,
+    alpha: Coefficient = 0.0,
+    out: Float[Tensor, "chains dim"] | None = None,
+) -> Float[Tensor, "chains dim"]:
+    """keep x - rate gradient + pull centre + scale ξ, with ξ ~ N(0, I) keyed by (chain, stream, tick).
+
+    ``average``, where given, moves in place: average ← average + alpha (result - average). ``out`` may be ``x``.
+    """
+    if x.device.type == "cpu":
+        return _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, int(tick), average, alpha, out)
+    kernel = _compiled() if x.device.type == "cuda" else _plain
+    result = kernel(x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
+                    keys.noise_on(x.device), stream, tick, average, _column(alpha, x))  # fmt: skip
+    return result if out is None else out.copy_(result)
+
+
+def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick: int | Tensor) -> Tensor:
+    """The standard normal numbers that :func:`langevin` would add to ``x``."""
+    if x.device.type != "cpu":
+        return philox.normal(x.shape[1], keys.noise_on(x.device), stream, tick).to(x.dtype)
+    out = torch.empty_like(x)
+    _follow_torch_threads()
+    native.normal(out.numpy(), keys.noise, np.uint32(stream), np.uint64(int(tick)))
+    return out
+
+
+def _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, out) -> Tensor:
+    out = torch.empty_like(x) if out is None else out
+    values, chains = x.numpy(), len(x)
+    _follow_torch_threads()
+    native.update(
+        out.numpy(), values, _row(keep, chains), values if gradient is None else gradient.numpy(),
+        _row(rate, chains), values if centre is None else centre.numpy(), _row(pull, chains), _row(scale, chains),
+        values[:0] if average is None else average.numpy(), _row(alpha, chains), keys.noise,
+        np.uint32(stream), np.uint64(tick),
+    )  # fmt: skip
+    return out
+
+
+def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha) -> Tensor:
+    out = keep * x + scale * philox.normal(x.shape[1], keys, stream, tick).to(x.dtype)
+    if gradient is not None:
+        out = out - rate * gradient
+    if centre is not None:
+        out = out + pull * centre
+    if average is not None:
+        average.add_(alpha * (out - average))
+    return out
+
+
+@cache
+def _compiled() -> Callable[..., Tensor]:
+    return torch.compile(_plain, dynamic=False)
+
+
+def _row(value: Coefficient, chains: int) -> np.ndarray:
+    array = np.asarray(value, dtype=np.float64)
+    return array if array.shape == (chains,) else np.ascontiguousarray(np.broadcast_to(array, (chains,)))
+
+
+def _column(value: Coefficient, like: Tensor) -> Tensor:
+    tensor = torch.as_tensor(value, device=like.device).to(like.dtype)
+    return tensor.reshape(-1, 1)
+
+
+def _follow_torch_threads() -> None:
+    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
