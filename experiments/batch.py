@@ -93,9 +93,7 @@ class Batch:
     def _advance(self, mark: int, steps: int, report: Report) -> None:
         chunk = max(1, 500 // self.runs[0].sampler.gradients_per_step)
         saved = time.monotonic()
-        for part in run_chains(
-            self.sampler, self.state, self.keys, until=mark, chunk=chunk, loss=self.objective.loss
-        ):
+        for part in run_chains(self.sampler, self.state, self.keys, until=mark, chunk=chunk, loss=self.objective.loss):
             self.state, self.trace = part.state, self.trace.extended(part)
             report(self.state.step, steps, None)
             if time.monotonic() - saved > self.runtime.checkpoint_seconds and self.state.step < mark:

@@ -2,8 +2,8 @@
 
 Format ``pacdp-checkpoint/2``. Tensors: ``model.<parameter>`` (the weights, readable by any safetensors reader),
 ``state.<name>`` (what else the sampler carries), ``trace.<name>`` (what the chain was seen to do, for diagnostics).
-The header, under the metadata key ``pacdp``, is one JSON object that says everything a certificate depends on: the run, the step, the loss
-and its interval, the hashes of the data.
+The header, under the metadata key ``pacdp``, is one JSON object that says everything a certificate depends on: the run,
+the step, the loss and its interval, the hashes of the data.
 """
 
 import json

@@ -43,4 +43,3 @@ def resident(
     if batching == "vmap" or (batching == "auto" and inputs.device.type != "cpu"):
         return VmappedNetwork(model, inputs, bfloat16=bfloat16)
     return LoopedNetwork(model, inputs, bfloat16=bfloat16)
-

@@ -48,9 +48,7 @@ def normal(dim: int, keys: Int[Tensor, "2 chains"], stream: int, tick: Number) -
     return lanes.transpose(1, 2).reshape(len(keys[0]), -1)[:, :dim]
 
 
-def uniform_words(
-    size: int, key: int, stream: int, tick: Number, device: torch.device
-) -> Int[Tensor, " size"]:
+def uniform_words(size: int, key: int, stream: int, tick: Number, device: torch.device) -> Int[Tensor, " size"]:
     """``size`` uniform 32-bit words, as int64, in order of blocks."""
     blocks = torch.arange(-(-size // 4), device=device)
     four = words(blocks, stream, tick, key & _MASK, key >> 32)

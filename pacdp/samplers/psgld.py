@@ -85,9 +85,7 @@ class State(NamedTuple):
     step: int
 
 
-def build(
-    settings: PSGLD | Sequence[PSGLD], potential: Potential, *, step_size: Schedule | None = None
-) -> Sampler:
+def build(settings: PSGLD | Sequence[PSGLD], potential: Potential, *, step_size: Schedule | None = None) -> Sampler:
     """pSGLD on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
     every = [settings] if isinstance(settings, PSGLD) else list(settings)
     same(every, "batch_size", "correction", "freeze_after")

@@ -4,7 +4,8 @@
     w ← w + v,                                                                h_t = step_size t^-decay
 
 The target is exp(-τ R̂(w)) N(w; 0, base_std² I): underdamped Langevin dynamics of time step √h and friction a/√h, with
-the velocity scaled by √h. The gradient's own noise is not subtracted from the friction (their B̂ = 0), so that a large step heats the chain.
+the velocity scaled by √h. The gradient's own noise is not subtracted from the friction (their B̂ = 0), so that a large
+step heats the chain.
 """
 
 import math
@@ -70,9 +71,7 @@ class State(NamedTuple):
     step: int
 
 
-def build(
-    settings: SGHMC | Sequence[SGHMC], potential: Potential, *, step_size: Schedule | None = None
-) -> Sampler:
+def build(settings: SGHMC | Sequence[SGHMC], potential: Potential, *, step_size: Schedule | None = None) -> Sampler:
     """SGHMC on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
     every = [settings] if isinstance(settings, SGHMC) else list(settings)
     same(every, "batch_size")

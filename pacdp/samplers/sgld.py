@@ -78,9 +78,7 @@ def build(
     every = [settings] if isinstance(settings, SGLD) else list(settings)
     same(every, "batch_size", "clip_norm")
     columns = {name: column(every, name) for name in ("step_size", "decay", "tau", "base_std")}
-    return Sampler(
-        init, partial(coefficients, columns, step_size, temperature), partial(transition, potential)
-    )
+    return Sampler(init, partial(coefficients, columns, step_size, temperature), partial(transition, potential))
 
 
 def init(weights: Float[Tensor, "chains dim"]) -> State:

@@ -110,6 +110,3 @@ def supports(model: nn.Module, inputs: Tensor) -> bool:
     """Whether ``model`` has a compiled form on these inputs."""
     floats = inputs.device.type == "cpu" and inputs.dtype in (torch.float32, torch.float64)
     return floats and parse(model, tuple(inputs.shape[1:]), batch_size=1, dtype=inputs.dtype) is not None
-
-
-
