@@ -16,7 +16,6 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +33,7 @@ FORMAT = "pacdp-snapshots/1"
 SHARD_BYTES = 64 * 2**20
 _MOST_IN_A_SHARD = 2**16  # keeps the header, which lists the steps, far below the limit of safetensors' readers
 _STEP_BYTES = 24
+_WORKPLACE = ".partial"  # a folder, since safetensors may leave files of its own naming when killed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,8 +223,9 @@ class DiskSnapshots:
         store = cls(folder, shape=kept[0].shape, capacity=kept[0].capacity, steps=steps, full=len(kept) - 1)
         for row, (_, weights) in zip(store._filled(), _weights(kept[-1]), strict=False):
             row.copy_(weights)
-        for path in [*folder.glob(".snapshots-*.partial"), *(shard.path for shard in shards[: len(kept) - 1 : -1])]:
-            path.unlink()  # the newest first: what is left is always a beginning of the chain
+        shutil.rmtree(folder / _WORKPLACE, ignore_errors=True)
+        for shard in shards[: len(kept) - 1 : -1]:
+            shard.path.unlink()  # the newest first: what is left is always a beginning of the chain
         store._durable = steps[-1:] == list(kept[-1].steps[-1:])
         store.flush()
         return store
@@ -311,17 +312,18 @@ def _capacity(shape: WeightsShape, shard_bytes: int) -> int:
 
 
 def _write(shard: _Shard, weights: Tensor) -> None:
-    temporary = shard.path.with_name(f".{shard.path.name}.{os.getpid()}.partial")
+    workplace = shard.path.parent / _WORKPLACE
     try:
-        shard.path.parent.mkdir(parents=True, exist_ok=True)
+        workplace.mkdir(parents=True, exist_ok=True)
+        temporary = workplace / shard.path.name
         save_file({"weights": weights}, temporary, metadata={"pacdp": _header(shard)})
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(shard.path)
     except (OSError, SafetensorError) as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise CheckpointError(f"cannot write {shard.path}: {error}; free space or choose another folder") from error
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)
 
 
 def _read(path: Path) -> _Shard:

@@ -187,7 +187,8 @@ def test_resuming_at_random_points_is_exact(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("step", range(-1, 10))
 def test_open_drops_the_newer_ones_at_once(tmp_path: Path, step: int) -> None:
     folder = written(tmp_path / "cut")
-    (folder / ".snapshots-00002.safetensors.1.partial").write_bytes(b"half")
+    (folder / ".partial").mkdir()
+    (folder / ".partial" / "half").write_bytes(b"half a shard")
     store = DiskSnapshots.open(folder, up_to_step=step)
     kept = list(range(1, min(step, 8) + 1))
     assert_holds(read_snapshots(folder), kept)
@@ -492,13 +493,13 @@ def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path: Path, place: str) ->
     for i in range(14):
         stall_at = None if place == "anywhere" else 1 + i % 7
         kills += killed(tmp_path, 200, stall_at, place, float(rng.uniform(0.001, 0.03)))
-        halves += any(tmp_path.glob("chain/.*.partial"))
+        halves += any(tmp_path.glob("chain/.partial/*"))
         if any(tmp_path.glob("chain/snapshots-*")):
             steps = list(read_snapshots(tmp_path / "chain").steps)
             assert_holds(read_snapshots(tmp_path / "chain"), list(range(1, len(steps) + 1)))
             checkpoint = tmp_path / "checkpoint"
             assert len(steps) >= (int(checkpoint.read_text()) if checkpoint.exists() else 0)
-    assert kills > 3
+    assert kills > (0 if place == "anywhere" else 3)
     assert place == "anywhere" or halves == kills
     chain(tmp_path, 200, None, place)
     assert contents(tmp_path / "chain") == contents(written(tmp_path / "whole", steps=200))
