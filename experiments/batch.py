@@ -105,9 +105,9 @@ class Batch:
         """Go on without the chains that ``error`` names, from where all were well."""
         kept = [i for i in range(len(self.runs)) if i not in error.chains]
         ended: dict[Path, Exception] = {self.folders[i].path: error for i in error.chains}
-        self.runs, self.folders, self.hashes = (
-            [values[i] for i in kept] for values in (self.runs, self.folders, self.hashes)
-        )  # type: ignore[assignment]
+        self.runs = [self.runs[i] for i in kept]
+        self.folders = [self.folders[i] for i in kept]
+        self.hashes = [self.hashes[i] for i in kept]
         if kept:
             self.objective, self.test = self.objective.select(kept), self.test.select(kept)
             self.state, self.keys = selected(self.state, kept), self.keys.select(kept)

@@ -1,5 +1,7 @@
 """The engine of Langevin chains: many at once, keyed random numbers, fused updates. It knows no algorithm."""
 
+from pacdp.chains.diagnostics import Diagnosis as Diagnosis
+from pacdp.chains.diagnostics import diagnose as diagnose
 from pacdp.chains.keys import BATCH as BATCH
 from pacdp.chains.keys import NOISE as NOISE
 from pacdp.chains.keys import OUTER_NOISE as OUTER_NOISE

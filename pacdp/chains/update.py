@@ -7,6 +7,7 @@ import numba
 import numpy as np
 import torch
 from jaxtyping import Float
+from numba.core import config
 from torch import Tensor
 
 from pacdp.chains import philox
@@ -95,4 +96,4 @@ def _column(value: Coefficient, like: Tensor) -> Tensor:
 
 
 def _follow_torch_threads() -> None:
-    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(torch.get_num_threads(), config.NUMBA_NUM_THREADS))  # pyright: ignore
