@@ -3,15 +3,14 @@
 from collections.abc import Callable
 from functools import cache
 
-import numba
 import numpy as np
 import torch
 from jaxtyping import Float
-from numba.core import config
 from torch import Tensor
 
 from pacdp.chains import philox
 from pacdp.chains.keys import Keys
+from pacdp.chains.native import threads
 from pacdp.chains.native import update as native
 
 Coefficient = float | np.ndarray | Tensor
@@ -51,7 +50,7 @@ def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick
     if x.device.type != "cpu":
         return philox.normal(x.shape[1], keys.noise_on(x.device), stream, tick).to(x.dtype)
     out = torch.empty_like(x)
-    _follow_torch_threads()
+    threads.use(out.numel())
     native.normal(out.numpy(), keys.noise, np.uint32(stream), np.uint64(int(tick)))
     return out
 
@@ -59,7 +58,7 @@ def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick
 def _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, out) -> Tensor:
     out = torch.empty_like(x) if out is None else out
     values, chains = x.numpy(), len(x)
-    _follow_torch_threads()
+    threads.use(x.numel())
     native.update(
         out.numpy(), values, _row(keep, chains), values if gradient is None else gradient.numpy(),
         _row(rate, chains), values if centre is None else centre.numpy(), _row(pull, chains), _row(scale, chains),
@@ -94,6 +93,3 @@ def _column(value: Coefficient, like: Tensor) -> Tensor:
     tensor = torch.as_tensor(value, device=like.device).to(like.dtype)
     return tensor.reshape(-1, 1)
 
-
-def _follow_torch_threads() -> None:
-    numba.set_num_threads(min(torch.get_num_threads(), config.NUMBA_NUM_THREADS))  # pyright: ignore

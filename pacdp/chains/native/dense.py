@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pacdp.chains.native import sparse
+from pacdp.chains.native import sparse, threads
 
 
 class DenseLayer:
@@ -23,6 +23,7 @@ class DenseLayer:
 
     def forward_sparse(self, examples: Any, rows: sparse.Rows, weight: Tensor, bias: Tensor, *, keep: bool) -> Tensor:
         out = weight.new_empty((len(examples), self.shapes[0][1]))
+        threads.use(len(examples) * self.sizes[0] // 16)
         sparse.forward(examples, *rows, weight.numpy(), bias.numpy(), out.numpy())
         return self._activated(None, out, keep)
 
@@ -50,6 +51,7 @@ class DenseLayer:
     ) -> None:
         """As :meth:`last`, from the non-zero inputs."""
         slope = self._through_relu(slope)
+        threads.use(len(slope) * self.sizes[0] // 16)
         sparse.weight_gradient(*columns, slope.numpy(), weight_gradient.numpy())
         torch.sum(slope, dim=0, out=bias_gradient)
 

@@ -20,7 +20,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pacdp.chains import snapshots as module
+from pacdp.chains import shards as module
 from pacdp.chains.snapshots import (
     FORMAT,
     DiskSnapshots,
@@ -35,7 +35,7 @@ from pacdp.chains.snapshots import (
 from pacdp.errors import CheckpointError, Diverged
 
 SHAPE = WeightsShape(chains=2, parameters=(("z.weight", (2, 3)), ("a.bias", ())), layout="row-major")
-SMALL = module._header_bytes(SHAPE) + 3 * (SHAPE.bytes + module._STEP_BYTES)  # three snapshots a shard
+SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # three snapshots a shard
 
 
 def weights_at(step: int, shape: WeightsShape = SHAPE) -> Tensor:
@@ -277,7 +277,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     before = contents(tmp_path / "cut")
     store.append(3, weights_at(3))
     with monkeypatch.context() as patch:
-        patch.setattr(f"pacdp.chains.snapshots.{place}", fail)
+        patch.setattr(f"pacdp.chains.shards.{place}", fail)
         for call in (store.flush, lambda: store.append(4, weights_at(4))):
             with pytest.raises(CheckpointError, match=r"cannot write .*No space left.*free space or choose another"):
                 call()
