@@ -14,10 +14,10 @@ from experiments.ensemble import Ensemble
 from experiments.folder import Folder, provenance, require_space, write_json
 from pacdp import Diverged
 from pacdp.certify import gibbs_certificates, weights_certificates
-from pacdp.chains import Keys, Trace, run_chains
+from pacdp.chains import Keys, Replayed, Trace, run_chains
 from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective, Risks
-from pacdp.samplers import EntropySGD, Sampler, build, chain_of, selected
+from pacdp.samplers import EntropySGD, Sampler, build, chain_of, copied, selected
 from pacdp.trained import local_gibbs, privacy_of, save_trained
 
 Report = Callable[[int, int, dict[str, Any] | None], None]
@@ -108,12 +108,16 @@ class Batch:
 
     def _advance(self, mark: int, steps: int, report: Report) -> None:
         chunk = max(1, 500 // self.runs[0].sampler.gradients_per_step)
+        replay = self.objective.device.type == "cuda" and self.objective.clip_norm is None
+        sampler = Replayed(self.sampler, self.keys) if replay else self.sampler
         saved = time.monotonic()
         while self.state.step < mark:
             step = self.state.step
             stop = min(mark, (step // chunk + 1) * chunk, *(e.next_after(step) or mark for e in self.ensembles))
-            (part,) = run_chains(self.sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss)
-            self.state, self.trace = part.state, self.trace.extended(part)
+            (part,) = run_chains(sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss)
+            # a replayed step overwrites its state, which must stand where this chunk ends
+            self.state = copied(part.state) if replay else part.state
+            self.trace = self.trace.extended(part)
             for ensemble, weights in zip(self.ensembles, self.state.weights, strict=False):
                 ensemble.see(self.state.step, weights)
             report(self.state.step, steps, None)

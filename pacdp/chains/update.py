@@ -92,4 +92,3 @@ def _row(value: Coefficient, chains: int) -> np.ndarray:
 def _column(value: Coefficient, like: Tensor) -> Tensor:
     tensor = torch.as_tensor(value, device=like.device).to(like.dtype)
     return tensor.reshape(-1, 1)
-

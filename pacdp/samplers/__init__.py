@@ -57,3 +57,8 @@ def chain_of(state: State, chain: int) -> State:
 def selected(state: State, chains: Sequence[int]) -> State:
     """The state of some of the chains."""
     return type(state)(*(tensor[list(chains)] for tensor in state[:-1]), step=state.step)  # type: ignore[arg-type]
+
+
+def copied(state: State) -> State:
+    """The same state in memory of its own."""
+    return type(state)(*(tensor.clone() for tensor in state[:-1]), step=state.step)  # type: ignore[arg-type]
