@@ -14,12 +14,9 @@ Bits may differ between CPUs.
 import math
 from typing import Any
 
-import numba
 import numpy as np
-import torch
-from numba.core import config as numba_config
 
-from pacdp.chains.native import convolution_backward, convolution_forward
+from pacdp.chains.native import convolution_backward, convolution_forward, threads
 from pacdp.chains.native.convolution_backward import BackwardScratch
 from pacdp.chains.native.convolution_forward import ForwardScratch, Geometry
 from pacdp.chains.native.convolution_vectors import TILE, VECTOR_BYTES, lanes_of
@@ -29,7 +26,6 @@ SLOTS = 8
 CHUNK = 4
 """Examples whose columns the backward pass has in the cache together."""
 
-_NUMBA_THREADS = int(numba_config.NUMBA_NUM_THREADS)  # pyright: ignore[reportAttributeAccessIssue]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -82,6 +78,7 @@ class ConvBlock:
         rows, columns = height - kernel + 1, width - kernel + 1
         self.weight_shape = (out_channels, in_channels, kernel, kernel)
         self.input_shape = (in_channels, height, width)
+        self._operations = out_channels * in_channels * kernel**2 * rows * columns // 16  # an example's, by vectors
         self.output_shape = (out_channels, rows // self.geometry.pool, columns // self.geometry.pool)
         self._forward_scratch = self._allocate_forward()
         self._backward_scratch = self._allocate_backward()
@@ -113,7 +110,7 @@ class ConvBlock:
         out = self._out[:examples] if keep else np.empty((examples, self._out.shape[1]), self.dtype)
         slots = min(SLOTS, -(-examples // scratch.lanes.shape[2]))
         origin = self._origin[: examples if keep else 0]
-        _follow_torch()
+        threads.use(examples * self._operations)
         convolution_forward.forward(slots, x.reshape(examples, -1), self.geometry, scratch, out, origin)
         self._x = x if keep else x[:0]
         return out.reshape(examples, *self.output_shape)
@@ -146,7 +143,7 @@ class ConvBlock:
         slots, size = min(SLOTS, -(-examples // CHUNK)), self.geometry.size
         grad_out, origin = np.ascontiguousarray(grad_out).reshape(maps), self._origin[:examples].reshape(maps)
         grad_in = self._grad_in[:examples]
-        _follow_torch()
+        threads.use(examples * self._operations)
         convolution_backward.backward(slots, self._x, grad_out, origin, size, scratch, grad_in)
         convolution_backward.add_slots(slots, scratch.weight_grad, scratch.bias_grad, weight_grad, bias_grad)
         return grad_in if self.needs_input_gradient else None
@@ -203,10 +200,3 @@ def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     memory = np.zeros(size + VECTOR_BYTES, np.uint8)
     start = -memory.ctypes.data % VECTOR_BYTES
     return memory[start : start + size].view(dtype).reshape(shape)
-
-
-def _follow_torch() -> None:
-    threads = torch.get_num_threads()
-    numba.set_num_threads(min(threads, _NUMBA_THREADS))
-    if torch.get_num_threads() != threads:
-        torch.set_num_threads(threads)  # Numba's OpenMP layer, when it starts, resets the count that PyTorch reads

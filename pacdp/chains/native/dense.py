@@ -36,10 +36,10 @@ class DenseLayer:
 
     def backward(self, slope: Tensor, weight: Tensor, weight_gradient: Tensor, bias_gradient: Tensor) -> Tensor:
         """The gradient by the layer's input; its own gradients go into the given views."""
-        slope = self.last(slope, self._x, weight_gradient, bias_gradient)
+        slope = self.last(slope, self._x, weight, weight_gradient, bias_gradient)
         return torch.mm(slope, weight.t())
 
-    def last(self, slope: Tensor, x: Any, weight_gradient: Tensor, bias_gradient: Tensor) -> Tensor:
+    def last(self, slope: Tensor, x: Any, weight: Tensor, weight_gradient: Tensor, bias_gradient: Tensor) -> Tensor:
         """As :meth:`backward`, for the first layer of the network, whose input needs no gradient."""
         slope = self._through_relu(slope)
         torch.mm(x.flatten(1).t(), slope, out=weight_gradient)

@@ -9,6 +9,12 @@ _LEAST = 40_000
 
 
 def use(operations: int) -> None:
-    """Let the next compiled loops of this thread share ``operations`` elementary operations."""
+    """Let the next compiled loops of this thread share ``operations`` elementary operations.
+
+    Numba's OpenMP layer, when it starts, resets the count that torch reads; it is put back.
+    """
+    threads = torch.get_num_threads()
     useful = max(1, operations // _LEAST)
-    numba.set_num_threads(min(useful, torch.get_num_threads(), config.NUMBA_NUM_THREADS))  # pyright: ignore
+    numba.set_num_threads(min(useful, threads, config.NUMBA_NUM_THREADS))  # pyright: ignore
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
