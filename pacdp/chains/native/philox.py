@@ -26,6 +26,8 @@ _M0, _M1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
 _W0, _W1 = np.uint32(WEYL[0]), np.uint32(WEYL[1])
 _f = np.float32
 _u = np.uint32
+_q = np.uint64
+_LOW = _q(0xFFFFFFFF)
 
 
 @intrinsic
@@ -47,16 +49,15 @@ def _float(context, x):
 @numba.njit(inline="always")
 @no_type_check
 def block(c0, c1, c2, c3, k0, k1):
-    """The four words of one counter."""
+    """The four words of one counter. In 64-bit lanes whose upper halves are garbage: products read the lower ones."""
+    a0, a1, a2, a3 = _q(c0), _q(c1), _q(c2), _q(c3)
     for _ in range(ROUNDS):
-        p0 = _M0 * np.uint64(c0)
-        p1 = _M1 * np.uint64(c2)
-        c0, c1, c2, c3 = (
-            _u(_u(p1 >> np.uint64(32)) ^ c1 ^ k0), _u(p1), _u(_u(p0 >> np.uint64(32)) ^ c3 ^ k1), _u(p0),
-        )  # fmt: skip
+        p0 = _M0 * (a0 & _LOW)
+        p1 = _M1 * (a2 & _LOW)
+        a0, a1, a2, a3 = (p1 >> _q(32)) ^ a1 ^ _q(k0), p1, (p0 >> _q(32)) ^ a3 ^ _q(k1), p0
         k0 = _u(k0 + _W0)
         k1 = _u(k1 + _W1)
-    return c0, c1, c2, c3
+    return _u(a0), _u(a1), _u(a2), _u(a3)
 
 
 @numba.njit(inline="always")

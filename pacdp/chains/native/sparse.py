@@ -19,9 +19,9 @@ class Rows(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Non-zero inputs of a minibatch by input."""
+    """Non-zero inputs of a minibatch by input: those of input p are ``[p, : count[p]]``, in order of the batch."""
 
-    start: np.ndarray
+    count: np.ndarray
     row: np.ndarray
     value: np.ndarray
 
@@ -37,23 +37,17 @@ def rows(inputs: np.ndarray) -> Rows:
 @numba.njit(nogil=True, cache=True)
 @no_type_check
 def columns(batch, start, column, value, inputs):
-    """The non-zeros of the examples ``batch`` by input: (start, row, value)."""
-    begin = np.zeros(inputs + 1, np.int64)
-    for i in batch:
-        for e in range(start[i], start[i + 1]):
-            begin[column[e] + 1] += 1
-    for p in range(inputs):
-        begin[p + 1] += begin[p]
-    row = np.empty(begin[inputs], np.int32)
-    entries = np.empty(begin[inputs], value.dtype)
-    place = begin[:inputs].copy()
+    """The non-zeros of the examples ``batch`` by input: (count, row, value)."""
+    count = np.zeros(inputs, np.int64)
+    row = np.empty((inputs, batch.size), np.int32)
+    entries = np.empty((inputs, batch.size), value.dtype)
     for position, i in enumerate(batch):
         for e in range(start[i], start[i + 1]):
             p = column[e]
-            row[place[p]] = position
-            entries[place[p]] = value[e]
-            place[p] += 1
-    return begin, row, entries
+            row[p, count[p]] = position
+            entries[p, count[p]] = value[e]
+            count[p] += 1
+    return count, row, entries
 
 
 @numba.njit(inline="always")
@@ -87,10 +81,10 @@ def forward(batch, start, column, value, weight, bias, out):
 
 @numba.njit(parallel=True, nogil=True, cache=True, fastmath={"contract"})
 @no_type_check
-def weight_gradient(start, row, value, gradient, out):
+def weight_gradient(count, row, value, gradient, out):
     """out[p] = Σ_i x[i, p] gradient[i], for every input p; zeros where no example has that input."""
     for p in numba.prange(out.shape[0]):
         total = out[p]
         for j in range(total.size):
             total[j] = 0
-        _accumulate(total, start[p], start[p + 1], row, value, gradient)
+        _accumulate(total, 0, count[p], row[p], value[p], gradient)
