@@ -19,7 +19,7 @@ import numpy as np
 from pacdp.chains.native import convolution_backward, convolution_forward, threads
 from pacdp.chains.native.convolution_backward import BackwardScratch
 from pacdp.chains.native.convolution_forward import ForwardScratch, Geometry
-from pacdp.chains.native.convolution_vectors import TILE, VECTOR_BYTES, lanes_of
+from pacdp.chains.native.vectors import TILE, VECTOR_BYTES, lanes_of
 
 SLOTS = 8
 """Parts of a batch that threads share out; part of the order of summation, so that it is the same on every machine."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit, prange
 
-from pacdp.chains.native.convolution_vectors import (
+from pacdp.chains.native.vectors import (
     ROW_BLOCK,
     VECTOR_BYTES,
     add_one_vector,
@@ -72,17 +72,18 @@ def _add_runs(total: Any, places: Any, ends: Any, table: Any, offsets: Any, fact
     column = 0
     while column < columns:  # the outer loop, so that the columns of all rows of the table are in the fastest cache
         vectors = (columns - column + lanes - 1) // lanes
+        block = ROW_BLOCK if vectors >= ROW_BLOCK else 2 if vectors >= 2 else 1
         for run in range(1, ends.shape[0]):
-            where, first, last = (places[run] + column, column), ends[run - 1], ends[run]
+            where, first, last = (places[run] + column, column, (block - 1) * lanes), ends[run - 1], ends[run]
             if first == last:
                 continue
-            if vectors >= ROW_BLOCK:
-                add_vector_block(total, where, table, offsets, factors, first, last)
-            elif vectors >= 2:
-                add_two_vectors(total, where, table, offsets, factors, first, last)
+            if block == ROW_BLOCK:
+                add_vector_block(total, where, table, 1, offsets, factors, first, last)
+            elif block == 2:
+                add_two_vectors(total, where, table, 1, offsets, factors, first, last)
             else:
-                add_one_vector(total, where, table, offsets, factors, first, last)
-        column += lanes * (ROW_BLOCK if vectors >= ROW_BLOCK else 2 if vectors >= 2 else 1)
+                add_one_vector(total, where, table, 1, offsets, factors, first, last)
+        column += lanes * block
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit, prange
 
-from pacdp.chains.native.convolution_vectors import TILE, convolve_and_compare
+from pacdp.chains.native.vectors import TILE, convolve_and_compare
 
 
 class Geometry(NamedTuple):

@@ -24,7 +24,7 @@ class DenseLayer:
     def forward_sparse(self, examples: Any, rows: sparse.Rows, weight: Tensor, bias: Tensor, *, keep: bool) -> Tensor:
         out = weight.new_empty((len(examples), self.shapes[0][1]))
         threads.use(len(examples) * self.sizes[0] // 16)
-        sparse.forward(examples, *rows, weight.numpy(), bias.numpy(), out.numpy())
+        sparse.forward(examples, rows, weight.numpy(), bias.numpy(), out.numpy())
         return self._activated(None, out, keep)
 
     def _activated(self, x: Tensor | None, out: Tensor, keep: bool) -> Tensor:
@@ -52,7 +52,7 @@ class DenseLayer:
         """As :meth:`last`, from the non-zero inputs."""
         slope = self._through_relu(slope)
         threads.use(len(slope) * self.sizes[0] // 16)
-        sparse.weight_gradient(*columns, slope.numpy(), weight_gradient.numpy())
+        sparse.weight_gradient(columns, slope.numpy(), weight_gradient.numpy())
         torch.sum(slope, dim=0, out=bias_gradient)
 
     def _through_relu(self, slope: Tensor) -> Tensor:

@@ -9,6 +9,18 @@ from typing import NamedTuple, no_type_check
 import numba
 import numpy as np
 
+from pacdp.chains.native.vectors import (
+    LONG_BLOCK,
+    add_five_vectors,
+    add_long_block,
+    add_one_vector,
+    add_six_vectors,
+    add_three_vectors,
+    add_two_vectors,
+    add_vector_block,
+    lanes_of,
+)
+
 
 class Rows(NamedTuple):
     """Non-zero inputs of a data set by example: those of example i are ``start[i]:start[i + 1]``."""
@@ -19,9 +31,9 @@ class Rows(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Non-zero inputs of a minibatch by input: those of input p are ``[p, : count[p]]``, in order of the batch."""
+    """Non-zero inputs of a minibatch by input: those of input p are ``[p, : counts[p]]``, in order of the batch."""
 
-    count: np.ndarray
+    counts: np.ndarray
     row: np.ndarray
     value: np.ndarray
 
@@ -50,41 +62,68 @@ def columns(batch, start, column, value, inputs):
     return count, row, entries
 
 
-@numba.njit(inline="always")
+@numba.njit(nogil=True, cache=True)
 @no_type_check
-def _accumulate(total, first, last, index, value, matrix):
-    """total ← total + Σ value[e] matrix[index[e], :] over e in [first, last), four rows at a time."""
-    e = first
-    while e + 4 <= last:
-        r0, r1, r2, r3 = matrix[index[e]], matrix[index[e + 1]], matrix[index[e + 2]], matrix[index[e + 3]]
-        v0, v1, v2, v3 = value[e], value[e + 1], value[e + 2], value[e + 3]
-        for j in range(total.size):
-            total[j] += (v0 * r0[j] + v1 * r1[j]) + (v2 * r2[j] + v3 * r3[j])
-        e += 4
-    while e < last:
-        r, v = matrix[index[e]], value[e]
-        for j in range(total.size):
-            total[j] += v * r[j]
-        e += 1
+def _accumulate(total, first, last, index, value, matrix, lanes):
+    """total ← total + Σ value[e] matrix[index[e], :] over e in [first, last), ``matrix`` as flat memory.
+
+    Each number is one sum in that order. The last vector of a row ends where the row ends.
+    """
+    width, j = total.size, 0
+    if width < lanes:
+        for e in range(first, last):
+            row = index[e] * width
+            for c in range(width):
+                total[c] += value[e] * matrix[row + c]
+        return
+    while j < width:
+        left = width - j
+        vectors = min(-(-left // lanes), LONG_BLOCK)
+        if 0 < left - vectors * lanes < lanes:
+            vectors -= 1  # so that the rest is two vectors that overlap, not one that has nothing to overlap
+        where = (j, j, min((vectors - 1) * lanes, left - lanes))
+        if vectors == 7:
+            add_long_block(total, where, matrix, width, index, value, first, last)
+        elif vectors == 6:
+            add_six_vectors(total, where, matrix, width, index, value, first, last)
+        elif vectors == 5:
+            add_five_vectors(total, where, matrix, width, index, value, first, last)
+        elif vectors == 4:
+            add_vector_block(total, where, matrix, width, index, value, first, last)
+        elif vectors == 3:
+            add_three_vectors(total, where, matrix, width, index, value, first, last)
+        elif vectors == 2:
+            add_two_vectors(total, where, matrix, width, index, value, first, last)
+        else:
+            add_one_vector(total, where, matrix, width, index, value, first, last)
+        j += vectors * lanes
 
 
-@numba.njit(parallel=True, nogil=True, cache=True, fastmath={"contract"})
+@numba.njit(parallel=True, nogil=True, cache=True)
 @no_type_check
-def forward(batch, start, column, value, weight, bias, out):
-    """out[i] = bias + Σ_p x[batch[i], p] weight[p]; weight is [inputs, outputs]."""
+def _forward(batch, start, column, value, weight, bias, out, lanes):
     for i in numba.prange(batch.size):
         total = out[i]
         for j in range(total.size):
             total[j] = bias[j]
-        _accumulate(total, start[batch[i]], start[batch[i] + 1], column, value, weight)
+        _accumulate(total, start[batch[i]], start[batch[i] + 1], column, value, weight, lanes)
 
 
-@numba.njit(parallel=True, nogil=True, cache=True, fastmath={"contract"})
+@numba.njit(parallel=True, nogil=True, cache=True)
 @no_type_check
-def weight_gradient(count, row, value, gradient, out):
-    """out[p] = Σ_i x[i, p] gradient[i], for every input p; zeros where no example has that input."""
+def _weight_gradient(count, row, value, gradient, out, lanes):
     for p in numba.prange(out.shape[0]):
         total = out[p]
         for j in range(total.size):
             total[j] = 0
-        _accumulate(total, 0, count[p], row[p], value[p], gradient)
+        _accumulate(total, 0, count[p], row[p], value[p], gradient, lanes)
+
+
+def forward(batch: np.ndarray, rows: Rows, weight: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
+    """out[i] = bias + Σ_p x[batch[i], p] weight[p]; weight is [inputs, outputs], contiguous."""
+    _forward(batch, *rows, weight.reshape(-1), bias, out, lanes_of(out.dtype))
+
+
+def weight_gradient(columns: Columns, gradient: np.ndarray, out: np.ndarray) -> None:
+    """out[p] = Σ_i x[i, p] gradient[i], for every input p; zeros where no example has that input."""
+    _weight_gradient(*columns, gradient.reshape(-1), out, lanes_of(out.dtype))

@@ -1,6 +1,6 @@
-"""The two inner loops of the convolution kernels, with accumulators that stay in vector registers.
+"""The inner loops of the compiled layers, with accumulators that stay in vector registers.
 
-LLVM's vectoriser does not keep a block of accumulators in registers across a reduction, so both loops are written as
+LLVM's vectoriser does not keep a block of accumulators in registers across a reduction, so they are written as
 vector code, generic in the float type: a vector holds 64 bytes, which LLVM splits into what the CPU has. There are no
 fast-math flags: NaN and infinities behave as IEEE 754 says, and every sum is taken in the order written.
 
@@ -118,25 +118,27 @@ def convolve_and_compare(
 def _weighted_rows(vectors: int) -> Any:
     @intrinsic
     def add_weighted_rows(
-        typing: Any, total: Any, start: Any, table: Any, offsets: Any, factors: Any, first: Any, last: Any
+        typing: Any, total: Any, start: Any, table: Any, stride: Any, offsets: Any, factors: Any, first: Any, last: Any
     ) -> Any:
-        """The ``vectors`` vectors from ``total[start]`` on gain Σ_i factors[i] · table[offsets[i] + column ...].
+        """The ``vectors`` vectors from ``total[start]`` on gain Σ_i factors[i] · table[stride offsets[i] + column ...].
 
-        ``start`` is a pair (place in ``total``, column of the rows in ``table``); arrays are flat memory, i runs from
-        ``first`` to ``last`` exclusive, in this order. Indices are not checked.
+        ``start`` is a triple: the place in ``total``, the column of the rows in ``table``, and how far after the first
+        vector the last one lies, which may overlap the one before it. Arrays are flat memory, i runs from ``first`` to
+        ``last`` exclusive, in this order. Indices are not checked.
         """
-        signature = types.void(total, start, table, offsets, factors, types.intp, types.intp)
+        signature = types.void(total, start, table, types.intp, offsets, factors, types.intp, types.intp)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             code = _Code(context, builder, signature, arguments)
-            start, column = cgutils.unpack_tuple(builder, arguments[1], 2)
-            first, last = arguments[5], arguments[6]
-            total, table, offsets, factors = code.data(0, 2, 3, 4)
-            parts = [_index(part * code.width) for part in range(vectors)]
+            start, column, end = cgutils.unpack_tuple(builder, arguments[1], 3)
+            stride, first, last = arguments[3], arguments[6], arguments[7]
+            total, table, offsets, factors = code.data(0, 2, 4, 5)
+            parts = [_index(part * code.width) for part in range(vectors - 1)] + [end]
             places = [builder.add(start, part) for part in parts]
             sums = [code.accumulator(code.load(total, place)) for place in places]
             with cgutils.for_range_slice(builder, first, last, _index(1)) as (item, _):
-                offset = builder.add(builder.sext(code.scalar_at(offsets, item), ir.IntType(64)), column)
+                row = builder.mul(builder.sext(code.scalar_at(offsets, item), ir.IntType(64)), stride)
+                offset = builder.add(row, column)
                 factor = code.splat(code.scalar_at(factors, item))
                 for part, accumulator in zip(parts, sums, strict=True):
                     code.add_product(accumulator, factor, code.load(table, builder.add(offset, part)))
@@ -151,6 +153,11 @@ def _weighted_rows(vectors: int) -> Any:
 
 ROW_BLOCK = 4
 """Vectors of a row whose accumulators are in registers together."""
+LONG_BLOCK = 7
 add_one_vector = _weighted_rows(1)
 add_two_vectors = _weighted_rows(2)
 add_vector_block = _weighted_rows(ROW_BLOCK)
+add_three_vectors = _weighted_rows(3)
+add_five_vectors = _weighted_rows(5)
+add_six_vectors = _weighted_rows(6)
+add_long_block = _weighted_rows(LONG_BLOCK)
