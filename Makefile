@@ -33,9 +33,13 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
+# timings against floors and peers, into benchmarks/results/
 bench: $(VENV)/.installed-dev
+	$(PIP) '.[bench]'
 	$(BIN)/python -m benchmarks.kl_inverse
-	$(BIN)/python -m benchmarks.sampler_step
+	$(BIN)/python -m benchmarks.chains
+	$(BIN)/python -m benchmarks.scaling
+	$(BIN)/python -m benchmarks.chains_gpu
 
 # torch first, from its pin: whatever is installed after it then keeps that build
 $(VENV)/.installed: pyproject.toml constraints.txt

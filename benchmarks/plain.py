@@ -1,4 +1,4 @@
-"""What people write: Langevin steps as loops over a network's parameters. Timed against the engine, used nowhere else."""
+"""What people write: Langevin steps as loops over a network's parameters. Timed against the engine, not used by it."""
 
 import copy
 import math

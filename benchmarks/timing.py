@@ -8,6 +8,8 @@ from typing import Any
 
 from experiments.folder import provenance, write_json
 
+RESULTS = Path(__file__).parent / "results"
+
 
 def side_by_side(candidates: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, float]:
     """Median seconds of each candidate, run in turn so that a drifting clock rate touches all alike."""
@@ -22,10 +24,10 @@ def side_by_side(candidates: Mapping[str, Callable[[], object]], *, rounds: int)
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def publish(name: str, results: dict[str, Any]) -> None:
+def publish(name: str, results: Mapping[str, Any], *, device: str = "cpu") -> None:
     """Print the results and write them to benchmarks/results/NAME.json."""
-    path = Path(__file__).parent / "results" / f"{name}.json"
-    write_json(path, {"results": results, "provenance": provenance(device="cpu", seed=0)})
+    path = RESULTS / f"{name}.json"
+    write_json(path, {"results": results, "provenance": provenance(device=device, seed=0)})
     for key, value in results.items():
         print(f"{key}: {value}")
     print(f"wrote benchmarks/results/{path.name}")
