@@ -1,11 +1,13 @@
 """The bounded cross-entropy of a minibatch and its derivative by the logits, compiled for the CPU."""
 
 import math
+from typing import no_type_check
 
 import numba
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
+@no_type_check
 def two_classes(logits, labels, floor, slope, out):
     """Mean loss and mean 0-1 loss; ``out`` [n] becomes the gradient of the mean loss by the logits [n]."""
     loss, errors, n = 0.0, 0, len(labels)
@@ -23,6 +25,7 @@ def two_classes(logits, labels, floor, slope, out):
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
+@no_type_check
 def many_classes(logits, labels, floor, slope, out):
     """The same for logits [n, classes]; a tie and a NaN are errors."""
     loss, errors, n = 0.0, 0, len(labels)

@@ -8,6 +8,8 @@ Coordinates are laid out in pages of 4,096: coordinate i of a vector is word (i 
 (block, stream, low and high half of the tick).
 """
 
+from typing import no_type_check
+
 import numba
 import numpy as np
 from llvmlite import ir
@@ -27,6 +29,7 @@ _u = np.uint32
 
 
 @intrinsic
+@no_type_check
 def _bits(context, x):
     def generate(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], ir.IntType(32))
@@ -35,6 +38,7 @@ def _bits(context, x):
 
 
 @intrinsic
+@no_type_check
 def _float(context, x):
     def generate(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], ir.FloatType())
@@ -43,6 +47,7 @@ def _float(context, x):
 
 
 @numba.njit(inline="always")
+@no_type_check
 def block(c0, c1, c2, c3, k0, k1):
     """The four words of one counter."""
     for _ in range(ROUNDS):
@@ -57,6 +62,7 @@ def block(c0, c1, c2, c3, k0, k1):
 
 
 @numba.njit(inline="always")
+@no_type_check
 def _radius(word):
     """√(-2 ln u) at u = (word + ½)/2³²; the logarithm is Cephes' logf, without branches."""
     bits = _bits((_f(word) + _f(0.5)) * _f(2.0**-32))
@@ -78,6 +84,7 @@ def _radius(word):
 
 
 @numba.njit(inline="always")
+@no_type_check
 def _direction(word):
     """cos and sin of 2π word/2³², by doubling the angle of a Taylor polynomial on [-π/2, π/2); error below 5e-7."""
     a = _f(np.int32(word)) * _f(np.pi * 2.0**-32)
@@ -91,6 +98,7 @@ def _direction(word):
 
 
 @numba.njit(fastmath={"contract", "nsz"}, error_model="numpy", nogil=True)
+@no_type_check
 def normal_page(page, number, used, k0, k1, stream, low, high):
     """Standard normal numbers (Box and Muller 1958) into float32 ``page`` [4096]; only ``used`` of them are wanted."""
     first = _u(number * LANES)
@@ -107,6 +115,7 @@ def normal_page(page, number, used, k0, k1, stream, low, high):
 
 
 @numba.njit(nogil=True, cache=True)
+@no_type_check
 def words(out, key, stream, tick):
     """``out.size`` uniform 32-bit words, four to a block, in order of blocks."""
     k0, k1 = _u(key), _u(key >> np.uint64(32))

@@ -4,7 +4,7 @@ An image of a digit is four fifths zeros; their products are zeros too. Inputs a
 a minibatch by columns for the weight gradient, so that both passes run along contiguous rows of input-major weights.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, no_type_check
 
 import numba
 import numpy as np
@@ -35,6 +35,7 @@ def rows(inputs: np.ndarray) -> Rows:
 
 
 @numba.njit(nogil=True, cache=True)
+@no_type_check
 def columns(batch, start, column, value, inputs):
     """The non-zeros of the examples ``batch`` by input: (start, row, value)."""
     begin = np.zeros(inputs + 1, np.int64)
@@ -56,6 +57,7 @@ def columns(batch, start, column, value, inputs):
 
 
 @numba.njit(inline="always")
+@no_type_check
 def _accumulate(total, first, last, index, value, matrix):
     """total ← total + Σ value[e] matrix[index[e], :] over e in [first, last), four rows at a time."""
     e = first
@@ -73,6 +75,7 @@ def _accumulate(total, first, last, index, value, matrix):
 
 
 @numba.njit(parallel=True, nogil=True, cache=True, fastmath={"contract"})
+@no_type_check
 def forward(batch, start, column, value, weight, bias, out):
     """out[i] = bias + Σ_p x[batch[i], p] weight[p]; weight is [inputs, outputs]."""
     for i in numba.prange(batch.size):
@@ -83,6 +86,7 @@ def forward(batch, start, column, value, weight, bias, out):
 
 
 @numba.njit(parallel=True, nogil=True, cache=True, fastmath={"contract"})
+@no_type_check
 def weight_gradient(start, row, value, gradient, out):
     """out[p] = Σ_i x[i, p] gradient[i], for every input p; zeros where no example has that input."""
     for p in numba.prange(out.shape[0]):

@@ -1,5 +1,7 @@
 """The linear Langevin update of many chains, compiled: drift, noise and running average in one pass over memory."""
 
+from typing import no_type_check
+
 import numba
 import numpy as np
 
@@ -7,6 +9,7 @@ from pacdp.chains.native.philox import PAGE, normal_page
 
 
 @numba.njit(parallel=True, nogil=True, cache=True, fastmath={"contract", "nsz"})
+@no_type_check
 def update(out, x, keep, gradient, rate, centre, pull, scale, average, alpha, keys, stream, tick):
     """out ← keep x - rate gradient + pull centre + scale ξ and, where ``average`` has rows, average ← average +
     alpha (out - average), for [chains, dim] arrays and coefficients [chains].
@@ -36,6 +39,7 @@ def update(out, x, keep, gradient, rate, centre, pull, scale, average, alpha, ke
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
+@no_type_check
 def normal(out, keys, stream, tick):
     """Standard normal numbers into out [chains, dim], the same that :func:`update` adds."""
     chains, dim = out.shape
