@@ -119,7 +119,7 @@ def gibbs_variance() -> float:
     return second / mass
 
 
-def variance(settings: PSGLD, *, time: float, coordinates: int = 2000) -> tuple[float, float]:
+def variance(settings: PSGLD, *, time: float, coordinates: int = 400) -> tuple[float, float]:
     """Of the chain's weights at the end of a run from the Gibbs distribution's scale, with its standard error."""
     sampler, keys = build(settings, Double()), Keys.derive(range(100))
     zeros = torch.zeros(keys.count, coordinates, dtype=torch.float64)
@@ -138,10 +138,22 @@ CLEAN = PSGLD(tau=1.0, step_size=0.02, smoothing=0.0, stabiliser=0.5, base_std=1
 
 
 def test_the_correction_makes_the_stationary_variance_right() -> None:
+    """Without memory the metric is a function of the weights. What is left is of the order of the step size."""
     exact = gibbs_variance()
-    corrected, error = variance(CLEAN, time=12.0)
+    (fine, error), (coarse, _) = (variance(dataclasses.replace(CLEAN, step_size=h), time=8.0) for h in (0.02, 0.04))
     assert error < 0.004 * exact
-    assert abs(corrected / exact - 1) < 0.02
-    biased, error = variance(dataclasses.replace(CLEAN, correction=False), time=12.0)
-    assert abs(biased / exact - 1) > 0.1
-    assert abs(biased - exact) > 10 * error
+    assert abs(2 * fine - coarse - exact) < 0.03 * exact
+    assert abs(fine - exact) < 0.65 * abs(coarse - exact)
+    biased, error = variance(dataclasses.replace(CLEAN, correction=False), time=8.0)
+    assert abs(biased / exact - 1) > 0.5
+    assert abs(biased - exact) > 100 * error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("smoothing", [0.5, 0.9])
+@pytest.mark.xfail(strict=False, reason="the correction's factor 1 - smoothing is wrong where steps are small")
+def test_the_correction_is_right_with_memory_too(smoothing: float) -> None:
+    """The mean of squares follows the weights as h → 0, so that the whole of ∂G/∂w counts."""
+    settings = dataclasses.replace(CLEAN, smoothing=smoothing, step_size=0.0025)
+    found, error = variance(settings, time=6.0, coordinates=100)
+    assert abs(found - gibbs_variance()) < 0.2 * gibbs_variance() + 3 * error
