@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,14 @@ import numpy as np
 
 import bounds
 from experiments.config import Run, Runtime
+from experiments.ensemble import Ensemble
 from experiments.folder import Folder, provenance, require_space, write_json
 from pacdp import Diverged
 from pacdp.certify import gibbs_certificates, weights_certificates
-from pacdp.chains import Keys, Trace, run_chains
+from pacdp.chains import Keys, Replayed, Trace, run_chains
 from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective, Risks
-from pacdp.samplers import EntropySGD, Sampler, build, chain_of, selected
+from pacdp.samplers import EntropySGD, Sampler, build, chain_of, copied, selected
 from pacdp.trained import local_gibbs, privacy_of, save_trained
 
 Report = Callable[[int, int, dict[str, Any] | None], None]
@@ -38,6 +39,8 @@ class Batch:
     state: Any
     keys: Keys
     trace: Trace
+    ensembles: list[Ensemble] = field(default_factory=list)
+    """One a run, where the runs take snapshots."""
 
     def prepare(self, *, fresh: Sequence[bool]) -> None:
         """Write the first files of fresh runs; drop from the others what lies beyond their checkpoints."""
@@ -51,11 +54,22 @@ class Batch:
             write_json(folder.provenance, made_by | {"runtime": self.runtime.recorded()})
             write_json(folder.config, run.to_dict())
             folder.keep_rows(up_to_step=-1)
-            self.save(i)
+        thinning = self.runs[0].thinning(self.runs[0].steps(self.objective.n))
+        if thinning:
+            self.ensembles = [
+                Ensemble(folder.snapshots, thinning, self.objective.select([i]), self.test.select([i]),
+                         step=self.state.step)
+                for i, folder in enumerate(self.folders)
+            ]  # fmt: skip
+        for i in range(len(self.runs)):
+            if fresh[i]:
+                self.save(i)
 
     def save(self, chain: int) -> None:
         """Write one run's checkpoint."""
         run = self.runs[chain]
+        if self.ensembles:
+            self.ensembles[chain].flush()
         save_trained(
             self.folders[chain].checkpoint, problem=run.problem, settings=run.sampler, objective=self.objective,
             hashes=self.hashes[chain], state=chain_of(self.state, chain), seed=run.seed, chain=run.chain,
@@ -84,17 +98,28 @@ class Batch:
                 self.save(i)
             if rows:
                 report(self.state.step, steps, rows[0])
-        for folder in self.folders:
+        for i, folder in enumerate(self.folders):
             result = {"format": "pacdp-result/1", "steps": steps, "n": self.objective.n, "final": folder.rows()[-1]}
+            if self.ensembles:
+                result["ensemble"] = self.ensembles[i].summary()
             write_json(folder.result, result)
             outcomes[folder.path] = result
         return outcomes
 
     def _advance(self, mark: int, steps: int, report: Report) -> None:
         chunk = max(1, 500 // self.runs[0].sampler.gradients_per_step)
+        replay = self.objective.device.type == "cuda" and self.objective.clip_norm is None
+        sampler = Replayed(self.sampler, self.keys) if replay else self.sampler
         saved = time.monotonic()
-        for part in run_chains(self.sampler, self.state, self.keys, until=mark, chunk=chunk, loss=self.objective.loss):
-            self.state, self.trace = part.state, self.trace.extended(part)
+        while self.state.step < mark:
+            step = self.state.step
+            stop = min(mark, (step // chunk + 1) * chunk, *(e.next_after(step) or mark for e in self.ensembles))
+            (part,) = run_chains(sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss)
+            # a replayed step overwrites its state, which must stand where this chunk ends
+            self.state = copied(part.state) if replay else part.state
+            self.trace = self.trace.extended(part)
+            for ensemble, weights in zip(self.ensembles, self.state.weights, strict=False):
+                ensemble.see(self.state.step, weights)
             report(self.state.step, steps, None)
             if time.monotonic() - saved > self.runtime.checkpoint_seconds and self.state.step < mark:
                 for i in range(len(self.runs)):
@@ -105,9 +130,10 @@ class Batch:
         """Go on without the chains that ``error`` names, from where all were well."""
         kept = [i for i in range(len(self.runs)) if i not in error.chains]
         ended: dict[Path, Exception] = {self.folders[i].path: error for i in error.chains}
-        self.runs, self.folders, self.hashes = (
-            [values[i] for i in kept] for values in (self.runs, self.folders, self.hashes)
-        )  # type: ignore[assignment]
+        self.runs = [self.runs[i] for i in kept]
+        self.folders = [self.folders[i] for i in kept]
+        self.hashes = [self.hashes[i] for i in kept]
+        self.ensembles = [self.ensembles[i] for i in kept] if self.ensembles else []
         if kept:
             self.objective, self.test = self.objective.select(kept), self.test.select(kept)
             self.state, self.keys = selected(self.state, kept), self.keys.select(kept)

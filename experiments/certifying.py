@@ -6,9 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import torch
-
 from experiments.config import Run, Runtime
+from experiments.diagnosing import diagnose_checkpoints, siblings
 from experiments.figures import run as drawing
 from experiments.figures import style
 from experiments.folder import Folder, provenance, read_json
@@ -29,14 +28,13 @@ def certify(
 
     ``effort`` replaces fields of the run's own ``GibbsSettings``; what is not given comes from the run.
     """
-    if runtime.threads:
-        torch.set_num_threads(runtime.threads)
+    runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root, device=runtime.device)
     run = Run.from_dict(dict(trained.checkpoint.header.get("run", {})))
     settings = replace(run.certify, **effort)
     assessment = trained.assess(
         failure_prob=run.failure_prob if failure_prob is None else failure_prob,
-        settings=settings, seed=seed, progress=progress,
+        settings=settings, seed=seed, progress=progress, diagnosis=diagnose_checkpoints(siblings(path)),
     )  # fmt: skip
     return {
         **assessment.to_dict(),

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -12,10 +12,13 @@ import tyro
 from experiments import calculator, certifying, random_labels
 from experiments.calculator_tables import print_certificate, print_comparison, print_plan
 from experiments.config import Run, Runtime
-from experiments.console import DownloadBar, messages, print_report, progress, row_line
+from experiments.console import DownloadBar, messages, print_diagnosis, print_report, progress, row_line
+from experiments.diagnosing import chain_folder, diagnose_checkpoints
+from experiments.fleet import Workers, carry_out
 from experiments.folder import Folder, read_json, write_json
 from experiments.recipes import RECIPES, Scale, recipe
 from experiments.run import train
+from pacdp import load_checkpoint
 from pacdp.data import NAMES, load
 
 
@@ -51,6 +54,10 @@ class Train:
     """Go on where the last checkpoint of --out stands."""
     force: bool = False
     """Overwrite the run in --out."""
+    chains: int = 1
+    """Independent chains of the run, each with first weights, minibatches and noise of its own, in --out/chain-00 and
+    so on; their diagnostics go to --out/diagnosis.json."""
+    workers: tyro.conf.OmitArgPrefixes[Workers] = field(default_factory=Workers)
     json: bool = False
     """Print result.json on standard output."""
     show: bool = False
@@ -74,7 +81,12 @@ class Train:
         if self.show:
             print(json.dumps(run.to_dict(), indent=2))
             return
-        result = _train(run, out, self.runtime, resume=self.resume, force=self.force)
+        if self.chains > 1 or self.workers.workers > 1 or self.workers.backend != "processes":
+            result = _train_chains(run, out, self.runtime, self.chains, self.workers, resume=self.resume,
+                                   force=self.force)  # fmt: skip
+            out = chain_folder(out, 0)
+        else:
+            result = _train(run, out, self.runtime, resume=self.resume, force=self.force)
         if self.json:
             print(json.dumps(result, allow_nan=False))
         messages.print(f"finished {out}; next: pacdp certify {out}")
@@ -194,8 +206,7 @@ class Experiment:
     name: tyro.conf.Positional[str]
     """random-labels"""
     scale: Scale = "smoke"
-    workers: int = 1
-    """Runs at a time, each in a process of its own with one thread."""
+    workers: tyro.conf.OmitArgPrefixes[Workers] = field(default_factory=Workers)
     out: Path | None = None
     """Where figure and table go; by default experiments/results/NAME/SCALE."""
     runs: Path = Path("runs")
@@ -271,6 +282,39 @@ def _train(run: Run, out: Path, runtime: Runtime, *, resume: bool, force: bool) 
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
         return train(run, out, runtime, resume=resume, force=force, report=report, progressbar=DownloadBar())
+
+
+def _train_chains(
+    run: Run, out: Path, runtime: Runtime, chains: int, workers: Workers, *, resume: bool, force: bool
+) -> dict[str, Any]:
+    """Chains 0, 1, ... of a run, each in its own folder, over the workers; then their diagnosis."""
+    if chains < 1:
+        raise ValueError(f"expected chains >= 1, got {chains}")
+    runs = [replace(run, chain=chain) for chain in range(chains)]
+    outs = [chain_folder(out, chain) for chain in range(chains)]
+    if not (resume or force) and any(Folder(one).started for one in outs):
+        raise ValueError(f"{out} holds chains: continue them with --resume, or overwrite them with --force")
+    for one in outs if force else []:
+        with Folder(one).lock():
+            Folder(one).clear()
+    runtime = runtime if runtime.threads else replace(runtime, threads=1)  # the same numbers with any workers
+    failed = []
+    with progress(f"{chains} chains of {run.algorithm} on {run.problem.dataset}", 1000) as advance:
+
+        def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
+            advance(1000 * step // steps, row_line(row, steps) if row else None)
+
+        for chain, error in carry_out(runs, outs, runtime, workers=workers, report=report):
+            failed += [f"chain {chain}: {error}"] if error else []
+    if failed:
+        raise RuntimeError("; ".join(failed))
+    diagnosis = diagnose_checkpoints([load_checkpoint(one) for one in outs])
+    found = diagnosis.to_dict() if diagnosis else None
+    write_json(out / "diagnosis.json", {"format": "pacdp-diagnosis/1", "chains": chains, "diagnosis": found})
+    if found:
+        print_diagnosis(found)
+    results = [read_json(Folder(one).result) for one in outs]
+    return {"format": "pacdp-results/1", "chains": results, "diagnosis": found}
 
 
 def _certify(

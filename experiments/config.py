@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from pacdp import GibbsSettings, Problem
-from pacdp.chains import Batching
+from pacdp.chains import Batching, Thinning
 from pacdp.samplers import SGD, EntropySGD, Settings
 from pacdp.trained import sampler_from_dict, sampler_to_dict
 
@@ -32,14 +32,30 @@ class Run:
     certify: GibbsSettings = field(default_factory=GibbsSettings)
     """Effort on the Gibbs classifier when the checkpoint is certified."""
     failure_prob: float = 0.05
+    snapshots: int = 0
+    """Weights kept along the run, evenly spaced after ``snapshot_burn_in``, in the run's folder snapshots/; the mean of
+    their predictions is judged on the test set."""
+    snapshot_burn_in: float = 0.5
+    """Share of the run without snapshots."""
 
     def __post_init__(self) -> None:
         if not (self.epochs > 0 and self.records >= 1):
             raise ValueError(f"expected epochs > 0 and records >= 1, got {self.epochs} and {self.records}")
+        if self.snapshots < 0 or not 0 <= self.snapshot_burn_in < 1:
+            raise ValueError(
+                f"expected snapshots >= 0 and 0 <= snapshot_burn_in < 1, got {self.snapshots}, {self.snapshot_burn_in}"
+            )
         if self.chain < 0:
             raise ValueError(f"expected chain >= 0, got {self.chain}")
         if not 0 < self.failure_prob < 1:
             raise ValueError(f"expected 0 < failure_prob < 1, got {self.failure_prob}")
+
+    def thinning(self, steps: int) -> Thinning | None:
+        """Which of ``steps`` steps leave a snapshot."""
+        if not self.snapshots:
+            return None
+        burn_in = int(self.snapshot_burn_in * steps)
+        return Thinning(burn_in=burn_in, every=max(1, (steps - burn_in) // self.snapshots), keep=self.snapshots)
 
     def steps(self, n: int) -> int:
         """Sampler steps that make ``epochs`` passes over ``n`` examples."""

@@ -115,9 +115,30 @@ def print_report(report: dict[str, Any]) -> None:
     out.print(table)
     for refusal in report["not_applicable"]:
         out.print(f"not applicable: {refusal['name']}: {refusal['reason']}")
+    if report.get("diagnosis"):
+        print_diagnosis(report["diagnosis"])
     assumptions = dict.fromkeys(a for c in report["certificates"] for a in c["assumptions"])
     for assumption in assumptions:
         out.print(f"optimistic means: {assumption}")
+
+
+def print_diagnosis(diagnosis: dict[str, Any]) -> None:
+    """What the chains' traces say of stationarity, a line a quantity, then every warning."""
+    out = output()
+    for name, seen in diagnosis["traces"].items():
+        numbers = ", ".join(
+            f"{label} {seen[key]:.3g}" for label, key in (
+                ("R-hat", "r_hat"), ("effective draws", "effective_draws"), ("Kolmogorov-Smirnov p", "ks_p_value"),
+                ("Geweke z", "geweke_z"),
+            ) if seen[key] is not None
+        )  # fmt: skip
+        out.print(f"stationarity of the {name} ({seen['chains']} x {seen['steps']}): {numbers or 'too short to judge'}")
+    for warning in diagnosis["warnings"]:
+        out.print(f"  warning: {warning}")
+    verdict = (
+        "stationarity is refuted" if diagnosis["refuted"] else "stationarity is not refuted, which does not prove it"
+    )
+    out.print(f"  {verdict}")
 
 
 def _cells(certificate: dict[str, Any], mean: dict[str, Any], gibbs: dict[str, Any] | None) -> list[str]:

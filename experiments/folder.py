@@ -31,6 +31,7 @@ class Folder:
         self.metrics = self.path / "metrics.jsonl"
         self.checkpoint = self.path / "checkpoint.safetensors"
         self.result = self.path / "result.json"
+        self.snapshots = self.path / "snapshots"
         self.certificates = self.path / "certificates.json"
 
     @property
@@ -53,8 +54,9 @@ class Folder:
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(self.path / ".lock", timeout=0):
-                for leftover in self.path.glob(".*.partial"):  # of a process killed while writing
-                    leftover.unlink()
+                for pattern in (".*.partial", ".tmp*"):  # of a process killed while writing, ours and safetensors'
+                    for leftover in self.path.glob(pattern):
+                        leftover.unlink()
                 yield
         except Timeout as error:
             raise ValueError(
@@ -65,6 +67,8 @@ class Folder:
         """Remove the files of an earlier run and nothing else."""
         for name in _OURS:
             (self.path / name).unlink(missing_ok=True)
+        for shard in self.snapshots.glob("snapshots-*"):
+            shard.unlink()
 
     def rows(self) -> list[dict[str, Any]]:
         """The recorded rows; a last line cut short by a crash is left out."""

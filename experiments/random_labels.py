@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import joblib
 import polars as pl
 
 import bounds
 from experiments.config import Run, Runtime
 from experiments.figures import random_labels as drawing
 from experiments.figures import style
+from experiments.fleet import Workers, carry_out
 from experiments.folder import Folder, provenance, read_json, write_json
 from experiments.recipes import SIZES, Scale, run, tau_of
-from experiments.run import train
 
 NOISES = {
     "smoke": {"sgld": (0.01, 0.1), "entropy-sgd": (0.01, 0.1)},
@@ -54,26 +53,13 @@ def cells(scale: Scale, seed: int = 0) -> list[Cell]:
     return found
 
 
-def conduct(plan: list[Cell], folder: Path, runtime: Runtime, *, workers: int) -> Iterator[tuple[Cell, str | None]]:
-    """Carry out the runs, ``workers`` at a time in processes, each in its own folder, yielding them as they end.
-
-    A finished run is not run again and an interrupted one is taken up. The second part is the error's sentence where
-    a run failed; the others go on.
+def conduct(plan: list[Cell], folder: Path, runtime: Runtime, *, workers: Workers) -> Iterator[tuple[Cell, str | None]]:
+    """Carry out the runs, each in its own folder, yielding them as they end: all noise levels of one algorithm, on true
+    and on random labels, are one batch of chains. The second part is the error's sentence where a run failed.
     """
-    tasks = (joblib.delayed(_one)(index, cell.run, folder / cell.run.key, runtime) for index, cell in enumerate(plan))
-    ended: Any = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(tasks)
-    for index, error in ended:
+    outs = [folder / cell.run.key for cell in plan]
+    for index, error in carry_out([cell.run for cell in plan], outs, runtime, workers=workers):
         yield plan[index], error
-
-
-def _one(index: int, run: Run, out: Path, runtime: Runtime) -> tuple[int, str | None]:
-    if Folder(out).finished:
-        return index, None
-    try:
-        train(run, out, runtime, resume=True)
-    except (ValueError, RuntimeError, OSError) as error:
-        return index, str(error)
-    return index, None
 
 
 def collect(plan: list[Cell], folder: Path) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """Carrying out runs: train, record, checkpoint, resume. Runs of one kind go together, as one batch of chains."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def _batches(
         chosen, data = [runs[i] for i in members], [own[runs[i].problem] for i in members]
         objective, test = objectives(
             problem, chosen[0].sampler, *data[0], device=runtime.device, batching=runtime.batching,
-            bfloat16=runtime.bfloat16, labels=tuple([d[role].labels for d in data] for role in (0, 1)),
+            bfloat16=runtime.bfloat16, labels=([train.labels for train, _ in data], [test.labels for _, test in data]),
         )  # fmt: skip
         require_memory(chains=len(members), dim=objective.dim, device=objective.device)
         states, traces = [], []
@@ -151,7 +151,7 @@ def _batches(
     return batches
 
 
-def _require_same_device(folder: Folder, header: dict[str, Any], runtime: Runtime) -> None:
+def _require_same_device(folder: Folder, header: Mapping[str, Any], runtime: Runtime) -> None:
     trained_on = {"device": header["device"], "runtime": header["runtime"]}
     here = {"device": torch.device(runtime.device).type, "runtime": runtime.recorded()}
     if trained_on != here:

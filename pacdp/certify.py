@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import bounds
-from pacdp.chains import Keys
+from pacdp.chains import Diagnosis, Keys
 from pacdp.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
@@ -51,6 +51,8 @@ class Assessment:
     privacy: bounds.PureDP | None
     certificates: tuple[bounds.Certificate, ...]
     refusals: tuple[Refusal, ...]
+    diagnosis: Diagnosis | None = None
+    """What the chains' own traces say of the stationarity that certificates assume; it can only refute it."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values, in the form ``pacdp-certificates/1``."""
@@ -67,6 +69,7 @@ class Assessment:
             "gibbs_classifier": asdict(self.gibbs) if self.gibbs else None,
             "certificates": [certificate.to_dict() for certificate in self.certificates],
             "not_applicable": [asdict(refusal) for refusal in self.refusals],
+            "diagnosis": self.diagnosis.to_dict() if self.diagnosis else None,
         }
 
 
@@ -112,8 +115,12 @@ def assess(
     settings: GibbsSettings | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    diagnosis: Diagnosis | None = None,
 ) -> Assessment:
-    """As :func:`certify`, with the measured risks and the refusals beside the certificates."""
+    """As :func:`certify`, with the measured risks and the refusals beside the certificates.
+
+    ``diagnosis`` is of the chains that learnt the weights; it is reported where a certificate assumes stationarity.
+    """
     if isinstance(posterior, LocalGibbs):
         _require_own_prior(posterior, prior)
     privacy = prior.privacy if isinstance(prior, GaussianPrior) else prior
@@ -144,6 +151,7 @@ def assess(
         failure_prob=failure_prob, train=train_risks, test=test_risks, gibbs=gibbs,
         privacy=privacy if isinstance(privacy, bounds.PureDP) else None,
         certificates=tuple(certificates), refusals=tuple(refusals),
+        diagnosis=diagnosis if any(STATIONARITY in c.assumptions for c in certificates) else None,
     )  # fmt: skip
 
 

@@ -160,6 +160,12 @@ class Objective:
         return torch.stack([losses.mean(), errors.mean()])
 
     @torch.no_grad()
+    def logits(self, weights: Float[Tensor, " dim"], *, chunk: int = 10_000) -> Tensor:
+        """Outputs for all n examples, [n, 1] for two classes."""
+        starts = range(0, self.n, chunk)
+        return torch.cat([self.network.logits(weights, start, min(start + chunk, self.n)) for start in starts])
+
+    @torch.no_grad()
     def risks(self, weights: Float[Tensor, "chains dim"], *, chunk: int = 10_000) -> list[Risks]:
         """Exact means over all n examples, for each chain.
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import bounds
 from pacdp.certify import Assessment, assess
-from pacdp.chains import Batching, Keys, Layout
+from pacdp.chains import Batching, Diagnosis, Keys, Layout
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
@@ -61,10 +61,8 @@ def privacy_of(settings: Settings, *, oscillation: float, n: int) -> bounds.Pure
             )
         case PSGLD(correction=False, freeze_after=None):
             return NoPrivacy(reason="pSGLD without its drift correction has no known stationary distribution")
-        case SGLD() | PSGLD() | SGHMC():
-            beta = 1.0
-        case EntropySGD():
-            beta = settings.beta
+        case SGLD() | PSGLD() | SGHMC() | EntropySGD():
+            beta = settings.beta if isinstance(settings, EntropySGD) and settings.beta is not None else 1.0
     epsilon = bounds.exponential_mechanism_epsilon(beta=beta, tau=settings.tau, loss_range=oscillation, n=n)
     return bounds.PureDP(epsilon=epsilon, adjacency="replace-one", status="assumes stationarity")
 
@@ -108,14 +106,16 @@ class Trained:
         settings: GibbsSettings | None = None,
         seed: int = 0,
         progress: Progress | None = None,
+        diagnosis: Diagnosis | None = None,
     ) -> Assessment:
-        """Certificates of the posterior, with fresh randomness from ``seed``."""
+        """Certificates of the posterior, with fresh randomness from ``seed``; ``diagnosis`` is of its chain."""
         posterior = self.posterior()
         prior: GaussianPrior | bounds.PureDP | NoPrivacy = self.privacy
         if isinstance(posterior, LocalGibbs):
             prior = GaussianPrior(mean=self.weights, std=posterior.prior_std, privacy=self.privacy)
         return assess(posterior, self.objective, prior=prior, failure_prob=failure_prob, test=self.test,
-                      settings=settings, seed=seed, progress=progress)  # fmt: skip
+                      settings=settings, seed=seed, progress=progress,
+                      diagnosis=diagnosis)  # fmt: skip
 
 
 def load_trained(

@@ -1,5 +1,8 @@
 """The engine of Langevin chains: many at once, keyed random numbers, fused updates. It knows no algorithm."""
 
+from pacdp.chains.diagnostics import Diagnosis as Diagnosis
+from pacdp.chains.diagnostics import diagnose as diagnose
+from pacdp.chains.graphs import Replayed as Replayed
 from pacdp.chains.keys import BATCH as BATCH
 from pacdp.chains.keys import NOISE as NOISE
 from pacdp.chains.keys import OUTER_NOISE as OUTER_NOISE
@@ -12,6 +15,7 @@ from pacdp.chains.network import Batching as Batching
 from pacdp.chains.network import resident as resident
 from pacdp.chains.run import Chunk as Chunk
 from pacdp.chains.run import run_chains as run_chains
+from pacdp.chains.snapshots import Thinning as Thinning
 from pacdp.chains.trace import Trace as Trace
 from pacdp.chains.update import langevin as langevin
 from pacdp.chains.update import normal_like as normal_like

@@ -6,7 +6,7 @@ import torch
 from pacdp.errors import OutOfMemory
 
 VECTORS = 6
-"""Vectors of the weights' size that a chain needs at most: state (two), next state, gradient, local weights, average."""
+"""Vectors of the weights' size that a chain needs at most: state (two), next state, gradient, local weights, mean."""
 
 
 def require_memory(*, chains: int, dim: int, device: torch.device, free_bytes: int | None = None) -> None:

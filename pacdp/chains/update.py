@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import cache
 
-import numba
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from pacdp.chains import philox
 from pacdp.chains.keys import Keys
+from pacdp.chains.native import threads
 from pacdp.chains.native import update as native
 
 Coefficient = float | np.ndarray | Tensor
@@ -55,7 +55,7 @@ def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick
     if x.device.type != "cpu":
         return philox.normal(x.shape[1], keys.noise_on(x.device), stream, tick).to(x.dtype)
     out = torch.empty_like(x)
-    _follow_torch_threads()
+    threads.use(out.numel())
     native.normal(out.numpy(), keys.noise, np.uint32(stream), np.uint64(int(tick)))
     return out
 
@@ -63,7 +63,7 @@ def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick
 def _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, out) -> Tensor:
     out = torch.empty_like(x) if out is None else out
     values, chains = x.numpy(), len(x)
-    _follow_torch_threads()
+    threads.use(x.numel())
     native.update(
         out.numpy(), values, _row(keep, chains), values if gradient is None else gradient.numpy(),
         _row(rate, chains), values if centre is None else centre.numpy(), _row(pull, chains), _row(scale, chains),
@@ -102,7 +102,3 @@ def _column(value: Coefficient, like: Tensor) -> Tensor:
 def _require_a_key_each(x: Tensor, keys: Keys) -> None:
     if keys.count != len(x):  # compiled code would read past the end
         raise ValueError(f"expected one key a chain, got {keys.count} keys for {len(x)} chains")
-
-
-def _follow_torch_threads() -> None:
-    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))

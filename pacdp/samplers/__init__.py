@@ -30,7 +30,7 @@ def build(settings: Settings | Sequence[Settings], potential: Potential) -> Samp
     Raises:
         ValueError: the chains' settings are of different algorithms, or differ in what shapes a batch of chains.
     """
-    every = [settings] if isinstance(settings, KINDS) else list(settings)
+    every: list[Settings] = [settings] if isinstance(settings, KINDS) else list(settings)  # type: ignore[arg-type]
     kinds = {type(one) for one in every}
     if len(kinds) != 1:
         raise ValueError(f"chains of one batch must run one algorithm, got {sorted(kind.__name__ for kind in kinds)}")
@@ -57,3 +57,8 @@ def chain_of(state: State, chain: int) -> State:
 def selected(state: State, chains: Sequence[int]) -> State:
     """The state of some of the chains."""
     return type(state)(*(tensor[list(chains)] for tensor in state[:-1]), step=state.step)  # type: ignore[arg-type]
+
+
+def copied(state: State) -> State:
+    """The same state in memory of its own."""
+    return type(state)(*(tensor.clone() for tensor in state[:-1]), step=state.step)  # type: ignore[arg-type]

@@ -104,7 +104,8 @@ def coefficients(
 ) -> Coefficients:
     """Step size, temperature, weight of the base measure, and whether the metric still moves."""
     moving = settings.freeze_after is None or step < settings.freeze_after
-    past = np.zeros(1) if step == 0 else columns["smoothing"] if moving else np.ones(1)
+    one = np.ones_like(columns["smoothing"])
+    past = 0 * one if step == 0 else columns["smoothing"] if moving else one
     return {
         "rate": rates(columns["step_size"], columns["decay"], step + 1, step_size), "heat": 1.0 / columns["tau"],
         "shrink": 1.0 / (columns["tau"] * columns["base_std"] ** 2), "past": past,

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pacdp.chains.native import sparse
+from pacdp.chains.native import sparse, threads
 
 
 class DenseLayer:
@@ -23,6 +23,7 @@ class DenseLayer:
 
     def forward_sparse(self, examples: Any, rows: sparse.Rows, weight: Tensor, bias: Tensor, *, keep: bool) -> Tensor:
         out = weight.new_empty((len(examples), self.shapes[0][1]))
+        threads.use(len(examples) * self.sizes[0] // 16)
         sparse.forward(examples, *rows, weight.numpy(), bias.numpy(), out.numpy())
         return self._activated(None, out, keep)
 
@@ -35,10 +36,10 @@ class DenseLayer:
 
     def backward(self, slope: Tensor, weight: Tensor, weight_gradient: Tensor, bias_gradient: Tensor) -> Tensor:
         """The gradient by the layer's input; its own gradients go into the given views."""
-        slope = self.last(slope, self._x, weight_gradient, bias_gradient)
+        slope = self.last(slope, self._x, weight, weight_gradient, bias_gradient)
         return torch.mm(slope, weight.t())
 
-    def last(self, slope: Tensor, x: Any, weight_gradient: Tensor, bias_gradient: Tensor) -> Tensor:
+    def last(self, slope: Tensor, x: Any, weight: Tensor, weight_gradient: Tensor, bias_gradient: Tensor) -> Tensor:
         """As :meth:`backward`, for the first layer of the network, whose input needs no gradient."""
         slope = self._through_relu(slope)
         torch.mm(x.flatten(1).t(), slope, out=weight_gradient)
@@ -50,6 +51,7 @@ class DenseLayer:
     ) -> None:
         """As :meth:`last`, from the non-zero inputs."""
         slope = self._through_relu(slope)
+        threads.use(len(slope) * self.sizes[0] // 16)
         sparse.weight_gradient(*columns, slope.numpy(), weight_gradient.numpy())
         torch.sum(slope, dim=0, out=bias_gradient)
 

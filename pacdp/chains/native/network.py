@@ -103,7 +103,7 @@ class NativeNetwork:
                 assert isinstance(block, DenseLayer)
                 block.last_sparse(slope, batch.columns, *into)
             else:
-                block.last(slope, batch, *into)
+                block.last(slope, batch, own[0], *into)
 
 
 def supports(model: nn.Module, inputs: Tensor) -> bool:

@@ -3,23 +3,59 @@
 import torch
 from torch import nn
 
+from pacdp.chains.native.conv_layer import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
 
-Block = DenseLayer
+Block = DenseLayer | ConvLayer
 
 
 def parse(model: nn.Module, shape: tuple[int, ...], *, batch_size: int, dtype: torch.dtype) -> list[Block] | None:
     """The layers of ``model`` on inputs of one example's ``shape``, or None where one of them has no compiled form."""
     if type(model) is not nn.Sequential:
         return None
-    layers = [layer for layer in model if not isinstance(layer, nn.Flatten | nn.Identity)]
+    layers = [layer for layer in model if not isinstance(layer, nn.Identity)]
     blocks: list[Block] = []
     while layers:
         layer = layers.pop(0)
-        if type(layer) is nn.Linear and layer.bias is not None:
-            relu = bool(layers) and type(layers[0]) is nn.ReLU
+        if isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1):
+            shape = (int(torch.Size(shape).numel()),)
+        elif type(layer) is nn.Linear and layer.bias is not None and shape == (layer.in_features,):
+            relu = _take(layers, nn.ReLU) is not None
             blocks.append(DenseLayer(layer.in_features, layer.out_features, relu=relu))
-            layers = layers[relu:]
+            shape = (layer.out_features,)
+        elif type(layer) is nn.Conv2d and _plain(layer) and len(shape) == 3 and shape[0] == layer.in_channels:
+            relu = _take(layers, nn.ReLU) is not None
+            pool = _take(layers, nn.MaxPool2d)
+            if pool is not None and not _side_by_side(pool):
+                return None
+            relu = relu or (pool is not None and _take(layers, nn.ReLU) is not None)
+            side = _side(pool.kernel_size) if pool is not None else 0
+            if min(shape[1:]) < int(layer.kernel_size[0]) - 1 + max(side, 1):
+                return None
+            block = ConvLayer(layer, relu=relu, pool=side, height=shape[1], width=shape[2],
+                              first=not blocks, batch_size=batch_size, dtype=dtype)  # fmt: skip
+            blocks.append(block)
+            shape = block.output_shape
         else:
             return None
-    return blocks or None
+    return blocks if blocks and len(shape) == 1 else None
+
+
+def _take(layers: list[nn.Module], kind: type[nn.Module]) -> nn.Module | None:
+    return layers.pop(0) if layers and type(layers[0]) is kind else None
+
+
+def _side(size: object) -> int:
+    sides = set(size) if isinstance(size, tuple) else {size}
+    return int(sides.pop()) if len(sides) == 1 else -1  # type: ignore[call-overload]
+
+
+def _plain(layer: nn.Conv2d) -> bool:
+    plain = (layer.stride, layer.dilation, layer.groups, layer.bias is not None) == ((1, 1), (1, 1), 1, True)
+    return plain and layer.padding in ((0, 0), 0, "valid") and _side(layer.kernel_size) > 0
+
+
+def _side_by_side(pool: nn.Module) -> bool:
+    assert isinstance(pool, nn.MaxPool2d)
+    alike = _side(pool.kernel_size) > 0 and _side(pool.kernel_size) == _side(pool.stride)
+    return alike and (pool.padding, pool.dilation, pool.ceil_mode, pool.return_indices) == (0, 1, False, False)

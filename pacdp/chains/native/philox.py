@@ -65,7 +65,7 @@ def block(c0, c1, c2, c3, k0, k1):
 @no_type_check
 def _radius(word):
     """√(-2 ln u) at u = (word + ½)/2³²; the logarithm is Cephes' logf, without branches."""
-    bits = _bits((_f(word) + _f(0.5)) * _f(2.0**-32))
+    bits = _bits((_f(word) + _f(0.5)) * _f(2.0**-32))  # pyright: ignore[reportCallIssue]
     shifted = _u(bits - _u(0x3F3504F3))
     exponent = _f(np.int32(shifted) >> np.int32(23))
     m = _float(_u(_u(shifted & _u(0x007FFFFF)) + _u(0x3F3504F3))) - _f(1.0)  # in [√½ - 1, √2 - 1)

@@ -1,0 +1,62 @@
+"""Snapshots of a run, and the ensemble they make on the test set, while the run goes on."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pacdp.chains.predictive import PredictiveAverage
+from pacdp.chains.snapshots import DiskSnapshots, Thinning, WeightsShape, require_space
+from pacdp.objective import Objective
+
+
+class Ensemble:
+    """The snapshots of one chain in ``folder`` and the mean of their predictions on the test set.
+
+    The average is rebuilt from the folder on resumption, so that both end as if never interrupted.
+    """
+
+    def __init__(self, folder: Path, thinning: Thinning, objective: Objective, test: Objective, *, step: int) -> None:
+        shape = WeightsShape(chains=1, parameters=tuple(objective.layout.shapes.items()), layout="input-major")
+        self._thinning = thinning
+        self._labels = test.labels[0]
+        self._average = PredictiveAverage(
+            test.logits, n=test.n, classes=max(2, test.logits(objective.weights()[0])[:1].numel()), device=test.device
+        )
+        if step == 0:
+            require_space(folder, shape=shape, snapshots=thinning.keep)
+            self._store = DiskSnapshots.create(folder, shape=shape)
+        else:
+            self._store = DiskSnapshots.open(folder, up_to_step=step, shape=shape)
+            for _, weights in self._store:
+                self._average.add(weights.to(test.device))
+
+    def next_after(self, step: int) -> int | None:
+        """The next step that leaves a snapshot."""
+        taken = self._thinning.count(step)
+        return None if taken == self._thinning.keep else self._thinning.burn_in + (taken + 1) * self._thinning.every
+
+    def see(self, step: int, weights: Tensor) -> None:
+        """Take the weights [dim] after ``step`` steps if they are a snapshot."""
+        if self._thinning.takes(step):
+            self._store.append(step, weights.cpu())
+            self._average.add(weights)
+
+    def flush(self) -> None:
+        """Make what was taken durable; call before writing a checkpoint."""
+        self._store.flush()
+
+    def summary(self) -> dict[str, Any]:
+        """Error and mean uncertainty of the mean prediction on the test set."""
+        if not self._average.snapshots:
+            return {"snapshots": 0}
+        seen = self._average.result()
+        true = seen.probabilities.gather(1, self._labels[:, None])[:, 0]
+        others = seen.probabilities.scatter(1, self._labels[:, None], -1.0).amax(dim=1)
+        return {
+            "snapshots": seen.snapshots, "test_error": float((true <= others).double().mean()),
+            "test_nll": float(-true.clamp(min=torch.finfo(torch.float64).tiny).log().mean()),
+            "entropy_nats": float(seen.entropy_nats.mean()),
+            "mutual_information_nats": float(seen.mutual_information_nats.mean()),
+        }  # fmt: skip

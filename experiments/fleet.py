@@ -1,0 +1,116 @@
+"""Many runs: those of one kind as batches of chains, the batches over processes of this machine or of a cluster.
+
+A run's numbers are a function of its configuration alone, so that neither the batches nor the number of workers nor the
+backend matters. A finished run is not run again, and an interrupted one is taken up.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import joblib
+
+from experiments.batch import Report
+from experiments.config import Run, Runtime
+from experiments.folder import Folder
+from experiments.run import kind, train_together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """Who carries out the batches."""
+
+    workers: int = 1
+    """Batches of runs at a time, each in a process of its own; 1 stays in this one."""
+    backend: Literal["processes", "dask"] = "processes"
+    """processes of this machine, or the workers of a Dask cluster, which must see the same folders and data."""
+    address: str | None = None
+    """Of the Dask scheduler, such as tcp://10.0.0.5:8786; left out, Dask starts local workers."""
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise ValueError(f"expected workers >= 1, got {self.workers}")
+        if self.address is not None and self.backend != "dask":
+            raise ValueError("expected --backend dask with --address: only Dask has a scheduler")
+
+    def context(self) -> AbstractContextManager[Any]:
+        """In which joblib uses them.
+
+        Raises:
+            ValueError: Dask is not installed, or no scheduler answers.
+        """
+        if self.backend == "processes":
+            return nullcontext()
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise ValueError("Dask is not installed: pip install 'pacdp[cluster]'") from error
+        try:
+            client = Client(self.address, timeout=20) if self.address else Client(n_workers=self.workers)
+        except OSError as error:
+            raise ValueError(f"no Dask scheduler answers at {self.address}: start one, or correct --address") from error
+        return _Dask(client)
+
+
+class _Dask:
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._config: Any = joblib.parallel_config(backend="dask")
+
+    def __enter__(self) -> None:
+        self._config.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._config.__exit__(*error)
+        self._client.close()
+
+
+def batches(runs: Sequence[Run], *, workers: int) -> list[list[int]]:
+    """Runs of one kind together, by position; a kind that holds more than a worker's share is split. Largest first."""
+    kinds: dict[str, list[int]] = {}
+    for i, run in enumerate(runs):
+        kinds.setdefault(kind(run), []).append(i)
+    share = -(-len(runs) // workers)
+    parts = [members[i : i + share] for members in kinds.values() for i in range(0, len(members), share)]
+    return sorted(parts, key=len, reverse=True)
+
+
+def carry_out(
+    runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime, *, workers: Workers, report: Report | None = None
+) -> Iterator[tuple[int, str | None]]:
+    """Carry out the runs, yielding the position of each as it ends, and the error's sentence where it failed.
+
+    ``report`` is called with one worker only, from this process.
+    """
+    tasks = []
+    for members in batches(runs, workers=workers.workers):
+        paths = [outs[i].absolute() for i in members]
+        own = report if workers.workers == 1 and workers.backend == "processes" else None
+        tasks.append(joblib.delayed(_together)(members, [runs[i] for i in members], paths, runtime, own))
+    with workers.context():
+        ended: Any = joblib.Parallel(n_jobs=workers.workers, return_as="generator_unordered")(tasks)
+        for batch in ended:
+            yield from batch
+
+
+def _together(
+    members: list[int], runs: list[Run], outs: list[Path], runtime: Runtime, report: Report | None
+) -> list[tuple[int, str | None]]:
+    ended: list[tuple[int, str | None]] = [
+        (i, None) for i, out in zip(members, outs, strict=True) if Folder(out).finished
+    ]
+    waiting = [k for k, out in enumerate(outs) if not Folder(out).finished]
+    if not waiting:
+        return ended
+    try:
+        outcomes = train_together(
+            [runs[k] for k in waiting], [outs[k] for k in waiting], runtime, resume=True, report=report
+        )
+    except (ValueError, RuntimeError, OSError) as error:
+        return ended + [(members[k], str(error)) for k in waiting]
+    return ended + [
+        (members[k], str(outcome) if isinstance(outcome, Exception) else None)
+        for k, outcome in zip(waiting, outcomes, strict=True)
+    ]

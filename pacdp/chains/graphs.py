@@ -1,0 +1,95 @@
+"""A sampler's step on fixed memory, recorded as one CUDA graph and replayed with new numbers.
+
+Everything that a step does (gather, gradients, noise, averages, for Entropy-SGLD all L inner steps) becomes one launch.
+What differs from step to step, its coefficients and its count, is copied into fixed tensors before each replay; random
+numbers are functions of the count, so that no generator needs recording. On a CPU the same code runs without a graph.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pacdp.chains.keys import Keys
+
+_WARM_UPS = 3
+
+
+class _Recording(NamedTuple):
+    graph: torch.cuda.CUDAGraph | None
+    numbers: dict[str, Tensor]
+    flags: dict[str, Any]
+    info: Any
+
+
+class Replayed:
+    """A sampler (see :class:`pacdp.samplers.Sampler`) whose ``step`` replays its ``transition``.
+
+    The state that ``step`` returns lies in memory that the next call overwrites: clone what is to be kept. Steps must
+    not depend on the values of tensors for their shapes, so that Poisson batches cannot be replayed.
+    """
+
+    def __init__(self, sampler: Any, keys: Keys) -> None:
+        self._sampler, self._keys = sampler, keys
+        self._kind: Any = None
+        self._state: Any = None
+        self._tick = torch.zeros(0)
+        self._recording: _Recording | None = None
+
+    def step(self, state: Any, keys: Keys) -> tuple[Any, Any]:
+        """The next state."""
+        if keys is not self._keys:
+            raise ValueError("expected the keys that the steps were recorded with")
+        coefficients = self._sampler.coefficients(state.step)
+        self._load(state)
+        numbers = {name: value for name, value in coefficients.items() if isinstance(value, np.ndarray)}
+        flags = {name: value for name, value in coefficients.items() if name not in numbers}
+        if self._recording is None or self._recording.flags != flags:
+            self._recording = self._record(numbers, flags)
+        for name, value in numbers.items():
+            self._recording.numbers[name].copy_(torch.from_numpy(np.ascontiguousarray(value)), non_blocking=True)
+        self._tick.fill_(state.step)
+        if self._recording.graph is None:
+            info = self._advance(self._recording.numbers, flags)
+        else:
+            self._recording.graph.replay()
+            info = self._recording.info
+        seen = type(info)(*(None if value is None else value.clone() for value in info))
+        return type(state)(*self._state, step=state.step + 1), seen
+
+    def _load(self, state: Any) -> None:
+        tensors = tuple(state[:-1])
+        if self._state is None:
+            self._kind = type(state)
+            self._state = tuple(tensor.clone() for tensor in tensors)
+            self._tick = torch.zeros((), dtype=torch.int64, device=tensors[0].device)
+        for own, tensor in zip(self._state, tensors, strict=True):
+            if own is not tensor:
+                own.copy_(tensor)
+
+    def _advance(self, numbers: dict[str, Tensor], flags: dict[str, Any]) -> Any:
+        state = self._kind(*self._state, step=0)
+        after, info = self._sampler.transition(state, {**numbers, **flags}, self._keys, self._tick)
+        for own, tensor in zip(self._state, after[:-1], strict=True):
+            own.copy_(tensor)
+        return info
+
+    def _record(self, numbers: dict[str, np.ndarray], flags: dict[str, Any]) -> _Recording:
+        device = self._state[0].device
+        static = {name: torch.tensor(value, device=device) for name, value in numbers.items()}
+        if device.type != "cuda":
+            return _Recording(None, static, flags, None)
+        kept = [tensor.clone() for tensor in self._state]
+        side = torch.cuda.Stream(device)
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UPS):
+                self._advance(static, flags)
+        torch.cuda.current_stream(device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            info = self._advance(static, flags)
+        for own, tensor in zip(self._state, kept, strict=True):
+            own.copy_(tensor)
+        return _Recording(graph, static, flags, info)

@@ -1,0 +1,210 @@
+"""Compiled backward pass of a convolution block: convolution without padding, max pooling, optional ReLU.
+
+A pooled output passes its gradient to one position of the map alone, so that the weight gradient of a channel is a sum
+over those positions of input patches, and the input gradient one of filters. A patch is contiguous in the columns of an
+example, cols[v, h, j, c] = x[c, h, v + j]: the one with corner (u, v) starts at cols[v, u] and has the order (i, j, c),
+in which the filters are written too. Chunks of examples and the slots that take them depend on the batch alone, and the
+slots' sums are added in the order of the slots: results do not depend on the number of threads.
+
+Rows are summed in whole vectors. What the last vector holds beyond a patch lands in the padding of the weight gradient;
+beyond a filter it is 0, so that only an infinite or NaN gradient reaches neighbouring positions (of the same example).
+"""
+
+from typing import Any, NamedTuple, no_type_check
+
+import numpy as np
+from numba import njit, prange
+
+from pacdp.chains.native.convolution_vectors import (
+    ROW_BLOCK,
+    VECTOR_BYTES,
+    add_one_vector,
+    add_two_vectors,
+    add_vector_block,
+)
+
+
+class BackwardScratch(NamedTuple):
+    """Arrays of the backward pass; all but the first three have one entry a slot."""
+
+    starts: Any
+    """[1 + positions]: where the patch of a position starts in the columns; entry 0 stands for no position."""
+    channel_starts: Any
+    """[1 + O]: where the row of a channel starts in ``weight_grad``; entry 0 stands for no channel."""
+    rows: Any
+    """[O, k·k·C padded]: the filters, or nothing where the input needs no gradient."""
+    cols: Any
+    """[slots, chunk, columns of an example padded]."""
+    grad_cols: Any
+    """[slots, columns of an example padded]."""
+    offsets: Any
+    factors: Any
+    """[slots, items]: the terms of sums of rows."""
+    counts: Any
+    """[slots, 1 + positions]."""
+    channel_ends: Any
+    """[slots, 1 + O]."""
+    image: Any
+    """[slots, H·W·C]."""
+    weight_grad: Any
+    """[slots, O, k·k·C padded]."""
+    bias_grad: Any
+    """[slots, O]."""
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def pack(weight: Any, rows: Any) -> None:
+    """Filters [O, C, k, k] as rows in the order (i, j, c)."""
+    outputs, channels, size, _ = weight.shape
+    for o in range(outputs):
+        for c in range(channels):
+            for i in range(size):
+                for j in range(size):
+                    rows[o, (i * size + j) * channels + c] = weight[o, c, i, j]
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def _add_runs(total: Any, places: Any, ends: Any, table: Any, offsets: Any, factors: Any, columns: int) -> None:
+    """Run r of the terms, from ``ends[r - 1]`` to ``ends[r]``, is added to the row that starts at ``places[r]``."""
+    lanes = VECTOR_BYTES // total.itemsize
+    column = 0
+    while column < columns:  # the outer loop, so that the columns of all rows of the table are in the fastest cache
+        vectors = (columns - column + lanes - 1) // lanes
+        for run in range(1, ends.shape[0]):
+            where, first, last = (places[run] + column, column), ends[run - 1], ends[run]
+            if first == last:
+                continue
+            if vectors >= ROW_BLOCK:
+                add_vector_block(total, where, table, offsets, factors, first, last)
+            elif vectors >= 2:
+                add_two_vectors(total, where, table, offsets, factors, first, last)
+            else:
+                add_one_vector(total, where, table, offsets, factors, first, last)
+        column += lanes * (ROW_BLOCK if vectors >= ROW_BLOCK else 2 if vectors >= 2 else 1)
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def _to_columns(x: Any, size: int, cols: Any) -> None:
+    channels, height, width = x.shape
+    column = size * channels
+    for v in range(width - size + 1):
+        for j in range(size):
+            for c in range(channels):
+                for h in range(height):
+                    cols[(v * height + h) * column + j * channels + c] = x[c, h, v + j]
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def _from_columns(cols: Any, size: int, image: Any, grad_in: Any) -> None:
+    channels, height, width = grad_in.shape
+    column = size * channels
+    image[:] = 0
+    for v in range(width - size + 1):
+        for h in range(height):
+            source = cols[(v * height + h) * column : (v * height + h + 1) * column]
+            target = image[(h * width + v) * channels : (h * width + v) * channels + column]
+            for place in range(column):
+                target[place] += source[place]
+    for c in range(channels):
+        for h in range(height):
+            for w in range(width):
+                grad_in[c, h, w] = image[(h * width + w) * channels + c]
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def _weight_gradient(slot: int, begin: int, origin: Any, grad_out: Any, columns: int, scratch: BackwardScratch) -> None:
+    cols, bias, ends = scratch.cols[slot], scratch.bias_grad[slot], scratch.channel_ends[slot]
+    offsets, factors, starts = scratch.offsets[slot], scratch.factors[slot], scratch.starts
+    count = np.uintp(0)
+    for o in range(bias.shape[0]):
+        for example in range(begin, min(begin + cols.shape[0], origin.shape[0])):
+            base = (example - begin) * cols.shape[1]
+            positions, gradients = origin[example, o], grad_out[example, o]
+            for place in range(positions.shape[0]):
+                offsets[count] = base + starts[np.uintp(positions[place] + 1)]
+                factors[count] = gradients[place]
+                count += np.uintp(positions[place] >= 0)  # no branch: half of the ReLUs are active, at random
+        ends[o + 1] = count
+        for item in range(ends[o], ends[o + 1]):
+            bias[o] += factors[item]
+    _add_runs(scratch.weight_grad[slot], scratch.channel_starts, ends, cols, offsets, factors, columns)
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def _sort_by_position(origin: Any, grad_out: Any, step: int, counts: Any, offsets: Any, factors: Any) -> None:
+    """Terms (o · step, gradient) in the order of their position; ``counts`` become the ends of the positions' runs."""
+    counts[:] = 0
+    for o in range(origin.shape[0]):
+        for place in range(origin.shape[1]):
+            counts[np.uintp(origin[o, place] + 1)] += 1
+    begin = 0
+    for bucket in range(counts.shape[0]):
+        begin, counts[bucket] = begin + counts[bucket], begin
+    for o in range(origin.shape[0]):
+        for place in range(origin.shape[1]):
+            bucket = np.uintp(origin[o, place] + 1)
+            item = np.uintp(counts[bucket])
+            counts[bucket] = item + 1
+            offsets[item] = o * step
+            factors[item] = grad_out[o, place]
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def _input_gradient(slot: int, origin: Any, grad_out: Any, size: int, scratch: BackwardScratch, grad_in: Any) -> None:
+    rows, cols, counts = scratch.rows, scratch.grad_cols[slot], scratch.counts[slot]
+    offsets, factors = scratch.offsets[slot], scratch.factors[slot]
+    _sort_by_position(origin, grad_out, rows.shape[1], counts, offsets, factors)
+    cols[:] = 0
+    _add_runs(cols, scratch.starts, counts, rows, offsets, factors, size * size * grad_in.shape[0])
+    _from_columns(cols, size, scratch.image[slot], grad_in)
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def _backward_slot(
+    slot: int, slots: int, x: Any, grad_out: Any, origin: Any, size: int, scratch: BackwardScratch, grad_in: Any
+) -> None:
+    cols = scratch.cols[slot]
+    scratch.weight_grad[slot, :] = 0
+    scratch.bias_grad[slot, :] = 0
+    for begin in range(slot * cols.shape[0], x.shape[0], slots * cols.shape[0]):
+        for example in range(begin, min(begin + cols.shape[0], x.shape[0])):
+            _to_columns(x[example], size, cols[example - begin])
+            if grad_in.shape[0] > 0:
+                _input_gradient(slot, origin[example], grad_out[example], size, scratch, grad_in[example])
+        _weight_gradient(slot, begin, origin, grad_out, size * size * x.shape[1], scratch)
+
+
+@njit(cache=True, nogil=True, parallel=True)
+@no_type_check
+def backward(slots: int, x: Any, grad_out: Any, origin: Any, size: int, scratch: BackwardScratch, grad_in: Any) -> None:
+    """The slots' parts of the filters' and biases' gradients and, if ``grad_in`` has rows, the input's gradient.
+
+    ``x`` and ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from the forward pass) [B, O, H'·W'].
+    """
+    for slot in prange(slots):
+        _backward_slot(np.intp(slot), slots, x, grad_out, origin, size, scratch, grad_in)
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def add_slots(slots: int, filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> None:
+    """Sum of the slots' parts, in the order of the slots, in the layout [O, C, k, k]."""
+    outputs, channels, size, _ = weight_grad.shape
+    for o in range(outputs):
+        for slot in range(1, slots):
+            biases[0, o] += biases[slot, o]
+            for column in range(filters.shape[2]):
+                filters[0, o, column] += filters[slot, o, column]
+        bias_grad[o] = biases[0, o]
+        for c in range(channels):
+            for i in range(size):
+                for j in range(size):
+                    weight_grad[o, c, i, j] = filters[0, o, (i * size + j) * channels + c]
