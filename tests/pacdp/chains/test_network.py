@@ -15,7 +15,7 @@ from pacdp.chains.native.network import NativeNetwork, supports
 from pacdp.chains.network import Network
 from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy, zero_one
-from pacdp.models import Architecture, build
+from pacdp.models import Architecture, Norm, build
 
 K, BATCH = 3, 11
 FORMS: dict[str, Callable[..., Network]] = {
@@ -88,11 +88,10 @@ def test_gradients_are_those_of_plain_autograd(name: str, kind: str, classes: in
     assert torch.equal(weights, before)
 
 
-@pytest.mark.parametrize("name", ["loop", "vmap"])
-def test_convolutions_too(name: str) -> None:
+@pytest.mark.parametrize(("name", "norm"), [("native", "none"), ("loop", "none"), ("loop", "group"), ("vmap", "group")])
+def test_convolutions_too(name: str, norm: Norm) -> None:
     data = toy_data(n=20, classes=3, shape=(1, 28, 28))
-    model = build(Architecture(name="conv", norm="group"), input_shape=(1, 28, 28), classes=3, generator=seeded(0))
-    model = model.double()
+    model = build(Architecture(name="conv", norm=norm), input_shape=(1, 28, 28), classes=3, generator=seeded(0)).double()
     form = FORMS[name](model, torch.tensor(data.inputs).double())
     weights, loss = weights_of(form) / 10, bounded_cross_entropy(classes=3)
     found = evaluated(form, data, weights, loss, groups=1)
@@ -238,11 +237,7 @@ NOT_COMPILED = {
 }
 
 
-UNREAD = {"shared", "linear on the last of two axes", "unflattened", "partly flattened"}
-READS_SHAPES = pytest.mark.xfail(strict=False, reason="the compiled form does not look at shapes and shared layers")
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=READS_SHAPES) if n in UNREAD else n for n in NOT_COMPILED])
+@pytest.mark.parametrize("name", NOT_COMPILED)
 def test_other_networks_are_left_to_autograd(name: str) -> None:
     model, shape = NOT_COMPILED[name]
     assert not supports(model, torch.zeros(4, *shape))
