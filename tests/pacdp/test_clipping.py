@@ -38,7 +38,9 @@ def poisoned(data: Dataset) -> Dataset:
     inputs = data.inputs.copy()
     inputs[0] *= 1e4
     plain = toy_objective(data)
-    inputs[1] = 3e38 * plain.layout.views(plain.weights()[0])["1.weight"][0].sign().numpy()  # overflows the first unit, so 0 times inf
+    inputs[1] = (
+        3e38 * plain.layout.views(plain.weights()[0])["1.weight"][0].sign().numpy()
+    )  # overflows the first unit, so 0 times inf
     labels = data.labels.copy()
     labels[:2] = 1 - labels[:2]
     return Dataset("poisoned", inputs, labels, data.classes)
@@ -61,7 +63,7 @@ def test_clipping_is_per_example(architecture: Architecture, shape: tuple[int, .
     for i in batch:
         expected += each[i] * min(1.0, clip_norm / float(norms[i]))
     estimate = estimate_on(objective, batch)
-    torch.testing.assert_close(estimate.gradient, expected / 4, rtol=1e-4, atol=1e-7)
+    assert (estimate.gradient - expected / 4).norm() < 1e-5 * expected.norm()
 
 
 def test_the_normaliser_is_fixed() -> None:

@@ -91,7 +91,9 @@ def test_gradients_are_those_of_plain_autograd(name: str, kind: str, classes: in
 @pytest.mark.parametrize(("name", "norm"), [("native", "none"), ("loop", "none"), ("loop", "group"), ("vmap", "group")])
 def test_convolutions_too(name: str, norm: Norm) -> None:
     data = toy_data(n=20, classes=3, shape=(1, 28, 28))
-    model = build(Architecture(name="conv", norm=norm), input_shape=(1, 28, 28), classes=3, generator=seeded(0)).double()
+    model = build(
+        Architecture(name="conv", norm=norm), input_shape=(1, 28, 28), classes=3, generator=seeded(0)
+    ).double()
     form = FORMS[name](model, torch.tensor(data.inputs).double())
     weights, loss = weights_of(form) / 10, bounded_cross_entropy(classes=3)
     found = evaluated(form, data, weights, loss, groups=1)

@@ -60,7 +60,9 @@ def test_a_frozen_metric_has_its_exact_law(name: str) -> None:
 
 @pytest.mark.parametrize("factor", [0.95, 1.05])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_noise_scale_wrong_by_a_twentieth_is_noticed(name: str, factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_noise_scale_wrong_by_a_twentieth_is_noticed(
+    name: str, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch, psgld, stream=NOISE, factor=factor)
     assert worst(SETTINGS[name]) < REJECTED
 

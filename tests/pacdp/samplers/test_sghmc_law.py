@@ -52,7 +52,9 @@ def test_every_step_has_its_exact_joint_law(name: str, noise: float) -> None:
 
 @pytest.mark.parametrize("factor", [0.95, 1.05])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_noise_scale_wrong_by_a_twentieth_is_noticed(name: str, factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_noise_scale_wrong_by_a_twentieth_is_noticed(
+    name: str, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch, sghmc, stream=NOISE, factor=factor)
     assert worst(SETTINGS[name], Quadratic(MATRIX, TARGET)) < REJECTED
 

@@ -47,7 +47,9 @@ def test_every_step_has_its_exact_law(name: str, noise: float) -> None:
 
 @pytest.mark.parametrize("factor", [0.95, 1.05])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_noise_scale_wrong_by_a_twentieth_is_noticed(name: str, factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_noise_scale_wrong_by_a_twentieth_is_noticed(
+    name: str, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch, sgld, stream=NOISE, factor=factor)
     assert worst(SETTINGS[name], Quadratic(MATRIX, TARGET), Keys.derive(range(100)), copies=200) < REJECTED
 
