@@ -34,7 +34,8 @@ class Keys:
         if any(value < 0 for value in (*seeds, *numbers)):
             raise ValueError("expected seeds and chain numbers >= 0, got a negative one")
         drawn = [
-            np.random.SeedSequence((seed, chain)).generate_state(2, np.uint64)
+            # a spawn key, unlike a second number, keeps (2**32, 0) and (0, 1) apart
+            np.random.SeedSequence(seed, spawn_key=(chain,)).generate_state(2, np.uint64)
             for seed, chain in zip(seeds, numbers, strict=True)
         ]
         noise, batch = np.array(drawn, dtype=np.uint64).reshape(-1, 2).T.copy()

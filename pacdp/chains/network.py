@@ -1,7 +1,7 @@
 """How a network's gradients are taken: compiled loops, autograd chain by chain, or all chains at once."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -13,6 +13,7 @@ from pacdp.losses import Loss
 Batching = Literal["auto", "loop", "vmap"]
 
 
+@runtime_checkable
 class Network(Protocol):
     """A network over a resident data set, for K weight vectors at a time."""
 

@@ -1,7 +1,7 @@
 """Running chains: steps in chunks, each chunk checked before anyone sees it."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -12,6 +12,7 @@ from pacdp.errors import Diverged
 from pacdp.losses import Loss
 
 
+@runtime_checkable
 class Steps(Protocol):
     """What is run: ``step(state, keys)`` gives the next state and what the step saw."""
 

@@ -36,7 +36,11 @@ def langevin(
     """keep x - rate gradient + pull centre + scale ξ, with ξ ~ N(0, I) keyed by (chain, stream, tick).
 
     ``average``, where given, moves in place: average ← average + alpha (result - average). ``out`` may be ``x``.
+
+    Raises:
+        ValueError: there are not as many keys as chains.
     """
+    _require_a_key_each(x, keys)
     if x.device.type == "cpu":
         return _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, int(tick), average, alpha, out)
     kernel = _compiled() if x.device.type == "cuda" else _plain
@@ -47,6 +51,7 @@ def langevin(
 
 def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick: int | Tensor) -> Tensor:
     """The standard normal numbers that :func:`langevin` would add to ``x``."""
+    _require_a_key_each(x, keys)
     if x.device.type != "cpu":
         return philox.normal(x.shape[1], keys.noise_on(x.device), stream, tick).to(x.dtype)
     out = torch.empty_like(x)
@@ -92,3 +97,8 @@ def _row(value: Coefficient, chains: int) -> np.ndarray:
 def _column(value: Coefficient, like: Tensor) -> Tensor:
     tensor = torch.as_tensor(value, device=like.device).to(like.dtype)
     return tensor.reshape(-1, 1)
+
+
+def _require_a_key_each(x: Tensor, keys: Keys) -> None:
+    if keys.count != len(x):  # compiled code would read past the end
+        raise ValueError(f"expected one key a chain, got {keys.count} keys for {len(x)} chains")

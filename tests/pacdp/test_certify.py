@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from toys import seeded, toy_data, toy_objective
+from toys import toy_data, toy_objective
 
 import bounds
 from pacdp import Assessment, GaussianPrior, GibbsSettings, LocalGibbs, NoPrivacy, Point, assess, certify
@@ -14,7 +14,7 @@ from pacdp.certify import MONTE_CARLO, STATIONARITY, gibbs_certificates, held_ou
 from pacdp.gibbs import GibbsEstimate
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Risks
-from pacdp.samplers import SGD, SGLD, EntropySGD, Settings
+from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings
 from pacdp.trained import privacy_of
 
 N = 60_000
@@ -34,7 +34,7 @@ def assessed(
 ) -> Assessment:
     train = toy_objective(toy_data())
     test = toy_objective(toy_data(seed=1)) if held_out else None
-    weights = train.weights()
+    (weights,) = train.weights()
     posterior, prior = Point(weights=weights), privacy
     if local:
         posterior = LocalGibbs(weights=weights, tau=20.0, gamma=2.0)
@@ -50,7 +50,13 @@ def estimate(**values: float) -> GibbsEstimate:
 
 
 @pytest.mark.parametrize("oscillation", [4.0, bounded_cross_entropy(classes=2).oscillation])
-@pytest.mark.parametrize("settings", [SGLD(tau=TAU), EntropySGD(tau=TAU), EntropySGD(tau=TAU, gamma=9.0, beta=0.25)])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SGLD(tau=TAU), SGHMC(tau=TAU), PSGLD(tau=TAU), PSGLD(tau=TAU, correction=False, freeze_after=3),
+        EntropySGD(tau=TAU), EntropySGD(tau=TAU, gamma=9.0, beta=0.25),
+    ],
+)  # fmt: skip
 def test_epsilon_is_two_beta_tau_oscillation_over_n(settings: Settings, oscillation: float) -> None:
     privacy = privacy_of(settings, oscillation=oscillation, n=N)
     beta = getattr(settings, "beta", 1.0)
@@ -85,6 +91,7 @@ def test_the_papers_epsilon_and_what_it_costs() -> None:
         (EntropySGD(tau=TAU, beta=None), "Entropy-SGD adds no noise to its weights"),
         (EntropySGD(tau=TAU, beta=None, clip_norm=1.0), "Entropy-SGD adds no noise to its weights"),
         (SGLD(tau=TAU, clip_norm=1.0), "clipped gradients"),
+        (PSGLD(tau=TAU, correction=False), "no known stationary distribution"),
         (EntropySGD(tau=TAU, clip_norm=1.0), "clipped gradients"),
     ],
 )
@@ -164,17 +171,15 @@ def test_the_test_set_bound_is_that_of_clopper_and_pearson() -> None:
 
 def test_certify_gives_the_certificates_of_assess_by_default_with_seed_zero() -> None:
     train = toy_objective(toy_data())
-    q = LocalGibbs(weights=train.weights(), tau=20.0, gamma=2.0)
+    q = LocalGibbs(weights=train.weights()[0], tau=20.0, gamma=2.0)
     prior = GaussianPrior(mean=q.weights, std=q.prior_std, privacy=STATIONARY)
-    assert certify(q, train, prior=prior, settings=QUICK) == certify(
-        q, train, prior=prior, settings=QUICK, generator=seeded(0)
-    )
+    assert certify(q, train, prior=prior, settings=QUICK) == certify(q, train, prior=prior, settings=QUICK, seed=0)
 
 
 @pytest.mark.parametrize("wrong", ["mean", "std", "kind"])
 def test_a_prior_that_is_not_the_posteriors_own_is_refused(wrong: str) -> None:
     train = toy_objective(toy_data())
-    q = LocalGibbs(weights=train.weights(), tau=20.0, gamma=2.0)
+    q = LocalGibbs(weights=train.weights()[0], tau=20.0, gamma=2.0)
     mean = torch.zeros_like(q.weights) if wrong == "mean" else q.weights
     prior = GaussianPrior(mean=mean, std=q.prior_std * (1.01 if wrong == "std" else 1), privacy=STATIONARY)
     with pytest.raises(ValueError, match="expected prior to be GaussianPrior with the posterior's weights as mean"):
@@ -190,7 +195,7 @@ def test_an_assessment_is_json_with_the_promised_keys(
     record = json.loads(json.dumps(assessed(privacy, local=local, held_out=held_out).to_dict(), allow_nan=False))
     assert list(record) == [
         "format", "n", "failure_prob", "empirical_risk", "test_risk", "kl_nats", "privacy",
-        "mean_classifier", "gibbs_classifier", "certificates", "not_applicable",
+        "mean_classifier", "gibbs_classifier", "certificates", "not_applicable", "diagnosis",
     ]  # fmt: skip
     assert (record["format"], record["n"], record["failure_prob"]) == ("pacdp-certificates/1", 60, 0.05)
     judged = record["gibbs_classifier"] if local else record["mean_classifier"]["train"]

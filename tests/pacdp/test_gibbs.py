@@ -1,14 +1,16 @@
 """On a quadratic risk the Gibbs posterior is Gaussian: its KL and log-partition function are known in closed form."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from toys import seeded, toy_data, toy_objective
+from toys import keys_of, toy_data, toy_objective
 
 from pacdp import Diverged, GibbsSettings, LocalGibbs
+from pacdp.chains import Keys
 from pacdp.gibbs import GibbsEstimate, _average, estimate_gibbs
 from pacdp.objective import Estimate, Objective, Risks
 
@@ -26,16 +28,15 @@ class QuadraticRisk(Objective):
     def risk(self, weights: Tensor) -> Tensor:
         return self.curvature / 2 * ((weights - self.target) ** 2).sum() + self.offset
 
-    def estimate(self, weights: Tensor, generator: torch.Generator) -> Estimate:
-        del generator
-        self.visited.append(weights.clone())
-        return Estimate(
-            self.curvature * (weights - self.target), self.risk(weights), (weights[0] > 0).to(weights.dtype)
-        )
+    def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
+        del keys, tick
+        self.visited.append(weights[0].clone())
+        losses = torch.stack([self.risk(own) for own in weights])
+        return Estimate(self.curvature * (weights - self.target), losses, (weights[:, 0] > 0).to(weights.dtype))
 
-    def risks(self, weights: Tensor, *, chunk: int = 10_000) -> Risks:
+    def risks(self, weights: Tensor, *, chunk: int = 10_000) -> list[Risks]:
         del chunk
-        return Risks(float(self.risk(weights)), float(weights[0]), 0.0, 0, self.n)
+        return [Risks(float(self.risk(own)), float(own[0]), 0.0, 0, self.n) for own in weights]
 
 
 def posterior(*, tau: float = 6.0, gamma: float = 0.5) -> LocalGibbs:
@@ -43,7 +44,8 @@ def posterior(*, tau: float = 6.0, gamma: float = 0.5) -> LocalGibbs:
 
 
 def estimate(risk: QuadraticRisk, *, seed: int = 0, **settings: float) -> GibbsEstimate:
-    return estimate_gibbs(posterior(), risk, None, GibbsSettings(**settings), seeded(seed))  # type: ignore[arg-type]
+    (found,) = estimate_gibbs([posterior()], risk, None, GibbsSettings(**settings), keys_of(seed))  # type: ignore[arg-type]
+    return found
 
 
 def log_partition(risk: QuadraticRisk, q: LocalGibbs, *, power: int = 1) -> float:
@@ -157,18 +159,19 @@ def test_the_shortest_run_keeps_four_draws(epochs: float, burn_in: float) -> Non
 
 def test_a_diverging_run_names_its_step() -> None:
     risk = QuadraticRisk(0.8)
-    risk.risk = lambda weights: torch.tensor(torch.nan if len(risk.visited) == 7 else 1.0)
+    risk.risk = lambda weights: torch.tensor(torch.nan if len(risk.visited) == 7 else 1.0, dtype=torch.float64)
     with pytest.raises(Diverged, match="the SGLD run on the Gibbs posterior became NaN or infinite at step 7"):
         estimate(risk, epochs=0.02)
 
 
-def test_a_network_is_judged_on_both_sets_by_its_generator_alone() -> None:
+def test_a_network_is_judged_on_both_sets_by_its_keys_alone() -> None:
     train, test = toy_objective(toy_data()), toy_objective(toy_data(seed=1))
-    q = LocalGibbs(weights=train.weights(), tau=20.0, gamma=1.0)
+    q = LocalGibbs(weights=train.weights()[0], tau=20.0, gamma=1.0)
     ambient, calls = torch.get_rng_state(), []
     settings = GibbsSettings(epochs=5.0, prior_draws=3, test_draws=4)
     first, again, other = (
-        estimate_gibbs(q, train, test, settings, seeded(seed), lambda *call: calls.append(call)) for seed in (0, 0, 1)
+        estimate_gibbs([q], train, test, settings, keys_of(seed), lambda *call: calls.append(call))[0]
+        for seed in (0, 0, 1)
     )
     assert torch.equal(torch.get_rng_state(), ambient)
     assert first == again
@@ -177,7 +180,29 @@ def test_a_network_is_judged_on_both_sets_by_its_generator_alone() -> None:
     assert round(first.test_error * 60 * 4, 6) % 1 == 0  # a mean of four exact counts out of sixty
     assert (first.steps, first.draws, first.prior_draws) == (30, 24, 3)
     assert calls[len(calls) // 3 - 1] == (33, 33)
-    assert torch.equal(q.weights, toy_objective(toy_data()).weights())
+    assert torch.equal(q.weights, toy_objective(toy_data()).weights()[0])
+
+
+def test_posteriors_together_are_each_alone() -> None:
+    train, test = toy_objective(toy_data()), toy_objective(toy_data(seed=1))
+    settings, keys = GibbsSettings(epochs=3.0, prior_draws=3, test_draws=2), keys_of(4, 5)
+    every = [LocalGibbs(weights=train.weights()[0] + k, tau=20.0 * (k + 1), gamma=1.0 / (k + 1)) for k in range(2)]
+    together = estimate_gibbs(every, train, test, settings, keys)
+    for k in range(2):
+        (alone,) = estimate_gibbs([every[k]], train, test, settings, keys.select([k]))
+        for name, value in dataclasses.asdict(alone).items():
+            assert getattr(together[k], name) == pytest.approx(value, rel=1e-4, abs=1e-6), name
+
+
+def test_a_diverging_run_names_its_chains() -> None:
+    train = toy_objective(toy_data())
+    every = [LocalGibbs(weights=train.weights()[0] + shift, tau=20.0, gamma=1.0) for shift in (0.0, 1.0, 0.0)]
+    settings, risks = GibbsSettings(epochs=1.0, prior_draws=1), train.risks
+    every[1].weights[0] = math.nan
+    train.risks = lambda weights: [risks(every[0].weights[None])[0]] * len(weights)
+    with pytest.raises(Diverged, match="at step 1") as caught:
+        estimate_gibbs(every, train, None, settings, keys_of(0, 1, 2))
+    assert (caught.value.step, caught.value.chains) == (1, (1,))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A loss stays in its interval for any network, and what counts as an error costs at least ln 2."""
 
+import dataclasses
 import math
 
 import mpmath
@@ -148,3 +149,72 @@ def test_an_interval_must_be_bounded_and_ordered(low: float, high: float) -> Non
 def test_a_psi_that_does_not_increase_is_refused(classes: int, max_loss: float) -> None:
     with pytest.raises(ValueError, match=r"expected classes >= 2 and max_loss > ln\(classes\)"):
         bounded_cross_entropy(classes=classes, max_loss=max_loss)
+
+
+def slopes_by_autograd(loss: Loss, logits: torch.Tensor, labels: torch.Tensor) -> tuple[float, float, torch.Tensor]:
+    return dataclasses.replace(loss, compiled=None).slope(logits, labels)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("classes", [2, 10])
+def test_compiled_slopes_are_those_of_autograd(classes: int, dtype: torch.dtype) -> None:
+    loss, outputs = bounded_cross_entropy(classes=classes), 1 if classes == 2 else classes
+    logits = torch.randn(300, outputs, generator=seeded(3), dtype=torch.float64) * torch.logspace(-2, 2, 300)[:, None]
+    logits = logits.to(dtype)
+    logits[:3], logits[3], logits[4] = 0.0, 100.0, -100.0  # ties and extremes
+    logits[5:7, 0] = torch.tensor([100.0, -100.0])
+    labels = torch.arange(300) % classes
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    parts = [slice(0, 300), slice(0, 3), *(slice(i, i + 1) for i in range(10))]
+    for part in parts:
+        found, exact = loss.slope(logits[part], labels[part]), slopes_by_autograd(loss, logits[part], labels[part])
+        assert found[0] == pytest.approx(exact[0], rel=tolerance)
+        assert found[1] == exact[1]
+        assert found[2].shape == exact[2].shape
+        assert found[2].dtype == dtype
+        torch.testing.assert_close(found[2], exact[2], rtol=10 * tolerance, atol=tolerance * 1e-2)
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_compiled_slopes_of_nan_are_nan_and_an_error(classes: int) -> None:
+    loss, outputs = bounded_cross_entropy(classes=classes), 1 if classes == 2 else classes
+    for place in range(outputs):
+        for label in range(classes):
+            logits = torch.zeros(4, outputs)
+            logits[:, label % outputs] = 5.0 if label or classes > 2 else -5.0
+            logits[2, place] = torch.nan
+            labels = torch.full((4,), label)
+            mean, error, slope = loss.slope(logits, labels)
+            exact = slopes_by_autograd(loss, logits, labels)
+            assert math.isnan(mean)
+            assert math.isnan(exact[0])
+            assert error == exact[1] == 0.25
+            assert torch.equal(torch.isnan(slope), torch.isnan(exact[2]))
+            assert not torch.isnan(slope[[0, 1, 3]]).any()
+
+
+def test_a_flat_logit_a_example_has_a_flat_slope() -> None:
+    loss, logits, labels = bounded_cross_entropy(classes=2), torch.linspace(-3, 3, 7), torch.arange(7) % 2
+    flat, column = loss.slope(logits, labels), loss.slope(logits[:, None], labels)
+    assert flat[:2] == column[:2]
+    assert torch.equal(flat[2], column[2][:, 0])
+
+
+@pytest.mark.xfail(strict=True, reason="the compiled slope of two classes reads one logit an example")
+def test_a_pair_of_logits_for_two_classes_has_the_slope_of_autograd() -> None:
+    loss, logits = bounded_cross_entropy(classes=2), torch.randn(20, 2, generator=seeded(0), dtype=torch.float64)
+    labels = torch.arange(20) % 2
+    found, exact = loss.slope(logits, labels), slopes_by_autograd(loss, logits, labels)
+    assert found[:2] == pytest.approx(exact[:2], rel=1e-12)
+    torch.testing.assert_close(found[2], exact[2])
+
+
+@pytest.mark.parametrize("loss", [ramp(slope=0.3), zero_one()], ids=["ramp", "zero-one"])
+def test_other_losses_have_slopes_by_autograd(loss: Loss) -> None:
+    assert loss.compiled is None
+    if loss.name == "zero-one":
+        return
+    logits = torch.tensor([[0.5], [-2.0], [9.0]])
+    mean, error, slope = loss.slope(logits, torch.tensor([1, 1, 1]))
+    assert (round(mean, 6), error) == (round((0.85 + 1.0 + 0.0) / 3, 6), pytest.approx(1 / 3))
+    torch.testing.assert_close(slope, torch.tensor([[-0.1], [0.0], [0.0]]))

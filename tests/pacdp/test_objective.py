@@ -5,8 +5,9 @@ import pytest
 import torch
 from scipy import stats
 from torch import nn
-from toys import seeded, toy_data, toy_objective
+from toys import keys_of, seeded, toy_data, toy_objective
 
+from pacdp.chains import Keys
 from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy, ramp, zero_one
 from pacdp.models import Architecture, build, random_layers
@@ -22,33 +23,25 @@ def test_gradient_is_that_of_plain_autograd(architecture: Architecture, classes:
     data = toy_data(classes=classes)
     objective = toy_objective(data, architecture=architecture)
     twin = build(architecture, input_shape=(5,), classes=classes, generator=seeded(0))
-    for seed in range(3):
-        estimate = objective.estimate(objective.weights(), seeded(seed))
-        batch = objective.draw(seeded(seed))
+    named = dict(twin.named_parameters())
+    for tick in range(3):
+        estimate = objective.estimate(objective.weights(), keys_of(5), tick)
+        (batch,), _ = objective.draw(keys_of(5), tick)
         loss = objective.loss(twin(torch.tensor(data.inputs)[batch]), torch.tensor(data.labels)[batch]).mean()
-        gradients = torch.autograd.grad(loss, list(twin.parameters()))
-        torch.testing.assert_close(estimate.gradient, torch.cat([g.reshape(-1) for g in gradients]))
-        torch.testing.assert_close(estimate.loss, loss.detach())
+        gradients = torch.autograd.grad(loss, list(named.values()))
+        flat = objective.layout.flatten(dict(zip(named, gradients, strict=True)))
+        torch.testing.assert_close(estimate.gradient[0], flat)
+        torch.testing.assert_close(estimate.loss[0], loss.detach())
 
 
 def test_estimate_judges_the_weights_it_is_given() -> None:
     objective = toy_objective(toy_data())
     first = objective.weights()
-    here = objective.estimate(first, seeded(0)).gradient.clone()
-    there = objective.estimate(first + 1, seeded(0)).gradient.clone()
+    here = objective.estimate(first, keys_of(0), 1).gradient.clone()
+    there = objective.estimate(first + 1, keys_of(0), 1).gradient.clone()
     assert not torch.allclose(here, there)
-    assert torch.equal(objective.weights(), first + 1)
-    assert torch.equal(objective.estimate(first, seeded(0)).gradient, here)
-
-
-def test_views_are_the_pieces_of_the_vector() -> None:
-    objective = toy_objective(toy_data())
-    flat = torch.arange(float(objective.dim))
-    named = objective.named(flat)
-    assert [view.shape for view in named.values()] == [p.shape for p in objective.model.parameters()]
-    assert torch.equal(torch.cat([view.reshape(-1) for view in named.values()]), flat)
-    named["1.weight"].zero_()
-    assert (flat == 0).sum() == 1 + named["1.weight"].numel() - 1
+    assert torch.equal(objective.weights(), first)
+    assert torch.equal(objective.estimate(first, keys_of(0), 1).gradient, here)
 
 
 @pytest.mark.parametrize("classes", CLASSES)
@@ -64,7 +57,7 @@ def test_risks_are_those_of_a_plain_loop_in_double(architecture: Architecture, c
         errors.append(float(zero_one()(logits, y[None])))
         ramps.append(float(ramp()(logits, y[None])))
     for chunk in (1, 7, 53, 1000):
-        risks = objective.risks(objective.weights(), chunk=chunk)
+        (risks,) = objective.risks(objective.weights(), chunk=chunk)
         assert (risks.errors, risks.n) == (sum(errors), 53)
         assert risks.error == sum(errors) / 53
         assert risks.loss == pytest.approx(np.mean(losses), rel=1e-6)
@@ -74,26 +67,62 @@ def test_risks_are_those_of_a_plain_loop_in_double(architecture: Architecture, c
 
 def test_minibatch_losses_average_to_the_risk() -> None:
     objective = toy_objective(toy_data())
-    generator, weights = seeded(0), objective.weights()
-    draws = [objective.estimate(weights, generator) for _ in range(400)]
-    risks = objective.risks(weights)
+    weights, keys = objective.weights(), keys_of(0)
+    draws = [objective.estimate(weights, keys, tick) for tick in range(400)]
+    (risks,) = objective.risks(weights)
     for name in ("loss", "error"):
-        values = torch.stack([getattr(draw, name) for draw in draws]).double().numpy()
+        values = torch.cat([getattr(draw, name) for draw in draws]).double().numpy()
         assert stats.ttest_1samp(values, getattr(risks, name)).pvalue > 1e-3
         assert stats.ttest_1samp(values, getattr(risks, name) + values.std()).pvalue < 1e-6
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
-def test_an_estimate_depends_on_its_generator_alone(clip_norm: float | None) -> None:
+def test_an_estimate_depends_on_its_key_and_tick_alone(clip_norm: float | None) -> None:
     objective = toy_objective(toy_data(), clip_norm=clip_norm)
     weights = objective.weights()
     before = torch.get_rng_state()
-    first = objective.estimate(weights, seeded(5)).gradient.clone()
-    other = objective.estimate(weights, seeded(6)).gradient.clone()
+    first = objective.estimate(weights, keys_of(5), 1).gradient.clone()
+    others = [objective.estimate(weights, keys_of(seed), tick).gradient.clone() for seed, tick in ((6, 1), (5, 2))]
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(3)
-    torch.testing.assert_close(objective.estimate(weights, seeded(5)).gradient, first, rtol=0, atol=0)
-    assert not torch.equal(first, other)
+    assert torch.equal(objective.estimate(weights, keys_of(5), 1).gradient, first)
+    assert torch.equal(objective.estimate(weights, keys_of(5), torch.tensor(1)).gradient, first)
+    assert not any(torch.equal(first, other) for other in others)
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.5])
+def test_chains_have_their_own_draws_weights_and_labels(clip_norm: float | None) -> None:
+    data, keys = toy_data(classes=3), Keys.derive([5, 6, 5], [0, 0, 0])
+    labels = [np.roll(data.labels, k) for k in range(3)]
+    model = build(Architecture(hidden=(7, 9)), input_shape=(5,), classes=3, generator=seeded(0))
+    loss = bounded_cross_entropy(classes=3)
+    together = Objective(model, loss, data, batch_size=10, clip_norm=clip_norm, labels=labels)
+    weights = together.weights() + torch.arange(3.0)[:, None] / 10
+    estimate = [part.clone() for part in together.estimate(weights, keys, 4)]
+    for k in range(3):
+        own = Dataset("own", data.inputs, labels[k], 3)
+        alone = Objective(model, loss, own, batch_size=10, clip_norm=clip_norm)
+        for part, found in zip(alone.estimate(weights[k : k + 1], keys.select([k]), 4), estimate, strict=True):
+            torch.testing.assert_close(part[0], found[k], rtol=1e-5, atol=1e-7)
+        assert alone.risks(weights[k : k + 1])[0] == pytest.approx(together.risks(weights)[k], rel=1e-6)
+    some = together.select([2, 0])
+    for part, found in zip(some.estimate(weights[[2, 0]], keys.select([2, 0]), 4), estimate, strict=True):
+        torch.testing.assert_close(part, found[[2, 0]], rtol=1e-5, atol=1e-7)
+
+
+def test_chains_of_one_batch_key_share_their_draws() -> None:
+    objective, keys = toy_objective(toy_data()), Keys.derive([5, 6, 5], [0, 0, 0])
+    drawn, group = objective.draw(keys, 3)
+    assert len(drawn) == 2
+    assert group[0] == group[2] != group[1]
+    (alone,), _ = objective.draw(keys.select([1]), 3)
+    assert torch.equal(drawn[group[1]], alone)
+
+
+def test_labels_must_be_one_an_example() -> None:
+    data, model = toy_data(), nn.Sequential(nn.Linear(5, 1))
+    with pytest.raises(ValueError, match="expected 60 labels a chain"):
+        Objective(model, bounded_cross_entropy(classes=2), data, batch_size=10, labels=[data.labels[1:]])
 
 
 @pytest.mark.parametrize("name", ["fc", "conv"])

@@ -3,48 +3,58 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from toys import seeded, toy_data, toy_objective
+from toys import Quadratic, keys_of, tensors, toy_data, toy_objective
 
-from pacdp.samplers import SGD, SGLD, EntropySGD, Settings, build, restore
+from pacdp.chains import Keys
+from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build, chain_of, restore, selected, stacked
 
-SAMPLERS = [
-    SGD(step_size=0.3, momentum=0.9),
-    SGLD(tau=30.0),
-    SGLD(tau=30.0, clip_norm=0.5),
-    EntropySGD(tau=30.0, inner_steps=3),
-    EntropySGD(tau=30.0, inner_steps=3, beta=None),
-    EntropySGD(tau=30.0, inner_steps=3, clip_norm=0.5),
-]
-NAMES = ["SGD", "SGLD", "SGLD clipped", "Entropy-SGLD", "Entropy-SGD", "Entropy-SGLD clipped"]
+SAMPLERS = {
+    "SGD": SGD(step_size=0.3, momentum=0.9),
+    "SGLD": SGLD(tau=30.0),
+    "SGLD clipped": SGLD(tau=30.0, clip_norm=0.5),
+    "pSGLD": PSGLD(tau=30.0),
+    "pSGLD frozen": PSGLD(tau=30.0, freeze_after=1, correction=False),
+    "SGHMC": SGHMC(tau=30.0),
+    "Entropy-SGLD": EntropySGD(tau=30.0, inner_steps=3),
+    "Entropy-SGD": EntropySGD(tau=30.0, inner_steps=3, beta=None),
+    "Entropy-SGLD clipped": EntropySGD(tau=30.0, inner_steps=3, clip_norm=0.5),
+}
+each = pytest.mark.parametrize("name", SAMPLERS)
 POSITIVE = {
     SGD: ["step_size", "batch_size"],
     SGLD: ["tau", "step_size", "base_std", "batch_size"],
+    PSGLD: ["tau", "step_size", "base_std", "batch_size", "stabiliser", "probe"],
+    SGHMC: ["tau", "step_size", "base_std", "batch_size"],
     EntropySGD: ["tau", "gamma", "base_std", "inner_steps", "outer_step_size", "inner_step_size", "batch_size", "beta"],
 }
-DEFAULTS: dict[type, Settings] = {SGD: SGD(), SGLD: SGLD(tau=10.0), EntropySGD: EntropySGD(tau=10.0)}
+DEFAULTS: dict[type, Settings] = {
+    SGD: SGD(), SGLD: SGLD(tau=10.0), PSGLD: PSGLD(tau=10.0), SGHMC: SGHMC(tau=10.0), EntropySGD: EntropySGD(tau=10.0),
+}  # fmt: skip
 
 
-def tensors(state: tuple) -> list[Tensor]:
-    return [value.clone() for value in state if isinstance(value, Tensor)]
+def equal(left: Iterable[Tensor | None], right: Iterable[Tensor | None]) -> bool:
+    return all(a is b is None or torch.equal(a, b) for a, b in zip(left, right, strict=True))  # type: ignore[arg-type]
 
 
-def equal(left: Iterable[Tensor], right: Iterable[Tensor]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(left, right, strict=True))
-
-
-@pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
-def test_a_step_is_a_function_of_state_and_generator(settings: Settings) -> None:
+def problem(name: str, chains: int = 1) -> tuple:
+    settings = SAMPLERS[name]
     objective = toy_objective(toy_data(), clip_norm=getattr(settings, "clip_norm", None))
-    sampler = build(settings, objective)
-    state, _ = sampler.step(sampler.init(objective.weights()), seeded(0))
+    return settings, build(settings, objective), objective.weights() + torch.arange(float(chains))[:, None] / 10
+
+
+@each
+def test_a_step_is_a_function_of_state_and_keys(name: str) -> None:
+    _, sampler, weights = problem(name, chains=2)
+    state, _ = sampler.step(sampler.init(weights), keys_of(0, 1))
     kept, ambient = tensors(state), torch.get_rng_state()
-    first, seen = sampler.step(state, seeded(1))
-    found = tensors(first)
-    other, _ = sampler.step(state, seeded(2))
-    again, seen_again = sampler.step(state, seeded(1))
+    first, seen = sampler.step(state, keys_of(3, 4))
+    found, seen = tensors(first), [None if part is None else part.clone() for part in seen]
+    other, _ = sampler.step(state, keys_of(5, 6))
+    again, seen_again = sampler.step(state, keys_of(3, 4))
     assert equal(tensors(state), kept)
     assert equal(tensors(first), found)
     assert equal(tensors(again), found)
@@ -54,35 +64,63 @@ def test_a_step_is_a_function_of_state_and_generator(settings: Settings) -> None
     assert torch.equal(torch.get_rng_state(), ambient)
 
 
-@pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
-def test_init_copies_and_restore_rebuilds(settings: Settings) -> None:
-    objective = toy_objective(toy_data(), clip_norm=getattr(settings, "clip_norm", None))
-    weights = objective.weights()
-    sampler = build(settings, objective)
+@each
+def test_the_noise_of_a_step_is_its_own(name: str) -> None:
+    """The same state at another step draws other numbers."""
+    _, sampler, weights = problem(name)
+    state = sampler.init(weights)
+    later = state._replace(step=1)
+    coefficients = sampler.coefficients(0)
+    here, _ = sampler.transition(state, coefficients, keys_of(0), 0)
+    there, _ = sampler.transition(later, coefficients, keys_of(0), 1)
+    tensor_tick, _ = sampler.transition(later, coefficients, keys_of(0), torch.tensor(1))
+    assert not torch.equal(here.weights, there.weights)
+    assert equal(tensors(there), tensors(tensor_tick))
+
+
+@each
+def test_init_copies_and_restore_rebuilds(name: str) -> None:
+    settings, sampler, weights = problem(name, chains=3)
+    before = weights.clone()
     state = sampler.init(weights)
     assert state.step == 0
     weights += 1
-    assert torch.equal(state.weights, objective.weights())
-    state, _ = sampler.step(state, seeded(0))
-    fields = {name: value for name, value in state._asdict().items() if name != "step"}
+    assert torch.equal(state.weights, before)
+    state, _ = sampler.step(state, keys_of(0, 1, 2))
+    fields = {field: value for field, value in state._asdict().items() if field != "step"}
     again = restore(settings, fields, state.step)
     assert type(again) is type(state)
     assert equal(tensors(again), tensors(state))
     assert again.step == 1
+    alone = [chain_of(state, k) for k in range(3)]
+    assert [one.weights.shape[0] for one in alone] == [1, 1, 1]
+    assert equal(tensors(stacked(alone)), tensors(state))
+    assert equal(tensors(selected(state, [2, 0])), tensors(stacked([alone[2], alone[0]])))
+
+
+@each
+def test_chains_that_go_on_apart_go_on_as_before(name: str) -> None:
+    _, sampler, weights = problem(name, chains=3)
+    keys, state = keys_of(0, 1, 2), sampler.init(weights)
+    for _ in range(3):
+        state, _ = sampler.step(state, keys)
+    together, _ = sampler.step(state, keys)
+    apart, _ = sampler.step(selected(state, [2, 0]), keys.select([2, 0]))
+    for left, right in zip(tensors(apart), tensors(together), strict=True):
+        torch.testing.assert_close(left, right[[2, 0]], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_sgd_is_that_of_torch(momentum: float) -> None:
-    settings = SGD(step_size=0.3, momentum=momentum)
     data = toy_data(classes=3)
     ours, theirs = toy_objective(data), toy_objective(data)
-    sampler = build(settings, ours)
-    state, generator = sampler.init(ours.weights()), seeded(7)
+    sampler, keys = build(SGD(step_size=0.3, momentum=momentum), ours), keys_of(7)
+    state = sampler.init(ours.weights())
     weights = torch.nn.Parameter(theirs.weights())
-    optimizer, their_generator = torch.optim.SGD([weights], lr=0.3, momentum=momentum), seeded(7)
-    for _ in range(20):
-        state, info = sampler.step(state, generator)
-        estimate = theirs.estimate(weights.detach(), their_generator)
+    optimizer = torch.optim.SGD([weights], lr=0.3, momentum=momentum)
+    for tick in range(20):
+        state, info = sampler.step(state, keys)
+        estimate = theirs.estimate(weights.detach(), keys, tick)
         weights.grad = estimate.gradient.clone()
         optimizer.step()
         torch.testing.assert_close(info.loss, estimate.loss)
@@ -91,36 +129,35 @@ def test_sgd_is_that_of_torch(momentum: float) -> None:
 
 
 def test_sgd_steps_decay() -> None:
-    objective = toy_objective(toy_data())
+    objective, keys = toy_objective(toy_data()), keys_of(0)
     sampler = build(SGD(step_size=0.5, decay=0.7), objective)
-    state, generator = sampler.init(objective.weights()), seeded(0)
+    state = sampler.init(objective.weights())
     for step in range(1, 6):
         before = state.weights
-        gradient = objective.estimate(before, generator.clone_state()).gradient.clone()
-        state, _ = sampler.step(state, generator)
+        gradient = objective.estimate(before, keys, step - 1).gradient.clone()
+        state, _ = sampler.step(state, keys)
         torch.testing.assert_close(state.weights, before - 0.5 * step**-0.7 * gradient)
 
 
 def test_info_averages_what_the_inner_loop_saw() -> None:
-    objective = toy_objective(toy_data())
+    objective, keys = toy_objective(toy_data()), keys_of(0)
     settings = EntropySGD(tau=1e6, inner_steps=4, inner_step_size=1e-9, beta=None)
     sampler = build(settings, objective)
-    _, info = sampler.step(sampler.init(objective.weights()), seeded(0))
-    generator, losses, errors = seeded(0), [], []
-    for _ in range(4):  # the inner chain hardly moves, so the four batches are judged at the start
-        estimate = objective.estimate(objective.weights(), generator)
-        losses.append(estimate.loss)
-        errors.append(estimate.error)
-        torch.empty(objective.dim).normal_(generator=generator)
-    torch.testing.assert_close(info.loss, torch.stack(losses).mean(), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(info.error, torch.stack(errors).mean())
+    state = sampler.init(objective.weights())._replace(step=5)
+    _, info = sampler.step(state, keys)
+    # the inner chain hardly moves, so the four batches are judged at the start
+    seen = [objective.estimate(objective.weights(), keys, 20 + i) for i in range(4)]
+    torch.testing.assert_close(info.loss, torch.stack([e.loss for e in seen]).mean(dim=0), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(info.error, torch.stack([e.error for e in seen]).mean(dim=0))
 
 
 def test_thermal_noise_and_prior_width_have_their_units() -> None:
     settings = EntropySGD(tau=50.0, gamma=2.0, inner_steps=7)
-    assert settings.thermal_noise == SGLD(tau=50.0).thermal_noise == 0.2
+    for one in (settings, SGLD(tau=50.0), PSGLD(tau=50.0), SGHMC(tau=50.0)):
+        assert one.thermal_noise == 0.2
     assert settings.prior_std == 0.1
-    assert [s.gradients_per_step for s in (SGD(), SGLD(tau=1.0), settings)] == [1, 1, 7]
+    known = {SGD(): 1, SGLD(tau=1.0): 1, SGHMC(tau=1.0): 1, PSGLD(tau=1.0): 2, settings: 7}
+    assert {one: one.gradients_per_step for one in known} == known
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in POSITIVE.items() for name in names])
@@ -131,13 +168,48 @@ def test_numbers_must_be_positive(kind: type, name: str) -> None:
             replace(DEFAULTS[kind], **{name: value})
 
 
-@pytest.mark.parametrize("alpha", [0.0, -0.1, 1.1, float("nan")])
-def test_alpha_is_a_fraction(alpha: float) -> None:
-    with pytest.raises(ValueError, match="expected 0 < alpha <= 1"):
-        EntropySGD(tau=1.0, alpha=alpha)
+@pytest.mark.parametrize(
+    ("settings", "name", "values", "sentence"),
+    [
+        (DEFAULTS[EntropySGD], "alpha", (0.0, -0.1, 1.1), "expected 0 < alpha <= 1"),
+        (DEFAULTS[SGHMC], "friction", (0.0, -0.1, 1.1), "expected 0 < friction <= 1"),
+        (DEFAULTS[SGD], "momentum", (-0.1, 1.0), "expected 0 <= momentum < 1"),
+        (DEFAULTS[PSGLD], "smoothing", (-0.1, 1.0), "expected 0 <= smoothing < 1"),
+    ],
+)
+def test_shares_are_shares(settings: Settings, name: str, values: tuple[float, ...], sentence: str) -> None:
+    for value in (*values, float("nan")):
+        with pytest.raises(ValueError, match=sentence):
+            replace(settings, **{name: value})
 
 
-@pytest.mark.parametrize("momentum", [-0.1, 1.0, float("nan")])
-def test_momentum_is_below_one(momentum: float) -> None:
-    with pytest.raises(ValueError, match="expected 0 <= momentum < 1"):
-        SGD(momentum=momentum)
+@pytest.mark.parametrize("freeze_after", [0, -3])
+def test_a_metric_needs_a_gradient(freeze_after: int) -> None:
+    with pytest.raises(ValueError, match="expected freeze_after >= 1"):
+        PSGLD(tau=1.0, freeze_after=freeze_after)
+
+
+POTENTIAL = Quadratic(np.eye(1), np.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("pair", "sentence"),
+    [
+        ([SGD(), SGLD(tau=1.0)], r"must run one algorithm, got \['SGD', 'SGLD'\]"),
+        ([], "must run one algorithm"),
+        ([SGD(), SGD(batch_size=3)], "must agree on batch_size"),
+        ([SGLD(tau=1.0), SGLD(tau=1.0, clip_norm=1.0)], "must agree on clip_norm"),
+        ([PSGLD(tau=1.0), PSGLD(tau=1.0, correction=False)], "must agree on correction"),
+        ([PSGLD(tau=1.0), PSGLD(tau=1.0, freeze_after=4)], "must agree on freeze_after"),
+        ([EntropySGD(tau=1.0), EntropySGD(tau=1.0, inner_steps=3)], "must agree on inner_steps"),
+    ],
+)
+def test_what_shapes_a_batch_must_be_shared(pair: list[Settings], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        build(pair, POTENTIAL)
+
+
+def test_a_chain_without_a_key_is_refused() -> None:
+    sampler = build(SGLD(tau=1.0), POTENTIAL)
+    with pytest.raises(ValueError, match="expected one key a chain, got 1 keys for 2 chains"):
+        sampler.step(sampler.init(torch.zeros(2, 1)), Keys.derive([0]))

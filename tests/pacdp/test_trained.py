@@ -1,56 +1,72 @@
 """A saved chain goes on bit for bit, with its own data only."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import torch
-from toys import seeded
+from torch import Tensor
 
 from pacdp import (
     Architecture,
     CheckpointError,
+    GaussianPrior,
     GibbsSettings,
     LocalGibbs,
+    NoPrivacy,
     Point,
     Problem,
+    assess,
     load_checkpoint,
     load_trained,
 )
 from pacdp import save_checkpoint as write
-from pacdp.chain import run
-from pacdp.samplers import SGD, SGLD, EntropySGD, Settings, build
-from pacdp.trained import objectives, sampler_from_dict, sampler_to_dict, save_trained
+from pacdp.chains import Keys, Trace, run_chains
+from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
+from pacdp.trained import first_model, objectives, sampler_from_dict, sampler_to_dict, save_trained
 
 PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(12,)))
 SAMPLERS = [
     SGD(momentum=0.9, decay=0.3),
     SGLD(tau=30.0, decay=0.5),
     SGLD(tau=30.0, clip_norm=1.0),
+    PSGLD(tau=30.0, freeze_after=6),
+    SGHMC(tau=30.0),
     EntropySGD(tau=30.0, inner_steps=4),
     EntropySGD(tau=30.0, inner_steps=4, beta=None),
 ]
-NAMES = ["SGD", "SGLD", "SGLD clipped", "Entropy-SGLD", "Entropy-SGD"]
+NAMES = ["SGD", "SGLD", "SGLD clipped", "pSGLD", "SGHMC", "Entropy-SGLD", "Entropy-SGD"]
+SEED, CHAIN = 2, 3
 
 
 def train(path: Path, settings: Settings, *, steps: int, problem: Problem = PROBLEM) -> None:
     """A chain from its start, saved after ``steps``."""
     data, test = problem.data()
-    objective, _ = objectives(problem, settings, data, test, seed=1, device="cpu")
-    sampler, generator = build(settings, objective), seeded(2)
-    *_, last = run(sampler, sampler.init(objective.weights()), generator, until=steps, chunk=3)
+    objective, _ = objectives(problem, settings, data, test, device="cpu")
+    start = objective.layout.of(first_model(problem, data, seed=SEED, chain=CHAIN))[None]
+    sampler, trace = build(settings, objective), Trace(4, {}, {})
+    for part in run_chains(sampler, sampler.init(start), Keys.derive([SEED], [CHAIN]), until=steps, chunk=3):
+        trace = trace.extended(part)
     hashes = {"train": data.hash, "test": test.hash}
-    save_trained(path, problem=problem, settings=settings, objective=objective, hashes=hashes, state=last.state,
-                 generator=generator, run={"seed": 2})  # fmt: skip
+    save_trained(path, problem=problem, settings=settings, objective=objective, hashes=hashes, state=part.state,
+                 seed=SEED, chain=CHAIN, run={"seed": 2}, trace=trace.tensors(0))  # fmt: skip
 
 
 def resume(path: Path, *, until: int) -> None:
     """Go on from a file that a chain was saved to, and save it there again."""
     found = load_trained(path)
-    *_, last = run(build(found.settings, found.objective), found.state, found.generator, until=until, chunk=4)
+    trace = Trace.of(4, [found.checkpoint.trace])
+    for part in run_chains(build(found.settings, found.objective), found.state, found.keys, until=until, chunk=4):
+        trace = trace.extended(part)
     header = found.checkpoint.header
     save_trained(path, problem=found.problem, settings=found.settings, objective=found.objective,
-                 hashes=header["data"], state=last.state, generator=found.generator, run=header["run"])  # fmt: skip
+                 hashes=header["data"], state=part.state, seed=header["seed"], chain=header["chain"],
+                 run=header["run"], trace=trace.tensors(0))  # fmt: skip
+
+
+def same(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
+    return sorted(left) == sorted(right) and all(torch.equal(left[name], right[name]) for name in left)
 
 
 @pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
@@ -58,14 +74,11 @@ def test_ten_steps_equal_four_saved_loaded_six(tmp_path: Path, settings: Setting
     train(tmp_path / "ten", settings, steps=10)
     train(tmp_path / "four", settings, steps=4)
     ten, four = load_checkpoint(tmp_path / "ten"), load_checkpoint(tmp_path / "four")
-    assert not torch.equal(ten.flat_weights(), four.flat_weights())
+    assert not same(ten.model, four.model)
     resume(tmp_path / "four", until=10)
     resumed = load_checkpoint(tmp_path / "four")
-    assert torch.equal(resumed.flat_weights(), ten.flat_weights())
-    assert torch.equal(resumed.generator, ten.generator)
-    assert {name: tensor.tolist() for name, tensor in resumed.state.items()} == {
-        name: tensor.tolist() for name, tensor in ten.state.items()
-    }
+    for name in ("model", "state", "trace"):
+        assert same(getattr(resumed, name), getattr(ten, name))
     assert resumed.header == ten.header
     assert (tmp_path / "four").read_bytes() == (tmp_path / "ten").read_bytes()
 
@@ -77,7 +90,9 @@ def test_what_is_loaded_is_what_was_trained(tmp_path: Path, settings: Settings) 
     assert (found.problem, found.settings, found.state.step) == (PROBLEM, settings, 3)
     assert (found.objective.n, found.test.n) == (1437, 360)
     assert found.test.clip_norm is None
-    assert torch.equal(found.weights, found.checkpoint.flat_weights())
+    assert same(found.objective.layout.views(found.weights), found.checkpoint.model)
+    assert torch.equal(found.state.weights, found.weights[None])
+    assert found.keys.noise[0] == Keys.derive([SEED], [CHAIN]).noise[0]
     posterior = found.posterior()
     assert isinstance(posterior, LocalGibbs if isinstance(settings, EntropySGD) else Point)
     assert torch.equal(posterior.weights, found.weights)
@@ -110,7 +125,7 @@ def test_a_sampler_survives_json(settings: Settings) -> None:
 
 @pytest.mark.parametrize("kind", [None, "Adam", "sgd"])
 def test_unknown_samplers_are_refused(kind: str | None) -> None:
-    with pytest.raises(ValueError, match=r"expected a sampler of kind SGD, SGLD, EntropySGD, got"):
+    with pytest.raises(ValueError, match=r"expected a sampler of kind SGD, SGLD, PSGLD, SGHMC, EntropySGD, got"):
         sampler_from_dict({"kind": kind, "tau": 3.0})
 
 
@@ -120,3 +135,29 @@ def test_assessing_twice_gives_the_same_numbers(tmp_path: Path) -> None:
     first, again, other = (found.assess(settings=settings, seed=seed).to_dict() for seed in (0, 0, 1))
     assert first == again
     assert first["kl_nats"] != other["kl_nats"]
+
+
+@pytest.mark.xfail(strict=True, reason="torch's CPU generator reads the low 32 bits of its seed alone")
+def test_chains_start_from_networks_of_their_own() -> None:
+    data, _ = PROBLEM.data()
+    pairs = [(0, 0), (0, 1), (1, 0), (0, 2), (2**32, 0)]
+    first = [next(first_model(PROBLEM, data, seed=seed, chain=chain).parameters()) for seed, chain in pairs]
+    again = next(first_model(PROBLEM, data, seed=0, chain=1).parameters())
+    assert torch.equal(again, first[1])
+    for i in range(len(pairs)):
+        assert not any(torch.equal(first[i], first[j]) for j in range(i)), pairs[i]
+
+
+@pytest.mark.xfail(strict=True, reason="assess derives the keys of a training run of the same seed")
+def test_assessing_draws_other_numbers_than_training() -> None:
+    """The default seed of an assessment is that of many a run."""
+    data, test = PROBLEM.data()
+    settings = EntropySGD(tau=30.0)
+    objective, _ = objectives(PROBLEM, settings, data, test, device="cpu")
+    seen = []
+    objective.draw = lambda keys, tick: seen.append(keys.batch.tolist()) or type(objective).draw(objective, keys, tick)
+    q = LocalGibbs(weights=objective.weights()[0], tau=30.0, gamma=1.0)
+    prior = GaussianPrior(mean=q.weights, std=q.prior_std, privacy=NoPrivacy(reason="none needed"))
+    assess(q, objective, prior=prior, settings=GibbsSettings(epochs=0.5, prior_draws=1, test_draws=1), seed=0)
+    assert seen
+    assert Keys.derive([0]).batch.tolist() not in seen

@@ -1,18 +1,26 @@
-"""Small things that the tests of pacdp share: toy data, toy networks, potentials of known law, and p-values."""
+"""Small things that the tests of pacdp share: toy data, toy networks, keys, and a quadratic potential."""
 
 import numpy as np
 import torch
-from scipy import stats
 from torch import Tensor
 
+from pacdp.chains import Batching, Keys, normal_like
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Estimate, Objective
 
+GRADIENT_NOISE = 77
+"""A stream that no sampler uses."""
+
 
 def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def keys_of(*seeds: int) -> Keys:
+    """Keys of one chain a seed."""
+    return Keys.derive(seeds)
 
 
 def toy_data(*, n: int = 60, classes: int = 2, shape: tuple[int, ...] = (5,), seed: int = 0) -> Dataset:
@@ -23,6 +31,13 @@ def toy_data(*, n: int = 60, classes: int = 2, shape: tuple[int, ...] = (5,), se
     return Dataset("toy", inputs, labels.astype(np.int64), classes)
 
 
+def sparse_data(*, n: int = 60, classes: int = 2, shape: tuple[int, ...] = (1, 6, 6), seed: int = 0) -> Dataset:
+    """As :func:`toy_data`, four fifths of the inputs zero."""
+    dense = toy_data(n=n, classes=classes, shape=shape, seed=seed)
+    keep = np.random.default_rng(seed + 1).random(dense.inputs.shape) < 0.2
+    return Dataset("sparse toy", np.where(keep, dense.inputs, 0).astype(np.float32), dense.labels, classes)
+
+
 def toy_objective(
     data: Dataset,
     *,
@@ -30,43 +45,35 @@ def toy_objective(
     batch_size: int = 10,
     clip_norm: float | None = None,
     seed: int = 0,
+    batching: Batching = "auto",
+    device: str = "cpu",
 ) -> Objective:
     architecture = architecture or Architecture(hidden=(7, 6))
     model = build(architecture, input_shape=data.inputs.shape[1:], classes=data.classes, generator=seeded(seed))
     loss = bounded_cross_entropy(classes=data.classes)
-    return Objective(model, loss, data, batch_size=batch_size, clip_norm=clip_norm)
+    return Objective(
+        model, loss, data, batch_size=batch_size, clip_norm=clip_norm, batching=batching, device=device
+    )  # fmt: skip
+
+
+def tensors(state: tuple) -> list[Tensor]:
+    """Copies of a state's tensors."""
+    return [value.clone() for value in state if isinstance(value, Tensor)]
 
 
 class Quadratic:
-    """The potential curvature/2 |w - target|²: every coordinate is a chain of its own."""
+    """½ (w - target)'A(w - target) on blocks of d coordinates, each a chain of its own; gradients are exact or have
+    Gaussian noise of deviation ``noise``, a function of key and tick like a minibatch's.
+    """
 
-    def __init__(self, curvature: float, target: float) -> None:
-        self.curvature = curvature
-        self.target = target
+    def __init__(self, matrix: np.ndarray, target: np.ndarray, *, noise: float = 0.0) -> None:
+        self.matrix, self.target, self.noise = np.asarray(matrix, float), np.asarray(target, float), noise
+        self.dim = len(self.target)
 
-    def estimate(self, weights: Tensor, generator: torch.Generator) -> Estimate:
-        del generator
-        zero = weights.new_zeros(())
-        return Estimate(self.curvature * (weights - self.target), zero, zero)
-
-
-def variance_pvalue(draws: Tensor, mean: float, variance: float) -> float:
-    """Two-sided, exact: the sum of squares over the variance is chi-square when the draws are N(mean, variance)."""
-    square = float(((draws.double() - mean) ** 2).sum()) / variance
-    law = stats.chi2(draws.numel())
-    return 2 * min(law.cdf(square), law.sf(square))
-
-
-def mean_pvalue(draws: Tensor, mean: float, variance: float) -> float:
-    """Two-sided, exact: the mean of the draws is N(mean, variance/n)."""
-    z = (float(draws.double().mean()) - mean) / (variance / draws.numel()) ** 0.5
-    return 2 * stats.norm.sf(abs(z))
-
-
-def assert_gaussian(draws: Tensor, mean: float, variance: float) -> None:
-    """The draws are N(mean, variance), and a deviation wrong by 5%, or a mean by 10% of one, is noticed."""
-    assert mean_pvalue(draws, mean, variance) > 1e-3
-    assert variance_pvalue(draws, mean, variance) > 1e-3
-    for wrong in (0.95, 1.05):
-        assert variance_pvalue(draws, mean, wrong**2 * variance) < 1e-6
-        assert mean_pvalue(draws, mean + 2 * (wrong - 1) * variance**0.5, variance) < 1e-6
+    def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
+        away = weights.unflatten(1, (-1, self.dim)) - torch.tensor(self.target, dtype=weights.dtype)
+        gradient = (away @ torch.tensor(self.matrix, dtype=weights.dtype)).flatten(1)
+        if self.noise:
+            gradient += self.noise * normal_like(weights, keys=keys, stream=GRADIENT_NOISE, tick=tick)
+        zero = weights.new_zeros(len(weights))
+        return Estimate(gradient, zero, zero)

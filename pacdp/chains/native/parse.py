@@ -11,7 +11,7 @@ Block = DenseLayer | ConvLayer
 
 def parse(model: nn.Module, shape: tuple[int, ...], *, batch_size: int, dtype: torch.dtype) -> list[Block] | None:
     """The layers of ``model`` on inputs of one example's ``shape``, or None where one of them has no compiled form."""
-    if type(model) is not nn.Sequential:
+    if type(model) is not nn.Sequential or _shares(model):
         return None
     layers = [layer for layer in model if not isinstance(layer, nn.Identity)]
     blocks: list[Block] = []
@@ -39,6 +39,11 @@ def parse(model: nn.Module, shape: tuple[int, ...], *, batch_size: int, dtype: t
         else:
             return None
     return blocks if blocks and len(shape) == 1 else None
+
+
+def _shares(model: nn.Module) -> bool:
+    # a parameter that two layers share lies only once in the flat vector
+    return len(list(model.parameters())) < len(list(model.named_parameters(remove_duplicate=False)))
 
 
 def _take(layers: list[nn.Module], kind: type[nn.Module]) -> nn.Module | None:

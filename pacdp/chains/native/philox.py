@@ -31,6 +31,7 @@ _LOW = _q(0xFFFFFFFF)
 
 
 @intrinsic
+@no_type_check
 def _bits(context, x):
     def generate(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], ir.IntType(32))
@@ -39,6 +40,7 @@ def _bits(context, x):
 
 
 @intrinsic
+@no_type_check
 def _float(context, x):
     def generate(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], ir.FloatType())

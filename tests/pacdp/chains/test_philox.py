@@ -1,0 +1,149 @@
+"""Random words are Philox4x32-10's, and the same from the compiled code and from torch; normal numbers are normal."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from pacdp.chains import Keys, normal_like, philox
+from pacdp.chains.native.philox import _direction, _radius, block, words
+
+U = np.uint64
+VECTORS = [  # counter, key, words: Random123's known answers
+    ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+]
+KEYS = Keys.derive([11, 12, 13, 2**40])
+PAIRS = [(0, 0), (3, 1), (2**32 - 1, 0), (2**32, 2), (2**32 + 5, 4), (2**62 + 12345, 77)]
+
+
+def numbers(hexadecimal: str) -> list[int]:
+    return [int(word, 16) for word in hexadecimal.split()]
+
+
+def normals(dim: int, keys: Keys = KEYS, *, tick: int = 0, stream: int = 0) -> np.ndarray:
+    return normal_like(torch.empty(keys.count, dim), keys=keys, stream=stream, tick=tick).numpy()
+
+
+@pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
+def test_known_answers(counter: str, key: str, expected: str) -> None:
+    c, k = (numbers(part) for part in (counter, key))
+    compiled = block(*(np.uint32(word) for word in (*c, *k)))
+    assert [int(word) for word in compiled] == numbers(expected)
+    found = philox.words(torch.tensor([c[0]]), c[1], c[2] | c[3] << 32, k[0], k[1])
+    assert [int(word) for word in found] == numbers(expected)
+
+
+@pytest.mark.parametrize(("tick", "stream"), PAIRS)
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 1001])
+def test_compiled_words_are_those_of_torch(tick: int, stream: int, size: int) -> None:
+    for key in [int(key) for key in KEYS.noise] + [0, 2**64 - 1, 2**63]:
+        compiled = np.empty(size, np.uint32)
+        words(compiled, U(key), np.uint32(stream), U(tick))
+        for given in (tick, torch.tensor(tick)):
+            found = philox.uniform_words(size, key, stream, given, torch.device("cpu"))
+            assert np.array_equal(found.numpy().astype(np.uint32), compiled)
+
+
+@pytest.mark.parametrize(("tick", "stream"), PAIRS)
+@pytest.mark.parametrize("dim", [1, 3, 1024, 1025, 4095, 4096, 4097, 10_000])
+def test_compiled_normals_are_those_of_torch(dim: int, tick: int, stream: int) -> None:
+    twin = philox.normal(dim, KEYS.noise_on(torch.device("cpu")), stream, torch.tensor(tick)).numpy()
+    found = normals(dim, tick=tick, stream=stream)
+    assert found.shape == twin.shape == (4, dim)
+    assert np.abs(found - twin).max() < 1e-5
+
+
+def test_a_coordinate_does_not_depend_on_how_many_there_are() -> None:
+    long = normals(10_000)
+    for dim in (1, 1023, 1025, 4097):
+        assert np.array_equal(normals(dim), long[:, :dim])
+
+
+def test_normals_are_box_and_mullers_of_the_words_in_double_precision() -> None:
+    """Layout included: coordinate i is word (i mod 4096)//1024 of block 1024 (i // 4096) + i mod 1024."""
+    dim, keys = 9000, KEYS.select([1])
+    drawn = np.empty(4 * 3 * 1024, np.uint32)
+    words(drawn, keys.noise[0], np.uint32(2), U(7))
+    four = drawn.reshape(-1, 4).astype(float)
+    radius = np.sqrt(-2 * np.log((four[:, [0, 2]] + 0.5) / 2**32))
+    angle = 2 * np.pi * four[:, [1, 3]] / 2**32
+    both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2).reshape(-1, 4)
+    exact = both.reshape(3, 1024, 4).transpose(0, 2, 1).reshape(-1)[:dim]
+    found = normals(dim, keys, tick=7, stream=2)[0]
+    assert np.abs(found - exact).max() < 2e-5  # near u = 1 single precision resolves u to 2^-24 only
+    assert np.sqrt(((found - exact) ** 2).mean()) < 1e-6
+
+
+@pytest.mark.parametrize("angle_word", [0, 1, 2**30, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1])
+@pytest.mark.parametrize("radius_word", [0, 1, 2**24, 2**31, 2**32 - 257, 2**32 - 256, 2**32 - 129, 2**32 - 1])
+def test_no_word_surprises(radius_word: int, angle_word: int) -> None:
+    r = float(_radius(np.uint32(radius_word)))
+    c, s = (float(x) for x in _direction(np.uint32(angle_word)))
+    u = (radius_word + 0.5) / 2**32
+    assert np.isfinite([r, c, s]).all()
+    assert 0 <= r <= np.sqrt(2 * np.log(2**33)) * (1 + 1e-6)
+    # u is rounded to single precision: its neighbours bracket the radius
+    low, high = max(0.0, -2 * np.log(min(1.0, u * (1 + 2**-23)))), -2 * np.log(u * (1 - 2**-23))
+    assert np.sqrt(low) * (1 - 1e-6) - 1e-6 <= r <= np.sqrt(high) * (1 + 1e-6) + 1e-6
+    assert abs(c - np.cos(2 * np.pi * angle_word / 2**32)) < 1e-6
+    assert abs(s - np.sin(2 * np.pi * angle_word / 2**32)) < 1e-6
+    radius = torch.sqrt(-2.0 * torch.log((torch.tensor(radius_word).float() + 0.5) * 2.0**-32).clamp(max=0.0))
+    assert abs(float(radius) - r) < 1e-5
+
+
+LONG = Keys.derive([5] * 25, range(25))
+
+
+def test_moments_tails_and_distribution() -> None:
+    x = np.concatenate([normals(20_000, LONG, tick=tick).ravel() for tick in range(4)]).astype(float)
+    n = x.size
+    assert n == 2_000_000
+    for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96), (6, 15, 10_170)):
+        assert abs((x**power).mean() - mean) < 4.5 * (variance / n) ** 0.5
+    assert stats.kstest(x, "norm").pvalue > 1e-3
+    edges = np.array([-np.inf, -4.5, -4, -3.5, -3, -2, -1, 0, 1, 2, 3, 3.5, 4, 4.5, np.inf])
+    counts = np.histogram(x, edges)[0]
+    assert stats.chisquare(counts, n * np.diff(stats.norm.cdf(edges))).pvalue > 1e-3
+    assert stats.kstest(1.01 * x, "norm").pvalue < 1e-6
+
+
+def test_words_are_uniform_bit_by_bit() -> None:
+    drawn = np.empty(400_000, np.uint32)
+    words(drawn, KEYS.batch[0], np.uint32(2), U(9))
+    ones = np.unpackbits(drawn.view(np.uint8).reshape(-1, 4), axis=1).sum(axis=0, dtype=np.int64)
+    z = (ones - 200_000) / 100_000**0.5
+    assert 1e-3 < stats.chi2(32).sf((z**2).sum()) < 1 - 1e-3
+    assert stats.chisquare(np.bincount(drawn >> 22, minlength=1024)).pvalue > 1e-3
+
+
+def correlations(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Of each row, times √n: N(0, 1) where rows are independent. Of values, squares and products with both."""
+    n = left.shape[1]
+    plain = (left * right).sum(axis=1) / n**0.5
+    squares = ((left**2 - 1) * (right**2 - 1)).sum(axis=1) / (2 * n**0.5)
+    return np.concatenate([plain, squares])
+
+
+def test_chains_ticks_streams_and_neighbours_are_uncorrelated() -> None:
+    keys, dim = Keys.derive(range(40)), 8192
+    first = normals(dim, keys).astype(float)
+    companions = {
+        "chains": np.roll(first, 1, axis=0), "next tick": normals(dim, keys, tick=1),
+        "high tick": normals(dim, keys, tick=2**32), "stream": normals(dim, keys, stream=1),
+    }  # fmt: skip
+    found = {name: correlations(first, other.astype(float)) for name, other in companions.items()}
+    for lag in (1, 2, 1023, 1024, 1025, 2048, 3072, 4096):
+        found[f"lag {lag}"] = correlations(first[:, :-lag], first[:, lag:])
+    for name, z in found.items():
+        assert np.abs(z).max() < 5, name
+        assert stats.chi2(z.size).sf((z**2).sum()) > 1e-4, name
+    related = correlations(first, first + 0.05 * np.roll(first, 1, axis=0))
+    assert stats.chi2(related.size).sf((related**2).sum()) < 1e-6
+
+
+def test_numbers_of_different_chains_ticks_and_streams_never_coincide() -> None:
+    drawn = [normals(500, tick=tick, stream=stream) for tick, stream in PAIRS]
+    rows = np.concatenate(drawn)
+    assert len(np.unique(rows, axis=0)) == len(rows) == 4 * len(PAIRS)
