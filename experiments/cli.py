@@ -294,9 +294,6 @@ def _train_chains(
     outs = [chain_folder(out, chain) for chain in range(chains)]
     if not (resume or force) and any(Folder(one).started for one in outs):
         raise ValueError(f"{out} holds chains: continue them with --resume, or overwrite them with --force")
-    for one in outs if force else []:
-        with Folder(one).lock():
-            Folder(one).clear()
     runtime = runtime if runtime.threads else replace(runtime, threads=1)  # the same numbers with any workers
     failed = []
     with progress(f"{chains} chains of {run.algorithm} on {run.problem.dataset}", 1000) as advance:
@@ -304,7 +301,7 @@ def _train_chains(
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
-        for chain, error in carry_out(runs, outs, runtime, workers=workers, report=report):
+        for chain, error in carry_out(runs, outs, runtime, workers=workers, force=force, report=report):
             failed += [f"chain {chain}: {error}"] if error else []
     if failed:
         raise RuntimeError("; ".join(failed))

@@ -14,7 +14,7 @@ import joblib
 
 from experiments.batch import Report
 from experiments.config import Run, Runtime
-from experiments.folder import Folder
+from experiments.folder import Folder, read_json
 from experiments.run import kind, train_together
 
 
@@ -78,17 +78,19 @@ def batches(runs: Sequence[Run], *, workers: int) -> list[list[int]]:
 
 
 def carry_out(
-    runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime, *, workers: Workers, report: Report | None = None
-) -> Iterator[tuple[int, str | None]]:
+    runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime, *, workers: Workers, force: bool = False,
+    report: Report | None = None,
+) -> Iterator[tuple[int, str | None]]:  # fmt: skip
     """Carry out the runs, yielding the position of each as it ends, and the error's sentence where it failed.
 
-    ``report`` is called with one worker only, from this process.
+    ``force`` overwrites what the folders hold, as soon as the new runs can start. ``report`` is called with one worker
+    only, from this process.
     """
     tasks = []
     for members in batches(runs, workers=workers.workers):
         paths = [outs[i].absolute() for i in members]
         own = report if workers.workers == 1 and workers.backend == "processes" else None
-        tasks.append(joblib.delayed(_together)(members, [runs[i] for i in members], paths, runtime, own))
+        tasks.append(joblib.delayed(_together)(members, [runs[i] for i in members], paths, runtime, force, own))
     with workers.context():
         ended: Any = joblib.Parallel(n_jobs=workers.workers, return_as="generator_unordered")(tasks)
         for batch in ended:
@@ -96,17 +98,15 @@ def carry_out(
 
 
 def _together(
-    members: list[int], runs: list[Run], outs: list[Path], runtime: Runtime, report: Report | None
+    members: list[int], runs: list[Run], outs: list[Path], runtime: Runtime, force: bool, report: Report | None
 ) -> list[tuple[int, str | None]]:
-    ended: list[tuple[int, str | None]] = [
-        (i, None) for i, out in zip(members, outs, strict=True) if Folder(out).finished
-    ]
-    waiting = [k for k, out in enumerate(outs) if not Folder(out).finished]
+    waiting = [k for k, out in enumerate(outs) if force or not Folder(out).finished]
+    ended = [(members[k], _other_run(runs[k], outs[k])) for k in range(len(runs)) if k not in waiting]
     if not waiting:
         return ended
     try:
         outcomes = train_together(
-            [runs[k] for k in waiting], [outs[k] for k in waiting], runtime, resume=True, report=report
+            [runs[k] for k in waiting], [outs[k] for k in waiting], runtime, resume=True, force=force, report=report
         )
     except (ValueError, RuntimeError, OSError) as error:
         return ended + [(members[k], str(error)) for k in waiting]
@@ -114,3 +114,12 @@ def _together(
         (members[k], str(outcome) if isinstance(outcome, Exception) else None)
         for k, outcome in zip(waiting, outcomes, strict=True)
     ]
+
+
+def _other_run(run: Run, out: Path) -> str | None:
+    """Why a finished folder is not this run's."""
+    try:
+        same = Run.from_dict(read_json(Folder(out).config)) == run
+    except ValueError as error:
+        return str(error)
+    return None if same else f"{out} holds a finished run of another configuration: choose another --out, or --force"
