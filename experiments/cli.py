@@ -81,7 +81,7 @@ class Train:
         if self.show:
             print(json.dumps(run.to_dict(), indent=2))
             return
-        if self.chains > 1 or self.workers.workers > 1 or self.workers.backend != "processes":
+        if self.chains != 1 or self.workers.workers > 1 or self.workers.backend != "processes":
             result = _train_chains(run, out, self.runtime, self.chains, self.workers, resume=self.resume,
                                    force=self.force)  # fmt: skip
             out = chain_folder(out, 0)
