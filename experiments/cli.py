@@ -85,6 +85,8 @@ class Train:
             result = _train_chains(run, out, self.runtime, self.chains, self.workers, resume=self.resume,
                                    force=self.force)  # fmt: skip
             out = chain_folder(out, 0)
+            if result["diagnosis"] and not self.json:
+                print_diagnosis(result["diagnosis"])
         else:
             result = _train(run, out, self.runtime, resume=self.resume, force=self.force)
         if self.json:
@@ -308,8 +310,6 @@ def _train_chains(
     diagnosis = diagnose_checkpoints([load_checkpoint(one) for one in outs])
     found = diagnosis.to_dict() if diagnosis else None
     write_json(out / "diagnosis.json", {"format": "pacdp-diagnosis/1", "chains": chains, "diagnosis": found})
-    if found:
-        print_diagnosis(found)
     results = [read_json(Folder(one).result) for one in outs]
     return {"format": "pacdp-results/1", "chains": results, "diagnosis": found}
 
