@@ -297,16 +297,20 @@ def _train_chains(
     if not (resume or force) and any(Folder(one).started for one in outs):
         raise ValueError(f"{out} holds chains: continue them with --resume, or overwrite them with --force")
     runtime = runtime if runtime.threads else replace(runtime, threads=1)  # the same numbers with any workers
-    failed = []
+    failed: dict[str, list[int]] = {}
     with progress(f"{chains} chains of {run.algorithm} on {run.problem.dataset}", 1000) as advance:
 
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
         for chain, error in carry_out(runs, outs, runtime, workers=workers, force=force, report=report):
-            failed += [f"chain {chain}: {error}"] if error else []
+            if error:
+                failed.setdefault(error, []).append(chain)
     if failed:
-        raise RuntimeError("; ".join(failed))
+        raise RuntimeError("; ".join(
+            error if len(which) == chains else f"chain {', '.join(map(str, sorted(which)))}: {error}"
+            for error, which in failed.items()
+        ))  # fmt: skip
     diagnosis = diagnose_checkpoints([load_checkpoint(one) for one in outs])
     found = diagnosis.to_dict() if diagnosis else None
     write_json(out / "diagnosis.json", {"format": "pacdp-diagnosis/1", "chains": chains, "diagnosis": found})
