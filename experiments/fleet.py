@@ -28,6 +28,8 @@ class Workers:
     """processes of this machine, or the workers of a Dask cluster, which must see the same folders and data."""
     address: str | None = None
     """Of the Dask scheduler, such as tcp://10.0.0.5:8786; left out, Dask starts local workers."""
+    timeout: float = 20.0
+    """Seconds to wait for the scheduler."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -48,7 +50,9 @@ class Workers:
         except ImportError as error:
             raise ValueError("Dask is not installed: pip install 'pacdp[cluster]'") from error
         try:
-            client = Client(self.address, timeout=20) if self.address else Client(n_workers=self.workers)
+            # a batch has its process to itself: torch's threads are set for the whole process
+            local = {"n_workers": self.workers, "threads_per_worker": 1, "dashboard_address": None}
+            client = Client(self.address, timeout=self.timeout) if self.address else Client(**local)
         except OSError as error:
             raise ValueError(f"no Dask scheduler answers at {self.address}: start one, or correct --address") from error
         return _Dask(client)
