@@ -75,7 +75,8 @@ class Train:
             out = self.out or Path("runs") / f"{self.recipe}-{self.scale}"
         elif self.resume and self.out is not None:
             _no_more(rest)
-            run, out = Run.from_dict(read_json(Folder(self.out).config)), self.out
+            one = chain_folder(self.out, 0) if self.chains > 1 else self.out
+            run, out = Run.from_dict(read_json(Folder(one).config)), self.out
         else:
             _usage(f"give a recipe, or --resume with --out; recipes: {', '.join(sorted(RECIPES))}")
         if self.show:
