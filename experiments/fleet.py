@@ -34,6 +34,8 @@ class Workers:
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise ValueError(f"expected workers >= 1, got {self.workers}")
+        if not self.timeout > 0:
+            raise ValueError(f"expected timeout > 0, got {self.timeout}")
         if self.address is not None and self.backend != "dask":
             raise ValueError("expected --backend dask with --address: only Dask has a scheduler")
 
@@ -53,7 +55,7 @@ class Workers:
             # a batch has its process to itself: torch's threads are set for the whole process
             local = {"n_workers": self.workers, "threads_per_worker": 1, "dashboard_address": None}
             client = Client(self.address, timeout=self.timeout) if self.address else Client(**local)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ValueError(f"no Dask scheduler answers at {self.address}: start one, or correct --address") from error
         return _Dask(client)
 
