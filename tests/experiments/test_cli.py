@@ -17,7 +17,8 @@ RUNTIME = (
 FLEET = ("--workers", "--backend", "--address", "--timeout")
 OPTIONS = {
     "demo": ("--out", *RUNTIME),
-    "train": ("RECIPE", "--scale", "--out", "--seed", "--resume", "--force", "--json", "--show", "--chains", *FLEET, *RUNTIME),
+    "train": ("RECIPE", "--scale", "--out", "--seed", "--resume", "--force", "--json", "--show", "--chains",
+              *FLEET, *RUNTIME),
     "certify": ("PATH", "--out", "--json", "--failure-prob", "--epochs", "--alpha", "--burn-in", "--prior-draws",
                 "--seed", *RUNTIME),
     "bound": ("NAME", "--json", "--options"),

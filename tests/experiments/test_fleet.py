@@ -15,8 +15,8 @@ from experiments.run import kind, train, train_together
 from pacdp import Architecture, Diverged
 
 BAD = {
-    "sgd": {"step_size": 1e30}, "sgld": {"tau": 1e-30}, "entropy-sgd": {"tau": 1e-39}, "entropy-sgld": {"tau": 1e-20},
-    "psgld": {"tau": 1e-30}, "sghmc": {"step_size": 1e30},
+    "sgd": {"step_size": 3e38}, "sgld": {"tau": 1e-30}, "entropy-sgd": {"tau": 1e-39}, "entropy-sgld": {"tau": 1e-20},
+    "psgld": {"tau": 1e-30}, "sghmc": {"step_size": 3e38},
 }  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def test_two_workers_of_a_dask_cluster_leave_the_same(mixed, expected, tmp_path,
 
 
 def test_an_error_on_a_dask_worker_is_its_sentence(mixed, tmp_path, cluster):
-    bad = tiny("sgd", step_size=1e30)
+    bad = tiny("sgd", step_size=3e38)
     workers = Workers(workers=2, backend="dask", address=cluster.scheduler_address)
     ended = dict(carry_out([mixed[0], bad], _outs(tmp_path, "ab"), RUNTIME, workers=workers))
     assert ended[0] is None
