@@ -1,33 +1,19 @@
-"""`pacdp train --chains`: folders, diagnosis, what is refused, and what a kill or Ctrl-C leaves."""
+"""`pacdp train --chains`: folders, diagnosis, what is recorded and what is refused."""
 
 import json
-import multiprocessing
-import os
-import random
 import shutil
-import signal
-import time
-from collections.abc import Callable
 
 import pytest
-from cli_tools import QUICK, RUN_FILES, one_sentence, pacdp, read, rows, start, tensors
+from cli_tools import QUICK, RUN_FILES, one_sentence, pacdp, read, rows, tensors
 from safetensors import safe_open
 from safetensors.torch import save_file
-from tiny_runs import left_behind
+from tiny_runs import assert_same_chains, chain_folders, left_behind
 
 import pacdp.chains.memory as memory
-from experiments.cli import main
-from experiments.config import Run, Runtime
-from experiments.run import train_together
 from pacdp import load_checkpoint
 
 RECIPE = "sgld-digits2"
 LENGTH = (*QUICK, "--problem.architecture.hidden", "8")
-LONG = (*LENGTH, "--epochs", "80", "--records", "5", "--checkpoint-seconds", "0.02")
-
-
-def _chains(folder):
-    return sorted(folder.glob("chain-*"))
 
 
 @pytest.fixture(scope="module")
@@ -43,44 +29,15 @@ def chains(diagnosed, tmp_path):
     return shutil.copytree(diagnosed, tmp_path / "run")
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("uninterrupted") / "run"
-    assert pacdp("train", RECIPE, "--chains", 3, "--out", folder, *LONG) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
-def processes():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["experiments.cli", "sklearn.datasets"])
-    return context
-
-
-def _wait_for(come: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not come():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
-
-
-def _assert_same_chains(folder, expected):
-    assert [one.name for one in _chains(folder)] == [one.name for one in _chains(expected)]
-    for one, other in zip(_chains(folder), _chains(expected), strict=True):
-        assert left_behind(one) == left_behind(other)
-        assert read(one / "config.json") == read(other / "config.json")
-    assert read(folder / "diagnosis.json") == read(expected / "diagnosis.json")
-
-
 def test_chains_differ_in_first_weights_minibatches_and_noise_and_are_diagnosed(tmp_path, capsys):
     folder = tmp_path / "run"
     assert pacdp("train", RECIPE, "--chains", 3, "--out", folder, *LENGTH, "--epochs", 6) == 0
     said = capsys.readouterr().out
-    assert [one.name for one in _chains(folder)] == ["chain-00", "chain-01", "chain-02"]
-    for chain, one in enumerate(_chains(folder)):
+    assert [one.name for one in chain_folders(folder)] == ["chain-00", "chain-01", "chain-02"]
+    for chain, one in enumerate(chain_folders(folder)):
         assert {path.name for path in one.iterdir() if not path.name.startswith(".")} == RUN_FILES
         assert read(one / "config.json")["chain"] == load_checkpoint(one).header["chain"] == chain
-    assert len({tensors(one)["model.1.weight"] for one in _chains(folder)}) == 3
+    assert len({tensors(one)["model.1.weight"] for one in chain_folders(folder)}) == 3
     written = read(folder / "diagnosis.json")
     assert (written["format"], written["chains"]) == ("pacdp-diagnosis/1", 3)
     energy = written["diagnosis"]["traces"]["energy"]
@@ -100,16 +57,16 @@ def test_json_of_chains_is_one_object(tmp_path, capsys):
     assert pacdp("train", RECIPE, "--chains", 2, "--json", "--out", tmp_path / "run", *LENGTH) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["format"] == "pacdp-results/1"
-    assert printed["chains"] == [read(one / "result.json") for one in _chains(tmp_path / "run")]
+    assert printed["chains"] == [read(one / "result.json") for one in chain_folders(tmp_path / "run")]
     assert printed["diagnosis"] == read(tmp_path / "run" / "diagnosis.json")["diagnosis"]
 
 
 @pytest.mark.parametrize("more", [("--workers", 2), ("--workers", 2, "--backend", "dask")])
 @pytest.mark.slow
-def test_workers_leave_the_same_chains(more, diagnosed, tmp_path):
+def test_workers_leave_the_samechain_folders(more, diagnosed, tmp_path):
     folder = tmp_path / "run"
     assert pacdp("train", RECIPE, "--chains", 3, *more, "--out", folder, *LENGTH, "--epochs", 6) == 0
-    _assert_same_chains(folder, diagnosed)
+    assert_same_chains(folder, diagnosed)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +81,7 @@ def test_chains_and_workers_that_cannot_be(arguments, words, tmp_path, capsys):
 
 
 def test_existing_chains_are_neither_overwritten_nor_continued_unasked(chains, capsys):
-    before = [tensors(one) for one in _chains(chains)]
+    before = [tensors(one) for one in chain_folders(chains)]
     arguments = ("train", RECIPE, "--chains", 3, "--out", chains, *LENGTH, "--epochs", 6)
     for count in (3, 5):
         assert pacdp(*arguments, "--chains", count) == 1
@@ -133,23 +90,23 @@ def test_existing_chains_are_neither_overwritten_nor_continued_unasked(chains, c
         assert "--force" in said
     assert pacdp(*arguments, "--resume", "--seed", 4) == 1
     assert "of another configuration" in one_sentence(capsys.readouterr().err.strip().splitlines()[-1])
-    assert [tensors(one) for one in _chains(chains)] == before
+    assert [tensors(one) for one in chain_folders(chains)] == before
     assert pacdp(*arguments, "--force", "--seed", 4) == 0
-    assert all(tensors(one) != old for one, old in zip(_chains(chains), before, strict=True))
+    assert all(tensors(one) != old for one, old in zip(chain_folders(chains), before, strict=True))
 
 
 def test_force_keeps_old_chains_until_new_ones_can_start(chains, capsys):
-    before = [tensors(one) for one in _chains(chains)]
+    before = [tensors(one) for one in chain_folders(chains)]
     assert pacdp("train", "sgd-mnist2", "--chains", 3, "--force", "--data-root", "nowhere", "--out", chains) == 1
     assert "nowhere" in one_sentence(capsys.readouterr().err)
-    assert [tensors(one) for one in _chains(chains)] == before
+    assert [tensors(one) for one in chain_folders(chains)] == before
 
 
 def test_more_chains_may_be_added_to_finished_ones(chains, tmp_path):
-    before = [tensors(one) for one in _chains(chains)]
+    before = [tensors(one) for one in chain_folders(chains)]
     assert pacdp("train", "--resume", "--chains", 4, "--out", chains, "--threads", 1) == 0
-    assert [tensors(one) for one in _chains(chains)][:3] == before
-    assert len(_chains(chains)) == read(chains / "diagnosis.json")["chains"] == 4
+    assert [tensors(one) for one in chain_folders(chains)][:3] == before
+    assert len(chain_folders(chains)) == read(chains / "diagnosis.json")["chains"] == 4
 
 
 def test_chains_that_do_not_fit_are_refused_in_one_sentence_before_any_file(tmp_path, capsys, monkeypatch):
@@ -235,78 +192,3 @@ def test_a_run_goes_on_only_as_it_was_carried_out(chains, capsys):
     assert pacdp("train", "--resume", "--out", folder, "--threads", 1) == 1
     assert "'device': 'cuda'" in one_sentence(capsys.readouterr().err)
     assert tensors(folder) == before
-
-
-def test_killed_at_any_moment_and_resumed_gives_the_uninterrupted_chains(uninterrupted, processes, tmp_path):
-    folder, chance = tmp_path / "run", random.Random(11)
-    arguments = ["train", RECIPE, "--chains", "3", "--resume", "--out", str(folder), *LONG]
-    whole = read(uninterrupted / "chain-00" / "result.json")["final"]["seconds"]
-    killed = 0
-    for _ in range(4):
-        metrics = folder / "chain-00" / "metrics.jsonl"
-        opened = metrics.stat().st_ino if metrics.exists() else None
-        process = processes.Process(target=main, args=(arguments,))
-        process.start()
-        _wait_for(lambda opened=opened, m=metrics: m.exists() and m.stat().st_ino != opened)
-        time.sleep(0.2 * whole * chance.random())
-        process.kill()
-        process.join()
-        killed += process.exitcode == -signal.SIGKILL
-        if (folder / "chain-02" / "result.json").exists():
-            break
-    assert killed >= 2
-    assert pacdp(*arguments) == 0
-    _assert_same_chains(folder, uninterrupted)
-
-
-def test_chains_that_stand_at_different_steps_go_on_to_the_same_end(uninterrupted, tmp_path):
-    folder = tmp_path / "run"
-    outs = [folder / one.name for one in _chains(uninterrupted)]
-    runs = [Run.from_dict(read(one / "config.json")) for one in _chains(uninterrupted)]
-
-    def stop_at(record):
-        def stop(step, steps, row):
-            if row is not None and len(rows(outs[0])) == record:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            train_together(runs, outs, Runtime(threads=1), resume=True, report=stop)
-
-    stop_at(1)
-    older = shutil.copytree(outs[1], tmp_path / "older")
-    stop_at(3)
-    shutil.rmtree(outs[1])
-    older.rename(outs[1])
-    shutil.rmtree(outs[2])
-    assert load_checkpoint(outs[1]).header["step"] < load_checkpoint(outs[0]).header["step"]
-    assert pacdp("train", RECIPE, "--chains", 3, "--resume", "--out", folder, *LONG) == 0
-    _assert_same_chains(folder, uninterrupted)
-
-
-def test_control_c_leaves_resumable_chains(uninterrupted, processes, tmp_path):
-    folder = tmp_path / "run"
-    arguments = ["train", RECIPE, "--chains", "3", "--out", str(folder), *LONG]
-    process = processes.Process(target=main, args=(arguments,))
-    process.start()
-    _wait_for(lambda: (folder / "chain-02" / "metrics.jsonl").exists() and len(rows(folder / "chain-02")) > 0)
-    os.kill(process.pid, signal.SIGINT)
-    process.join(timeout=60)
-    assert process.exitcode == 130
-    assert not (folder / "diagnosis.json").exists()
-    assert pacdp(*arguments, "--resume") == 0
-    _assert_same_chains(folder, uninterrupted)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_real_command_killed_and_resumed(workers, uninterrupted, tmp_path):
-    folder = tmp_path / "run"
-    arguments = ("train", RECIPE, "--chains", 3, "--workers", workers, "--resume", "--out", folder, *LONG)
-    process = start(*arguments)
-    _wait_for((folder / "chain-00" / "metrics.jsonl").exists)
-    time.sleep(0.3)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    _wait_for(lambda: pacdp(*arguments) == 0)  # workers end a moment after their parent
-    _assert_same_chains(folder, uninterrupted)

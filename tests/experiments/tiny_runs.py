@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cli_tools import rows, tensors
+from cli_tools import read, rows, tensors
 
 from experiments.config import Run, Runtime
 from experiments.recipes import run
@@ -56,3 +56,17 @@ def alone(runs: Sequence[Run], root: Path, runtime: Runtime = RUNTIME) -> list[d
         found.append(left_behind(root / f"alone-{k}"))
         shutil.rmtree(root / f"alone-{k}")
     return found
+
+
+def chain_folders(folder: Path) -> list[Path]:
+    """The folders of a run's chains, in order."""
+    return sorted(folder.glob("chain-*"))
+
+
+def assert_same_chains(folder: Path, expected: Path) -> None:
+    """All chains, their configurations and their diagnosis are equal."""
+    assert [one.name for one in chain_folders(folder)] == [one.name for one in chain_folders(expected)]
+    for one, other in zip(chain_folders(folder), chain_folders(expected), strict=True):
+        assert left_behind(one) == left_behind(other)
+        assert read(one / "config.json") == read(other / "config.json")
+    assert read(folder / "diagnosis.json") == read(expected / "diagnosis.json")
