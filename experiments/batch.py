@@ -143,16 +143,32 @@ class Batch:
 
     def _measure(self) -> list[dict[str, Any]]:
         """A row a run: risks of the weights, of the Gibbs classifier, and the bounds."""
-        weights = self.state.weights
-        risks = [(self._risks(self.objective, k), self._risks(self.test, k)) for k in range(len(self.runs))]
-        gibbs: list[GibbsEstimate | None] = [None] * len(self.runs)
+        everyone = range(len(self.runs))
+        risks = [(self._risks(self.objective, k), self._risks(self.test, k)) for k in everyone]
+        gibbs: Sequence[GibbsEstimate | None] = [None] * len(self.runs)
         if all(isinstance(run.sampler, EntropySGD) for run in self.runs):
-            # the Gibbs classifiers' randomness is their own, not the chains'
-            keys = Keys.derive([derived_seed(run.seed, 1, self.state.step) for run in self.runs],
-                               [run.chain for run in self.runs])  # fmt: skip
-            posteriors = [local_gibbs(run.sampler, own) for run, own in zip(self.runs, weights, strict=True)]  # type: ignore[arg-type]
-            gibbs = [*estimate_gibbs(posteriors, self.objective, self.test, self.runs[0].track, keys)]
+            try:
+                gibbs = self._gibbs(everyone)
+            except ValueError as error:
+                concerned = tuple(k for k in everyone if self._gibbs_fails(k))
+                if not concerned:
+                    raise
+                raise Diverged(self.state.step, f"the Gibbs classifier ({error}); it", chains=concerned) from error
         return [self._row(run, *pair, own) for run, pair, own in zip(self.runs, risks, gibbs, strict=True)]
+
+    def _gibbs(self, chains: Sequence[int]) -> list[GibbsEstimate]:
+        """Of the Gibbs classifiers, whose randomness is their own, not the chains'."""
+        runs = [self.runs[k] for k in chains]
+        keys = Keys.derive([derived_seed(run.seed, 1, self.state.step) for run in runs], [run.chain for run in runs])
+        posteriors = [local_gibbs(self.runs[k].sampler, self.state.weights[k]) for k in chains]  # type: ignore[arg-type]
+        return estimate_gibbs(posteriors, self.objective.select(chains), self.test.select(chains), runs[0].track, keys)
+
+    def _gibbs_fails(self, chain: int) -> bool:
+        try:
+            self._gibbs([chain])
+        except (ValueError, Diverged):
+            return True
+        return False
 
     def _risks(self, objective: Objective, chain: int) -> Risks:
         try:

@@ -75,16 +75,19 @@ class Train:
             out = self.out or Path("runs") / f"{self.recipe}-{self.scale}"
         elif self.resume and self.out is not None:
             _no_more(rest)
-            run, out = Run.from_dict(read_json(Folder(self.out).config)), self.out
+            one = chain_folder(self.out, 0) if self.chains > 1 else self.out
+            run, out = Run.from_dict(read_json(Folder(one).config)), self.out
         else:
             _usage(f"give a recipe, or --resume with --out; recipes: {', '.join(sorted(RECIPES))}")
         if self.show:
             print(json.dumps(run.to_dict(), indent=2))
             return
-        if self.chains > 1 or self.workers.workers > 1 or self.workers.backend != "processes":
+        if self.chains != 1 or self.workers.workers > 1 or self.workers.backend != "processes":
             result = _train_chains(run, out, self.runtime, self.chains, self.workers, resume=self.resume,
                                    force=self.force)  # fmt: skip
             out = chain_folder(out, 0)
+            if result["diagnosis"] and not self.json:
+                print_diagnosis(result["diagnosis"])
         else:
             result = _train(run, out, self.runtime, resume=self.resume, force=self.force)
         if self.json:
@@ -294,25 +297,24 @@ def _train_chains(
     outs = [chain_folder(out, chain) for chain in range(chains)]
     if not (resume or force) and any(Folder(one).started for one in outs):
         raise ValueError(f"{out} holds chains: continue them with --resume, or overwrite them with --force")
-    for one in outs if force else []:
-        with Folder(one).lock():
-            Folder(one).clear()
     runtime = runtime if runtime.threads else replace(runtime, threads=1)  # the same numbers with any workers
-    failed = []
+    failed: dict[str, list[int]] = {}
     with progress(f"{chains} chains of {run.algorithm} on {run.problem.dataset}", 1000) as advance:
 
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
-        for chain, error in carry_out(runs, outs, runtime, workers=workers, report=report):
-            failed += [f"chain {chain}: {error}"] if error else []
+        for chain, error in carry_out(runs, outs, runtime, workers=workers, force=force, report=report):
+            if error:
+                failed.setdefault(error, []).append(chain)
     if failed:
-        raise RuntimeError("; ".join(failed))
+        raise RuntimeError("; ".join(
+            error if len(which) == chains else f"chain {', '.join(map(str, sorted(which)))}: {error}"
+            for error, which in failed.items()
+        ))  # fmt: skip
     diagnosis = diagnose_checkpoints([load_checkpoint(one) for one in outs])
     found = diagnosis.to_dict() if diagnosis else None
     write_json(out / "diagnosis.json", {"format": "pacdp-diagnosis/1", "chains": chains, "diagnosis": found})
-    if found:
-        print_diagnosis(found)
     results = [read_json(Folder(one).result) for one in outs]
     return {"format": "pacdp-results/1", "chains": results, "diagnosis": found}
 

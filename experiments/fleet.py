@@ -14,7 +14,7 @@ import joblib
 
 from experiments.batch import Report
 from experiments.config import Run, Runtime
-from experiments.folder import Folder
+from experiments.folder import Folder, read_json
 from experiments.run import kind, train_together
 
 
@@ -28,10 +28,14 @@ class Workers:
     """processes of this machine, or the workers of a Dask cluster, which must see the same folders and data."""
     address: str | None = None
     """Of the Dask scheduler, such as tcp://10.0.0.5:8786; left out, Dask starts local workers."""
+    timeout: float = 20.0
+    """Seconds to wait for the scheduler."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise ValueError(f"expected workers >= 1, got {self.workers}")
+        if not self.timeout > 0:
+            raise ValueError(f"expected timeout > 0, got {self.timeout}")
         if self.address is not None and self.backend != "dask":
             raise ValueError("expected --backend dask with --address: only Dask has a scheduler")
 
@@ -48,8 +52,10 @@ class Workers:
         except ImportError as error:
             raise ValueError("Dask is not installed: pip install 'pacdp[cluster]'") from error
         try:
-            client = Client(self.address, timeout=20) if self.address else Client(n_workers=self.workers)
-        except OSError as error:
+            # a batch has its process to itself: torch's threads are set for the whole process
+            local = {"n_workers": self.workers, "threads_per_worker": 1, "dashboard_address": None}
+            client = Client(self.address, timeout=self.timeout) if self.address else Client(**local)
+        except (OSError, ValueError) as error:
             raise ValueError(f"no Dask scheduler answers at {self.address}: start one, or correct --address") from error
         return _Dask(client)
 
@@ -78,17 +84,19 @@ def batches(runs: Sequence[Run], *, workers: int) -> list[list[int]]:
 
 
 def carry_out(
-    runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime, *, workers: Workers, report: Report | None = None
-) -> Iterator[tuple[int, str | None]]:
+    runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime, *, workers: Workers, force: bool = False,
+    report: Report | None = None,
+) -> Iterator[tuple[int, str | None]]:  # fmt: skip
     """Carry out the runs, yielding the position of each as it ends, and the error's sentence where it failed.
 
-    ``report`` is called with one worker only, from this process.
+    ``force`` overwrites what the folders hold, as soon as the new runs can start. ``report`` is called with one worker
+    only, from this process.
     """
     tasks = []
     for members in batches(runs, workers=workers.workers):
         paths = [outs[i].absolute() for i in members]
         own = report if workers.workers == 1 and workers.backend == "processes" else None
-        tasks.append(joblib.delayed(_together)(members, [runs[i] for i in members], paths, runtime, own))
+        tasks.append(joblib.delayed(_together)(members, [runs[i] for i in members], paths, runtime, force, own))
     with workers.context():
         ended: Any = joblib.Parallel(n_jobs=workers.workers, return_as="generator_unordered")(tasks)
         for batch in ended:
@@ -96,17 +104,15 @@ def carry_out(
 
 
 def _together(
-    members: list[int], runs: list[Run], outs: list[Path], runtime: Runtime, report: Report | None
+    members: list[int], runs: list[Run], outs: list[Path], runtime: Runtime, force: bool, report: Report | None
 ) -> list[tuple[int, str | None]]:
-    ended: list[tuple[int, str | None]] = [
-        (i, None) for i, out in zip(members, outs, strict=True) if Folder(out).finished
-    ]
-    waiting = [k for k, out in enumerate(outs) if not Folder(out).finished]
+    waiting = [k for k, out in enumerate(outs) if force or not Folder(out).finished]
+    ended = [(members[k], _other_run(runs[k], outs[k])) for k in range(len(runs)) if k not in waiting]
     if not waiting:
         return ended
     try:
         outcomes = train_together(
-            [runs[k] for k in waiting], [outs[k] for k in waiting], runtime, resume=True, report=report
+            [runs[k] for k in waiting], [outs[k] for k in waiting], runtime, resume=True, force=force, report=report
         )
     except (ValueError, RuntimeError, OSError) as error:
         return ended + [(members[k], str(error)) for k in waiting]
@@ -114,3 +120,12 @@ def _together(
         (members[k], str(outcome) if isinstance(outcome, Exception) else None)
         for k, outcome in zip(waiting, outcomes, strict=True)
     ]
+
+
+def _other_run(run: Run, out: Path) -> str | None:
+    """Why a finished folder is not this run's."""
+    try:
+        same = Run.from_dict(read_json(Folder(out).config)) == run
+    except ValueError as error:
+        return str(error)
+    return None if same else f"{out} holds a finished run of another configuration: choose another --out, or --force"

@@ -117,6 +117,7 @@ def _batches(
     found: dict[int, list[int]] = {}
     for i, checkpoint in enumerate(checkpoints):
         if checkpoint is not None:
+            _require_same_run(folders[i], checkpoint.header, runs[i])
             require_data(folders[i].checkpoint, checkpoint, *own[runs[i].problem])
             _require_same_device(folders[i], checkpoint.header, runtime)
         found.setdefault(checkpoint.header["step"] if checkpoint else 0, []).append(i)
@@ -149,6 +150,14 @@ def _batches(
         batch.prepare(fresh=[not resumed[i] for i in members])
         batches.append(batch)
     return batches
+
+
+def _require_same_run(folder: Folder, header: Mapping[str, Any], run: Run) -> None:
+    if Run.from_dict(dict(header.get("run", {}))) != run:
+        raise CheckpointError(
+            f"{folder.checkpoint} is of another run or chain than {folder.config} says: put its own back, or start the "
+            "run again with --force"
+        )
 
 
 def _require_same_device(folder: Folder, header: Mapping[str, Any], runtime: Runtime) -> None:

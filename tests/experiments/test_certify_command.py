@@ -135,12 +135,13 @@ def test_the_50_digit_twin_would_notice_another_epsilon(reports):
 def test_risks_are_counts_over_whole_data_sets(reports, trained):
     for algorithm, folder in trained.items():
         found, mean = load_trained(folder), reports[algorithm]["mean_classifier"]
-        for role, objective in (("train", found.objective), ("test", found.test)):
-            objective.risks(found.weights)  # puts the weights into the network
+        network = found.problem.model(found.problem.data()[0], generator=torch.Generator())
+        network.load_state_dict(dict(found.checkpoint.model))
+        for role, data in zip(("train", "test"), found.problem.data(), strict=True):
             with torch.no_grad():
-                wrong = int(((objective.model(objective.inputs)[:, 0] > 0).long() != objective.labels).sum())
-            assert (mean[role]["errors"], mean[role]["n"]) == (wrong, objective.n)
-            assert mean[role]["error"] == wrong / objective.n <= mean[role]["ramp"] + 1e-12
+                wrong = int(((network(torch.tensor(data.inputs))[:, 0] > 0).numpy() != data.labels).sum())
+            assert (mean[role]["errors"], mean[role]["n"]) == (wrong, data.n)
+            assert mean[role]["error"] == wrong / data.n <= mean[role]["ramp"] + 1e-12
 
 
 def test_failure_probability_moves_every_bound_the_right_way(trained, certify, tmp_path):

@@ -5,16 +5,26 @@ import json
 import pytest
 from cli_tools import QUICK, RUN_FILES, one_sentence, pacdp, read, rows, start, tensors
 
-RUNTIME = ("--device", "--threads", "--data-root", "--checkpoint-seconds")
+RUNTIME = (
+    "--device",
+    "--threads",
+    "--data-root",
+    "--checkpoint-seconds",
+    "--batching",
+    "--bfloat16",
+    "--deterministic",
+)
+FLEET = ("--workers", "--backend", "--address", "--timeout")
 OPTIONS = {
     "demo": ("--out", *RUNTIME),
-    "train": ("RECIPE", "--scale", "--out", "--seed", "--resume", "--force", "--json", "--show", *RUNTIME),
+    "train": ("RECIPE", "--scale", "--out", "--seed", "--resume", "--force", "--json", "--show", "--chains",
+              *FLEET, *RUNTIME),
     "certify": ("PATH", "--out", "--json", "--failure-prob", "--epochs", "--alpha", "--burn-in", "--prior-draws",
                 "--seed", *RUNTIME),
     "bound": ("NAME", "--json", "--options"),
     "plot": ("PATH",),
     "data": ("NAMES", "--root", "--json"),
-    "experiment": ("NAME", "random-labels", "--scale", "--workers", "--out", "--runs", "--seed", "--json", *RUNTIME),
+    "experiment": ("NAME", "random-labels", "--scale", *FLEET, "--out", "--runs", "--seed", "--json", *RUNTIME),
 }  # fmt: skip
 
 

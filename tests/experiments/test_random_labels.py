@@ -12,6 +12,7 @@ from cli_tools import one_sentence, pacdp, read
 from experiments import random_labels
 from experiments.config import Runtime
 from experiments.figures.style import GIBBS_BOUNDS, NAMES
+from experiments.fleet import Workers
 from experiments.folder import Folder
 from experiments.random_labels import cells, collect, conduct, publish, violations
 from experiments.recipes import SIZES, tau_of
@@ -39,7 +40,7 @@ def plan():
 @pytest.fixture(scope="module")
 def finished(plan, tmp_path_factory):
     folder = tmp_path_factory.mktemp("random-labels")
-    assert [error for _, error in conduct(plan, folder, QUICK, workers=1)] == [None] * 3
+    assert [error for _, error in conduct(plan, folder, QUICK, workers=Workers())] == [None] * 3
     return folder
 
 
@@ -101,19 +102,19 @@ def test_publish_leaves_figure_table_configuration_provenance_and_summary(plan, 
 def test_what_is_finished_is_not_run_again(plan, finished):
     files = [finished / cell.run.key / name for cell in plan for name in ("checkpoint.safetensors", "result.json")]
     before = [path.stat().st_mtime_ns for path in files]
-    assert [error for _, error in conduct(plan, finished, QUICK, workers=1)] == [None] * 3
+    assert [error for _, error in conduct(plan, finished, QUICK, workers=Workers())] == [None] * 3
     assert [path.stat().st_mtime_ns for path in files] == before
 
 
 def test_two_workers_fill_the_same_table(plan, finished, tmp_path):
-    ended = dict.fromkeys(cell.run.key for cell, _ in conduct(plan, tmp_path, QUICK, workers=2))
+    ended = dict.fromkeys(cell.run.key for cell, _ in conduct(plan, tmp_path, QUICK, workers=Workers(workers=2)))
     assert ended.keys() == {cell.run.key for cell in plan}
     assert collect(plan, tmp_path).equals(collect(plan, finished), null_equal=True)
 
 
 def test_a_failing_run_is_reported_and_the_others_finish(plan, finished, tmp_path):
     bad = replace(plan[0], run=replace(plan[0].run, sampler=replace(plan[0].run.sampler, step_size=1e30)))
-    errors = {cell.run.key: error for cell, error in conduct([bad, *plan[1:]], tmp_path, QUICK, workers=1)}
+    errors = {cell.run.key: error for cell, error in conduct([bad, *plan[1:]], tmp_path, QUICK, workers=Workers())}
     assert "NaN or infinite" in errors.pop(bad.run.key)
     assert list(errors.values()) == [None, None]
     table = collect([bad, *plan[1:]], tmp_path)

@@ -1,0 +1,118 @@
+"""`pacdp train --chains` killed or stopped: what remains goes on to the same chains, bit for bit."""
+
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+from cli_tools import QUICK, pacdp, read, rows, start
+from tiny_runs import assert_same_chains, chain_folders
+
+from experiments.cli import main
+from experiments.config import Run, Runtime
+from experiments.run import train_together
+from pacdp import load_checkpoint
+
+RECIPE = "sgld-digits2"
+LENGTH = ("--epochs", "80", "--records", "5", "--checkpoint-seconds", "0.02")
+LONG = (*QUICK, "--problem.architecture.hidden", "8", *LENGTH)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("uninterrupted") / "run"
+    assert pacdp("train", RECIPE, "--chains", 3, "--out", folder, *LONG) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def processes():
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["experiments.cli", "sklearn.datasets"])
+    return context
+
+
+def _wait_for(come: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not come():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)
+
+
+def test_killed_at_any_moment_and_resumed_gives_the_uninterrupted_chains(uninterrupted, processes, tmp_path):
+    folder, chance = tmp_path / "run", random.Random(11)
+    arguments = ["train", RECIPE, "--chains", "3", "--resume", "--out", str(folder), *LONG]
+    whole = read(uninterrupted / "chain-00" / "result.json")["final"]["seconds"]
+    killed = 0
+    for _ in range(4):
+        metrics = folder / "chain-00" / "metrics.jsonl"
+        opened = metrics.stat().st_ino if metrics.exists() else None
+        process = processes.Process(target=main, args=(arguments,))
+        process.start()
+        _wait_for(lambda opened=opened, m=metrics: m.exists() and m.stat().st_ino != opened)
+        time.sleep(0.2 * whole * chance.random())
+        process.kill()
+        process.join()
+        killed += process.exitcode == -signal.SIGKILL
+        if (folder / "chain-02" / "result.json").exists():
+            break
+    assert killed >= 2
+    assert pacdp(*arguments) == 0
+    assert_same_chains(folder, uninterrupted)
+
+
+def test_chains_that_stand_at_different_steps_go_on_to_the_same_end(uninterrupted, tmp_path):
+    folder = tmp_path / "run"
+    outs = [folder / one.name for one in chain_folders(uninterrupted)]
+    runs = [Run.from_dict(read(one / "config.json")) for one in chain_folders(uninterrupted)]
+
+    def stop_at(record):
+        def stop(step, steps, row):
+            if row is not None and len(rows(outs[0])) == record:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train_together(runs, outs, Runtime(threads=1), resume=True, report=stop)
+
+    stop_at(1)
+    older = shutil.copytree(outs[1], tmp_path / "older")
+    stop_at(3)
+    shutil.rmtree(outs[1])
+    older.rename(outs[1])
+    shutil.rmtree(outs[2])
+    assert load_checkpoint(outs[1]).header["step"] < load_checkpoint(outs[0]).header["step"]
+    assert pacdp("train", RECIPE, "--chains", 3, "--resume", "--out", folder, *LONG) == 0
+    assert_same_chains(folder, uninterrupted)
+
+
+def test_control_c_leaves_resumable_chains(uninterrupted, processes, tmp_path):
+    folder = tmp_path / "run"
+    arguments = ["train", RECIPE, "--chains", "3", "--out", str(folder), *LONG]
+    process = processes.Process(target=main, args=(arguments,))
+    process.start()
+    _wait_for(lambda: (folder / "chain-02" / "metrics.jsonl").exists() and len(rows(folder / "chain-02")) > 0)
+    os.kill(process.pid, signal.SIGINT)
+    process.join(timeout=60)
+    assert process.exitcode == 130
+    assert not (folder / "diagnosis.json").exists()
+    assert pacdp(*arguments, "--resume") == 0
+    assert_same_chains(folder, uninterrupted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_real_command_killed_and_resumed(workers, uninterrupted, tmp_path):
+    folder = tmp_path / "run"
+    arguments = ("train", RECIPE, "--chains", 3, "--workers", workers, "--resume", "--out", folder, *LONG)
+    process = start(*arguments)
+    _wait_for((folder / "chain-00" / "metrics.jsonl").exists)
+    time.sleep(0.3)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    _wait_for(lambda: pacdp(*arguments) == 0)  # workers end a moment after their parent
+    assert_same_chains(folder, uninterrupted)

@@ -1,0 +1,72 @@
+"""Runs of a few steps, one for every algorithm, and what they leave."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cli_tools import read, rows, tensors
+
+from experiments.config import Run, Runtime
+from experiments.recipes import run
+from experiments.run import train
+from pacdp import Architecture, GibbsSettings, load_checkpoint
+from pacdp.samplers import PSGLD, SGHMC, SGLD
+
+RUNTIME = Runtime(threads=1)
+_EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
+_OTHERS = {
+    "psgld": PSGLD(tau=500.0, batch_size=32), "sghmc": SGHMC(tau=500.0, batch_size=32),
+    "clipped-sgld": SGLD(tau=500.0, step_size=0.2, batch_size=32, clip_norm=1.0),
+}  # fmt: skip
+ALGORITHMS = ("sgd", "sgld", "entropy-sgd", "entropy-sgld", *_OTHERS)
+
+
+def tiny(algorithm: str, *, epochs: float = 2.0, records: int = 2, **sampler) -> Run:
+    """A run on digits2 of two passes, with fields of its sampler replaced."""
+    one = run("sgd" if algorithm in _OTHERS else algorithm, "digits2", scale="smoke")
+    settings = _OTHERS.get(algorithm, one.sampler)
+    problem = replace(one.problem, architecture=Architecture(hidden=(8,)))
+    return replace(one, problem=problem, sampler=replace(settings, **sampler), epochs=epochs, records=records,
+                   track=_EFFORT, certify=_EFFORT)  # fmt: skip
+
+
+def variants(one: Run) -> list[Run]:
+    """The run with other temperatures or step sizes, seeds, chain numbers and labels."""
+    changed = {"step_size": 0.03, "momentum": 0.5} if one.algorithm == "SGD" else {"tau": 77.0}
+    random = replace(one.problem, random_labels=1.0)
+    return [
+        one, replace(one, sampler=replace(one.sampler, **changed)), replace(one, seed=3, chain=1),
+        replace(one, chain=2), replace(one, problem=random),
+        replace(one, problem=replace(random, label_seed=5), chain=1),
+    ]  # fmt: skip
+
+
+def left_behind(folder: Path) -> dict:
+    """Everything that a run's numbers are in: rows but for their seconds, the checkpoint's header and bits."""
+    checkpoint = load_checkpoint(folder)
+    return {"rows": rows(folder), "header": checkpoint.header, "tensors": tensors(folder)}
+
+
+def alone(runs: Sequence[Run], root: Path, runtime: Runtime = RUNTIME) -> list[dict]:
+    """What each run leaves when it is trained by itself."""
+    found = []
+    for k, one in enumerate(runs):
+        train(one, root / f"alone-{k}", runtime)
+        found.append(left_behind(root / f"alone-{k}"))
+        shutil.rmtree(root / f"alone-{k}")
+    return found
+
+
+def chain_folders(folder: Path) -> list[Path]:
+    """The folders of a run's chains, in order."""
+    return sorted(folder.glob("chain-*"))
+
+
+def assert_same_chains(folder: Path, expected: Path) -> None:
+    """All chains, their configurations and their diagnosis are equal."""
+    assert [one.name for one in chain_folders(folder)] == [one.name for one in chain_folders(expected)]
+    for one, other in zip(chain_folders(folder), chain_folders(expected), strict=True):
+        assert left_behind(one) == left_behind(other)
+        assert read(one / "config.json") == read(other / "config.json")
+    assert read(folder / "diagnosis.json") == read(expected / "diagnosis.json")
