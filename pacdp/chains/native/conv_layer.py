@@ -3,10 +3,13 @@
 import math
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from pacdp.chains.native.convolution import ConvBlock
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class ConvLayer:
@@ -27,22 +30,12 @@ class ConvLayer:
         self.sizes = (math.prod(shape), layer.out_channels)
         self.output_shape = self._block.output_shape
 
-    def forward(self, x: Tensor, weight: Tensor, bias: Tensor, *, keep: bool) -> Tensor:
+    def forward(self, x: Array, weight: Array, bias: Array, *, keep: bool) -> Array:
         """Outputs [B, channels, H', W']; with ``keep`` they lie in memory that the next call overwrites."""
-        return torch.from_numpy(self._block.forward(x.numpy(), weight.numpy(), bias.numpy(), keep=keep))
+        return self._block.forward(x, weight, bias, keep=keep)
 
-    def backward(self, slope: Tensor, weight: Tensor, weight_gradient: Tensor, bias_gradient: Tensor) -> Tensor:
-        """The gradient by the layer's input; its own gradients go into the given views."""
-        found = self._backward(slope, weight, weight_gradient, bias_gradient)
-        assert found is not None
-        return torch.from_numpy(found)
-
-    def last(self, slope: Tensor, x: Any, weight: Tensor, weight_gradient: Tensor, bias_gradient: Tensor) -> None:
-        """As :meth:`backward`, for the first layer of the network, whose input needs no gradient."""
-        self._backward(slope, weight, weight_gradient, bias_gradient)
-
-    def _backward(self, slope: Tensor, weight: Tensor, weight_gradient: Tensor, bias_gradient: Tensor) -> Any:
-        outputs = slope.reshape(-1, *self.output_shape).numpy()
-        return self._block.backward(
-            outputs, weight.numpy(), weight_grad=weight_gradient.numpy(), bias_grad=bias_gradient.numpy()
-        )
+    def backward(self, slope: Array, weight: Array, weight_gradient: Array, bias_gradient: Array) -> Array:
+        """The gradient by the layer's input (empty for the first layer); its own gradients go into the given views."""
+        outputs = slope.reshape(-1, *self.output_shape)
+        found = self._block.backward(outputs, weight, weight_grad=weight_gradient, bias_grad=bias_gradient)
+        return slope[:0] if found is None else found

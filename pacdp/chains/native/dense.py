@@ -1,59 +1,69 @@
-"""Fully connected layers without an autograd graph: matrix products of torch, or compiled loops on sparse inputs."""
+"""Fully connected layers without an autograd graph: matrix products of torch, or compiled loops where these are faster.
+
+Arrays are NumPy's, views of flat vectors; weights are input-major [inputs, outputs].
+"""
 
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
 
-from pacdp.chains.native import sparse, threads
+from pacdp.chains.native import narrow, sparse, threads
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_FEW = 16
+"""Outputs up to which a layer is a compiled loop."""
 
 
 class DenseLayer:
-    """x W + b, with ReLU or without; W is input-major [inputs, outputs]."""
+    """x W + b, with ReLU or without."""
 
     def __init__(self, inputs: int, outputs: int, *, relu: bool) -> None:
         self.relu = relu
         self.shapes = ((inputs, outputs), (outputs,))
         self.sizes = (inputs * outputs, outputs)
+        self._x = self._out = np.empty((0, 0))
 
-    def forward(self, x: Tensor, weight: Tensor, bias: Tensor, *, keep: bool) -> Tensor:
-        x = x.flatten(1)
-        out = torch.addmm(bias, x, weight)
-        return self._activated(x, out, keep)
-
-    def forward_sparse(self, examples: Any, rows: sparse.Rows, weight: Tensor, bias: Tensor, *, keep: bool) -> Tensor:
-        out = weight.new_empty((len(examples), self.shapes[0][1]))
-        threads.use(len(examples) * self.sizes[0] // 16)
-        sparse.forward(examples, rows, weight.numpy(), bias.numpy(), out.numpy())
-        return self._activated(None, out, keep)
-
-    def _activated(self, x: Tensor | None, out: Tensor, keep: bool) -> Tensor:
+    def forward(self, x: Any, weight: Array, bias: Array, *, keep: bool, rows: sparse.Rows | None = None) -> Array:
+        """Outputs [batch, outputs] of x [batch, ...] or, with the data set's ``rows``, of the examples x [batch]."""
+        out = np.empty((len(x), len(bias)), weight.dtype)
+        if rows is not None:
+            threads.use(len(x) * self.sizes[0] // 16)
+            sparse.forward(x, rows, weight, bias, out)
+        else:
+            x = x.reshape(len(x), -1)
+            if len(bias) <= _FEW:
+                narrow.forward(x, weight, bias, out)
+            else:
+                torch.addmm(_tensor(bias), _tensor(x), _tensor(weight), out=_tensor(out))
         if self.relu:
-            out.relu_()
+            torch.relu_(_tensor(out))
         if keep:
             self._x, self._out = x, out
         return out
 
-    def backward(self, slope: Tensor, weight: Tensor, weight_gradient: Tensor, bias_gradient: Tensor) -> Tensor:
-        """The gradient by the layer's input; its own gradients go into the given views."""
-        slope = self.last(slope, self._x, weight, weight_gradient, bias_gradient)
-        return torch.mm(slope, weight.t())
+    def backward(self, slope: Array, weight: Array, weight_gradient: Array, bias_gradient: Array) -> Array:
+        """The gradient by the layer's input; its own gradients go into the given views. ``slope`` is overwritten."""
+        if len(bias_gradient) <= _FEW and not self.relu:
+            into = np.empty_like(self._x)
+            narrow.backward(slope, self._x, weight, weight_gradient, bias_gradient, into)
+            return into
+        self.last(slope, None, weight_gradient, bias_gradient)
+        return torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
 
-    def last(self, slope: Tensor, x: Any, weight: Tensor, weight_gradient: Tensor, bias_gradient: Tensor) -> Tensor:
+    def last(
+        self, slope: Array, columns: sparse.Columns | None, weight_gradient: Array, bias_gradient: Array
+    ) -> None:  # fmt: skip
         """As :meth:`backward`, for the first layer of the network, whose input needs no gradient."""
-        slope = self._through_relu(slope)
-        torch.mm(x.flatten(1).t(), slope, out=weight_gradient)
-        torch.sum(slope, dim=0, out=bias_gradient)
-        return slope
+        if self.relu:
+            narrow.through_relu(slope, self._out, bias_gradient)
+        else:
+            np.sum(slope, axis=0, out=bias_gradient)
+        if columns is not None:
+            threads.use(len(slope) * self.sizes[0] // 16)
+            sparse.weight_gradient(columns, slope, weight_gradient)
+        else:
+            torch.mm(_tensor(self._x).t(), _tensor(slope), out=_tensor(weight_gradient))
 
-    def last_sparse(
-        self, slope: Tensor, columns: sparse.Columns, weight_gradient: Tensor, bias_gradient: Tensor
-    ) -> None:
-        """As :meth:`last`, from the non-zero inputs."""
-        slope = self._through_relu(slope)
-        threads.use(len(slope) * self.sizes[0] // 16)
-        sparse.weight_gradient(columns, slope.numpy(), weight_gradient.numpy())
-        torch.sum(slope, dim=0, out=bias_gradient)
 
-    def _through_relu(self, slope: Tensor) -> Tensor:
-        return torch.ops.aten.threshold_backward(slope, self._out, 0) if self.relu else slope
+_tensor = torch.from_numpy

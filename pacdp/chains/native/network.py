@@ -1,12 +1,12 @@
 """Plain feed-forward networks on the CPU, one chain after another: forward and backward without an autograd graph.
 
 Each chain's numbers come from the same calls whether it runs alone or beside others, so that they are equal bit for
-bit. Matrix products are torch's, written straight into the flat gradient; sparse inputs and convolutions are compiled
-loops.
+bit. Gradients are written straight into the flat vector.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from pacdp.chains.layout import Layout
 from pacdp.chains.native import sparse
-from pacdp.chains.native.dense import DenseLayer
+from pacdp.chains.native.dense import Array, DenseLayer
 from pacdp.chains.native.parse import Block, parse
 from pacdp.losses import Loss
 
@@ -23,11 +23,11 @@ SPARSE_BELOW = 0.5
 """Share of non-zero inputs under which the first layer reads only these."""
 
 
-class SparseBatch(NamedTuple):
-    """A minibatch by example, as positions in the data set, and by input."""
+class Batch(NamedTuple):
+    """A minibatch: its inputs [batch, ...], or the examples' positions [batch] and their non-zeros by input."""
 
-    examples: np.ndarray
-    columns: sparse.Columns
+    x: Array
+    columns: sparse.Columns | None
 
 
 class NativeNetwork:
@@ -41,69 +41,63 @@ class NativeNetwork:
         self.blocks: Sequence[Block] = blocks
         self.inputs = inputs
         self.rows: sparse.Rows | None = None
-        flat = inputs.flatten(1).numpy()
+        sizes = [size for block in blocks for size in block.sizes]
+        shapes = [shape for block in blocks for shape in block.shapes]
+        ends = pairwise(accumulate(sizes, initial=0))
+        self._places = [(start, stop, shape) for (start, stop), shape in zip(ends, shapes, strict=True)]
         if isinstance(blocks[0], DenseLayer):
             self.inputs = inputs.flatten(1)
+            flat = self.inputs.numpy()
             sample = flat[:: max(1, len(flat) // 4096)]
             if np.count_nonzero(sample) < SPARSE_BELOW * sample.size:
                 self.rows = sparse.rows(flat)
 
-    def gather(self, indices: Tensor) -> Any:
+    def gather(self, indices: Tensor) -> Batch:
         """The examples at ``indices``, in the form that the first layer reads."""
         if self.rows is None:
-            return self.inputs[indices]
+            return Batch(self.inputs[indices].numpy(), None)
         examples = indices.numpy()
-        return SparseBatch(examples, sparse.Columns(*sparse.columns(examples, *self.rows, self.inputs.shape[1])))
+        return Batch(examples, sparse.Columns(*sparse.columns(examples, *self.rows, self.inputs.shape[1])))
 
     def backward(
-        self, weights: Tensor, batches: Sequence[Any], group: Sequence[int], labels: Sequence[Tensor], loss: Loss,
+        self, weights: Tensor, batches: Sequence[Batch], group: Sequence[int], labels: Sequence[Tensor], loss: Loss,
         gradient: Tensor,
     ) -> Tensor:  # fmt: skip
         """Gradients of each chain's mean loss into ``gradient``; returns mean losses and errors [2, chains]."""
-        found = torch.empty((2, len(weights)), dtype=torch.float64)
-        parameters, gradients = self._pieces(weights), self._pieces(gradient)
+        found = np.empty((2, len(weights)))
+        own_weights, own_gradients = weights.numpy(), gradient.numpy()
         for k, g in enumerate(group):
-            own = [tensor[k] for tensor in parameters]
-            logits = self._forward(own, batches[g], keep=True)
-            mean, error, slope = loss.slope(logits, labels[k])
-            found[0, k], found[1, k] = mean, error
-            self._backward(own, [tensor[k] for tensor in gradients], batches[g], slope)
-        return found
+            own = self._pieces(own_weights[k])
+            logits = self._forward(own, batches[g].x, keep=True)
+            found[0, k], found[1, k], slope = loss.slope(torch.from_numpy(logits), labels[k])
+            self._backward(own, self._pieces(own_gradients[k]), batches[g].columns, slope.numpy())
+        return torch.from_numpy(found)
 
     def logits(self, weights: Float[Tensor, " dim"], start: int, stop: int) -> Tensor:
         """Outputs for the examples in [start, stop)."""
-        if self.rows is None:
-            batch: Any = self.inputs[start:stop]
-        else:
-            batch = SparseBatch(np.arange(start, stop), None)  # type: ignore[arg-type]
-        return self._forward([tensor[0] for tensor in self._pieces(weights[None])], batch, keep=False)
+        x = self.inputs[start:stop].numpy() if self.rows is None else np.arange(start, stop)
+        return torch.from_numpy(self._forward(self._pieces(weights.numpy()), x, keep=False))
 
-    def _pieces(self, flat: Tensor) -> list[Tensor]:
-        sizes = [size for block in self.blocks for size in block.sizes]
-        shapes = [shape for block in self.blocks for shape in block.shapes]
-        return [p.view(-1, *shape) for p, shape in zip(flat.split(sizes, dim=1), shapes, strict=True)]
+    def _pieces(self, flat: Array) -> list[Array]:
+        return [flat[start:stop].reshape(shape) for start, stop, shape in self._places]
 
-    def _forward(self, own: list[Tensor], batch: Any, *, keep: bool) -> Tensor:
-        x = batch
+    def _forward(self, own: list[Array], x: Array, *, keep: bool) -> Array:
         for i, block in enumerate(self.blocks):
             weight, bias = own[2 * i], own[2 * i + 1]
-            if isinstance(block, DenseLayer) and isinstance(x, SparseBatch):
-                assert self.rows is not None
-                x = block.forward_sparse(x.examples, self.rows, weight, bias, keep=keep)
+            if i == 0 and isinstance(block, DenseLayer):
+                x = block.forward(x, weight, bias, keep=keep, rows=self.rows)
             else:
                 x = block.forward(x, weight, bias, keep=keep)
         return x
 
-    def _backward(self, own: list[Tensor], gradients: list[Tensor], batch: Any, slope: Tensor) -> None:
-        for i in range(len(self.blocks) - 1, -1, -1):
-            block, into = self.blocks[i], (gradients[2 * i], gradients[2 * i + 1])
-            if i > 0:
-                slope = block.backward(slope, own[2 * i], *into)
-            elif isinstance(batch, SparseBatch):
-                assert isinstance(block, DenseLayer)
-                block.last_sparse(slope, batch.columns, *into)
-            else:
-                block.last(slope, batch, own[0], *into)
+    def _backward(self, own: list[Array], gradients: list[Array], columns: sparse.Columns | None, slope: Array) -> None:
+        for i in range(len(self.blocks) - 1, 0, -1):
+            slope = self.blocks[i].backward(slope, own[2 * i], gradients[2 * i], gradients[2 * i + 1])
+        first = self.blocks[0]
+        if isinstance(first, DenseLayer):
+            first.last(slope, columns, gradients[0], gradients[1])
+        else:
+            first.backward(slope, own[0], gradients[0], gradients[1])
 
 
 def supports(model: nn.Module, inputs: Tensor) -> bool:
