@@ -110,9 +110,7 @@ def test_a_step_of_zero_is_a_step(name: str) -> None:
 def test_a_bad_temperature_stops_before_the_step_and_names_it(bad: float) -> None:
     sampler = sgld.build(SGLD(tau=10.0), potential(), temperature=lambda t: bad if t == 2 else 1.0)
     state, _ = sampler.step(sampler.init(torch.ones(1, 3)), keys_of(0))
-    with pytest.raises(
-        ValueError, match=r"gives temperature = .* at step 2: expected a finite number > 0"
-    ):
+    with pytest.raises(ValueError, match=r"gives temperature = .* at step 2: expected a finite number > 0"):
         sampler.step(state, keys_of(0))
 
 
