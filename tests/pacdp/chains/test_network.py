@@ -185,7 +185,8 @@ def test_batching_chooses_the_form() -> None:
     group = build(Architecture(norm="group"), input_shape=(1, 28, 28), classes=2, generator=seeded(0))
     for model, batching, bfloat16, expected in (
         (fc, "auto", False, NativeNetwork), (fc, "loop", False, LoopedNetwork), (fc, "vmap", False, VmappedNetwork),
-        (fc, "auto", True, LoopedNetwork), (group, "auto", False, LoopedNetwork), (group, "vmap", False, VmappedNetwork),
+        (fc, "auto", True, LoopedNetwork), (group, "auto", False, LoopedNetwork),
+        (group, "vmap", False, VmappedNetwork),
     ):  # fmt: skip
         assert type(resident(model, inputs, batch_size=2, batching=batching, bfloat16=bfloat16)) is expected
 

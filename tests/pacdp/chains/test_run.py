@@ -17,7 +17,7 @@ SAMPLERS = [SGD(momentum=0.5), SGLD(tau=30.0), EntropySGD(tau=30.0, inner_steps=
 
 
 class Scripted:
-    """A potential whose losses, and whose gradients if given, are read from a list of numbers or of rows, one a chain."""
+    """A potential whose losses, and whose gradients if given, are read from a list of numbers or rows of them."""
 
     def __init__(self, losses: list, gradients: list | None = None) -> None:
         self.losses = iter(losses)

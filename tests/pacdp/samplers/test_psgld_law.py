@@ -1,6 +1,7 @@
 """pSGLD: with a fixed metric its law on a quadratic is known; with a moving one the correction makes it unbiased."""
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def test_the_correction_costs_a_gradient_until_the_metric_is_frozen(
     settings = dataclasses.replace(FROZEN, correction=correction, freeze_after=freeze_after)
     seen = [state.squares for _, state in states(build(settings, potential), keys_of(0), START, steps=5)]
     assert potential.calls == calls
-    moved = [not torch.equal(a, b) for a, b in zip(seen, seen[1:], strict=False)]
+    moved = [not torch.equal(a, b) for a, b in pairwise(seen)]
     assert moved == [freeze_after is None or step < freeze_after for step in range(1, 5)]
 
 
@@ -117,8 +118,10 @@ class Double:
 
 
 def gibbs_variance() -> float:
-    mass, second = (quad(lambda w: w**p * np.exp(-(w**4) / 4 - w**2 / 2), -10, 10, epsabs=0)[0] for p in (0, 2))
-    return second / mass
+    def moment(power: int) -> float:
+        return quad(lambda w: w**power * np.exp(-(w**4) / 4 - w**2 / 2), -10, 10, epsabs=0)[0]
+
+    return moment(2) / moment(0)
 
 
 def variance(settings: PSGLD, *, time: float, coordinates: int = 400) -> tuple[float, float]:

@@ -6,8 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from toys import Quadratic, keys_of
 
+from pacdp.chains import Keys
+from pacdp.objective import Estimate
 from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, entropy_sgd, psgld, schedules, sgd, sghmc, sgld
 
 MODULES = {
@@ -22,7 +25,7 @@ MODULES = {
 class Counting(Quadratic):
     calls = 0
 
-    def estimate(self, weights, keys, tick):
+    def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
         self.calls += 1
         return super().estimate(weights, keys, tick)
 
@@ -107,7 +110,7 @@ def test_a_step_of_zero_is_a_step(name: str) -> None:
 def test_a_bad_temperature_stops_before_the_step_and_names_it(bad: float) -> None:
     sampler = sgld.build(SGLD(tau=10.0), potential(), temperature=lambda t: bad if t == 2 else 1.0)
     state, _ = sampler.step(sampler.init(torch.ones(1, 3)), keys_of(0))
-    with pytest.raises(ValueError, match="the schedule gives temperature = .* at step 2: expected a finite number > 0"):
+    with pytest.raises(ValueError, match=r"gives temperature = .* at step 2: expected a finite number > 0"):
         sampler.step(state, keys_of(0))
 
 
