@@ -63,7 +63,7 @@ def test_json_of_chains_is_one_object(tmp_path, capsys):
 
 @pytest.mark.parametrize("more", [("--workers", 2), ("--workers", 2, "--backend", "dask")])
 @pytest.mark.slow
-def test_workers_leave_the_samechain_folders(more, diagnosed, tmp_path):
+def test_workers_leave_the_same_chains(more, diagnosed, tmp_path):
     folder = tmp_path / "run"
     assert pacdp("train", RECIPE, "--chains", 3, *more, "--out", folder, *LENGTH, "--epochs", 6) == 0
     assert_same_chains(folder, diagnosed)

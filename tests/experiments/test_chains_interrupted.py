@@ -7,7 +7,9 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
+import psutil
 import pytest
 from cli_tools import QUICK, pacdp, read, rows, start
 from tiny_runs import assert_same_chains, chain_folders
@@ -111,8 +113,13 @@ def test_the_real_command_killed_and_resumed(workers, uninterrupted, tmp_path):
     process = start(*arguments)
     _wait_for((folder / "chain-00" / "metrics.jsonl").exists)
     time.sleep(0.3)
+    family = psutil.Process(process.pid).children(recursive=True)
     process.kill()
+    for child in family:  # orphans would train on
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    _wait_for(lambda: pacdp(*arguments) == 0)  # workers end a moment after their parent
+    assert not (folder / "diagnosis.json").exists()
+    assert pacdp(*arguments) == 0
     assert_same_chains(folder, uninterrupted)
