@@ -4,6 +4,7 @@
 write weights without running code; ``load_trained`` rebuilds everything that a checkpoint needs to be certified.
 """
 
+from pacdp import _mkl as _mkl
 from pacdp.certify import Assessment as Assessment
 from pacdp.certify import assess as assess
 from pacdp.certify import certify as certify

@@ -9,9 +9,14 @@ import numba
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 @no_type_check
 def two_classes(logits, labels, floor, slope, out):
-    """Mean loss and mean 0-1 loss; ``out`` [n] becomes the gradient of the mean loss by the logits [n]."""
+    """Mean loss and mean 0-1 loss; ``out`` [n] becomes the gradient of the mean loss by the logits [n].
+
+    An error of -1 means that a label is no class.
+    """
     loss, errors, n = 0.0, 0, len(labels)
     for i in range(n):
+        if not 0 <= labels[i] <= 1:
+            return 0.0, -1.0
         sign = 2 * labels[i] - 1
         margin = sign * float(logits[i])
         small = math.exp(-abs(margin))
@@ -31,6 +36,8 @@ def many_classes(logits, labels, floor, slope, out):
     loss, errors, n = 0.0, 0, len(labels)
     for i in range(n):
         row, true = logits[i], labels[i]
+        if not 0 <= true < len(row):
+            return 0.0, -1.0
         top, other = float(row[0]), -math.inf
         for j in range(len(row)):
             top = max(top, float(row[j]))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import bounds
-from pacdp.chains import Diagnosis, Keys
+from pacdp.chains import CERTIFY, Diagnosis, Keys
 from pacdp.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
@@ -130,7 +130,7 @@ def assess(
     test_risks = test.risks(posterior.weights[None])[0] if test else None
     gibbs = None
     if isinstance(posterior, LocalGibbs):
-        keys = Keys.derive([seed])
+        keys = Keys.derive([seed], purpose=CERTIFY)
         (gibbs,) = estimate_gibbs([posterior], data, test, settings or GibbsSettings(), keys, progress)
     certificates: list[bounds.Certificate] = []
     refusals: list[Refusal] = []

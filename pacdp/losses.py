@@ -105,11 +105,15 @@ def bounded_cross_entropy(*, classes: int, max_loss: float = 4.0) -> Loss:
         return -torch.log(floor + slope * probability)
 
     def compiled(logits: Tensor, labels: Tensor, out: Tensor) -> tuple[float, float]:
-        if classes == 2:
-            return _loss_kernels.two_classes(
+        if logits.numel() == len(labels):
+            found = _loss_kernels.two_classes(
                 logits.reshape(-1).numpy(), labels.numpy(), floor, slope, out.view(-1).numpy()
             )
-        return _loss_kernels.many_classes(logits.numpy(), labels.numpy(), floor, slope, out.numpy())
+        else:
+            found = _loss_kernels.many_classes(logits.numpy(), labels.numpy(), floor, slope, out.numpy())
+        if found[1] < 0:
+            raise ValueError(f"expected labels in 0 .. {max(2, logits[0].numel()) - 1}, one class of the network each")
+        return found
 
     return Loss(
         name=f"bounded-cross-entropy(max={max_loss:g})", low=-math.log1p(-(classes - 1) * floor), high=max_loss,

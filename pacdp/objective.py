@@ -126,7 +126,7 @@ class Objective:
         labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
         if self.clip_norm is None:
             batches = [self.network.gather(indices) for indices in drawn]
-            found = self.network.backward(weights, batches, list(group), labels, self.loss, self._gradient)
+            found = self.network.backward(weights, batches, group.tolist(), labels, self.loss, self._gradient)
         else:
             found = torch.stack([
                 self._clipped(weights[k], self._inputs[drawn[g]], labels[k], self._gradient[k])

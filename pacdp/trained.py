@@ -170,7 +170,12 @@ def chain_state(checkpoint: Checkpoint, settings: Settings, layout: Layout, devi
 
 def first_model(problem: Problem, data: Dataset, *, seed: int, chain: int = 0) -> nn.Module:
     """The network that a chain starts from: independent for different seeds and chains."""
-    return problem.model(data, generator=torch.Generator().manual_seed(seed + (chain << 32)))
+    return problem.model(data, generator=torch.Generator().manual_seed(_initial_seed(seed, chain)))
+
+
+def _initial_seed(seed: int, chain: int) -> int:
+    # torch's generators on the CPU read no more than 32 bits of a seed
+    return int(np.random.SeedSequence(seed, spawn_key=(chain,)).generate_state(1)[0])
 
 
 def objectives(

@@ -4,6 +4,7 @@ from pacdp.chains.diagnostics import Diagnosis as Diagnosis
 from pacdp.chains.diagnostics import diagnose as diagnose
 from pacdp.chains.graphs import Replayed as Replayed
 from pacdp.chains.keys import BATCH as BATCH
+from pacdp.chains.keys import CERTIFY as CERTIFY
 from pacdp.chains.keys import NOISE as NOISE
 from pacdp.chains.keys import OUTER_NOISE as OUTER_NOISE
 from pacdp.chains.keys import PRIOR as PRIOR

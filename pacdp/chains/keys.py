@@ -10,6 +10,8 @@ from torch import Tensor
 
 NOISE, OUTER_NOISE, BATCH, PRIOR, PROBE = range(5)
 """Streams: purposes whose numbers must not coincide at one step."""
+CERTIFY = 1
+"""Purpose of keys: the randomness of a certificate, which must not be that of training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,10 +22,11 @@ class Keys:
     batch: np.ndarray
 
     @classmethod
-    def derive(cls, seeds: Sequence[int], chains: Sequence[int] | None = None) -> "Keys":
+    def derive(cls, seeds: Sequence[int], chains: Sequence[int] | None = None, *, purpose: int | None = None) -> "Keys":
         """Keys of the chains numbered ``chains`` (0 where not given) of the runs with these seeds.
 
-        Chains of equal seed and number draw equal minibatches and equal noise, whatever else differs between them.
+        Chains of equal seed and number draw equal minibatches and equal noise, whatever else differs between them;
+        a ``purpose``, such as CERTIFY, sets keys apart from those of training.
 
         Raises:
             ValueError: a seed or a number is negative, or there are not as many of the one as of the other.
@@ -35,7 +38,9 @@ class Keys:
             raise ValueError("expected seeds and chain numbers >= 0, got a negative one")
         drawn = [
             # a spawn key, unlike a second number, keeps (2**32, 0) and (0, 1) apart
-            np.random.SeedSequence(seed, spawn_key=(chain,)).generate_state(2, np.uint64)
+            np.random.SeedSequence(seed, spawn_key=(chain,) if purpose is None else (chain, purpose)).generate_state(
+                2, np.uint64
+            )
             for seed, chain in zip(seeds, numbers, strict=True)
         ]
         noise, batch = np.array(drawn, dtype=np.uint64).reshape(-1, 2).T.copy()

@@ -38,12 +38,15 @@ def langevin(
     ``average``, where given, moves in place: average ← average + alpha (result - average). ``out`` may be ``x``.
 
     Raises:
-        ValueError: there are not as many keys as chains.
+        ValueError: there are not as many keys as chains, or vectors of another shape or type than ``x``.
     """
-    _require_a_key_each(x, keys)
+    _require_fitting(x, keys, gradient, centre, average, out)
+    rate = 0.0 if gradient is None else rate
+    pull = 0.0 if centre is None else pull
     if x.device.type == "cpu":
         return _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, int(tick), average, alpha, out)
     kernel = _compiled() if x.device.type == "cuda" else _plain
+    tick = torch.as_tensor(tick, device=x.device)  # as a tensor, so that a new step is no new program
     result = kernel(x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
                     keys.noise_on(x.device), stream, tick, average, _column(alpha, x))  # fmt: skip
     return result if out is None else out.copy_(result)
@@ -51,7 +54,7 @@ def langevin(
 
 def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick: int | Tensor) -> Tensor:
     """The standard normal numbers that :func:`langevin` would add to ``x``."""
-    _require_a_key_each(x, keys)
+    _require_fitting(x, keys)
     if x.device.type != "cpu":
         return philox.normal(x.shape[1], keys.noise_on(x.device), stream, tick).to(x.dtype)
     out = torch.empty_like(x)
@@ -91,6 +94,8 @@ def _compiled() -> Callable[..., Tensor]:
 
 def _row(value: Coefficient, chains: int) -> np.ndarray:
     array = np.asarray(value, dtype=np.float64)
+    if array.size not in (1, chains):
+        raise ValueError(f"expected one setting for all chains or one a chain, got {array.size} for {chains} chains")
     return array if array.shape == (chains,) else np.ascontiguousarray(np.broadcast_to(array, (chains,)))
 
 
@@ -99,6 +104,12 @@ def _column(value: Coefficient, like: Tensor) -> Tensor:
     return tensor.reshape(-1, 1)
 
 
-def _require_a_key_each(x: Tensor, keys: Keys) -> None:
-    if keys.count != len(x):  # compiled code would read past the end
+def _require_fitting(x: Tensor, keys: Keys, *others: Tensor | None) -> None:
+    # compiled code would read past the end
+    if keys.count != len(x):
         raise ValueError(f"expected one key a chain, got {keys.count} keys for {len(x)} chains")
+    for other in others:
+        if other is not None and (other.shape != x.shape or other.dtype != x.dtype):
+            raise ValueError(
+                f"expected vectors like x, {x.dtype} {tuple(x.shape)}, got {other.dtype} {tuple(other.shape)}"
+            )

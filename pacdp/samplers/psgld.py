@@ -5,10 +5,11 @@ With U(w) = R̂(w) + |w|² / (2 τ base_std²) and g its minibatch gradient, coo
     V ← α V + (1 - α) g²,   G = 1/(λ + √V),
     w ← w - h_t G g + (h_t/τ) Γ + √(2 h_t G / τ) N(0, I),   h_t = step_size t^-decay.
 
-The metric G moves with w, so that without Γ_i = ∂G_i/∂w_i the chain has another stationary law as h → 0. By the chain
-rule Γ_i = -(1 - α) g_i H_ii / (√V_i (λ + √V_i)²), with H_ii the curvature of U. The paper drops Γ as small; here H_ii
-is estimated by v_i (∇R̂(w + r v) - ∇R̂(w))_i / r on the same minibatch, v_i = ±1: one more gradient a step. From step
-``freeze_after`` on V stays fixed, Γ is 0 and costs nothing.
+The metric G moves with w, so that without Γ_i = ∂G_i/∂w_i the chain has another stationary law as h → 0: V then follows
+w, and Γ_i = -g_i H_ii / (√V_i (λ + √V_i)²), with H_ii the curvature of U. (The derivative at a fixed past has a factor
+1 - α more; the paper drops Γ as small.) At a step h that moves w within the memory 1/(1 - α) of V, the law is biased
+still. H_ii is estimated by v_i (∇R̂(w + r v) - ∇R̂(w))_i / r on the same minibatch, v_i = ±1: one more gradient a step.
+From step ``freeze_after`` on V stays fixed, Γ is 0 and costs nothing.
 """
 
 import math
@@ -133,6 +134,6 @@ def transition(
         sign = normal_like(w, keys=keys, stream=PROBE, tick=tick).sign()
         shifted = potential.estimate(w + probe * sign, keys, tick).gradient + shrink * (w + probe * sign)
         curvature = sign * (shifted - slope) / probe
-        by_weight = (past - 1.0) * slope * curvature * metric.square() / root.clamp(min=torch.finfo(w.dtype).tiny)
+        by_weight = -slope * curvature * metric.square() / root.clamp(min=torch.finfo(w.dtype).tiny)
         weights = weights + rate * heat * by_weight
     return State(weights, squares, state.step + 1), info

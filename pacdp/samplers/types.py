@@ -65,10 +65,10 @@ def rates(initial: np.ndarray, decay: np.ndarray, step: int, schedule: Schedule 
     """Step sizes [chains] of step number ``step`` (from 1): initial step^-decay, or initial schedule(step)."""
     factor = step**-decay if schedule is None else schedule(step)
     found = initial * factor
-    if not np.all(np.isfinite(found) & (found >= 0)):
+    bad = ~(np.isfinite(found) & (found >= 0))
+    if bad.any():
         raise ValueError(
-            f"the schedule gives the step size {float(np.ravel(found)[0])} at step {step}: "
-            "expected a finite number >= 0"
+            f"the schedule gives the step size {float(found[bad][0])} at step {step}: expected a finite number >= 0"
         )
     return found
 
@@ -76,9 +76,10 @@ def rates(initial: np.ndarray, decay: np.ndarray, step: int, schedule: Schedule 
 def scheduled(values: np.ndarray, step: int, schedule: Schedule | None, name: str) -> np.ndarray:
     """Positive numbers times schedule(step)."""
     found = values if schedule is None else values * schedule(step)
-    if not np.all(np.isfinite(found) & (found > 0)):
+    bad = ~(np.isfinite(found) & (found > 0))
+    if bad.any():
         raise ValueError(
-            f"the schedule gives {name} = {float(np.ravel(found)[0])} at step {step}: expected a finite number > 0"
+            f"the schedule gives {name} = {float(found[bad][0])} at step {step}: expected a finite number > 0"
         )
     return found
 

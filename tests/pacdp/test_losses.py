@@ -200,7 +200,6 @@ def test_a_flat_logit_a_example_has_a_flat_slope() -> None:
     assert torch.equal(flat[2], column[2][:, 0])
 
 
-@pytest.mark.xfail(strict=True, reason="the compiled slope of two classes reads one logit an example")
 def test_a_pair_of_logits_for_two_classes_has_the_slope_of_autograd() -> None:
     loss, logits = bounded_cross_entropy(classes=2), torch.randn(20, 2, generator=seeded(0), dtype=torch.float64)
     labels = torch.arange(20) % 2

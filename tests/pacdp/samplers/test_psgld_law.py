@@ -156,7 +156,6 @@ def test_the_correction_makes_the_stationary_variance_right() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [0.5, 0.9])
-@pytest.mark.xfail(strict=False, reason="the correction's factor 1 - smoothing is wrong where steps are small")
 def test_the_correction_is_right_with_memory_too(smoothing: float) -> None:
     """The mean of squares follows the weights as h → 0, so that the whole of ∂G/∂w counts."""
     settings = dataclasses.replace(CLEAN, smoothing=smoothing, step_size=0.0025)
