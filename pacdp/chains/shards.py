@@ -60,6 +60,8 @@ class WeightsShape:
 
 
 class Shard(NamedTuple):
+    """One file: its place, what its snapshots are, how many it holds when full, and the steps of those it has."""
+
     path: Path
     shape: WeightsShape
     capacity: int
@@ -67,6 +69,7 @@ class Shard(NamedTuple):
 
 
 def name_of(index: int) -> str:
+    """The file name of shard number ``index``."""
     return f"snapshots-{index:05d}.safetensors"
 
 
@@ -79,10 +82,16 @@ def _header(shard: Shard) -> str:
 
 
 def header_bytes(shape: WeightsShape) -> int:
+    """Room for a header without its steps."""
     return 512 + len(json.dumps(_header(Shard(Path(), shape, _MOST_IN_A_SHARD, ()))))
 
 
 def capacity_of(shape: WeightsShape, shard_bytes: int) -> int:
+    """How many snapshots fit into a file of ``shard_bytes``.
+
+    Raises:
+        ValueError: not one.
+    """
     least = header_bytes(shape) + shape.bytes + STEP_BYTES
     if shard_bytes < least:
         raise ValueError(f"shard_bytes={shard_bytes} cannot hold a snapshot of {shape.bytes} bytes: pass {least}")
@@ -90,6 +99,11 @@ def capacity_of(shape: WeightsShape, shard_bytes: int) -> int:
 
 
 def write(shard: Shard, weights: Tensor) -> None:
+    """Put ``weights`` [snapshots, chains, dim] in the place of the shard's file, whole or not at all.
+
+    Raises:
+        CheckpointError: the disk is full or the folder cannot be written.
+    """
     workplace = shard.path.parent / WORKPLACE
     try:
         workplace.mkdir(parents=True, exist_ok=True)
@@ -138,6 +152,11 @@ def _described(path: Path, header: dict[str, Any], found: dict[str, Any]) -> Sha
 
 
 def shards_of(folder: Path) -> list[Shard]:
+    """The shards of a folder, in order; only headers are read.
+
+    Raises:
+        CheckpointError: none, or one missing, truncated, foreign, or not going on from the one before.
+    """
     paths = sorted(folder.glob("snapshots-*"))
     if not paths:
         raise CheckpointError(f"no snapshots in {folder}: give the folder of a chain that took some")
@@ -152,6 +171,7 @@ def shards_of(folder: Path) -> list[Shard]:
 
 
 def weights_of(shard: Shard) -> Iterator[tuple[int, Tensor]]:
+    """Steps and weights [chains, dim] of a shard, read one at a time."""
     if _read(shard.path).steps[: len(shard.steps)] != shard.steps:
         raise CheckpointError(f"{shard.path} was cut back while it was read: read the folder again")
     with safe_open(shard.path, framework="pt", device="cpu") as file:

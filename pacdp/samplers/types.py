@@ -64,7 +64,8 @@ def column(settings: Sequence[Any], name: str) -> np.ndarray:
 def rates(initial: np.ndarray, decay: np.ndarray, step: int, schedule: Schedule | None) -> np.ndarray:
     """Step sizes [chains] of step number ``step`` (from 1): initial step^-decay, or initial schedule(step)."""
     factor = step**-decay if schedule is None else schedule(step)
-    found = initial * factor
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, in a sentence
+        found = initial * factor
     bad = ~(np.isfinite(found) & (found >= 0))
     if bad.any():
         raise ValueError(

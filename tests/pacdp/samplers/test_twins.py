@@ -88,7 +88,7 @@ def psgld(s: PSGLD, plain: Plain, w: Named, memory: Named, t: int) -> None:
         moved = w[n] - h * metric * slope + (2 * h * metric / s.tau) ** 0.5 * xi[n]
         if moving:
             curvature = signs[n].sign() * (other[n] + prior * shifted[n] - slope) / s.probe
-            gamma = -(1 - alpha) * slope * curvature / (root * (s.stabiliser + root) ** 2)
+            gamma = -slope * curvature / (root * (s.stabiliser + root) ** 2)
             moved = moved + h / s.tau * torch.where(root > 0, gamma, 0.0)
         w[n] = moved
 
