@@ -60,6 +60,8 @@ class WeightsShape:
 
 
 class Shard(NamedTuple):
+    """One file: what its header says."""
+
     path: Path
     shape: WeightsShape
     capacity: int
@@ -67,6 +69,7 @@ class Shard(NamedTuple):
 
 
 def name_of(index: int) -> str:
+    """File name of shard number ``index``, from 0."""
     return f"snapshots-{index:05d}.safetensors"
 
 
@@ -79,10 +82,16 @@ def _header(shard: Shard) -> str:
 
 
 def header_bytes(shape: WeightsShape) -> int:
+    """Bytes that a file's header takes, without the steps it lists (``STEP_BYTES`` each), at most."""
     return 512 + len(json.dumps(_header(Shard(Path(), shape, _MOST_IN_A_SHARD, ()))))
 
 
 def capacity_of(shape: WeightsShape, shard_bytes: int) -> int:
+    """Snapshots that a file of ``shard_bytes`` holds.
+
+    Raises:
+        ValueError: not even one.
+    """
     least = header_bytes(shape) + shape.bytes + STEP_BYTES
     if shard_bytes < least:
         raise ValueError(f"shard_bytes={shard_bytes} cannot hold a snapshot of {shape.bytes} bytes: pass {least}")
@@ -90,6 +99,11 @@ def capacity_of(shape: WeightsShape, shard_bytes: int) -> int:
 
 
 def write(shard: Shard, weights: Tensor) -> None:
+    """Write ``weights`` [snapshots, chains, dim] so that the path holds the old file or the whole new one.
+
+    Raises:
+        CheckpointError: the disk is full or the folder cannot be written; the file that was there is untouched.
+    """
     workplace = shard.path.parent / WORKPLACE
     try:
         workplace.mkdir(parents=True, exist_ok=True)
@@ -138,6 +152,11 @@ def _described(path: Path, header: dict[str, Any], found: dict[str, Any]) -> Sha
 
 
 def shards_of(folder: Path) -> list[Shard]:
+    """The shards of a folder in order; only headers are read.
+
+    Raises:
+        CheckpointError: no snapshots, or a shard missing, truncated or foreign.
+    """
     paths = sorted(folder.glob("snapshots-*"))
     if not paths:
         raise CheckpointError(f"no snapshots in {folder}: give the folder of a chain that took some")
@@ -152,6 +171,11 @@ def shards_of(folder: Path) -> list[Shard]:
 
 
 def weights_of(shard: Shard) -> Iterator[tuple[int, Tensor]]:
+    """Steps and copies of weights [chains, dim], one at a time.
+
+    Raises:
+        CheckpointError: the file has changed since its header was read.
+    """
     if _read(shard.path).steps[: len(shard.steps)] != shard.steps:
         raise CheckpointError(f"{shard.path} was cut back while it was read: read the folder again")
     with safe_open(shard.path, framework="pt", device="cpu") as file:
