@@ -183,7 +183,7 @@ class Batch:
             "step": self.state.step, "epochs": gradients * run.sampler.batch_size / objective.n,
             "train_loss": train.loss, "train_error": train.error, "test_error": test.error, "n_test": test.n,
         }  # fmt: skip
-        privacy = privacy_of(run.sampler, oscillation=objective.loss.oscillation, n=objective.n)
+        privacy = privacy_of(run.sampler, oscillation=objective.loss.oscillation, n=objective.n, step=self.state.step)
         if gibbs:
             row |= {"gibbs_train_error": gibbs.error, "gibbs_test_error": gibbs.test_error,
                     "kl_nats": gibbs.kl_nats, "kl_raw_nats": gibbs.kl_raw_nats}  # fmt: skip

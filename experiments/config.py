@@ -116,7 +116,8 @@ class Runtime:
     batching: Batching = "auto"
     """How many chains share a pass: loop takes them one by one, vmap all at once; auto chooses by device."""
     bfloat16: bool = False
-    """Activations in bfloat16; weights, noise and losses stay float32. Recorded, and a resumed run must agree."""
+    """Activations in bfloat16, in training and in recorded risks; weights, noise and the loss of the outputs stay
+    float32. Recorded, and a resumed run must agree."""
     deterministic: bool = False
     """Refuse kernels whose result depends on scheduling (GPU)."""
 

@@ -13,8 +13,9 @@ from experiments.config import Run, Runtime
 from experiments.folder import Folder, read_json
 from pacdp import CheckpointError, load_checkpoint
 from pacdp.chains import Keys, Trace, require_memory
+from pacdp.chains.memory import VECTORS
 from pacdp.data import Progress, load
-from pacdp.samplers import build, stacked
+from pacdp.samplers import PSGLD, build, stacked
 from pacdp.trained import chain_state, first_model, objectives, require_data
 
 Outcome = dict[str, Any] | Exception
@@ -128,7 +129,8 @@ def _batches(
             problem, chosen[0].sampler, *data[0], device=runtime.device, batching=runtime.batching,
             bfloat16=runtime.bfloat16, labels=([train.labels for train, _ in data], [test.labels for _, test in data]),
         )  # fmt: skip
-        require_memory(chains=len(members), dim=objective.dim, device=objective.device)
+        vectors = 14 if isinstance(chosen[0].sampler, PSGLD) else VECTORS
+        require_memory(chains=len(members), dim=objective.dim, device=objective.device, vectors=vectors)
         states, traces = [], []
         sampler = build([run.sampler for run in chosen], objective)
         for i in members:

@@ -68,6 +68,8 @@ class Objective:
             raise ValueError(f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}")
         if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"expected clip_norm > 0, got {clip_norm}")
+        if clip_norm is not None and bfloat16:
+            raise ValueError("expected bfloat16=False with clip_norm: clipped gradients are taken in float32 alone")
         if labels is not None and any(len(own) != data.n for own in labels):
             raise ValueError(f"expected {data.n} labels a chain, one for each example")
         self.model = model.to(device)

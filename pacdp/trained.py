@@ -43,11 +43,12 @@ def sampler_from_dict(values: Mapping[str, Any]) -> Settings:
     return _SETTINGS[kind](**fields)
 
 
-def privacy_of(settings: Settings, *, oscillation: float, n: int) -> bounds.PureDP | NoPrivacy:
+def privacy_of(settings: Settings, *, oscillation: float, n: int, step: int | None = None) -> bounds.PureDP | NoPrivacy:
     """What the target distribution of the sampler promises, under replace-one adjacency.
 
     Entropy-SGLD targets exp(βF): epsilon = 2 β τ Δ / n with Δ the loss's oscillation (Dziugaite and Roy 2018,
-    Theorem 4.4). SGLD, pSGLD and SGHMC target exp(-τ R̂): epsilon = 2 τ Δ / n. All promises assume stationarity.
+    Theorem 4.4). SGLD, SGHMC and, once its metric is frozen, pSGLD target exp(-τ R̂): epsilon = 2 τ Δ / n. All promises
+    assume stationarity. ``step`` is how many steps the chain has made.
     """
     match settings:
         case SGD():
@@ -59,8 +60,11 @@ def privacy_of(settings: Settings, *, oscillation: float, n: int) -> bounds.Pure
                 reason="with clipped gradients the chain does not target the Gibbs distribution whose privacy is "
                 "known; the mechanism's own accounting is not part of this version"
             )
-        case PSGLD(correction=False, freeze_after=None):
-            return NoPrivacy(reason="pSGLD without its drift correction has no known stationary distribution")
+        case PSGLD() if settings.freeze_after is None or (step is not None and step <= settings.freeze_after):
+            return NoPrivacy(
+                reason="while pSGLD's metric moves with the weights its stationary distribution is known in the limit "
+                "of small steps alone: set freeze_after, and run on after that step"
+            )
         case SGLD() | PSGLD() | SGHMC() | EntropySGD():
             beta = settings.beta if isinstance(settings, EntropySGD) and settings.beta is not None else 1.0
     epsilon = bounds.exponential_mechanism_epsilon(beta=beta, tau=settings.tau, loss_range=oscillation, n=n)
@@ -91,7 +95,8 @@ class Trained:
     @property
     def privacy(self) -> bounds.PureDP | NoPrivacy:
         """See :func:`privacy_of`."""
-        return privacy_of(self.settings, oscillation=self.objective.loss.oscillation, n=self.objective.n)
+        return privacy_of(self.settings, oscillation=self.objective.loss.oscillation, n=self.objective.n,
+                          step=self.state.step)  # fmt: skip
 
     def posterior(self) -> LocalGibbs | Point:
         """The Gibbs classifier of Entropy-SG(L)D; the weights themselves for SGD and SGLD."""
