@@ -143,7 +143,7 @@ def _drawn_weights(layer: Any) -> Draw:
     weight = layer.weight_mean + functional.softplus(layer.weight_rho) * noise
     if bias_noise is None:
         return weight, None
-    return weight, layer.bias_mean + functional.softplus(layer.bias_rho) * bias_noise
+    return weight, functional.softplus(layer.bias_rho) * bias_noise + layer.bias_mean
 
 
 def _noise_like(values: Tensor, generator: torch.Generator) -> Tensor:

@@ -16,7 +16,7 @@ g_i are gradients of per-example losses ℓ_i, r = -ln p is the prior's energy, 
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import optim
 
@@ -27,6 +27,7 @@ from pacdp.private.training import Mechanism, Recipe
 from pacdp.samplers.types import require_positive
 
 
+@runtime_checkable
 class Convention(Protocol):
     """How step size and noise are tied together."""
 

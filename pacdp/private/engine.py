@@ -63,6 +63,10 @@ class PrivateEngine(PrivacyEngine):
         """The mechanisms that ran."""
         return self.accountant.recorded()
 
+    def get_epsilon(self, delta: float, **options: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """See :func:`pacdp.private.epsilon`."""
+        return self.accountant.get_epsilon(delta, **options)
+
     def make_private(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         *,

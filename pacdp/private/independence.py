@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from pacdp.private.random_layers import generators, random_state, rewind
+from pacdp.private.random_layers import RandomState, generators, random_state, rewind
 
 PerExampleLoss = Callable[[Any, Any], Tensor]
 _TOLERANCE = 1e-6
@@ -46,11 +46,13 @@ def require_independent_examples(
     before = random_state(module)
     try:
         kept = torch.arange(n) != 1
-        plain = _pass(twin, module, inputs, targets, loss, kept)
-        swapped = _pass(twin, module, [_changed(x) for x in inputs], targets, loss, kept)
+        plain = _pass(twin, module, before, inputs, targets, loss, kept)
+        swapped = _pass(twin, module, before, [_changed(x) for x in inputs], targets, loss, kept)
         _compare(plain, swapped, "when another example's input changes")
         if not _draws(twin):
-            fewer = _pass(twin, module, [_selected(x, kept) for x in inputs], _selected(targets, kept), loss, None)
+            fewer = _pass(
+                twin, module, before, [_selected(x, kept) for x in inputs], _selected(targets, kept), loss, None
+            )
             _compare(plain, fewer, "when another example leaves the batch")
     finally:
         rewind(module, before)
@@ -65,11 +67,11 @@ def made_up_batch(template: Any, *, examples: int = 4) -> Any:
     return torch.randint(0, 2, shape, generator=generator, dtype=torch.int64).to(template.device, template.dtype)
 
 
-def _pass(twin: nn.Module, original: nn.Module, inputs: Sequence[Any], targets: Any, loss: PerExampleLoss | None,
-          kept: Tensor | None) -> dict[str, Tensor]:  # fmt: skip
+def _pass(twin: nn.Module, original: nn.Module, state: RandomState, inputs: Sequence[Any], targets: Any,
+          loss: PerExampleLoss | None, kept: Tensor | None) -> dict[str, Tensor]:  # fmt: skip
     """Outputs, losses, parameter gradients and buffers of the examples ``kept``, from the same random numbers."""
     twin.load_state_dict({k: v.double() if v.is_floating_point() else v for k, v in original.state_dict().items()})
-    rewind(twin, random_state(original)._replace(layers={n: g.get_state() for n, g in generators(original).items()}))
+    rewind(twin, state)
     twin.zero_grad(set_to_none=True)
     n = next(len(x) for x in inputs if isinstance(x, Tensor))
     outputs = twin(*inputs)

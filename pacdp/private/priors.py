@@ -5,7 +5,7 @@ All are exact except the mixture's KL, whose E_q ln p is Gauss-Hermite quadratur
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ class KLGradient(NamedTuple):
     std: Tensor
 
 
+@runtime_checkable
 class Prior(Protocol):
     """A law of one weight, the same for all weights, which are independent."""
 

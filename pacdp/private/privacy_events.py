@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 from opacus.accountants import IAccountant, PRVAccountant, RDPAccountant
 
@@ -63,7 +63,7 @@ class MechanismHistory:
         return {"mechanism": MECHANISM, "adjacency": self.adjacency, "runs": [list(run) for run in self.runs]}
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+    def from_dict(cls, record: Mapping[str, Any]) -> "MechanismHistory":
         """The history that ``to_dict`` wrote.
 
         Raises:

@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 _CHUNK = 1 << 20
 
 
+@runtime_checkable
 class Randomness(Protocol):
     """Gaussian noise, Poisson batches, and generators for draws that privacy does not rest on."""
 

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -98,6 +98,7 @@ class Recipe(NamedTuple):
     """Whether the weights after ``step`` steps become a snapshot."""
 
 
+@runtime_checkable
 class Algorithm(Protocol):
     """Settings of a private training algorithm."""
 
