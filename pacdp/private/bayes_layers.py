@@ -136,14 +136,15 @@ def _lay_out(self: Any, layer: Any, initial_std: float, generator: torch.Generat
 
 
 def _drawn_weights(layer: Any) -> Draw:
+    bias_mean: Tensor | None = layer.bias_mean
     noise = _noise_like(layer.weight_mean, layer.generator)
-    bias_noise = None if layer.bias_mean is None else _noise_like(layer.bias_mean, layer.generator)
+    bias_noise = None if bias_mean is None else _noise_like(bias_mean, layer.generator)
     if layer.training and torch.is_grad_enabled():
         layer.drawn.append((noise, bias_noise))
-    weight = layer.weight_mean + functional.softplus(layer.weight_rho) * noise
-    if bias_noise is None:
+    weight = torch.addcmul(layer.weight_mean, functional.softplus(layer.weight_rho), noise)
+    if bias_mean is None or bias_noise is None:
         return weight, None
-    return weight, functional.softplus(layer.bias_rho) * bias_noise + layer.bias_mean
+    return weight, torch.addcmul(bias_mean, functional.softplus(layer.bias_rho), bias_noise)
 
 
 def _noise_like(values: Tensor, generator: torch.Generator) -> Tensor:

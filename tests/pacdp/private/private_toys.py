@@ -75,8 +75,8 @@ def sweep(module, optimizer, criterion, loader):
 def clipped_sum(module, inputs, targets, *, mode="hooks", clip_norm=0.5):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
     dataset = TensorDataset(torch.randn(4, 4, generator=generator()), torch.zeros(4, dtype=torch.int64))
-    module, optimizer, criterion, _, _ = private(
-        module, dataset, mode=mode, noise_schedule=0.0, clip_norm=clip_norm, expected_batch_size=1.0, lr=0.0)  # fmt: skip
+    numbers = {"noise_schedule": 0.0, "clip_norm": clip_norm, "expected_batch_size": 1.0}
+    module, optimizer, criterion, _, _ = private(module, dataset, mode=mode, lr=0.0, **numbers)
     optimizer.zero_grad()
     criterion(module(inputs), targets).backward()
     optimizer.step()

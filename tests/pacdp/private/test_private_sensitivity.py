@@ -91,8 +91,8 @@ def test_clipped_norms_stay_below_the_norm_in_single_precision():
 
 
 def noises(mode, *, randomness=None, draws=400, network=cnn):
-    module, optimizer, criterion, loader, _ = private(
-        network(), data(40), mode=mode, noise_schedule=1.3, clip_norm=CLIP, expected_batch_size=7.0, lr=0.0, seed=11)  # fmt: skip
+    numbers = {"noise_schedule": 1.3, "clip_norm": CLIP, "expected_batch_size": 7.0}
+    module, optimizer, criterion, _, _ = private(network(), data(40), mode=mode, lr=0.0, seed=11, **numbers)
     if randomness is not None:
         optimizer.randomness = randomness
     found = []

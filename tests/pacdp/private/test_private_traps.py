@@ -167,7 +167,7 @@ def test_no_history_is_lost_when_noise_changes():
     theirs, ours = GaussianAccountant(), HistoryAccountant()
     for accountant in (theirs, ours):
         accountant.step(noise_multiplier=1.0, sample_rate=0.1)
-    with pytest.raises(ValueError, match="noise"):
+    with pytest.raises(ValueError, match="Noise multiplier"):
         theirs.step(noise_multiplier=2.0, sample_rate=0.1)
     ours.step(noise_multiplier=2.0, sample_rate=0.1)
     ours.step(noise_multiplier=2.0, sample_rate=0.1)
