@@ -13,6 +13,7 @@ from opacus.grad_sample.utils import register_grad_sampler, register_norm_sample
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pacdp.private.clipping import row_norms
 from pacdp.samplers.types import require_positive
 
 Draw = tuple[Tensor, Tensor | None]
@@ -25,7 +26,7 @@ class BayesLinear(nn.Module):
     Args:
         layer: where the means, the sizes, dtype and device come from.
         initial_std: standard deviation of every weight at the start.
-        generator: draws the weights.
+        generator: draws the weights, on the device of the layer: move the network there before.
     """
 
     def __init__(self, layer: nn.Linear, *, initial_std: float, generator: torch.Generator) -> None:
@@ -106,8 +107,9 @@ def linear_norms(layer: Any, activations: list[Tensor], backprops: Tensor) -> Sa
     """Norms of those gradients; for one vector an example without forming them: ‖b aᵀ ⊙ S‖² = (b²)ᵀ S² a²."""
     if backprops.dim() != 2:
         return _norms(linear_gradients(layer, activations, backprops))
-    squares, slopes = activations[0].to(backprops.dtype).square(), backprops.square()
-    by_rho, bias_by_rho = _rho_factors(layer, layer.drawn.pop())
+    squares, slopes = activations[0].double().square(), backprops.double().square()
+    noise, bias_noise = layer.drawn.pop()
+    by_rho, bias_by_rho = _rho_factors(layer, (noise.double(), None if bias_noise is None else bias_noise.double()))
     norms = {layer.weight_mean: (slopes.sum(1) * squares.sum(1)).sqrt(),
              layer.weight_rho: torch.einsum("no,oi,ni->n", slopes, by_rho.square(), squares).sqrt()}  # fmt: skip
     if layer.bias_mean is not None and bias_by_rho is not None:
@@ -166,4 +168,4 @@ def _by_law(layer: Any, by_weight: Tensor, by_bias: Tensor) -> Samples:
 
 
 def _norms(samples: Samples) -> Samples:
-    return {parameter: rows.flatten(1).norm(2, dim=1) for parameter, rows in samples.items()}
+    return {parameter: row_norms(rows) for parameter, rows in samples.items()}

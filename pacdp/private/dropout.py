@@ -8,7 +8,7 @@ class ExampleDropout(nn.Module):
     """Sets each number to zero with probability ``rate`` and scales the rest by 1/(1 - rate), in training mode.
 
     Every entry of the batch has a mask of its own, so an example's output is a function of that example and its own
-    draws: no mask is shared between examples.
+    draws: no mask is shared between examples. The generator must live on the device of the inputs.
     """
 
     def __init__(self, rate: float, *, generator: torch.Generator) -> None:

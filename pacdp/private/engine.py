@@ -26,6 +26,7 @@ from opacus.optimizers import DPOptimizer
 from torch import Tensor, nn, optim
 from torch.utils.data import DataLoader, Dataset, default_collate
 
+from pacdp.errors import CheckpointError
 from pacdp.private.ghost import GhostCriterion
 from pacdp.private.independence import made_up_batch, require_independent_examples
 from pacdp.private.loader import PoissonLoader
@@ -116,7 +117,8 @@ class PrivateEngine(PrivacyEngine):
         _check_mode(grad_sample_mode, criterion, pre_noise, loss_reduction)
         _check_ownership(module, optimizer)
         loader = self._loader(dataset, data_loader, sample_rate, steps)
-        require_independent_examples(module, probe if probe is not None else (_made_up_input(loader),))
+        device = next(module.parameters()).device
+        require_independent_examples(module, probe if probe is not None else (_made_up_input(loader).to(device),))
         self.validate(module=module, optimizer=None, data_loader=None)
         wrapped = wrap(module, grad_sample_mode, loss_reduction=loss_reduction, clip_norm=clip_norm)
         wrapped.forbid_grad_accumulation()  # pyright: ignore[reportCallIssue]
@@ -124,7 +126,7 @@ class PrivateEngine(PrivacyEngine):
             optimizer=optimizer, noise_schedule=schedule, clip_norm=clip_norm, pre_noise=pre_noise,
             expected_batch_size=expected_batch_size, loss_reduction=loss_reduction,
             grad_sample_mode=grad_sample_mode, data_free_gradient=data_free_gradient,
-            device=next(module.parameters()).device)  # fmt: skip
+            device=device)  # fmt: skip
         private.attach_step_hook(self.accountant.get_optimizer_hook_fn(sample_rate=sample_rate))
         if isinstance(wrapped, GhostModule):
             return wrapped, private, GhostCriterion(wrapped, private, criterion, loss_reduction), loader  # pyright: ignore
@@ -172,9 +174,14 @@ class PrivateEngine(PrivacyEngine):
         """Read it back into ``module``, ``optimizer`` and this engine. No code runs on load.
 
         Raises:
-            CheckpointError: no such file, another kind of file, another network, or another noise schedule than the one
-                that the history records.
+            CheckpointError: no such file, another kind of file, another network, another noise schedule than the one
+                that the history records, or an engine that has a history of its own, which loading would forget.
         """
+        if self.history.steps:
+            raise CheckpointError(
+                f"this engine has already recorded {self.history.steps} steps, which loading {path} would forget: load "
+                "into a new engine and join histories with followed_by"
+            )
         loaded = load_private(path, module=module, optimizer=optimizer, randomness=self.randomness)
         self.accountant.history = list(loaded.history.runs)
 

@@ -44,15 +44,15 @@ class GhostLoss(DPTensorFastGradientClipping):
         reduced = self.loss_per_sample.mean() if self.loss_reduction == "mean" else self.loss_per_sample.sum()
         reduced.backward(retain_graph=True)
         optimizer.zero_grad()
-        factors, finite = clip_factors(module.get_norm_sample(), optimizer.max_grad_norm)
         losses = self.loss_per_sample
+        factors, finite = clip_factors(module.get_norm_sample(), optimizer.max_grad_norm, losses.dtype)
         module.disable_hooks()
         try:
             if not bool(finite.all()):
                 optimizer.nonfinite_examples += int((~finite).sum())
                 losses = self.again(finite) if bool(finite.any()) else None
             if losses is not None:
-                (factors.detach().to(losses.device) * losses).sum().backward()
+                (factors.detach().to(losses.device, losses.dtype) * losses).sum().backward()
         finally:
             module.enable_hooks()
             module.forget()

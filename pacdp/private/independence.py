@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from pacdp.private.random_layers import RandomState, generators, random_state, rewind
+from pacdp.private.dropout import ExampleDropout
+from pacdp.private.random_layers import RandomState, random_state, rewind
 
 PerExampleLoss = Callable[[Any, Any], Tensor]
 _TOLERANCE = 1e-6
@@ -44,16 +45,18 @@ def require_independent_examples(
     if n < 3:
         raise ValueError(f"inputs must hold at least 3 examples to compare, got {n}")
     before = random_state(module)
+    kept = torch.arange(n) != 1
     try:
-        kept = torch.arange(n) != 1
         plain = _pass(twin, module, before, inputs, targets, loss, kept)
+        _require_numbers(plain)
         swapped = _pass(twin, module, before, [_changed(x) for x in inputs], targets, loss, kept)
         _compare(plain, swapped, "when another example's input changes")
-        if not _draws(twin):
-            fewer = _pass(
-                twin, module, before, [_selected(x, kept) for x in inputs], _selected(targets, kept), loss, None
-            )
-            _compare(plain, fewer, "when another example leaves the batch")
+        _switch_off_dropout(twin)
+        steady = _pass(twin, module, before, inputs, targets, loss, kept)
+        if _same_generators(random_state(module), before):  # else its draws depend on the batch's size, rightly
+            rest = [_selected(x, kept) for x in inputs]
+            fewer = _pass(twin, module, before, rest, _selected(targets, kept), loss, None)
+            _compare(steady, fewer, "when another example leaves the batch")
     finally:
         rewind(module, before)
 
@@ -105,9 +108,23 @@ def _compare(one: dict[str, Tensor], other: dict[str, Tensor], when: str) -> Non
             )
 
 
-def _draws(module: nn.Module) -> bool:
-    dropout = any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0.0 for m in module.modules())
-    return dropout or bool(generators(module))
+def _require_numbers(seen: dict[str, Tensor]) -> None:
+    bad = [name for name, value in seen.items() if value.is_floating_point() and not bool(torch.isfinite(value).all())]
+    if bad:
+        raise ValueError(
+            f"the network's {bad[0]} is not finite on made-up inputs, so that nothing can be compared: give "
+            "probe=(inputs,), a batch on which it is, holding no private data"
+        )
+
+
+def _switch_off_dropout(module: nn.Module) -> None:
+    for layer in module.modules():
+        if isinstance(layer, ExampleDropout | nn.modules.dropout._DropoutNd):
+            layer.eval()
+
+
+def _same_generators(one: RandomState, other: RandomState) -> bool:
+    return all(torch.equal(a, b) for a, b in zip((one.cpu, *one.cuda), (other.cpu, *other.cuda), strict=True))
 
 
 def _changed(x: Any) -> Any:

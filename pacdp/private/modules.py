@@ -13,6 +13,8 @@ from opacus.grad_sample.gsm_exp_weights import GradSampleModuleExpandedWeights
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
+from pacdp.private.clipping import joint_norms
+from pacdp.private.ghost_norms import NORM_SAMPLERS
 from pacdp.private.random_layers import random_state
 
 GradSampleMode = Literal["hooks", "functorch", "ew", "ghost"]
@@ -49,6 +51,7 @@ class ExpandedWeightsModule(EmptyBatches, GradSampleModuleExpandedWeights):
 class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
     """Ghost clipping: norms without gradients. It keeps what a second forward pass of the same batch needs."""
 
+    NORM_SAMPLERS = NORM_SAMPLERS
     replayable: tuple[tuple[Any, ...], dict[str, Any], Any] | None = None
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
@@ -56,6 +59,12 @@ class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
         if self.training and torch.is_grad_enabled():
             self.replayable = (inputs, named, random_state(self))
         return super().forward(*inputs, **named)
+
+    def get_norm_sample(self) -> Tensor:
+        """Norm of each example's whole gradient, double precision."""
+        norms = joint_norms([cast(Any, parameter)._norm_sample for parameter in self.trainable_parameters])
+        self.per_sample_gradient_norms = norms
+        return norms
 
     def forget(self) -> None:
         """Let go of the last batch."""

@@ -24,7 +24,7 @@ from opacus.optimizers.utils import params
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pacdp.private.clipping import clip_factors, drop
+from pacdp.private.clipping import clip_factors, drop, joint_norms, row_norms
 from pacdp.private.randomness import Randomness
 from pacdp.private.schedules import Schedule
 
@@ -55,7 +55,7 @@ class _FixedNormaliser:
         for p in _parameters(self):
             _check_processed_flag(p.summed_grad)
             noise = self.randomness.normal(p.shape, std=std, dtype=p.summed_grad.dtype, device=p.device)
-            p.grad = (p.summed_grad + noise).view_as(p)
+            p.grad = (p.summed_grad + noise).to(p.dtype).view_as(p)
             _mark_as_processed(p.summed_grad)
 
     def scale_grad(self) -> None:
@@ -111,17 +111,19 @@ class PrivateOptimizer(_FixedNormaliser, DPOptimizer):
         parameters = _parameters(self)
         for p in parameters:
             _check_processed_flag(p.grad_sample)
-        rows = [self._get_flat_grad_sample(p).to(p.dtype) for p in parameters]
+        rows = [_precise(self._get_flat_grad_sample(p).to(p.dtype)) for p in parameters]
         lengths = {len(r) for r in rows}
         if len(lengths) > 1:
             raise ValueError(f"parameters disagree on the number of examples {sorted(lengths)}: each needs all of them")
-        keep = torch.isfinite(_row_norms(rows))
+        norms = joint_norms([row_norms(r) for r in rows])
+        keep = torch.isfinite(norms)
         if not bool(keep.all()):
             self.nonfinite_examples += int((~keep).sum())
             rows = [drop(r, keep.to(r.device)) for r in rows]
         if self.pre_noise > 0.0:
             rows = [drop(r + self._pre_noise_like(r), keep.to(r.device)) for r in rows]
-        factors = clip_factors(_row_norms(rows), self.max_grad_norm).factors
+            norms = joint_norms([row_norms(r) for r in rows])
+        factors = clip_factors(norms, self.max_grad_norm, _coarsest(rows)).factors
         for p, r in zip(parameters, rows, strict=True):
             total = torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), r)
             p.summed_grad = total if p.summed_grad is None else p.summed_grad + total
@@ -149,8 +151,10 @@ def _parameters(optimizer: Any) -> list[Any]:
     return params(optimizer)
 
 
-def _row_norms(rows: list[Tensor]) -> Tensor:
-    """Norm of each example's whole gradient, in single precision at least."""
-    exact = [r if r.dtype in (torch.float32, torch.float64) else r.float() for r in rows]
-    norms = [r.reshape(len(r), math.prod(r.shape[1:])).norm(2, dim=-1).to(rows[0].device) for r in exact]
-    return torch.stack(norms, dim=1).norm(2, dim=1)
+def _precise(rows: Tensor) -> Tensor:
+    """``rows`` in single precision at least."""
+    return rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
+
+
+def _coarsest(rows: list[Tensor]) -> torch.dtype:
+    return torch.float32 if any(r.dtype == torch.float32 for r in rows) else torch.float64

@@ -16,8 +16,8 @@ from opacus.accountants import IAccountant, PRVAccountant, RDPAccountant
 
 ADJACENCY = "add-remove"
 MECHANISM = "poisson-sampled gaussian"
-_ORDERS = (1.25, 1.5, 1.75, 2, 2.25, 2.5, 2.75, 3, 3.5, 4, 4.5, 5, 5.5, *range(6, 21), 22, 24, 28, 32, 40, 48, 64, 96, 128,
-           192, 256, 384, 512)  # fmt: skip
+_ORDERS = (1.25, 1.5, 1.75, 2, 2.25, 2.5, 2.75, 3, 3.5, 4, 4.5, 5, 5.5, *range(6, 21), 22, 24, 28, 32, 40, 48, 64, 96,
+           128, 192, 256, 384, 512)  # fmt: skip
 
 
 class GaussianRun(NamedTuple):

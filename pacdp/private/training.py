@@ -138,19 +138,23 @@ def train(
     engine = PrivateEngine(randomness=randomness)
     for name, generator in generators(module).items():
         generator.manual_seed(engine.randomness.generator(name).initial_seed())
+    device = next(module.parameters()).device
     inner = recipe.optimizer([p for p in module.parameters() if p.requires_grad])
     wrapped, optimizer, *_ = engine.make_private(
         module=module, optimizer=inner, dataset=dataset, noise_schedule=recipe.noise, clip_norm=mechanism.clip_norm,
         sample_rate=mechanism.sample_rate, expected_batch_size=mechanism.expected_batch_size, criterion=_PerExample(),
         loss_reduction="sum", grad_sample_mode=mechanism.grad_sample_mode, pre_noise=recipe.pre_noise,
         data_free_gradient=None if recipe.data_free_gradient is None else lambda: _call(recipe, module),
-        probe=(made_up_batch(examples[0]).to(next(module.parameters()).device),), steps=1)  # fmt: skip
+        probe=(made_up_batch(examples[0]).to(device),), steps=1)  # fmt: skip
     snapshots: list[Tensor] = []
     path, settings = None if checkpoint is None else Path(checkpoint), describe(recipe.settings, mechanism.steps)
     if path is not None and path.is_file():
         loaded = load_private(path, module=wrapped, optimizer=optimizer, randomness=engine.randomness,
                               settings=settings)  # fmt: skip
-        engine.accountant.history, snapshots = list(loaded.history.runs), list(loaded.extra.get("snapshots", ()))
+        engine.accountant.history, snapshots = (
+            list(loaded.history.runs),
+            [s.to(device) for s in loaded.extra.get("snapshots", ())],
+        )
     for step in range(optimizer.logical_step + 1, mechanism.steps + 1):
         seen = _logical_step(recipe, wrapped, optimizer, dataset, loss, engine.randomness)
         if not all(bool(torch.isfinite(p).all()) for p in module.parameters()):

@@ -166,6 +166,17 @@ def test_another_schedule_is_refused_by_the_engine_and_nothing_is_touched(tmp_pa
     assert engine.history.steps == 0
 
 
+def test_loading_forgets_nothing(tmp_path):
+    path = tmp_path / "engine.safetensors"
+    module, optimizer, criterion, loader, engine = private(mlp(), data())
+    sweep(module, optimizer, criterion, loader)
+    engine.save_checkpoint(path=path, module=module, optimizer=optimizer)
+    with pytest.raises(CheckpointError, match="would forget"):
+        engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
+    _, _, _, _, second = private(mlp(), data(), engine=engine)
+    assert second.history.steps == len(loader)
+
+
 def test_files_of_another_kind_are_refused(tmp_path):
     module, optimizer, _, _, engine = private(mlp(), data())
     kinds = {"pickle.pt": lambda p: torch.save({"state": 1}, p), "foreign.safetensors": lambda p: save_file(

@@ -4,12 +4,14 @@ import math
 
 import pytest
 import torch
-from private_toys import NETWORKS, clipped_sum, cnn, data, generator, mlp, private
+from opacus.grad_sample.linear import compute_linear_norm_sample
+from private_toys import NETWORKS, clipped_sum, cnn, data, fresh, generator, mlp, private
 from scipy import stats
 from torch import nn
 
 from pacdp.private import ExampleDropout, SystemRandomness
-from pacdp.private.clipping import clip_factors
+from pacdp.private.clipping import clip_factors, row_norms
+from pacdp.private.ghost_norms import linear_norms
 from pacdp.private.modules import MODES
 
 CLIP = 0.5
@@ -80,14 +82,38 @@ def test_the_same_masks_serve_a_ghost_batch_that_is_run_again():
     torch.testing.assert_close(*sums, atol=1e-6, rtol=1e-5)
 
 
-def test_clipped_norms_stay_below_the_norm_in_single_precision():
-    rows = torch.randn(4000, 300, generator=generator()) * torch.logspace(-6, 30, 4000)[:, None]
-    factors, finite = clip_factors(rows.norm(dim=1), CLIP)
-    exact = (factors[:, None].double() * rows.double()).norm(dim=1)[finite]
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("length", [1, 127, 129, 300, 3000])
+def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype):
+    scales = torch.logspace(-6, 30, 2000, dtype=dtype)[:, None]
+    rows = torch.randn(2000, length, generator=generator(), dtype=dtype) * scales
+    factors, finite = clip_factors(row_norms(rows), CLIP, dtype)
+    exact = (factors.to(dtype)[:, None] * rows).double()[finite].norm(dim=1)
     assert float(exact.max()) <= CLIP
-    assert float(exact.max()) > CLIP * (1.0 - 1e-5)
+    assert float(exact.max()) > CLIP * (1.0 - 1e-4)
     assert factors[~finite].sum() == 0.0
     assert len(clip_factors(torch.zeros(0), CLIP).factors) == 0
+
+
+def test_norms_of_long_rows_are_not_too_small():
+    row = torch.rand(1, 4_000_000, generator=generator()).pow(8)
+    exact = float(row.double().norm())
+    assert float(row.norm(2, dim=-1)) < exact * (1.0 - 1e-5)  # what a plain single-precision norm says
+    assert float(row_norms(row)) == pytest.approx(exact, rel=1e-8)
+
+
+def test_ghost_norms_of_cancelling_sequences_are_not_too_small():
+    layer = fresh(nn.Linear(16, 8))
+    half = torch.randn(3, 64, 16, generator=generator())
+    inputs = torch.cat([half, half + 1e-4 * torch.randn(half.shape, generator=generator(1))], 1)
+    signs = torch.cat([torch.ones(64), -torch.ones(64)])[None, :, None].expand(3, 128, 8)
+    norms = linear_norms(layer, [inputs], signs)
+    exact = torch.einsum("nto,nti->noi", signs.double(), inputs.double()).flatten(1).norm(dim=1)
+    theirs = compute_linear_norm_sample(layer, [inputs], signs)[layer.weight]
+    assert float((theirs.double() / exact - 1.0).abs().max()) > 0.1
+    assert bool((norms[layer.weight] >= exact).all())
+    torch.testing.assert_close(norms[layer.weight], exact, rtol=0.05, atol=0.0)
+    assert float(norms[layer.bias].max()) == 0.0
 
 
 def noises(mode, *, randomness=None, draws=400, network=cnn):

@@ -33,7 +33,7 @@ def clipped_gradient(module, batch, clip_norm):
         x, y = DOUBLE[i]
         loss = cross_entropy(module(x[None]), y[None]).sum()
         g = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, list(module.parameters()))])
-        total += g * min(1.0, clip_norm * (1.0 - 16.0 * 2.0**-52) / float(g.norm()))
+        total += g * min(1.0, clip_norm * (1.0 - 64.0 * 2.0**-52) / float(g.norm()))
     return total
 
 

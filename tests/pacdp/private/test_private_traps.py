@@ -12,12 +12,14 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from pacdp.private import (
+    ExampleDropout,
     Exponential,
     GaussianRun,
     MechanismHistory,
     PrivateEngine,
     SeededRandomness,
     SystemRandomness,
+    bayesian,
     epsilon,
 )
 from pacdp.private.modules import MODES
@@ -153,7 +155,35 @@ def test_networks_that_mix_examples_are_refused(layer):
         private(module, data())
 
 
-@pytest.mark.parametrize("layer", [nn.GroupNorm(1, 5), nn.LayerNorm(5), nn.Dropout(0.5), nn.Identity()], ids=repr)
+class Noise(nn.Module):
+    def forward(self, x):
+        return x + torch.randn(x.shape, dtype=x.dtype)
+
+
+def test_dropout_hides_no_batch_size():
+    for dropout in (nn.Dropout(0.5), ExampleDropout(0.5, generator=generator())):
+        module = nn.Sequential(fresh(nn.Linear(4, 5)), dropout, BatchSize(), fresh(nn.Linear(5, 3)))
+        with pytest.raises(ValueError, match="leaves the batch"):
+            private(module, data())
+    hidden = nn.Sequential(bayesian(nn.Linear(4, 5), generator=generator()), BatchSize())
+    with pytest.raises(ValueError, match="leaves the batch"):
+        private(hidden, data())
+
+
+def test_a_network_without_numbers_is_not_judged():
+    class Log(nn.Module):
+        def forward(self, x):
+            return x.log()
+
+    module = nn.Sequential(Log(), fresh(nn.Linear(4, 3)))
+    with pytest.raises(ValueError, match="probe"):
+        private(module, data())
+    private(module, data(), probe=(torch.rand(4, 4, generator=generator()) + 0.1,))
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.GroupNorm(1, 5), nn.LayerNorm(5), nn.Dropout(0.5), nn.Identity(), Noise()], ids=repr
+)
 def test_networks_that_treat_examples_alone_are_accepted_and_left_as_they_were(layer):
     module = nn.Sequential(fresh(nn.Linear(4, 5)), layer, fresh(nn.Linear(5, 3)))
     before, state = {k: v.clone() for k, v in module.state_dict().items()}, torch.get_rng_state()
