@@ -218,8 +218,9 @@ def _check_mode(mode: str, criterion: Any, pre_noise: float, loss_reduction: str
 
 
 def _check_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
-    if isinstance(module, nn.parallel.DistributedDataParallel):
-        raise ValueError("module is distributed: this engine trains on one device")
+    several = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if isinstance(module, nn.parallel.DistributedDataParallel) or (several and torch.distributed.get_world_size() > 1):
+        raise ValueError("training is distributed: this engine trains in one process, on one device")
     owned = {id(p) for p in module.parameters()}
     if any(id(p) not in owned for group in optimizer.param_groups for p in group["params"]):
         raise ValueError("optimizer holds parameters that module does not have: build it from module.parameters()")

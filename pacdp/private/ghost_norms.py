@@ -1,7 +1,8 @@
 """Gradient norms for ghost clipping that do not come out too small.
 
 Opacus finds the norm of a linear layer's gradient over a sequence as a single-precision sum of products that may
-cancel, and then falls short of the truth by percents or more. Here the sum is taken in double precision and its rounding is added on top.
+cancel, and then falls short of the truth by percents or more. Here the sum is taken in double precision and its
+rounding is added on top.
 """
 
 from collections import ChainMap
