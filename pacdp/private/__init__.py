@@ -1,0 +1,46 @@
+"""Private training on Opacus: an engine with public rates and a history, and the trainers built on it.
+
+``PrivateEngine.make_private`` feels like Opacus's. ``train(settings, module, dataset, loss=...)`` runs DP-SGD, DP-Adam,
+DP-SGLD, DP-BBP or DP-MC-Dropout from start to end and returns weights with the :class:`MechanismHistory` they cost.
+"""
+
+from pacdp.private.bayes_layers import BayesConv2d as BayesConv2d
+from pacdp.private.bayes_layers import BayesLinear as BayesLinear
+from pacdp.private.bayes_layers import bayesian as bayesian
+from pacdp.private.calibration import calibrated as calibrated
+from pacdp.private.calibration import planned as planned
+from pacdp.private.dp_adam import DPAdam as DPAdam
+from pacdp.private.dp_bbp import DPBBP as DPBBP
+from pacdp.private.dp_mc_dropout import DPMCDropout as DPMCDropout
+from pacdp.private.dp_sgd import DPSGD as DPSGD
+from pacdp.private.dp_sgld import DPSGLD as DPSGLD
+from pacdp.private.dp_sgld import GradientSlot as GradientSlot
+from pacdp.private.dp_sgld import ParameterSlot as ParameterSlot
+from pacdp.private.dp_sgld import Tempered as Tempered
+from pacdp.private.dropout import ExampleDropout as ExampleDropout
+from pacdp.private.dropout import with_example_dropout as with_example_dropout
+from pacdp.private.engine import PrivateEngine as PrivateEngine
+from pacdp.private.independence import require_independent_examples as require_independent_examples
+from pacdp.private.loader import PoissonLoader as PoissonLoader
+from pacdp.private.predict import average_over_draws as average_over_draws
+from pacdp.private.predict import average_over_snapshots as average_over_snapshots
+from pacdp.private.predict import with_weights as with_weights
+from pacdp.private.priors import Laplace as Laplace
+from pacdp.private.priors import Normal as Normal
+from pacdp.private.priors import NormalMixture as NormalMixture
+from pacdp.private.privacy_events import GaussianRun as GaussianRun
+from pacdp.private.privacy_events import MechanismHistory as MechanismHistory
+from pacdp.private.privacy_events import epsilon as epsilon
+from pacdp.private.randomness import SeededRandomness as SeededRandomness
+from pacdp.private.randomness import SystemRandomness as SystemRandomness
+from pacdp.private.regularise import kl_nats as kl_nats
+from pacdp.private.schedules import Constant as Constant
+from pacdp.private.schedules import Exponential as Exponential
+from pacdp.private.schedules import Polynomial as Polynomial
+from pacdp.private.schedules import Scaled as Scaled
+from pacdp.private.schedules import Table as Table
+from pacdp.private.state import export as export
+from pacdp.private.training import Mechanism as Mechanism
+from pacdp.private.training import PrivateRun as PrivateRun
+from pacdp.private.training import Progress as Progress
+from pacdp.private.training import train as train

@@ -1,0 +1,56 @@
+"""Per-example norms and clipping factors that survive rounding and non-finite gradients.
+
+A single-precision norm over a long row comes out too small (by 3e-5 for a million numbers and 2e-3 for thirty million,
+with torch on a CPU), and a gradient clipped by it is longer than the clipping norm. Norms here are taken over blocks of
+128 numbers, whose rounding is bounded in any order of summation, and the blocks' norms are joined in double precision.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+_BLOCK = 128
+
+
+class Clipping(NamedTuple):
+    """What to multiply each example's gradient by."""
+
+    factors: Float[Tensor, " batch"]
+    """min(1, C/‖g_i‖), 0 where the norm is not finite."""
+    finite: Bool[Tensor, " batch"]
+    """Whether the norm was a finite number; elsewhere the gradient itself must be dropped, since 0·NaN = NaN."""
+
+
+def row_norms(rows: Tensor) -> Float[Tensor, " batch"]:
+    """Euclidean norm of each of the ``rows`` (batch, ...), in double precision, true to 33 units of the last place."""
+    flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+    blocks = flat.shape[1] // _BLOCK
+    parts = [flat[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK)).norm(2, dim=-1)] if blocks else []
+    parts.append(flat[:, blocks * _BLOCK :].norm(2, dim=-1, keepdim=True))
+    return torch.cat(parts, 1).double().norm(2, dim=-1)
+
+
+def joint_norms(norms: list[Tensor]) -> Float[Tensor, " batch"]:
+    """Norm of each example's whole gradient from the norms of its parts."""
+    return torch.stack([part.double().to(norms[0].device) for part in norms], dim=1).norm(2, dim=1)
+
+
+def clip_factors(norms: Float[Tensor, " batch"], clip_norm: float, dtype: torch.dtype = torch.float32) -> Clipping:
+    """Factors that bring every gradient of type ``dtype`` into the Euclidean ball of radius ``clip_norm``.
+
+    Formal guarantee: ‖factor_i g_i‖ ≤ clip_norm for every example with a finite norm, with norms by :func:`row_norms`:
+    the radius aimed at is smaller by 64 units of the last place of ``dtype``, which covers the rounding of norm,
+    factor and product. (Underflow of numbers below 1e-22 aside.)
+    """
+    finite = torch.isfinite(norms)
+    radius = clip_norm * (1.0 - 64.0 * torch.finfo(dtype).eps)
+    factors = (radius / norms).clamp(max=1.0)
+    return Clipping(torch.where(finite, factors, torch.zeros_like(factors)), finite)
+
+
+def drop(rows: Tensor, keep: Bool[Tensor, " batch"]) -> Tensor:
+    """``rows`` with the rows outside ``keep`` set to exact zeros; shape (batch, ...)."""
+    return rows.masked_fill(~keep.view(-1, *(1,) * (rows.dim() - 1)), 0.0)

@@ -1,0 +1,135 @@
+"""Priors over single weights: gradients of -ln p for Langevin drifts, KL divergences for Bayes by Backprop.
+
+All are exact except the mixture's KL, whose E_q ln p is Gauss-Hermite quadrature (32 nodes): for training, no bound.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pacdp.samplers.types import require_positive
+
+_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
+_MASSES = _MASSES / _MASSES.sum()
+
+
+class KLGradient(NamedTuple):
+    """Derivatives of KL(N(mean, std²)‖prior), elementwise."""
+
+    mean: Tensor
+    std: Tensor
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """A law of one weight, the same for all weights, which are independent."""
+
+    def energy_gradient(self, weights: Tensor) -> Tensor:
+        """d(-ln p)/dw, elementwise."""
+        ...
+
+    def kl_nats(self, mean: Tensor, std: Tensor) -> Tensor:
+        """KL(N(mean, std²)‖p) of each weight."""
+        ...
+
+    def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
+        """Its derivatives."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normal:
+    """N(0, std²)."""
+
+    std: float
+
+    def __post_init__(self) -> None:
+        require_positive(std=self.std)
+
+    def energy_gradient(self, weights: Tensor) -> Tensor:
+        """w/std²."""
+        return weights / self.std**2
+
+    def kl_nats(self, mean: Tensor, std: Tensor) -> Tensor:
+        """½((std² + mean²)/s² - 1) - ln(std/s)."""
+        return 0.5 * ((std.square() + mean.square()) / self.std**2 - 1.0) - (std / self.std).log()
+
+    def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
+        """(mean/s², std/s² - 1/std)."""
+        return KLGradient(mean / self.std**2, std / self.std**2 - 1.0 / std)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laplace:
+    """Density exp(-|w|/scale)/(2 scale)."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        require_positive(scale=self.scale)
+
+    def energy_gradient(self, weights: Tensor) -> Tensor:
+        """sign(w)/scale."""
+        return weights.sign() / self.scale
+
+    def kl_nats(self, mean: Tensor, std: Tensor) -> Tensor:
+        """ln(2 scale) + E|w|/scale - ln std - ½ln(2πe), with E|w| of the folded normal."""
+        ratio = mean / std
+        absolute = std * math.sqrt(2.0 / math.pi) * (-0.5 * ratio.square()).exp() + mean * _erf(ratio)
+        return math.log(2.0 * self.scale) + absolute / self.scale - std.log() - 0.5 * math.log(2.0 * math.pi * math.e)
+
+    def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
+        """(erf(mean/(std√2))/scale, √(2/π) exp(-mean²/(2 std²))/scale - 1/std)."""
+        ratio = mean / std
+        density = math.sqrt(2.0 / math.pi) * (-0.5 * ratio.square()).exp()
+        return KLGradient(_erf(ratio) / self.scale, density / self.scale - 1.0 / std)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormalMixture:
+    """weight N(0, wide²) + (1 - weight) N(0, narrow²) for every single weight (Blundell et al. 2015, section 3.3)."""
+
+    weight: float
+    wide: float
+    narrow: float
+
+    def __post_init__(self) -> None:
+        require_positive(wide=self.wide, narrow=self.narrow)
+        if not 0.0 < self.weight < 1.0:
+            raise ValueError(f"expected 0 < weight < 1, got {self.weight}")
+
+    def energy_gradient(self, weights: Tensor) -> Tensor:
+        """w (r/wide² + (1 - r)/narrow²), r the first component's responsibility."""
+        first, second = self._log_parts(weights)
+        share = torch.sigmoid(first - second)
+        return weights * (share / self.wide**2 + (1.0 - share) / self.narrow**2)
+
+    def kl_nats(self, mean: Tensor, std: Tensor) -> Tensor:
+        """-H(q) - E_q ln p by quadrature."""
+        total = -std.log() - 0.5 * math.log(2.0 * math.pi * math.e)
+        for node, mass in zip(_NODES.tolist(), _MASSES.tolist(), strict=True):
+            total = total - mass * torch.logaddexp(*self._log_parts(mean + std * node))
+        return total
+
+    def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
+        """The derivatives of the same quadrature."""
+        by_mean, by_std = torch.zeros_like(mean), -1.0 / std
+        for node, mass in zip(_NODES.tolist(), _MASSES.tolist(), strict=True):
+            slope = mass * self.energy_gradient(mean + std * node)
+            by_mean, by_std = by_mean + slope, by_std + node * slope
+        return KLGradient(by_mean, by_std)
+
+    def _log_parts(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        def part(mass: float, std: float) -> Tensor:
+            constant = math.log(mass) - math.log(std) - 0.5 * math.log(2.0 * math.pi)
+            return constant - 0.5 * (weights / std).square()
+
+        return part(self.weight, self.wide), part(1.0 - self.weight, self.narrow)
+
+
+def _erf(ratio: Tensor) -> Tensor:
+    return torch.erf(ratio / math.sqrt(2.0))

@@ -1,0 +1,61 @@
+"""Layers that draw random numbers in their forward pass, and how to make them draw the same numbers again.
+
+A random layer holds its own ``generator``. PyTorch's dropout draws from the global generators instead, which are
+remembered here too, though checkpoints do not carry them.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class RandomState(NamedTuple):
+    """Where every generator that a forward pass may use stands."""
+
+    layers: dict[str, Tensor]
+    """By name of the layer."""
+    cpu: Tensor
+    cuda: list[Tensor]
+
+
+def generators(module: nn.Module) -> dict[str, torch.Generator]:
+    """The generators of the random layers inside ``module``, by the layers' names without wrappers' prefixes."""
+    found = {name: getattr(layer, "generator", None) for name, layer in module.named_modules()}
+    return {name.removeprefix("_module."): g for name, g in found.items() if isinstance(g, torch.Generator)}
+
+
+def layer_states(module: nn.Module) -> dict[str, Tensor]:
+    """The states of :func:`generators`."""
+    return {name: generator.get_state() for name, generator in generators(module).items()}
+
+
+def restore_layers(module: nn.Module, states: dict[str, Tensor]) -> None:
+    """Set the states of :func:`generators`, and forget draws that no backward pass has used.
+
+    Raises:
+        ValueError: the states are those of other layers.
+    """
+    found = generators(module)
+    if set(found) != set(states):
+        raise ValueError(f"the saved run drew in layers {sorted(states)}, this network draws in {sorted(found)}")
+    for name, generator in found.items():
+        generator.set_state(states[name])
+    for layer in module.modules():
+        drawn = getattr(layer, "drawn", None)
+        if isinstance(drawn, list):
+            drawn.clear()
+
+
+def random_state(module: nn.Module) -> RandomState:
+    """Where all generators stand now."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return RandomState(layer_states(module), torch.get_rng_state(), cuda)
+
+
+def rewind(module: nn.Module, state: RandomState) -> None:
+    """Put all generators back to where they stood, so that the next forward pass draws the same numbers."""
+    restore_layers(module, state.layers)
+    torch.set_rng_state(state.cpu)
+    if state.cuda:
+        torch.cuda.set_rng_state_all(state.cuda)

@@ -1,0 +1,211 @@
+"""DP-BBP: per-example gradients, KL gradients, the posterior it finds."""
+
+import math
+
+import pytest
+import torch
+from private_toys import cross_entropy, data, fresh, generator, mechanism, mlp
+from scipy import integrate
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional
+from torch.utils.data import TensorDataset
+
+from pacdp.private import (
+    DPBBP,
+    BayesConv2d,
+    BayesLinear,
+    Laplace,
+    Normal,
+    NormalMixture,
+    SeededRandomness,
+    average_over_draws,
+    bayesian,
+    kl_nats,
+    train,
+    with_weights,
+)
+from pacdp.private.modules import wrap
+from pacdp.private.regularise import kl_gradient
+
+PRIORS = {"normal": Normal(std=0.3), "laplace": Laplace(scale=0.2),
+          "mixture": NormalMixture(weight=0.4, wide=0.8, narrow=0.15)}  # fmt: skip
+
+
+class Plain(nn.Module):
+    """The layer as a function of its laws with given ε, for autograd to differentiate."""
+
+    def __init__(self, layer, draw):
+        super().__init__()
+        self.layer, self.draw = layer, draw
+
+    def forward(self, x):
+        weight = self.layer.weight_mean + functional.softplus(self.layer.weight_rho) * self.draw[0]
+        bias = self.layer.bias_mean
+        bias = None if bias is None else bias + functional.softplus(self.layer.bias_rho) * self.draw[1]
+        if isinstance(self.layer, BayesLinear):
+            return functional.linear(x, weight, bias)
+        return functional.conv2d(x, weight, bias, groups=self.layer.groups, **self.layer.geometry)
+
+
+LAYERS = {
+    "linear": (nn.Linear(4, 3), (4,)),
+    "linear without bias": (nn.Linear(4, 3, bias=False), (4,)),
+    "linear on sequences": (nn.Linear(4, 3), (5, 4)),
+    "convolution": (nn.Conv2d(2, 3, 3), (2, 6, 5)),
+    "convolution, strided, padded": (nn.Conv2d(2, 4, (3, 2), stride=2, padding=1), (2, 6, 5)),
+    "convolution, dilated, grouped": (nn.Conv2d(4, 6, 2, dilation=2, groups=2, bias=False), (4, 6, 5)),
+}
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize("case", LAYERS)
+def test_grad_samplers_equal_vmapped_gradients(case, passes):
+    plain, shape = LAYERS[case]
+    layer = bayesian(fresh(plain.double(), 3), initial_std=0.4, generator=generator(1))
+    x = torch.randn(5, *shape, generator=generator(2), dtype=torch.float64)
+    module = wrap(layer, "hooks", loss_reduction="sum", clip_norm=1.0)
+    draws, total = [], 0.0
+    for _ in range(passes):
+        total = total + torch.sin(module(x)).square().flatten(1).sum(1)
+        draws.append(layer.drawn[-1])
+    (total / passes).sum().backward()
+    assert layer.drawn == []
+    expected = {name: torch.zeros(5, *p.shape, dtype=p.dtype) for name, p in layer.named_parameters()}
+    for draw in draws:
+        reference = Plain(layer, draw)
+
+        def loss(parameters, one, reference=reference):
+            out = functional_call(reference, {f"layer.{k}": v for k, v in parameters.items()}, (one[None],))
+            return torch.sin(out).square().sum()
+
+        rows = vmap(grad(loss), in_dims=(None, 0))({k: p.detach() for k, p in layer.named_parameters()}, x)
+        expected = {name: expected[name] + row / passes for name, row in rows.items()}
+    for name, p in layer.named_parameters():
+        torch.testing.assert_close(p.grad_sample, expected[name], atol=1e-12, rtol=1e-12)
+        torch.testing.assert_close(p.grad, expected[name].sum(0), atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", LAYERS)
+def test_norm_samplers_equal_the_gradients_norms(case):
+    plain, shape = LAYERS[case]
+    norms = {}
+    for mode in ("hooks", "ghost"):
+        layer = bayesian(fresh(plain.double(), 3), initial_std=0.4, generator=generator(1))
+        module = wrap(layer, mode, loss_reduction="sum", clip_norm=1.0)
+        torch.sin(module(torch.randn(5, *shape, generator=generator(2), dtype=torch.float64))).square().sum().backward()
+        norms[mode] = {name: p._norm_sample if mode == "ghost" else p.grad_sample.flatten(1).norm(dim=1)
+                       for name, p in layer.named_parameters()}  # fmt: skip
+    for name, norm in norms["hooks"].items():
+        torch.testing.assert_close(norms["ghost"][name], norm, atol=1e-12, rtol=1e-12)
+
+
+MEAN = torch.linspace(-1.5, 1.2, 7, dtype=torch.float64)
+STD = torch.logspace(-2.5, 0.3, 7, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_kl_gradients_equal_autograd(prior):
+    mean, std = MEAN.clone().requires_grad_(), STD.clone().requires_grad_()
+    by_autograd = torch.autograd.grad(PRIORS[prior].kl_nats(mean, std).sum(), (mean, std))
+    torch.testing.assert_close(tuple(PRIORS[prior].kl_gradient(MEAN, STD)), by_autograd, atol=1e-11, rtol=1e-11)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_energies_and_kls_equal_numerical_integrals(prior):
+    law = PRIORS[prior]
+
+    def log_density(w):
+        if isinstance(law, Normal):
+            return -0.5 * (w / law.std) ** 2 - math.log(law.std * math.sqrt(2.0 * math.pi))
+        if isinstance(law, Laplace):
+            return -abs(w) / law.scale - math.log(2.0 * law.scale)
+        parts = [m * math.exp(-0.5 * (w / s) ** 2) / (s * math.sqrt(2.0 * math.pi))
+                 for m, s in ((law.weight, law.wide), (1.0 - law.weight, law.narrow))]  # fmt: skip
+        return math.log(sum(parts))
+
+    for mean, std in ((0.3, 0.2), (-0.05, 0.1), (0.6, 0.02)):
+
+        def integrand(w, mean=mean, std=std):
+            q = -0.5 * ((w - mean) / std) ** 2 - math.log(std * math.sqrt(2.0 * math.pi))
+            return math.exp(q) * (q - log_density(w))
+
+        exact, _ = integrate.quad(integrand, mean - 12 * std, mean + 12 * std, points=[0.0, mean], limit=400)
+        ours = float(law.kl_nats(torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64)))
+        assert ours == pytest.approx(exact, abs=2e-4 if prior == "mixture" else 1e-8)
+    w = torch.tensor([-0.7, -0.01, 0.2, 1.1], dtype=torch.float64)
+    slopes = [(log_density(float(v) - 1e-6) - log_density(float(v) + 1e-6)) / 2e-6 for v in w]
+    torch.testing.assert_close(law.energy_gradient(w), torch.tensor(slopes, dtype=torch.float64), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_the_kl_enters_after_the_noise_with_its_weight(prior):
+    module = bayesian(mlp().double(), initial_std=0.2, generator=generator())
+    for p in module.parameters():
+        p.grad = torch.zeros_like(p)
+    kl_gradient(PRIORS[prior], 0.25)(module)
+    ours = [p.grad.clone() for p in module.parameters()]
+    twin = bayesian(mlp().double(), initial_std=0.2, generator=generator())
+    total = 0.0
+    for layer in (twin[0], twin[2]):
+        for part in ("weight", "bias"):
+            std = functional.softplus(getattr(layer, f"{part}_rho"))
+            total = total + PRIORS[prior].kl_nats(getattr(layer, f"{part}_mean"), std).sum()
+    theirs = torch.autograd.grad(0.25 * total, list(twin.parameters()))
+    torch.testing.assert_close(ours, list(theirs), atol=1e-11, rtol=1e-11)
+    assert kl_nats(PRIORS[prior], module) == pytest.approx(float(total.detach()))
+
+
+def test_the_kl_is_neither_clipped_nor_noised():
+    """Empty batches and no noise leave plain gradient descent on the KL, whatever the clipping norm."""
+    m = mechanism(sample_rate=1e-12, expected_batch_size=4e-11, clip_norm=1e-6, steps=400)
+    module = bayesian(mlp(), initial_std=0.1, generator=generator())
+    run = train(DPBBP(mechanism=m, noise_multiplier=0.0, learning_rate=0.2, prior=Normal(std=0.3)), module, data(),
+                loss=cross_entropy, randomness=SeededRandomness(0))  # fmt: skip
+    after = with_weights(module, run.weights)
+    assert kl_nats(Normal(std=0.3), after) < 1e-2 * kl_nats(Normal(std=0.3), module)
+
+
+@pytest.mark.parametrize("draws", [1, 4])
+def test_dp_bbp_finds_a_conjugate_posterior(draws):
+    """One Gaussian mean: ℓ_i = (w - x_i)²/2 and prior N(0, s²) have the posterior N(Σx/(n + s⁻²), 1/(n + s⁻²))."""
+    x = torch.linspace(0.2, 1.2, 30)[:, None]
+    m = mechanism(clip_norm=1e3, sample_rate=1.0, expected_batch_size=30.0, steps=1500)
+    module = bayesian(nn.Linear(1, 1, bias=False), initial_std=0.5, generator=generator())
+    settings = DPBBP(mechanism=m, noise_multiplier=0.0, learning_rate=lambda t: 0.5 / (1.0 + t / 100.0), draws=draws,
+                     prior=Normal(std=0.5))  # fmt: skip
+    run = train(settings, module, TensorDataset(torch.ones_like(x), x), loss=lambda w, y: 0.5 * (w - y).square().sum(1),
+                randomness=SeededRandomness(4))  # fmt: skip
+    mean, std = float(run.weights["weight_mean"]), float(functional.softplus(run.weights["weight_rho"]))
+    assert mean == pytest.approx(float(x.sum()) / 34.0, abs=0.05)
+    assert std == pytest.approx(34.0**-0.5, rel=0.15)
+
+
+def test_modes_agree_and_impossible_ones_are_refused():
+    ends = []
+    for mode in ("hooks", "ghost"):
+        module = bayesian(mlp(), initial_std=0.1, generator=generator())
+        settings = DPBBP(mechanism=mechanism(grad_sample_mode=mode, max_physical_batch=7), noise_multiplier=1.0,
+                         learning_rate=0.2, prior=Normal(std=1.0))  # fmt: skip
+        run = train(settings, module, data(), loss=cross_entropy, randomness=SeededRandomness(3))
+        ends.append(torch.cat([p.reshape(-1) for p in run.weights.values()]))
+    torch.testing.assert_close(*ends, atol=1e-5, rtol=1e-5)
+    for mode, draws in (("functorch", 1), ("ew", 1), ("ghost", 2)):
+        with pytest.raises(ValueError, match="hooks"):
+            DPBBP(mechanism=mechanism(grad_sample_mode=mode), noise_multiplier=1.0, learning_rate=0.1, draws=draws,
+                  prior=Normal(std=1.0))  # fmt: skip
+    with pytest.raises(ValueError, match="padding"):
+        BayesConv2d(nn.Conv2d(1, 1, 3, padding="same"), initial_std=0.1, generator=generator())
+
+
+def test_predictions_average_over_weight_draws():
+    module = bayesian(mlp(), initial_std=0.3, generator=generator())
+    inputs = data(6).tensors[0]
+    many = average_over_draws(module, inputs, draws=4000, seed=0)
+    again = average_over_draws(module, inputs, draws=4000, seed=1)
+    assert many.shape == (6, 3)
+    torch.testing.assert_close(many.sum(1), torch.ones(6))
+    torch.testing.assert_close(many, again, atol=0.02, rtol=0.0)
+    assert not torch.equal(average_over_draws(module, inputs, draws=1, seed=0), many)
+    with pytest.raises(ValueError, match="nothing is drawn"):
+        average_over_draws(mlp(), inputs, draws=3, seed=0)

@@ -1,0 +1,205 @@
+"""Saving, resuming, refusing, publishing."""
+
+import json
+
+import pytest
+import torch
+from private_toys import cross_entropy, data, generator, mechanism, mlp, private, sweep
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+import pacdp
+from pacdp.errors import CheckpointError
+from pacdp.private import (
+    DPBBP,
+    DPSGD,
+    DPSGLD,
+    DPAdam,
+    DPMCDropout,
+    Exponential,
+    GaussianRun,
+    GradientSlot,
+    MechanismHistory,
+    Normal,
+    Polynomial,
+    SeededRandomness,
+    SystemRandomness,
+    bayesian,
+    export,
+    train,
+    with_example_dropout,
+)
+
+M = mechanism(steps=9, max_physical_batch=6)
+DECAY = Exponential(initial=1.5, factor=0.9)
+
+
+def dropout_network():
+    return with_example_dropout(nn.Sequential(*mlp()[:2], nn.Dropout(0.3), mlp()[2]), generator=generator())
+
+
+ALGORITHMS = {
+    "sgd": (DPSGD(mechanism=M, noise_multiplier=DECAY, learning_rate=0.3, momentum=0.9), mlp),
+    "sgd, ghost": (DPSGD(mechanism=mechanism(steps=9, grad_sample_mode="ghost"), noise_multiplier=DECAY,
+                         learning_rate=0.3), mlp),
+    "adam": (DPAdam(mechanism=M, noise_multiplier=DECAY, learning_rate=0.01, prior=Normal(std=1.0)), mlp),
+    "sgld": (DPSGLD(mechanism=M, convention=GradientSlot(step_size=Polynomial(initial=0.2, power=0.3), temperature=2.0,
+                                                         pre_noise=0.1), burn_in=2, thin=2), mlp),
+    "bbp": (DPBBP(mechanism=M, noise_multiplier=DECAY, learning_rate=0.3, prior=Normal(std=1.0), draws=2),
+            lambda: bayesian(mlp(), generator=generator())),
+    "dropout": (DPMCDropout(mechanism=M, noise_multiplier=DECAY, learning_rate=0.3, draws=2), dropout_network),
+}  # fmt: skip
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_resuming_is_exact_to_the_bit(name, tmp_path):
+    settings, network = ALGORITHMS[name]
+    whole = train(settings, network(), data(), loss=cross_entropy, randomness=SeededRandomness(7))
+
+    def stop(progress):
+        if progress.step == 5:
+            raise Interrupted
+
+    path, seen = tmp_path / "run.safetensors", []
+    with pytest.raises(Interrupted):
+        train(settings, network(), data(), loss=cross_entropy, randomness=SeededRandomness(7), checkpoint=path,
+              checkpoint_every=2, progress=stop)  # fmt: skip
+    for _ in range(2):  # the second call finds a finished run
+        resumed = train(settings, network(), data(), loss=cross_entropy, randomness=SeededRandomness(7),
+                        checkpoint=path, progress=lambda p: seen.append(p.step))  # fmt: skip
+        assert resumed.history == whole.history
+        assert all(torch.equal(resumed.weights[k], whole.weights[k]) for k in whole.weights)
+        assert torch.equal(resumed.snapshots, whole.snapshots)
+    assert seen == [5, 6, 7, 8, 9]
+    assert whole.history.steps == 9
+    assert len(whole.snapshots) == (3 if name == "sgld" else 0)
+
+
+def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
+    def run(steps, *, load=None, save=None):
+        module, optimizer, criterion, loader, engine = private(mlp(), data(), noise_schedule=DECAY, seed=2, steps=steps)
+        if load:
+            engine.load_checkpoint(path=load, module=module, optimizer=optimizer)
+        sweep(module, optimizer, criterion, loader)
+        if save:
+            engine.save_checkpoint(path=save, module=module, optimizer=optimizer)
+        return torch.cat([p.detach().reshape(-1) for p in module.parameters()]), engine.history
+
+    path = tmp_path / "engine.safetensors"
+    whole, history = run(7)
+    run(4, save=path)
+    resumed, continued = run(3, load=path)
+    assert torch.equal(resumed, whole)
+    assert continued == history
+    assert [r.noise_multiplier for r in history.runs] == [DECAY(t) for t in range(7)]
+
+
+def checkpoint_of(tmp_path, settings, **options):
+    path = tmp_path / "saved.safetensors"
+    train(settings, mlp(), data(), loss=cross_entropy, checkpoint=path, **options)
+    return path
+
+
+def test_a_checkpoint_is_data_and_says_what_ran(tmp_path):
+    path = checkpoint_of(tmp_path, ALGORITHMS["sgd"][0], randomness=SeededRandomness(1))
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["pacdp"])
+        names = set(file.keys())
+    history = MechanismHistory.from_dict(header["history"])
+    assert history.runs == tuple(GaussianRun(DECAY(t), 0.25, 1) for t in range(9))
+    assert header["adjacency"] == "add-remove"
+    assert header["settings"]["kind"] == "DPSGD"
+    assert header["settings"]["noise_multiplier"] == {
+        "kind": "Exponential",
+        "initial": 1.5,
+        "factor": 0.9,
+        "final": 0.0,
+    }
+    assert {"state.randomness.noise", "state.randomness.batches", "state.optimizer.0.momentum_buffer"} <= names
+    assert set(pacdp.load_checkpoint(path).model) == {name for name, _ in mlp().named_parameters()}
+
+
+def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
+    path = checkpoint_of(tmp_path, ALGORITHMS["sgd"][0], randomness=SystemRandomness())
+    saved = pacdp.load_checkpoint(path)
+    assert not any(name.startswith(("randomness", "pre_noise")) for name in saved.state)
+    assert saved.generator.numel() == 0
+    resumed = train(ALGORITHMS["sgd"][0], mlp(), data(), loss=cross_entropy, checkpoint=path)
+    assert resumed.history.steps == 9
+    with pytest.raises(CheckpointError, match="not seeded"):
+        train(ALGORITHMS["sgd"][0], mlp(), data(), loss=cross_entropy, checkpoint=path, randomness=SeededRandomness(1))
+
+
+def other(**changes):
+    fields = {"mechanism": M, "noise_multiplier": DECAY, "learning_rate": 0.3, "momentum": 0.9}
+    return DPSGD(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("settings", "network", "word"),
+    [(other(noise_multiplier=1.5), mlp, "settings"), (other(mechanism=mechanism(steps=10)), mlp, "settings"),
+     (other(), lambda: mlp(classes=4), "shapes"), (ALGORITHMS["adam"][0], mlp, "settings")],
+)  # fmt: skip
+def test_another_run_s_checkpoint_is_refused(settings, network, word, tmp_path):
+    path = checkpoint_of(tmp_path, other(), randomness=SeededRandomness(1))
+    with pytest.raises(CheckpointError, match=word):
+        train(settings, network(), data(), loss=cross_entropy, checkpoint=path, randomness=SeededRandomness(1))
+    with pytest.raises(CheckpointError, match="was seeded"):
+        train(other(), mlp(), data(), loss=cross_entropy, checkpoint=path)
+
+
+def test_another_schedule_is_refused_by_the_engine_and_nothing_is_touched(tmp_path):
+    path = tmp_path / "engine.safetensors"
+    module, optimizer, criterion, loader, engine = private(mlp(), data(), noise_schedule=DECAY)
+    sweep(module, optimizer, criterion, loader)
+    engine.save_checkpoint(path=path, module=module, optimizer=optimizer)
+    fresh, optimizer, _, _, engine = private(mlp(seed=4), data(), noise_schedule=1.5)
+    before = [p.detach().clone() for p in fresh.parameters()]
+    with pytest.raises(CheckpointError, match="other noise multipliers"):
+        engine.load_checkpoint(path=path, module=fresh, optimizer=optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(fresh.parameters(), before, strict=True))
+    assert engine.history.steps == 0
+
+
+def test_loading_forgets_nothing(tmp_path):
+    path = tmp_path / "engine.safetensors"
+    module, optimizer, criterion, loader, engine = private(mlp(), data())
+    sweep(module, optimizer, criterion, loader)
+    engine.save_checkpoint(path=path, module=module, optimizer=optimizer)
+    with pytest.raises(CheckpointError, match="would forget"):
+        engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
+    _, _, _, _, second = private(mlp(), data(), engine=engine)
+    assert second.history.steps == len(loader)
+
+
+def test_files_of_another_kind_are_refused(tmp_path):
+    module, optimizer, _, _, engine = private(mlp(), data())
+    kinds = {"pickle.pt": lambda p: torch.save({"state": 1}, p), "foreign.safetensors": lambda p: save_file(
+        {"w": torch.zeros(1)}, p), "empty.safetensors": lambda p: p.touch()}  # fmt: skip
+    for name, write in kinds.items():
+        write(tmp_path / name)
+        with pytest.raises(CheckpointError):
+            engine.load_checkpoint(path=tmp_path / name, module=module, optimizer=optimizer)
+    public = tmp_path / "public.safetensors"
+    export(public, module=module, history=engine.history)
+    with pytest.raises(CheckpointError, match="no checkpoint of a private run"):
+        engine.load_checkpoint(path=public, module=module, optimizer=optimizer)
+    assert pacdp.load_checkpoint(public).state == {}
+    with pytest.raises(CheckpointError, match="no checkpoint at"):
+        engine.load_checkpoint(path=tmp_path / "missing", module=module, optimizer=optimizer)
+
+
+@pytest.mark.parametrize("change", [{"mechanism": "laplace"}, {"adjacency": "replace-one"}, {"runs": [[1.0, 0.1]]},
+                                    {"runs": [[1.0, 0.1, 0.5]]}, {"runs": [[1.0, 2.0, 1]]}, {"runs": [[-1.0, 0.5, 1]]},
+                                    {"runs": [[1.0, 0.5, 0]]}, {"runs": None}])  # fmt: skip
+def test_histories_travel_as_json_and_nonsense_is_refused(change):
+    history = MechanismHistory(runs=(GaussianRun(1.1, 0.01, 500), GaussianRun(0.9, 0.01, 1)))
+    record = json.loads(json.dumps(history.to_dict()))
+    assert MechanismHistory.from_dict(record) == history
+    with pytest.raises((ValueError, TypeError)):
+        MechanismHistory.from_dict({**record, **change})

@@ -1,0 +1,45 @@
+"""Private training on a GPU, against the CPU."""
+
+import pytest
+import torch
+from private_toys import cross_entropy, data, mechanism, mlp, private, sweep
+
+from pacdp.private import (
+    DPBBP,
+    DPSGLD,
+    Normal,
+    SeededRandomness,
+    SystemRandomness,
+    Tempered,
+    bayesian,
+    train,
+)
+from pacdp.private.modules import MODES
+
+pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_training_agrees_with_the_cpu_and_resumes(mode, tmp_path):
+    settings = DPSGLD(mechanism=mechanism(grad_sample_mode=mode), convention=Tempered(step_size=0.1, temperature=0.1),
+                      prior=Normal(std=1.0), thin=2)  # fmt: skip
+    cpu = train(settings, mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(1))
+    for _ in range(2):
+        gpu = train(settings, mlp().cuda(), data(), loss=cross_entropy, randomness=SeededRandomness(1),
+                    checkpoint=tmp_path / "run")  # fmt: skip
+        assert gpu.history == cpu.history
+        torch.testing.assert_close(gpu.snapshots.cpu(), cpu.snapshots, atol=1e-4, rtol=1e-4)
+
+
+def test_weights_are_drawn_on_the_gpu():
+    module = bayesian(mlp().cuda(), generator=torch.Generator("cuda").manual_seed(0))
+    settings = DPBBP(mechanism=mechanism(), noise_multiplier=1.0, learning_rate=0.1, prior=Normal(std=1.0), draws=2)
+    run = train(settings, module, data(), loss=cross_entropy, randomness=SeededRandomness(1, device="cuda"))
+    assert all(p.is_cuda and torch.isfinite(p).all() for p in run.weights.values())
+
+
+def test_the_engine_s_loop_runs_there():
+    module, optimizer, criterion, loader, engine = private(mlp().cuda(), data())
+    optimizer.randomness = SystemRandomness()
+    sweep(lambda x: module(x.cuda()), optimizer, lambda out, y: criterion(out, y.cuda()), loader)
+    assert engine.history.steps == len(loader)
