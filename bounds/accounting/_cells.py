@@ -12,7 +12,9 @@ cell, so each integral is a sum of positive terms over pieces [a, a + uσ] so sh
 
     ∫ φ_c = φ_c(middle) uσ (1 + S(t)),   S(t) = Σ_(j=1..4) He_2j(t) u^(2j) / (4^j (2j+1)!),   t = (middle - c)/σ,
 
-is good to all digits: (|t| + 1) u ≤ 1/4 leaves the next term below 10⁻¹⁶. Masses are good to a relative 2⁻⁴¹.
+is good to all digits: (|t| + 1) u ≤ 1/4 leaves the next term below 10⁻¹⁶. Masses are good to a relative 2⁻⁴³ but for the
+rounding of the ends of the cells. If it moves losses by at most e, the split is right to a share e/h_k of the mass;
+``doubt`` collects those.
 """
 
 import math
@@ -22,6 +24,7 @@ from numba import njit
 
 _ROOT = 1.0 / math.sqrt(2.0 * math.pi)
 _PIECE = 0.25
+_ULP = 2.0**-50
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -58,9 +61,7 @@ def _fall(w: float) -> float:
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _gap(
-    a: float, left: float, risen: float, sigma: float, rate: float, move: float, replace: bool
-) -> float:
+def _gap(a: float, left: float, risen: float, sigma: float, rate: float, move: float, replace: bool) -> float:
     """How far the likelihood ratio at a is above that at ``left``, where it is 1 + risen (or above it)."""
     if a <= left:
         return 0.0
@@ -76,6 +77,21 @@ def _gap(
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
+def _rounding(x: float, risen: float, z: float, sigma: float, rate: float, move: float, replace: bool) -> float:
+    """By how much rounding may move the loss at the boundary z of the loss x."""
+    if z == -math.inf:
+        return 0.0
+    scale = 1.0 / (sigma * sigma)
+    moved = move * math.exp((z - 0.5) * scale)
+    if replace:
+        other = move * math.exp((-z - 0.5) * scale)
+        steep = moved / (1.0 - rate + moved) + other / (1.0 - rate + other)
+        return _ULP * (abs(x) + steep * (abs(x) + (2.0 * abs(z) + 1.0) * scale))
+    lost = abs(x) if rate == 1.0 else (2.0 * abs(risen) + moved) / (1.0 + risen)
+    return _ULP * (lost + moved / (1.0 - rate + moved) * (2.0 * abs(z) + 1.0) * scale)
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
 def add_cells(
     edges: np.ndarray,
     growth: np.ndarray,
@@ -88,16 +104,19 @@ def add_cells(
     z_top: float,
     total: np.ndarray,
     right: np.ndarray,
+    doubt: np.ndarray,
 ) -> None:
-    """Add ``weight`` times the masses between z_low and z_top to total and right; s = 1 - rate, m = move.
+    """Add ``weight`` times the masses from z_low to z_top to total, right and doubt; s = 1 - rate, m = move.
 
     ``edges`` holds the losses x at the ends of the cells, ``growth`` e^x - 1.
     """
     stay, inverse = 1.0 - rate, 1.0 / sigma
     end = _boundary(edges[0], growth[0], sigma, rate, move, replace)
+    after = _rounding(edges[0], growth[0], end, sigma, rate, move, replace)
     for k in range(len(total)):
         risen = growth[k]
         start, end = end, _boundary(edges[k + 1], growth[k + 1], sigma, rate, move, replace)
+        before, after = after, _rounding(edges[k + 1], growth[k + 1], end, sigma, rate, move, replace)
         low, high = max(start, z_low), min(end, z_top)
         if not high > low:
             continue
@@ -125,31 +144,41 @@ def add_cells(
             if a > start:
                 hinge += _gap(a, start, risen, sigma, rate, move, replace) * other
         total[k] += weight * mass
+        doubt[k] += weight * mass * (before + after) / (edges[k + 1] - edges[k])
         right[k] += weight * hinge / -math.expm1(edges[k] - edges[k + 1])
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def spread(total: np.ndarray, right: np.ndarray, slack: float, out: np.ndarray) -> None:
-    """Masses on the grid that dominate: each cell split to its ends, rounded up by ``slack`` of what lies around."""
-    for k in range(len(total)):
+def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float, out: np.ndarray) -> None:
+    """Masses on the grid that dominate: each cell split to its ends, rounded up by ``slack`` of what lies around.
+
+    A loss that rounding moved out of its cell belongs to the next one, at most e from their common end.
+    """
+    n = len(total)
+    for k in range(n):
         mass = total[k]
         part = min(max(right[k], 0.0), mass)
-        out[k] += (mass - part) + slack * mass
-        out[k + 1] += part + slack * mass
+        more = slack * mass + doubt[k]
+        out[k] += (mass - part) + more
+        out[k + 1] += part + more
+        out[max(k - 1, 0)] += doubt[k]
+        out[min(k + 2, n)] += doubt[k]
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def gather(total: np.ndarray, right: np.ndarray, edges: np.ndarray, slack: float, out: np.ndarray) -> None:
+def gather(
+    total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.ndarray, slack: float, out: np.ndarray
+) -> None:
     """Masses on the grid that understate the loss under P: contents of cells merged to the means x_k, left to right.
 
     ``held`` is mass from the left not merged yet, ``deficit`` its Σ mass (e^(x_k - loss) - 1); the mass b of the next
     cell, at the fraction f of it, balances b f (1 - e^(-h)). What the next two cells cannot balance is moved down to
-    the grid point below it.
+    the grid point below it. Twice the doubt is left out.
     """
     held, deficit, base = 0.0, 0.0, 0
     for k in range(len(total)):
-        mass = total[k]
-        f = min(max(right[k] / mass, 0.0), 1.0) if mass > 0.0 else 0.0
+        mass = max(0.0, total[k] - 2.0 * doubt[k])
+        f = min(max(right[k] / total[k], 0.0), 1.0) if mass > 0.0 else 0.0
         width = edges[k + 1] - edges[k]
         counter = mass * f * -math.expm1(-width)
         grow = math.expm1(width)

@@ -10,8 +10,8 @@ from bounds.accounting._plan import Plan
 class Law(NamedTuple):
     """The law of x under P (remove) and of -x under Q (add), both overstated, and of x understated.
 
-    ``infinity_mass`` and ``zero_mass`` are at infinity in the remove and the add direction; ``shift`` bounds by how much
-    rounding moved a loss, ``slack`` what rounding did to masses, relatively.
+    ``infinity_mass`` and ``zero_mass`` are at infinity in the remove and the add direction; ``slack`` bounds what
+    rounding did to masses, relatively.
     """
 
     remove: Composite
@@ -19,7 +19,6 @@ class Law(NamedTuple):
     lower: Composite
     infinity_mass: float
     zero_mass: float
-    shift: float
     slack: float
 
 
@@ -55,6 +54,5 @@ def compose(parts: list[tuple[Mechanism, int]], plan: Plan) -> Law:
         lower=sums.lower.composite(),
         infinity_mass=sums.infinity_mass,
         zero_mass=sums.zero_mass,
-        shift=sum(count * part.rounding(plan.reach) for part, count in parts),
-        slack=1e-12 * (16 + sum(count for _, count in parts)),
+        slack=1e-13 * (16 + sum(count for _, count in parts)),
     )

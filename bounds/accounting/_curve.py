@@ -47,14 +47,13 @@ class Curve:
     error: float
     beyond: float
     below: float
-    shift: float
     slack: float
     sign: float
 
     def delta(self, epsilon: Array) -> Array:
         """delta at each epsilon."""
         at = np.asarray(epsilon, dtype=np.float64)
-        at = at - self.sign * (self.shift + 2.0**-50 * np.abs(at))
+        at = at - self.sign * 2.0**-50 * np.abs(at)
         slot = np.clip(np.ceil(at / self.spacing).astype(np.int64) - self.start, 0, self.excess.size - 1)
         edge = (self.start + slot) * self.spacing
         scale = self._scale(edge)
@@ -68,14 +67,15 @@ class Curve:
         """delta at one epsilon."""
         return float(self.delta(np.array([epsilon]))[0])
 
-    def starts_below(self, epsilon: float) -> bool:
-        """Whether the window reaches down to epsilon, or to zero; below it, the curve is loose."""
-        return self.start * self.spacing <= max(0.0, epsilon)
+    @property
+    def end(self) -> float:
+        """The last epsilon of the window."""
+        return (self.start + self.excess.size) * self.spacing
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon at which delta is promised (sign 1), or the largest at which it is not; inf if none."""
         edges = (self.start + np.arange(self.excess.size)) * self.spacing
-        values = self.delta(edges + self.sign * 2.0 * self.shift)
+        values = self.delta(edges)
         if self.sign > 0:
             good = np.flatnonzero(values <= delta)
             if not good.size:
@@ -86,7 +86,6 @@ class Curve:
             if not good.size:
                 return 0.0
             low, high = float(edges[good[-1]]), float(edges[min(good[-1] + 1, edges.size - 1)])
-        low, high = low + self.sign * 2.0 * self.shift, high + self.sign * 2.0 * self.shift
         for _ in range(45):
             middle = 0.5 * (low + high)
             if self.at(middle) <= delta:
@@ -108,22 +107,20 @@ class Curve:
         return math.exp(self.tilt * math.log(self.tilt / (1.0 + self.tilt))) / (1.0 + self.tilt)
 
 
-def overstated(law: Composite, infinity_mass: float, shift: float, slack: float) -> Curve:
+def overstated(law: Composite, infinity_mass: float, slack: float) -> Curve:
     """At least delta(epsilon)."""
     end = (law.window.start + law.window.size) * law.spacing
     above = math.exp(min(0.0, law.log_scale - law.window.tilt * end + law.log_above))
-    return _curve(law, law.error, above + infinity_mass, math.exp(min(0.0, law.log_below)), shift, slack, 1.0)
+    return _curve(law, law.error, above + infinity_mass, math.exp(min(0.0, law.log_below)), slack, 1.0)
 
 
-def understated(law: Composite, shift: float, slack: float) -> Curve:
+def understated(law: Composite, slack: float) -> Curve:
     """At most delta(epsilon)."""
     folded = math.exp(min(0.0, law.log_above)) + math.exp(min(0.0, law.log_below))
-    return _curve(law, law.error + folded, 0.0, 0.0, shift, slack, -1.0)
+    return _curve(law, law.error + folded, 0.0, 0.0, slack, -1.0)
 
 
-def _curve(
-    law: Composite, error: float, beyond: float, below: float, shift: float, slack: float, sign: float
-) -> Curve:
+def _curve(law: Composite, error: float, beyond: float, below: float, slack: float, sign: float) -> Curve:
     excess, rest = _sums(law.masses, law.window.tilt, law.spacing)
     return Curve(
         start=law.window.start,
@@ -135,7 +132,6 @@ def _curve(
         error=error,
         beyond=beyond,
         below=below,
-        shift=shift,
         slack=slack,
         sign=sign,
     )

@@ -19,7 +19,7 @@ from bounds.accounting._cells import add_cells, gather, spread
 from bounds.accounting._schedule import Schedule, Step
 
 Array = NDArray[np.float64]
-_SLACK = 2.0**-40
+_SLACK = 2.0**-43
 
 
 class Grid(NamedTuple):
@@ -105,32 +105,26 @@ class Noise:
         shifts = [shift for _, shift in self.choices()]
         return float(self.loss(ends, min(shifts))[0]), float(self.loss(ends, max(shifts))[1])
 
-    def rounding(self, reach: float) -> float:
-        """By how much rounding may move the loss at which a cell ends, in nats."""
-        low, top = self.range(reach)
-        edge = 0.0 if self.rate == 1.0 else 1.0 / (1.0 - self.rate) + math.log(1.0 / self.rate)
-        return 2.0**-50 * (8.0 + max(-low, top) + 1.0 / self.sigma**2 + edge)
-
     def masses(self, grid: Grid, reach: float) -> Masses:
         """On the grid."""
         part = grid.part(*self.range(reach))
         cells = part.losses.size - 1
         z_low, z_top = self.ends(reach)
-        total, right = np.zeros(cells), np.zeros(cells)
+        total, right, doubt = np.zeros((3, cells))
 
         def fill(weight: float, shift: float) -> None:
             move = self.rate * math.exp(shift)
             ends = (z_low, z_top)
-            add_cells(part.losses, part.growth, self.sigma, self.rate, move, weight, self.replace, *ends, total, right)
+            add_cells(part.losses, part.growth, self.sigma, self.rate, move, weight, self.replace, *ends, total, right, doubt)
 
         for weight, shift in self.choices():
             fill(weight, shift)
         with_record, lower = np.zeros(cells + 1), np.zeros(cells + 1)
-        spread(total, right, _SLACK, with_record)
+        spread(total, right, doubt, _SLACK, with_record)
         if self.epsilons:  # understated by counting the pure mechanisms as silent
-            total[:], right[:] = 0.0, 0.0
+            total[:], right[:], doubt[:] = 0.0, 0.0, 0.0
             fill(1.0, 0.0)
-        gather(total, right, part.losses, _SLACK, lower)
+        gather(total, right, doubt, part.losses, _SLACK, lower)
         p_below, q_below = (float(law[0]) for law in self.laws(np.array([z_low])))
         p_above, q_above = self._above(z_top)
         without_record = with_record / (1.0 + part.growth)
@@ -156,22 +150,20 @@ class Response:
         """The smallest and the largest loss."""
         return -self.epsilon, self.epsilon
 
-    def rounding(self, reach: float) -> float:
-        """By how much rounding may move the loss, in nats."""
-        return 2.0**-50 * (1.0 + self.epsilon)
-
     def masses(self, grid: Grid, reach: float) -> Masses:
         """On the grid; understated by a mechanism that releases nothing."""
         part = grid.part(-self.epsilon, self.epsilon)
         x = part.losses
-        total, right, lower = np.zeros(x.size - 1), np.zeros(x.size - 1), np.zeros(x.size)
+        total, right, doubt = np.zeros((3, x.size - 1))
+        lower = np.zeros(x.size)
         for loss in (-self.epsilon, self.epsilon):
             k = int(np.searchsorted(x, loss, "right")) - 1
             mass = 1.0 / (1.0 + math.exp(-loss))
             total[k] += mass
+            doubt[k] += mass * 2.0**-50 * abs(loss) / (x[k + 1] - x[k])
             right[k] += mass * math.expm1(x[k] - loss) / math.expm1(x[k] - x[k + 1])
         with_record = np.zeros(x.size)
-        spread(total, right, _SLACK, with_record)
+        spread(total, right, doubt, _SLACK, with_record)
         lower[int(np.searchsorted(x, 0.0))] = 1.0
         return Masses(part.indices, with_record, with_record / (1.0 + part.growth), lower, 0.0, 0.0)
 

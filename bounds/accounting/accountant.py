@@ -25,6 +25,7 @@ _EXACT = "Gaussian mechanism, closed form"
 _FEW = 20
 _PASSES = 3
 _CLOSE = 0.02
+_ROUNDING = 1.0 + 1e-13  # of sums of squares, and what they are put into
 
 
 def privacy_epsilon(
@@ -40,7 +41,7 @@ def privacy_epsilon(
         delta: a probability strictly between 0 and 1.
         adjacency: "add-remove" or "replace-one"; the latter costs up to twice as much.
         resolution: grid spacing in standard deviations of one step's loss; the error of upper falls with its square.
-            By default 0.01, or 0.03 where more than 20 mechanisms differ.
+            By default 0.01, or 0.05 where more than 20 mechanisms differ.
 
     Raises ValueError when an argument is out of range or the event holds a nesting that no theorem here covers.
     """
@@ -50,9 +51,9 @@ def privacy_epsilon(
     if not made.private:
         return _bound(math.inf, math.inf, math.inf, math.inf, delta, made, _METHOD)
     if made.exact:
-        low, high = epsilon_bracket(made.mu, delta)
-        high *= _rounding(made)
-        return _bound(low / _rounding(made), high, high, high, delta, made, _EXACT)
+        low = epsilon_bracket(made.mu / _ROUNDING, delta)[0]
+        high = epsilon_bracket(made.mu * _ROUNDING, delta)[1]
+        return _bound(low, high, high, high, delta, made, _EXACT)
     parts = mechanisms(made)
     upper, lower, near = math.inf, 0.0, None
     for _ in range(_PASSES):
@@ -60,9 +61,9 @@ def privacy_epsilon(
         sides, below = curves(compose(parts, chosen))
         upper = min(upper, max(side.epsilon(delta) for side in sides))
         lower = max(lower, below.epsilon(delta))
-        if upper - lower <= _CLOSE * upper or upper == near or upper == math.inf:
+        last, near = near, upper if upper < math.inf else lower
+        if near == last or near == 0.0 or upper - lower <= _CLOSE * near:
             break
-        near = upper
     return _bound(min(lower, upper), _between(lower, upper), upper, upper, delta, made, _METHOD)
 
 
@@ -89,9 +90,8 @@ def privacy_delta(
     if not made.private:
         return _bound(1.0, 1.0, 1.0, epsilon, 1.0, made, _METHOD)
     if made.exact:
-        low, high = delta_bracket(made.mu / _rounding(made), epsilon)[0], delta_bracket(
-            made.mu * _rounding(made), epsilon
-        )[1]
+        low = delta_bracket(made.mu / _ROUNDING, epsilon)[0]
+        high = delta_bracket(made.mu * _ROUNDING, epsilon)[1]
         return _bound(low, high, high, epsilon, high, made, _EXACT)
     parts = mechanisms(made)
     upper, lower, near = 1.0, 0.0, None
@@ -109,9 +109,9 @@ def privacy_delta(
 def curves(law: Law) -> tuple[tuple[Curve, Curve], Curve]:
     """delta(epsilon) overstated in the remove and the add direction, and understated in the remove direction."""
     return (
-        overstated(law.remove, law.infinity_mass, law.shift, law.slack),
-        overstated(law.add, law.zero_mass, law.shift, law.slack),
-    ), understated(law.lower, law.shift, law.slack)
+        overstated(law.remove, law.infinity_mass, law.slack),
+        overstated(law.add, law.zero_mass, law.slack),
+    ), understated(law.lower, law.slack)
 
 
 def _check_resolution(resolution: float | None) -> None:
@@ -124,12 +124,7 @@ def _check_resolution(resolution: float | None) -> None:
 def _resolution(resolution: float | None, parts: list[tuple[Mechanism, int]]) -> float:
     if resolution is not None:
         return float(resolution)
-    return 0.01 if len(parts) <= _FEW else 0.03
-
-
-def _rounding(made: Schedule) -> float:
-    """Sums of squares, and what they are put into, are good to this factor."""
-    return 1.0 + 1e-13
+    return 0.01 if len(parts) <= _FEW else 0.05
 
 
 def _between(lower: float, upper: float) -> float:

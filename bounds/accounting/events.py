@@ -131,9 +131,7 @@ def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float])
         (PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=float(value))), len(list(group)))
         for value, group in groupby(noise_multipliers)
     ]
-    return Composed(
-        events=tuple(step if count == 1 else SelfComposed(event=step, count=count) for step, count in runs)
-    )
+    return Composed(events=tuple(step if count == 1 else SelfComposed(event=step, count=count) for step, count in runs))
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
