@@ -58,7 +58,7 @@ class Curve:
         edge = (self.start + slot) * self.spacing
         scale = self._scale(edge)
         tail = scale * (self.excess[slot] - np.expm1(np.minimum(at - edge, 0.0)) * self.rest[slot])
-        tail = tail * (1.0 + self.sign * self.slack) + self.sign * self._noise(at)
+        tail = tail * (1.0 + self.sign * self.slack) + self.sign * self._noise(at, slot)
         if self.sign > 0:
             tail = np.where(scale >= _HUGE, 1.0, tail + self.beyond + 1e-300)
         return np.clip(tail, 0.0, 1.0)
@@ -69,8 +69,8 @@ class Curve:
 
     @property
     def end(self) -> float:
-        """The last epsilon of the window."""
-        return (self.start + self.excess.size) * self.spacing
+        """The epsilon beyond which the window holds no mass."""
+        return (self.start + self.excess.size - 1) * self.spacing
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon at which delta is promised (sign 1), or the largest at which it is not; inf if none."""
@@ -97,9 +97,10 @@ class Curve:
     def _scale(self, at: Array) -> Array:
         return np.exp(np.clip(self.log_scale - self.tilt * at, -745.0, _LOG_HUGE))
 
-    def _noise(self, at: Array) -> Array:
+    def _noise(self, at: Array, slot: NDArray[np.int64]) -> Array:
         outside = np.where(at < self.start * self.spacing, self.below, 0.0)
-        return self._scale(at) * (self.error + outside) * self._largest_weight()
+        noise = self._scale(at) * (self.error + outside) * self._largest_weight()
+        return np.where(slot < self.excess.size - 1, noise, 0.0)  # no mass is counted beyond the window
 
     def _largest_weight(self) -> float:
         if self.tilt == 0.0:

@@ -81,7 +81,7 @@ class Losses:
     def tilts(self) -> Array:
         """Those that are tried."""
         most = _LARGEST / self.largest
-        return np.geomspace(min(0.1 / self.deviation, 0.01 * most), most, 32)
+        return np.geomspace(min(0.1 / self.deviation, 0.01 * most), most, 40)
 
 
 def losses(parts: list[tuple[Mechanism, int]], reach: float, sign: int) -> Losses:
@@ -215,8 +215,8 @@ def _edge(side: Losses, tilt: float, log_mass: float, sign: int) -> tuple[float,
 
 def _end(side: Losses, tilt: float, log_mass: float) -> tuple[float, float]:
     """Where the tail without a tilt is as small as that, and the further tilt that shows it."""
-    tilts = [float(further) for further in side.tilts() if further > 1.01 * tilt]
-    return min(((side.cumulant(total) - log_mass) / total, total - tilt) for total in tilts) if tilts else (0.0, 0.0)
+    rates = [float(rate) for rate in side.tilts()]
+    return min(((side.cumulant(tilt + rate) - log_mass) / (tilt + rate), rate) for rate in rates)
 
 
 def _window(spacing: float, wanted: Range, before: float, after: float) -> Window:

@@ -9,6 +9,7 @@ import subsampled_by_mpmath as twin
 from events_for_tests import steps
 
 from bounds.accounting import (
+    Composed,
     Gaussian,
     full_batch_gdp,
     gaussian_delta,
@@ -73,10 +74,7 @@ def test_check_values_of_gaussians():
 
 
 def test_gaussians_on_all_records_compose_exactly():
-    event = [Gaussian(noise_multiplier=5.0), Gaussian(noise_multiplier=10.0)]
-    from bounds.accounting import Composed
-
-    both = Composed(events=tuple(event))
+    both = Composed(events=(Gaussian(noise_multiplier=5.0), Gaussian(noise_multiplier=10.0)))
     mu = math.sqrt(1 / 25 + 1 / 100)
     for adjacency, sensitivity in (("add-remove", 1.0), ("replace-one", 2.0)):
         made = full_batch_gdp(event=both, adjacency=adjacency)
@@ -92,14 +90,12 @@ def test_gaussians_on_all_records_compose_exactly():
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_the_numerical_way_agrees_with_the_gaussian_and_is_never_below(adjacency):
     """A Gaussian on all records, made numerical by a companion that costs next to nothing."""
-    from bounds.accounting import Composed
-
     event = Composed(events=(Gaussian(noise_multiplier=2.0), steps(1e4, 1e-6)))
     mu = 0.5 if adjacency == "add-remove" else 1.0
     for delta in (1e-3, 1e-6, 1e-12):
         exact = gaussian_epsilon(mu=mu, delta=delta)
         made = privacy_epsilon(event=event, delta=delta, adjacency=adjacency)
-        assert exact * (1 - 1e-9) <= made.upper <= exact * (1 + 2e-5)
+        assert exact * (1 - 1e-9) <= made.upper <= exact * (1 + 4e-5)
         assert exact * (1 - 1e-4) <= made.lower <= exact * (1 + 1e-9)
 
 
