@@ -12,8 +12,8 @@ cell, so each integral is a sum of positive terms over pieces [a, a + uσ] so sh
 
     ∫ φ_c = φ_c(middle) uσ (1 + S(t)),   S(t) = Σ_(j=1..4) He_2j(t) u^(2j) / (4^j (2j+1)!),   t = (middle - c)/σ,
 
-is good to all digits: (|t| + 1) u ≤ 1/4 leaves the next term below 10⁻¹⁶. Masses are good to a relative 2⁻⁴³ but for the
-rounding of the ends of the cells. If it moves losses by at most e, the split is right to a share e/h_k of the mass;
+is good to all digits: (|t| + 1) u ≤ 1/4 leaves the next term below 10⁻¹⁶. Masses are good to a relative 2⁻⁴³ but for
+the rounding of the ends of the cells. If it moves losses by at most e, the split is right to a share e/h_k of the mass;
 ``doubt`` collects those.
 """
 

@@ -55,7 +55,7 @@ class Curve:
         at = np.asarray(epsilon, dtype=np.float64)
         at = at - self.sign * 2.0**-50 * np.abs(at)
         slot = np.clip(np.ceil(at / self.spacing).astype(np.int64) - self.start, 0, self.excess.size - 1)
-        edge = (self.start + slot) * self.spacing
+        edge = np.asarray((self.start + slot) * self.spacing, dtype=np.float64)
         scale = self._scale(edge)
         tail = scale * (self.excess[slot] - np.expm1(np.minimum(at - edge, 0.0)) * self.rest[slot])
         tail = tail * (1.0 + self.sign * self.slack) + self.sign * self._noise(at, slot)
@@ -74,7 +74,7 @@ class Curve:
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon at which delta is promised (sign 1), or the largest at which it is not; inf if none."""
-        edges = (self.start + np.arange(self.excess.size)) * self.spacing
+        edges = np.asarray((self.start + np.arange(self.excess.size)) * self.spacing, dtype=np.float64)
         values = self.delta(edges)
         if self.sign > 0:
             good = np.flatnonzero(values <= delta)

@@ -5,14 +5,17 @@ factor M e^(-θy) that takes the tilt back also takes the rounding errors down t
 
 Errors. Every output of a radix-2 or mixed-radix transform is a sum of its inputs along paths of log₂ n twiddle factors
 and additions, so it is off by at most η ‖p‖₁, η = 16 u log₂ n, u = 2⁻⁵³. For the product of F_t, each off by e_t,
-|e| ≤ B R with B = Π (|F_t| + η), R = Σ η / (|F_t| + η). By Cauchy-Schwarz and Parseval the n masses that come back are
-off by at most sqrt(Σ |e|²) in sum, and each by at most Σ |e| / n. What lies outside the window of n masses is bounded by
-Chernoff's inequality, and folds back into it.
+|e| ≤ B R with B = Π (|F_t| + η), R = Σ η / (|F_t| + η). By Cauchy-Schwarz and Parseval the n masses that come back
+are off by at most sqrt(Σ |e|²) in sum, and each by at most Σ |e| / n. What lies outside the window of n masses is
+bounded by Chernoff's inequality, and folds back into it.
 """
 
+# scipy is untyped
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numba import njit
@@ -90,7 +93,7 @@ class Spectrum:
         self._log_scale, self._steps, self._first, self._last = 0.0, 0, 0, 0
 
     def add(self, indices: NDArray[np.int64], masses: Array, count: int, log_scale: float | None = None) -> float:
-        """Multiply in a law ``count`` times; returns ln of its tilted total, which ``log_scale`` overrides as divisor."""
+        """Multiply in a law ``count`` times; returns ln of its tilted total, the divisor unless ``log_scale`` is."""
         with np.errstate(divide="ignore"):
             logs = np.log(masses)
         exponents = (self.window.tilt + self._shifts)[:, None] * (self.spacing * indices) + logs
@@ -100,7 +103,7 @@ class Spectrum:
         divisor = float(moments[0]) if log_scale is None else log_scale
         buffer = np.zeros(self.window.size)
         _fold(weights[0] * math.exp(peaks[0] - divisor), indices, buffer)
-        _multiply(fft.rfft(buffer), count, self._noise, self._product, self._size, self._ratio)
+        _multiply(cast(Any, fft.rfft(buffer)), count, self._noise, self._product, self._size, self._ratio)
         self._log_moments += count * (moments - divisor)
         self._log_scale += count * divisor
         self._steps += count
@@ -117,7 +120,7 @@ class Spectrum:
             weight[-1] = 1.0
         error = self._size * (self._ratio + 8.0 * _ULP * self._steps) * (1.0 + 1e-9)
         back = self._noise * float(weight @ self._size)
-        masses = np.maximum(np.roll(fft.irfft(self._product, n), -(start % n)), 0.0)
+        masses = np.maximum(np.roll(cast(Any, fft.irfft(self._product, n)), -(start % n)), 0.0)
         k = np.arange(start, start + n)
         masses[(k < self._first) | (k > self._last)] = 0.0
         rates = self._shifts[1:] * self.spacing

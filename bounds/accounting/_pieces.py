@@ -1,10 +1,12 @@
 """One mechanism's privacy loss on a grid: from above for a guarantee, from below to say how tight it is.
 
 The loss is x = ln(P/Q), P the mechanism with the record and Q without it, or with another in its place. What lies
-beyond the range of noise that is looked at is moved to the worse side: P's upper tail to plus infinity, Q's lower tail to
-minus infinity, the other two tails to the last grid point.
+beyond the range of noise that is looked at is moved to the worse side: P's upper tail to plus infinity, Q's lower
+tail to minus infinity, the other two tails to the last grid point.
 """
 
+# scipy is untyped
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 import itertools
 import math
@@ -49,7 +51,7 @@ def grid(spacing: float, coarseness: float, low: float, top: float) -> Grid:
             side.append(side[-1] + max(1, int(coarseness * side[-1])))
         sides.append([*side, side[-1] + 1, side[-1] + 2])
     indices = np.array([-k for k in reversed(sides[0])] + sides[1][1:], dtype=np.int64)
-    x = spacing * indices
+    x = np.asarray(spacing * indices, dtype=np.float64)
     return Grid(spacing, indices, x, np.expm1(x))
 
 
@@ -115,7 +117,9 @@ class Noise:
         def fill(weight: float, shift: float) -> None:
             move = self.rate * math.exp(shift)
             ends = (z_low, z_top)
-            add_cells(part.losses, part.growth, self.sigma, self.rate, move, weight, self.replace, *ends, total, right, doubt)
+            add_cells(
+                part.losses, part.growth, self.sigma, self.rate, move, weight, self.replace, *ends, total, right, doubt
+            )
 
         for weight, shift in self.choices():
             fill(weight, shift)

@@ -1,15 +1,17 @@
 """Which grid, window and tilt suit an accounting question: choices only, nothing rests on them.
 
-With K(θ) = Σ ln E e^(θx), a loss exceeds y with probability at most exp(K(θ) - θy). The tilt is the smallest at which the
-errors of the transforms, which count with exp(K - θε), are small against delta; a larger one would centre the law on rare
-large losses, which is where subsampled mechanisms are least like a Gaussian. The window ends where Chernoff's bound is
+With K(θ) = Σ ln E e^(θx), a loss exceeds y with probability at most exp(K(θ) - θy). The tilt is the smallest at which
+the errors of the transforms, which count with exp(K - θε), are small against delta; a larger one would centre the law
+on rare large losses, where subsampled mechanisms are least like a Gaussian. The window ends where Chernoff's bound is
 small against delta as well.
 """
 
+# scipy is untyped
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,7 +226,7 @@ def _window(spacing: float, wanted: Range, before: float, after: float) -> Windo
     start = wanted.start - (before if wanted.first else 0.0)
     end = wanted.end + (after if wanted.last else 0.0)
     first = math.floor(start / spacing) - 2
-    size = fft.next_fast_len(max(64, math.ceil(end / spacing) + 3 - first), real=True)
+    size = cast(Any, fft.next_fast_len)(max(64, math.ceil(end / spacing) + 3 - first), real=True)
     return Window(first, int(size), wanted.tilt, wanted.lower_edge, wanted.upper_edge)
 
 

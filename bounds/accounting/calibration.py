@@ -54,8 +54,8 @@ def calibrate_noise(
 ) -> Calibration:
     """The smallest factor for all noise multipliers at which an event is (epsilon, delta)-DP, rounded up.
 
-    Bisection on the logarithm of the factor with secant steps; every evaluation is that of ``privacy_epsilon``, and what
-    is returned was evaluated, so it meets the target whatever the search did.
+    Secant steps on logarithms, inside a bracket; every evaluation is that of ``privacy_epsilon``, and what is returned
+    was evaluated, so it meets the target whatever the search did.
 
     Formal guarantee: ``event`` of the result is (epsilon, delta)-DP for these neighbours; a factor smaller by a share
     ``tolerance`` was not shown to be.
@@ -101,8 +101,8 @@ def _bracket(spent: Callable[[float], PrivacyBound], epsilon: float) -> tuple[fl
             return further, other.upper, log_scale, at
         log_scale, at, step = further, other, 1.5 * step
     raise ValueError(
-        f"epsilon must be within reach of the noise, got {epsilon!r}: at a factor of {math.exp(log_scale):.3g} the event "
-        f"spends {at.upper:.6g}; its other parts, or delta, decide."
+        f"epsilon must be within reach of the noise, got {epsilon!r}: at a factor of {math.exp(log_scale):.3g} the "
+        f"event spends {at.upper:.6g}; its other parts, or delta, decide."
     )
 
 

@@ -35,9 +35,8 @@ class Gaussian:
 class ExponentialMechanism:
     """A pure mechanism: its output's probability changes by at most a factor exp(epsilon) between neighbours.
 
-    Accounted for as randomised response at epsilon, which dominates every pure mechanism; that the exponential
-    mechanism's loss stays in an interval of length epsilon (Durfee and Rogers 2019; Dong, Durfee and Rogers 2020) is not
-    made use of.
+    Accounted for as randomised response at epsilon, which dominates every pure mechanism. That the exponential
+    mechanism's loss stays in an interval of length epsilon (Dong, Durfee and Rogers 2020) is not made use of.
 
     Attributes:
         epsilon: nats, above 0.

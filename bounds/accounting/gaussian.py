@@ -7,7 +7,8 @@ Corollary 3.3: μ² = Σ μ_t².
 """
 
 # scipy is untyped
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 import math
 
 from scipy.special import erfcx, ndtr

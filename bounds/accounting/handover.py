@@ -19,12 +19,12 @@ Array = NDArray[np.float64]
 
 
 def privacy_record(
-    *, event: Event, adjacency: Adjacency = "add-remove", resolution: float = 0.05
+    *, event: Event, adjacency: Adjacency, resolution: float = 0.05
 ) -> GaussianDP | PrivacyLossDistribution:
     """What ``bounds.private_pac_bayes`` takes as ``privacy``: a Gaussian where that is exact, else a distribution.
 
     The general transfer compares the mechanism with itself without one record, so that the remove direction of
-    add-remove neighbours serves as it is, and is the cheapest; hence the default.
+    "add-remove" neighbours serves as it is, and is cheaper than "replace-one".
 
     Formal guarantee and arguments: as for ``loss_distribution``, and ``full_batch_gdp``.
     """

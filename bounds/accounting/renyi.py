@@ -2,8 +2,8 @@
 
 The divergence of a Poisson-sampled Gaussian at any order α > 1, whole or not, is a one-dimensional integral (Mironov,
 Talwar and Zhang 2019), summed here by the trapezoidal rule, whose error for such integrands falls exponentially; step
-widths are chosen to leave it below 1e-12. That, for each step, and 1e-9 relative are added. Conversion to (epsilon, delta): Canonne, Kamath and
-Steinke (2020), Proposition 12.
+widths are chosen to leave it below 1e-12. That, for each step, and 1e-9 relative are added. Conversion to (epsilon,
+delta): Canonne, Kamath and Steinke (2020), Proposition 12.
 """
 
 import math

@@ -1,7 +1,7 @@
 """What an attacker can achieve: errors of the best test of "was this record used?", and Gaussians fitted to them.
 
 A mechanism is f-differentially private if every test of neighbouring data sets at the level a has a type II error of at
-least f(a) (Dong, Roth and Su 2022). By their Proposition 2.12, f is what all pairs (epsilon, delta(epsilon)) imply; every
+least f(a) (Dong, Roth and Su 2022). By their Proposition 2.12, f is what all pairs (epsilon, delta(epsilon)) imply; a
 finite list of pairs therefore gives a sound, if smaller, f.
 """
 
@@ -36,8 +36,8 @@ class Profile(NamedTuple):
 def privacy_profile(*, event: Event, adjacency: Adjacency, epsilons: Sequence[float] | None = None) -> Profile:
     """delta(epsilon) at many epsilons from one composition, rounded up; absolute errors are about 1e-10.
 
-    Formal guarantee: for neighbouring data sets S, S' and every event E, P(M(S) in E) ≤ e^epsilon P(M(S') in E) + delta at
-    each pair, in both directions. Much smaller deltas are better computed by ``privacy_delta``.
+    Formal guarantee: for neighbouring data sets S, S' and every event E, P(M(S) in E) ≤ e^epsilon P(M(S') in E) + delta
+    at each pair, in both directions. Much smaller deltas are better computed by ``privacy_delta``.
 
     Args:
         event: what ran.
@@ -73,8 +73,8 @@ def privacy_profile(*, event: Event, adjacency: Adjacency, epsilons: Sequence[fl
 def trade_off(*, event: Event, adjacency: Adjacency, type_i: ArrayLike) -> Array:
     """The smallest type II error that any test at these levels can have, rounded down.
 
-    Formal guarantee: given the output of the event on one of two neighbouring data sets, a test that wrongly rejects the
-    first with probability at most type_i wrongly accepts it with probability at least the value.
+    Formal guarantee: given the output of the event on one of two neighbouring data sets, a test that wrongly rejects
+    the first with probability at most type_i wrongly accepts it with probability at least the value.
 
     Args:
         event: what ran.
@@ -107,8 +107,8 @@ def best_true_positive_rate(*, event: Event, adjacency: Adjacency, false_positiv
 def gaussian_envelope(*, event: Event, adjacency: Adjacency, smallest_delta: float = 1e-8) -> GaussianDP:
     """The smallest mu whose delta(epsilon) lies above the event's wherever that is at least ``smallest_delta``.
 
-    Compared at a grid of epsilons. Not a guarantee of mu-GDP, which a subsampled Gaussian satisfies for no mu below the one without sampling: below
-    ``smallest_delta`` nothing is compared, hence the status "approximate accountant".
+    Compared at a grid of epsilons. Not a guarantee of mu-GDP, which a subsampled Gaussian satisfies for no mu below
+    the one without sampling: below ``smallest_delta`` nothing is compared, hence the status "approximate accountant".
 
     Raises ValueError when smallest_delta is not in [1e-9, 1).
     """

@@ -57,7 +57,10 @@ def test_google_s_accountant_lies_between(multipliers, rate, delta, adjacency):
     """dp-accounting connects dots too, on a grid of 1e-4: above the truth, by less than its grid allows."""
     dp = pytest.importorskip("dp_accounting")
     pld = pytest.importorskip("dp_accounting.pld")
-    relation = {"add-remove": dp.NeighboringRelation.ADD_OR_REMOVE_ONE, "replace-one": dp.NeighboringRelation.REPLACE_ONE}
+    relation = {
+        "add-remove": dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "replace-one": dp.NeighboringRelation.REPLACE_ONE,
+    }
     accountant = pld.PLDAccountant(relation[adjacency], value_discretization_interval=1e-4)
     for value in sorted(set(multipliers)):
         event = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(value))
@@ -200,9 +203,10 @@ def test_the_central_limit_theorem_understates(q, sigma, count):
     mu = clt_gdp(event=steps(sigma, q, count))
     assert mu.status == "approximate accountant"
     assert mu.assumptions
-    assert gaussian_epsilon(mu=mu.mu, delta=1e-5) < privacy_epsilon(
-        event=steps(sigma, q, count), delta=1e-5, adjacency="add-remove"
-    ).lower
+    assert (
+        gaussian_epsilon(mu=mu.mu, delta=1e-5)
+        < privacy_epsilon(event=steps(sigma, q, count), delta=1e-5, adjacency="add-remove").lower
+    )
 
 
 def test_check_value_of_the_central_limit_theorem():

@@ -72,7 +72,7 @@ def test_bounds_survive_json():
 )
 def test_the_cost_of_a_private_prior(sigma, rate, count, cost):
     """nats per example that a prior by DP-SGD costs at n = 60000 and failure probability 0.05."""
-    record = privacy_record(event=steps(sigma, rate, count))
+    record = privacy_record(event=steps(sigma, rate, count), adjacency="add-remove")
     made = bounds.transfer_cost(privacy=record, n=60_000, failure_prob=0.05)
     assert made.nats / 60_000 == pytest.approx(cost, rel=6e-3)
     certificate = bounds.private_pac_bayes(risk=0.02, kl_nats=500.0, n=60_000, privacy=record, failure_prob=0.05)
@@ -84,7 +84,9 @@ def test_the_distribution_of_one_gaussian():
     """On the grid, a Gaussian costs what it costs in closed form, and not less."""
     event = Composed(events=(Gaussian(noise_multiplier=20.0), steps(1e5, 1e-5)))
     at = {"n": 60_000, "failure_prob": 0.05}
-    exact = bounds.transfer_cost(privacy=privacy_record(event=Gaussian(noise_multiplier=20.0)), **at).nats
+    record = privacy_record(event=Gaussian(noise_multiplier=20.0), adjacency="add-remove")
+    assert record == bounds.GaussianDP(mu=record.mu, adjacency="add-remove", status="accounted")
+    exact = bounds.transfer_cost(privacy=record, **at).nats
     made = bounds.transfer_cost(privacy=loss_distribution(event=event, adjacency="add-remove", resolution=0.01), **at)
     assert exact * (1 - 1e-4) <= made.nats <= exact * (1 + 2e-3)
 
