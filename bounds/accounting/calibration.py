@@ -19,6 +19,7 @@ from bounds.privacy import Adjacency
 
 _LARGEST = 20.0  # of logarithms
 _ROUNDS = 40
+_COARSE = 0.2  # resolution of a first search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,8 @@ def calibrate_noise(
 ) -> Calibration:
     """The smallest factor for all noise multipliers at which an event is (epsilon, delta)-DP, rounded up.
 
-    Secant steps on logarithms, inside a bracket; every evaluation is that of ``privacy_epsilon``, and what is returned
-    was evaluated, so it meets the target whatever the search did.
+    Secant steps on logarithms, inside a bracket, first on a coarse grid; every evaluation is that of
+    ``privacy_epsilon``, and what is returned was evaluated, so it meets the target whatever the search did.
 
     Formal guarantee: ``event`` of the result is (epsilon, delta)-DP for these neighbours; a factor smaller by a share
     ``tolerance`` was not shown to be.
@@ -75,23 +76,29 @@ def calibrate_noise(
     _check.open_probability(tolerance=tolerance)
     tolerance = max(tolerance, 1e-9)
 
-    def spent(log_scale: float) -> PrivacyBound:
-        return privacy_epsilon(event=scaled(event, math.exp(log_scale)), delta=delta, adjacency=adjacency)
+    start, step = 0.0, 0.7
+    for resolution in (_COARSE, None):
 
-    low, over, high, best = _bracket(spent, epsilon)
-    for _ in range(_ROUNDS):
-        if high - low <= tolerance:
-            break
-        middle = _guess(low, over, high, best.upper, epsilon, tolerance)
-        at = spent(middle)
-        low, over, high, best = (low, over, middle, at) if at.upper <= epsilon else (middle, at.upper, high, best)
-    return Calibration(scale=math.exp(high), event=scaled(event, math.exp(high)), achieved=best)
+        def spent(log_scale: float, resolution: float | None = resolution) -> PrivacyBound:
+            at = scaled(event, math.exp(log_scale))
+            return privacy_epsilon(event=at, delta=delta, adjacency=adjacency, resolution=resolution)
+
+        low, over, high, best = _bracket(spent, epsilon, start, step)
+        for _ in range(_ROUNDS):
+            if high - low <= tolerance:
+                break
+            middle = _guess(low, over, high, best.upper, epsilon, tolerance)
+            at = spent(middle)
+            low, over, high, best = (low, over, middle, at) if at.upper <= epsilon else (middle, at.upper, high, best)
+        start, step = high, max(0.01, tolerance)
+    return Calibration(scale=math.exp(start), event=scaled(event, math.exp(start)), achieved=best)
 
 
-def _bracket(spent: Callable[[float], PrivacyBound], epsilon: float) -> tuple[float, float, float, PrivacyBound]:
+def _bracket(
+    spent: Callable[[float], PrivacyBound], epsilon: float, start: float, step: float
+) -> tuple[float, float, float, PrivacyBound]:
     """Logarithms of a factor that is too small, with its epsilon, and of one that is enough, with what it achieves."""
-    log_scale, step = 0.0, 0.7
-    at = spent(log_scale)
+    log_scale, at = start, spent(start)
     while abs(log_scale) < _LARGEST:
         further = log_scale - step if at.upper <= epsilon else log_scale + step
         other = spent(further)
