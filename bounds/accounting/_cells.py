@@ -61,8 +61,10 @@ def _fall(w: float) -> float:
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _gap(a: float, left: float, risen: float, sigma: float, rate: float, move: float, replace: bool) -> float:
-    """How far the likelihood ratio at a is above that at ``left``, where it is 1 + risen (or above it)."""
+def _gap(
+    a: float, left: float, risen: float, ratio: float, sigma: float, rate: float, move: float, replace: bool
+) -> float:
+    """How far the likelihood ratio at a is above that at ``left``, where it is ``ratio`` = 1 + risen (or above it)."""
     if a <= left:
         return 0.0
     scale = 1.0 / (sigma * sigma)
@@ -73,11 +75,13 @@ def _gap(a: float, left: float, risen: float, sigma: float, rate: float, move: f
     if not replace:
         return rise
     fall = -move * math.exp((-left - 0.5) * scale) * math.expm1(-d)
-    return (rise + (1.0 + risen) * fall) / (1.0 - rate + move * math.exp((-a - 0.5) * scale))
+    return (rise + ratio * fall) / (1.0 - rate + move * math.exp((-a - 0.5) * scale))
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _rounding(x: float, risen: float, z: float, sigma: float, rate: float, move: float, replace: bool) -> float:
+def _rounding(
+    x: float, risen: float, ratio: float, z: float, sigma: float, rate: float, move: float, replace: bool
+) -> float:
     """By how much rounding may move the loss at the boundary z of the loss x."""
     if z == -math.inf:
         return 0.0
@@ -87,7 +91,7 @@ def _rounding(x: float, risen: float, z: float, sigma: float, rate: float, move:
         other = move * math.exp((-z - 0.5) * scale)
         steep = moved / (1.0 - rate + moved) + other / (1.0 - rate + other)
         return _ULP * (abs(x) + steep * (abs(x) + (2.0 * abs(z) + 1.0) * scale))
-    lost = abs(x) if rate == 1.0 else (2.0 * abs(risen) + moved) / (1.0 + risen)
+    lost = abs(x) if rate == 1.0 else (2.0 * abs(risen) + moved) / ratio
     return _ULP * (lost + moved / (1.0 - rate + moved) * (2.0 * abs(z) + 1.0) * scale)
 
 
@@ -95,6 +99,7 @@ def _rounding(x: float, risen: float, z: float, sigma: float, rate: float, move:
 def add_cells(
     edges: np.ndarray,
     growth: np.ndarray,
+    ratios: np.ndarray,
     sigma: float,
     rate: float,
     move: float,
@@ -108,15 +113,15 @@ def add_cells(
 ) -> None:
     """Add ``weight`` times the masses from z_low to z_top to total, right and doubt; s = 1 - rate, m = move.
 
-    ``edges`` holds the losses x at the ends of the cells, ``growth`` e^x - 1.
+    ``edges`` holds the losses x at the ends of the cells, ``growth`` e^x - 1, ``ratios`` e^x.
     """
     stay, inverse = 1.0 - rate, 1.0 / sigma
     end = _boundary(edges[0], growth[0], sigma, rate, move, replace)
-    after = _rounding(edges[0], growth[0], end, sigma, rate, move, replace)
+    after = _rounding(edges[0], growth[0], ratios[0], end, sigma, rate, move, replace)
     for k in range(len(total)):
         risen = growth[k]
         start, end = end, _boundary(edges[k + 1], growth[k + 1], sigma, rate, move, replace)
-        before, after = after, _rounding(edges[k + 1], growth[k + 1], end, sigma, rate, move, replace)
+        before, after = after, _rounding(edges[k + 1], growth[k + 1], ratios[k + 1], end, sigma, rate, move, replace)
         low, high = max(start, z_low), min(end, z_top)
         if not high > low:
             continue
@@ -139,10 +144,10 @@ def add_cells(
                 s2 = _series(t + inverse, u)
                 away = _ROOT * u * math.exp(-0.5 * (t + inverse) * (t + inverse))
                 other = stay * other + move * away * (1.0 + s2)
-                ratio = 1.0 + risen + _gap(a, start, risen, sigma, rate, move, replace)
+                ratio = ratios[k] + _gap(a, start, risen, ratios[k], sigma, rate, move, replace)
                 hinge += ratio * move * away * ((s0 - s2) + (1.0 + s0) * math.expm1(w))
             if a > start:
-                hinge += _gap(a, start, risen, sigma, rate, move, replace) * other
+                hinge += _gap(a, start, risen, ratios[k], sigma, rate, move, replace) * other
         total[k] += weight * mass
         doubt[k] += weight * mass * (before + after) / (edges[k + 1] - edges[k])
         right[k] += weight * hinge / -math.expm1(edges[k] - edges[k + 1])

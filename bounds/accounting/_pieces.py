@@ -27,19 +27,21 @@ _SLACK = 2.0**-43
 class Grid(NamedTuple):
     """The losses that a step's masses are put on, multiples of ``spacing``: all near zero, wider apart further out.
 
-    ``losses`` are spacing · indices, ``growth`` is e^x - 1.
+    ``losses`` are spacing · indices, ``growth`` is e^x - 1, ``ratios`` e^x.
     """
 
     spacing: float
     indices: NDArray[np.int64]
     losses: Array
     growth: Array
+    ratios: Array
 
     def part(self, low: float, top: float) -> "Grid":
         """The part around [low, top], with a point to spare on either side."""
         first = max(0, int(np.searchsorted(self.losses, low, "right")) - 2)
         last = min(self.losses.size, int(np.searchsorted(self.losses, top, "left")) + 2)
-        return Grid(self.spacing, self.indices[first:last], self.losses[first:last], self.growth[first:last])
+        kept = slice(first, last)
+        return Grid(self.spacing, self.indices[kept], self.losses[kept], self.growth[kept], self.ratios[kept])
 
 
 def grid(spacing: float, coarseness: float, low: float, top: float) -> Grid:
@@ -52,7 +54,13 @@ def grid(spacing: float, coarseness: float, low: float, top: float) -> Grid:
         sides.append([*side, side[-1] + 1, side[-1] + 2])
     indices = np.array([-k for k in reversed(sides[0])] + sides[1][1:], dtype=np.int64)
     x = np.asarray(spacing * indices, dtype=np.float64)
-    return Grid(spacing, indices, x, np.expm1(x))
+    return Grid(spacing, indices, x, np.expm1(x), np.exp(x))
+
+
+def _reversed(with_record: Array, losses: Array) -> Array:
+    """Masses under Q, from those under P."""
+    with np.errstate(divide="ignore"):
+        return np.exp(np.log(with_record) - losses)
 
 
 class Masses(NamedTuple):
@@ -118,7 +126,18 @@ class Noise:
             move = self.rate * math.exp(shift)
             ends = (z_low, z_top)
             add_cells(
-                part.losses, part.growth, self.sigma, self.rate, move, weight, self.replace, *ends, total, right, doubt
+                part.losses,
+                part.growth,
+                part.ratios,
+                self.sigma,
+                self.rate,
+                move,
+                weight,
+                self.replace,
+                *ends,
+                total,
+                right,
+                doubt,
             )
 
         for weight, shift in self.choices():
@@ -131,7 +150,7 @@ class Noise:
         gather(total, right, doubt, part.losses, _SLACK, lower)
         p_below, q_below = (float(law[0]) for law in self.laws(np.array([z_low])))
         p_above, q_above = self._above(z_top)
-        without_record = with_record / (1.0 + part.growth)
+        without_record = _reversed(with_record, part.losses)
         with_record[0] += p_below
         without_record[-1] += q_above
         infinities = (p_above * (1.0 + _SLACK), q_below * (1.0 + _SLACK))
@@ -169,7 +188,7 @@ class Response:
         with_record = np.zeros(x.size)
         spread(total, right, doubt, _SLACK, with_record)
         lower[int(np.searchsorted(x, 0.0))] = 1.0
-        return Masses(part.indices, with_record, with_record / (1.0 + part.growth), lower, 0.0, 0.0)
+        return Masses(part.indices, with_record, _reversed(with_record, part.losses), lower, 0.0, 0.0)
 
 
 Mechanism = Noise | Response

@@ -18,6 +18,7 @@ from bounds.accounting._schedule import Schedule, schedule
 from bounds.accounting.events import Event
 from bounds.accounting.gaussian import delta_bracket, epsilon_bracket
 from bounds.accounting.records import PrivacyBound
+from bounds.accounting.renyi import renyi_epsilon
 from bounds.privacy import Adjacency
 
 _METHOD = "privacy loss distribution, dots connected"
@@ -64,6 +65,8 @@ def privacy_epsilon(
         last, near = near, upper if upper < math.inf else lower
         if near == last or near == 0.0 or upper - lower <= _CLOSE * near:
             break
+    if upper == math.inf or upper - lower > 2.0 * _CLOSE * upper:
+        upper = min(upper, renyi_epsilon(event=event, delta=delta, adjacency=adjacency).upper)
     return _bound(min(lower, upper), _between(lower, upper), upper, upper, delta, made, _METHOD)
 
 

@@ -228,3 +228,24 @@ def test_non_private_releases_show():
     event = Composed(events=(steps(1.0, 0.01), NonPrivate()))
     assert upper(event) == math.inf
     assert privacy_delta(event=event, epsilon=1.0, adjacency="add-remove").upper == 1.0
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "count", "delta", "adjacency"),
+    [
+        (0.1, 0.3, 2064, 1e-28, "replace-one"),
+        (0.118, 0.999, 625, 2e-7, "replace-one"),
+        (0.2, 1e-6, 2, 1e-13, "replace-one"),
+        (0.545, 1e-6, 52_926, 0.00988, "add-remove"),
+        (0.47, 1e-9, 25_665, 1e-14, "add-remove"),
+        (1000.0, 0.999, 100_000, 1e-20, "add-remove"),
+        (0.06, 1e-6, 52_053, 2e-6, "add-remove"),
+    ],
+)
+def test_far_corners(sigma, rate, count, delta, adjacency):
+    """Where nobody trains: still ordered, finite, and not above what no sampling would give."""
+    made = privacy_epsilon(event=steps(sigma, rate, count), delta=delta, adjacency=adjacency)
+    plain = SelfComposed(event=Gaussian(noise_multiplier=sigma), count=count)
+    assert 0.0 <= made.lower <= made.estimate <= made.upper < math.inf
+    assert made.lower <= upper(plain, delta=delta, adjacency=adjacency)
+    assert made.upper <= upper(plain, delta=delta, adjacency=adjacency) * 1.01

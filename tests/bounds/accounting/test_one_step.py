@@ -100,7 +100,7 @@ def test_the_numerical_way_agrees_with_the_gaussian_and_is_never_below(adjacency
 
 
 @pytest.mark.parametrize("replace", [False, True])
-@pytest.mark.parametrize(("q", "sigma"), PAIRS)
+@pytest.mark.parametrize(("q", "sigma"), [*PAIRS, (0.3, 0.15)])
 def test_masses_of_cells(q, sigma, replace):
     """The compiled cells against integrals at 40 digits; what rounding moved across their ends is announced."""
     noise = Noise(q, sigma, replace)
@@ -108,7 +108,7 @@ def test_masses_of_cells(q, sigma, replace):
     part = grid(2.0**-12 * min(1.0, q / sigma * 64), 0.002, low, top).part(low, top)
     z_low, z_top = noise.ends(8.0)
     total, right, doubt = np.zeros((3, part.losses.size - 1))
-    add_cells(part.losses, part.growth, sigma, q, q, 1.0, replace, z_low, z_top, total, right, doubt)
+    add_cells(part.losses, part.growth, part.ratios, sigma, q, q, 1.0, replace, z_low, z_top, total, right, doubt)
     assert total.sum() == pytest.approx(1.0, abs=1e-13)
     assert doubt.sum() < 1e-9
     rng = np.random.default_rng(0)
