@@ -5,6 +5,7 @@ that a bound fails; ``epsilon`` belongs to differential privacy; divergences are
 are in docs/guarantees.md.
 """
 
+from bounds import accounting as accounting
 from bounds.annealing import ThermodynamicEstimate as ThermodynamicEstimate
 from bounds.annealing import annealed_log_weights as annealed_log_weights
 from bounds.annealing import thermodynamic_integration as thermodynamic_integration

@@ -1,0 +1,210 @@
+"""One mechanism's privacy loss on a grid: from above for a guarantee, from below to say how tight it is.
+
+The loss is x = ln(P/Q), P the mechanism with the record and Q without it, or with another in its place. What lies
+beyond the range of noise that is looked at is moved to the worse side: P's upper tail to plus infinity, Q's lower
+tail to minus infinity, the other two tails to the last grid point.
+"""
+
+# scipy is untyped
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+import itertools
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from bounds.accounting._cells import add_cells, gather, spread
+from bounds.accounting._schedule import Schedule, Step
+
+Array = NDArray[np.float64]
+_SLACK = 2.0**-43
+
+
+class Grid(NamedTuple):
+    """The losses that a step's masses are put on, multiples of ``spacing``: all near zero, wider apart further out.
+
+    ``losses`` are spacing · indices, ``growth`` is e^x - 1, ``ratios`` e^x.
+    """
+
+    spacing: float
+    indices: NDArray[np.int64]
+    losses: Array
+    growth: Array
+    ratios: Array
+
+    def part(self, low: float, top: float) -> "Grid":
+        """The part around [low, top], with a point to spare on either side."""
+        first = max(0, int(np.searchsorted(self.losses, low, "right")) - 2)
+        last = min(self.losses.size, int(np.searchsorted(self.losses, top, "left")) + 2)
+        kept = slice(first, last)
+        return Grid(self.spacing, self.indices[kept], self.losses[kept], self.growth[kept], self.ratios[kept])
+
+
+def grid(spacing: float, coarseness: float, low: float, top: float) -> Grid:
+    """The grid from below ``low`` to above ``top``; neighbours are at most ``coarseness`` times their loss apart."""
+    sides: list[list[int]] = []
+    for end in (-low, top):
+        side = [0]
+        while side[-1] * spacing <= max(end, 0.0) or len(side) < 4:
+            side.append(side[-1] + max(1, int(coarseness * side[-1])))
+        sides.append([*side, side[-1] + 1, side[-1] + 2])
+    indices = np.array([-k for k in reversed(sides[0])] + sides[1][1:], dtype=np.int64)
+    x = np.asarray(spacing * indices, dtype=np.float64)
+    return Grid(spacing, indices, x, np.expm1(x), np.exp(x))
+
+
+def _reversed(with_record: Array, losses: Array) -> Array:
+    """Masses under Q, from those under P."""
+    with np.errstate(divide="ignore"):
+        return np.exp(np.log(with_record) - losses)
+
+
+class Masses(NamedTuple):
+    """Masses at spacing · indices: P and Q of a pair that dominates, P of one that understates."""
+
+    indices: NDArray[np.int64]
+    with_record: Array
+    without_record: Array
+    lower: Array
+    infinity_mass: float
+    zero_mass: float
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The pair (1-q) N(0, σ²) + q N(1, σ²) against N(0, σ²), or against its mirror image for replace-one."""
+
+    rate: float
+    sigma: float
+    replace: bool
+    epsilons: tuple[float, ...] = ()
+
+    def choices(self) -> list[tuple[float, float]]:
+        """Weights under Q, and losses, of what pure mechanisms on the same sample release."""
+        found: list[tuple[float, float]] = []
+        for signs in itertools.product((1.0, -1.0), repeat=len(self.epsilons)):
+            signed = [sign * epsilon for sign, epsilon in zip(signs, self.epsilons, strict=True)]
+            found.append((math.prod(1.0 / (1.0 + math.exp(x)) for x in signed), math.fsum(signed)))
+        return found
+
+    def ends(self, reach: float) -> tuple[float, float]:
+        """The noise that is looked at: ``reach`` standard deviations around all means."""
+        top = 1.0 + self.sigma * reach
+        return (-top if self.replace else -self.sigma * reach), top
+
+    def loss(self, z: Array, shift: float = 0.0) -> Array:
+        """ln(P/Q) at z, where pure mechanisms have the loss ``shift``."""
+        stay = math.log1p(-self.rate) if self.rate < 1.0 else -math.inf
+        scale = 1.0 / (2.0 * self.sigma**2)
+        up = np.logaddexp(stay, math.log(self.rate) + shift + (2.0 * z - 1.0) * scale)
+        return up - np.logaddexp(stay, math.log(self.rate) + (-2.0 * z - 1.0) * scale) if self.replace else up
+
+    def laws(self, z: Array) -> tuple[Array, Array]:
+        """P(noise ≤ z) and Q(noise ≤ z)."""
+        still, moved = ndtr(z / self.sigma), ndtr((z - 1.0) / self.sigma)
+        p = (1.0 - self.rate) * still + self.rate * moved
+        return p, (1.0 - self.rate) * still + self.rate * ndtr((z + 1.0) / self.sigma) if self.replace else still
+
+    def range(self, reach: float) -> tuple[float, float]:
+        """The smallest and the largest loss that is looked at."""
+        ends = np.array(self.ends(reach))
+        shifts = [shift for _, shift in self.choices()]
+        return float(self.loss(ends, min(shifts))[0]), float(self.loss(ends, max(shifts))[1])
+
+    def masses(self, grid: Grid, reach: float) -> Masses:
+        """On the grid."""
+        part = grid.part(*self.range(reach))
+        cells = part.losses.size - 1
+        z_low, z_top = self.ends(reach)
+        total, right, doubt = np.zeros((3, cells))
+
+        def fill(weight: float, shift: float) -> None:
+            move = self.rate * math.exp(shift)
+            ends = (z_low, z_top)
+            add_cells(
+                part.losses,
+                part.growth,
+                part.ratios,
+                self.sigma,
+                self.rate,
+                move,
+                weight,
+                self.replace,
+                *ends,
+                total,
+                right,
+                doubt,
+            )
+
+        for weight, shift in self.choices():
+            fill(weight, shift)
+        with_record, lower = np.zeros(cells + 1), np.zeros(cells + 1)
+        spread(total, right, doubt, _SLACK, with_record)
+        if self.epsilons:  # understated by counting the pure mechanisms as silent
+            total[:], right[:], doubt[:] = 0.0, 0.0, 0.0
+            fill(1.0, 0.0)
+        gather(total, right, doubt, part.losses, _SLACK, lower)
+        p_below, q_below = (float(law[0]) for law in self.laws(np.array([z_low])))
+        p_above, q_above = self._above(z_top)
+        without_record = _reversed(with_record, part.losses)
+        with_record[0] += p_below
+        without_record[-1] += q_above
+        infinities = (p_above * (1.0 + _SLACK), q_below * (1.0 + _SLACK))
+        return Masses(part.indices, with_record, without_record, lower, *infinities)
+
+    def _above(self, z: float) -> tuple[float, float]:
+        still, moved = float(ndtr(-z / self.sigma)), float(ndtr((1.0 - z) / self.sigma))
+        p = (1.0 - self.rate) * still + self.rate * moved
+        q = (1.0 - self.rate) * still + self.rate * float(ndtr((-1.0 - z) / self.sigma)) if self.replace else still
+        return p, q
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Randomised response, which dominates every pure mechanism: the loss is ± epsilon."""
+
+    epsilon: float
+
+    def range(self, reach: float) -> tuple[float, float]:
+        """The smallest and the largest loss."""
+        return -self.epsilon, self.epsilon
+
+    def masses(self, grid: Grid, reach: float) -> Masses:
+        """On the grid; understated by a mechanism that releases nothing."""
+        part = grid.part(-self.epsilon, self.epsilon)
+        x = part.losses
+        total, right, doubt = np.zeros((3, x.size - 1))
+        lower = np.zeros(x.size)
+        for loss in (-self.epsilon, self.epsilon):
+            k = int(np.searchsorted(x, loss, "right")) - 1
+            mass = 1.0 / (1.0 + math.exp(-loss))
+            total[k] += mass
+            doubt[k] += mass * 2.0**-50 * abs(loss) / (x[k + 1] - x[k])
+            right[k] += mass * math.expm1(x[k] - loss) / math.expm1(x[k] - x[k + 1])
+        with_record = np.zeros(x.size)
+        spread(total, right, doubt, _SLACK, with_record)
+        lower[int(np.searchsorted(x, 0.0))] = 1.0
+        return Masses(part.indices, with_record, _reversed(with_record, part.losses), lower, 0.0, 0.0)
+
+
+Mechanism = Noise | Response
+
+
+def mechanisms(made: Schedule) -> list[tuple[Mechanism, int]]:
+    """What a schedule composes, with counts; all Gaussians on all records as one."""
+    replace = made.adjacency == "replace-one"
+    found: list[tuple[Mechanism, int]] = []
+    if made.precision > 0.0:
+        found.append((Noise(1.0, 1.0 / math.sqrt(made.precision), replace), 1))
+    for step, count in sorted(made.sampled.items()):
+        found.append((_noise(step, replace), count))
+    found += [(Response(epsilon), count) for epsilon, count in sorted(made.pure.items())]
+    return found
+
+
+def _noise(step: Step, replace: bool) -> Noise:
+    return Noise(step.sample_rate, step.noise_multiplier, replace, step.epsilons)

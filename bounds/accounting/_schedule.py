@@ -1,0 +1,141 @@
+"""Events in normal form: what is composed, how often, and with what neighbours in mind.
+
+Gaussians on all records compose into one: their squared inverse multipliers add up (Dong, Roth and Su 2022, Corollary
+3.3), also when each looks at the releases before it. Sampled Gaussians and exponential mechanisms are counted.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from bounds.accounting.events import (
+    Composed,
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    NonPrivate,
+    PoissonSampled,
+    SelfComposed,
+    check_adjacency,
+    unknown,
+)
+from bounds.privacy import Adjacency
+
+_MOST_CHOICES = 12
+# A sampled step with less noise has a privacy loss of hundreds of nats; it is counted as no protection at all.
+_LEAST_NOISE = 0.05
+
+
+class Step(NamedTuple):
+    """A Poisson-sampled Gaussian, with pure mechanisms that see the same sample."""
+
+    sample_rate: float
+    noise_multiplier: float
+    epsilons: tuple[float, ...] = ()
+
+
+@dataclass(slots=True)
+class Schedule:
+    """The normal form. ``precision`` is the sum of squared inverse multipliers of Gaussians on all records."""
+
+    adjacency: Adjacency
+    precision: float = 0.0
+    sampled: Counter[Step] = field(default_factory=Counter[Step])
+    pure: Counter[float] = field(default_factory=Counter[float])
+    private: bool = True
+
+    @property
+    def exact(self) -> bool:
+        """Whether everything is one Gaussian mechanism."""
+        return self.private and not self.sampled and not self.pure
+
+    @property
+    def mu(self) -> float:
+        """The parameter of the Gaussians on all records: sensitivity over standard deviation."""
+        return (2.0 if self.adjacency == "replace-one" else 1.0) * math.sqrt(self.precision)
+
+    @property
+    def steps(self) -> int:
+        """The number of mechanisms that are composed numerically."""
+        return self.sampled.total() + self.pure.total() + (self.precision > 0.0)
+
+
+def schedule(event: Event, adjacency: Adjacency) -> Schedule:
+    """The normal form of an event. Raises ValueError, naming the sub-event, where the accountant has no theorem."""
+    check_adjacency(adjacency)
+    made = Schedule(adjacency=adjacency)
+    _add(made, event, 1)
+    return made
+
+
+def _add(made: Schedule, event: Event, count: int) -> None:
+    match event:
+        case Gaussian():
+            made.precision += count / float(event.noise_multiplier) ** 2
+        case ExponentialMechanism():
+            made.pure[_epsilon(event, made.adjacency)] += count
+        case NonPrivate():
+            made.private = False
+        case PoissonSampled(sample_rate=1.0):
+            _add(made, event.event, count)
+        case PoissonSampled():
+            _add_sampled(made, event, count)
+        case Composed():
+            for part in event.events:
+                _add(made, part, count)
+        case SelfComposed():
+            _add(made, event.event, count * int(event.count))
+        case _:
+            raise unknown(event)
+
+
+def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
+    inner = _inside(event.event, made.adjacency)
+    if not inner.private:
+        made.private = False
+        return
+    if not inner.precision:
+        raise ValueError(
+            f"PoissonSampled must hold a Gaussian, got {event.event!r} alone; leave the sampling of it out, which is "
+            f"sound."
+        )
+    if inner.pure and made.adjacency == "replace-one":
+        raise ValueError(
+            f"PoissonSampled with exponential mechanisms inside is accounted for add-remove neighbours only, got "
+            f"replace-one for {event!r}; take the ExponentialMechanism out of the sample."
+        )
+    if inner.pure.total() > _MOST_CHOICES:
+        raise ValueError(
+            f"PoissonSampled must hold at most {_MOST_CHOICES} exponential mechanisms, got {inner.pure.total()} in "
+            f"{event!r}."
+        )
+    noise = 1.0 / math.sqrt(inner.precision)
+    if noise < _LEAST_NOISE:
+        made.private = False
+        return
+    epsilons = tuple(sorted(inner.pure.elements()))
+    made.sampled[Step(float(event.sample_rate), noise, epsilons)] += count
+
+
+def _inside(event: Event, adjacency: Adjacency) -> Schedule:
+    if isinstance(event, Gaussian):
+        return Schedule(adjacency=adjacency, precision=1.0 / float(event.noise_multiplier) ** 2)
+    inner = schedule(event, adjacency)
+    if inner.sampled:
+        raise ValueError(
+            f"PoissonSampled must not hold another PoissonSampled, got one inside {event!r}; for one sample drawn "
+            f"from another, multiply the two rates."
+        )
+    return inner
+
+
+def _epsilon(event: ExponentialMechanism, adjacency: Adjacency) -> float:
+    if event.adjacency == adjacency:
+        return float(event.epsilon)
+    if adjacency == "replace-one":
+        return 2.0 * float(event.epsilon)
+    raise ValueError(
+        f"ExponentialMechanism is stated for {event.adjacency} neighbours, got adjacency={adjacency!r} for {event!r}; "
+        f"state its epsilon for add-remove."
+    )

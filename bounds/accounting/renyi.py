@@ -1,0 +1,135 @@
+"""Rényi differential privacy: quick, additive over steps, and an upper bound only, some ten per cent above the truth.
+
+The divergence of a Poisson-sampled Gaussian at any order α > 1, whole or not, is a one-dimensional integral (Mironov,
+Talwar and Zhang 2019), summed here by the trapezoidal rule, whose error for such integrands falls exponentially; step
+widths are chosen to leave it below 1e-12. That, for each step, and 1e-9 relative are added. Conversion to (epsilon,
+delta): Canonne, Kamath and Steinke (2020), Proposition 12.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bounds import _check
+from bounds.accounting._inputs import delta_in_range
+from bounds.accounting._pieces import Mechanism, Noise, mechanisms
+from bounds.accounting._schedule import schedule
+from bounds.accounting.events import Event
+from bounds.accounting.records import PrivacyBound
+from bounds.privacy import Adjacency
+
+Array = NDArray[np.float64]
+ORDERS = (
+    *(1.0 + 0.05 * 1.25**k for k in range(20)),
+    *(float(k) for k in range(6, 33)),
+    *(32.0 * 1.2**k for k in range(1, 25)),
+)
+_SLACK = 1.0 + 1e-9
+_ROUNDING = 1e-12  # of the logarithm of a moment
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _log_moment(
+    order: float, rate: float, move: float, sigma: float, replace: bool, low: float, high: float, points: int
+) -> float:
+    """ln ∫ P^α Q^(1-α), P = (1-q) φ₀ + m φ₁, Q = φ₀ or (1-q) φ₀ + m φ₋₁."""
+    stay = math.log1p(-rate) if rate < 1.0 else -math.inf
+    shift, scale = math.log(move), 0.5 / (sigma * sigma)
+    step = (high - low) / (points - 1)
+    peak, total = -math.inf, 0.0
+    for i in range(points):
+        z = low + i * step
+        up = shift + (2.0 * z - 1.0) * scale
+        value = max(stay, up) + math.log1p(math.exp(-abs(stay - up)))
+        exponent = order * value - z * z * scale
+        if replace:
+            down = shift - (2.0 * z + 1.0) * scale
+            exponent += (1.0 - order) * (max(stay, down) + math.log1p(math.exp(-abs(stay - down))))
+        if exponent > peak:
+            total = total * math.exp(peak - exponent) + 1.0
+            peak = exponent
+        else:
+            total += math.exp(exponent - peak)
+    return peak + math.log(total * step / (sigma * math.sqrt(2.0 * math.pi)))
+
+
+def renyi_divergences(*, event: Event, adjacency: Adjacency, orders: Sequence[float] = ORDERS) -> Array:
+    """The Rényi divergences of an event at each order, in nats, rounded up; inf where nothing is promised.
+
+    Formal guarantee: for neighbouring data sets the divergence of the outputs is at most this at that order, in both
+    directions, but for the integration error that is described in the module.
+
+    Args:
+        event: what ran.
+        adjacency: "add-remove" or "replace-one".
+        orders: numbers above 1.
+
+    Raises ValueError when an order is not above 1, or the event holds a nesting that no theorem here covers.
+    """
+    for order in orders:
+        _check.positive(orders=order)
+        if order <= 1.0:
+            raise ValueError(f"orders must be above 1, got {order!r}; 1 + 1e-6 is as good as 1.")
+    made = schedule(event, adjacency)
+    if not made.private:
+        return np.full(len(orders), math.inf)
+    total = np.array(orders, dtype=np.float64) * made.mu**2 / 2.0
+    for part, count in mechanisms(made):
+        if isinstance(part, Noise) and part.rate == 1.0:
+            continue
+        total += count * np.array([_divergence(part, float(order)) for order in orders])
+    return total * _SLACK
+
+
+def renyi_epsilon(
+    *, event: Event, delta: float, adjacency: Adjacency, orders: Sequence[float] = ORDERS
+) -> PrivacyBound:
+    """epsilon at delta from Rényi divergences D_α, at the best order.
+
+        epsilon = min_α D_α + ln((α-1)/α) - (ln delta + ln α)/(α-1), at least 0
+
+    Formal guarantee: the event is (upper, delta)-DP. There is no bound from below: ``lower`` is 0.
+
+    Args:
+        event: what ran.
+        delta: a probability strictly between 0 and 1.
+        adjacency: "add-remove" or "replace-one".
+        orders: numbers above 1, fixed beforehand or not; the minimum is over all of them.
+
+    Raises ValueError when an argument is out of range.
+    """
+    delta_in_range(delta)
+    divergences = renyi_divergences(event=event, adjacency=adjacency, orders=orders)
+    at = np.array(orders, dtype=np.float64)
+    found = divergences + np.log1p(-1.0 / at) - (math.log(delta) + np.log(at)) / (at - 1.0)
+    upper = max(0.0, float(found.min()) + 1e-12)
+    return PrivacyBound(
+        lower=0.0,
+        estimate=upper,
+        upper=upper,
+        epsilon=upper,
+        delta=delta,
+        adjacency=adjacency,
+        status="accounted",
+        method="Rényi divergences",
+    )
+
+
+def _divergence(part: Mechanism, order: float) -> float:
+    if not isinstance(part, Noise):
+        x = part.epsilon
+        weights = -np.logaddexp(0.0, np.array([-x, x])) + (order - 1.0) * np.array([x, -x])
+        return float(np.logaddexp.reduce(weights)) / (order - 1.0)
+    reach = 12.0 * part.sigma
+    far = (2.0 * order if part.replace else order) + reach
+    step = min(part.sigma / 8.0, part.sigma**2 / 2.0)
+    points = math.ceil((far + reach + 1.0) / step)
+    logs: list[float] = []
+    for weight, loss in part.choices():
+        move = part.rate * math.exp(loss)
+        found = _log_moment(order, part.rate, move, part.sigma, part.replace, -reach - 1.0, far, points)
+        logs.append(math.log(weight) + found)
+    return (max(0.0, float(np.logaddexp.reduce(logs))) + _ROUNDING) / (order - 1.0)

@@ -1,0 +1,149 @@
+"""One step, where delta(epsilon) is known in closed form, in both directions and for both relations."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+import subsampled_by_mpmath as twin
+from events_for_tests import steps
+
+from bounds.accounting import (
+    Composed,
+    Gaussian,
+    full_batch_gdp,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    privacy_delta,
+    privacy_epsilon,
+    renyi_divergences,
+)
+from bounds.accounting._cells import add_cells
+from bounds.accounting._pieces import Noise, grid
+
+PAIRS = [(0.01, 1.0), (0.3, 0.5), (0.001, 0.3), (0.9, 4.0), (0.0001, 50.0)]
+
+
+@pytest.mark.parametrize(("q", "sigma"), PAIRS)
+@pytest.mark.parametrize("epsilon", [0.0, 0.003, 0.2, 2.0])
+def test_delta_of_one_step_brackets_the_closed_form(q, sigma, epsilon):
+    event = steps(sigma, q)
+    for adjacency, true in (
+        ("add-remove", max(twin.remove(q, sigma, epsilon), twin.add(q, sigma, epsilon))),
+        ("replace-one", twin.replace(q, sigma, epsilon)),
+    ):
+        made = privacy_delta(event=event, epsilon=epsilon, adjacency=adjacency)
+        if true < 1e-36:  # the closed form has lost its digits
+            assert made.upper < 1e-36
+            continue
+        assert made.lower <= true <= made.upper <= float(true) * 1.005
+
+
+@pytest.mark.parametrize(("q", "sigma"), PAIRS)
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9, 1e-20])
+def test_epsilon_of_one_step_brackets_the_closed_form(q, sigma, delta):
+    event = steps(sigma, q)
+    for adjacency, curve in (("add-remove", twin.remove), ("replace-one", twin.replace)):
+        made = privacy_epsilon(event=event, delta=delta, adjacency=adjacency)
+        assert curve(q, sigma, made.upper) <= delta
+        if adjacency == "add-remove":
+            assert twin.add(q, sigma, made.upper) <= delta
+        if made.lower > 0.0:
+            assert max(curve(q, sigma, made.lower), twin.remove(q, sigma, made.lower)) >= delta
+        assert made.upper - made.lower <= 0.02 * made.upper + 1e-6
+
+
+@pytest.mark.parametrize("mu", [1e-4, 0.05, 1.0, 7.0, 60.0])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-5, 0.1, 3.0, 50.0])
+def test_gaussian_curve_is_exact_and_rounded_up(mu, epsilon):
+    true = twin.gaussian_delta(mu, epsilon)
+    made = gaussian_delta(mu=mu, epsilon=epsilon)
+    assert true <= made
+    assert made <= float(true) * (1 + 1e-8) + 1e-290
+
+
+def test_check_values_of_gaussians():
+    assert gaussian_delta(mu=1.0, epsilon=1.0) == pytest.approx(0.1269367375066, rel=1e-12)
+    assert gaussian_delta(mu=0.5, epsilon=2.0) == pytest.approx(9.439168634947e-6, rel=1e-12)
+    assert gaussian_epsilon(mu=1.0, delta=1e-5) == pytest.approx(4.377178095681, rel=1e-11)
+    for mu in (0.01, 1.0, 20.0):
+        epsilon = gaussian_epsilon(mu=mu, delta=1e-6)
+        assert gaussian_mu(epsilon=epsilon, delta=1e-6) == pytest.approx(mu, rel=1e-9)
+        assert twin.gaussian_delta(mu, epsilon) <= 1e-6
+
+
+def test_gaussians_on_all_records_compose_exactly():
+    both = Composed(events=(Gaussian(noise_multiplier=5.0), Gaussian(noise_multiplier=10.0)))
+    mu = math.sqrt(1 / 25 + 1 / 100)
+    for adjacency, sensitivity in (("add-remove", 1.0), ("replace-one", 2.0)):
+        made = full_batch_gdp(event=both, adjacency=adjacency)
+        assert made.mu == pytest.approx(sensitivity * mu, rel=1e-14)
+        assert made.mu >= sensitivity * mu * (1 - 1e-16)
+        bound = privacy_epsilon(event=both, delta=1e-5, adjacency=adjacency)
+        assert bound.upper == pytest.approx(gaussian_epsilon(mu=sensitivity * mu, delta=1e-5), rel=1e-11)
+        assert bound.lower <= bound.upper <= bound.lower * (1 + 1e-9)
+    with pytest.raises(ValueError, match="no smaller mu than without sampling"):
+        full_batch_gdp(event=steps(1.0, 0.5), adjacency="add-remove")
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_the_numerical_way_agrees_with_the_gaussian_and_is_never_below(adjacency):
+    """A Gaussian on all records, made numerical by a companion that costs next to nothing."""
+    event = Composed(events=(Gaussian(noise_multiplier=2.0), steps(1e4, 1e-6)))
+    mu = 0.5 if adjacency == "add-remove" else 1.0
+    for delta in (1e-3, 1e-6, 1e-12):
+        exact = gaussian_epsilon(mu=mu, delta=delta)
+        made = privacy_epsilon(event=event, delta=delta, adjacency=adjacency)
+        assert exact * (1 - 1e-9) <= made.upper <= exact * (1 + 4e-5)
+        assert exact * (1 - 1e-4) <= made.lower <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize(("q", "sigma"), [*PAIRS, (0.3, 0.15)])
+def test_masses_of_cells(q, sigma, replace):
+    """The compiled cells against integrals at 40 digits; what rounding moved across their ends is announced."""
+    noise = Noise(q, sigma, replace)
+    low, top = noise.range(8.0)
+    part = grid(2.0**-12 * min(1.0, q / sigma * 64), 0.002, low, top).part(low, top)
+    z_low, z_top = noise.ends(8.0)
+    total, right, doubt = np.zeros((3, part.losses.size - 1))
+    add_cells(part.losses, part.growth, part.ratios, sigma, q, q, 1.0, replace, z_low, z_top, total, right, doubt)
+    assert total.sum() == pytest.approx(1.0, abs=1e-13)
+    assert doubt.sum() < 1e-9
+    rng = np.random.default_rng(0)
+    with mp.workdps(40):
+        rate, s = mp.mpf(q), mp.mpf(sigma)
+
+        def boundary(x):
+            if replace:
+                slope = (1 - rate) / rate * mp.exp(1 / (2 * s**2))
+                return s**2 * (x / 2 + mp.asinh(slope * mp.sinh(x / 2)))
+            inner = mp.expm1(x) + rate
+            return s**2 * mp.log(inner / rate) + mp.mpf(1) / 2 if inner > 0 else mp.mpf("-inf")
+
+        def inside(mean, a, b):
+            start, end = (twin._tail(z, mean, s) for z in (a, b))
+            return start - end
+
+        for k in rng.integers(0, total.size, 25):
+            x, y = mp.mpf(part.losses[k]), mp.mpf(part.losses[k + 1])
+            a, b = max(boundary(x), mp.mpf(z_low)), min(boundary(y), mp.mpf(z_top))
+            if a >= b:
+                assert total[k] <= 1e-12
+                continue
+            p = (1 - rate) * inside(0, a, b) + rate * inside(1, a, b)
+            other = (1 - rate) * inside(0, a, b) + rate * inside(-1, a, b) if replace else inside(0, a, b)
+            if p < 1e-16:  # 40 digits do not last for all of the tail
+                continue
+            assert abs(p - mp.mpf(total[k])) <= p * 2.0**-43 + mp.mpf(doubt[k])
+            assert abs((p - mp.exp(x) * other) / (1 - mp.exp(x - y)) - right[k]) <= p * 2.0**-43 + mp.mpf(doubt[k])
+
+
+@pytest.mark.parametrize(("q", "sigma"), PAIRS)
+def test_renyi_divergences_against_the_binomial_sum(q, sigma):
+    orders = (2, 3, 8, 33)
+    made = renyi_divergences(event=steps(sigma, q, 7), adjacency="add-remove", orders=orders)
+    for order, value in zip(orders, made, strict=True):
+        true = 7 * twin.renyi(q, sigma, order)
+        assert true <= value <= float(true) * (1 + 3e-9) + 1e-11

@@ -1,0 +1,229 @@
+"""What a composed event is used for: hand-over to bounds, attack rates, calibration, records, refusals."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from events_for_tests import HEADLINE, steps
+from scipy.stats import norm
+
+import bounds
+from bounds.accounting import (
+    Composed,
+    ExponentialMechanism,
+    Gaussian,
+    NonPrivate,
+    PoissonSampled,
+    PrivacyBound,
+    SelfComposed,
+    best_true_positive_rate,
+    calibrate_noise,
+    event_from_dict,
+    event_from_json,
+    event_to_dict,
+    event_to_json,
+    gaussian_envelope,
+    loss_distribution,
+    privacy_delta,
+    privacy_epsilon,
+    privacy_profile,
+    privacy_record,
+    renyi_divergences,
+    sampled_gaussians,
+    trade_off,
+)
+
+ALL = Composed(
+    events=(
+        SelfComposed(event=PoissonSampled(sample_rate=0.01, event=Gaussian(noise_multiplier=1.5)), count=3),
+        ExponentialMechanism(epsilon=0.1, adjacency="add-remove"),
+        Gaussian(noise_multiplier=7.0),
+        NonPrivate(),
+    )
+)
+
+
+def test_events_survive_json():
+    assert event_from_json(event_to_json(ALL)) == ALL
+    assert event_from_dict(json.loads(json.dumps(event_to_dict(ALL)))) == ALL
+    for record in ({"event": "Laplace"}, {"event": "Gaussian"}, {"event": "Gaussian", "noise_multiplier": 1.0, "b": 2}):
+        with pytest.raises(ValueError, match=r"^(event|record) must"):
+            event_from_dict(record)
+
+
+def test_equal_neighbours_are_stored_once():
+    event = sampled_gaussians(sample_rate=0.1, noise_multipliers=[1.0, 1.0, 2.0, 1.0])
+    assert len(event.events) == 3
+
+
+def test_bounds_survive_json():
+    made = privacy_epsilon(event=HEADLINE, delta=1e-5, adjacency="add-remove")
+    assert PrivacyBound.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    assert float(made) == made.upper == made.epsilon == made.guarantee.epsilon
+    assert made.guarantee.status == "accounted"
+    with pytest.raises(ValueError, match="record must have the fields"):
+        PrivacyBound.from_dict({})
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "count", "cost"),
+    [(3.0, 1024 / 60000, 1000, 0.1027), (5.0, 256 / 60000, 3516, 0.00922), (20.0, 256 / 60000, 3516, 0.00094)],
+)
+def test_the_cost_of_a_private_prior(sigma, rate, count, cost):
+    """nats per example that a prior by DP-SGD costs at n = 60000 and failure probability 0.05."""
+    record = privacy_record(event=steps(sigma, rate, count), adjacency="add-remove")
+    made = bounds.transfer_cost(privacy=record, n=60_000, failure_prob=0.05)
+    assert made.nats / 60_000 == pytest.approx(cost, rel=6e-3)
+    certificate = bounds.private_pac_bayes(risk=0.02, kl_nats=500.0, n=60_000, privacy=record, failure_prob=0.05)
+    assert certificate.status == "rigorous"
+    assert 0.04 < certificate.value < 0.3
+
+
+def test_the_distribution_of_one_gaussian():
+    """On the grid, a Gaussian costs what it costs in closed form, and not less."""
+    event = Composed(events=(Gaussian(noise_multiplier=20.0), steps(1e5, 1e-5)))
+    at = {"n": 60_000, "failure_prob": 0.05}
+    record = privacy_record(event=Gaussian(noise_multiplier=20.0), adjacency="add-remove")
+    assert record == bounds.GaussianDP(mu=record.mu, adjacency="add-remove", status="accounted")
+    exact = bounds.transfer_cost(privacy=record, **at).nats
+    made = bounds.transfer_cost(privacy=loss_distribution(event=event, adjacency="add-remove", resolution=0.01), **at)
+    assert exact * (1 - 1e-4) <= made.nats <= exact * (1 + 2e-3)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_the_distribution_promises_what_the_accountant_does(adjacency):
+    law = loss_distribution(event=HEADLINE, adjacency=adjacency)
+    x = law.losses
+    for epsilon in (0.0, 0.3, 1.0):
+        bound = privacy_delta(event=HEADLINE, epsilon=epsilon, adjacency=adjacency)
+        above = x > epsilon
+        delta = float(law.with_record[above] @ -np.expm1(epsilon - x[above])) + law.infinity_mass
+        assert bound.lower <= delta <= bound.upper * 1.01 + 1e-9
+    assert law.with_record.sum() + law.infinity_mass == pytest.approx(1.0, abs=1e-7)
+    assert law.infinity_mass < 1e-15
+    assert type(law).from_dict(json.loads(json.dumps(law.to_dict()))) == law
+
+
+def test_long_compositions_fit_the_record():
+    law = loss_distribution(event=steps(3.0, 0.001, 200_000), adjacency="add-remove")
+    assert law.with_record.sum() >= 1.0 - 1e-12
+
+
+def test_profiles_agree_with_single_questions_in_both_directions():
+    at = np.array([-1.0, 0.0, 0.5, 1.0])
+    profile = privacy_profile(event=HEADLINE, adjacency="add-remove", epsilons=tuple(at))
+    for epsilon, delta in zip(at[1:], profile.deltas[1:], strict=True):
+        bound = privacy_delta(event=HEADLINE, epsilon=float(epsilon), adjacency="add-remove")
+        assert bound.lower <= delta <= bound.upper * (1 + 1e-6) + 1e-9
+    assert 1 - math.exp(-1.0) <= profile.deltas[0] < 1 - math.exp(-1.0) + 0.01
+
+
+def test_attack_rates_of_the_headline_setting():
+    assert best_true_positive_rate(event=HEADLINE, adjacency="add-remove", false_positive_rate=0.01) == pytest.approx(
+        0.021, abs=1e-3
+    )
+    levels = np.linspace(0.0, 1.0, 41)
+    errors = trade_off(event=HEADLINE, adjacency="add-remove", type_i=levels)
+    assert (np.diff(errors) <= 1e-12).all()
+    assert (np.diff(errors, 2) >= -1e-6).all()
+    assert (errors <= 1.0 - levels + 1e-12).all()
+    assert errors[0] > 0.999
+    mu = gaussian_envelope(event=HEADLINE, adjacency="add-remove", smallest_delta=1e-6)
+    assert mu.status == "approximate accountant"
+    assert 0.2868 < mu.mu < 0.33
+    middle = levels[1:-1]
+    assert (errors[1:-1] >= norm.cdf(norm.ppf(1.0 - middle) - mu.mu) - 1e-4).all()
+
+
+def test_trade_off_of_a_gaussian():
+    levels = np.array([1e-4, 0.01, 0.3, 0.9])
+    made = trade_off(event=Gaussian(noise_multiplier=1.0), adjacency="add-remove", type_i=levels)
+    true = norm.cdf(norm.ppf(1.0 - levels) - 1.0)
+    assert (made <= true + 1e-12).all()
+    assert made == pytest.approx(true, abs=1e-4)
+    assert trade_off(event=NonPrivate(), adjacency="add-remove", type_i=0.5) == 0.0
+
+
+def test_calibration_of_a_whole_schedule():
+    event = sampled_gaussians(sample_rate=0.02, noise_multipliers=np.geomspace(0.8, 2.0, 8))
+    made = calibrate_noise(event=event, epsilon=0.5, delta=1e-5, adjacency="add-remove")
+    assert made.achieved.upper <= 0.5
+    assert made.achieved == privacy_epsilon(event=made.event, delta=1e-5, adjacency="add-remove")
+    first, scaled = event.events[0], made.event.events[0]
+    assert scaled.event.noise_multiplier == first.event.noise_multiplier * made.scale
+    assert made.achieved.upper > 0.497
+    loose = calibrate_noise(event=HEADLINE, epsilon=1.0, delta=1e-5, adjacency="add-remove").event
+    assert loose.event.event.noise_multiplier == pytest.approx(1.185, abs=3e-3)
+
+
+def test_calibration_refuses_what_no_noise_meets():
+    event = Composed(events=(steps(1.0, 0.01), ExponentialMechanism(epsilon=2.0, adjacency="add-remove")))
+    with pytest.raises(ValueError, match=r"^epsilon must be within reach"):
+        calibrate_noise(event=event, epsilon=1.0, delta=1e-6, adjacency="add-remove")
+
+
+ONE = steps(1.0, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: PoissonSampled(sample_rate=0.0, event=ONE), r"sample_rate must lie in \(0, 1\]"),
+        (lambda: PoissonSampled(sample_rate=1.01, event=ONE), r"sample_rate must lie in \(0, 1\]"),
+        (lambda: PoissonSampled(sample_rate=math.nan, event=ONE), "sample_rate must be a real number"),
+        (lambda: Gaussian(noise_multiplier=0.0), "noise_multiplier must be positive"),
+        (lambda: Gaussian(noise_multiplier=math.inf), "noise_multiplier must be positive"),
+        (lambda: ExponentialMechanism(epsilon=-1.0, adjacency="add-remove"), "epsilon must be positive"),
+        (lambda: ExponentialMechanism(epsilon=1.0, adjacency="both"), "adjacency must be one of"),
+        (lambda: Composed(events=()), "events must hold at least one event"),
+        (lambda: sampled_gaussians(sample_rate=0.1, noise_multipliers=[]), "events must hold at least one event"),
+        (lambda: SelfComposed(event=ONE, count=0), "count must be a whole number"),
+        (lambda: privacy_epsilon(event=ONE, delta=0.0, adjacency="add-remove"), "delta must lie strictly"),
+        (lambda: privacy_epsilon(event=ONE, delta=1.0, adjacency="add-remove"), "delta must lie strictly"),
+        (lambda: privacy_epsilon(event=ONE, delta=1e-5, adjacency="zero-out"), "adjacency must be one of"),
+        (lambda: privacy_epsilon(event="SGD", delta=1e-5, adjacency="add-remove"), "event must be one of"),
+        (lambda: privacy_delta(event=ONE, epsilon=-1.0, adjacency="add-remove"), "epsilon must not be negative"),
+        (lambda: privacy_delta(event=ONE, epsilon=math.inf, adjacency="add-remove"), "epsilon must be finite"),
+        (lambda: loss_distribution(event=NonPrivate(), adjacency="add-remove"), "event must promise something"),
+        (lambda: renyi_divergences(event=ONE, adjacency="add-remove", orders=(1.0,)), "orders must be above 1"),
+        (lambda: trade_off(event=ONE, adjacency="add-remove", type_i=1.5), "type_i must lie in"),
+    ],
+)
+def test_refusals_name_the_argument(call, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("event", "adjacency", "sentence"),
+    [
+        (PoissonSampled(sample_rate=0.1, event=ONE), "add-remove", "PoissonSampled must not hold another"),
+        (
+            PoissonSampled(sample_rate=0.1, event=ExponentialMechanism(epsilon=1.0, adjacency="add-remove")),
+            "add-remove",
+            "PoissonSampled must hold a Gaussian",
+        ),
+        (
+            PoissonSampled(
+                sample_rate=0.1,
+                event=Composed(
+                    events=(Gaussian(noise_multiplier=1.0), ExponentialMechanism(epsilon=1.0, adjacency="replace-one"))
+                ),
+            ),
+            "replace-one",
+            "PoissonSampled with exponential mechanisms",
+        ),
+    ],
+)
+def test_nestings_without_a_theorem_are_refused_by_name(event, adjacency, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}") as refusal:
+        privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)
+    assert "ExponentialMechanism" in str(refusal.value) or "Gaussian" in str(refusal.value)
+
+
+def test_the_relation_is_never_a_default():
+    with pytest.raises(TypeError):
+        privacy_epsilon(event=ONE, delta=1e-5)
+    with pytest.raises(TypeError):
+        privacy_delta(event=ONE, epsilon=1.0)
