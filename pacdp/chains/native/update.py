@@ -25,8 +25,10 @@ def update(out, x, keep, gradient, rate, centre, pull, scale, average, alpha, ke
         start = page * PAGE
         stop = min(start + PAGE, dim)
         a, h, b, s = number(keep[k]), number(rate[k]), number(pull[k]), number(scale[k])
-        noise = np.zeros(PAGE, np.float32)
-        if scale[k] != 0.0:
+        noise = np.empty(PAGE, np.float32)
+        if scale[k] == 0.0:
+            noise[:] = 0
+        else:
             k0, k1 = np.uint32(keys[k]), np.uint32(keys[k] >> np.uint64(32))
             normal_page(noise, page, stop - start, k0, k1, stream, low, high)
         y, v, g, c = out[k, start:stop], x[k, start:stop], gradient[k, start:stop], centre[k, start:stop]
