@@ -35,7 +35,7 @@ lint: $(VENV)/.installed-dev
 
 # timings against floors and peers, into benchmarks/results/
 bench: $(VENV)/.installed-dev
-	$(PIP) '.[bench]'
+	$(PIP) --editable '.[bench]'
 	$(BIN)/python -m benchmarks.kl_inverse
 	$(BIN)/python -m benchmarks.chains
 	$(BIN)/python -m benchmarks.scaling

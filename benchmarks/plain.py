@@ -47,20 +47,24 @@ class Plain:
     def entropy_sgld(self, inner_steps: int = 20, gamma: float = 1.0, alpha: float = 0.75) -> None:
         """One outer step in the manner of the published optimiser: deep copies, then per-parameter inner steps.
 
-        It follows the structure of Chaudhari et al.'s code (copies of weights, gradients and the running mean at every
-        outer step; for each inner step and each parameter a fresh noise tensor and separate updates), not its text.
+        It follows the structure of Chaudhari et al.'s code as their experiments ran it (copies of weights, gradients
+        and the running mean at every outer step; for each inner step and each parameter Nesterov momentum 0.9, a fresh
+        noise tensor and separate updates), not its text.
         """
         parameters = list(self.model.parameters())
         self.forward_backward()
         centre = [copy.deepcopy(p.data) for p in parameters]
         kept = [copy.deepcopy(p.grad) for p in parameters]
         mean = [copy.deepcopy(p.data) for p in parameters]
+        velocities = [torch.zeros_like(p.data) for p in parameters]
         for i in range(1, inner_steps + 1):
             rate = 1.0 / i
             self.forward_backward()
             with torch.no_grad():
-                for p, c, m in zip(parameters, centre, mean, strict=True):
+                for p, c, m, v in zip(parameters, centre, mean, velocities, strict=True):
                     drift = copy.deepcopy(p.grad)
+                    v.mul_(0.9).add_(drift)
+                    drift.add_(v, alpha=0.9)
                     drift.add_(p - c, alpha=gamma)
                     drift.add_(self.noise(p), alpha=-math.sqrt(2.0 / (TAU * rate)))
                     p.add_(drift, alpha=-rate)

@@ -113,7 +113,7 @@ def estimate_gibbs(
     partitions = _prior_means(posteriors, centre, train, settings.prior_draws, keys)
     trace = centre.new_empty((2, len(centre), steps))
     test_errors: list[list[float]] = [[] for _ in posteriors]
-    local = centre.clone()
+    local, spare = centre.clone(), torch.empty_like(centre)
     for i in range(1, steps + 1):
         estimate = train.estimate(local, keys, i)
         trace[0, :, i - 1] = estimate.loss
@@ -121,7 +121,8 @@ def estimate_gibbs(
         rate = max(settings.step_size * i**-settings.step_decay, settings.step_floor)
         langevin(local, keep=1.0 - rate * gamma, gradient=estimate.gradient, rate=rate, centre=centre,
                  pull=rate * gamma, scale=np.sqrt(2.0 * rate / tau), keys=keys, stream=NOISE, tick=i,
-                 out=local)  # fmt: skip
+                 out=spare)  # fmt: skip
+        local, spare = spare, local
         if test is not None and i in tested:
             for errors, risks in zip(test_errors, test.risks(local), strict=True):
                 errors.append(risks.error)

@@ -64,6 +64,8 @@ def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick
 
 
 def _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, out) -> Tensor:
+    if out is x:  # the compiled loop is many times slower on arrays that overlap
+        return x.copy_(_on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, None))
     out = torch.empty_like(x) if out is None else out
     values, chains = x.numpy(), len(x)
     threads.use(x.numel())

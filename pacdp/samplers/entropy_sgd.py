@@ -28,6 +28,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -164,7 +165,7 @@ def local_mean(
     potential: Potential, centre: Float[Tensor, "chains dim"], c: Coefficients, keys: Keys, tick: int | Tensor
 ) -> tuple[Float[Tensor, "chains dim"], Float[Tensor, " chains"], Float[Tensor, " chains"]]:
     """μ_L, the inner loops' running average, and the mean loss and error of their minibatches."""
-    local, mean = centre.clone(), centre.clone()
+    local, spare, mean = centre.clone(), torch.empty_like(centre), centre.clone()
     loss, error = centre.new_zeros(len(centre)), centre.new_zeros(len(centre))
     steps = len(c["rate"])
     for i in range(steps):
@@ -172,7 +173,8 @@ def local_mean(
         estimate = potential.estimate(local, keys, at)
         langevin(local, keep=c["keep"][i], gradient=estimate.gradient, rate=c["rate"][i], centre=centre,
                  pull=c["pull"][i], scale=c["scale"][i], average=mean, alpha=c["alpha"],
-                 keys=keys, stream=NOISE, tick=at, out=local)  # fmt: skip
+                 keys=keys, stream=NOISE, tick=at, out=spare)  # fmt: skip
+        local, spare = spare, local
         loss += estimate.loss
         error += estimate.error
     return mean, loss / steps, error / steps

@@ -53,7 +53,7 @@ def estimate(**values: float) -> GibbsEstimate:
 @pytest.mark.parametrize(
     "settings",
     [
-        SGLD(tau=TAU), SGHMC(tau=TAU), PSGLD(tau=TAU), PSGLD(tau=TAU, correction=False, freeze_after=3),
+        SGLD(tau=TAU), SGHMC(tau=TAU), PSGLD(tau=TAU, freeze_after=9), PSGLD(tau=TAU, correction=False, freeze_after=3),
         EntropySGD(tau=TAU), EntropySGD(tau=TAU, gamma=9.0, beta=0.25),
     ],
 )  # fmt: skip
@@ -91,7 +91,8 @@ def test_the_papers_epsilon_and_what_it_costs() -> None:
         (EntropySGD(tau=TAU, beta=None), "Entropy-SGD adds no noise to its weights"),
         (EntropySGD(tau=TAU, beta=None, clip_norm=1.0), "Entropy-SGD adds no noise to its weights"),
         (SGLD(tau=TAU, clip_norm=1.0), "clipped gradients"),
-        (PSGLD(tau=TAU, correction=False), "no known stationary distribution"),
+        (PSGLD(tau=TAU), "metric moves with the weights"),
+        (PSGLD(tau=TAU, correction=False), "metric moves with the weights"),
         (EntropySGD(tau=TAU, clip_norm=1.0), "clipped gradients"),
     ],
 )
@@ -99,6 +100,13 @@ def test_no_noise_and_clipping_promise_no_privacy(settings: Settings, why: str) 
     privacy = privacy_of(settings, oscillation=4.0, n=N)
     assert isinstance(privacy, NoPrivacy)
     assert why in privacy.reason
+
+
+def test_psgld_promises_privacy_after_its_metric_is_frozen() -> None:
+    settings = PSGLD(tau=TAU, freeze_after=9)
+    assert [isinstance(privacy_of(settings, oscillation=4.0, n=N, step=step), NoPrivacy) for step in (0, 9, 10)] == [
+        True, True, False,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", [SGLD, EntropySGD])

@@ -98,21 +98,29 @@ def _direction(word):
     return _f(1.0) - _f(2.0) * s * s, _f(2.0) * s * c
 
 
+@numba.njit(inline="always")
+@no_type_check
+def four_normals(counter, k0, k1, stream, low, high):
+    """Four standard normal numbers (Box and Muller 1958) in float32, from one counter."""
+    w0, w1, w2, w3 = block(counter, stream, low, high, k0, k1)
+    r = _radius(w0)
+    c, s = _direction(w1)
+    q = _radius(w2)
+    d, t = _direction(w3)
+    return r * c, r * s, q * d, q * t
+
+
 @numba.njit(fastmath={"contract", "nsz"}, error_model="numpy", nogil=True)
 @no_type_check
 def normal_page(page, number, used, k0, k1, stream, low, high):
-    """Standard normal numbers (Box and Muller 1958) into float32 ``page`` [4096]; only ``used`` of them are wanted."""
+    """Standard normal numbers into float32 ``page`` [4096]; only ``used`` of them are wanted."""
     first = _u(number * LANES)
     for lane in range(min(used, LANES)):
-        w0, w1, w2, w3 = block(_u(first + _u(lane)), stream, low, high, k0, k1)
-        r = _radius(w0)
-        c, s = _direction(w1)
-        page[lane] = r * c
-        page[LANES + lane] = r * s
-        r = _radius(w2)
-        c, s = _direction(w3)
-        page[2 * LANES + lane] = r * c
-        page[3 * LANES + lane] = r * s
+        four = four_normals(_u(first + _u(lane)), k0, k1, stream, low, high)
+        page[lane] = four[0]
+        page[LANES + lane] = four[1]
+        page[2 * LANES + lane] = four[2]
+        page[3 * LANES + lane] = four[3]
 
 
 @numba.njit(nogil=True, cache=True)

@@ -5,7 +5,19 @@ from typing import no_type_check
 import numba
 import numpy as np
 
-from pacdp.chains.native.philox import PAGE, normal_page
+from pacdp.chains.native.philox import LANES, PAGE, four_normals, normal_page
+
+
+@numba.njit(nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")
+@no_type_check
+def _whole_page(y, v, g, c, number, a, h, b, s, k0, k1, stream, low, high):
+    """A page of the update whose noise never leaves the registers."""
+    first = np.uint32(number * LANES)
+    for lane in range(LANES):
+        four = four_normals(np.uint32(first + np.uint32(lane)), k0, k1, stream, low, high)
+        for quarter in range(4):
+            j = quarter * LANES + lane
+            y[j] = a * v[j] - h * g[j] + b * c[j] + s * y.dtype.type(four[quarter])
 
 
 @numba.njit(parallel=True, nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -25,13 +37,18 @@ def update(out, x, keep, gradient, rate, centre, pull, scale, average, alpha, ke
         start = page * PAGE
         stop = min(start + PAGE, dim)
         a, h, b, s = number(keep[k]), number(rate[k]), number(pull[k]), number(scale[k])
-        noise = np.zeros(PAGE, np.float32)
-        if scale[k] != 0.0:
-            k0, k1 = np.uint32(keys[k]), np.uint32(keys[k] >> np.uint64(32))
-            normal_page(noise, page, stop - start, k0, k1, stream, low, high)
         y, v, g, c = out[k, start:stop], x[k, start:stop], gradient[k, start:stop], centre[k, start:stop]
-        for j in range(stop - start):
-            y[j] = a * v[j] - h * g[j] + b * c[j] + s * number(noise[j])
+        k0, k1 = np.uint32(keys[k]), np.uint32(keys[k] >> np.uint64(32))
+        if scale[k] == 0.0:
+            for j in range(stop - start):
+                y[j] = a * v[j] - h * g[j] + b * c[j]
+        elif stop - start == PAGE:
+            _whole_page(y, v, g, c, page, a, h, b, s, k0, k1, stream, low, high)
+        else:
+            noise = np.empty(PAGE, np.float32)
+            normal_page(noise, page, stop - start, k0, k1, stream, low, high)
+            for j in range(stop - start):
+                y[j] = a * v[j] - h * g[j] + b * c[j] + s * number(noise[j])
         if average.shape[0] > 0:
             m, w = average[k, start:stop], number(alpha[k])
             for j in range(stop - start):
