@@ -30,6 +30,15 @@ from pacdp.private.dropout import with_example_dropout as with_example_dropout
 from pacdp.private.engine import PrivateEngine as PrivateEngine
 from pacdp.private.independence import require_independent_examples as require_independent_examples
 from pacdp.private.loader import PoissonLoader as PoissonLoader
+from pacdp.private.p3sgd import P3SGD as P3SGD
+from pacdp.private.p3sgd import IndependentNoise as IndependentNoise
+from pacdp.private.p3sgd import NestedNoise as NestedNoise
+from pacdp.private.p3sgd import published_epsilon as published_epsilon
+from pacdp.private.patient_training import PatientBudget as PatientBudget
+from pacdp.private.patient_training import PatientRun as PatientRun
+from pacdp.private.patient_training import train_patients as train_patients
+from pacdp.private.patients import PatientData as PatientData
+from pacdp.private.patients import PatientHistory as PatientHistory
 from pacdp.private.predict import average_over_draws as average_over_draws
 from pacdp.private.predict import average_over_snapshots as average_over_snapshots
 from pacdp.private.predict import with_weights as with_weights
@@ -51,3 +60,4 @@ from pacdp.private.training import Mechanism as Mechanism
 from pacdp.private.training import PrivateRun as PrivateRun
 from pacdp.private.training import Progress as Progress
 from pacdp.private.training import train as train
+from pacdp.private.user_level import UserLevelDPSGD as UserLevelDPSGD
