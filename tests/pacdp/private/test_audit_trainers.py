@@ -1,0 +1,246 @@
+"""Trainers under audit: sound ones pass, each planted fault is caught."""
+
+import numpy as np
+import pytest
+import torch
+from private_toys import cross_entropy, data, generator, mechanism, mlp
+from scipy.stats import binom
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import pacdp.private.ghost
+import pacdp.private.optimizers
+from bounds import clopper_pearson_lower, clopper_pearson_upper
+from bounds.accounting import gaussian_epsilon
+from pacdp.private import (
+    DPBBP,
+    DPSGD,
+    DPSGLD,
+    DPAdam,
+    DPMCDropout,
+    GaussianRun,
+    Mechanism,
+    MechanismHistory,
+    Normal,
+    SeededRandomness,
+    Tempered,
+    bayesian,
+    train,
+    with_example_dropout,
+)
+from pacdp.private.canaries import (
+    Audited,
+    CanaryNetwork,
+    Recorder,
+    audit_training,
+    canary_dataset,
+    canary_loss,
+    canary_scores,
+    error_rates,
+    event_of,
+    rates_refute,
+)
+from pacdp.private.clipping import Clipping
+from pacdp.private.modules import MODES
+
+DELTA = 1e-5
+NOISE = 6.0
+STEPS = 12
+
+
+def settings(mode="hooks", sample_rate=1.0, noise=NOISE, steps=STEPS, **changes):
+    numbers = mechanism(sample_rate=sample_rate, steps=steps, grad_sample_mode=mode)
+    return DPSGD(mechanism=numbers, noise_multiplier=noise, learning_rate=0.05, **changes)
+
+
+def audited(algorithm, *, module=None, randomness=None, seed=0, canaries=1000, **options):
+    return audit_training(algorithm, mlp() if module is None else module, data(), loss=cross_entropy,
+                          generator=np.random.default_rng(seed), delta=DELTA, canaries=canaries,
+                          randomness=randomness or SeededRandomness(seed + 100), **options)  # fmt: skip
+
+
+class Faulty:
+    """Randomness whose noise is ``factor`` times what it should be, or, ``stuck``, the first draw for ever."""
+
+    def __init__(self, *, factor=1.0, stuck=False):
+        self.inner, self.factor, self.stuck, self.first = SeededRandomness(7), factor, stuck, {}
+
+    def normal(self, shape, *, std, dtype, device):
+        drawn = self.inner.normal(shape, std=self.factor * std, dtype=dtype, device=device)
+        return self.first.setdefault(tuple(shape), drawn) if self.stuck else drawn
+
+    def batch(self, n, sample_rate):
+        return self.inner.batch(n, sample_rate)
+
+    def generator(self, stream, device="cpu"):
+        return self.inner.generator(stream, device)
+
+    def state(self):
+        return self.inner.state()
+
+    def restore(self, state):
+        self.inner.restore(state)
+
+
+@pytest.fixture
+def unclipped(monkeypatch):
+    """Clipping forgotten, in both optimizers."""
+
+    def ones(norms, clip_norm, dtype=torch.float32):
+        finite = torch.isfinite(norms)
+        return Clipping(finite.to(norms), finite)
+
+    for place in (pacdp.private.optimizers, pacdp.private.ghost):
+        monkeypatch.setattr(place, "clip_factors", ones)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_canary_is_a_clipped_dirac_that_no_other_example_touches(mode):
+    """Without noise the released slots hold C·s_t for the included canaries that came, exactly 0 elsewhere."""
+    included = np.array([True, False, True, True, False])
+    recorder = Recorder(signs=np.array([1.0, -1.0, -1.0, 1.0]))
+    algorithm = Audited(algorithm=settings(mode, noise=0.0, steps=4), recorder=recorder)
+    network = CanaryNetwork(mlp(), canaries=5, shape=(4,))
+    train(algorithm, network, canary_dataset(data(), included), loss=canary_loss(cross_entropy, recorder, 5.0),
+          randomness=SeededRandomness(0))  # fmt: skip
+    released = np.stack(recorder.released)
+    np.testing.assert_allclose(released, 0.5 * recorder.signs[:, None] * included, atol=1e-4)
+    assert (released[:, ~included] == 0.0).all()
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+def test_canaries_leave_the_training_of_the_others_alone(mode):
+    """Data's weights with canaries but without noise are those of a run that never heard of canaries."""
+    algorithm = settings(mode, noise=0.0, steps=5)
+    plain = train(algorithm, mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(0))
+    recorder = Recorder(signs=np.resize([1.0, -1.0], 5))
+    run = train(algorithm, CanaryNetwork(mlp(), canaries=6, shape=(4,)), canary_dataset(data(), np.ones(6, dtype=bool)),
+                loss=canary_loss(cross_entropy, recorder, 5.0), randomness=SeededRandomness(0))  # fmt: skip
+    for name, value in plain.weights.items():
+        torch.testing.assert_close(run.weights[f"inner.{name}"], value, atol=1e-6, rtol=1e-5)
+
+
+def test_canaries_come_at_the_sample_rate():
+    made = audited(settings(sample_rate=0.3, noise=0.0, steps=40), canaries=400)
+    quarter = made.result.attempts[1]
+    assert quarter.correct == quarter.guesses == 100
+    assert made.history.runs == (GaussianRun(0.0, 0.3, 40),)
+
+
+FAULTS = {
+    "noise of half the claim": {"factor": 0.5},
+    "no noise": {"factor": 0.0},
+    "the same noise at every step": {"stuck": True},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("sample_rate", [1.0, 0.5])
+def test_faulty_noise_is_caught(fault, sample_rate):
+    made = audited(settings(sample_rate=sample_rate), randomness=Faulty(**FAULTS[fault]))
+    assert made.contradicted
+    if sample_rate == 1.0:
+        assert gaussian_epsilon(mu=made.result.mu_lower, delta=DELTA) > made.claimed_epsilon
+        assert made.independent_mu_lower > made.result.mu_lower
+    if fault != "noise of half the claim":
+        assert made.result.epsilon_lower > made.claimed_epsilon
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_forgotten_clipping_is_caught(mode, unclipped):
+    made = audited(settings(mode))
+    assert made.contradicted
+    assert made.result.epsilon_lower > made.claimed_epsilon
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("sample_rate", [1.0, 0.5])
+def test_sound_trainers_are_not_flagged_and_not_vacuous(mode, sample_rate):
+    made = audited(settings(mode, sample_rate, noise=2.0), seed=11)
+    assert not made.contradicted
+    assert made.result.epsilon_lower < made.claimed_epsilon
+    if sample_rate == 1.0:
+        mu = STEPS**0.5 / 2.0
+        assert 0.4 * mu < made.result.mu_lower < made.independent_mu_lower < mu
+        assert made.independent_mu_lower > 0.7 * mu
+
+
+def test_every_algorithm_can_be_audited():
+    numbers = mechanism(sample_rate=0.5, steps=10)
+    common = {"mechanism": numbers, "noise_multiplier": 2.0}
+    tempered = Tempered(step_size=0.5, temperature=0.25 * (2.0 * 0.5 / 10.0) ** 2)
+    runs = {
+        "adam": (DPAdam(**common, learning_rate=0.02, prior=Normal(std=1.0)), mlp()),
+        "sgld": (DPSGLD(mechanism=numbers, convention=tempered), mlp()),
+        "bbp": (DPBBP(**common, learning_rate=0.1, prior=Normal(std=0.5), kl_weight=0.1),
+                bayesian(mlp(), initial_std=0.05, generator=generator())),
+        "dropout": (DPMCDropout(**common, learning_rate=0.1),
+                    with_example_dropout(nn.Sequential(*mlp()[:2], nn.Dropout(0.1), mlp()[2]), generator=generator())),
+    }  # fmt: skip
+    for name, (algorithm, module) in runs.items():
+        sound = audited(algorithm, module=module, seed=3, canaries=600)
+        assert not sound.contradicted, name
+        assert min(sound.independent_mu_lower, sound.result.mu_lower) > 0.15, name
+        assert audited(algorithm, module=module, randomness=Faulty(factor=0.0), canaries=600).contradicted, name
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5, 0.0])
+def test_digits_with_the_noise_of_the_claim_half_of_it_and_none(factor):
+    bunch = load_digits()
+    x, y = torch.tensor(bunch.data / 16.0, dtype=torch.float32), torch.tensor(bunch.target)
+    numbers = Mechanism(clip_norm=1.0, sample_rate=0.1, expected_batch_size=140.0, steps=100)
+    algorithm = DPSGD(mechanism=numbers, noise_multiplier=0.8, learning_rate=1.0, momentum=0.5)
+    made = audit_training(algorithm, mlp(inputs=64, classes=10), TensorDataset(x, y), loss=cross_entropy, delta=1e-4,
+                          generator=np.random.default_rng(0), randomness=Faulty(factor=factor))  # fmt: skip
+    assert made.contradicted == (factor < 1.0)
+    assert 0.1 * made.claimed_epsilon < made.result.epsilon_lower < made.claimed_epsilon
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_error_rates_of_independent_canaries(factor):
+    """Over repetitions a sound mechanism is refuted no oftener than it says, half the noise always."""
+    q, sigma, steps, m, runs, level = 0.1, 1.0, 20, 1000, 60, 0.2
+    event = event_of(MechanismHistory(runs=(GaussianRun(sigma, q, steps),)))
+    refuted = 0
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        included = rng.random(m) < 0.5
+        released = included * (rng.random((steps, m)) < q) + factor * sigma * rng.standard_normal((steps, m))
+        rates = error_rates(canary_scores(released, np.full(steps, sigma), q), included, failure_prob=level)
+        refuted += rates_refute(rates, event)
+    assert refuted <= binom.ppf(0.999, runs, level) if factor == 1.0 else refuted == runs
+
+
+def test_error_rates_by_hand():
+    """In: 3, 0.5, -3; out: 0.5, -1.5. At threshold 0 two of three and one of two exceed; 20 thresholds, 80 bounds."""
+    scores, included = np.tile([3.0, 0.5, -3.0, 0.5, -1.5], (4, 1)), np.array([True, True, True, False, False])
+    rates = error_rates(scores, included, failure_prob=0.8)
+    assert len(rates) == 40
+    for row in (1, 2, 3):
+        said_in, said_out = rates[10 * row + 4 : 10 * row + 6]
+        assert said_in == (clopper_pearson_upper(1, 2, 0.01), clopper_pearson_lower(2, 3, 0.01))
+        assert said_out == (clopper_pearson_upper(1, 3, 0.01), clopper_pearson_lower(1, 2, 0.01))
+    with pytest.raises(ValueError, match="both sorts"):
+        error_rates(scores, np.ones(5, dtype=bool), failure_prob=0.2)
+
+
+def test_the_likelihood_ratio_is_that_of_the_mixture():
+    rng = np.random.default_rng(0)
+    released, noise, q = rng.standard_normal((3, 4)), np.array([0.7, 1.0, 2.0]), 0.3
+    by_hand = np.zeros(4)
+    for t, sigma in enumerate(noise):
+        out, hit = (np.exp(-0.5 * ((released[t] - mean) / sigma) ** 2) for mean in (0.0, 1.0))
+        by_hand += np.log(((1 - q) * out + q * hit) / out)
+    linear, ratio, half, _ = canary_scores(released, noise, q)
+    np.testing.assert_allclose(half, canary_scores(released, noise / 2, q)[1], rtol=1e-12)
+    np.testing.assert_allclose(ratio, by_hand, rtol=1e-12)
+    np.testing.assert_allclose(linear, (released / noise[:, None] ** 2).sum(0) / (q * (noise**-2).sum()), rtol=1e-12)
+
+
+def test_refusals():
+    for changes, said in (({"canaries": 0}, "canaries"), ({"scale": 0.0}, "scale")):
+        with pytest.raises(ValueError, match=said):
+            audited(settings(), **changes)
+    with pytest.raises(ValueError, match="outputs"):
+        audited(settings(), module=nn.Sequential(mlp(), nn.Unflatten(1, (3, 1))))
