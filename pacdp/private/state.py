@@ -75,8 +75,7 @@ def save_private(
         "settings": dict(settings or {}),
     }
     model = {name: value.detach() for name, value in network(module).named_parameters()}
-    save_checkpoint(path, Checkpoint(header=header, model=model, state=state,
-                                     generator=torch.empty(0, dtype=torch.uint8)))  # fmt: skip
+    save_checkpoint(path, Checkpoint(header=header, model=model, state=state))
 
 
 def load_private(
@@ -138,8 +137,7 @@ def export(path: Path | str, *, module: nn.Module, history: MechanismHistory) ->
     """
     model = {name: value.detach() for name, value in network(module).named_parameters()}
     header = {"kind": "private-release/1", "history": history.to_dict(), "adjacency": history.adjacency}
-    save_checkpoint(path, Checkpoint(header=header, model=model, state={},
-                                     generator=torch.empty(0, dtype=torch.uint8)))  # fmt: skip
+    save_checkpoint(path, Checkpoint(header=header, model=model, state={}))
 
 
 def _part(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
