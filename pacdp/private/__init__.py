@@ -2,11 +2,19 @@
 
 ``PrivateEngine.make_private`` feels like Opacus's. ``train(settings, module, dataset, loss=...)`` runs DP-SGD, DP-Adam,
 DP-SGLD, DP-BBP or DP-MC-Dropout from start to end and returns weights with the :class:`MechanismHistory` they cost.
+Importing this registers the accountant "pld" with Opacus.
 """
 
+from pacdp.private.accountant import HistoryAccountant as HistoryAccountant
+from pacdp.private.accountant import epsilon as epsilon
+from pacdp.private.accountant import epsilon_by_renyi as epsilon_by_renyi
+from pacdp.private.accountant import privacy_claim as privacy_claim
+from pacdp.private.accountant import privacy_event as privacy_event
+from pacdp.private.accountant import privacy_spent as privacy_spent
 from pacdp.private.bayes_layers import BayesConv2d as BayesConv2d
 from pacdp.private.bayes_layers import BayesLinear as BayesLinear
 from pacdp.private.bayes_layers import bayesian as bayesian
+from pacdp.private.budget import PrivacyBudget as PrivacyBudget
 from pacdp.private.calibration import calibrated as calibrated
 from pacdp.private.calibration import planned as planned
 from pacdp.private.dp_adam import DPAdam as DPAdam
@@ -30,7 +38,6 @@ from pacdp.private.priors import Normal as Normal
 from pacdp.private.priors import NormalMixture as NormalMixture
 from pacdp.private.privacy_events import GaussianRun as GaussianRun
 from pacdp.private.privacy_events import MechanismHistory as MechanismHistory
-from pacdp.private.privacy_events import epsilon as epsilon
 from pacdp.private.randomness import SeededRandomness as SeededRandomness
 from pacdp.private.randomness import SystemRandomness as SystemRandomness
 from pacdp.private.regularise import kl_nats as kl_nats

@@ -1,13 +1,16 @@
 """Noise for a target epsilon: one factor on the whole schedule."""
 
-from pacdp.private.privacy_events import GaussianRun, MechanismHistory, epsilon, merged
+from bounds.accounting import calibrate_noise
+from bounds.privacy import Adjacency
+from pacdp.private.accountant import privacy_event
+from pacdp.private.privacy_events import GaussianRun, MechanismHistory, merged
 from pacdp.private.schedules import Scaled, Schedule, as_schedule
 
 
-def planned(schedule: Schedule | float, *, sample_rate: float, steps: int) -> MechanismHistory:
-    """The history that ``steps`` steps of ``schedule`` will have."""
+def planned(schedule: Schedule | float, *, sample_rate: float, steps: int, done: int = 0) -> MechanismHistory:
+    """The history that ``steps`` steps of ``schedule`` will have, but for the first ``done``."""
     sigma = as_schedule(schedule)
-    return MechanismHistory(runs=merged(GaussianRun(float(sigma(t)), sample_rate, 1) for t in range(steps)))
+    return MechanismHistory(runs=merged(GaussianRun(float(sigma(t)), sample_rate, 1) for t in range(done, steps)))
 
 
 def calibrated(
@@ -17,34 +20,25 @@ def calibrated(
     steps: int,
     target_epsilon: float,
     delta: float,
+    adjacency: Adjacency,
     tolerance: float = 1e-3,
 ) -> Scaled:
     """The schedule times the smallest factor (to a relative ``tolerance``, rounded up) that keeps to the target.
 
-    Formal guarantee: ``epsilon(planned(result), delta=delta) <= target_epsilon`` by the Rényi accountant.
+    Formal guarantee: ``epsilon(planned(result), delta=delta, adjacency=adjacency) <= target_epsilon``: that number was
+    computed before the result was returned.
 
     Raises:
-        ValueError: a target that no factor up to 2^20 meets.
+        ValueError: numbers out of range, a target that no factor up to e^20 meets (as where a step has no noise), or a
+            schedule whose values are no floats in double precision.
     """
     if not target_epsilon > 0.0:
         raise ValueError(f"expected target_epsilon > 0, got {target_epsilon}")
     base = planned(schedule, sample_rate=sample_rate, steps=steps)
-
-    def meets(factor: float) -> bool:
-        runs = tuple(run._replace(noise_multiplier=factor * run.noise_multiplier) for run in base.runs)
-        return epsilon(MechanismHistory(runs=runs), delta=delta) <= target_epsilon
-
-    high = 1.0
-    while not meets(high):
-        high *= 2.0
-        if high > 2.0**20:
-            raise ValueError(f"no noise meets epsilon {target_epsilon} at delta {delta}: raise delta or the target")
-    low = high / 2.0
-    while meets(low):
-        low, high = low / 2.0, low
-        if low < 2.0**-20:
-            break
-    while high > low * (1.0 + tolerance):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return Scaled(schedule=as_schedule(schedule), factor=high)
+    made = calibrate_noise(event=privacy_event(base), epsilon=target_epsilon, delta=delta, adjacency=adjacency,
+                           tolerance=tolerance)  # fmt: skip
+    result = Scaled(schedule=as_schedule(schedule), factor=made.scale)
+    wanted = merged(run._replace(noise_multiplier=run.noise_multiplier * made.scale) for run in base.runs)
+    if planned(result, sample_rate=sample_rate, steps=steps).runs != wanted:
+        raise ValueError("schedule must return the same Python floats at every call, got other numbers once scaled")
+    return result

@@ -26,13 +26,15 @@ from opacus.optimizers import DPOptimizer
 from torch import Tensor, nn, optim
 from torch.utils.data import DataLoader, Dataset, default_collate
 
+from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
+from pacdp.private.accountant import NAME, HistoryAccountant
 from pacdp.private.ghost import GhostCriterion
 from pacdp.private.independence import made_up_batch, require_independent_examples
 from pacdp.private.loader import PoissonLoader
 from pacdp.private.modules import MODES, GhostModule, GradSampleMode, wrap
 from pacdp.private.optimizers import DataFreeGradient, GhostOptimizer, PrivateOptimizer
-from pacdp.private.privacy_events import ADJACENCY, HistoryAccountant, MechanismHistory
+from pacdp.private.privacy_events import ADJACENCY, MechanismHistory
 from pacdp.private.randomness import Randomness, SystemRandomness
 from pacdp.private.schedules import Schedule, as_schedule
 from pacdp.private.state import load_private, save_private
@@ -55,7 +57,7 @@ class PrivateEngine(PrivacyEngine):
     def __init__(self, *, randomness: Randomness | None = None) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Opacus warns that its own secure generator is off; ours is used
-            super().__init__(accountant="rdp")
+            super().__init__(accountant=NAME)
         self.accountant: HistoryAccountant = HistoryAccountant()
         self.randomness = SystemRandomness() if randomness is None else randomness
 
@@ -64,9 +66,9 @@ class PrivateEngine(PrivacyEngine):
         """The mechanisms that ran."""
         return self.accountant.recorded()
 
-    def get_epsilon(self, delta: float, **options: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """See :func:`pacdp.private.epsilon`."""
-        return self.accountant.get_epsilon(delta, **options)
+    def get_epsilon(self, delta: float, *, adjacency: Adjacency = ADJACENCY) -> float:
+        """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``history`` has the lower end."""
+        return self.accountant.get_epsilon(delta, adjacency=adjacency)
 
     def make_private(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,

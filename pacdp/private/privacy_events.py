@@ -1,23 +1,18 @@
-"""What a private run did, as plain data, and what Opacus's accountants make of it.
+"""What a private run did, as plain data.
 
 A run of DP-SGD, DP-SGLD, DP-BBP or DP-MC-Dropout is one sequence of Poisson-sampled Gaussian mechanisms: step t draws
 every example independently with probability q_t, sums gradients clipped to norm C, and adds N(0, (σ_t C)² I). Nothing
 else about it matters for privacy, and all of it is public. :class:`MechanismHistory` is that sequence, run-length
-encoded. Accountants consume it; checkpoints carry it.
+encoded. :mod:`pacdp.private.accountant` says what it costs; checkpoints carry it.
 """
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from opacus.accountants import IAccountant, PRVAccountant, RDPAccountant
-
 ADJACENCY = "add-remove"
 MECHANISM = "poisson-sampled gaussian"
-_ORDERS = (1.25, 1.5, 1.75, 2, 2.25, 2.5, 2.75, 3, 3.5, 4, 4.5, 5, 5.5, *range(6, 21), 22, 24, 28, 32, 40, 48, 64, 96,
-           128, 192, 256, 384, 512)  # fmt: skip
 
 
 class GaussianRun(NamedTuple):
@@ -35,8 +30,8 @@ class MechanismHistory:
     """Poisson-sampled Gaussian mechanisms in the order in which they ran.
 
     Formal guarantee: the released weights are a function of the outputs of these mechanisms, composed adaptively with
-    noise multipliers and sample rates fixed without looking at the data, under add-remove adjacency (neighbours differ
-    by one example more or less).
+    noise multipliers and sample rates fixed without looking at the data. A noise multiplier counts in clipping norms,
+    by one of which the sum moves between add-remove neighbours (one example more or less); ``adjacency`` says so.
     """
 
     runs: tuple[GaussianRun, ...] = ()
@@ -48,7 +43,7 @@ class MechanismHistory:
                 f"adjacency must be {ADJACENCY!r}, the one the clipped sum is calibrated for, got {self.adjacency!r}"
             )
         for run in self.runs:
-            _check_run(*run)
+            check_run(*run)
 
     @property
     def steps(self) -> int:
@@ -58,6 +53,16 @@ class MechanismHistory:
     def followed_by(self, other: "MechanismHistory") -> "MechanismHistory":
         """Both, one after the other on the same data: the history of several chains is that of one long chain."""
         return MechanismHistory(runs=merged((*self.runs, *other.runs)))
+
+    def first(self, steps: int) -> "MechanismHistory":
+        """The first ``steps`` mechanisms, or all if there are fewer."""
+        runs, left = [], steps
+        for run in self.runs:
+            if left <= 0:
+                break
+            runs.append(run._replace(steps=min(run.steps, left)))
+            left -= run.steps
+        return MechanismHistory(runs=tuple(runs))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -75,7 +80,7 @@ class MechanismHistory:
         try:
             runs = tuple(GaussianRun(float(s), float(q), _whole(t)) for s, q, t in record["runs"])
             return cls(runs=runs, adjacency=record["adjacency"])
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"record is no history of mechanisms ({error}): {record!r}") from error
 
 
@@ -90,68 +95,8 @@ def merged(runs: Iterable[GaussianRun]) -> tuple[GaussianRun, ...]:
     return tuple(out)
 
 
-def epsilon(
-    history: MechanismHistory, *, delta: float, accountant: Literal["rdp", "prv"] = "rdp", epsilon_error: float = 0.01
-) -> float:
-    """An upper bound on epsilon by one of Opacus's accountants; infinity where the accountant finds none.
-
-    Formal guarantee: the mechanisms are (epsilon, delta)-differentially private under add-remove adjacency, as far as
-    the accountant's theory goes: Rényi orders up to 512 ("rdp", Mironov 2017), or the upper end of the numerical
-    composition of Gopi, Lee and Wutschitz 2021 ("prv", tighter, slow when every step has noise of its own). The
-    central limit theorem of Gaussian differential privacy is not offered: it understates epsilon.
-
-    Raises:
-        ValueError: delta outside (0, 1), or another accountant.
-    """
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"expected 0 < delta < 1, got {delta}")
-    if accountant not in ("rdp", "prv"):
-        raise ValueError(f"accountant must be 'rdp' or 'prv', got {accountant!r}")
-    if history.steps == 0:
-        return 0.0
-    if any(run.noise_multiplier == 0.0 for run in history.runs):
-        return math.inf
-    theirs = RDPAccountant() if accountant == "rdp" else PRVAccountant()
-    theirs.history = [tuple(run) for run in history.runs]
-    options: dict[str, Any] = {"alphas": list(_ORDERS)} if accountant == "rdp" else {"eps_error": epsilon_error}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            value = float(theirs.get_epsilon(delta, **options))
-    except (ValueError, RuntimeError, OverflowError, MemoryError):
-        return math.inf
-    return math.inf if math.isnan(value) else max(0.0, value)
-
-
-class HistoryAccountant(IAccountant):
-    """Opacus's accountant interface over a :class:`MechanismHistory`; it forgets nothing and counts steps."""
-
-    def __init__(self) -> None:
-        self.history: list[GaussianRun] = []
-
-    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
-        """Record one mechanism."""
-        _check_run(noise_multiplier, sample_rate, 1)
-        self.history[-1:] = merged((*self.history[-1:], GaussianRun(noise_multiplier, sample_rate, 1)))
-
-    def get_epsilon(self, delta: float, **kwargs: Any) -> float:
-        """See :func:`epsilon`."""
-        return epsilon(self.recorded(), delta=delta, **kwargs)
-
-    def recorded(self) -> MechanismHistory:
-        """What ran so far."""
-        return MechanismHistory(runs=tuple(GaussianRun(*run) for run in self.history))
-
-    def __len__(self) -> int:
-        return sum(run[2] for run in self.history)
-
-    @classmethod
-    def mechanism(cls) -> str:
-        """The name under which Opacus stores its state."""
-        return "pacdp-history"
-
-
-def _check_run(noise_multiplier: float, sample_rate: float, steps: int) -> None:
+def check_run(noise_multiplier: float, sample_rate: float, steps: int) -> None:
+    """Refuse numbers that no mechanism has, by a ValueError."""
     if not (math.isfinite(noise_multiplier) and noise_multiplier >= 0.0):
         raise ValueError(f"noise_multiplier must be a finite number >= 0, got {noise_multiplier}")
     if not 0.0 < sample_rate <= 1.0:

@@ -1,7 +1,8 @@
 """The loop that all private trainers share: Poisson batches by logical step, checkpoints, snapshots.
 
 An algorithm is a frozen record of settings; :class:`Recipe` is what the loop needs to know of it. The number of steps
-is fixed before training: stopping when the data looks learnt would release something that no accountant counts.
+is fixed before training: stopping when the data looks learnt would release something that no accountant counts. A
+budget halts a run before the step that would overspend it; which step that is follows from the public schedule.
 """
 
 import copy
@@ -19,6 +20,8 @@ from torch.nn.utils import parameters_to_vector
 from torch.utils.data import Dataset
 
 from pacdp.errors import Diverged
+from pacdp.private.budget import PrivacyBudget
+from pacdp.private.calibration import planned
 from pacdp.private.engine import PrivateEngine
 from pacdp.private.ghost import empty_sum, ghost_loss
 from pacdp.private.independence import PerExampleLoss, made_up_batch, require_independent_examples
@@ -47,6 +50,8 @@ class Mechanism:
     grad_sample_mode: GradSampleMode = "hooks"
     max_physical_batch: int | None = None
     """Larger batches are cut for memory's sake; changes no number but rounding."""
+    budget: PrivacyBudget | None = None
+    """Training halts before the step that would overspend it."""
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -79,6 +84,8 @@ class PrivateRun:
     """What the weights, and all snapshots, cost."""
     snapshots: Float[Tensor, "snapshots dim"]
     """Weights kept on the way, flat, in the order of ``weights``; private. Empty unless the algorithm keeps some."""
+    halted: bool = False
+    """Whether the budget ended the run before its last step."""
 
 
 class Recipe(NamedTuple):
@@ -127,7 +134,7 @@ def train(
         checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end.
 
     Raises:
-        ValueError: dependent examples, or numbers out of range.
+        ValueError: dependent examples, numbers out of range, or a budget that not even the first step keeps to.
         CheckpointError: the checkpoint is another run's.
         Diverged: a weight is not finite.
     """
@@ -155,20 +162,33 @@ def train(
             list(loaded.history.runs),
             [s.to(device) for s in loaded.extra.get("snapshots", ())],
         )
-    for step in range(optimizer.logical_step + 1, mechanism.steps + 1):
+    last = _last_step(recipe, engine, done=optimizer.logical_step)
+    for step in range(optimizer.logical_step + 1, last + 1):
         seen = _logical_step(recipe, wrapped, optimizer, dataset, loss, engine.randomness)
         if not all(bool(torch.isfinite(p).all()) for p in module.parameters()):
             raise Diverged(step, "a weight")
         if recipe.keeps(step):
             snapshots.append(parameters_to_vector(module.parameters()).detach().clone())
-        if path is not None and (step == mechanism.steps or (checkpoint_every and step % checkpoint_every == 0)):
+        if path is not None and (step == last or (checkpoint_every and step % checkpoint_every == 0)):
             save_private(path, module=wrapped, optimizer=optimizer, history=engine.history, settings=settings,
                          randomness=engine.randomness, extra=_stacked(snapshots))  # fmt: skip
         if progress is not None:
             progress(Progress(step, mechanism.steps, seen))
     weights = {name: p.detach().clone() for name, p in module.named_parameters()}
     kept = _stacked(snapshots).get("snapshots", parameters_to_vector(module.parameters()).detach().new_empty(0, 0))
-    return PrivateRun(weights=weights, history=engine.history, snapshots=kept)
+    return PrivateRun(weights=weights, history=engine.history, snapshots=kept, halted=last < mechanism.steps)
+
+
+def _last_step(recipe: Recipe, engine: PrivateEngine, *, done: int) -> int:
+    mechanism, budget = recipe.mechanism, recipe.mechanism.budget
+    if budget is None:
+        return mechanism.steps
+    upcoming = planned(recipe.noise, sample_rate=mechanism.sample_rate, steps=mechanism.steps, done=done)
+    last = done + budget.affordable_steps(upcoming, after=engine.history)
+    if last == 0:
+        raise ValueError(f"the first step alone costs more than the budget of epsilon {budget.epsilon:g} at delta "
+                         f"{budget.delta:g} ({budget.adjacency}): raise the noise or the budget")  # fmt: skip
+    return last
 
 
 def _logical_step(recipe: Recipe, wrapped: nn.Module, optimizer: PrivateOptimizer | GhostOptimizer,

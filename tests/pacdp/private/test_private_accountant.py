@@ -1,0 +1,236 @@
+"""What histories cost: brackets by other accountants, Opacus's registry, calibration, the hand-over to bounds."""
+
+import json
+import math
+
+import pytest
+import torch
+from opacus import PrivacyEngine
+from opacus.accountants import PRVAccountant, RDPAccountant, create_accountant, register_accountant
+from opacus.accountants.utils import get_noise_multiplier
+from private_toys import cross_entropy, data, mechanism, mlp, private, sweep
+
+import bounds
+import pacdp
+from bounds.accounting import privacy_epsilon, sampled_gaussians
+from pacdp.private import (
+    DPSGD,
+    Exponential,
+    GaussianRun,
+    HistoryAccountant,
+    MechanismHistory,
+    Polynomial,
+    calibrated,
+    epsilon,
+    epsilon_by_renyi,
+    planned,
+    privacy_claim,
+    privacy_event,
+    privacy_spent,
+    train,
+)
+
+ADD = {"delta": 1e-5, "adjacency": "add-remove"}
+DECAY = planned(Exponential(initial=0.9, factor=1.04), sample_rate=0.05, steps=25)
+HISTORIES = {
+    "constant": planned(1.1, sample_rate=0.02, steps=400),
+    "decaying": DECAY,
+    "two rates": DECAY.followed_by(planned(1.5, sample_rate=0.2, steps=30)),
+    "full batch": planned(Polynomial(initial=20.0, power=0.1), sample_rate=1.0, steps=12),
+}
+
+
+def by_opacus(accountant, history, **options):
+    accountant.history = [tuple(run) for run in history.runs]
+    return float(accountant.get_epsilon(1e-5, **options))
+
+
+@pytest.mark.filterwarnings("ignore:Optimal order")
+@pytest.mark.parametrize("name", HISTORIES)
+def test_the_bracket_agrees_with_the_accountants_of_opacus(name):
+    """Its Rényi accountant is an upper bound; its PRV accountant errs by at most 0.01 either way, upper end first."""
+    made = privacy_spent(HISTORIES[name], **ADD)
+    assert made.lower <= made.estimate <= made.upper == made.epsilon == epsilon(HISTORIES[name], **ADD)
+    assert made.upper - made.lower < 0.01 * made.upper
+    assert made.lower <= by_opacus(RDPAccountant(), HISTORIES[name])
+    assert made.lower <= epsilon_by_renyi(HISTORIES[name], **ADD)
+    if name == "full batch":
+        return  # which the PRV accountant cannot do
+    prv = by_opacus(PRVAccountant(), HISTORIES[name], eps_error=0.01)
+    assert made.lower <= prv + 1e-9
+    assert prv - 0.025 <= made.upper
+
+
+@pytest.mark.slow
+def test_the_bracket_agrees_with_connected_dots_elsewhere():
+    dp = pytest.importorskip("dp_accounting")
+    pld = pytest.importorskip("dp_accounting.pld")
+    theirs = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    for run in DECAY.runs:
+        event = dp.PoissonSampledDpEvent(run.sample_rate, dp.GaussianDpEvent(run.noise_multiplier))
+        theirs.compose(event, run.steps)
+    made = privacy_spent(DECAY, **ADD)
+    assert made.lower <= theirs.get_epsilon(1e-5) * (1.0 + 1e-9)
+    assert made.upper == pytest.approx(theirs.get_epsilon(1e-5), rel=2e-3)
+
+
+def test_a_history_is_the_accountant_s_event():
+    sigmas = [run.noise_multiplier for run in DECAY.runs]
+    event = sampled_gaussians(sample_rate=0.05, noise_multipliers=sigmas)
+    assert privacy_spent(DECAY, **ADD) == privacy_epsilon(event=event, **ADD)
+    double = {"delta": 1e-5, "adjacency": "replace-one"}
+    assert privacy_spent(DECAY, **double) == privacy_epsilon(event=privacy_event(DECAY), **double)
+    assert epsilon(DECAY, **double) > 1.1 * epsilon(DECAY, **ADD)
+
+
+def test_the_neighbours_are_never_a_default():
+    for question in (epsilon, epsilon_by_renyi, privacy_spent):
+        with pytest.raises(TypeError):
+            question(DECAY, delta=1e-5)
+    with pytest.raises(TypeError):
+        privacy_claim(DECAY)
+
+
+def test_no_steps_no_noise_and_extreme_noise():
+    nothing, bare = MechanismHistory(), MechanismHistory(runs=(GaussianRun(0.0, 0.1, 1),))
+    assert epsilon(nothing, **ADD) == epsilon_by_renyi(nothing, **ADD) == 0.0
+    assert epsilon(bare, **ADD) == math.inf
+    assert privacy_claim(nothing, adjacency="add-remove").mu == 0.0
+    with pytest.raises(ValueError, match="promise something"):
+        privacy_claim(bare, adjacency="add-remove")
+    with pytest.raises(ValueError, match="at least one step"):
+        privacy_event(nothing)
+    for rate in (1.0, 0.3, 1e-300):
+        assert epsilon(MechanismHistory(runs=(GaussianRun(1e-300, rate, 1),)), **ADD) == math.inf
+        assert 0.0 <= epsilon(MechanismHistory(runs=(GaussianRun(1e300, rate, 1),)), **ADD) < 1e-3
+    for wrong in ({"delta": 0.0}, {"delta": 1.0}, {"delta": math.nan}, {"adjacency": "zero-out"}):
+        for history in (nothing, DECAY):
+            with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+                epsilon(history, **{**ADD, **wrong})
+
+
+def test_the_first_steps_of_a_history():
+    history = HISTORIES["two rates"]
+    assert history.first(0) == MechanismHistory()
+    assert history.first(3).runs == DECAY.runs[:3]
+    assert history.first(25) == DECAY
+    assert history.first(31).runs[-1] == GaussianRun(1.5, 0.2, 6)
+    assert history.first(10**6) == history
+
+
+@pytest.mark.filterwarnings("ignore:Optimal order")
+def test_opacus_knows_the_accountant_by_name():
+    assert isinstance(create_accountant("pld"), HistoryAccountant)
+    with pytest.raises(ValueError, match="already registered"):
+        register_accountant("pld", RDPAccountant)
+    noise = get_noise_multiplier(target_epsilon=2.0, target_delta=1e-5, sample_rate=0.05, steps=40, accountant="pld")
+    assert 1.97 < epsilon(planned(noise, sample_rate=0.05, steps=40), **ADD) <= 2.0
+    assert noise == pytest.approx(
+        get_noise_multiplier(target_epsilon=2.0, target_delta=1e-5, sample_rate=0.05, steps=40, accountant="prv"),
+        rel=0.02,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:Secure RNG")
+@pytest.mark.filterwarnings("ignore:.*torch.nn.utils.*:FutureWarning")
+def test_an_engine_of_opacus_counts_with_it(tmp_path):
+    def engine():
+        made = PrivacyEngine(accountant="pld")
+        module = mlp()
+        parts = made.make_private(
+            module=module, optimizer=torch.optim.SGD(module.parameters(), lr=0.1), noise_multiplier=1.2,
+            data_loader=torch.utils.data.DataLoader(data(40), batch_size=10), max_grad_norm=1.0)  # fmt: skip
+        return made, *parts
+
+    first, module, optimizer, loader = engine()
+    sizes = sweep(module, optimizer, torch.nn.CrossEntropyLoss(), loader)
+    history = planned(1.2, sample_rate=0.25, steps=len(sizes))
+    assert first.accountant.recorded() == history
+    assert first.get_epsilon(1e-5) == epsilon(history, **ADD)
+    path = tmp_path / "theirs.pt"
+    first.save_checkpoint(path=path, module=module, optimizer=optimizer)
+    second, module, optimizer, _ = engine()
+    second.load_checkpoint(path=path, module=module, optimizer=optimizer)
+    assert second.get_epsilon(1e-5) == first.get_epsilon(1e-5)
+
+
+def test_the_state_of_another_mechanism_is_refused():
+    mine = HistoryAccountant()
+    mine.step(noise_multiplier=1.0, sample_rate=0.1)
+    mine.step(noise_multiplier=2.0, sample_rate=0.1)
+    state = json.loads(json.dumps(mine.state_dict()))
+    assert state == {"history": [[1.0, 0.1, 1], [2.0, 0.1, 1]], "mechanism": "pld"}
+    fresh = HistoryAccountant()
+    fresh.load_state_dict(state)
+    assert fresh.recorded() == mine.recorded()
+    theirs = RDPAccountant()
+    theirs.step(noise_multiplier=1.0, sample_rate=0.1)
+    wrong = (theirs.state_dict(), {}, {"mechanism": "pld"}, {**state, "mechanism": "gdp"},
+             {**state, "history": [[1.0, 0.1]]}, {**state, "history": [[-1.0, 0.1, 1]]})  # fmt: skip
+    for other in wrong:
+        empty = HistoryAccountant()
+        with pytest.raises(ValueError, match=r"^state must be|^record is no history"):
+            empty.load_state_dict(other)
+        assert empty.history == []
+    with pytest.raises(ValueError, match="would forget"):
+        mine.load_state_dict(state)
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        theirs.load_state_dict(state)
+
+
+def test_the_engine_s_epsilon_is_this_one():
+    module, optimizer, criterion, loader, engine = private(mlp(), data(), steps=5)
+    assert engine.get_epsilon(1e-5) == 0.0
+    sweep(module, optimizer, criterion, loader)
+    assert engine.get_epsilon(1e-5) == epsilon(engine.history, **ADD) > 0.0
+    assert engine.get_epsilon(1e-5, adjacency="replace-one") > engine.get_epsilon(1e-5)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_calibration_scales_the_whole_schedule_and_rounds_to_the_safe_side(adjacency):
+    question = {"delta": 1e-4, "adjacency": adjacency}
+    decay = Exponential(initial=1.0, factor=0.97)
+    schedule = calibrated(decay, sample_rate=0.1, steps=12, target_epsilon=2.0, **question)
+    history = planned(schedule, sample_rate=0.1, steps=12)
+    assert [run.noise_multiplier for run in history.runs] == [schedule.factor * decay(t) for t in range(12)]
+    assert 1.98 < epsilon(history, **question) <= 2.0
+    finer = calibrated(decay, sample_rate=0.1, steps=12, target_epsilon=2.0, tolerance=1e-5, **question)
+    assert schedule.factor * (1.0 - 1.1e-3) < finer.factor <= schedule.factor * (1.0 + 1e-9)
+
+
+def test_calibration_refuses_in_one_sentence():
+    numbers = {"sample_rate": 0.1, "steps": 3, "target_epsilon": 1.0, **ADD}
+    for change, word in (({"target_epsilon": 0.0}, "target_epsilon"), ({"delta": 0.0}, "delta"),
+                         ({"steps": 0}, "at least one step"), ({"sample_rate": 0.0}, "sample_rate")):  # fmt: skip
+        with pytest.raises(ValueError, match=word):
+            calibrated(1.0, **{**numbers, **change})
+    with pytest.raises(ValueError, match="within reach"):
+        calibrated(lambda step: float(step > 0), **numbers)
+    calls = iter(range(100))
+    with pytest.raises(ValueError, match="same Python floats"):
+        calibrated(lambda step: 1.0 + 0.01 * next(calls), **numbers)
+
+
+def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
+    path = tmp_path / "run.safetensors"
+    settings = DPSGD(mechanism=mechanism(sample_rate=0.002, expected_batch_size=4.0, steps=20),
+                     noise_multiplier=Exponential(initial=3.0, factor=0.99), learning_rate=0.1)  # fmt: skip
+    run = train(settings, mlp(), data(), loss=cross_entropy, checkpoint=path)
+    history = MechanismHistory.from_dict(pacdp.load_checkpoint(path).header["history"])
+    assert history == run.history
+    claim = privacy_claim(history, adjacency="add-remove")
+    assert claim.status == "accounted"
+    numbers = {"risk": 0.1, "kl_nats": 5.0, "n": 2000, "failure_prob": 0.05}
+    certificate = bounds.private_pac_bayes(privacy=claim, **numbers)
+    assert certificate.status == "rigorous"
+    ordinary = bounds.maurer(**numbers).value
+    assert ordinary < certificate.value < ordinary + 0.02
+    more = bounds.private_pac_bayes(privacy=privacy_claim(history.followed_by(planned(1.0, sample_rate=0.05, steps=50)),
+                                                          adjacency="add-remove"), **numbers)  # fmt: skip
+    assert more.value > certificate.value
+
+
+def test_full_batches_hand_over_a_gaussian():
+    claim = privacy_claim(planned(20.0, sample_rate=1.0, steps=4), adjacency="add-remove")
+    assert isinstance(claim, bounds.GaussianDP)
+    assert claim.mu == pytest.approx(0.1, rel=1e-10)
