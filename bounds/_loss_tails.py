@@ -12,8 +12,6 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from scipy.optimize import minimize_scalar
-
 from bounds._rounding import outward
 
 _ULP = 2.0**-52
@@ -173,4 +171,6 @@ def _best_level(
         return min(1e300, level + law.divergence(alpha, level) / failure_prob)
 
     ends = (math.log(top) - 16.0, math.log(top))
+    from scipy.optimize import minimize_scalar  # takes long to import, and few need it
+
     return math.exp(minimize_scalar(cost, bounds=ends, method="bounded", options={"xatol": precision}).x)

@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 
 from bounds._loss_on_grid import DiscreteLoss
 from bounds._loss_tails import LossLaw
@@ -107,6 +106,8 @@ def search(law: LossLaw, n: int, failure_prob: float) -> TransferCost:
         return min(1e300, at(cheap, point, margin, 1e-3).nats)
 
     def improved(point: tuple[float, float], margin: float) -> tuple[float, float]:
+        from scipy.optimize import minimize  # takes long to import, and few need it
+
         options = {"xatol": 1e-3, "fatol": 1e-8 * cost(point, margin), "maxfev": 120}
         found = minimize(cost, np.array(point), args=(margin,), method="Nelder-Mead", options=options)
         return float(found.x[0]), float(found.x[1])
