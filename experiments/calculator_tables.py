@@ -7,7 +7,7 @@ from rich.table import Table
 
 import bounds
 from experiments import calculator
-from experiments.console import output
+from experiments.terminal import output
 
 
 def print_certificate(certificate: bounds.Certificate, *, json_only: bool) -> None:

@@ -1,11 +1,9 @@
 """Progress on a terminal, plain lines elsewhere; tables of certificates."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -20,14 +18,7 @@ from rich.progress import (
 from rich.table import Table
 
 from experiments.figures.style import GIBBS_BOUNDS, NAMES
-
-messages = Console(stderr=True, highlight=False, soft_wrap=True)
-"""Everything that is not the result goes to standard error."""
-
-
-def output() -> Console:
-    """Standard output, wide enough for tables where it is no terminal."""
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 150)
+from experiments.terminal import messages, output
 
 
 @contextmanager

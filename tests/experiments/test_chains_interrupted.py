@@ -34,7 +34,7 @@ def uninterrupted(tmp_path_factory):
 @pytest.fixture(scope="module")
 def processes():
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["experiments.cli", "sklearn.datasets"])
+    context.set_forkserver_preload(["experiments.commands", "sklearn.datasets"])
     return context
 
 

@@ -22,6 +22,8 @@ OPTIONS = {
     "certify": ("PATH", "--out", "--json", "--failure-prob", "--epochs", "--alpha", "--burn-in", "--prior-draws",
                 "--seed", *RUNTIME),
     "bound": ("NAME", "--json", "--options"),
+    "privacy": ("--noise-multiplier", "--sample-rate", "--steps", "--delta", "--adjacency", "--schedule", "--epsilon",
+                "--json"),
     "plot": ("PATH",),
     "data": ("NAMES", "--root", "--json"),
     "experiment": ("NAME", "random-labels", "--scale", *FLEET, "--out", "--runs", "--seed", "--json", *RUNTIME),

@@ -1,0 +1,20 @@
+"""All commands of `pacdp`."""
+
+from typing import Annotated
+
+import tyro
+
+from experiments.commands_bounds import Bound, Privacy
+from experiments.commands_results import Data, Experiment, Plot
+from experiments.commands_runs import Certify, Demo, Train
+
+Command = (
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Certify, tyro.conf.subcommand("certify")]
+    | Annotated[Bound, tyro.conf.subcommand("bound")]
+    | Annotated[Privacy, tyro.conf.subcommand("privacy")]
+    | Annotated[Plot, tyro.conf.subcommand("plot")]
+    | Annotated[Data, tyro.conf.subcommand("data")]
+    | Annotated[Experiment, tyro.conf.subcommand("experiment")]
+)

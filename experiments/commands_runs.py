@@ -1,0 +1,187 @@
+"""The commands that train and certify: demo, train, certify."""
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from experiments import certifying
+from experiments.config import Run, Runtime
+from experiments.console import DownloadBar, print_diagnosis, print_report, progress, row_line
+from experiments.diagnosing import chain_folder, diagnose_checkpoints
+from experiments.fleet import Workers, carry_out
+from experiments.folder import Folder, read_json, write_json
+from experiments.recipes import RECIPES, Scale, recipe
+from experiments.run import train
+from experiments.terminal import messages, no_more, usage
+from pacdp import load_checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """Train Entropy-SGLD on the embedded digits, certify its checkpoint, draw bound against test error."""
+
+    out: Path = Path("runs/demo")
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        run = recipe("entropy-sgld-digits2", scale="smoke")
+        _train(run, self.out, self.runtime, resume=False, force=True)
+        report = _certify(self.out, self.runtime)
+        print_report(report)
+        for path in certifying.plot(Folder(self.out)):
+            print(f"wrote {path}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Train:
+    """Train a recipe. Any field of its run can be set: --epochs 5 --sampler.tau 100 --problem.random-labels 1."""
+
+    recipe: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="RECIPE")] = None
+    """ALGORITHM-DATASET, such as entropy-sgld-mnist2; left out, --resume takes it from --out."""
+    scale: Scale = "smoke"
+    """smoke: seconds; cpu: two cores; paper: the paper's settings, on a GPU."""
+    out: Path | None = None
+    """Folder of the run; by default runs/RECIPE-SCALE."""
+    seed: int = 0
+    resume: bool = False
+    """Go on where the last checkpoint of --out stands."""
+    force: bool = False
+    """Overwrite the run in --out."""
+    chains: int = 1
+    """Independent chains of the run, each with first weights, minibatches and noise of its own, in --out/chain-00 and
+    so on; their diagnostics go to --out/diagnosis.json."""
+    workers: tyro.conf.OmitArgPrefixes[Workers] = field(default_factory=Workers)
+    json: bool = False
+    """Print result.json on standard output."""
+    show: bool = False
+    """Print the run's configuration and train nothing."""
+    fields: bool = False
+    """List the fields of the recipe's run that can be set, with their values, and train nothing."""
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+
+    def __call__(self, rest: list[str]) -> None:
+        if self.recipe == "[]":  # what tyro makes of a recipe that is missing or preceded by fields of its run
+            usage("give the recipe first, then the fields of its run")
+        if self.recipe is not None:
+            rest = ["--help"] if self.fields else rest
+            run = _overridden(recipe(self.recipe, scale=self.scale, seed=self.seed), rest)
+            out = self.out or Path("runs") / f"{self.recipe}-{self.scale}"
+        elif self.resume and self.out is not None:
+            no_more(rest)
+            one = chain_folder(self.out, 0) if self.chains > 1 else self.out
+            run, out = Run.from_dict(read_json(Folder(one).config)), self.out
+        else:
+            usage(f"give a recipe, or --resume with --out; recipes: {', '.join(sorted(RECIPES))}")
+        if self.show:
+            print(json.dumps(run.to_dict(), indent=2))
+            return
+        if self.chains != 1 or self.workers.workers > 1 or self.workers.backend != "processes":
+            result = _train_chains(run, out, self.runtime, self.chains, self.workers, resume=self.resume,
+                                   force=self.force)  # fmt: skip
+            out = chain_folder(out, 0)
+            if result["diagnosis"] and not self.json:
+                print_diagnosis(result["diagnosis"])
+        else:
+            result = _train(run, out, self.runtime, resume=self.resume, force=self.force)
+        if self.json:
+            print(json.dumps(result, allow_nan=False))
+        messages.print(f"finished {out}; next: pacdp certify {out}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certify:
+    """Certify a checkpoint: every bound that applies, the optimistic ones labelled, and why the others do not."""
+
+    path: tyro.conf.Positional[Path]
+    """A checkpoint or the run folder that holds it."""
+    out: Path | None = None
+    """Where to write the report; by default certificates.json beside the checkpoint."""
+    json: bool = False
+    """Print the report as JSON instead of a table."""
+    failure_prob: float | None = None
+    """Of each certificate; by default the run's."""
+    epochs: float | None = None
+    """Length of the SGLD run on the Gibbs posterior, in passes over the data."""
+    alpha: float | None = None
+    """Weight of the newest draw in its averages; 0 weighs all alike."""
+    burn_in: float | None = None
+    """Share of that run thrown away."""
+    prior_draws: int | None = None
+    seed: int = 0
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        given = {name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")}
+        report = _certify(self.path, self.runtime, failure_prob=self.failure_prob, out=self.out, seed=self.seed,
+                          effort={name: value for name, value in given.items() if value is not None})  # fmt: skip
+        if self.json:
+            print(json.dumps(report, allow_nan=False))
+        else:
+            print_report(report)
+
+
+def _train(run: Run, out: Path, runtime: Runtime, *, resume: bool, force: bool) -> dict[str, Any]:
+    with progress(f"{run.algorithm} on {run.problem.dataset}", 1000) as advance:
+
+        def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
+            advance(1000 * step // steps, row_line(row, steps) if row else None)
+
+        return train(run, out, runtime, resume=resume, force=force, report=report, progressbar=DownloadBar())
+
+
+def _train_chains(
+    run: Run, out: Path, runtime: Runtime, chains: int, workers: Workers, *, resume: bool, force: bool
+) -> dict[str, Any]:
+    """Chains 0, 1, ... of a run, each in its own folder, over the workers; then their diagnosis."""
+    if chains < 1:
+        raise ValueError(f"expected chains >= 1, got {chains}")
+    runs = [replace(run, chain=chain) for chain in range(chains)]
+    outs = [chain_folder(out, chain) for chain in range(chains)]
+    if not (resume or force) and any(Folder(one).started for one in outs):
+        raise ValueError(f"{out} holds chains: continue them with --resume, or overwrite them with --force")
+    runtime = runtime if runtime.threads else replace(runtime, threads=1)  # the same numbers with any workers
+    failed: dict[str, list[int]] = {}
+    with progress(f"{chains} chains of {run.algorithm} on {run.problem.dataset}", 1000) as advance:
+
+        def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
+            advance(1000 * step // steps, row_line(row, steps) if row else None)
+
+        for chain, error in carry_out(runs, outs, runtime, workers=workers, force=force, report=report):
+            if error:
+                failed.setdefault(error, []).append(chain)
+    if failed:
+        raise RuntimeError("; ".join(
+            error if len(which) == chains else f"chain {', '.join(map(str, sorted(which)))}: {error}"
+            for error, which in failed.items()
+        ))  # fmt: skip
+    diagnosis = diagnose_checkpoints([load_checkpoint(one) for one in outs])
+    found = diagnosis.to_dict() if diagnosis else None
+    write_json(out / "diagnosis.json", {"format": "pacdp-diagnosis/1", "chains": chains, "diagnosis": found})
+    results = [read_json(Folder(one).result) for one in outs]
+    return {"format": "pacdp-results/1", "chains": results, "diagnosis": found}
+
+
+def _certify(
+    path: Path, runtime: Runtime, *, failure_prob: float | None = None, out: Path | None = None, seed: int = 0,
+    effort: dict[str, Any] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    with progress("certifying", 1000) as advance:
+        report = certifying.certify(
+            path, runtime, failure_prob=failure_prob, effort=effort or {}, seed=seed,
+            progress=lambda done, total: advance(1000 * done // total),
+        )  # fmt: skip
+    write_json(out or (path if path.is_dir() else path.parent) / "certificates.json", report)
+    return report
+
+
+def _overridden(run: Run, rest: list[str]) -> Run:
+    if not rest:
+        return run
+    return tyro.cli(
+        Run, default=run, args=rest, prog="pacdp train RECIPE --fields", config=(tyro.conf.AvoidSubcommands,)
+    )

@@ -1,0 +1,197 @@
+"""`pacdp privacy`: the accountant of `bounds` for people: epsilon of a schedule, or noise for a target."""
+
+import csv
+import json
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from bounds.accounting import (
+    Composed,
+    Event,
+    Gaussian,
+    PoissonSampled,
+    PrivacyBound,
+    SelfComposed,
+    best_true_positive_rate,
+    calibrate_noise,
+    privacy_epsilon,
+)
+from bounds.privacy import Adjacency
+
+FALSE_POSITIVE_RATE = 0.01
+_LEAST_NOISE, _MOST_NOISE = 1e-100, 1e10  # what the accountant can resolve
+_LEAST_RATE, _MOST_STEPS = 1e-9, 10**9
+_COLUMN = "noise_multiplier"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What was given on the command line."""
+
+    sample_rate: float
+    delta: float
+    adjacency: Adjacency
+    noise_multiplier: float | None = None
+    steps: int | None = None
+    schedule: Path | None = None
+    epsilon: float | None = None
+    """A target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the steps promise."""
+
+    bound: PrivacyBound
+    runs: tuple[tuple[float, int], ...]
+    """(noise multiplier, steps), equal steps in a row counted together."""
+    sample_rate: float
+    scale: float | None
+    """The factor that a target took on the schedule's noise multipliers."""
+    true_positive_rate: float
+    """Of the best membership attack at ``FALSE_POSITIVE_RATE``, rounded up."""
+
+    @property
+    def steps(self) -> int:
+        """Number of noisy steps."""
+        return sum(count for _, count in self.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types for JSON; null stands for an infinite epsilon."""
+        bound = {name: None if value == math.inf else value for name, value in self.bound.to_dict().items()}
+        return {
+            "format": "pacdp-privacy/1", **bound, "sample_rate": self.sample_rate, "steps": self.steps,
+            "runs": [list(run) for run in self.runs], "scale": self.scale,
+            "attack": {"false_positive_rate": FALSE_POSITIVE_RATE, "true_positive_rate": self.true_positive_rate},
+        }  # fmt: skip
+
+
+def answer(question: Question) -> Answer:
+    """The epsilon of the schedule, or of the schedule scaled to the target. Rates below 1e-9 are counted as 1e-9.
+
+    Raises:
+        ValueError: something is missing, given twice or out of range, or no noise meets the target.
+    """
+    runs, scale = _runs(question), None
+    rate = question.sample_rate
+    event = _event(runs, max(rate, _LEAST_RATE) if rate > 0.0 else rate)
+    privacy = {"delta": question.delta, "adjacency": question.adjacency}
+    if question.epsilon is None:
+        bound = privacy_epsilon(event=event, **privacy)
+    else:
+        made = calibrate_noise(event=event, epsilon=question.epsilon, **privacy)
+        event, bound, scale = made.event, made.achieved, made.scale
+        runs = tuple((noise * made.scale, count) for noise, count in runs)
+    found = best_true_positive_rate(event=event, adjacency=question.adjacency, false_positive_rate=FALSE_POSITIVE_RATE)
+    return Answer(bound=bound, runs=runs, sample_rate=question.sample_rate, scale=scale, true_positive_rate=found)
+
+
+def describe(answer: Answer) -> str:
+    """The answer in lines; every number is rounded to its safe side."""
+    bound, lines = answer.bound, []
+    first, last = repr(answer.runs[0][0]), repr(answer.runs[-1][0])
+    noise = f"noise multiplier {first}" if len(answer.runs) == 1 else f"noise multipliers from {first} to {last}"
+    if answer.scale is not None and len(answer.runs) == 1:
+        lines.append(noise)
+    elif answer.scale is not None:
+        lines.append(f"factor {answer.scale!r} on every noise multiplier of the schedule")
+    lines += [
+        f"epsilon <= {_up(bound.upper)} at delta {bound.delta:g}, {bound.adjacency} neighbours",
+        f"  lower      {_down(bound.lower)}",
+        f"  estimate   {_up(bound.estimate)}",
+        f"  upper      {_up(bound.upper)}",
+        f"  status     {bound.status} ({bound.method})",
+        f"  schedule   {answer.steps} steps on Poisson batches at sample rate {answer.sample_rate:g}, {noise}",
+        f"best attacker: finds the record with probability <= {_up(answer.true_positive_rate)} at "
+        f"{FALSE_POSITIVE_RATE:.0%} false positives",
+    ]
+    return "\n".join(lines)
+
+
+def read_schedule(path: Path) -> list[float]:
+    """One noise multiplier a step: a JSON list, or CSV with a number a line or a column ``noise_multiplier``.
+
+    Raises:
+        ValueError: the file holds something else.
+        OSError: it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text file: give a JSON list or CSV of noise multipliers") from error
+    if path.suffix.lower() == ".csv":
+        values = _from_csv(path, text)
+    else:
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path} is no JSON ({error}): give a list of noise multipliers, or a .csv") from error
+        if not isinstance(values, list):
+            raise ValueError(f"{path} must hold a JSON list of noise multipliers, one a step, not {type(values)!r}")
+    if not values:
+        raise ValueError(f"{path} holds no noise multiplier: a schedule has at least one step")
+    return [_noise(value, f"{path}, step {step}") for step, value in enumerate(values, start=1)]
+
+
+def _from_csv(path: Path, text: str) -> list[Any]:
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
+    rows, column = [row for row in rows if any(row)], 0
+    if rows and _COLUMN in rows[0]:
+        column = rows.pop(0).index(_COLUMN)
+    elif any(len(row) != 1 for row in rows):
+        raise ValueError(f"{path} has several columns and none called {_COLUMN}: name it in the first line")
+    return [row[column] if column < len(row) else "" for row in rows]
+
+
+def _noise(value: Any, where: str) -> float:
+    try:
+        noise = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        noise = math.nan
+    if not _LEAST_NOISE <= noise <= _MOST_NOISE:
+        raise ValueError(f"{where}: a noise multiplier must be a number above 0 (up to 1e10), got {value!r}")
+    return noise
+
+
+def _runs(question: Question) -> tuple[tuple[float, int], ...]:
+    if question.schedule is not None:
+        if question.noise_multiplier is not None or question.steps is not None:
+            raise ValueError("--schedule says noise multipliers and steps: leave --noise-multiplier and --steps out")
+        values = read_schedule(question.schedule)
+        return tuple((value, len(list(group))) for value, group in groupby(values))
+    if question.steps is None:
+        raise ValueError("give --steps, or --schedule with a file of noise multipliers")
+    if question.steps < 1:
+        raise ValueError(f"--steps must be at least 1, got {question.steps}")
+    if question.steps > _MOST_STEPS:
+        raise ValueError(f"--steps must be at most a thousand million, got {question.steps}")
+    if (question.noise_multiplier is None) == (question.epsilon is None):
+        raise ValueError("give --noise-multiplier to learn epsilon, or --epsilon to learn the noise multiplier")
+    noise = 1.0 if question.noise_multiplier is None else _noise(question.noise_multiplier, "--noise-multiplier")
+    return ((noise, question.steps),)
+
+
+def _event(runs: tuple[tuple[float, int], ...], sample_rate: float) -> Event:
+    return Composed(events=tuple(
+        SelfComposed(event=PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=noise)), count=count)
+        for noise, count in runs
+    ))  # fmt: skip
+
+
+def _up(value: float) -> str:
+    return _rounded(value, ROUND_CEILING)
+
+
+def _down(value: float) -> str:
+    return _rounded(value, ROUND_FLOOR)
+
+
+def _rounded(value: float, rounding: str) -> str:
+    """Six significant digits."""
+    if value == math.inf:
+        return "infinite"
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal_from_float(value)):.6g}"

@@ -1,0 +1,175 @@
+"""`pacdp privacy`: numbers, files, refusals, and a start without torch."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_tools import one_sentence, pacdp
+
+from bounds.accounting import (
+    Gaussian,
+    PoissonSampled,
+    SelfComposed,
+    best_true_positive_rate,
+    privacy_epsilon,
+    sampled_gaussians,
+)
+
+PUBLIC = ("--delta", "1e-5", "--adjacency", "add-remove")
+HEADLINE = ("privacy", "--noise-multiplier", "1.1", "--sample-rate", "0.004266666666666667", "--steps", "3516", *PUBLIC)
+ONE = PoissonSampled(sample_rate=256 / 60000, event=Gaussian(noise_multiplier=1.1))
+
+
+def answered(capsys, *arguments):
+    assert pacdp(*arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_numbers_are_the_accountant_s(capsys):
+    event = SelfComposed(event=ONE, count=3516)
+    made = answered(capsys, *HEADLINE)
+    expected = privacy_epsilon(event=event, delta=1e-5, adjacency="add-remove")
+    assert {name: made[name] for name in expected.to_dict()} == expected.to_dict()
+    assert made["format"] == "pacdp-privacy/1"
+    assert (made["steps"], made["runs"], made["scale"]) == (3516, [[1.1, 3516]], None)
+    rate = best_true_positive_rate(event=event, adjacency="add-remove", false_positive_rate=0.01)
+    assert made["attack"] == {"false_positive_rate": 0.01, "true_positive_rate": rate}
+    assert 0.01 < rate < 0.03
+
+
+def test_people_read_numbers_rounded_to_the_safe_side(capsys):
+    made = answered(capsys, *HEADLINE)
+    assert pacdp(*HEADLINE) == 0
+    said = capsys.readouterr().out
+    shown = {line.split()[0]: line.split()[1] for line in said.splitlines() if line.startswith("  ")}
+    assert float(shown["upper"]) >= made["upper"] == pytest.approx(1.13388, abs=2e-5)
+    assert float(shown["lower"]) <= made["lower"]
+    assert shown["status"] == "accounted"
+    assert f"epsilon <= {shown['upper']} at delta 1e-05, add-remove neighbours" in said
+    assert "3516 steps" in said
+    assert "at 1% false positives" in said
+
+
+def test_a_target_gives_the_noise_multiplier(capsys):
+    arguments = ("privacy", "--sample-rate", "0.01", "--steps", "500", *PUBLIC)
+    made = answered(capsys, *arguments, "--epsilon", "1")
+    assert 0.995 < made["upper"] <= 1.0
+    ((noise, count),) = made["runs"]
+    assert (noise, count) == (made["scale"], 500)
+    assert answered(capsys, *arguments, "--noise-multiplier", noise)["upper"] == made["upper"]
+    assert pacdp(*arguments, "--epsilon", "1") == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"noise multiplier {noise!r}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("s.json", "[0.8, 0.9, 0.9, 1.5]"), ("s.csv", "0.8\n0.9\n\n0.9\n1.5\n"),
+     ("s.csv", "noise_multiplier\n.8\n.9\n.9\n1.5"),
+     ("s.csv", "\ufeffstep, noise_multiplier\n0, 0.8\n1, 0.9\n2, 0.9\n3, 1.5\n")],
+)  # fmt: skip
+def test_schedules_from_files(name, text, tmp_path, capsys):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    arguments = ("privacy", "--schedule", tmp_path / name, "--sample-rate", "0.1", *PUBLIC)
+    made = answered(capsys, *arguments)
+    event = sampled_gaussians(sample_rate=0.1, noise_multipliers=[0.8, 0.9, 0.9, 1.5])
+    assert made["upper"] == privacy_epsilon(event=event, delta=1e-5, adjacency="add-remove").upper
+    assert made["runs"] == [[0.8, 1], [0.9, 2], [1.5, 1]]
+    scaled = answered(capsys, *arguments, "--epsilon", "0.5")
+    assert scaled["upper"] <= 0.5
+    assert scaled["runs"] == [[noise * scaled["scale"], count] for noise, count in made["runs"]]
+    assert pacdp(*arguments, "--epsilon", "0.5") == 0
+    assert capsys.readouterr().out.startswith(f"factor {scaled['scale']!r} on every noise multiplier")
+
+
+def test_no_protection_is_an_infinite_epsilon(capsys):
+    arguments = ("privacy", "--noise-multiplier", "0.01", "--sample-rate", "0.1", "--steps", "3", *PUBLIC)
+    made = answered(capsys, *arguments)
+    assert made["upper"] is None
+    assert made["attack"]["true_positive_rate"] == 1.0
+    assert pacdp(*arguments) == 0
+    assert "epsilon <= infinite" in capsys.readouterr().out
+
+
+BASE = {"--noise-multiplier": "1", "--sample-rate": "0.1", "--steps": "3", "--delta": "1e-5",
+        "--adjacency": "add-remove"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"--noise-multiplier": "0"}, "--noise-multiplier"), ({"--noise-multiplier": "nan"}, "--noise-multiplier"),
+     ({"--noise-multiplier": "1e200"}, "1e10"), ({"--noise-multiplier": None}, "--epsilon"),
+     ({"--epsilon": "1"}, "--noise-multiplier"), ({"--steps": "0"}, "--steps"), ({"--steps": "9" * 10}, "--steps"),
+     ({"--steps": None}, "--schedule"),
+     ({"--delta": "0"}, "delta"), ({"--delta": "1"}, "delta"), ({"--delta": "nan"}, "delta"),
+     ({"--sample-rate": "0"}, "sample_rate"), ({"--sample-rate": "1.5"}, "sample_rate"),
+     ({"--schedule": "nowhere.json"}, "--steps"), ({"--noise-multiplier": None, "--epsilon": "-1"}, "epsilon"),
+     ({"--noise-multiplier": None, "--epsilon": "inf"}, "epsilon"),
+     ({"--noise-multiplier": None, "--steps": None, "--schedule": "nowhere.json"}, "nowhere.json")],
+)  # fmt: skip
+def test_bad_input_gets_one_sentence(changes, words, capsys):
+    given = {**BASE, **changes}
+    assert (
+        pacdp("privacy", *(part for name, value in given.items() if value is not None for part in (name, value))) == 1
+    )
+    printed = capsys.readouterr()
+    assert words in one_sentence(printed.err)
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [("a.json", b"[1.0, NaN]", "step 2"), ("a.json", b"[1.0, true]", "step 2"),
+     ("a.json", b"[]", "no noise multiplier"),
+     ("a.json", b"{}", "JSON list"), ("a.json", b"[1.0", "no JSON"), ("a.csv", b"1.0\nx\n", "step 2"),
+     ("a.csv", b"1.0,2.0\n", "several columns"), ("a.csv", b"", "no noise multiplier"), ("a.csv", b"-1", "step 1"),
+     ("a.json", b"\xff\xfe\x00", "no text file"), ("a.json", b"[" * 100_000, "no JSON"),
+     ("a.json", b"[[1.0]]", "step 1"),
+     ("a.csv", b"noise_multiplier,t\n1.0,0\n\n ,1\n", "step 2")],
+)  # fmt: skip
+def test_bad_schedules_get_one_sentence(name, content, words, tmp_path, capsys):
+    (tmp_path / name).write_bytes(content)
+    assert pacdp("privacy", "--schedule", tmp_path / name, "--sample-rate", "0.1", *PUBLIC) == 1
+    said = one_sentence(capsys.readouterr().err)
+    assert words in said
+    assert name in said
+
+
+@pytest.mark.parametrize("missing", ["--delta", "--adjacency", "--sample-rate"])
+def test_what_is_always_needed_is_a_matter_of_usage(missing, capsys):
+    given = {name: value for name, value in BASE.items() if name != missing}
+    assert pacdp("privacy", *(part for item in given.items() for part in item)) == 2
+    assert missing in capsys.readouterr().err
+
+
+SCRIPT = """
+import sys
+from experiments.cli import main
+main(sys.argv[1:])
+heavy = {"torch", "opacus", "matplotlib", "polars", "pacdp"}
+print(sorted(heavy & set(sys.modules)), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [HEADLINE, ("bound", "maurer", "--risk", "0.02", "--kl-nats", "3000", "--n", "60000")]
+)
+def test_questions_to_bounds_start_without_torch(arguments):
+    done = subprocess.run([sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, check=False,
+                          cwd=Path(__file__).parents[2], env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "[]\n")
+    assert "<=" in done.stdout
+
+
+@pytest.mark.slow
+def test_constant_noise_takes_less_than_two_seconds_with_the_start():
+    def seconds():
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "experiments.cli", *HEADLINE], check=True, capture_output=True,
+                       cwd=Path(__file__).parents[2])  # fmt: skip
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(5)) < 2.0
