@@ -80,7 +80,7 @@ class MechanismHistory:
         try:
             runs = tuple(GaussianRun(float(s), float(q), _whole(t)) for s, q, t in record["runs"])
             return cls(runs=runs, adjacency=record["adjacency"])
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"record is no history of mechanisms ({error}): {record!r}") from error
 
 

@@ -61,6 +61,7 @@ def test_the_bracket_agrees_with_the_accountants_of_opacus(name):
     assert prv - 0.025 <= made.upper
 
 
+@pytest.mark.slow
 def test_the_bracket_agrees_with_connected_dots_elsewhere():
     dp = pytest.importorskip("dp_accounting")
     pld = pytest.importorskip("dp_accounting.pld")
@@ -117,6 +118,7 @@ def test_the_first_steps_of_a_history():
     assert history.first(10**6) == history
 
 
+@pytest.mark.filterwarnings("ignore:Optimal order")
 def test_opacus_knows_the_accountant_by_name():
     assert isinstance(create_accountant("pld"), HistoryAccountant)
     with pytest.raises(ValueError, match="already registered"):
@@ -167,7 +169,7 @@ def test_the_state_of_another_mechanism_is_refused():
              {**state, "history": [[1.0, 0.1]]}, {**state, "history": [[-1.0, 0.1, 1]]})  # fmt: skip
     for other in wrong:
         empty = HistoryAccountant()
-        with pytest.raises(ValueError, match=r"state must be|record|noise_multiplier"):
+        with pytest.raises(ValueError, match=r"^state must be|^record is no history"):
             empty.load_state_dict(other)
         assert empty.history == []
     with pytest.raises(ValueError, match="would forget"):
