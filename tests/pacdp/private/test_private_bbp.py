@@ -166,6 +166,7 @@ def test_the_kl_is_neither_clipped_nor_noised():
     assert kl_nats(Normal(std=0.3), after) < 1e-2 * kl_nats(Normal(std=0.3), module)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [1, 4])
 def test_dp_bbp_finds_a_conjugate_posterior(draws):
     """One Gaussian mean: ℓ_i = (w - x_i)²/2 and prior N(0, s²) have the posterior N(Σx/(n + s⁻²), 1/(n + s⁻²))."""
