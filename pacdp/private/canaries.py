@@ -34,10 +34,11 @@ from torch.utils.data import Dataset, TensorDataset
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import Composed, Event, Gaussian, NonPrivate, PoissonSampled, SelfComposed, trade_off
+from pacdp.private.accountant import epsilon
 from pacdp.private.audit import AuditResult, audit_scores, contradicts
 from pacdp.private.independence import PerExampleLoss
 from pacdp.private.loader import size, take
-from pacdp.private.privacy_events import ADJACENCY, GaussianRun, MechanismHistory, epsilon
+from pacdp.private.privacy_events import ADJACENCY, GaussianRun, MechanismHistory
 from pacdp.private.randomness import Randomness
 from pacdp.private.training import Algorithm, Recipe, train
 
@@ -206,7 +207,7 @@ def audit_training(
     scores = canary_scores(np.stack(recorder.released) / mechanism.clip_norm * recorder.signs[:, None], noise,
                            mechanism.sample_rate)  # fmt: skip
     result = audit_scores(scores[:2], included, delta=delta, failure_prob=failure_prob, guesses=guesses)
-    claimed = epsilon(run.history, delta=delta)
+    claimed = epsilon(run.history, delta=delta, adjacency=ADJACENCY)
     event, rates = event_of(run.history), error_rates(scores, included, failure_prob=failure_prob)
     broken = result.epsilon_lower > claimed or contradicts(result, event) or rates_refute(rates, event)
     return TrainerAudit(
