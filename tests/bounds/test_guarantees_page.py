@@ -11,7 +11,7 @@ PAGE = (HERE.parents[1] / "docs" / "guarantees.md").read_text(encoding="utf-8")
 
 
 def test_every_test_named_on_the_page_exists():
-    source = "\n".join(path.read_text(encoding="utf-8") for path in HERE.glob("test_*.py"))
+    source = "\n".join(path.read_text(encoding="utf-8") for path in HERE.rglob("test_*.py"))
     named = re.findall(r"`(test_\w+?)(?:\.py|\.\.\.)?`", PAGE)
     assert len(named) > 15
     missing = [name for name in named if f"def {name}" not in source and not (HERE / f"{name}.py").exists()]

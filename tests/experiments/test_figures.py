@@ -134,7 +134,7 @@ def test_plotting_nothing_is_one_sentence(name, tmp_path, capsys):
 
 
 def test_demo_trains_certifies_and_draws(tmp_path, capsys, monkeypatch):
-    from experiments import cli
+    from experiments import commands_runs as cli
 
     quick = cli.recipe("entropy-sgld-digits2", scale="smoke")
     arguments = ("--epochs", "2", "--records", "1", "--certify.epochs", "1", "--track.epochs", "1")
