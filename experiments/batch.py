@@ -39,6 +39,8 @@ class Batch:
     state: Any
     keys: Keys
     trace: Trace
+    replayed: Replayed | None = None
+    """The sampler as a recorded step, on a GPU; recorded once for all records of the runs."""
     ensembles: list[Ensemble] = field(default_factory=list)
     """One a run, where the runs take snapshots."""
 
@@ -109,7 +111,9 @@ class Batch:
     def _advance(self, mark: int, steps: int, report: Report) -> None:
         chunk = max(1, 500 // self.runs[0].sampler.gradients_per_step)
         replay = self.objective.device.type == "cuda" and self.objective.clip_norm is None
-        sampler = Replayed(self.sampler, self.keys) if replay else self.sampler
+        if replay and self.replayed is None:
+            self.replayed = Replayed(self.sampler, self.keys)
+        sampler = self.replayed or self.sampler
         saved = time.monotonic()
         while self.state.step < mark:
             step = self.state.step
@@ -139,6 +143,7 @@ class Batch:
             self.state, self.keys = selected(self.state, kept), self.keys.select(kept)
             self.trace = self.trace.select(kept)
             self.sampler = build([run.sampler for run in self.runs], self.objective)
+            self.replayed = None
         return ended
 
     def _measure(self) -> list[dict[str, Any]]:
