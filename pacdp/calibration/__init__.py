@@ -1,0 +1,26 @@
+"""Calibration of predictive probabilities: errors, scores, reliability curves with bands, temperature scaling.
+
+Metrics take ``(probabilities [n, classes], labels [n])`` as NumPy arrays and return a float; what each number means
+and which to report is written in docs/calibration.md. These are estimates on the examples given, not certificates.
+"""
+
+from pacdp.calibration.inputs import TopLabel as TopLabel
+from pacdp.calibration.inputs import top_label as top_label
+from pacdp.calibration.metrics import ace as ace
+from pacdp.calibration.metrics import adaptive_ece as adaptive_ece
+from pacdp.calibration.metrics import debiased_l2 as debiased_l2
+from pacdp.calibration.metrics import debiased_square as debiased_square
+from pacdp.calibration.metrics import ece as ece
+from pacdp.calibration.metrics import mce as mce
+from pacdp.calibration.metrics import rmsce as rmsce
+from pacdp.calibration.metrics import sce as sce
+from pacdp.calibration.scores import BrierDecomposition as BrierDecomposition
+from pacdp.calibration.scores import accuracy as accuracy
+from pacdp.calibration.scores import auc as auc
+from pacdp.calibration.scores import brier as brier
+from pacdp.calibration.scores import brier_decomposition as brier_decomposition
+from pacdp.calibration.scores import macro_auc as macro_auc
+from pacdp.calibration.scores import nll_nats as nll_nats
+from pacdp.calibration.smooth import smooth_ece as smooth_ece
+from pacdp.calibration.smooth import smooth_error as smooth_error
+from pacdp.calibration.summary import summary as summary

@@ -1,0 +1,119 @@
+"""Calibration errors of predictive probabilities. Names that papers and packages use for different numbers:
+
+* ``ace`` is the classwise, equal-mass error of Nixon et al. 2019. netcal's ACE is another number (the unweighted mean
+  gap of the top label's non-empty bins of equal width), and so is the top-label equal-mass error, here
+  ``adaptive_ece``.
+* ``sce`` (Nixon et al.'s static calibration error) is also called classwise ECE.
+* ``rmsce`` is torchmetrics' norm "l2", ``mce`` its norm "max"; ``debiased_l2`` takes from the first its bias.
+
+Every number is a plug-in estimate on the examples given. All but the debiased ones are biased upwards: a perfectly
+calibrated predictor has an expected plug-in error above 0, more so with more bins and fewer examples.
+
+Each function takes probabilities [n, classes] whose rows sum to 1 within 1e-4 and labels [n] in 0 .. classes - 1 and
+raises ValueError otherwise. How bins are closed is written in ``pacdp.calibration.binning``; empty bins are left out.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from pacdp.calibration.binning import Bins, equal_mass_error, equal_width, equal_width_classes
+from pacdp.calibration.inputs import require_bins, require_predictions, top_label
+
+BINS = 15
+
+
+def _top_label_bins(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> Bins:
+    require_bins(bins)
+    return equal_width(*top_label(probabilities=probabilities, labels=labels), bins=bins)
+
+
+def ece(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS) -> float:
+    """Expected calibration error of the top label: sum_b (n_b / n) |acc_b - conf_b| over bins of equal width.
+
+    Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, eq. 3. In [0, 1].
+    """
+    found = _top_label_bins(probabilities, labels, bins)
+    return float(np.abs(found.correct - found.confidence).sum() / len(labels))
+
+
+def mce(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS) -> float:
+    """Maximum calibration error of the top label: max_b |acc_b - conf_b| over non-empty bins of equal width.
+
+    Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, eq. 5. In [0, 1]; at least ``ece``. A bin of one example can
+    decide it.
+    """
+    return float(_top_label_bins(probabilities, labels, bins).gaps.max())
+
+
+def rmsce(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS) -> float:
+    """Root mean square calibration error of the top label: sqrt(sum_b (n_b / n) (acc_b - conf_b)^2), equal width.
+
+    Hendrycks, Mazeika and Dietterich 2019; the plug-in l2 error of Kumar, Liang and Ma 2019. In [0, 1], between ``ece``
+    and ``mce``.
+    """
+    found = _top_label_bins(probabilities, labels, bins)
+    return math.sqrt(float((found.counts * found.gaps**2).sum()) / len(labels))
+
+
+def debiased_square(
+    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS
+) -> float:
+    """Estimate of the squared l2 calibration error of the binned top label, without the plug-in's bias.
+
+    Kumar, Liang and Ma 2019, section 5 (the debiased estimator), after Bröcker 2012 and Ferro and Fricker 2012:
+    sum_b (n_b / n) [(acc_b - conf_b)^2 - acc_b (1 - acc_b) / (n_b - 1)]. A bin of one example adds 0, as in the
+    authors' code. Bins of equal width, which do not depend on the data; the authors' default is equal mass. In
+    [-1/4, 1]: negative where chance has it so, which averaging over sets needs.
+
+    Formal guarantee: for a confidence that is constant on each bin, given how many examples each bin has, and none
+    exactly one, the estimate's expectation is sum_b (n_b / n) (E acc_b - conf_b)^2.
+    """
+    found = _top_label_bins(probabilities, labels, bins)
+    many = found.counts >= 2
+    counts, accuracy = found.counts[many], found.correct[many] / found.counts[many]
+    terms = found.gaps[many] ** 2 - accuracy * (1.0 - accuracy) / (counts - 1)
+    return float((counts * terms).sum() / len(labels))
+
+
+def debiased_l2(
+    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS
+) -> float:
+    """sqrt(max(0, ``debiased_square``)), to be read beside ``rmsce``. In [0, 1]; the root and the cut bias it again."""
+    return math.sqrt(max(0.0, debiased_square(probabilities, labels, bins=bins)))
+
+
+def adaptive_ece(
+    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS
+) -> float:
+    """Calibration error of the top label over bins of equal mass: (1 / bins) sum_b |acc_b - conf_b|.
+
+    Nguyen and O'Connor 2015; called ACE or ECE-EM elsewhere. In [0, 1]. With more bins than examples it is the mean of
+    |correct - confidence|.
+    """
+    require_bins(bins)
+    return equal_mass_error(*top_label(probabilities=probabilities, labels=labels), bins=bins)
+
+
+def sce(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS) -> float:
+    """Static (classwise) calibration error: (1 / K) sum_k sum_b (n_kb / n) |freq_kb - conf_kb|, bins of equal width.
+
+    Nixon et al. 2019. freq_kb is the share of label k among the examples whose p_k lies in bin b. In [0, 2 / K]; with
+    many classes it is small whatever the predictor, for most p_k are near 0 and right.
+    """
+    require_bins(bins)
+    require_predictions(probabilities, labels)
+    found = equal_width_classes(probabilities, labels, bins=bins)
+    return float(np.abs(found.correct - found.confidence).sum() / probabilities.size)
+
+
+def ace(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS) -> float:
+    """Adaptive (classwise) calibration error: (1 / (K bins)) sum_k sum_b |freq_kb - conf_kb| over bins of equal mass.
+
+    Nixon et al. 2019. In [0, 2 / K]. Not netcal's ACE; see the head of this module.
+    """
+    require_bins(bins)
+    require_predictions(probabilities, labels)
+    classes = probabilities.shape[1]
+    return sum(equal_mass_error(probabilities[:, k], labels == k, bins=bins) for k in range(classes)) / classes

@@ -1,0 +1,133 @@
+"""Scores of predictive probabilities: accuracy, log-likelihood, Brier with its decomposition, area under the ROC curve.
+
+Arguments as in ``pacdp.calibration.metrics``. NLL and Brier are proper: their expectation is least at the true
+probabilities, which no calibration error alone guarantees.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy import stats
+
+from pacdp.calibration.binning import groups
+from pacdp.calibration.inputs import require_bins, require_predictions, top_label
+
+
+def accuracy(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]) -> float:
+    """Share of examples whose label has the largest probability; of equal ones the first class is the prediction."""
+    return float(top_label(probabilities=probabilities, labels=labels).correct.mean())
+
+
+def nll_nats(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]) -> float:
+    """Mean negative log-likelihood -ln p_y in nats, in [0, inf].
+
+    Infinite where a label had probability 0: float32 softmax rounds below about 1e-45 to that. Unlike scikit-learn's
+    log_loss this puts no floor under the probabilities.
+    """
+    require_predictions(probabilities, labels)
+    true = np.take_along_axis(probabilities, labels[:, None], axis=1)[:, 0].astype(np.float64)
+    with np.errstate(divide="ignore"):
+        return float(-np.log(np.minimum(true, 1.0)).mean()) + 0.0  # turns -0 into 0
+
+
+def brier(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]) -> float:
+    """Mean of sum_k (p_k - 1{y = k})^2 (Brier 1950), in [0, 2]: for two classes twice the one-column score."""
+    require_predictions(probabilities, labels)
+    return float(np.square(_outcomes(probabilities, labels) - probabilities).sum() / len(labels))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrierDecomposition:
+    """``score`` = reliability - resolution + uncertainty + within_bins, exactly up to rounding."""
+
+    reliability: float
+    """Mean square of (mean probability - frequency) over groups and classes, in [0, 2]; 0 is calibrated."""
+    resolution: float
+    """Mean square of (frequency in the group - frequency overall), in [0, ``uncertainty``]; more is better."""
+    uncertainty: float
+    """sum_k f_k (1 - f_k) of the labels' frequencies f_k, in [0, 1); the predictor has no part in it."""
+    within_bins: float
+    """What binning leaves over: variance of the probabilities in their groups less twice their covariance with the
+    outcomes; 0 if every group holds one value."""
+
+    @property
+    def score(self) -> float:
+        """The Brier score."""
+        return self.reliability - self.resolution + self.uncertainty + self.within_bins
+
+
+def brier_decomposition(
+    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int | None = 15
+) -> BrierDecomposition:
+    """Reliability, resolution and uncertainty of the Brier score, class by class, summed over classes.
+
+    Murphy 1973 groups equal forecasts: then the three parts are the score exactly (``bins=None``, where values that
+    never repeat make a group each and reliability says little). Bins of equal width leave over a fourth part, the two
+    within-bin terms of Stephenson, Coelho and Jolliffe 2008, which ``within_bins`` holds as one number.
+
+    Raises:
+        ValueError: bins < 1, or see ``pacdp.calibration.metrics``.
+    """
+    if bins is not None:
+        require_bins(bins)
+    require_predictions(probabilities, labels)
+    n, outcomes = len(labels), _outcomes(probabilities, labels)
+    forecasts = probabilities.astype(np.float64)
+    index = groups(probabilities, bins=bins)
+    index = index + (int(index.max()) + 1) * np.arange(probabilities.shape[1])
+    flat = index.reshape(-1)
+    counts = np.bincount(flat)
+    mean, frequency = (
+        np.bincount(flat, weights=part.reshape(-1)) / np.maximum(counts, 1) for part in (forecasts, outcomes)
+    )
+    base = outcomes.mean(axis=0)
+    deviation = forecasts - mean[index]
+    return BrierDecomposition(
+        reliability=float((counts * (mean - frequency) ** 2).sum() / n),
+        resolution=float(((frequency[index] - base) ** 2).sum() / n),
+        uncertainty=float((base * (1.0 - base)).sum()),
+        within_bins=float((deviation * (deviation - 2.0 * (outcomes - frequency[index]))).sum() / n),
+    )
+
+
+def auc(scores: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " m"]) -> float:
+    """Chance that a positive example scores above a negative one, ties counted half: the area under the ROC curve.
+
+    Rank statistic of Mann and Whitney 1947. In [0, 1]; 1/2 for scores that know nothing.
+
+    Raises:
+        ValueError: scores that are not finite, another number of outcomes, or one of the two kinds has no example.
+    """
+    if scores.ndim != 1 or positive.shape != scores.shape or not np.isfinite(scores).all():
+        raise ValueError(f"expected finite scores [n] and n outcomes, got {scores.shape} and {positive.shape}")
+    count = int(np.count_nonzero(positive))
+    others = len(scores) - count
+    if not (count and others):
+        raise ValueError(f"expected positive and negative examples for an AUC, got {count} and {others}")
+    ranks = float(stats.rankdata(scores)[positive].sum())
+    return (ranks - count * (count + 1) / 2) / (count * others)
+
+
+def macro_auc(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]) -> float:
+    """Unweighted mean over classes of the AUC of p_k for label k against the rest; two classes: the AUC of p_1.
+
+    The same as scikit-learn's ``roc_auc_score(multi_class="ovr", average="macro")``. In [0, 1].
+
+    Raises:
+        ValueError: a class without an example, or with no other; see also ``pacdp.calibration.metrics``.
+    """
+    require_predictions(probabilities, labels)
+    classes = probabilities.shape[1]
+    found = np.bincount(labels, minlength=classes)
+    if not found.all():
+        missing = np.flatnonzero(found == 0).tolist()
+        raise ValueError(f"expected an example of each of {classes} classes for the macro AUC, got none of {missing}")
+    chosen = range(1, 2) if classes == 2 else range(classes)
+    return float(np.mean([auc(probabilities[:, k], labels == k) for k in chosen]))
+
+
+def _outcomes(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    outcomes = np.zeros(probabilities.shape)
+    np.put_along_axis(outcomes, labels[:, None], 1.0, axis=1)
+    return outcomes
