@@ -9,10 +9,10 @@ from pacdp.data.errors import DataError as DataError
 from pacdp.data.idx import read_idx as read_idx
 from pacdp.data.labels import random_labels as random_labels
 from pacdp.data.labels import randomise as randomise
-from pacdp.data.registry import REGISTRY as REGISTRY
-from pacdp.data.registry import DatasetEntry as DatasetEntry
-from pacdp.data.registry import FileEntry as FileEntry
 from pacdp.data.registry import locate as locate
+from pacdp.data.sources import REGISTRY as REGISTRY
+from pacdp.data.sources import DatasetEntry as DatasetEntry
+from pacdp.data.sources import FileEntry as FileEntry
 from pacdp.data.splits import Split as Split
 from pacdp.data.splits import index_hash as index_hash
 from pacdp.data.splits import make_splits as make_splits

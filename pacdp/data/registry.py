@@ -5,60 +5,15 @@ A file is used only if its sha256 is the registered one, wherever it was found.
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 
 import pooch
 
 from pacdp.data.download import Progress, fetch
 from pacdp.data.errors import DataError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileEntry:
-    """What a file must be: its length in bytes and its sha256 in lowercase hex."""
-
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatasetEntry:
-    """The files of one dataset by name, and the folders on the web that serve them, best first."""
-
-    files: Mapping[str, FileEntry]
-    mirrors: tuple[str, ...]
-
-
-# Yann LeCun, Corinna Cortes, Christopher Burges. The md5 sums that circulate belong to the same bytes.
-_MNIST = DatasetEntry(
-    files=MappingProxyType(
-        {
-            "train-images-idx3-ubyte.gz": FileEntry(
-                size=9_912_422, sha256="440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
-            ),
-            "train-labels-idx1-ubyte.gz": FileEntry(
-                size=28_881, sha256="3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
-            ),
-            "t10k-images-idx3-ubyte.gz": FileEntry(
-                size=1_648_877, sha256="8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
-            ),
-            "t10k-labels-idx1-ubyte.gz": FileEntry(
-                size=4_542, sha256="f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
-            ),
-        }
-    ),
-    mirrors=(
-        "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/",
-        "http://yann.lecun.com/exdb/mnist/",  # the origin; plain http is safe because the sha256 decides
-    ),
-)
-
-REGISTRY: Mapping[str, DatasetEntry] = MappingProxyType({"mnist": _MNIST})
+from pacdp.data.sources import REGISTRY, DatasetEntry, FileEntry
 
 
 def cache_folder() -> Path:
@@ -91,27 +46,40 @@ def locate(
 
     Raises:
         DataError: unknown name, a `root` or PACDP_DATA that is no folder, a file with the wrong bytes, a
-            file that is nowhere while `download` is False, or a download that failed on every mirror.
+            file that is nowhere while `download` is False or no mirror serves it (the sentence says whose
+            data it is), or a download that failed on every mirror.
     """
     entry, known = _lookup(file_name, dataset)
-    folders = [*_user_folders(root), cache_folder()]
-    for folder in folders:
-        path = folder / dataset / file_name
-        if os.path.lexists(path):  # a dangling link deserves its sentence, not a download
-            _verify(path, known)
-            return path
-    if not download:
-        places = ", ".join(str(folder / dataset) for folder in folders)
-        raise DataError(f"{file_name} is not in {places}; put it there, or allow the download.")
-    target = folders[-1] / dataset / file_name
+    path = find(file_name, dataset, root=root)
+    if path is not None:
+        _verify(path, known)
+        return path
+    addresses = entry.mirrors if mirrors is None else tuple(mirrors)
+    served = bool(addresses) or mirrors is not None
+    if not (download and served):
+        places = ", ".join(str(folder / dataset) for folder in _folders(root))
+        advice = ", or allow the download" if served else f", because no mirror serves it ({entry.source})"
+        raise DataError(f"{file_name} is not in {places}; put it there{advice}.")
+    target = cache_folder() / dataset / file_name
     fetch(
-        tuple(entry.mirrors if mirrors is None else mirrors),
+        addresses,
         target,
         size=known.size,
         sha256=known.sha256,
         progressbar=progressbar,
     )
     return target
+
+
+def find(file_name: str, dataset: str, *, root: str | os.PathLike[str] | None = None) -> Path | None:
+    """The first place where `locate` would look that has something of that name, unverified; None if none has.
+
+    Raises:
+        DataError: a `root` or PACDP_DATA that is no folder.
+    """
+    paths = (folder / dataset / file_name for folder in _folders(root))
+    # a dangling link deserves its sentence, not a download
+    return next((path for path in paths if os.path.lexists(path)), None)
 
 
 def _lookup(file_name: str, dataset: str) -> tuple[DatasetEntry, FileEntry]:
@@ -124,8 +92,8 @@ def _lookup(file_name: str, dataset: str) -> tuple[DatasetEntry, FileEntry]:
     return entry, known
 
 
-def _user_folders(root: str | os.PathLike[str] | None) -> list[Path]:
-    """The folders the user named, the explicit one first; each must exist."""
+def _folders(root: str | os.PathLike[str] | None) -> list[Path]:
+    """The folders the user named, the explicit one first; each must exist. Then the cache, which need not."""
     named: list[tuple[str, str | os.PathLike[str]]] = []
     if root is not None:
         named.append(("root", root))
@@ -137,7 +105,7 @@ def _user_folders(root: str | os.PathLike[str] | None) -> list[Path]:
         if not folder.is_dir():
             raise DataError(f"{source} names {folder}, which is not a folder; create it or correct {source}.")
         folders.append(folder)
-    return folders
+    return [*folders, cache_folder()]
 
 
 def _verify(path: Path, known: FileEntry) -> None:

@@ -1,0 +1,106 @@
+"""Red blood cells with and without malaria parasites, by patient (NIH, National Library of Medicine).
+
+27,558 cells, half of them with a parasite, cut out of photographs of thin smears from 201 patients and scaled to
+50x50 grey pixels. 151 patients are infected (their cells are of both labels), 50 are healthy. A patient's cells share
+stain, light and microscope, so a split that mixes patients measures too small an error.
+"""
+
+import os
+import zipfile
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int64, UInt8
+
+from pacdp.data.datasets import Dataset
+from pacdp.data.download import Progress
+from pacdp.data.errors import DataError
+from pacdp.data.groups import Grouped
+from pacdp.data.registry import locate
+from pacdp.data.splits import make_splits
+
+# the split belongs to the name "malaria" and never changes
+_SEEDS = {"healthy": 0, "infected": 1}
+_SHARES = {"train": 0.8, "test": 0.2}
+
+
+class Cells(NamedTuple):
+    """Cells as their file holds them: images [n, 50, 50], labels (1 with a parasite) and patients [n]."""
+
+    images: UInt8[np.ndarray, "n 50 50"]
+    labels: Int64[np.ndarray, " n"]
+    patients: Int64[np.ndarray, " n"]
+
+
+def load_malaria(
+    *, root: str | os.PathLike[str] | None, download: bool, progressbar: bool | Progress
+) -> tuple[Grouped, Grouped]:
+    """The cells of four patients in five, and those of the rest; `pacdp.data.load_grouped` with the name "malaria".
+
+    Raises:
+        DataError: the file is missing, damaged or not what it should be.
+    """
+    path = locate(
+        "malaria_cells_50x50_gray.npz", "malaria_cells", root=root, download=download, progressbar=progressbar
+    )
+    cells = read_malaria(path)
+    chosen = split_patients(cells.labels, cells.patients)
+    train, test = (_grouped(cells, np.isin(cells.patients, chosen[part])) for part in ("train", "test"))
+    return train, test
+
+
+def _grouped(cells: Cells, rows: np.ndarray) -> Grouped:
+    inputs = np.divide(cells.images[rows][:, None], 255, dtype=np.float32)
+    return Grouped(Dataset("malaria", inputs, cells.labels[rows], 2), cells.patients[rows], "patient")
+
+
+def split_patients(
+    labels: Int64[np.ndarray, " n"], patients: Int64[np.ndarray, " n"]
+) -> dict[str, Int64[np.ndarray, " people"]]:
+    """Patients for "train" (four in five) and "test", drawn among the healthy and the infected by themselves.
+
+    A patient is infected if any of their cells is labelled 1. The draw depends on which patients are infected
+    alone, not on how many cells they have.
+
+    Raises:
+        DataError: fewer than three healthy or three infected patients, too few to have some on either side.
+    """
+    infected = np.unique(patients[labels == 1])
+    strata = {"healthy": np.setdiff1d(patients, infected), "infected": infected}
+    parts: dict[str, list[np.ndarray]] = {part: [] for part in _SHARES}
+    for name, people in strata.items():
+        if len(people) < 3:
+            raise DataError(f"patients hold {len(people)} {name} ones, too few to split; give at least 3.")
+        for part, split in make_splits(len(people), sizes=_SHARES, seed=_SEEDS[name]).items():
+            parts[part].append(people[split.indices])
+    return {part: np.sort(np.concatenate(people)) for part, people in parts.items()}
+
+
+def read_malaria(path: str | os.PathLike[str]) -> Cells:
+    """Images, labels and patients from the npz file, nothing unpickled.
+
+    Raises:
+        DataError: the file is missing, damaged, lacks an array or holds other shapes, dtypes or labels.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            images, labels, patients = (file[name] for name in ("images", "labels", "patient"))
+    except KeyError as error:
+        raise DataError(f"{path} lacks an array ({error.args[0]}); replace it.") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, AttributeError, TypeError):
+        raise DataError(f"{path} is no npz file of plain arrays, or a damaged one; replace it.") from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise DataError(f"{path} cannot be read ({reason}); check the path and its permissions.") from None
+    if images.dtype != np.uint8 or images.shape[1:] != (50, 50):
+        raise DataError(f"{path} holds {images.dtype} {list(images.shape)}, not 50x50 images of bytes; replace it.")
+    for name, array in (("labels", labels), ("patient", patients)):
+        if not np.issubdtype(array.dtype, np.integer) or array.shape != images.shape[:1]:
+            raise DataError(
+                f"{path} holds {name} as {array.dtype} {list(array.shape)}, not an integer for each of "
+                f"{len(images)} images; replace it."
+            )
+    if labels.size and not (labels.min() >= 0 and labels.max() <= 1):
+        raise DataError(f"{path} holds labels from {labels.min()} to {labels.max()}, not 0 and 1; replace it.")
+    return Cells(images, labels.astype(np.int64), patients.astype(np.int64))
