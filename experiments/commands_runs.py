@@ -14,6 +14,9 @@ from experiments.diagnosing import chain_folder, diagnose_checkpoints
 from experiments.fleet import Workers, carry_out
 from experiments.folder import Folder, read_json, write_json
 from experiments.recipes import RECIPES, Scale, recipe
+from experiments.overrides import overridden
+from experiments.private.command import holds_private_run, train_private_recipe
+from experiments.private.recipes import PRIVATE_RECIPES
 from experiments.run import train
 from experiments.terminal import messages, no_more, usage
 from pacdp import load_checkpoint
@@ -41,7 +44,7 @@ class Train:
     """Train a recipe. Any field of its run can be set: --epochs 5 --sampler.tau 100 --problem.random-labels 1."""
 
     recipe: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="RECIPE")] = None
-    """ALGORITHM-DATASET, such as entropy-sgld-mnist2; left out, --resume takes it from --out."""
+    """ALGORITHM-DATASET, such as entropy-sgld-mnist2 or dp-sgld-mnist; left out, --resume takes it from --out."""
     scale: Scale = "smoke"
     """smoke: seconds; cpu: two cores; paper: the paper's settings, on a GPU."""
     out: Path | None = None
@@ -66,16 +69,21 @@ class Train:
     def __call__(self, rest: list[str]) -> None:
         if self.recipe == "[]":  # what tyro makes of a recipe that is missing or preceded by fields of its run
             usage("give the recipe first, then the fields of its run")
+        if self.private:
+            train_private_recipe(self, rest)
+            return
         if self.recipe is not None:
             rest = ["--help"] if self.fields else rest
-            run = _overridden(recipe(self.recipe, scale=self.scale, seed=self.seed), rest)
+            run = overridden(recipe(self.recipe, scale=self.scale, seed=self.seed), rest)
             out = self.out or Path("runs") / f"{self.recipe}-{self.scale}"
         elif self.resume and self.out is not None:
             no_more(rest)
             one = chain_folder(self.out, 0) if self.chains > 1 else self.out
             run, out = Run.from_dict(read_json(Folder(one).config)), self.out
         else:
-            usage(f"give a recipe, or --resume with --out; recipes: {', '.join(sorted(RECIPES))}")
+            usage(
+                f"give a recipe, or --resume with --out; recipes: {', '.join(sorted({**RECIPES, **PRIVATE_RECIPES}))}"
+            )
         if self.show:
             print(json.dumps(run.to_dict(), indent=2))
             return
@@ -90,6 +98,13 @@ class Train:
         if self.json:
             print(json.dumps(result, allow_nan=False))
         messages.print(f"finished {out}; next: pacdp certify {out}")
+
+    @property
+    def private(self) -> bool:
+        """Whether the recipe, or what --out holds, is a private run."""
+        if self.recipe is not None:
+            return self.recipe in PRIVATE_RECIPES
+        return self.resume and self.out is not None and holds_private_run(self.out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,11 +192,3 @@ def _certify(
         )  # fmt: skip
     write_json(out or (path if path.is_dir() else path.parent) / "certificates.json", report)
     return report
-
-
-def _overridden(run: Run, rest: list[str]) -> Run:
-    if not rest:
-        return run
-    return tyro.cli(
-        Run, default=run, args=rest, prog="pacdp train RECIPE --fields", config=(tyro.conf.AvoidSubcommands,)
-    )

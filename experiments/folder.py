@@ -6,7 +6,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 _OURS = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
          "certificates.json", "figure.png", "figure.pdf", "table.csv")  # fmt: skip
-_PACKAGES = ("pacdp", "torch", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
+_PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
 
 
 class Folder:
@@ -62,6 +62,23 @@ class Folder:
             raise ValueError(
                 f"another process is at work in {self.path}: wait for it, or choose another --out"
             ) from error
+
+    def require_free(self, config: Any, *, read: Callable[[dict[str, Any]], Any], resume: bool) -> None:
+        """Refuse a folder that another run has, or this one where it is not to be resumed.
+
+        ``read`` makes a configuration like ``config`` of what config.json holds.
+
+        Raises:
+            ValueError: the folder holds a finished run, an unfinished one without ``resume``, or another run's.
+        """
+        if self.finished:
+            raise ValueError(f"{self.path} holds a finished run: choose another --out, or overwrite it with --force")
+        if self.started and not resume:
+            raise ValueError(
+                f"{self.path} holds an unfinished run: continue it with --resume, or overwrite it with --force"
+            )
+        if self.started and read(read_json(self.config)) != config:
+            raise ValueError(f"{self.path} holds a run of another configuration: choose another --out, or --force")
 
     def clear(self) -> None:
         """Remove the files of an earlier run and nothing else."""

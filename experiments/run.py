@@ -10,7 +10,7 @@ import torch
 
 from experiments.batch import Batch, Report
 from experiments.config import Run, Runtime
-from experiments.folder import Folder, read_json
+from experiments.folder import Folder
 from pacdp import CheckpointError, load_checkpoint
 from pacdp.chains import Keys, Trace, require_memory
 from pacdp.chains.memory import VECTORS
@@ -86,24 +86,13 @@ def train_together(
         for folder, run in zip(folders, runs, strict=True):
             stack.enter_context(folder.lock())
             if not force:
-                _require_free(folder, run, resume=resume)
+                folder.require_free(run, read=Run.from_dict, resume=resume)
         runtime.apply()
         batches = _batches(runs, folders, runtime, force=force, progressbar=progressbar)
         outcomes: dict[Path, Outcome] = {}
         for batch in batches:
             outcomes |= batch.go(report or (lambda step, steps, row: None))
     return [outcomes[folder.path] for folder in folders]
-
-
-def _require_free(folder: Folder, run: Run, *, resume: bool) -> None:
-    if folder.finished:
-        raise ValueError(f"{folder.path} holds a finished run: choose another --out, or overwrite it with --force")
-    if folder.started and not resume:
-        raise ValueError(
-            f"{folder.path} holds an unfinished run: continue it with --resume, or overwrite it with --force"
-        )
-    if folder.started and Run.from_dict(read_json(folder.config)) != run:
-        raise ValueError(f"{folder.path} holds a run of another configuration: choose another --out, or --force")
 
 
 def _batches(

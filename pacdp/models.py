@@ -24,9 +24,11 @@ FULLY_CONNECTED: dict[str, tuple[int, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """Which network: ``fc600``, ``fc1200``, ``fc1024`` and ``conv`` are the paper's; ``fc`` takes ``hidden``."""
+    """Which network: ``fc600``, ``fc1200``, ``fc1024`` and ``conv`` are the paper's; ``fc`` takes ``hidden``; ``cnn5``
+    has two convolutions, three fully connected layers and tanh, which suits clipped and noisy gradients (Papernot et
+    al. 2021)."""
 
-    name: Literal["fc", "fc600", "fc1200", "fc1024", "conv"] = "fc"
+    name: Literal["fc", "fc600", "fc1200", "fc1024", "conv", "cnn5"] = "fc"
     hidden: tuple[int, ...] = (100,)
     """Widths of the hidden layers of ``fc``; the paper's networks fix their own."""
     norm: Norm = "none"
@@ -39,21 +41,24 @@ class Architecture:
 
 
 def build(
-    architecture: Architecture, *, input_shape: tuple[int, ...], classes: int, generator: torch.Generator
-) -> nn.Module:
+    architecture: Architecture, *, input_shape: tuple[int, ...], classes: int, generator: torch.Generator,
+    outputs: int | None = None,
+) -> nn.Module:  # fmt: skip
     """A network on the CPU with weights drawn from ``generator`` alone.
 
     Args:
         input_shape: shape of one example, such as (1, 28, 28).
         classes: 2 gives one logit, more give one logit each.
+        outputs: another number of logits, such as 2 for two classes.
         generator: a CPU generator; every weight and bias is uniform in ±1/√fan_in (PyTorch's own law).
 
     Raises:
-        ValueError: fewer than two classes, or CONV on anything but one-channel 28x28 images.
+        ValueError: fewer than two classes, CONV on anything but one-channel 28x28 images, cnn5 on images with a side
+            below 20, or cnn5 with a normalisation.
     """
     if classes < 2:
         raise ValueError(f"expected classes >= 2, got {classes}")
-    outputs = 1 if classes == 2 else classes
+    outputs = outputs or (1 if classes == 2 else classes)
     with torch.device("meta"):
         if architecture.name == "conv":
             if tuple(input_shape) != (1, 28, 28):
@@ -61,6 +66,13 @@ def build(
                     f"CONV takes inputs of shape (1, 28, 28), got {tuple(input_shape)}: choose an fc network"
                 )
             model = _conv(outputs, architecture.norm)
+        elif architecture.name == "cnn5":
+            if len(input_shape) != 3 or min(input_shape[1:]) < 20 or architecture.norm != "none":
+                raise ValueError(
+                    f"cnn5 takes images [channels, height, width] of at least 20x20 and norm='none', got "
+                    f"{tuple(input_shape)} and norm={architecture.norm!r}: choose an fc network"
+                )
+            model = _tanh_conv(input_shape, outputs)
         else:
             hidden = FULLY_CONNECTED.get(architecture.name, architecture.hidden)
             model = _fully_connected(math.prod(input_shape), hidden, outputs, architecture.norm)
@@ -97,6 +109,18 @@ def _conv(outputs: int, norm: Norm) -> nn.Module:
         nn.Conv2d(1, 20, 5), *_normalisation(norm, 20, nn.BatchNorm2d), nn.ReLU(), nn.MaxPool2d(3),
         nn.Conv2d(20, 50, 5), *_normalisation(norm, 50, nn.BatchNorm2d), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(200, 500), nn.ReLU(), nn.Linear(500, outputs),
+    )  # fmt: skip
+
+
+def _tanh_conv(input_shape: tuple[int, ...], outputs: int) -> nn.Module:
+    # 44,506 parameters for MNIST; the pools of stride 1 are those of the network in TensorFlow Privacy's tutorial
+    channels, *sides = input_shape
+    left = [((side - 4) // 2 - 4) // 2 for side in sides]
+    return nn.Sequential(
+        nn.Conv2d(channels, 16, 8, stride=2, padding=2), nn.Tanh(), nn.MaxPool2d(2, stride=1),
+        nn.Conv2d(16, 32, 4, stride=2), nn.Tanh(), nn.MaxPool2d(2, stride=1),
+        nn.Flatten(), nn.Linear(32 * left[0] * left[1], 64), nn.Tanh(), nn.Linear(64, 32), nn.Tanh(),
+        nn.Linear(32, outputs),
     )  # fmt: skip
 
 

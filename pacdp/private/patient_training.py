@@ -6,7 +6,7 @@ nothing.
 """
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -145,6 +145,7 @@ def train_patients(
     progress: Callable[[PatientProgress], None] | None = None,
     checkpoint: Path | str | None = None,
     checkpoint_every: int = 0,
+    about: Mapping[str, Any] | None = None,
 ) -> PatientRun:
     """Train a copy of ``module`` on (input, target) records; go on from ``checkpoint`` if that file exists.
 
@@ -155,6 +156,7 @@ def train_patients(
         randomness: the operating system's generator by default.
         progress: called after every step.
         checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end.
+        about: JSON values for the checkpoint's header, under "about": which data, which network.
 
     Raises:
         ValueError: dependent examples, numbers out of range, or a budget that pays for no step.
@@ -184,7 +186,9 @@ def train_patients(
         if not all(bool(torch.isfinite(w).all()) for w in weights.values()):
             raise Diverged(step + 1, "a weight")
         if path is not None and (step + 1 == steps or (checkpoint_every and (step + 1) % checkpoint_every == 0)):
-            _save(path, settings, network, weights, chosen, planned_patients(algorithm, steps=step + 1), randomness)
+            _save(
+                path, settings, network, weights, chosen, planned_patients(algorithm, steps=step + 1), randomness, about
+            )
         if progress is not None:
             progress(PatientProgress(step + 1, steps, patients, nonfinite))
     return PatientRun(weights={**fixed, **weights}, history=planned_patients(algorithm, steps=steps),
@@ -246,9 +250,10 @@ def _checked(recipe: PatientRecipe, network: Network, weights: Weights, data: Pa
 
 
 def _save(path: Path, settings: Any, network: Network, weights: Weights, chosen: list[int], history: PatientHistory,
-          randomness: Randomness) -> None:  # fmt: skip
+          randomness: Randomness, about: Mapping[str, Any] | None) -> None:  # fmt: skip
     header = {"kind": KIND, "adjacency": history.adjacency, "history": [list(run) for run in history.runs],
-              "chosen": chosen, "settings": settings, "randomness": type(randomness).__name__}  # fmt: skip
+              "chosen": chosen, "settings": settings, "randomness": type(randomness).__name__,
+              "about": dict(about or {})}  # fmt: skip
     state = {f"randomness.{k}": v for k, v in randomness.state().items()}
     state |= {f"layer.{k}": v for k, v in layer_states(network.module).items()}
     save_checkpoint(path, Checkpoint(header=header, model=weights, state=state))

@@ -49,6 +49,7 @@ def save_private(
     randomness: Randomness,
     settings: Mapping[str, Any] | None = None,
     extra: Mapping[str, Tensor] | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the run as it stands; the file that was there is replaced in one move.
 
@@ -73,6 +74,7 @@ def save_private(
         "optimizer": {"kind": type(optimizer.original_optimizer).__name__, "groups": groups, "scalars": scalars},
         "randomness": type(randomness).__name__,
         "settings": dict(settings or {}),
+        "about": dict(about or {}),
     }
     model = {name: value.detach() for name, value in network(module).named_parameters()}
     save_checkpoint(path, Checkpoint(header=header, model=model, state=state))

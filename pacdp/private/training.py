@@ -8,7 +8,7 @@ budget halts a run before the step that would overspend it; which step that is f
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
@@ -124,6 +124,7 @@ def train(
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | str | None = None,
     checkpoint_every: int = 0,
+    about: Mapping[str, Any] | None = None,
 ) -> PrivateRun:
     """Train a copy of ``module`` on (input, target) examples; go on from ``checkpoint`` if that file exists.
 
@@ -132,6 +133,7 @@ def train(
         randomness: the operating system's generator by default.
         progress: called after every step.
         checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end.
+        about: JSON values for the checkpoint's header, under "about": which data, which network.
 
     Raises:
         ValueError: dependent examples, numbers out of range, or a budget that not even the first step keeps to.
@@ -171,7 +173,7 @@ def train(
             snapshots.append(parameters_to_vector(module.parameters()).detach().clone())
         if path is not None and (step == last or (checkpoint_every and step % checkpoint_every == 0)):
             save_private(path, module=wrapped, optimizer=optimizer, history=engine.history, settings=settings,
-                         randomness=engine.randomness, extra=_stacked(snapshots))  # fmt: skip
+                         randomness=engine.randomness, extra=_stacked(snapshots), about=about)  # fmt: skip
         if progress is not None:
             progress(Progress(step, mechanism.steps, seen))
     weights = {name: p.detach().clone() for name, p in module.named_parameters()}

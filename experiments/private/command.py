@@ -1,0 +1,99 @@
+"""`pacdp train` for private recipes. Opacus is imported when one is trained, not before."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Protocol
+
+from experiments.config import Runtime
+from experiments.console import DownloadBar, progress
+from experiments.fleet import Workers
+from experiments.folder import Folder, read_json
+from experiments.overrides import overridden
+from experiments.private.config import PrivateConfig
+from experiments.private.recipes import private_recipe
+from experiments.terminal import messages, no_more, output
+
+
+class Arguments(Protocol):
+    """What the command was given."""
+
+    recipe: str | None
+    scale: Any
+    out: Path | None
+    seed: int
+    resume: bool
+    force: bool
+    chains: int
+    workers: Workers
+    json: bool
+    show: bool
+    fields: bool
+    runtime: Runtime
+
+
+def holds_private_run(out: Path) -> bool:
+    """Whether the folder's configuration is a private run's."""
+    config = Folder(out).config
+    return config.is_file() and "budget" in read_json(config)
+
+
+def train_private_recipe(given: Arguments, rest: list[str]) -> None:
+    """Train a private recipe, or go on with the private run in ``out``.
+
+    Raises:
+        ValueError: several chains or workers, which private recipes do not have.
+    """
+    if given.recipe is not None:
+        rest = ["--help"] if given.fields else rest
+        config = overridden(private_recipe(given.recipe, scale=given.scale, seed=given.seed), rest)
+        out = given.out or Path("runs") / f"{given.recipe}-{given.scale}"
+    else:
+        assert given.out is not None
+        no_more(rest)
+        config, out = PrivateConfig.from_dict(read_json(Folder(given.out).config)), given.out
+    if given.show:
+        print(json.dumps(config.to_dict(), indent=2))
+        return
+    if given.chains != 1 or given.workers != Workers():
+        raise ValueError("a private recipe is one run: leave --chains, --workers and --backend; every further run on "
+                         "the same data spends its own epsilon")  # fmt: skip
+    from experiments.private.run import train_private
+
+    with progress(f"{config.algorithm} on {config.dataset}", config.sampling.steps) as advance:
+
+        def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
+            line = (
+                f"step {row['step']}/{steps}, epsilon {_up(row['epsilon'])} at delta {row['delta']:g}" if row else None
+            )
+            advance(step, line)
+
+        result = train_private(config, out, given.runtime, resume=given.resume, force=given.force, report=report,
+                               progressbar=DownloadBar())  # fmt: skip
+    if given.json:
+        print(json.dumps(result, allow_nan=False))
+    else:
+        print_result(result)
+    messages.print(f"finished {out}")
+
+
+def print_result(result: dict[str, Any]) -> None:
+    """Accuracy, calibration and privacy of a private run, in lines on standard output."""
+    out, spent, test = output(), result["privacy"], result["test"]
+    halted = f", halted by the budget before step {result['steps'] + 1}" if result["halted"] else ""
+    out.print(f"{result['algorithm']}: {result['steps']} steps{halted}, {result['parameters']} parameters, "
+              f"{result['seconds']:.0f} s")  # fmt: skip
+    out.print(f"test ({result['n_test']} examples): accuracy {test['accuracy']:.4f}, AUC {_number(test['macro_auc'])}, "
+              f"ECE {test['ece']:.4f}, NLL {_number(test['nll_nats'])}, Brier {test['brier']:.4f}")  # fmt: skip
+    out.print(f"privacy: epsilon <= {_up(spent['upper'])} at delta {spent['delta']:g}, {spent['adjacency']} neighbours, "
+              f"of one {spent['unit']} among {spent['units']}; {spent['status']}; noise: {spent['noise']}")  # fmt: skip
+    if "published_accounting" in spent:
+        out.print(f"  the paper's accounting of this run: {spent['published_accounting']['epsilon']:.3f} (optimistic)")
+
+
+def _up(value: float) -> str:
+    return f"{math.ceil(value * 1e4) / 1e4:.4f}"
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"

@@ -1,0 +1,53 @@
+"""Data for private training as tensors, with the person behind every example where the method protects people."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from pacdp.data import GROUPED_NAMES, Dataset, Progress, load, load_grouped
+
+_MADE_UP = 12
+"""Consecutive examples that count as one person, in data sets without people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examples:
+    """Training examples, the people they belong to, and test examples of other people."""
+
+    train: Dataset
+    test: Dataset
+    people: Tensor | None
+    """The person's number for each training example, (n,), int64."""
+    unit: str
+    """Whom privacy is counted by."""
+
+    @property
+    def units(self) -> int:
+        """How many of them there are in the training set."""
+        return self.train.n if self.people is None else len(self.people.unique())
+
+    def tensors(self) -> TensorDataset:
+        """The training examples as (input, label) pairs."""
+        return TensorDataset(torch.tensor(self.train.inputs), torch.tensor(self.train.labels))
+
+
+def examples(name: str, *, by_person: bool, root: str | None = None, progressbar: bool | Progress = False) -> Examples:
+    """The data set of that name.
+
+    Where people are needed and the data set names none, twelve consecutive examples are made up to be one person's;
+    ``unit`` says so.
+
+    Raises:
+        DataError: see :func:`pacdp.data.load`.
+    """
+    if not by_person:
+        train, test = load(name, root=root, progressbar=progressbar)
+        return Examples(train=train, test=test, people=None, unit="example")
+    if name in GROUPED_NAMES:
+        grouped, other = load_grouped(name, root=root, progressbar=progressbar)
+        return Examples(train=grouped.dataset, test=other.dataset, people=torch.tensor(grouped.groups),
+                        unit=grouped.unit)  # fmt: skip
+    train, test = load(name, root=root, progressbar=progressbar)
+    return Examples(train=train, test=test, people=torch.arange(train.n) // _MADE_UP, unit="made-up person")

@@ -1,0 +1,152 @@
+"""Carrying out a private run: train within the budget, halt, judge on test data, leave a folder like any other run's."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from experiments.config import Runtime
+from experiments.folder import Folder, provenance, require_space, write_json
+from experiments.private.algorithms import Predict, Public, algorithm, network, person_algorithm, predictor
+from experiments.private.config import PrivateConfig
+from experiments.private.data import Examples, examples
+from experiments.private.methods import P3SGD, by_person
+from pacdp import load_checkpoint, private
+from pacdp.calibration import summary
+from pacdp.data import Dataset, Progress
+
+FORMAT = "pacdp-private-result/1"
+Report = Callable[[int, int, dict[str, Any] | None], None]
+_BATCH = 1000
+
+
+def train_private(
+    config: PrivateConfig,
+    out: Path,
+    runtime: Runtime,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    report: Report | None = None,
+    progressbar: bool | Progress = False,
+) -> dict[str, Any]:
+    """Carry out ``config`` in folder ``out`` and return its result, as written to ``result.json``.
+
+    Raises:
+        ValueError: the folder cannot be used, or the data, network or budget do not fit together.
+        Diverged: a weight is not finite.
+    """
+    folder = Folder(out)
+    with folder.lock():
+        if not force:
+            folder.require_free(config, read=PrivateConfig.from_dict, resume=resume)
+        runtime.apply()
+        data = examples(config.dataset, by_person=by_person(config.method), root=runtime.data_root,
+                        progressbar=progressbar)  # fmt: skip
+        public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
+        module = network(config, public).to(runtime.device)
+        going_on = resume and folder.checkpoint.is_file() and not force
+        if going_on:
+            folder.keep_rows(up_to_step=_steps_done(folder.checkpoint))
+        else:
+            size = sum(p.numel() for p in module.parameters())
+            require_space(folder.path, bytes_needed=20 * size + 1_000_000)
+            folder.clear()
+            write_json(folder.provenance, provenance(device=runtime.device, seed=config.seed))
+            write_json(folder.config, config.to_dict())
+            folder.keep_rows(up_to_step=-1)
+        result = _Training(config, folder, data, public, module, report or (lambda step, steps, row: None)).go()
+        write_json(folder.result, result)
+    return result
+
+
+class _Training:
+    def __init__(self, config: PrivateConfig, folder: Folder, data: Examples, public: Public, module: nn.Module,
+                 report: Report) -> None:  # fmt: skip
+        self.config, self.folder, self.data, self.public, self.module = config, folder, data, public, module
+        self.report = report
+        self.common: dict[str, Any] = {
+            "loss": _loss,
+            "randomness": private.SeededRandomness(config.seed) if config.reproducible else private.SystemRandomness(),
+            "checkpoint": folder.checkpoint,
+            "checkpoint_every": max(1, config.sampling.steps // config.records),
+            "about": {"run": config.to_dict(), "data": {"train": data.train.hash, "test": data.test.hash}},
+        }
+
+    def go(self) -> dict[str, Any]:
+        started = time.monotonic()
+        trained, history, privacy = self._by_person() if by_person(self.config.method) else self._by_example()
+        predict = predictor(self.config, self.module, trained)
+        return {
+            "format": FORMAT, "algorithm": self.config.algorithm, "steps": history.steps,
+            "halted": history.steps < self.config.sampling.steps, "n": self.data.train.n, "n_test": self.data.test.n,
+            "parameters": sum(p.numel() for p in self.module.parameters()),
+            "privacy": {**privacy, "unit": self.data.unit, "units": self.data.units,
+                        "noise": "seeded: can be repeated and subtracted" if self.config.reproducible else "secret"},
+            "test": _judged(predict, self.data.test),
+            "private_train": _judged(predict, self.data.train),
+            "seconds": round(time.monotonic() - started, 2),
+        }  # fmt: skip
+
+    def _by_example(self) -> tuple[private.PrivateRun, private.MechanismHistory, dict[str, Any]]:
+        settings, budget = algorithm(self.config, self.public), self.config.budget
+        relation: dict[str, Any] = {"delta": budget.delta, "adjacency": budget.adjacency}
+        noise, sampling = settings.recipe().noise, self.config.sampling
+        plan = private.planned(noise, sample_rate=sampling.sample_rate, steps=sampling.steps)
+
+        def progress(seen: private.Progress) -> None:
+            self._record(seen.step, lambda: private.epsilon(plan.first(seen.step), **relation))
+
+        trained = private.train(settings, self.module, self.data.tensors(), progress=progress, **self.common)
+        spent = private.privacy_spent(trained.history, **relation).to_dict()
+        return trained, trained.history, spent | {"mechanisms": [list(run) for run in trained.history.runs[:3]]}
+
+    def _by_person(self) -> tuple[private.PrivateRun, private.PatientHistory, dict[str, Any]]:
+        settings, budget, method = person_algorithm(self.config, self.public), self.config.budget, self.config.method
+        assert self.data.people is not None
+
+        def progress(seen: private.PatientProgress) -> None:
+            self._record(seen.step, lambda: private.planned_patients(settings, steps=seen.step)
+                         .epsilon(budget.delta).upper)  # fmt: skip
+
+        trained = private.train_patients(
+            settings, self.module, self.data.tensors(), self.data.people, progress=progress,
+            budget=private.PatientBudget(epsilon=budget.epsilon, delta=budget.delta), **self.common,
+        )  # fmt: skip
+        spent = trained.history.epsilon(budget.delta).to_dict()
+        if isinstance(method, P3SGD):
+            published = private.published_epsilon(
+                noise_scales=method.noise_scales, sample_rate=self.config.sampling.sample_rate,
+                steps=trained.history.steps, selection_epsilon=method.selection_epsilon, delta=budget.delta,
+            )  # fmt: skip
+            spent["published_accounting"] = {"epsilon": published.epsilon, "status": "optimistic"}
+        weights = private.PrivateRun(weights=dict(trained.weights), history=private.MechanismHistory(),
+                                     snapshots=torch.empty(0, 0))  # fmt: skip
+        return weights, trained.history, spent
+
+    def _record(self, step: int, epsilon: Callable[[], float]) -> None:
+        row = None
+        if step % self.common["checkpoint_every"] == 0:
+            row = {"step": step, "epsilon": epsilon(), "delta": self.config.budget.delta}
+            self.folder.append_row(row)
+        self.report(step, self.config.sampling.steps, row)
+
+
+def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    return cross_entropy(outputs, targets, reduction="none")
+
+
+@torch.no_grad()
+def _judged(predict: Predict, data: Dataset) -> dict[str, Any]:
+    """Accuracy, AUC and calibration of the predictions, a thousand at a time."""
+    parts = [predict(torch.tensor(data.inputs[i : i + _BATCH])).cpu() for i in range(0, data.n, _BATCH)]
+    return summary(torch.cat(parts).double().numpy(), data.labels)
+
+
+def _steps_done(checkpoint: Path) -> int:
+    header = load_checkpoint(checkpoint).header
+    return int(header["step"]) if "step" in header else len(header["chosen"])
