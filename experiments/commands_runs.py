@@ -13,10 +13,10 @@ from experiments.console import DownloadBar, print_diagnosis, print_report, prog
 from experiments.diagnosing import chain_folder, diagnose_checkpoints
 from experiments.fleet import Workers, carry_out
 from experiments.folder import Folder, read_json, write_json
-from experiments.recipes import RECIPES, Scale, recipe
 from experiments.overrides import overridden
 from experiments.private.command import holds_private_run, train_private_recipe
 from experiments.private.recipes import PRIVATE_RECIPES
+from experiments.recipes import RECIPES, Scale, recipe
 from experiments.run import train
 from experiments.terminal import messages, no_more, usage
 from pacdp import load_checkpoint
@@ -70,7 +70,11 @@ class Train:
         if self.recipe == "[]":  # what tyro makes of a recipe that is missing or preceded by fields of its run
             usage("give the recipe first, then the fields of its run")
         if self.private:
-            train_private_recipe(self, rest)
+            train_private_recipe(
+                self.recipe, rest, scale=self.scale, out=self.out, seed=self.seed, runtime=self.runtime,
+                resume=self.resume, force=self.force, as_json=self.json, show=self.show, fields=self.fields,
+                alone=self.chains == 1 and self.workers == Workers(),
+            )  # fmt: skip
             return
         if self.recipe is not None:
             rest = ["--help"] if self.fields else rest
@@ -81,9 +85,8 @@ class Train:
             one = chain_folder(self.out, 0) if self.chains > 1 else self.out
             run, out = Run.from_dict(read_json(Folder(one).config)), self.out
         else:
-            usage(
-                f"give a recipe, or --resume with --out; recipes: {', '.join(sorted({**RECIPES, **PRIVATE_RECIPES}))}"
-            )
+            known = ", ".join(sorted({**RECIPES, **PRIVATE_RECIPES}))
+            usage(f"give a recipe, or --resume with --out; recipes: {known}")
         if self.show:
             print(json.dumps(run.to_dict(), indent=2))
             return

@@ -129,8 +129,8 @@ def noise(config: PrivateConfig) -> private.Schedule:
     sampling, budget = config.sampling, config.budget
     if sampling.noise_multiplier:
         return private.Constant(value=sampling.noise_multiplier)
-    return private.calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, target_epsilon=budget.epsilon,
-                              delta=budget.delta, adjacency=budget.adjacency)  # fmt: skip
+    return private.calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
+                              target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
 
 
 def predictor(config: PrivateConfig, module: nn.Module, run: private.PrivateRun) -> Predict:

@@ -3,33 +3,15 @@
 import json
 import math
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from experiments.config import Runtime
 from experiments.console import DownloadBar, progress
-from experiments.fleet import Workers
 from experiments.folder import Folder, read_json
 from experiments.overrides import overridden
 from experiments.private.config import PrivateConfig
 from experiments.private.recipes import private_recipe
 from experiments.terminal import messages, no_more, output
-
-
-class Arguments(Protocol):
-    """What the command was given."""
-
-    recipe: str | None
-    scale: Any
-    out: Path | None
-    seed: int
-    resume: bool
-    force: bool
-    chains: int
-    workers: Workers
-    json: bool
-    show: bool
-    fields: bool
-    runtime: Runtime
 
 
 def holds_private_run(out: Path) -> bool:
@@ -38,24 +20,27 @@ def holds_private_run(out: Path) -> bool:
     return config.is_file() and "budget" in read_json(config)
 
 
-def train_private_recipe(given: Arguments, rest: list[str]) -> None:
-    """Train a private recipe, or go on with the private run in ``out``.
+def train_private_recipe(
+    name: str | None, rest: list[str], *, scale: str, out: Path | None, seed: int, runtime: Runtime, resume: bool,
+    force: bool, as_json: bool, show: bool, fields: bool, alone: bool,
+) -> None:  # fmt: skip
+    """Train the private recipe of that name, or go on with the private run in ``out``.
 
     Raises:
-        ValueError: several chains or workers, which private recipes do not have.
+        ValueError: several chains or workers (``alone`` is False), which private recipes do not have.
     """
-    if given.recipe is not None:
-        rest = ["--help"] if given.fields else rest
-        config = overridden(private_recipe(given.recipe, scale=given.scale, seed=given.seed), rest)
-        out = given.out or Path("runs") / f"{given.recipe}-{given.scale}"
+    if name is not None:
+        rest = ["--help"] if fields else rest
+        config = overridden(private_recipe(name, scale=scale, seed=seed), rest)
+        out = out or Path("runs") / f"{name}-{scale}"
     else:
-        assert given.out is not None
+        assert out is not None
         no_more(rest)
-        config, out = PrivateConfig.from_dict(read_json(Folder(given.out).config)), given.out
-    if given.show:
+        config = PrivateConfig.from_dict(read_json(Folder(out).config))
+    if show:
         print(json.dumps(config.to_dict(), indent=2))
         return
-    if given.chains != 1 or given.workers != Workers():
+    if not alone:
         raise ValueError("a private recipe is one run: leave --chains, --workers and --backend; every further run on "
                          "the same data spends its own epsilon")  # fmt: skip
     from experiments.private.run import train_private
@@ -63,14 +48,11 @@ def train_private_recipe(given: Arguments, rest: list[str]) -> None:
     with progress(f"{config.algorithm} on {config.dataset}", config.sampling.steps) as advance:
 
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
-            line = (
-                f"step {row['step']}/{steps}, epsilon {_up(row['epsilon'])} at delta {row['delta']:g}" if row else None
-            )
-            advance(step, line)
+            advance(step, f"step {row['step']}/{steps}, epsilon {_up(row['epsilon'])}" if row else None)
 
-        result = train_private(config, out, given.runtime, resume=given.resume, force=given.force, report=report,
+        result = train_private(config, out, runtime, resume=resume, force=force, report=report,
                                progressbar=DownloadBar())  # fmt: skip
-    if given.json:
+    if as_json:
         print(json.dumps(result, allow_nan=False))
     else:
         print_result(result)
@@ -85,8 +67,8 @@ def print_result(result: dict[str, Any]) -> None:
               f"{result['seconds']:.0f} s")  # fmt: skip
     out.print(f"test ({result['n_test']} examples): accuracy {test['accuracy']:.4f}, AUC {_number(test['macro_auc'])}, "
               f"ECE {test['ece']:.4f}, NLL {_number(test['nll_nats'])}, Brier {test['brier']:.4f}")  # fmt: skip
-    out.print(f"privacy: epsilon <= {_up(spent['upper'])} at delta {spent['delta']:g}, {spent['adjacency']} neighbours, "
-              f"of one {spent['unit']} among {spent['units']}; {spent['status']}; noise: {spent['noise']}")  # fmt: skip
+    out.print(f"privacy: epsilon <= {_up(spent['upper'])} at delta {spent['delta']:g}, {spent['adjacency']} neighbours "
+              f"(one {spent['unit']} among {spent['units']}); {spent['status']}; noise: {spent['noise']}")  # fmt: skip
     if "published_accounting" in spent:
         out.print(f"  the paper's accounting of this run: {spent['published_accounting']['epsilon']:.3f} (optimistic)")
 

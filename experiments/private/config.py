@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from experiments.private.methods import NAMES, DPSGD, Method, by_person, fixes_noise, method_from_dict
+from experiments.private.methods import DPSGD, NAMES, Method, by_person, fixes_noise, method_from_dict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

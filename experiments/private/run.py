@@ -1,4 +1,4 @@
-"""Carrying out a private run: train within the budget, halt, judge on test data, leave a folder like any other run's."""
+"""Carrying out a private run: train within the budget, judge on test data, leave a folder like any other run's."""
 
 import time
 from collections.abc import Callable

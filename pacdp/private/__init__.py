@@ -37,6 +37,7 @@ from pacdp.private.p3sgd import NestedNoise as NestedNoise
 from pacdp.private.p3sgd import published_epsilon as published_epsilon
 from pacdp.private.patient_training import PatientAlgorithm as PatientAlgorithm
 from pacdp.private.patient_training import PatientBudget as PatientBudget
+from pacdp.private.patient_training import PatientProgress as PatientProgress
 from pacdp.private.patient_training import PatientRun as PatientRun
 from pacdp.private.patient_training import planned_patients as planned_patients
 from pacdp.private.patient_training import train_patients as train_patients
