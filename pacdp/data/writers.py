@@ -41,7 +41,9 @@ def load_writers(
     ]
     digits = load("mnist", root=root, download=download, progressbar=progressbar)
     train, test = (
-        Grouped(Dataset("mnist-writers", part.inputs, part.labels, part.classes), read_writers(path, part.labels), "writer")
+        Grouped(
+            Dataset("mnist-writers", part.inputs, part.labels, part.classes), read_writers(path, part.labels), "writer"
+        )
         for path, part in zip(paths, digits, strict=True)
     )
     return train, test
