@@ -6,10 +6,10 @@ beside a table:
     metadata.csv                       path,split,class,label,patient_key,person
     images/{train,test}/.../*.jpeg     as the column path says
 
-A patient is a `patient_key`, class and number together, because the authors number each class from the start. A
-child who was photographed both healthy and ill, or with both kinds of pneumonia, would therefore count as two, and
-nothing in the files can tell; so would one whose films bear two numbers, as at least one pair in the test set does: 30
-images occur more than once, byte for byte, in that pair under two keys, and never on both sides of the split.
+A patient is a `patient_key`, class and number together, because the authors number each class from the start: 170
+numbers occur in both sets, under different classes. A child who was photographed both healthy and ill, or with both
+kinds of pneumonia, would therefore count as two, and nothing in the files can tell. 30 images occur more than once,
+byte for byte, never in both sets, but once (in the test set) under two keys.
 """
 
 import csv
