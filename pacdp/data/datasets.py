@@ -14,8 +14,15 @@ from pacdp.data.registry import locate
 from pacdp.data.splits import Split, make_splits
 
 NAMES = ("digits", "digits2", "mnist", "mnist2")
+"""The small ones, which every computer with a connection can have."""
 
-# inputs [n, 1, height, width] in [0, 1], digits int64 [n]
+GROUPED_NAMES = ("mnist-writers", "malaria", "xrays", "xrays224")
+"""The ones whose examples belong to people, for `load_grouped`; `load` takes them too and drops the people."""
+
+ALL_NAMES = (*NAMES, "cifar10", *GROUPED_NAMES)
+"""All that `load` knows."""
+
+# inputs [n, channels, height, width] in [0, 1], digits int64 [n]
 _Part = tuple[np.ndarray, np.ndarray]
 
 # 80 to 20; the split belongs to the name "digits" and never changes
@@ -101,10 +108,12 @@ def load(
 
     - "digits": scikit-learn's 8x8 digits, inputs [n, 1, 8, 8], 1,437 train and 360 test, needs no file;
     - "mnist": inputs [n, 1, 28, 28], 60,000 train and 10,000 test, files by `pacdp.data.locate`;
-    - "digits2", "mnist2": the same inputs, label 1 for the digits 0 to 4, label 0 for 5 to 9.
+    - "digits2", "mnist2": the same inputs, label 1 for the digits 0 to 4, label 0 for 5 to 9;
+    - "cifar10": inputs [n, 3, 32, 32], 50,000 train and 10,000 test, by `pacdp.data.cifar10`;
+    - "mnist-writers", "malaria", "xrays", "xrays224": as `load_grouped`, without the people.
 
     Args:
-        name: one of `NAMES`.
+        name: one of `ALL_NAMES`.
         root: a folder laid out like the one PACDP_DATA names.
         download: whether missing files may be downloaded.
         progressbar: True for pooch's own bar (needs tqdm), or an object with its members.
@@ -112,9 +121,17 @@ def load(
     Raises:
         DataError: unknown name, or a file that is missing, damaged or not what it should be.
     """
-    if name not in NAMES:
-        raise DataError(f"dataset {name!r} is unknown; choose one of {', '.join(NAMES)}.")
-    parts = _digits() if name.startswith("digits") else _mnist(root, download, progressbar)
+    if name not in ALL_NAMES:
+        raise DataError(f"dataset {name!r} is unknown; choose one of {', '.join(ALL_NAMES)}.")
+    if name in GROUPED_NAMES:
+        from pacdp.data.groups import load_grouped  # imports this module for its record
+
+        train, test = load_grouped(name, root=root, download=download, progressbar=progressbar)
+        return train.dataset, test.dataset
+    if name == "cifar10":
+        parts = _cifar10(root, download, progressbar)
+    else:
+        parts = _digits() if name.startswith("digits") else _mnist(root, download, progressbar)
     two = name.endswith("2")
     train, test = (
         Dataset(name, inputs, (digits <= 4).astype(np.int64) if two else digits, 2 if two else 10)
@@ -156,6 +173,13 @@ def _mnist(root: str | os.PathLike[str] | None, download: bool, progressbar: boo
         pixels, digits = read_mnist(images, labels)
         parts.append((np.divide(pixels[:, None], 255, dtype=np.float32), digits))
     return parts
+
+
+def _cifar10(root: str | os.PathLike[str] | None, download: bool, progressbar: bool | Progress) -> list[_Part]:
+    from pacdp.data.cifar10 import locate_cifar10, read_cifar10
+
+    path = locate_cifar10(root=root, download=download, progressbar=progressbar)
+    return [(np.divide(pixels, 255, dtype=np.float32), labels) for pixels, labels in read_cifar10(path)]
 
 
 def _digits() -> list[_Part]:

@@ -11,13 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Int64
 
-from pacdp.data.datasets import Dataset
+from pacdp.data.datasets import GROUPED_NAMES, Dataset
 from pacdp.data.download import Progress
 from pacdp.data.errors import DataError
 from pacdp.data.splits import Split
-
-GROUPED_NAMES = ("mnist-writers", "malaria", "xrays", "xrays224")
-"""The names that `load_grouped` knows; `load` takes them too and drops the people."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,6 +24,11 @@ from pacdp.data.splits import make_splits
 _SEEDS = {"healthy": 0, "infected": 1}
 _SHARES = {"train": 0.8, "test": 0.2}
 
+# what NumPy and zipfile raise over a file that is none of theirs, cut short, or whose headers lie
+_NOT_NPZ = (
+    zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, AttributeError, TypeError, MemoryError,
+)  # fmt: skip
+
 
 class Cells(NamedTuple):
     """Cells as their file holds them: images [n, 50, 50], labels (1 with a parasite) and patients [n]."""
@@ -84,11 +89,12 @@ def read_malaria(path: str | os.PathLike[str]) -> Cells:
         DataError: the file is missing, damaged, lacks an array or holds other shapes, dtypes or labels.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # NumPy leaves a file that it opened itself open when it is no zip archive
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             images, labels, patients = (file[name] for name in ("images", "labels", "patient"))
     except KeyError as error:
         raise DataError(f"{path} lacks an array ({error.args[0]}); replace it.") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, AttributeError, TypeError):
+    except _NOT_NPZ:
         raise DataError(f"{path} is no npz file of plain arrays, or a damaged one; replace it.") from None
     except OSError as error:
         reason = error.strerror or type(error).__name__

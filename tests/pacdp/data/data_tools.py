@@ -1,9 +1,14 @@
 """What the tests of pacdp.data share."""
 
+import hashlib
 import struct
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import settings
+
+from pacdp.data import DatasetEntry, FileEntry, registry
 
 law = settings(derandomize=True, deadline=None, database=None)
 
@@ -13,3 +18,28 @@ CODES = {"uint8": 0x08, "int8": 0x09, "int16": 0x0B, "int32": 0x0C, "float32": 0
 def idx_bytes(array: np.ndarray) -> bytes:
     head = struct.pack(f">BBBB{array.ndim}I", 0, 0, CODES[array.dtype.name], array.ndim, *array.shape)
     return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
+
+
+def put(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def register(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    """Make whatever lies in the folders under `root` the registered bytes, and forget PACDP_DATA and the cache."""
+    entries = {
+        str(folder.relative_to(root)): DatasetEntry(
+            files={
+                path.name: FileEntry(size=path.stat().st_size, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+                for path in folder.iterdir()
+                if path.is_file()
+            },
+            source="it is made up",
+        )
+        for folder in root.rglob("*")
+        if folder.is_dir()
+    }
+    monkeypatch.setattr(registry, "REGISTRY", entries)
+    monkeypatch.setattr(registry, "cache_folder", lambda: root / "cache")
+    monkeypatch.delenv("PACDP_DATA", raising=False)

@@ -10,7 +10,7 @@ import pytest
 from data_tools import idx_bytes
 from jaxtyping import TypeCheckError
 
-from pacdp.data import NAMES, DataError, Dataset, load, read_mnist
+from pacdp.data import ALL_NAMES, DataError, Dataset, load, read_mnist
 
 # the hashes that checkpoints carry; a new value here would orphan them
 DIGITS_HASHES = (
@@ -67,7 +67,7 @@ def test_mnist() -> None:
 
 
 def test_unknown_name_lists_the_names() -> None:
-    with pytest.raises(DataError, match=f"'mnits' is unknown; choose one of {', '.join(NAMES)}"):
+    with pytest.raises(DataError, match=f"'mnits' is unknown; choose one of {', '.join(ALL_NAMES)}"):
         load("mnits")
 
 

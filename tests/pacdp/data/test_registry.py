@@ -17,7 +17,7 @@ from pacdp.data import REGISTRY, DataError, DatasetEntry, FileEntry, download, l
 
 NAME = "toy.gz"
 CONTENT = gzip.compress(bytes(range(256)) * 40, mtime=0) + b"\0" * 100_000
-HAS_MNIST = (Path(os.environ.get("PACDP_DATA") or "nowhere") / "mnist").is_dir()
+HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
 
 
 class Mirror(BaseHTTPRequestHandler):
@@ -250,15 +250,47 @@ def test_misuse(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         locate(NAME, "toy")
 
 
-def test_the_registered_mnist() -> None:
-    entry = REGISTRY["mnist"]
-    assert len(entry.files) == 4
-    assert len(entry.mirrors) >= 2
-    assert all(len(bytes.fromhex(known.sha256)) == 32 for known in entry.files.values())
+def test_a_file_that_nobody_serves_says_where_it_comes_from(
+    server: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = FileEntry(size=len(CONTENT), sha256=hashlib.sha256(CONTENT).hexdigest())
+    entry = DatasetEntry(files={NAME: known}, source="it is derived from toys (Santa 2018)")
+    monkeypatch.setattr(registry, "REGISTRY", {"toy": entry})
+    for download_it in (False, True):
+        with pytest.raises(DataError) as caught:
+            locate(NAME, "toy", download=download_it)
+        assert str(caught.value) == (
+            f"toy.gz is not in {tmp_path}/cache/toy; put it there, because no mirror serves it "
+            "(it is derived from toys (Santa 2018))."
+        )
+    assert locate(NAME, "toy", mirrors=mirrors(server, "good")) == cache
 
 
-@pytest.mark.skipif(not HAS_MNIST, reason="PACDP_DATA names no folder with mnist/")
-@pytest.mark.parametrize("name", REGISTRY["mnist"].files)
-def test_mnist_here_is_the_registered_one(name: str) -> None:
-    path = locate(name, download=False)
-    assert path.stat().st_size == REGISTRY["mnist"].files[name].size
+def test_registered_mirrors_are_asked(server: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = FileEntry(size=len(CONTENT), sha256=hashlib.sha256(CONTENT).hexdigest())
+    entry = DatasetEntry(files={NAME: known}, mirrors=tuple(mirrors(server, "404", "good")))
+    monkeypatch.setattr(registry, "REGISTRY", {"toy": entry})
+    assert registry.find(NAME, "toy") is None
+    assert locate(NAME, "toy") == registry.find(NAME, "toy") == cache
+
+
+@pytest.mark.parametrize("dataset", REGISTRY)
+def test_registered_datasets(dataset: str) -> None:
+    entry = REGISTRY[dataset]
+    assert entry.files
+    assert bool(entry.mirrors) != bool(entry.source)
+    assert all(address.startswith("http") and address.endswith("/") for address in entry.mirrors)
+    for known in entry.files.values():
+        assert known.size > 0
+        assert known.sha256 == bytes.fromhex(known.sha256).hex()
+        assert len(known.sha256) == 64
+    assert len(REGISTRY["mnist"].files) == 4
+    assert len(REGISTRY["mnist"].mirrors) >= 2
+
+
+@pytest.mark.parametrize(("dataset", "name"), [(key, name) for key, entry in REGISTRY.items() for name in entry.files])
+def test_files_here_are_the_registered_ones(dataset: str, name: str) -> None:
+    if not (HERE / dataset / name).exists():
+        pytest.skip(f"PACDP_DATA names no folder with {dataset}/{name}")
+    path = locate(name, dataset, download=False)
+    assert path.stat().st_size == REGISTRY[dataset].files[name].size

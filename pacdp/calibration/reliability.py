@@ -1,0 +1,74 @@
+"""Reliability curves: confidence against accuracy in bins, as data for files and figures."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from pacdp.calibration.bands import accuracy_bands
+from pacdp.calibration.binning import equal_width, equal_width_edges
+from pacdp.calibration.inputs import require_bins, top_label
+from pacdp.calibration.metrics import BINS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReliabilityCurve:
+    """The top label's accuracy in bins of equal width; NaN in ``confidence`` and ``accuracy`` where a bin is empty."""
+
+    edges: Float[np.ndarray, " edges"]
+    counts: Int[np.ndarray, " bins"]
+    confidence: Float[np.ndarray, " bins"]
+    """Mean confidence."""
+    accuracy: Float[np.ndarray, " bins"]
+    lower: Float[np.ndarray, " bins"]
+    """Clopper-Pearson limits of the accuracy; 0 and 1 in empty bins."""
+    upper: Float[np.ndarray, " bins"]
+    failure_prob: float
+    """Probability that a band misses; of all together if ``simultaneous``."""
+    simultaneous: bool
+
+    @property
+    def ece(self) -> float:
+        """The expected calibration error that the curve shows, norm l1."""
+        gaps = np.nan_to_num(np.abs(self.accuracy - self.confidence))
+        return float((self.counts * gaps).sum() / self.counts.sum())
+
+    def columns(self) -> dict[str, list[float | int | None]]:
+        """One list a column, one entry a bin, None where a bin is empty: for a result file."""
+        return {
+            "left": self.edges[:-1].tolist(),
+            "right": self.edges[1:].tolist(),
+            "count": self.counts.tolist(),
+            "confidence": [None if np.isnan(value) else float(value) for value in self.confidence],
+            "accuracy": [None if np.isnan(value) else float(value) for value in self.accuracy],
+            "lower": self.lower.tolist(),
+            "upper": self.upper.tolist(),
+        }
+
+
+def reliability_curve(
+    probabilities: Float[np.ndarray, "n classes"],
+    labels: Int[np.ndarray, " m"],
+    *,
+    bins: int = BINS,
+    failure_prob: float = 0.05,
+    simultaneous: bool = False,
+) -> ReliabilityCurve:
+    """Confidence, accuracy and bands of the top label in each bin.
+
+    Formal guarantee: the bands are those of ``accuracy_bands``, for examples that the predictor has not seen. They hold
+    the accuracy, not the mean confidence, which is itself a sample mean.
+
+    Raises:
+        ValueError: bins < 1, failure_prob outside (0, 1), or see ``pacdp.calibration.metrics``.
+    """
+    require_bins(bins)
+    found = equal_width(*top_label(probabilities=probabilities, labels=labels), bins=bins)
+    lower, upper = accuracy_bands(
+        found.counts, found.correct.astype(np.int64), failure_prob=failure_prob, simultaneous=simultaneous
+    )
+    some = np.where(found.counts > 0, found.counts, np.nan)
+    return ReliabilityCurve(
+        edges=equal_width_edges(bins), counts=found.counts, confidence=found.confidence / some,
+        accuracy=found.correct / some, lower=lower, upper=upper, failure_prob=failure_prob, simultaneous=simultaneous,
+    )  # fmt: skip

@@ -1,0 +1,156 @@
+"""CIFAR-10 from folder and archive; pickles are refused, damage is named."""
+
+import gzip
+import io
+import os
+import re
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_tools import put, register
+
+from pacdp.data import DataError, load, read_cifar10
+from pacdp.data.cifar10 import ARCHIVE, FOLDER
+
+# the hashes that checkpoints carry
+HASHES = (
+    "bdb77ceaada8a361b4c9e2f8f5f3036350cbf15a9d5aaafe737e5232c42a6fc9",
+    "286f9ba03db02774178c66d1e688fd72e13f84996fa78ca9ae096421ed831950",
+)
+HERE = Path(os.environ.get("PACDP_DATA") or "nowhere") / "cifar10"
+NAMES = [*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin"]
+RECORDS = np.random.default_rng(0).integers(0, 10, (18, 3073), dtype=np.uint8)
+BATCHES = {name: RECORDS[3 * k : 3 * k + 3].tobytes() for k, name in enumerate(NAMES)}
+
+
+def archive(batches: dict[str, bytes], *, folder: str = FOLDER, kind: bytes = tarfile.REGTYPE) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name, content in {"readme.html": b"<p>", **batches}.items():
+            member = tarfile.TarInfo(f"{folder}/{name}")
+            member.type, member.linkname = kind, member.name
+            member.size = len(content) if kind == tarfile.REGTYPE else 0
+            tar.addfile(member, io.BytesIO(content))
+    return gzip.compress(file.getvalue(), mtime=0)
+
+
+def check(parts: tuple[tuple[np.ndarray, np.ndarray], ...]) -> None:
+    for (pixels, labels), rows in zip(parts, (slice(0, 15), slice(15, 18)), strict=True):
+        np.testing.assert_array_equal(labels, RECORDS[rows, 0])
+        np.testing.assert_array_equal(pixels.reshape(len(labels), -1), RECORDS[rows, 1:])
+        assert pixels.shape[1:] == (3, 32, 32)
+        assert (pixels.dtype, labels.dtype) == (np.uint8, np.int64)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, content in BATCHES.items():
+        put(tmp_path / "cifar10" / FOLDER / name, content)
+    return tmp_path / "cifar10" / FOLDER
+
+
+@pytest.mark.skipif(not HERE.is_dir(), reason="PACDP_DATA names no folder with cifar10/")
+def test_cifar10() -> None:
+    train, test = load("cifar10", download=False)
+    assert (train.inputs.shape, test.inputs.shape) == ((50_000, 3, 32, 32), (10_000, 3, 32, 32))
+    assert np.bincount(train.labels).tolist() == [5000] * 10
+    assert train.inputs.mean((0, 2, 3)) == pytest.approx([0.4914, 0.4822, 0.4465], abs=1e-4)  # every tutorial's
+    assert (train.hash, test.hash) == HASHES
+
+
+def test_folder_and_archive_hold_the_same(folder: Path, tmp_path: Path) -> None:
+    check(read_cifar10(folder))
+    check(read_cifar10(put(tmp_path / "any-name", archive(BATCHES))))
+
+
+def test_by_name(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, tmp_path)
+    train, test = load("cifar10", root=tmp_path, download=False)
+    assert (train.n, test.n, train.classes, train.name) == (15, 3, 10, "cifar10")
+    np.testing.assert_array_equal(train.inputs.reshape(15, -1), (RECORDS[:15, 1:] / 255).astype(np.float32))
+    other = tmp_path / "other"
+    put(other / "cifar10" / ARCHIVE, archive(BATCHES))
+    register(monkeypatch, other)
+    assert [part.hash for part in load("cifar10", root=other, download=False)] == [train.hash, test.hash]
+
+
+def test_a_folder_of_other_bytes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, tmp_path)
+    put(folder / NAMES[1], BATCHES[NAMES[0]])
+    with pytest.raises(DataError, match=r"data_batch_2\.bin is not the registered file"):
+        load("cifar10", root=tmp_path)
+    (folder / NAMES[1]).unlink()
+    with pytest.raises(
+        DataError, match=r"data_batch_2\.bin is not in .* because no mirror serves it \(it is made up\)"
+    ):
+        load("cifar10", root=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1"])
+def test_pickles_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv("PACDP_DATA", raising=False)
+    put(tmp_path / "cifar10" / name, b"cos\nsystem\n(S'false'\ntR.")
+    with pytest.raises(DataError, match=r"Python pickles, which are never read .* put cifar-10-binary\.tar\.gz there"):
+        load("cifar10", root=tmp_path)
+
+
+LABELLED = {**BATCHES, NAMES[4]: b"\x0a" + BATCHES[NAMES[4]][1:]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        (
+            {NAMES[2]: BATCHES[NAMES[2]][:-1]},
+            r"data_batch_3\.bin in .* has 9218 bytes, not 1 to 10,000 records of 3073",
+        ),
+        ({NAMES[5]: b""}, r"test_batch\.bin in .* has 0 bytes"),
+        ({NAMES[0]: b"\0" * (3073 * 10_001)}, "has 30733073 bytes|has 30730001 bytes"),
+        (LABELLED, "holds the label 10, which is not in"),
+    ],
+)
+def test_batches_that_are_something_else(folder: Path, tmp_path: Path, changes: dict[str, bytes], match: str) -> None:
+    for name, content in changes.items():
+        put(folder / name, content)
+    for path in (folder, put(tmp_path / "a.tar.gz", archive({**BATCHES, **changes}))):
+        with pytest.raises(DataError, match=match) as caught:
+            read_cifar10(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_missing_batches(folder: Path, tmp_path: Path) -> None:
+    (folder / NAMES[3]).unlink()
+    for path in (
+        folder,
+        put(tmp_path / "a", archive({name: BATCHES[name] for name in NAMES if name != NAMES[3]})),
+        put(tmp_path / "b", archive(BATCHES, folder="cifar-100-binary")),
+        put(tmp_path / "c", archive(BATCHES, kind=tarfile.SYMTYPE)),
+    ):
+        with pytest.raises(DataError, match=rf"{path} lacks .*data_batch_4\.bin.*; replace it by the whole"):
+            read_cifar10(path)
+
+
+def test_archives_cut_anywhere_are_refused(tmp_path: Path) -> None:
+    whole = archive(BATCHES)
+    cuts = [*range(40), *range(40, len(whole), len(whole) // 60), *range(len(whole) - 12, len(whole))]
+    for cut in cuts:
+        path = put(tmp_path / "cut.tar.gz", whole[:cut])
+        with pytest.raises(DataError, match=r"damaged|cannot be read") as caught:
+            read_cifar10(path)
+        assert re.fullmatch(rf"{path} .*\.", str(caught.value))
+
+
+def test_a_flipped_byte_is_noticed(tmp_path: Path) -> None:
+    whole = archive(BATCHES)
+    for place in (len(whole) // 2, len(whole) - 6):
+        flipped = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+        with pytest.raises(DataError):
+            read_cifar10(put(tmp_path / "flipped.tar.gz", flipped))
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone cannot be read \(No such file"):
+        read_cifar10(tmp_path / "gone")

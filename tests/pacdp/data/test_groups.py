@@ -1,0 +1,121 @@
+"""People: counted, hashed, subset; and never in train and test at once, whatever the files say."""
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jaxtyping import TypeCheckError
+
+from pacdp.data import (
+    ALL_NAMES,
+    GROUPED_NAMES,
+    NAMES,
+    DataError,
+    Dataset,
+    Grouped,
+    load,
+    load_grouped,
+    make_splits,
+    require_other_people,
+)
+
+HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
+FOLDERS = {"mnist-writers": "mnist_writers", "malaria": "malaria_cells", "xrays": "chest_xray"}
+# name: examples, people, class counts, the hashes that checkpoints carry (but for "xrays", whose pixels are the
+# JPEG decoder's)
+FACTS = {
+    "mnist-writers": (
+        ((60_000, 1, 28, 28), 539, None, "f94f8fbc239c67db239121f5760bcee513da25118fb46435201e35d24846ee7d"),
+        ((10_000, 1, 28, 28), 297, None, "177b3ef6c86b857005af31f0431294e9af0feb9a75e69aa75602690be0353231"),
+    ),
+    "malaria": (
+        ((21_947, 1, 50, 50), 161, None, "9df5aa118abf793ad96898773ada6d4ff559d4d0d17242ca23582dfad73fade1"),
+        ((5_611, 1, 50, 50), 40, None, "8bcedd74f217a1a30ce8dca084263cad7b9b91ee5a6847427b0f367900903e17"),
+    ),
+    "xrays": (
+        ((5_216, 1, 64, 64), 3_654, [1341, 2530, 1345], None),
+        ((624, 1, 64, 64), 428, [234, 242, 148], None),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_the_data_here(name: str) -> None:
+    if not (HERE / FOLDERS[name]).is_dir():
+        pytest.skip(f"PACDP_DATA names no folder with {FOLDERS[name]}/")
+    parts = load_grouped(name, download=False)
+    for part, (shape, people, counts, digest) in zip(parts, FACTS[name], strict=True):
+        assert part.dataset.name == name
+        assert part.dataset.inputs.shape == shape
+        assert part.dataset.inputs.min() == 0.0
+        assert 0.8 < part.dataset.inputs.max() <= 1.0
+        assert part.people == people
+        if counts is not None:
+            assert np.bincount(part.dataset.labels).tolist() == counts
+        if digest is not None:
+            assert part.hash == digest
+    assert not set(parts[0].groups.tolist()) & set(parts[1].groups.tolist())
+    if name == "mnist-writers":
+        sizes = np.unique(parts[0].groups, return_counts=True)[1]
+        assert (sizes.min(), np.median(sizes), sizes.max()) == (19, 116, 131)
+        for part, plain in zip(load(name, download=False), load("mnist", download=False), strict=True):
+            assert part.hash == plain.hash  # the digits are MNIST's, in MNIST's order
+
+
+def test_names() -> None:
+    assert ALL_NAMES == (*NAMES, "cifar10", *GROUPED_NAMES)
+    with pytest.raises(DataError, match=f"'mnist' has no known people; choose one of {', '.join(GROUPED_NAMES)}"):
+        load_grouped("mnist")
+
+
+def toy(groups: list[int], *, unit: str = "patient") -> Grouped:
+    n = len(groups)
+    inputs = np.arange(2 * n, dtype=np.float32).reshape(n, 2)
+    return Grouped(Dataset("toy", inputs, np.arange(n) % 2, 2), np.array(groups), unit)
+
+
+def test_people_and_hash() -> None:
+    one = toy([4, 4, 0, 9])
+    assert (one.n, one.people) == (4, 3)
+    assert one.hash == toy([4, 4, 0, 9], unit="writer").hash
+    assert one.hash not in (one.dataset.hash, toy([4, 4, 0, 8]).hash, toy([4, 0, 4, 9]).hash)
+    with pytest.raises(ValueError, match="read-only"):
+        one.groups[0] = 1
+
+
+def test_subset_keeps_each_with_their_examples() -> None:
+    one = toy([4, 4, 0, 9, 2])
+    split = make_splits(5, sizes={"a": 3}, seed=1)["a"]
+    part = one.subset(split)
+    np.testing.assert_array_equal(part.groups, one.groups[split.indices])
+    np.testing.assert_array_equal(part.dataset.inputs, one.dataset.inputs[split.indices])
+    assert part.unit == "patient"
+    assert one.subset(make_splits(5, sizes={"a": 1.0}, seed=1)["a"]) is one
+
+
+@pytest.mark.parametrize(
+    ("groups", "unit", "match"),
+    [
+        (np.zeros(2, np.int32), "patient", "must be int64"),
+        (np.zeros((2, 1), np.int64), "patient", "must be int64"),
+        (np.zeros(3, np.int64), "patient", "2 examples and groups for 3"),
+        (np.array([0, -1]), "patient", "at least 0, got -1"),
+        (np.zeros(2, np.int64), " ", "unit of toy is empty"),
+    ],
+)
+def test_malformed_groups(groups: np.ndarray, unit: str, match: str) -> None:
+    with pytest.raises((DataError, TypeCheckError)) as caught:
+        Grouped(toy([0, 1]).dataset, groups, unit)
+    if isinstance(caught.value, DataError):  # where shapes are checked, the annotation may speak first
+        assert re.search(f"toy.*{match}|{match}", str(caught.value))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_person_on_both_sides() -> None:
+    require_other_people(toy([1, 2]), toy([3, 0]))
+    with pytest.raises(DataError, match=r"train and test of toy share 1 patient \(the first has number 2\); move all"):
+        require_other_people(toy([1, 2, 2]), toy([3, 2]))
+    with pytest.raises(DataError, match=r"share 2 patients \(the first has number 1\)"):
+        require_other_people(toy([1, 2]), toy([2, 1, 0]))

@@ -1,0 +1,86 @@
+"""QMNIST's tables are believed when their class column is MNIST's labels."""
+
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_tools import idx_bytes, put, register
+
+from pacdp.data import DataError, load, load_grouped
+from pacdp.data.writers import read_writers
+
+DIGITS = np.array([5, 0, 4, 1, 9])
+
+
+def table(digits: np.ndarray, first: int) -> np.ndarray:
+    rows = np.zeros((len(digits), 8), dtype=np.int32)
+    rows[:, 0] = digits
+    rows[:, 2] = first + np.arange(len(digits)) // 2
+    return rows
+
+
+def test_writers_of_the_first_rows(tmp_path: Path) -> None:
+    longer = np.concatenate([table(DIGITS, 300), table(DIGITS, 900)])
+    path = put(tmp_path / "labels.gz", gzip.compress(idx_bytes(longer), mtime=0))
+    writers = read_writers(path, DIGITS)
+    assert writers.dtype == np.int64
+    assert writers.tolist() == [300, 300, 301, 301, 302]
+
+
+WRONG_CLASS = table(DIGITS, 0)
+WRONG_CLASS[[2, 4], 0] = 7
+NEGATIVE = table(DIGITS, 0)
+NEGATIVE[3, 2] = -3
+
+
+@pytest.mark.parametrize(
+    ("rows", "match"),
+    [
+        (table(DIGITS, 0)[:, :7], r"holds int32 \[5, 7\], not 8 columns of int32"),
+        (table(DIGITS, 0)[:, 0], r"holds int32 \[5\]"),
+        (table(DIGITS, 0).astype(np.float32), r"holds float32"),
+        (table(DIGITS, 0)[:4], "describes 4 digits where there are 5"),
+        (WRONG_CLASS, r"gives row 2 the class 7 where MNIST's label is 4 \(and 1 more differ\); replace it"),
+        (NEGATIVE, "the writer -3, which is negative"),
+    ],
+)
+def test_tables_that_are_something_else(tmp_path: Path, rows: np.ndarray, match: str) -> None:
+    path = put(tmp_path / "labels", idx_bytes(rows))
+    with pytest.raises(DataError, match=match) as caught:
+        read_writers(path, DIGITS)
+    assert re.fullmatch(rf"{path} .*\.", str(caught.value))
+
+
+def test_a_table_cut_short(tmp_path: Path) -> None:
+    whole = gzip.compress(idx_bytes(table(DIGITS, 0)), mtime=0)
+    with pytest.raises(DataError, match=r"labels\.gz is cut short inside its gzip stream"):
+        read_writers(put(tmp_path / "labels.gz", whole[:-9]), DIGITS)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for prefix, count in (("train", 6), ("t10k", 4)):
+        digits = np.arange(count, dtype=np.uint8)
+        images = np.full((count, 28, 28), 255, dtype=np.uint8)
+        put(tmp_path / "mnist" / f"{prefix}-images-idx3-ubyte.gz", idx_bytes(images))
+        put(tmp_path / "mnist" / f"{prefix}-labels-idx1-ubyte.gz", idx_bytes(digits))
+    put(tmp_path / "mnist_writers" / "qmnist-train-labels-idx2-int.gz", idx_bytes(table(np.arange(6), 10)))
+    return tmp_path
+
+
+def test_a_small_mnist_with_writers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(root / "mnist_writers" / "qmnist-test-labels-idx2-int.gz", idx_bytes(table(np.arange(9), 20)))
+    register(monkeypatch, root)
+    train, test = load_grouped("mnist-writers", root=root, download=False)
+    assert (train.n, train.people, train.unit) == (6, 3, "writer")
+    assert test.groups.tolist() == [20, 20, 21, 21]
+    assert [part.hash for part in load("mnist-writers", root=root)] == [train.dataset.hash, test.dataset.hash]
+
+
+def test_a_writer_on_both_sides(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(root / "mnist_writers" / "qmnist-test-labels-idx2-int.gz", idx_bytes(table(np.arange(4), 12)))
+    register(monkeypatch, root)
+    with pytest.raises(DataError, match=r"train and test of mnist-writers share 1 writer \(the first has number 12\)"):
+        load_grouped("mnist-writers", root=root, download=False)
