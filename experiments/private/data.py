@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from pacdp.data import Dataset, Progress, load
-from pacdp.data.groups import GROUPED_NAMES, load_grouped
+from pacdp.data import GROUPED_NAMES, Dataset, Progress, load, load_grouped
 
 _MADE_UP = 12
 """Consecutive examples that count as one person, in data sets without people."""
