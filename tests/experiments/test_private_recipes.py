@@ -1,0 +1,142 @@
+"""Private recipes: every one trains within its budget, halts by it, goes on bit for bit, and says what it is."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from cli_tools import one_sentence, pacdp, read, rows, tensors
+
+from experiments.config import Runtime
+from experiments.private.config import Budget, PrivateConfig
+from experiments.private.methods import DPBBP, DPSGLD, METHODS, P3SGD
+from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
+from experiments.private.run import train_private
+from pacdp import load_checkpoint
+
+RUNTIME = Runtime(threads=1)
+
+
+def tiny(name: str, **changes) -> PrivateConfig:
+    config = private_recipe(name, scale="smoke")
+    sampling = replace(config.sampling, steps=changes.pop("steps", 6))
+    return replace(config, sampling=sampling, records=3, **changes)
+
+
+@pytest.mark.parametrize("name", PRIVATE_RECIPES)
+def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_epsilon(name, tmp_path):
+    config = tiny(name)
+    result = train_private(config, tmp_path, RUNTIME)
+    assert result == read(tmp_path / "result.json")
+    spent = result["privacy"]
+    assert 0.0 < spent["lower"] <= spent["upper"] <= config.budget.epsilon
+    assert spent["delta"] == config.budget.delta
+    assert spent["status"] == "accounted"
+    assert spent["noise"] == "secret"
+    assert {"accuracy", "macro_auc", "ece", "nll_nats", "brier"} <= set(result["test"])
+    assert result["steps"] == 6
+    assert not result["halted"]
+    assert [row["step"] for row in rows(tmp_path)] == [2, 4, 6]
+    assert rows(tmp_path)[-1]["epsilon"] == spent["upper"]
+    header = load_checkpoint(tmp_path).header
+    assert PrivateConfig.from_dict(header["about"]["run"]) == config
+    if isinstance(config.method, P3SGD):
+        assert spent["published_accounting"]["status"] == "optimistic"
+
+
+@pytest.mark.parametrize("name", ["dp-sgd-mnist", "dp-sgld-mnist", "user-dp-sgd-malaria"])
+def test_the_budget_halts_a_run_before_the_step_that_would_overspend_it(name, tmp_path):
+    config = tiny(name, steps=30, budget=Budget(epsilon=1.0, delta=1e-3))
+    sampling = replace(config.sampling, noise_multiplier=0.0 if isinstance(config.method, DPSGLD) else 1.0)
+    method = replace(config.method, temperature=0.3) if isinstance(config.method, DPSGLD) else config.method
+    result = train_private(replace(config, sampling=sampling, method=method), tmp_path, RUNTIME)
+    assert result["halted"]
+    assert 0 < result["steps"] < 30
+    assert result["privacy"]["upper"] <= 1.0
+
+
+@pytest.mark.parametrize("name", ["dp-sgld-mnist", "dp-bbp-mnist", "dp-mc-dropout-mnist", "p3sgd-malaria"])
+def test_an_interrupted_run_goes_on_bit_for_bit(name, tmp_path):
+    config = tiny(name, reproducible=True)
+
+    def stop(step: int, steps: int, row: object) -> None:
+        if step == 5:
+            raise KeyboardInterrupt
+
+    whole = train_private(config, tmp_path / "whole", RUNTIME)
+    with pytest.raises(KeyboardInterrupt):
+        train_private(config, tmp_path / "cut", RUNTIME, report=stop)
+    assert not (tmp_path / "cut" / "result.json").exists()
+    resumed = train_private(config, tmp_path / "cut", RUNTIME, resume=True)
+    assert tensors(tmp_path / "cut") == tensors(tmp_path / "whole")
+    assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
+    assert resumed | {"seconds": 0} == whole | {"seconds": 0}
+
+
+def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
+    weights = []
+    for k, reproducible in enumerate((False, False, True, True)):
+        result = train_private(tiny("dp-sgd-mnist", reproducible=reproducible), tmp_path / str(k), RUNTIME)
+        assert ("seeded" in result["privacy"]["noise"]) == reproducible
+        weights.append(torch.cat([w.flatten() for w in load_checkpoint(tmp_path / str(k)).model.values()]))
+    assert not torch.equal(weights[0], weights[1])
+    assert torch.equal(weights[2], weights[3])
+
+
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
+@pytest.mark.parametrize("name", PRIVATE_RECIPES)
+def test_configurations_survive_json(name, scale):
+    config = private_recipe(name, scale=scale, seed=3)
+    assert PrivateConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
+    config = private_recipe("dp-sgld-mnist", scale="smoke")
+    with pytest.raises(ValueError, match="noise_multiplier at 0"):
+        replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
+    with pytest.raises(ValueError, match="add-remove"):
+        replace(private_recipe("p3sgd-malaria", scale="smoke"), budget=Budget(adjacency="replace-one"))
+    for field, value in (("sample_rate", 1.5), ("sample_rate", 0.0), ("steps", 0), ("max_physical", 0)):
+        with pytest.raises(ValueError, match=f"sampling.{field}"):
+            replace(config, sampling=replace(config.sampling, **{field: value}))
+    with pytest.raises(ValueError, match="kind"):
+        PrivateConfig.from_dict(config.to_dict() | {"method": {"kind": "Nothing"}})
+    assert set(METHODS) == {type(private_recipe(n, scale="smoke").method).__name__ for n in PRIVATE_RECIPES}
+
+
+def test_the_command_trains_shows_overrides_and_resumes(tmp_path, capsys):
+    out = tmp_path / "run"
+    given = ("train", "dp-bbp-mnist", "--out", out, "--threads", "1")
+    assert pacdp(*given, "--sampling.steps", "3", "--method.test-draws", "2", "--show") == 0
+    shown = PrivateConfig.from_dict(json.loads(capsys.readouterr().out))
+    assert shown.sampling.steps == 3
+    assert isinstance(shown.method, DPBBP)
+    assert shown.method.test_draws == 2
+    assert not out.exists()
+    assert pacdp(*given, "--sampling.steps", "3") == 0
+    printed = capsys.readouterr().out
+    assert "accuracy" in printed
+    assert "AUC" in printed
+    assert "ECE" in printed
+    assert "epsilon <=" in printed
+    assert pacdp(*given, "--sampling.steps", "3") != 0
+    assert "finished run" in one_sentence(capsys.readouterr().err)
+    assert pacdp(*given, "--chains", "2", "--force") != 0
+    assert "spends its own epsilon" in one_sentence(capsys.readouterr().err)
+    (out / "result.json").unlink()
+    assert pacdp("train", "--resume", "--out", out, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 3
+
+
+def test_a_private_checkpoint_is_not_certified_as_if_it_were_a_chain_s(tmp_path, capsys):
+    train_private(tiny("dp-sgd-mnist"), tmp_path, RUNTIME)
+    assert pacdp("certify", tmp_path) != 0
+    one_sentence(capsys.readouterr().err)
+
+
+def test_listing_recipes_imports_neither_torch_nor_opacus():
+    code = "import sys, experiments.private.recipes; print('opacus' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
