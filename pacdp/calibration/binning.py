@@ -2,9 +2,11 @@
 
 Equal width: edges ``numpy.linspace(0, 1, bins + 1)``; bin b is [edge_b, edge_b+1), closed on the left, and the last is
 closed on both sides. So a confidence at an inner edge lies in the bin above it, 0 in the first bin and 1 in the last.
-netcal does the same; torchmetrics does but for a confidence of exactly 1, to which it gives a bin of its own; Guo et
-al. 2017 write bins closed on the right. Single-precision confidences meet edges rounded to single precision: 0.7f lies
-at the edge 0.7 and not below it.
+netcal does the same, edges included; torchmetrics does but for a confidence of exactly 1, to which it gives a bin of
+its own, and for edges rounded to single precision; Guo et al. 2017 write bins closed on the right. An edge is the float
+that linspace returns: of 10 bins the seventh ends at 0.7000000000000001, above 0.7; of 15 and 25 all edges are
+correctly rounded. Single-precision confidences meet edges rounded to single precision, so a float32
+k/25 lies in the bin of the float64.
 
 Equal mass: each bin holds exactly n/bins of the data, so that an example at a border counts in part on both sides, and
 examples of equal confidence are spread evenly over the bins that they reach. For distinct confidences and a number of

@@ -42,6 +42,8 @@ def smooth_error(confidence: Float[np.ndarray, " n"], correct: Bool[np.ndarray, 
 
     if excess(0.0) <= 1e-12:
         return 0.0
+    if excess(1.0) >= 0.0:  # all certain and wrong
+        return 1.0
     return float(optimize.root_scalar(excess, bracket=(0.0, 1.0), method="brentq", xtol=1e-12).root)
 
 

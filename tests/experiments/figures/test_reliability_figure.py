@@ -1,0 +1,44 @@
+"""The reliability diagram shows the curve it is given."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from experiments.figures import reliability, style
+from pacdp.calibration import ReliabilityCurve, reliability_curve
+
+
+@pytest.fixture(autouse=True)
+def _style_of_the_session():
+    with mpl.rc_context():
+        yield
+
+
+def _curve(*, simultaneous: bool = False) -> ReliabilityCurve:
+    generator = np.random.default_rng(0)
+    probabilities = generator.dirichlet(np.ones(4), size=60)
+    return reliability_curve(probabilities, generator.integers(0, 4, 60), bins=10, simultaneous=simultaneous)
+
+
+def test_points_bands_and_counts_are_the_curve_s(tmp_path):
+    drawn, ((axes,),) = style.figure(1, 1)
+    curve = _curve()
+    reliability.draw(axes, curve)
+    filled = curve.counts > 0
+    assert not filled.all(), "an empty bin is left out"
+    (container,) = axes.containers
+    points = container.lines[0].get_xydata()
+    assert np.allclose(points, np.stack([curve.confidence[filled], curve.accuracy[filled]], axis=1))
+    ends = np.array([segment[:, 1] for segment in container.lines[2][0].get_segments()])
+    assert np.allclose(ends, np.stack([curve.lower[filled], curve.upper[filled]], axis=1))
+    counts = next(other for other in drawn.axes if other is not axes)
+    assert [bar.get_height() for bar in counts.patches] == curve.counts.tolist()
+    assert f"ECE (l1, 10 bins) {curve.ece:.4f}, n = 60" == axes.get_title()
+    assert all(path.stat().st_size > 5_000 for path in style.save(drawn, tmp_path / "reliability"))
+
+
+@pytest.mark.parametrize(("simultaneous", "said"), [(False, "each band 95%"), (True, "all bands 95%")])
+def test_the_legend_says_what_the_bands_are(simultaneous, said):
+    _, ((axes,),) = style.figure(1, 1)
+    reliability.draw(axes, _curve(simultaneous=simultaneous))
+    assert any(said in text.get_text() for text in axes.get_legend().get_texts())

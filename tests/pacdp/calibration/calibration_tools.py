@@ -1,0 +1,130 @@
+"""Predictions for the tests of calibration, and slow twins of the metrics in plain Python."""
+
+import itertools
+import math
+from collections import defaultdict
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Case(NamedTuple):
+    probabilities: np.ndarray
+    labels: np.ndarray
+
+
+def continuous(seed: int, *, n: int | None = None, classes: int | None = None) -> Case:
+    """Dirichlet rows, labels from a flattened or sharpened copy of them; small n leaves bins empty."""
+    generator = np.random.default_rng(seed)
+    n = int(generator.integers(1, 300)) if n is None else n
+    classes = int(generator.integers(2, 9)) if classes is None else classes
+    probabilities = generator.dirichlet(np.full(classes, generator.uniform(0.2, 2.0)), size=n)
+    true = probabilities ** generator.uniform(0.3, 2.0)
+    return Case(probabilities, _draw(generator, true))
+
+
+def ties(seed: int, *, pieces: int) -> Case:
+    """Rows of multiples of 1/pieces, among them rows of one 1 and else 0: ties at edges, confidences of 0 and 1."""
+    generator = np.random.default_rng(seed)
+    n, classes = int(generator.integers(2, 200)), int(generator.integers(2, 6))
+    counts = generator.multinomial(pieces, generator.dirichlet(np.full(classes, 0.4), size=n))
+    return Case(counts / pieces, _draw(generator, counts + pieces / 8))
+
+
+def _draw(generator: np.random.Generator, weights: np.ndarray) -> np.ndarray:
+    cumulative = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
+    drawn = (cumulative < generator.random((len(weights), 1))).sum(axis=1)
+    return np.minimum(drawn, weights.shape[1] - 1)
+
+
+def calibrated(*, classes: int, repeats: int = 1) -> Case:
+    """Groups of equal rows (k/8, ...) whose labels have exactly those frequencies; some rows are certain."""
+    rows, labels = [], []
+    for split in itertools.combinations_with_replacement(range(9), classes - 1):
+        counts = np.diff([0, *split, 8])
+        for label, count in enumerate(counts):
+            rows += [counts / 8] * int(count) * repeats
+            labels += [label] * int(count) * repeats
+    return Case(np.array(rows), np.array(labels))
+
+
+def pairs(case: Case) -> list[tuple[float, bool]]:
+    """Confidence and correctness of each example."""
+    found = []
+    for row, label in zip(case.probabilities.tolist(), case.labels.tolist(), strict=True):
+        best = max(range(len(row)), key=lambda k: (row[k], -k))
+        found.append((row[best], best == label))
+    return found
+
+
+def one_class(case: Case, k: int) -> list[tuple[float, bool]]:
+    return [(row[k], label == k) for row, label in zip(case.probabilities.tolist(), case.labels.tolist(), strict=True)]
+
+
+def width_bins(examples: list[tuple[float, bool]], bins: int) -> list[tuple[int, float, float]]:
+    """Count, mean confidence and accuracy of each non-empty bin [edge, next edge), the last closed."""
+    edges = [float(edge) for edge in np.linspace(0, 1, bins + 1)]
+    inside = defaultdict(list)
+    for confidence, correct in examples:
+        inside[next((b for b in range(bins - 1) if confidence < edges[b + 1]), bins - 1)].append((confidence, correct))
+    return [(len(part), math.fsum(c for c, _ in part) / len(part), sum(o for _, o in part) / len(part))
+            for part in inside.values()]  # fmt: skip
+
+
+def slow_ece(examples: list[tuple[float, bool]], bins: int) -> float:
+    return math.fsum(n * abs(acc - conf) for n, conf, acc in width_bins(examples, bins)) / len(examples)
+
+
+def slow_mce(examples: list[tuple[float, bool]], bins: int) -> float:
+    return max(abs(acc - conf) for _, conf, acc in width_bins(examples, bins))
+
+
+def slow_rmsce(examples: list[tuple[float, bool]], bins: int) -> float:
+    return math.sqrt(math.fsum(n * (acc - conf) ** 2 for n, conf, acc in width_bins(examples, bins)) / len(examples))
+
+
+def slow_debiased(examples: list[tuple[float, bool]], bins: int) -> float:
+    parts = [n * ((acc - conf) ** 2 - acc * (1 - acc) / (n - 1))
+             for n, conf, acc in width_bins(examples, bins) if n > 1]  # fmt: skip
+    return math.fsum(parts) / len(examples)
+
+
+def slow_equal_mass(examples: list[tuple[float, bool]], bins: int) -> float:
+    """Every example in ``bins`` copies, so that each bin gets as many as there are examples; ties share outcomes."""
+    by_value = defaultdict(list)
+    for confidence, correct in examples:
+        by_value[confidence].append(correct)
+    gaps = []
+    for confidence in sorted(by_value):
+        outcomes = by_value[confidence]
+        gaps += [Fraction(sum(outcomes), len(outcomes)) - Fraction(confidence)] * (len(outcomes) * bins)
+    n = len(examples)
+    means = [sum(gaps[b * n : (b + 1) * n]) / n for b in range(bins)]
+    return float(sum(abs(mean) for mean in means) / bins)
+
+
+def slow_smooth(examples: list[tuple[float, bool]], *, nodes: int = 1000) -> float:
+    """Direct sums of the reflected kernel, the trapezoid rule and bisection."""
+    grid = np.linspace(0, 1, nodes + 1)
+    confidence = np.array([c for c, _ in examples])
+    residual = np.array([o - c for c, o in examples])
+
+    def error(width: float) -> float:
+        density = np.zeros(nodes + 1)
+        for image in range(-5, 6):
+            for point in (confidence + 2 * image, -confidence + 2 * image):
+                density += np.exp(-0.5 * ((grid[:, None] - point) / width) ** 2) @ residual
+        density = np.abs(density) / (width * math.sqrt(2 * math.pi) * len(examples))
+        return float(np.trapezoid(density, grid))
+
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if error(middle) > middle else (low, middle)
+    return 0.5 * (low + high)
+
+
+def slow_auc(examples: list[tuple[float, bool]]) -> float:
+    wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a, up in examples if up for b, also in examples if not also]
+    return math.fsum(wins) / len(wins)
