@@ -50,6 +50,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps netcal tqdm    # an oracle of tests; with its dependencies it would bring whole other frameworks
 	touch $@
 
 clean:
