@@ -5,7 +5,7 @@ from typing import Annotated
 import tyro
 
 from experiments.commands_bounds import Bound, Privacy
-from experiments.commands_results import Data, Experiment, Plot
+from experiments.commands_results import Data, Experiment, Plot, Report
 from experiments.commands_runs import Certify, Demo, Train
 
 Command = (
@@ -15,6 +15,7 @@ Command = (
     | Annotated[Bound, tyro.conf.subcommand("bound")]
     | Annotated[Privacy, tyro.conf.subcommand("privacy")]
     | Annotated[Plot, tyro.conf.subcommand("plot")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Data, tyro.conf.subcommand("data")]
     | Annotated[Experiment, tyro.conf.subcommand("experiment")]
 )

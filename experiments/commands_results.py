@@ -1,4 +1,4 @@
-"""The commands about data, figures and experiments: plot, data, experiment."""
+"""The commands about data, figures and experiments: plot, report, data, experiment."""
 
 import json
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from experiments.console import DownloadBar, progress, row_line
 from experiments.fleet import Workers
 from experiments.folder import Folder
 from experiments.recipes import Scale
+from experiments.report import write_report
 from experiments.terminal import no_more, usage
 from pacdp.data import NAMES, load
 
@@ -34,6 +35,20 @@ class Plot:
             written = certifying.plot(Folder(self.path))
         for path in written:
             print(f"wrote {path}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Write one HTML page about a run or its certificates: values, assumptions, costs, privacy, provenance."""
+
+    path: tyro.conf.Positional[Path]
+    """A run folder, or a folder that holds a certificates.json."""
+    out: Path | None = None
+    """Where the page goes; by default report.html in that folder."""
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        print(f"wrote {write_report(self.path, self.out)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

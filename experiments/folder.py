@@ -17,7 +17,8 @@ import torch
 from filelock import FileLock, Timeout
 
 _OURS = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
-         "certificates.json", "figure.png", "figure.pdf", "table.csv")  # fmt: skip
+         "certificates.json", "figure.png", "figure.pdf", "report.html",
+         "table.csv")  # fmt: skip
 _PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
 
 

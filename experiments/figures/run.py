@@ -4,7 +4,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from experiments.figures.style import COLOURS, GIBBS_BOUNDS, NAMES, OPTIMISTIC, error_axis
+from experiments.figures import numbers
+from experiments.figures.style import GIBBS_BOUNDS, NAMES, OPTIMISTIC, colour, error_axis, label
 
 
 def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
@@ -19,36 +20,56 @@ def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
     error_axis(axes)
     axes.set_xlabel("epochs")
     axes.set_title("training; bounds " + OPTIMISTIC if rows[-1].get("bounds") else "training")
-    axes.legend(ncols=2)
+    axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))  # inside it would hide what is vacuous
 
 
 def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]]) -> None:
     """Bounds as dashed lines; a vacuous one lies at 1 and is marked with a cross."""
     for name in found[-1] if found else ():
         values = [bounds[name] for bounds in found]
-        axes.plot(positions, values, "--", color=COLOURS[name], linewidth=1.0, label=NAMES[name])
+        axes.plot(positions, values, "--", color=colour(name), linewidth=1.0, label=label(name))
         vacuous = [position for position, value in zip(positions, values, strict=True) if value >= 1.0]
-        axes.plot(vacuous, [1.0] * len(vacuous), "x", color=COLOURS[name], markersize=5)
+        axes.plot(vacuous, [1.0] * len(vacuous), "x", color=colour(name), markersize=5)
+
+
+def classifier_of(certificate: dict[str, Any]) -> str:
+    """Which classifier a certificate speaks of: "Gibbs", "mean" (the weights), or "" for a bound not known here."""
+    inputs = certificate.get("inputs", {})
+    name = inputs.get("bound", inputs.get("chosen", certificate["name"]))
+    return "Gibbs" if name in GIBBS_BOUNDS else "mean" if name in NAMES else ""
+
+
+def measured_error(certificate: dict[str, Any], report: dict[str, Any]) -> float | None:
+    """The test error of the classifier that a certificate speaks of; None where it is not known."""
+    of = classifier_of(certificate)
+    if of == "Gibbs":
+        return (report["gibbs_classifier"] or {}).get("test_error")
+    return (report["mean_classifier"]["test"] or {}).get("error") if of else None
 
 
 def draw_certificates(axes: Axes, report: dict[str, Any]) -> None:
     """Each certificate as a bar, with the test error of the classifier that it speaks of."""
     certificates = report["certificates"]
-    gibbs = report["gibbs_classifier"]
     labels = []
     for height, certificate in enumerate(certificates):
-        name = certificate["name"]
+        name, value = certificate["name"], certificate["value"]
         optimistic = certificate["status"] == "optimistic"
-        axes.barh(height, certificate["value"], color=COLOURS[name], alpha=0.45 if optimistic else 0.9,
+        axes.barh(height, value, color=colour(name), alpha=0.45 if optimistic else 0.9,
                   hatch="//" if optimistic else None, edgecolor="white")  # fmt: skip
-        test = gibbs["test_error"] if name in GIBBS_BOUNDS else (report["mean_classifier"]["test"] or {}).get("error")
+        test = measured_error(certificate, report)
         if test is not None:
             axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
-        vacuous = " vacuous" if certificate["value"] >= 1.0 else ""
-        axes.text(min(certificate["value"], 1.0) + 0.01, height, f"{certificate['value']:.4f}{vacuous}", va="center")
-        labels.append(NAMES[name] + (" *" if optimistic else ""))
+        vacuous = " vacuous" if value >= 1.0 else ""
+        axes.text(min(value, 1.0) + 0.01, height, numbers.up(value) + vacuous, va="center")
+        labels.append(label(name) + (" *" if optimistic else ""))
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.2)
-    axes.set_xlabel(f"risk (bar: certificate, tick: test error)\n* {OPTIMISTIC}")
+    assumed = f"\n* {_meaning(certificates)}" if any(c["status"] == "optimistic" for c in certificates) else ""
+    axes.set_xlabel(f"risk (bar: certificate, tick: test error){assumed}")
     axes.set_title(f"certificates, each failing with probability at most {report['failure_prob']:g}")
+
+
+def _meaning(certificates: list[dict[str, Any]]) -> str:
+    known = all(c["name"] in NAMES for c in certificates)
+    return OPTIMISTIC if known else "optimistic: rests on assumptions that nobody has verified"

@@ -26,6 +26,17 @@ COLOURS = {
     "test_set_clopper_pearson": "#7f7f7f",
 }  # fmt: skip
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
+_OTHER = "#bcbd22"
+
+
+def label(name: str) -> str:
+    """A bound's name in figures and tables; one without a name here is called as its function is."""
+    return NAMES.get(name) or "".join(c if " " < c <= "~" else "?" for c in name[:60])
+
+
+def colour(name: str) -> str:
+    """A bound's colour in every figure."""
+    return COLOURS.get(name, _OTHER)
 
 
 def figure(rows: int, columns: int, *, width: float = 4.2, height: float = 3.2) -> tuple[Figure, list[list[Axes]]]:

@@ -16,7 +16,7 @@ from experiments.private.config import PrivateConfig
 from experiments.private.data import Examples, examples
 from experiments.private.methods import P3SGD, by_person
 from pacdp import load_checkpoint, private
-from pacdp.calibration import summary
+from pacdp.calibration import reliability_curve, summary
 from pacdp.data import Dataset, Progress
 
 FORMAT = "pacdp-private-result/1"
@@ -87,7 +87,7 @@ class _Training:
             "parameters": sum(p.numel() for p in self.module.parameters()),
             "privacy": {**privacy, "unit": self.data.unit, "units": self.data.units,
                         "noise": "seeded: can be repeated and subtracted" if self.config.reproducible else "secret"},
-            "test": _judged(predict, self.data.test),
+            "test": _judged(predict, self.data.test, curve=True),
             "private_train": _judged(predict, self.data.train),
             "seconds": round(time.monotonic() - started, 2),
         }  # fmt: skip
@@ -141,10 +141,17 @@ def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _judged(predict: Predict, data: Dataset) -> dict[str, Any]:
-    """Accuracy, AUC and calibration of the predictions, a thousand at a time."""
+def _judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str, Any]:
+    """Accuracy, AUC and calibration of the predictions, a thousand at a time; with ``curve`` the reliability curve,
+    whose bands hold for examples that training has not seen."""
     parts = [predict(torch.tensor(data.inputs[i : i + _BATCH])).cpu() for i in range(0, data.n, _BATCH)]
-    return summary(torch.cat(parts).double().numpy(), data.labels)
+    probabilities = torch.cat(parts).double().numpy()
+    judged: dict[str, Any] = dict(summary(probabilities, data.labels))
+    if curve:
+        found = reliability_curve(probabilities, data.labels)
+        judged["reliability"] = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous,
+                                 **found.columns()}  # fmt: skip
+    return judged
 
 
 def _steps_done(checkpoint: Path) -> int:

@@ -1,0 +1,76 @@
+"""Reading a report's page as a strict reader would, and folders to report on."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+_VOID = {"meta", "br", "hr", "img", "link", "input"}
+_ADDRESSES = ("src", "href", "xlink:href", "action", "data", "poster", "srcset", "formaction", "background")
+
+
+class Page(HTMLParser):
+    """Text, tags, ids, references and tables of a page; tags that are not closed in order are an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.source, self.text, self.styles = text, "", ""
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.attributes: list[tuple[str, dict[str, str | None]]] = []
+        self.tables: list[list[list[str]]] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == [], f"not closed: {self._open}"
+
+    def handle_starttag(self, tag, attrs):
+        self._seen(tag, attrs)
+        if tag not in _VOID:
+            self._open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_startendtag(self, tag, attrs):
+        assert tag in _VOID or "svg" in self._open, f"<{tag}/> closes nothing in HTML"
+        self._seen(tag, attrs)
+
+    def handle_endtag(self, tag):
+        assert self._open, f"</{tag}> closes nothing"
+        assert self._open[-1] == tag, f"</{tag}> closes <{self._open[-1]}>"
+        self._open.pop()
+
+    def handle_data(self, data):
+        if "style" in self._open:
+            self.styles += data
+            return
+        self.text += data
+        if {"td", "th"} & set(self._open):
+            self.tables[-1][-1][-1] += data
+
+    def _seen(self, tag, attrs):
+        values = dict(attrs)
+        self.tags.append(tag)
+        self.attributes.append((tag, values))
+        self.ids += [values["id"]] if values.get("id") else []
+        self.references += [value or "" for name, value in attrs if name in _ADDRESSES]
+
+    def table(self, first: str) -> list[list[str]]:
+        """The table whose first header is that, without its header row."""
+        (found,) = (table for table in self.tables if table[0][0].strip() == first and "status" in table[0])
+        return found[1:]
+
+
+def page_of(path: Path) -> Page:
+    """The page in a file, parsed."""
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def write(path: Path, values: dict) -> None:
+    """A JSON file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(values))

@@ -1,0 +1,234 @@
+"""`pacdp report`: one page that stands alone, says what is known, rounds to the safe side and is fooled by nothing."""
+
+import json
+import math
+import re
+import shutil
+
+import matplotlib as mpl
+import pytest
+from cli_tools import one_sentence, pacdp, read
+from report_pages import Page, page_of, write
+
+import bounds
+from experiments.config import Runtime
+from experiments.private.recipes import private_recipe
+from experiments.private.run import train_private
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{</svg>&lt;"
+
+
+@pytest.fixture(autouse=True)
+def _style_of_the_session():
+    with mpl.rc_context():
+        yield
+
+
+@pytest.fixture(scope="module")
+def certified(trained, tmp_path_factory):
+    folder = shutil.copytree(trained["entropy-sgld"], tmp_path_factory.mktemp("certified") / "run")
+    assert pacdp("certify", folder, "--threads", 1) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("private") / "run"
+    train_private(private_recipe("dp-sgd-mnist", scale="smoke"), folder, Runtime(threads=1))
+    return folder
+
+
+def report(folder, *, out) -> Page:
+    assert pacdp("report", folder, "--out", out) == 0
+    return page_of(out)
+
+
+@pytest.fixture(params=["run", "private", "certificates"])
+def kind(request, certified, private, tmp_path):
+    if request.param == "certificates":
+        shutil.copy(certified / "certificates.json", tmp_path)
+        return tmp_path
+    return certified if request.param == "run" else private
+
+
+def test_a_page_stands_alone_whatever_the_folder_holds(kind, tmp_path):
+    page = report(kind, out=tmp_path / "page.html")
+    assert all(reference.startswith("#") for reference in page.references), "references stay within the page"
+    assert {reference.removeprefix("#") for reference in page.references} <= set(page.ids)
+    assert set(re.findall(r"url\(#([^)]+)\)", page.source)) <= set(page.ids)
+    assert not re.search(r"url\((?!#)|@import|https?:", page.source)
+    assert not {"script", "link", "img", "iframe", "object", "embed"} & set(page.tags)
+    assert len(set(page.ids)) == len(page.ids)
+    assert "default-src 'none'" in page.source
+    assert (tmp_path / "page.html").stat().st_size < 1_000_000
+    figures = [values for tag, values in page.attributes if tag == "svg"]
+    assert figures
+    assert all(values["role"] == "img" and values["aria-label"] for values in figures)
+    headers = [values for tag, values in page.attributes if tag == "th"]
+    assert all(values.get("scope") for values in headers)
+    assert page.tags.count("table") == page.tags.count("caption") > 0
+
+
+def test_pages_of_a_folder_are_equal_byte_for_byte(certified, tmp_path):
+    first = report(certified, out=tmp_path / "a.html").source
+    assert report(certified, out=tmp_path / "b.html").source == first
+
+
+def test_every_certificate_with_its_status_in_words_and_no_value_below_its_own(certified, tmp_path):
+    page, found = report(certified, out=tmp_path / "page.html"), read(certified / "certificates.json")["certificates"]
+    rows = next(table for table in page.tables if "risk at most" in table[0])[1:]
+    assert len(rows) == len(found) == 10
+    for (name, _, status, value, failure_prob, *_), certificate in zip(rows, found, strict=True):
+        assert status == certificate["status"]
+        assert name.endswith(" *") == (status == "optimistic")
+        assert float(failure_prob) == 0.05
+        if certificate["value"] >= 1.0:
+            assert value == "1 (vacuous)"
+        else:
+            assert certificate["value"] <= float(value) < certificate["value"] + 1e-4
+    for table in page.tables:
+        if "pays for" in table[0] or "sum" in table[0]:
+            assert "status" in table[0]
+    for sentence in {sentence for certificate in found for sentence in certificate["assumptions"]}:
+        assert sentence in page.text
+
+
+def test_the_ledger_holds_every_entry_of_every_budget(certified, tmp_path):
+    page = report(certified, out=tmp_path / "page.html")
+    rows = next(table for table in page.tables if "pays for" in table[0])[1:]
+    budgets = [entry for c in read(certified / "certificates.json")["certificates"] for entry in c["budget"].items()]
+    assert len(rows) == len(budgets)
+    for row, (name, paid) in zip(rows, budgets, strict=True):
+        cells = row[2:] if len(row) == 5 else row
+        assert cells[0] == name
+        assert float(cells[1]) == pytest.approx(paid, rel=1e-12)
+
+
+def test_costs_add_up_to_the_certificates_own_totals(certified, tmp_path):
+    page = report(certified, out=tmp_path / "page.html")
+    header, *rows = next(table for table in page.tables if "sum" in table[0])
+    totals = [c["terms"].get("total_per_example", c["terms"].get("transfer_per_example"))
+              for c in read(certified / "certificates.json")["certificates"]]  # fmt: skip
+    sums = [float(row[header.index("sum")]) for row in rows]
+    assert len(rows) == 7
+    for total in filter(None, totals):
+        assert any(total <= shown <= total * 1.001 for shown in sums)
+    for row in rows:
+        parts = [float(cell) for cell in row[2 : header.index("sum")] if cell != "–"]
+        assert math.fsum(parts) == pytest.approx(float(row[header.index("sum")]), rel=2e-3)
+
+
+def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itself(private, tmp_path):
+    page, result = report(private, out=tmp_path / "page.html"), read(private / "result.json")
+    shown = float(re.search(r"epsilon at most ([\d.]+)", page.text).group(1))  # type: ignore[union-attr]
+    assert result["privacy"]["upper"] <= shown < result["privacy"]["upper"] * 1.0001
+    assert "add-remove neighbours (one example among 1437)" in page.text
+    assert "The folder holds no certificates" in page.text
+    assert "Noise: secret" in page.text
+    assert f"{result['private_train']['accuracy']:.4f}" not in page.text
+    curve = result["test"]["reliability"]
+    (bins,) = (table for table in page.tables if "mean confidence" in table[0])
+    assert len(bins) == 1 + len(curve["count"]) == 16
+    assert sum(int(row[2]) for row in bins[1:]) == result["n_test"]
+    assert all(float(row[5]) <= low and high <= float(row[6])
+               for row, low, high in zip(bins[1:], curve["lower"], curve["upper"], strict=True))  # fmt: skip
+    assert json.dumps(result, allow_nan=False)
+
+
+def test_seeded_noise_is_warned_of_and_an_older_result_has_no_curve(private, tmp_path):
+    shutil.copytree(private, tmp_path, dirs_exist_ok=True)
+    result = read(tmp_path / "result.json")
+    result["privacy"]["noise"] = "seeded: can be repeated and subtracted"
+    del result["test"]["reliability"]
+    write(tmp_path / "result.json", result)
+    page = report(tmp_path, out=tmp_path / "page.html")
+    assert "The noise is not secret" in page.text
+    assert "did not record its reliability curve" in page.text
+
+
+def test_what_is_missing_is_said_in_a_sentence(copied, tmp_path):
+    folder = copied("sgd")
+    for name in ("result.json", "metrics.jsonl", "provenance.json"):
+        (folder / name).unlink()
+    assert pacdp("report", folder) == 0
+    text = page_of(folder / "report.html").text
+    for sentence in ("not finished", "holds no certificates", "No privacy is claimed", "No predictive probabilities",
+                     "no recorded rows", "does not say what made it"):  # fmt: skip
+        assert sentence in text
+    assert pacdp("train", "sgd-digits2", "--out", folder, "--force", "--epochs", 1, "--records", 1) == 0
+    assert not (folder / "report.html").exists(), "a new run removes the page of the old one"
+
+
+def test_hostile_strings_are_text(certified, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(certified, folder)
+    config, made, found = (read(folder / name) for name in ("config.json", "provenance.json", "certificates.json"))
+    config["problem"]["dataset"] = HOSTILE
+    made["argv"], made["versions"][HOSTILE], made["commit"] = [HOSTILE], HOSTILE, HOSTILE
+    found["certificates"][0] |= {"name": HOSTILE, "assumptions": [HOSTILE], "reference": HOSTILE,
+                                 "budget": {HOSTILE: 0.05}}  # fmt: skip
+    found["not_applicable"] = [{"name": HOSTILE, "reason": HOSTILE}]
+    for name, values in (("config.json", config), ("provenance.json", made), ("certificates.json", found)):
+        write(folder / name, values)
+    before = report(certified, out=tmp_path / "before.html")
+    page = report(folder, out=tmp_path / "page.html")
+    assert not {"script", "img"} & set(page.tags)
+    assert not any(name.startswith("on") for _, values in page.attributes for name in values)
+    assert page.tags.count("svg") == before.tags.count("svg")
+    assert page.text.count("<script>alert(1)</script>") >= 8
+    assert HOSTILE in next(text for text in page.text.split("\n") if "Not applicable" not in text and HOSTILE in text)
+
+
+def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_path, capsys):
+    found = read(certified / "certificates.json")
+    found["certificates"][0]["status"] = "rigorous"
+    write(tmp_path / "certificates.json", found)
+    assert pacdp("report", tmp_path) == 1
+    assert "assumptions must be given exactly when the status is optimistic" in one_sentence(capsys.readouterr().err)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_bound_of_any_name_is_shown_with_what_its_draws_cost(certified, tmp_path):
+    budget = bounds.FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03)
+    risk = bounds.gibbs_risk_upper(mean=0.2, draws=1000, failure_prob=0.01)
+    made = bounds.overall_certificate(
+        risk=risk, budget=budget,
+        bound=lambda *, risk, failure_prob: bounds.maurer(risk=risk, kl_nats=30.0, n=1437, failure_prob=failure_prob),
+    )  # fmt: skip
+    found = read(certified / "certificates.json")
+    found["certificates"] = [made.to_dict()]
+    write(tmp_path / "certificates.json", found)
+    page = report(tmp_path, out=tmp_path / "page.html")
+    header, (row,) = next((table[0], table[1:]) for table in page.tables if "sum" in table[0])
+    assert row[:2] == ["overall_certificate", "rigorous"]
+    per_draw = made.terms["monte_carlo_nats_per_draw"]
+    assert per_draw <= float(row[header.index("Monte Carlo")]) < per_draw * 1.001
+    assert made.terms["total_per_example"] <= float(row[header.index("sum")])
+    assert "every certificate is rigorous" in page.text
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "holds no run and no certificates.json"),
+        ({"config.json": {"scale": "cpu", "runs": {}}, "table.csv": {}}, "holds an experiment's table"),
+        ({"chain-00/config.json": {}, "chain-01/config.json": {}}, "holds 2 chains: report one of them"),
+        ({"certificates.json": {"format": "other/1"}}, "has format 'other/1'"),
+        ({"certificates.json": {"format": "pacdp-certificates/1"}}, "does not read (KeyError"),
+        ({"config.json": {"sampler": 3}, "result.json": {"format": "pacdp-result/1"}}, "does not read"),
+    ],
+)
+def test_what_cannot_be_reported_is_one_sentence(files, said, tmp_path, capsys):
+    for name, values in files.items():
+        write(tmp_path / name, values)
+    assert pacdp("report", tmp_path) == 1
+    assert said in one_sentence(capsys.readouterr().err)
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "out", "said"), [("none", "p.html", "is no folder"), (".", ".", "is a folder: give")]
+)
+def test_wrong_paths_are_one_sentence(folder, out, said, certified, tmp_path, capsys):
+    assert pacdp("report", certified / folder, "--out", tmp_path / out) == 1
+    assert said in one_sentence(capsys.readouterr().err)

@@ -1,0 +1,91 @@
+"""Numbers of the report never err to the unsafe side; figures show the numbers they are given."""
+
+import math
+from decimal import Decimal
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from experiments import report_figures
+from experiments.figures import costs, numbers, privacy, style
+
+
+@pytest.fixture(autouse=True)
+def _style_of_the_session():
+    with mpl.rc_context():
+        yield
+
+
+def test_upper_ends_round_up_and_lower_ends_down_by_less_than_a_digit():
+    for value in np.exp(np.random.default_rng(0).uniform(-20, 20, 2000)).tolist():
+        exact = Decimal(repr(value))
+        assert 0 <= Decimal(numbers.up(value)) - exact < Decimal("1e-4")
+        assert 0 <= exact - Decimal(numbers.down(value)) < Decimal("1e-4")
+        assert 0 <= Decimal(numbers.up_digits(value)) / exact - 1 < Decimal("1e-4")
+        assert 0 <= 1 - Decimal(numbers.down_digits(value)) / exact < Decimal("1e-4")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.3378, "0.3378"), (0.33780001, "0.3379"), (1.0, "1 (vacuous)"), (0.99991, "1 (vacuous)"), (0.9999, "0.9999"),
+     (0.0, "0"), (math.inf, "1 (vacuous)")],
+)  # fmt: skip
+def test_bounds_as_text(value, shown):
+    assert numbers.bound(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.05, "0.05"), (0.05 * 0.9, "0.045"), (0.05 - 0.045, "0.005"), (1e-12, "1e-12"), (0.0, "0"),
+     (0.0123456, "0.01235")],
+)  # fmt: skip
+def test_failure_probabilities_as_text(value, shown):
+    assert numbers.probability(value) == shown
+
+
+def test_numbers_that_are_none_are_refused_and_infinity_is_said():
+    for function in (numbers.up, numbers.down, numbers.up_digits, numbers.down_digits):
+        with pytest.raises(ValueError, match="got NaN"):
+            function(math.nan)
+    assert numbers.up_digits(math.inf) == "∞"
+
+
+def test_bars_of_costs_are_stacked_in_order_and_optimistic_ones_are_marked_in_text():
+    _, ((axes,),) = style.figure(1, 1)
+    found = [costs.Cost("a", True, {"privacy": 0.2, "KL / n": 0.1}, None),
+             costs.Cost("b", False, {"KL / n": -0.1, "confidence": 0.3}, 0.05)]  # fmt: skip
+    costs.draw(axes, found)
+    assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [
+        (0.0, 0.1), (0.1, 0.2), (pytest.approx(-0.1), 0.1), (0.0, 0.3)]  # fmt: skip
+    assert [bar.get_hatch() for bar in axes.patches] == ["//", "//", None, None]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a *", "b"]
+    assert [line.get_xdata()[0] for line in axes.lines] == [0.05]
+    assert "* optimistic" in axes.get_xlabel()
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["KL / n", "privacy", "confidence", costs.PER_DRAW]
+
+
+def test_privacy_is_drawn_as_points_below_the_budget():
+    _, ((axes,),) = style.figure(1, 1)
+    privacy.draw(
+        axes, [{"step": 5, "epsilon": 0.1, "delta": 1e-5}, {"step": 10, "epsilon": 0.2, "delta": 1e-5}], budget=0.5
+    )
+    points, budget = axes.lines
+    assert (points.get_xdata(), points.get_ydata()) == ([5, 10], [0.1, 0.2])
+    assert list(budget.get_ydata()) == [0.5, 0.5]
+
+
+def test_long_runs_are_thinned_to_their_ends():
+    rows = [{"step": step} for step in range(10_000)]
+    kept = report_figures.thinned(rows, 300)
+    assert len(kept) == 300
+    assert (kept[0], kept[-1]) == (rows[0], rows[-1])
+    assert report_figures.thinned(rows[:7], 300) == rows[:7]
+
+
+def test_a_page_with_ten_thousand_rows_stays_small():
+    rows = [{"epochs": k / 10, "train_error": 0.1 + 0.01 * (k % 7), "test_error": 0.2, "bounds": {"new_bound": 1.0}}
+            for k in range(10_000)]  # fmt: skip
+    assert len(report_figures.training(rows)) < 200_000
