@@ -106,7 +106,7 @@ def brier(n: int, hypotheses: int, sure: float, rate: float):
 
 SURE = (0.0, 1.0)
 HELD_OUT = (
-    held_out(100, (0.65, 0.0, 0.0, 0.35), SURE, "gaps 1 and -1 in one bin", bins=1),
+    held_out(100, (0.645, 0.0, 0.0, 0.355), SURE, "gaps 1 and -1 in one bin", bins=1),
     held_out(100, (0.9, 0.1, 0.0, 0.0), (0.2, 0.9), "one bin, underconfident"),
     held_out(400, (0.1, 0.4, 0.45, 0.05), (0.2, 0.9), "calibrated"),
     held_out(200, (0.0, 0.0, 0.7, 0.3), (0.2, 1.0), "one bin, always sure"),
