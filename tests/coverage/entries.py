@@ -248,6 +248,6 @@ BROKEN = [
     Entry("prior scale not paid", divergence_dropped, catalogue.PRIOR_SCALES),
     Entry("gaps in [-1, 1] taken for losses", gaps_as_losses, calibrated.HELD_OUT),
     Entry("calibration of the chosen as if held out", bounds.ece_hoeffding, calibrated.CHOSEN),
-    Entry("bins without a union", bins_one_by_one, calibrated.BINS),
+    Entry("bins without a union", bins_one_by_one, calibrated.BINS[:1]),
     Entry("cost of Gaussian privacy dropped", weights_transfer_dropped, released.WEIGHTS),
 ]
