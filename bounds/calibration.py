@@ -21,7 +21,7 @@ from bounds.certificate import Certificate
 from bounds.means import ETAS, eta_cost
 from bounds.privacy import PrivacyClaim
 from bounds.private import transfer_nats
-from bounds.private_pac_bayes import _described, _details  # pyright: ignore[reportPrivateUsage]
+from bounds.private_pac_bayes import cost_terms, privacy_inputs
 from bounds.transfer import transfer_cost
 
 _HELD_OUT = 'docs/guarantees.md, "Calibration error on held-out examples"'
@@ -182,10 +182,10 @@ def private_ece_pac_bayes(
         {"kl_nats": kl_nats, "transfer_nats": cost.nats},
         n,
         reference=_TRAINING,
-        inputs={"kl_nats": kl_nats, "n": n, "failure_prob": failure_prob, **_described(privacy)},
+        inputs={"kl_nats": kl_nats, "n": n, "failure_prob": failure_prob, **privacy_inputs(privacy)},
         budget=cost.budget,
         assumptions=privacy.assumptions,
-        details=_details(cost),
+        details=cost_terms(cost),
     )
 
 
