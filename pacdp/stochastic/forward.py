@@ -105,9 +105,7 @@ def _by_group(
     return torch.cat(parts)
 
 
-def _vmapped(
-    module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor
-) -> Tensor:
+def _vmapped(module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
     def one(own: dict[str, Tensor], x: Tensor) -> Tensor:
         return torch.func.functional_call(module, {**own, **buffers}, (x,))
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pacdp.stochastic.columns import product
+from pacdp.stochastic.columns import joint_is_cheaper, joint_noise
 from pacdp.stochastic.law import Law
 from pacdp.stochastic.noise import Draws, normals
 
@@ -21,13 +21,10 @@ def linear(draws: Draws, input: Tensor, weight: Law, bias: Law | None = None) ->
     """Local reparameterisation of [batch, features]; other inputs share one draw among all positions of an example."""
     _require_batch(draws, input, least=2)
     if input.ndim > 2:
-        steps = input.flatten(1, -2).mT
-        out = product(weight, steps[:, None], draws)
-        out = _shifted(out, bias, draws)
-        return out.mT.unflatten(1, input.shape[1:-1])
+        return _linear_over_steps(draws, input.flatten(1, -2), weight, bias).unflatten(1, input.shape[1:-1])
     if not weight.random:
-        return _shifted(input @ weight.mean.T, bias, draws)
-    out = torch.nn.functional.linear(input, weight.mean, None if bias is None else bias.mean)
+        return _shifted(F.linear(input, weight.mean), bias, draws)
+    out = F.linear(input, weight.mean, None if bias is None else bias.mean)
     bias_std = input.new_zeros(()) if bias is None else bias.std.reshape(-1)
     if weight.one_std_a_row:
         # no squares of standard deviations, which underflow
@@ -46,16 +43,25 @@ def conv2d(
 ) -> Tensor:  # fmt: skip
     """One kernel an example, the same at all of its positions."""
     _require_batch(draws, input, least=4)
-    kernel = weight.mean.shape[2:]
+    outputs, _, *kernel = tuple(weight.mean.shape)
     steps, spread = _pair(stride), _pair(dilation)
     sides = _sides(padding, kernel, spread)
     if any(sides):
         input = F.pad(input, sides)
-    height, width = (
-        (input.shape[2 + i] - spread[i] * (kernel[i] - 1) - 1) // steps[i] + 1 for i in range(2)
-    )  # fmt: skip
-    columns = F.unfold(input, kernel, dilation=spread, stride=steps).unflatten(1, (groups, -1))
-    return _shifted(product(weight, columns, draws), bias, draws).unflatten(2, (height, width))
+    height, width = ((input.shape[2 + i] - spread[i] * (kernel[i] - 1) - 1) // steps[i] + 1 for i in range(2))
+    fan_in, positions = weight.mean[0].numel(), height * width
+    if not weight.random:
+        out = F.conv2d(input, weight.mean, None, steps, 0, spread, groups)
+    elif joint_is_cheaper(weight, fan_in=fan_in, positions=positions):
+        columns = F.unfold(input, tuple(kernel), dilation=spread, stride=steps).unflatten(1, (groups, -1))
+        out = joint_noise(weight, columns, draws).unflatten(2, (height, width))
+        out += F.conv2d(input, weight.mean, None, steps, 0, spread, groups)
+    else:  # a group of channels an example
+        batch = len(input)
+        kernels = weight.draw(draws).flatten(0, 1)
+        merged = F.conv2d(input.reshape(1, -1, *input.shape[2:]), kernels, None, steps, 0, spread, batch * groups)
+        out = merged.view(batch, outputs, height, width)
+    return _shifted(out, bias, draws)
 
 
 def group_norm(
@@ -91,6 +97,18 @@ def layer_norm(
     return out
 
 
+def _linear_over_steps(draws: Draws, input: Tensor, weight: Law, bias: Law | None) -> Tensor:
+    """[batch, steps, features], one draw for all steps of an example."""
+    steps, features = input.shape[1:]
+    if joint_is_cheaper(weight, fan_in=features, positions=steps):
+        out = joint_noise(weight, input.mT[:, None], draws).mT + F.linear(input, weight.mean)
+    elif weight.random:
+        out = torch.matmul(input, weight.draw(draws).mT)
+    else:
+        out = F.linear(input, weight.mean)
+    return out if bias is None else out.add_(bias.draw(draws)[:, None])
+
+
 def _by_channel(out: Tensor, weight: Law | None, bias: Law | None, draws: Draws) -> Tensor:
     for law, apply in ((weight, torch.mul), (bias, torch.add)):
         if law is not None:
@@ -99,7 +117,8 @@ def _by_channel(out: Tensor, weight: Law | None, bias: Law | None, draws: Draws)
 
 
 def _shifted(out: Tensor, bias: Law | None, draws: Draws) -> Tensor:
-    return out if bias is None else _by_channel(out, None, bias, draws)
+    """``out``, a tensor of our own, plus the bias of each example, in place."""
+    return out if bias is None else out.add_(bias.draw(draws).reshape(*out.shape[:2], *[1] * (out.ndim - 2)))
 
 
 def _require_batch(draws: Draws, input: Tensor, *, least: int) -> None:
@@ -113,7 +132,7 @@ def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[-1])
 
 
-def _sides(padding: int | str | tuple[int, ...], kernel: torch.Size, dilation: tuple[int, int]) -> list[int]:
+def _sides(padding: int | str | tuple[int, ...], kernel: list[int], dilation: tuple[int, int]) -> list[int]:
     """Left, right, top, bottom, as ``F.pad`` takes them."""
     if padding == "valid":
         return [0, 0, 0, 0]

@@ -6,6 +6,7 @@ the parameter, and the tick holds the pass and the example. Batch sizes, ranks a
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -42,12 +43,16 @@ class Draws:
         largest = int(examples.max()) if len(examples) else 0
         if not (0 <= number < LIMIT and largest < LIMIT and (not len(examples) or int(examples.min()) >= 0)):
             raise ValueError(f"expected passes and examples in [0, 2**31), got pass {number}, example {largest}")
-        keys = Keys.derive([seed], purpose=MONTE_CARLO)
-        return cls(key=int(keys.noise[0]), ticks=(number << 32) + examples)
+        return cls(key=_key(seed), ticks=(number << 32) + examples)
 
     def select(self, rows: slice) -> "Draws":
         """The draws of some of the examples."""
         return Draws(key=self.key, ticks=self.ticks[rows])
+
+
+@cache
+def _key(seed: int) -> int:
+    return int(Keys.derive([seed], purpose=MONTE_CARLO).noise[0])
 
 
 def normals(draws: Draws, stream: int, dim: int, *, like: Tensor) -> Float[Tensor, "batch dim"]:
@@ -59,16 +64,16 @@ def normals(draws: Draws, stream: int, dim: int, *, like: Tensor) -> Float[Tenso
 def gaussians(draws: Draws, stream: int, dim: int, *, mean: Tensor, std: Tensor) -> Float[Tensor, "batch dim"]:
     """mean + std ξ with ``dim`` numbers of parameter ``stream`` for each example.
 
-    ``mean`` and ``std`` hold one number or ``dim`` of them, in any shape. The numbers ξ are those of Box and Muller from
-    32-bit words, so |ξ| < 6.8; taking them for independent Gaussian numbers is the one idealisation.
+    ``mean`` and ``std`` hold one number or ``dim`` of them, in any shape. The numbers ξ are those of Box and Muller
+    from 32-bit words, so |ξ| < 6.8; taking them for independent Gaussian numbers is the one idealisation.
     """
     mean, std = mean.reshape(-1), std.reshape(-1).to(mean)
     if mean.device.type == "cpu" and mean.dtype in (torch.float32, torch.float64):
         out = torch.empty((len(draws.ticks), dim), dtype=mean.dtype)
         threads.use(out.numel())
-        arrays = (value.detach().contiguous().numpy() for value in (mean, std))
+        centre, spread = (value.detach().contiguous().numpy() for value in (mean, std))
         ticks = draws.ticks.numpy().astype(np.uint64)
-        _normals.gaussians(out.numpy(), *arrays, np.uint64(draws.key), np.uint32(stream), ticks)
+        _normals.gaussians(out.numpy(), centre, spread, np.uint64(draws.key), np.uint32(stream), ticks)
         return out
     return torch.addcmul(mean, std, _standard(draws, stream, dim, mean.device).to(mean.dtype))
 
