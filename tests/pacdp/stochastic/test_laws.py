@@ -8,10 +8,12 @@ from laws import covariance_deviation, least_p_value, one_input, random_posterio
 from torch import Tensor, nn
 
 from pacdp.posterior import GaussianPosterior
-from pacdp.stochastic import Draws, fresh_outputs, fresh_pass
-from pacdp.stochastic import layers as by_example_layers
+from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
+from pacdp.stochastic.columns import joint_is_cheaper
+from pacdp.stochastic.law import laws_of
+from pacdp.stochastic.noise import normals
 
-DRAWS = 3000
+DRAWS = 2000
 LEAST_P = 1e-3
 
 
@@ -50,8 +52,10 @@ NETWORKS = {
     "linear over few steps": (lambda: Steps(2), (12,)),
     "linear over many steps": (lambda: Steps(8), (48,)),
     "conv, kernels": (lambda: nn.Conv2d(1, 3, 2), (1, 5, 4)),
-    "conv, joint": (lambda: nn.Conv2d(5, 4, 3), (5, 4, 4)),
-    "conv, strided and padded": (lambda: nn.Conv2d(4, 4, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2)), (4, 5, 4)),
+    "conv, joint": (lambda: nn.Conv2d(5, 12, 3), (5, 4, 4)),
+    "conv, strided and padded": (
+        lambda: nn.Conv2d(4, 4, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2)), (4, 5, 4),
+    ),
     "conv, groups": (lambda: nn.Conv2d(4, 6, 3, groups=2, padding="same"), (4, 3, 3)),
     "conv, groups, joint": (lambda: nn.Conv2d(12, 6, 3, groups=2, bias=False), (12, 4, 4)),
     "group norm": (lambda: nn.Sequential(nn.Unflatten(1, (4, 3)), nn.GroupNorm(2, 4)), (12,)),
@@ -84,6 +88,15 @@ def test_law_of_whole_networks(name: str, kind: str) -> None:
     assert covariance_deviation(ours, theirs) < 7
 
 
+def test_both_exact_ways_of_a_convolution_are_among_the_networks() -> None:
+    chosen = {}
+    for name, positions in (("conv, kernels", 12), ("conv, joint", 4), ("conv, groups, joint", 4)):
+        module, _ = made(name)
+        laws = laws_of(random_posterior(module, "rows"), torch.device("cpu"))
+        chosen[name] = joint_is_cheaper(laws["weight"], fan_in=laws["weight"].mean[0].numel(), positions=positions)
+    assert chosen == {"conv, kernels": False, "conv, joint": True, "conv, groups, joint": True}
+
+
 @pytest.mark.parametrize("kind", ["isotropic", "diagonal"])
 def test_linear_layer_has_its_exact_gaussian_law(kind: str) -> None:
     module, x = made("linear")
@@ -101,12 +114,12 @@ def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch: pyte
     def wrong(draws, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         mean = F.conv2d(input, weight.mean, bias.mean, stride, padding, dilation, groups)
         scale = F.conv2d(input.square(), weight.std.square().expand_as(weight.mean)) + bias.std.square().view(-1, 1, 1)
-        noise = by_example_layers.normals(draws, weight.stream, mean[0].numel(), like=mean)
+        noise = normals(draws, weight.stream, mean[0].numel(), like=mean)
         return mean + scale.sqrt() * noise.view_as(mean)
 
     module, x = made("conv, kernels")
     posterior = random_posterior(module, "diagonal")
-    monkeypatch.setitem(__import__("pacdp.stochastic.intercept", fromlist=["_LAYERS"])._LAYERS, F.conv2d, wrong)
+    monkeypatch.setitem(intercept._LAYERS, F.conv2d, wrong)
     ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
     theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
     assert least_p_value(ours, theirs) < 1e-9
