@@ -182,7 +182,13 @@ def _overall(
     made = bounds.overall_certificate(risk=upper, bound=step, budget=budget)
     bound = made.inputs["bound"]
     name = f"randomised_{bound}" if risk.loss == "zero-one" else f"half_{risk.loss}_{bound}"
-    return replace(made, name=name, inputs={**made.inputs, "loss": risk.loss})
+    measures = "0-1 risk" if risk.loss == "zero-one" else "half the Brier risk"
+    return _about(made, name, of="randomised", measures=measures)
+
+
+def _about(made: bounds.Certificate, name: str, *, of: str, measures: str) -> bounds.Certificate:
+    """Named after the predictor and the risk that it is about."""
+    return replace(made, name=name, inputs={**made.inputs, "of": of, "measures": measures})
 
 
 def _one_draw(
@@ -211,27 +217,31 @@ def _one_draw(
         calibration_error=sample.calibration_error, mean_squared_gap=sample.mean_squared_gap, kl_nats=max(0.0, ratio),
         n=data.n, failure_prob=failure_prob,
     )  # fmt: skip
-    return [drawn, replace(calibrated, name="ece_of_one_draw")], []
+    return [
+        _about(drawn, "one_draw_disintegrated", of="one draw", measures="0-1 risk"),
+        _about(calibrated, "one_draw_ece", of="one draw", measures="ECE"),
+    ], []
 
 
 def _held_out(outputs: Tensor, test: BoundSet, fresh: MonteCarloRisk, *, failure_prob: float
               ) -> list[bounds.Certificate]:  # fmt: skip
     """Of the randomised network and of the mean weights, on examples that neither prior nor posterior saw."""
-    counts = {"test_set_randomised": fresh.errors, "test_set_mean_weights": _errors(outputs, test.labels)}
+    counts = {"randomised": fresh.errors, "mean weights": _errors(outputs, test.labels)}
     found = [
         bounds.Certificate(
-            name=name, value=bounds.clopper_pearson_upper(k, test.n, failure_prob), failure_prob=failure_prob,
-            status="rigorous", terms={"empirical_risk": k / test.n}, budget={"test set": failure_prob},
-            reference="Clopper and Pearson (1934)", inputs={"k": k, "n": test.n, "failure_prob": failure_prob},
+            name="test_set_clopper_pearson", value=bounds.clopper_pearson_upper(k, test.n, failure_prob),
+            failure_prob=failure_prob, status="rigorous", terms={"empirical_risk": k / test.n},
+            budget={"test set": failure_prob}, reference="Clopper and Pearson (1934)",
+            inputs={"k": k, "n": test.n, "failure_prob": failure_prob, "of": of, "measures": "0-1 risk"},
         )
-        for name, k in counts.items()
+        for of, k in counts.items()
     ]  # fmt: skip
     sample = _calibration(outputs, test.labels)
     ece = bounds.ece_second_moment(
         calibration_error=sample.calibration_error, mean_squared_gap=sample.mean_squared_gap, n=test.n,
         failure_prob=failure_prob,
     )  # fmt: skip
-    return [*found, replace(ece, name="test_set_ece_mean_weights")]
+    return [*found, _about(ece, "test_set_ece", of="mean weights", measures="ECE")]
 
 
 @torch.no_grad()
