@@ -4,10 +4,10 @@ Masses p are tilted first, p(y) e^(θy) / M(θ), so that the loss that matters l
 factor M e^(-θy) that takes the tilt back also takes the rounding errors down to the size of the tail.
 
 Errors. Every output of a radix-2 or mixed-radix transform is a sum of its inputs along paths of log₂ n twiddle factors
-and additions, so it is off by at most η ‖p‖₁, η = 16 u log₂ n, u = 2⁻⁵³. For the product of F_t, each off by at
-most η, |e| ≤ Π (|F_t| + η) - Π |F_t|, to which the rounding of both products is added. By Cauchy-Schwarz and Parseval the n masses that come back
-are off by at most sqrt(Σ |e|²) in sum, and each by at most Σ |e| / n. What lies outside the window of n masses is
-bounded by Chernoff's inequality, and folds back into it.
+and additions, so it is off by at most η ‖p‖₁, η = 16 u log₂ n, u = 2⁻⁵³. For the product of F_t, each off by at most η,
+|e| ≤ Π (|F_t| + η) - Π |F_t|, to which the rounding of both products is added. By Cauchy-Schwarz and Parseval the n
+masses that come back are off by at most sqrt(Σ |e|²) in sum, and each by at most Σ |e| / n. What lies outside the
+window of n masses is bounded by Chernoff's inequality, and folds back into it.
 """
 
 # scipy is untyped
