@@ -1,7 +1,7 @@
 """Private steps side by side with Opacus's own optimizer in the same mode, and the peak memory of two modes.
 
-Both train the same network on the same batches of MNIST with the same clipping norm, the same divisor and SGD; a step is
-a forward and a backward pass, clipping, noise and the update. Ours draws its noise from a seeded generator as Opacus
+Both train the same network on the same batches of MNIST with the same clipping norm, divisor and SGD; a step is a
+forward and a backward pass, clipping, noise and the update. Ours draws its noise from a seeded generator as Opacus
 does without its secure mode (whose generator no current Python can install), or from the operating system. DP-SGLD is
 DP-SGD with ties between the step size and the noise, and so takes the same steps at another noise multiplier.
 """
