@@ -161,8 +161,12 @@ class Noise:
         p_below, q_below = (float(law[0]) for law in self.laws(np.array([z_low])))
         p_above, q_above = self._above(z_top)
         without_record = _reversed(with_record, part.losses)
-        with_record[0] += p_below
-        without_record[-1] += q_above
+        # beyond the ends, at the nearest grid point on the larger side of every loss that may lie there
+        shifts = [shift for _, shift in self.choices()]
+        most_below = float(self.loss(np.array([z_low]), max(shifts))[0])
+        least_above = float(self.loss(np.array([z_top]), min(shifts))[0])
+        with_record[np.searchsorted(part.losses, most_below)] += p_below
+        without_record[np.searchsorted(part.losses, least_above, "right") - 1] += q_above
         infinities = (p_above * (1.0 + _SLACK), q_below * (1.0 + _SLACK))
         return Masses(part.indices, with_record, without_record, lower, *infinities)
 

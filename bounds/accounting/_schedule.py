@@ -25,6 +25,8 @@ from bounds.privacy import Adjacency
 _MOST_CHOICES = 12
 # A sampled step with less noise has a privacy loss of hundreds of nats; it is counted as no protection at all.
 _LEAST_NOISE = 0.05
+# So is noise on all records together, where other steps keep it from being composed in closed form.
+_LEAST_TOGETHER = 0.1
 _MOST_NOISE = 1e150  # more noise counts as this much, whose square is a number still
 
 
@@ -67,7 +69,7 @@ def schedule(event: Event, adjacency: Adjacency) -> Schedule:
     check_adjacency(adjacency)
     made = Schedule(adjacency=adjacency)
     _add(made, event, 1)
-    if made.precision == math.inf and not made.exact:
+    if made.precision > _LEAST_TOGETHER**-2 and not made.exact:
         made.private = False
     return made
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bounds.accounting import (
     Composed,
     Gaussian,
+    PoissonSampled,
     privacy_delta,
     privacy_epsilon,
     privacy_profile,
@@ -44,6 +45,15 @@ def test_one_step_brackets_the_closed_form(noise, rate, epsilon):
     ):
         made = privacy_delta(event=steps(noise, rate), epsilon=epsilon, adjacency=adjacency)
         assert made.lower <= max(0.0, true) <= made.upper
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.05, 0.07, 0.099, 0.101, 0.15])
+def test_strong_full_batch_losses_beside_a_sampled_step_stay_quiet_and_above(noise):
+    alone = Gaussian(noise_multiplier=noise)
+    both = Composed(events=(alone, PoissonSampled(sample_rate=0.01, event=Gaussian(noise_multiplier=1.0))))
+    one, two = (privacy_epsilon(event=e, delta=1e-5, adjacency="add-remove") for e in (alone, both))
+    assert two.upper >= one.lower
+    assert privacy_delta(event=both, epsilon=1.0, adjacency="add-remove").upper > 0.99
 
 
 @pytest.mark.parametrize("extra", [steps(1e300, 0.5, 100), steps(1.0, 1e-300, 100), Gaussian(noise_multiplier=1e300)])
