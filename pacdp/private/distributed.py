@@ -141,7 +141,9 @@ def joined(module: nn.Module, settings: object) -> DPDDP:
         )
     device = next(module.parameters()).device
     shapes = {name: (tuple(v.shape), v.dtype) for name, v in module.state_dict().items()}
-    require_agreement({"the algorithm's settings, or when checkpoints are written": settings, "the network's shapes": shapes}, device)
+    require_agreement(
+        {"the algorithm's settings, or when checkpoints are written": settings, "the network's shapes": shapes}, device
+    )
     copy_from_first(list(module.buffers()))
     return DPDDP(module)
 
