@@ -44,11 +44,11 @@ def save_together(
         return
     device = next(module.parameters()).device
     others = _states_of_others(own_states(module, optimizer), device)
-    failure: CheckpointError | None = None
+    failure: Exception | None = None
     if process_rank() == 0:
         try:
             save_private(path, **whole, others=others)
-        except CheckpointError as error:
+        except Exception as error:  # the others wait to hear of it, whatever it is
             failure = error
     (failures,) = totals([0.0 if failure is None else 1.0], device)
     if failures:

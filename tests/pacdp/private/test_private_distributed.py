@@ -1,6 +1,7 @@
 """Two gloo processes under torchrun against one process: weights, noise, histories, checkpoints, refusals."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,8 +27,8 @@ def folder(tmp_path_factory):
     paths = os.pathsep.join([str(HERE.parents[2]), str(HERE), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
                str(HERE / "distributed_runs.py"), str(folder)]  # fmt: skip
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}, timeout=300,
-                          capture_output=True, text=True)  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=False, env=environment, timeout=300, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -103,13 +104,11 @@ def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
     for key, value in both[0]["resumed"]["hooks"]["whole"]["weights"].items():
         torch.testing.assert_close(alone.weights[key], value, rtol=0.0, atol=1e-5)
     for name, case in OWN.items():
-        with pytest.raises(
-            CheckpointError, match="processes, each with random layers or pre-noise of its own: 2, not 1"
-        ):
+        with pytest.raises(CheckpointError, match="pre-noise of its own: 2, not 1"):
             go_on(name, *case)
 
 
-@pytest.mark.parametrize("name", ["hooks None", "hooks 3", "ghost None", "ghost 3"])
+@pytest.mark.parametrize("name", ["hooks None", "hooks 1", "ghost None", "ghost 1"])
 def test_opacus_s_loop_runs_unchanged(both, name):
     module, optimizer, criterion, loader, engine = private(mlp().double(), doubles(), mode=name.split()[0],
                                                            noise_schedule=DECAY, sample_rate=0.1)  # fmt: skip
@@ -174,14 +173,14 @@ REFUSALS = {
     "checkpoints": "disagree on the checkpoint",
     "some without checkpoints": "when checkpoints are written",
     "rates of the loop": "disagree on sample_rate",
-    "an unwritable file": "under a file",
+    "an unwritable file": "cannot write checkpoint|the first process could not write",
 }
 
 
 @pytest.mark.parametrize("name", REFUSALS)
 def test_refused_by_every_process_in_one_sentence(both, name):
     for process in both:
-        assert REFUSALS[name] in process["refusals"][name]
+        assert re.search(REFUSALS[name], process["refusals"][name])
         assert len(process["refusals"][name].split(". ")) == 1
     assert both[0]["refusals"].keys() == REFUSALS.keys()
 
