@@ -38,6 +38,8 @@ bench: $(VENV)/.installed-dev
 	$(PIP) --editable '.[bench]'
 	$(BIN)/python -m benchmarks.kl_inverse
 	$(BIN)/python -m benchmarks.chains
+	$(BIN)/python -m benchmarks.accounting
+	$(BIN)/python -m benchmarks.private_steps
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.chains_gpu
 
@@ -50,6 +52,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps netcal tqdm    # an oracle of tests; with its dependencies it would bring whole other frameworks
 	touch $@
 
 clean:

@@ -2,7 +2,8 @@
 
 ``PrivateEngine.make_private`` feels like Opacus's. ``train(settings, module, dataset, loss=...)`` runs DP-SGD, DP-Adam,
 DP-SGLD, DP-BBP or DP-MC-Dropout from start to end and returns weights with the :class:`MechanismHistory` they cost.
-Importing this registers the accountant "pld" with Opacus.
+``audit_training`` and ``attack_training`` test such a run from outside. Importing this registers the accountant "pld"
+with Opacus.
 """
 
 from pacdp.private.accountant import HistoryAccountant as HistoryAccountant
@@ -11,12 +12,19 @@ from pacdp.private.accountant import epsilon_by_renyi as epsilon_by_renyi
 from pacdp.private.accountant import privacy_claim as privacy_claim
 from pacdp.private.accountant import privacy_event as privacy_event
 from pacdp.private.accountant import privacy_spent as privacy_spent
+from pacdp.private.audit import AuditResult as AuditResult
+from pacdp.private.audit import audit_scores as audit_scores
+from pacdp.private.audit import contradicts as contradicts
+from pacdp.private.audit import epsilon_lower_bound as epsilon_lower_bound
+from pacdp.private.audit import mu_lower_bound as mu_lower_bound
 from pacdp.private.bayes_layers import BayesConv2d as BayesConv2d
 from pacdp.private.bayes_layers import BayesLinear as BayesLinear
 from pacdp.private.bayes_layers import bayesian as bayesian
 from pacdp.private.budget import PrivacyBudget as PrivacyBudget
 from pacdp.private.calibration import calibrated as calibrated
 from pacdp.private.calibration import planned as planned
+from pacdp.private.canaries import TrainerAudit as TrainerAudit
+from pacdp.private.canaries import audit_training as audit_training
 from pacdp.private.dp_adam import DPAdam as DPAdam
 from pacdp.private.dp_bbp import DPBBP as DPBBP
 from pacdp.private.dp_mc_dropout import DPMCDropout as DPMCDropout
@@ -30,7 +38,13 @@ from pacdp.private.dropout import ExampleDropout as ExampleDropout
 from pacdp.private.dropout import with_example_dropout as with_example_dropout
 from pacdp.private.engine import PrivateEngine as PrivateEngine
 from pacdp.private.independence import require_independent_examples as require_independent_examples
+from pacdp.private.inversion import decoder_attack as decoder_attack
+from pacdp.private.inversion import psnr as psnr
+from pacdp.private.inversion import search_attack as search_attack
 from pacdp.private.loader import PoissonLoader as PoissonLoader
+from pacdp.private.membership import MembershipAttack as MembershipAttack
+from pacdp.private.membership import attack_training as attack_training
+from pacdp.private.membership import evaluate_attack as evaluate_attack
 from pacdp.private.p3sgd import P3SGD as P3SGD
 from pacdp.private.p3sgd import IndependentNoise as IndependentNoise
 from pacdp.private.p3sgd import NestedNoise as NestedNoise

@@ -33,12 +33,12 @@ from torch.nn import functional
 from torch.utils.data import Dataset, TensorDataset
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper
-from bounds.accounting import Composed, Event, Gaussian, NonPrivate, PoissonSampled, SelfComposed, trade_off
-from pacdp.private.accountant import epsilon
+from bounds.accounting import Event, trade_off
+from pacdp.private.accountant import epsilon, privacy_event
 from pacdp.private.audit import AuditResult, audit_scores, contradicts
 from pacdp.private.independence import PerExampleLoss
 from pacdp.private.loader import size, take
-from pacdp.private.privacy_events import ADJACENCY, GaussianRun, MechanismHistory
+from pacdp.private.privacy_events import ADJACENCY, MechanismHistory
 from pacdp.private.randomness import Randomness
 from pacdp.private.training import Algorithm, Recipe, train
 
@@ -208,7 +208,7 @@ def audit_training(
                            mechanism.sample_rate)  # fmt: skip
     result = audit_scores(scores[:2], included, delta=delta, failure_prob=failure_prob, guesses=guesses)
     claimed = epsilon(run.history, delta=delta, adjacency=ADJACENCY)
-    event, rates = event_of(run.history), error_rates(scores, included, failure_prob=failure_prob)
+    event, rates = privacy_event(run.history), error_rates(scores, included, failure_prob=failure_prob)
     broken = result.epsilon_lower > claimed or contradicts(result, event) or rates_refute(rates, event)
     return TrainerAudit(
         result=result, history=run.history, claimed_epsilon=claimed, contradicted=broken,
@@ -269,18 +269,3 @@ def rates_refute(rates: list[ErrorRates], event: Event) -> bool:
     """Whether some test is better than any test of ``event``'s output can be, add-remove."""
     type_ii = trade_off(event=event, adjacency=ADJACENCY, type_i=[rate.false_positive_upper for rate in rates])
     return any(rate.true_positive_lower > 1.0 - float(least) for rate, least in zip(rates, type_ii, strict=True))
-
-
-def event_of(history: MechanismHistory) -> Event:
-    """The history as the accountant of ``bounds`` knows it.
-
-    Raises:
-        ValueError: a history without steps.
-    """
-    return Composed(events=tuple(SelfComposed(event=_step(run), count=run.steps) for run in history.runs))
-
-
-def _step(run: GaussianRun) -> Event:
-    if run.noise_multiplier == 0.0:
-        return NonPrivate()
-    return PoissonSampled(sample_rate=run.sample_rate, event=Gaussian(noise_multiplier=run.noise_multiplier))

@@ -24,7 +24,7 @@ from torch import Tensor
 from bounds import clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import best_true_positive_rate
 from bounds.kl import binary_kl_lower, binary_kl_upper
-from pacdp.private.canaries import event_of
+from pacdp.private.accountant import privacy_event
 from pacdp.private.privacy_events import ADJACENCY, MechanismHistory
 
 Fit = Callable[[Int[np.ndarray, " members"]], Float[np.ndarray, " examples"]]
@@ -161,7 +161,7 @@ def evaluate_attack(
     allowed = math.floor(false_positive_rate * len(outside))
     found = int((inside > np.sort(outside)[len(outside) - allowed - 1]).sum())
     limit = None if history is None else best_true_positive_rate(
-        event=event_of(history), adjacency=ADJACENCY, false_positive_rate=false_positive_rate)  # fmt: skip
+        event=privacy_event(history), adjacency=ADJACENCY, false_positive_rate=false_positive_rate)  # fmt: skip
     return MembershipAttack(
         auc=auc, auc_lower=float(binary_kl_lower(auc, nats)), auc_upper=float(binary_kl_upper(auc, nats)),
         false_positive_rate=false_positive_rate,

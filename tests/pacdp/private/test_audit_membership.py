@@ -10,7 +10,7 @@ from torch import nn
 
 from bounds.accounting import best_true_positive_rate
 from pacdp.private import GaussianRun, MechanismHistory
-from pacdp.private.canaries import event_of
+from pacdp.private.accountant import privacy_event
 from pacdp.private.membership import (
     area,
     attack_training,
@@ -92,7 +92,7 @@ def test_the_accountant_s_limit_stands_beside():
     history = MechanismHistory(runs=(GaussianRun(1.0, 0.1, 50),))
     scores = np.random.default_rng(0).standard_normal(400)
     made = evaluate_attack(scores, np.arange(400) < 200, history=history)
-    direct = best_true_positive_rate(event=event_of(history), adjacency="add-remove", false_positive_rate=0.01)
+    direct = best_true_positive_rate(event=privacy_event(history), adjacency="add-remove", false_positive_rate=0.01)
     assert made.best_true_positive_rate == direct
     assert 0.01 < direct < 0.5
 

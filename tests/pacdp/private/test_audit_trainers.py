@@ -29,6 +29,7 @@ from pacdp.private import (
     train,
     with_example_dropout,
 )
+from pacdp.private.accountant import privacy_event
 from pacdp.private.canaries import (
     Audited,
     CanaryNetwork,
@@ -38,7 +39,6 @@ from pacdp.private.canaries import (
     canary_loss,
     canary_scores,
     error_rates,
-    event_of,
     rates_refute,
 )
 from pacdp.private.clipping import Clipping
@@ -201,7 +201,7 @@ def test_digits_with_the_noise_of_the_claim_half_of_it_and_none(factor):
 def test_error_rates_of_independent_canaries(factor):
     """Over repetitions a sound mechanism is refuted no oftener than it says, half the noise always."""
     q, sigma, steps, m, runs, level = 0.1, 1.0, 20, 1000, 60, 0.2
-    event = event_of(MechanismHistory(runs=(GaussianRun(sigma, q, steps),)))
+    event = privacy_event(MechanismHistory(runs=(GaussianRun(sigma, q, steps),)))
     refuted = 0
     for seed in range(runs):
         rng = np.random.default_rng(seed)
