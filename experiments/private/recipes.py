@@ -59,14 +59,15 @@ def _examples(method: Method, dataset: str) -> PrivateConfig:
 
 
 def _people(method: Method, dataset: str) -> PrivateConfig:
-    sampling = Sampling(sample_rate=0.1, steps=100, clip_norm=0.5, max_physical=8)
+    local = isinstance(method, P3SGD)
+    sampling = Sampling(sample_rate=0.1, steps=100, clip_norm=0.5 if local else 1.0, max_physical=8)
     if isinstance(method, P3SGD):
         method = replace(method, local_batch_size=32)
     config = PrivateConfig(dataset=dataset, method=method, sampling=sampling, budget=Budget(epsilon=8.0, delta=1e-3))
     if dataset != "malaria":
         return config
     # 161 people are too few for 10⁵ weights: a linear layer on fixed features
-    rate = 3.0 if isinstance(method, P3SGD) else 0.05
+    rate = 3.0 if local else 0.2
     return replace(config, features="spots", architecture="linear", method=replace(method, learning_rate=rate),
                    sampling=replace(sampling, clip_norm=1.0, max_physical=32))  # fmt: skip
 
@@ -74,8 +75,8 @@ def _people(method: Method, dataset: str) -> PrivateConfig:
 def _small(config: PrivateConfig) -> PrivateConfig:
     sampling = replace(config.sampling, steps=40, sample_rate=0.1)
     budget = replace(config.budget, epsilon=8.0, delta=1e-3)
-    return replace(config, dataset="digits", features="pixels", architecture="fc", hidden=(32,), sampling=sampling, budget=budget,
-                   records=4)  # fmt: skip
+    return replace(config, dataset="digits", features="pixels", architecture="fc", hidden=(32,), sampling=sampling,
+                   budget=budget, records=4)  # fmt: skip
 
 
 PRIVATE_RECIPES: dict[str, Callable[[str, int], PrivateConfig]] = {
