@@ -38,6 +38,8 @@ bench: $(VENV)/.installed-dev
 	$(PIP) --editable '.[bench]'
 	$(BIN)/python -m benchmarks.kl_inverse
 	$(BIN)/python -m benchmarks.chains
+	$(BIN)/python -m benchmarks.accounting
+	$(BIN)/python -m benchmarks.private_steps
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.chains_gpu
 

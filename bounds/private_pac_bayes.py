@@ -91,7 +91,7 @@ def private_catoni(
         failure_prob=failure_prob,
         status="optimistic" if privacy.assumptions else "rigorous",
         assumptions=privacy.assumptions,
-        terms={"empirical_risk": risk, "inverse_temperature": inverse_temperature, **terms, **_details(cost)},
+        terms={"empirical_risk": risk, "inverse_temperature": inverse_temperature, **terms, **cost_terms(cost)},
         budget=cost.budget,
         reference=_REFERENCE,
         inputs={
@@ -100,7 +100,7 @@ def private_catoni(
             "n": n,
             "failure_prob": failure_prob,
             "inverse_temperature": inverse_temperature,
-            **_described(privacy),
+            **privacy_inputs(privacy),
         },
     )
 
@@ -128,10 +128,10 @@ def private_kl_chernoff(*, risk: float, n: int, privacy: PrivacyClaim, failure_p
         n=n,
         failure_prob=failure_prob,
         reference=_REFERENCE,
-        inputs={"risk": risk, "n": n, "failure_prob": failure_prob, **_described(privacy)},
+        inputs={"risk": risk, "n": n, "failure_prob": failure_prob, **privacy_inputs(privacy)},
         budget=cost.budget,
         assumptions=privacy.assumptions,
-        details=_details(cost),
+        details=cost_terms(cost),
     )
 
 
@@ -147,18 +147,19 @@ def _posterior(
         n=n,
         failure_prob=failure_prob,
         reference=_REFERENCE,
-        inputs={"risk": risk, "kl_nats": kl_nats, size: n, "failure_prob": failure_prob, **_described(privacy)},
+        inputs={"risk": risk, "kl_nats": kl_nats, size: n, "failure_prob": failure_prob, **privacy_inputs(privacy)},
         budget=cost.budget,
         assumptions=privacy.assumptions,
-        details=_details(cost),
+        details=cost_terms(cost),
     )
 
 
-def _details(cost: TransferCost) -> Mapping[str, float]:
+def cost_terms(cost: TransferCost) -> Mapping[str, float]:
+    """Where the optimum of the cost lies, for a certificate's terms."""
     return {"transfer_alpha": cost.alpha, "transfer_level": cost.a}
 
 
-def _described(privacy: PrivacyClaim) -> dict[str, float | int | str]:
+def privacy_inputs(privacy: PrivacyClaim) -> dict[str, float | int | str]:
     """The record in numbers and words; the masses of a distribution by their digest."""
     record: dict[str, Any] = dict(privacy.to_dict())
     if isinstance(privacy, PrivacyLossDistribution):

@@ -13,6 +13,7 @@ from experiments.console import DownloadBar, print_diagnosis, print_report, prog
 from experiments.diagnosing import chain_folder, diagnose_checkpoints
 from experiments.fleet import Workers, carry_out
 from experiments.folder import Folder, read_json, write_json
+from experiments.foreign import Foreign, certify_foreign
 from experiments.overrides import overridden
 from experiments.private.command import holds_private_run, train_private_recipe
 from experiments.private.recipes import PRIVATE_RECIPES
@@ -112,7 +113,11 @@ class Train:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certify:
-    """Certify a checkpoint: every bound that applies, the optimistic ones labelled, and why the others do not."""
+    """Certify a checkpoint: every bound that applies, the optimistic ones labelled, and why the others do not.
+
+    Weights that pacdp did not train: pacdp certify weights.safetensors --model package.module:factory --data
+    package.module:bound_set --prior prior.safetensors --std 0.01, and how the prior was made.
+    """
 
     path: tyro.conf.Positional[Path]
     """A checkpoint or the run folder that holds it."""
@@ -130,13 +135,30 @@ class Certify:
     """Share of that run thrown away."""
     prior_draws: int | None = None
     seed: int = 0
+    foreign: tyro.conf.OmitArgPrefixes[Foreign] = field(default_factory=Foreign)
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
         no_more(rest)
+        if self.foreign.given:
+            self._foreign()
+            return
         given = {name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")}
         report = _certify(self.path, self.runtime, failure_prob=self.failure_prob, out=self.out, seed=self.seed,
                           effort={name: value for name, value in given.items() if value is not None})  # fmt: skip
+        self._show(report)
+
+    def _foreign(self) -> None:
+        self.runtime.apply()
+        with progress("certifying", 1000) as advance:
+            report = certify_foreign(
+                self.path, self.foreign, failure_prob=self.failure_prob or 0.05, seed=self.seed,
+                device=self.runtime.device, progress=lambda done, total: advance(1000 * done // total),
+            )  # fmt: skip
+        write_json(self.out or self.path.parent / "certificates.json", report)
+        self._show(report)
+
+    def _show(self, report: dict[str, Any]) -> None:
         if self.json:
             print(json.dumps(report, allow_nan=False))
         else:

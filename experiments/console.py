@@ -102,7 +102,7 @@ def print_report(report: dict[str, Any]) -> None:
     for column in ("risk <=", "empirical", "KL / n", "privacy and confidence / n", "test error"):
         table.add_column(column, justify="right")
     for certificate in report["certificates"]:
-        table.add_row(*_cells(certificate, mean, gibbs))
+        table.add_row(*_cells(certificate, report))
     out.print(table)
     for refusal in report["not_applicable"]:
         out.print(f"not applicable: {refusal['name']}: {refusal['reason']}")
@@ -132,17 +132,20 @@ def print_diagnosis(diagnosis: dict[str, Any]) -> None:
     out.print(f"  {verdict}")
 
 
-def _cells(certificate: dict[str, Any], mean: dict[str, Any], gibbs: dict[str, Any] | None) -> list[str]:
-    name, terms = certificate["name"], certificate["terms"]
-    of_gibbs = name in GIBBS_BOUNDS
-    test = gibbs["test_error"] if of_gibbs and gibbs else (mean["test"] or {}).get("error")
+def _cells(certificate: dict[str, Any], report: dict[str, Any]) -> list[str]:
+    name, terms, inputs = certificate["name"], certificate["terms"], certificate["inputs"]
+    of = inputs.get("of", "Gibbs" if name in GIBBS_BOUNDS else "mean weights")
+    measures = inputs.get("measures", "0-1 risk")
+    mean = report["mean_classifier"]["test"] or {}
+    test = {"Gibbs": report["test_risk"], "randomised": report["test_risk"], "mean weights": mean.get("error")}.get(of)
+    test = test if measures == "0-1 risk" else None
     costs = sum(value for key, value in terms.items()
                 if key.endswith("_per_example") and not key.startswith(("kl_", "total_")))  # fmt: skip
-    kl = terms.get("kl_per_example", terms.get("worst_kl_nats", 0.0) / certificate["inputs"]["n"])
+    kl = terms.get("kl_per_example", terms.get("worst_kl_nats", 0.0) / inputs["n"])
     vacuous = " (vacuous)" if certificate["value"] >= 1.0 else ""
     return [
-        NAMES.get(name, str(name)), "Gibbs" if of_gibbs else "mean", str(certificate["status"]),
+        NAMES.get(name, str(name)), f"{of}, {measures}", str(certificate["status"]),
         f"{certificate['value']:.4f}{vacuous}", f"{terms['empirical_risk']:.4f}" if "empirical_risk" in terms else "",
-        f"{kl:.6f}" if of_gibbs else "",
+        f"{kl:.6f}" if of in ("Gibbs", "randomised") else "",
         f"{costs:.6f}" if costs else "", f"{test:.4f}" if test is not None else "",
     ]  # fmt: skip

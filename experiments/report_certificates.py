@@ -6,7 +6,7 @@ from typing import Any
 from bounds import Certificate
 from experiments.figures.costs import Cost
 from experiments.figures.numbers import bound, probability, up_digits, vacuous
-from experiments.figures.run import classifier_of, measured_error
+from experiments.figures.run import caption, measured_error, subject
 from experiments.figures.style import label
 
 _PARTS = {
@@ -31,7 +31,7 @@ def verified(report: dict[str, Any]) -> list[Certificate]:
 def measured(report: dict[str, Any]) -> list[str]:
     """A sentence on what was measured of each classifier."""
     mean, gibbs = report["mean_classifier"], report["gibbs_classifier"]
-    test = f", test {_measured(mean['test']['error'])} on {mean['test']['n']} examples" if mean["test"] else ""
+    test = f", test {_measured(mean['test']['error'])}" if mean["test"] else ""
     said = [f"Mean classifier (the weights): 0-1 error, training {_measured(mean['train']['error'])}{test}."]
     if gibbs:
         clipped = f" (the estimate was negative, {gibbs['kl_raw_nats']:.2f}; 0 is used)" if gibbs["kl_clipped"] else ""
@@ -39,6 +39,12 @@ def measured(report: dict[str, Any]) -> list[str]:
             f"Gibbs classifier (a draw of the posterior for each answer): 0-1 error, training "
             f"{_measured(gibbs['error'])}, test {_measured(gibbs['test_error'])}, over {gibbs['draws']} draws "
             f"({gibbs['effective_draws']:.0f} effective); KL {up_digits(gibbs['kl_nats'])} nats{clipped}."
+        )
+    elif report["kl_nats"] is not None:
+        said.append(
+            f"Randomised classifier (fresh weights for each answer): 0-1 error, training "
+            f"{_measured(report['empirical_risk'])}, test {_measured(report['test_risk'])}; KL "
+            f"{up_digits(report['kl_nats'])} nats."
         )
     return said
 
@@ -51,7 +57,7 @@ def certificate_rows(report: dict[str, Any], certificates: list[Certificate]) ->
         test = measured_error(record, report)
         empirical = certificate.terms.get("empirical_risk")
         rows.append({
-            "name": label(certificate.name), "function": certificate.name, "of": classifier_of(record) or "–",
+            "name": label(certificate.name), "bounds": ", ".join(filter(None, reversed(subject(record)))) or "–",
             "status": certificate.status, "optimistic": certificate.status == "optimistic",
             "value": bound(certificate.value), "vacuous": vacuous(certificate.value),
             "failure_prob": probability(certificate.failure_prob), "empirical": _measured(empirical),
@@ -69,8 +75,10 @@ def ledger(certificates: list[Certificate]) -> list[dict[str, Any]]:
         left = certificate.failure_prob - math.fsum(certificate.budget.values())
         if left > 1e-12 * certificate.failure_prob:
             entries.append(("not spent", probability(left)))
-        found.append({"name": label(certificate.name), "status": certificate.status, "entries": entries or [("–", "0")],
-                      "total": probability(certificate.failure_prob)})  # fmt: skip
+        found.append({
+            "name": caption(certificate.to_dict()), "status": certificate.status, "entries": entries or [("–", "0")],
+            "total": probability(certificate.failure_prob),
+        })  # fmt: skip
     return found
 
 
@@ -79,14 +87,14 @@ def assumptions(certificates: list[Certificate]) -> list[dict[str, Any]]:
     found: dict[str, list[str]] = {}
     for certificate in certificates:
         for sentence in certificate.assumptions:
-            found.setdefault(sentence, []).append(label(certificate.name))
+            found.setdefault(sentence, []).append(caption(certificate.to_dict()))
     return [{"sentence": sentence, "names": names} for sentence, names in found.items()]
 
 
 def costs(certificates: list[Certificate]) -> list[Cost]:
     """What certificates of the kl family pay; others (a test set's, the weights' of 2018) have no such parts."""
     found = [
-        Cost(label=label(c.name), optimistic=c.status == "optimistic", parts=parts(c),
+        Cost(label=caption(c.to_dict()), optimistic=c.status == "optimistic", parts=parts(c),
              monte_carlo=c.terms.get("monte_carlo_nats_per_draw"))
         for c in certificates
     ]  # fmt: skip

@@ -20,6 +20,7 @@ _TRACED = (
     ("test_error", "test error"), ("gibbs_train_error", "Gibbs training error"),
     ("gibbs_test_error", "Gibbs test error"), ("kl_nats", "KL (nats)"), ("epsilon", "epsilon (rounded up)"),
 )  # fmt: skip
+_CERTIFIED = ("checkpoint", "step", "sampler", "loss", "data", "effort", "prior", "prior_source", "std", "prior_std")
 _PROVED = ("exact mechanism", "accounted")
 _SPENT = ("adjacency", "status", "unit", "units", "method", "noise")
 
@@ -130,7 +131,9 @@ def training(material: Material) -> dict[str, Any] | None:
 
 def provenance(material: Material) -> list[dict[str, Any]]:
     """What made the run, and what made its certificates."""
-    found = (("the run", material.provenance), ("the certificates", (material.report or {}).get("provenance")))
+    report = material.report or {}
+    certified = (report.get("provenance") or {}) | {name: report[name] for name in _CERTIFIED if name in report}
+    found = (("the run", material.provenance), ("the certificates", certified))
     return [{"of": of, "entries": _made_by(made)} for of, made in found if made]
 
 
@@ -146,7 +149,7 @@ def _made_by(made: dict[str, Any]) -> list[tuple[str, str]]:
     entries = [
         ("commit", commit or "unknown"), ("uncommitted changes", dirty if commit else "unknown"),
         ("seed", str(made.get("seed", "not recorded"))), ("command", shlex.join(map(str, made.get("argv", [])))),
-        ("device", f"{device.get('type')}, {device.get('name')}, {device.get('cpu_count')} CPUs"),
+        ("device", ", ".join(f"{key} {value}" for key, value in device.items())),
         ("time", str(made.get("time", "not recorded"))), ("versions", versions),
     ]  # fmt: skip
     others = {key: value for key, value in made.items()

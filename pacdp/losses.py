@@ -134,3 +134,15 @@ def zero_one() -> Loss:
     """1 for an error, 0 otherwise. A tie and a NaN count as errors, the safe side."""
     return Loss(name="zero-one", low=0.0, high=1.0,
                 function=lambda logits, labels: (~(margins(logits, labels) > 0)).to(logits.dtype))  # fmt: skip
+
+
+def brier() -> Loss:
+    """Σ_k (p_k - 1{y = k})² over the classes, in [0, 2]; two classes of one logit count both."""
+
+    def function(logits: Tensor, labels: Tensor) -> Tensor:
+        if logits.ndim == 1 or logits.shape[1] == 1:
+            return 2.0 * torch.sigmoid(-margins(logits, labels)).square()
+        gaps = torch.softmax(logits, dim=1)
+        return gaps.scatter_add(1, labels[:, None], -torch.ones_like(gaps[:, :1])).square().sum(1)
+
+    return Loss(name="brier", low=0.0, high=2.0, function=function)

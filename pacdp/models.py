@@ -26,9 +26,9 @@ FULLY_CONNECTED: dict[str, tuple[int, ...]] = {
 class Architecture:
     """Which network: ``fc600``, ``fc1200``, ``fc1024`` and ``conv`` are the paper's; ``fc`` takes ``hidden``; ``cnn5``
     has two convolutions, three fully connected layers and tanh, which suits clipped and noisy gradients (Papernot et
-    al. 2021)."""
+    al. 2021); ``cnn3`` is a small one of two convolutions and a linear layer, for few people and much noise."""
 
-    name: Literal["fc", "fc600", "fc1200", "fc1024", "conv", "cnn5"] = "fc"
+    name: Literal["fc", "fc600", "fc1200", "fc1024", "conv", "cnn5", "cnn3"] = "fc"
     hidden: tuple[int, ...] = (100,)
     """Widths of the hidden layers of ``fc``; the paper's networks fix their own."""
     norm: Norm = "none"
@@ -53,8 +53,8 @@ def build(
         generator: a CPU generator; every weight and bias is uniform in ±1/√fan_in (PyTorch's own law).
 
     Raises:
-        ValueError: fewer than two classes, CONV on anything but one-channel 28x28 images, cnn5 on images with a side
-            below 20, or cnn5 with a normalisation.
+        ValueError: fewer than two classes, CONV on anything but one-channel 28x28 images, cnn5 or cnn3 on images
+            with a side below 28 or with a normalisation.
     """
     if classes < 2:
         raise ValueError(f"expected classes >= 2, got {classes}")
@@ -66,13 +66,13 @@ def build(
                     f"CONV takes inputs of shape (1, 28, 28), got {tuple(input_shape)}: choose an fc network"
                 )
             model = _conv(outputs, architecture.norm)
-        elif architecture.name == "cnn5":
-            if len(input_shape) != 3 or min(input_shape[1:]) < 20 or architecture.norm != "none":
+        elif architecture.name in ("cnn5", "cnn3"):
+            if len(input_shape) != 3 or min(input_shape[1:]) < 28 or architecture.norm != "none":
                 raise ValueError(
-                    f"cnn5 takes images [channels, height, width] of at least 20x20 and norm='none', got "
-                    f"{tuple(input_shape)} and norm={architecture.norm!r}: choose an fc network"
+                    f"{architecture.name} takes images [channels, height, width] of at least 28x28 and norm='none', "
+                    f"got {tuple(input_shape)} and norm={architecture.norm!r}: choose an fc network"
                 )
-            model = _tanh_conv(input_shape, outputs)
+            model = (_tanh_conv if architecture.name == "cnn5" else _small_conv)(input_shape, outputs)
         else:
             hidden = FULLY_CONNECTED.get(architecture.name, architecture.hidden)
             model = _fully_connected(math.prod(input_shape), hidden, outputs, architecture.norm)
@@ -121,6 +121,15 @@ def _tanh_conv(input_shape: tuple[int, ...], outputs: int) -> nn.Module:
         nn.Conv2d(16, 32, 4, stride=2), nn.Tanh(), nn.MaxPool2d(2, stride=1),
         nn.Flatten(), nn.Linear(32 * left[0] * left[1], 64), nn.Tanh(), nn.Linear(64, 32), nn.Tanh(),
         nn.Linear(32, outputs),
+    )  # fmt: skip
+
+
+def _small_conv(input_shape: tuple[int, ...], outputs: int) -> nn.Module:
+    channels, *sides = input_shape
+    left = [((side - 4) // 4 + 1) // 2 - 2 for side in sides]
+    return nn.Sequential(
+        nn.Conv2d(channels, 8, 8, stride=4, padding=2), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.Tanh(),
+        nn.Flatten(), nn.Linear(16 * left[0] * left[1], outputs),
     )  # fmt: skip
 
 

@@ -48,8 +48,8 @@ def _boundary(x: float, risen: float, sigma: float, rate: float, move: float, re
         return sigma * sigma * (0.5 * x + math.asinh(slope * math.sinh(0.5 * x)))
     if rate == 1.0:
         return sigma * sigma * (x - math.log(move)) + 0.5
-    inner = risen + rate
-    return sigma * sigma * math.log(inner / move) + 0.5 if inner > 0.0 else -math.inf
+    share = risen / rate
+    return sigma * sigma * (math.log1p(share) + math.log(rate / move)) + 0.5 if share > -1.0 else -math.inf
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -91,7 +91,7 @@ def _rounding(
         other = move * math.exp((-z - 0.5) * scale)
         steep = moved / (1.0 - rate + moved) + other / (1.0 - rate + other)
         return _ULP * (abs(x) + steep * (abs(x) + (2.0 * abs(z) + 1.0) * scale))
-    lost = abs(x) if rate == 1.0 else (2.0 * abs(risen) + moved) / ratio
+    lost = abs(x) if rate == 1.0 else (2.0 * abs(risen) + (moved if move != rate else 0.0)) / ratio
     return _ULP * (lost + moved / (1.0 - rate + moved) * (2.0 * abs(z) + 1.0) * scale)
 
 

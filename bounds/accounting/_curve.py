@@ -54,7 +54,7 @@ class Curve:
         """delta at each epsilon."""
         at = np.asarray(epsilon, dtype=np.float64)
         at = at - self.sign * 2.0**-50 * np.abs(at)
-        slot = np.clip(np.ceil(at / self.spacing).astype(np.int64) - self.start, 0, self.excess.size - 1)
+        slot = np.clip(np.ceil(at / self.spacing) - self.start, 0, self.excess.size - 1).astype(np.int64)
         edge = np.asarray((self.start + slot) * self.spacing, dtype=np.float64)
         scale = self._scale(edge)
         tail = scale * (self.excess[slot] - np.expm1(np.minimum(at - edge, 0.0)) * self.rest[slot])

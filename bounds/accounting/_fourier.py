@@ -4,10 +4,10 @@ Masses p are tilted first, p(y) e^(θy) / M(θ), so that the loss that matters l
 factor M e^(-θy) that takes the tilt back also takes the rounding errors down to the size of the tail.
 
 Errors. Every output of a radix-2 or mixed-radix transform is a sum of its inputs along paths of log₂ n twiddle factors
-and additions, so it is off by at most η ‖p‖₁, η = 16 u log₂ n, u = 2⁻⁵³. For the product of F_t, each off by e_t,
-|e| ≤ B R with B = Π (|F_t| + η), R = Σ η / (|F_t| + η). By Cauchy-Schwarz and Parseval the n masses that come back
-are off by at most sqrt(Σ |e|²) in sum, and each by at most Σ |e| / n. What lies outside the window of n masses is
-bounded by Chernoff's inequality, and folds back into it.
+and additions, so it is off by at most η ‖p‖₁, η = 16 u log₂ n, u = 2⁻⁵³. For the product of F_t, each off by at most η,
+|e| ≤ Π (|F_t| + η) - Π |F_t|, to which the rounding of both products is added. By Cauchy-Schwarz and Parseval the n
+masses that come back are off by at most sqrt(Σ |e|²) in sum, and each by at most Σ |e| / n. What lies outside the
+window of n masses is bounded by Chernoff's inequality, and folds back into it.
 """
 
 # scipy is untyped
@@ -25,6 +25,7 @@ from scipy import fft
 Array = NDArray[np.float64]
 _ULP = 2.0**-53
 _EDGES = (0.85, 1.0)
+_TOGETHER = 4
 
 
 class Window(NamedTuple):
@@ -62,13 +63,20 @@ def _fold(values: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _multiply(
-    values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray, ratio: np.ndarray
-) -> None:
+def _multiply(values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray) -> None:
     for j in range(len(values)):
         z = values[j]
-        b = math.sqrt(z.real * z.real + z.imag * z.imag) * (1.0 + 1e-15) + noise
-        ratio[j] += count * noise / b
+        product[j] *= z
+        size[j] *= math.sqrt(z.real * z.real + z.imag * z.imag) * (1.0 + 5e-16) + noise
+    if count > 1:
+        _multiply_powers(values, count - 1, noise, product, size)
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _multiply_powers(values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray) -> None:
+    for j in range(len(values)):
+        z = values[j]
+        b = math.sqrt(z.real * z.real + z.imag * z.imag) * (1.0 + 5e-16) + noise
         left = count
         while left:
             if left & 1:
@@ -88,7 +96,8 @@ class Spectrum:
         self._shifts = np.array([0.0] + [edge * at for edge in _EDGES for at in (window.lower_edge, window.upper_edge)])
         self._log_moments = np.zeros(self._shifts.size)
         half = window.size // 2 + 1
-        self._product, self._size, self._ratio = np.ones(half, complex), np.ones(half), np.zeros(half)
+        self._product, self._size = np.ones(half, complex), np.ones(half)
+        self._buffers, self._counts = np.zeros((_TOGETHER, window.size)), list[int]()
         self._noise = 16.0 * _ULP * math.log2(window.size)
         self._log_scale, self._steps, self._first, self._last = 0.0, 0, 0, 0
 
@@ -101,9 +110,10 @@ class Spectrum:
         weights = np.exp(exponents - peaks[:, None])
         moments = peaks + np.log(weights.sum(axis=1))
         divisor = float(moments[0]) if log_scale is None else log_scale
-        buffer = np.zeros(self.window.size)
-        _fold(weights[0] * math.exp(peaks[0] - divisor), indices, buffer)
-        _multiply(cast(Any, fft.rfft(buffer)), count, self._noise, self._product, self._size, self._ratio)
+        _fold(weights[0] * math.exp(peaks[0] - divisor), indices, self._buffers[len(self._counts)])
+        self._counts.append(count)
+        if len(self._counts) == _TOGETHER:
+            self._transform()
         self._log_moments += count * (moments - divisor)
         self._log_scale += count * divisor
         self._steps += count
@@ -111,14 +121,24 @@ class Spectrum:
         self._last += count * int(indices[-1])
         return divisor
 
+    def _transform(self) -> None:
+        """Several at once, which the library does side by side."""
+        waiting = self._buffers[: len(self._counts)]
+        for values, count in zip(cast(Any, fft.rfft(waiting)), self._counts, strict=True):
+            _multiply(values, count, self._noise, self._product, self._size)
+        waiting[:] = 0.0
+        self._counts.clear()
+
     def composite(self) -> Composite:
         """The composed law."""
+        if self._counts:
+            self._transform()
         n, start = self.window.size, self.window.start
         weight = np.full(self._product.size, 2.0)
         weight[0] = 1.0
         if n % 2 == 0:
             weight[-1] = 1.0
-        error = self._size * (self._ratio + 8.0 * _ULP * self._steps) * (1.0 + 1e-9)
+        error = np.maximum(self._size * (1.0 + 8.0 * _ULP * self._steps) - np.abs(self._product), 0.0) * (1.0 + 1e-9)
         back = self._noise * float(weight @ self._size)
         masses = np.maximum(np.roll(cast(Any, fft.irfft(self._product, n)), -(start % n)), 0.0)
         k = np.arange(start, start + n)

@@ -22,6 +22,9 @@ from bounds.accounting._schedule import Schedule, Step
 
 Array = NDArray[np.float64]
 _SLACK = 2.0**-43
+# Beyond these, losses drown in rounding. More noise, or sampling less, is post-processing of this much or a mixture of
+# it with nothing, so that a step is overstated by one at the border; it is understated by one that is silent.
+_MOST_NOISE, _LEAST_RATE = 1e10, 1e-9
 
 
 class Grid(NamedTuple):
@@ -76,12 +79,16 @@ class Masses(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The pair (1-q) N(0, σ²) + q N(1, σ²) against N(0, σ²), or against its mirror image for replace-one."""
+    """The pair (1-q) N(0, σ²) + q N(1, σ²) against N(0, σ²), or against its mirror image for replace-one.
+
+    Where it is ``negligible``, it stands for a step with more noise or a smaller rate.
+    """
 
     rate: float
     sigma: float
     replace: bool
     epsilons: tuple[float, ...] = ()
+    negligible: bool = False
 
     def choices(self) -> list[tuple[float, float]]:
         """Weights under Q, and losses, of what pure mechanisms on the same sample release."""
@@ -144,15 +151,22 @@ class Noise:
             fill(weight, shift)
         with_record, lower = np.zeros(cells + 1), np.zeros(cells + 1)
         spread(total, right, doubt, _SLACK, with_record)
-        if self.epsilons:  # understated by counting the pure mechanisms as silent
+        if self.epsilons and not self.negligible:  # understated by counting the pure mechanisms as silent
             total[:], right[:], doubt[:] = 0.0, 0.0, 0.0
             fill(1.0, 0.0)
-        gather(total, right, doubt, part.losses, _SLACK, lower)
+        if self.negligible:
+            lower[int(np.searchsorted(part.losses, 0.0))] = 1.0
+        else:
+            gather(total, right, doubt, part.losses, _SLACK, lower)
         p_below, q_below = (float(law[0]) for law in self.laws(np.array([z_low])))
         p_above, q_above = self._above(z_top)
         without_record = _reversed(with_record, part.losses)
-        with_record[0] += p_below
-        without_record[-1] += q_above
+        # beyond the ends, at the nearest grid point on the larger side of every loss that may lie there
+        shifts = [shift for _, shift in self.choices()]
+        most_below = float(self.loss(np.array([z_low]), max(shifts))[0])
+        least_above = float(self.loss(np.array([z_top]), min(shifts))[0])
+        with_record[np.searchsorted(part.losses, most_below)] += p_below
+        without_record[np.searchsorted(part.losses, least_above, "right") - 1] += q_above
         infinities = (p_above * (1.0 + _SLACK), q_below * (1.0 + _SLACK))
         return Masses(part.indices, with_record, without_record, lower, *infinities)
 
@@ -199,7 +213,7 @@ def mechanisms(made: Schedule) -> list[tuple[Mechanism, int]]:
     replace = made.adjacency == "replace-one"
     found: list[tuple[Mechanism, int]] = []
     if made.precision > 0.0:
-        found.append((Noise(1.0, 1.0 / math.sqrt(made.precision), replace), 1))
+        found.append((_noise(Step(1.0, 1.0 / math.sqrt(made.precision)), replace), 1))
     for step, count in sorted(made.sampled.items()):
         found.append((_noise(step, replace), count))
     found += [(Response(epsilon), count) for epsilon, count in sorted(made.pure.items())]
@@ -207,4 +221,5 @@ def mechanisms(made: Schedule) -> list[tuple[Mechanism, int]]:
 
 
 def _noise(step: Step, replace: bool) -> Noise:
-    return Noise(step.sample_rate, step.noise_multiplier, replace, step.epsilons)
+    rate, sigma = max(step.sample_rate, _LEAST_RATE), min(step.noise_multiplier, _MOST_NOISE)
+    return Noise(rate, sigma, replace, step.epsilons, (rate, sigma) != (step.sample_rate, step.noise_multiplier))

@@ -148,7 +148,9 @@ def plan(
         folded = small - _MARGIN - min(0.0, side.cumulant(tilt) - tilt * at)
         start, lower_edge = _edge(side, tilt, folded, -1)
         end, upper_edge = max(_edge(side, tilt, folded, 1), _end(side, tilt, small))
-        found.append(Range(tilt, max(low, start), min(top, end), lower_edge, upper_edge, start <= low, end >= top))
+        last = min(top, end)
+        first = min(max(low, start), last)
+        found.append(Range(tilt, first, last, lower_edge, upper_edge, start <= low, end >= top))
     spacing = _spacing(parts, sides, steps, resolution, found)
     beyond = [3.0 * steps * spacing + 0.2 * resolution * abs(end) for end in ends]
     windows = [

@@ -25,6 +25,9 @@ from bounds.privacy import Adjacency
 _MOST_CHOICES = 12
 # A sampled step with less noise has a privacy loss of hundreds of nats; it is counted as no protection at all.
 _LEAST_NOISE = 0.05
+# So is noise on all records together, where other steps keep it from being composed in closed form.
+_LEAST_TOGETHER = 0.1
+_MOST_NOISE = 1e150  # more noise counts as this much, whose square is a number still
 
 
 class Step(NamedTuple):
@@ -66,13 +69,15 @@ def schedule(event: Event, adjacency: Adjacency) -> Schedule:
     check_adjacency(adjacency)
     made = Schedule(adjacency=adjacency)
     _add(made, event, 1)
+    if made.precision > _LEAST_TOGETHER**-2 and not made.exact:
+        made.private = False
     return made
 
 
 def _add(made: Schedule, event: Event, count: int) -> None:
     match event:
         case Gaussian():
-            made.precision += count / float(event.noise_multiplier) ** 2
+            made.precision += count * _precision(event)
         case ExponentialMechanism():
             made.pure[_epsilon(event, made.adjacency)] += count
         case NonPrivate():
@@ -120,7 +125,7 @@ def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
 
 def _inside(event: Event, adjacency: Adjacency) -> Schedule:
     if isinstance(event, Gaussian):
-        return Schedule(adjacency=adjacency, precision=1.0 / float(event.noise_multiplier) ** 2)
+        return Schedule(adjacency=adjacency, precision=_precision(event))
     inner = schedule(event, adjacency)
     if inner.sampled:
         raise ValueError(
@@ -128,6 +133,11 @@ def _inside(event: Event, adjacency: Adjacency) -> Schedule:
             f"from another, multiply the two rates."
         )
     return inner
+
+
+def _precision(event: Gaussian) -> float:
+    inverse = 1.0 / min(float(event.noise_multiplier), _MOST_NOISE)
+    return inverse * inverse  # infinite where a power would raise
 
 
 def _epsilon(event: ExponentialMechanism, adjacency: Adjacency) -> float:

@@ -65,7 +65,8 @@ def privacy_profile(*, event: Event, adjacency: Adjacency, epsilons: Sequence[fl
         at = np.array(epsilons, dtype=np.float64)
     remove, add = (side.delta(at) for side in sides)
     # one direction at -epsilon follows from the other at epsilon, and is at least 1 - e^epsilon
-    back, forth = (np.clip(1.0 - np.exp(at) + np.exp(at) * side.delta(-at), 0.0, 1.0) for side in sides)
+    growth = np.exp(np.minimum(at, 700.0))
+    back, forth = (np.clip(1.0 - growth + growth * side.delta(-at), 0.0, 1.0) for side in sides)
     low = np.minimum(remove, forth + 1e-15), np.minimum(add, back + 1e-15)
     return Profile(at, np.maximum(*low))
 

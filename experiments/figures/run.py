@@ -32,19 +32,33 @@ def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]
         axes.plot(vacuous, [1.0] * len(vacuous), "x", color=colour(name), markersize=5)
 
 
-def classifier_of(certificate: dict[str, Any]) -> str:
-    """Which classifier a certificate speaks of: "Gibbs", "mean" (the weights), or "" for a bound not known here."""
+def subject(certificate: dict[str, Any]) -> tuple[str, str]:
+    """Which classifier a certificate speaks of and what it bounds; "" for both of a bound not known here."""
     inputs = certificate.get("inputs", {})
     name = inputs.get("bound", inputs.get("chosen", certificate["name"]))
-    return "Gibbs" if name in GIBBS_BOUNDS else "mean" if name in NAMES else ""
+    known = ("Gibbs" if name in GIBBS_BOUNDS else "mean weights", "0-1 risk") if name in NAMES else ("", "")
+    return str(inputs.get("of", known[0])), str(inputs.get("measures", known[1]))
 
 
 def measured_error(certificate: dict[str, Any], report: dict[str, Any]) -> float | None:
     """The test error of the classifier that a certificate speaks of; None where it is not known."""
-    of = classifier_of(certificate)
-    if of == "Gibbs":
-        return (report["gibbs_classifier"] or {}).get("test_error")
-    return (report["mean_classifier"]["test"] or {}).get("error") if of else None
+    match subject(certificate):
+        case "Gibbs", "0-1 risk":
+            return (report["gibbs_classifier"] or {}).get("test_error")
+        case "randomised", "0-1 risk":
+            return report["test_risk"]
+        case "mean weights", "0-1 risk":
+            return (report["mean_classifier"]["test"] or {}).get("error")
+        case _:
+            return None
+
+
+def caption(certificate: dict[str, Any]) -> str:
+    """A certificate's name in a figure; where it says whose risk it bounds, that too."""
+    if "of" not in certificate.get("inputs", {}):
+        return label(certificate["name"])
+    of, measures = subject(certificate)
+    return f"{label(certificate['name'])}: {label(measures)}, {label(of)}"
 
 
 def draw_certificates(axes: Axes, report: dict[str, Any]) -> None:
@@ -61,15 +75,16 @@ def draw_certificates(axes: Axes, report: dict[str, Any]) -> None:
             axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
         vacuous = " vacuous" if value >= 1.0 else ""
         axes.text(min(value, 1.0) + 0.01, height, numbers.up(value) + vacuous, va="center")
-        labels.append(label(name) + (" *" if optimistic else ""))
+        labels.append(caption(certificate) + (" *" if optimistic else ""))
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.2)
     assumed = f"\n* {_meaning(certificates)}" if any(c["status"] == "optimistic" for c in certificates) else ""
-    axes.set_xlabel(f"risk (bar: certificate, tick: test error){assumed}")
+    kinds = dict.fromkeys(label(subject(c)[1]) for c in certificates if subject(c)[1])
+    axes.set_xlabel(f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){assumed}")
     axes.set_title(f"certificates, each failing with probability at most {report['failure_prob']:g}")
 
 
 def _meaning(certificates: list[dict[str, Any]]) -> str:
-    known = all(c["name"] in NAMES for c in certificates)
+    known = all(c["name"] in NAMES and "of" not in c.get("inputs", {}) for c in certificates)
     return OPTIMISTIC if known else "optimistic: rests on assumptions that nobody has verified"

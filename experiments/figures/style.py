@@ -17,6 +17,13 @@ NAMES = {
     "dp_chernoff": "C-bound (sharp)",
     "dp_kl_chernoff": "kl-Chernoff (sharp)",
     "test_set_clopper_pearson": "test set (Clopper-Pearson)",
+    "randomised_maurer": "PAC-Bayes-kl",
+    "randomised_private_pac_bayes": "PAC-Bayes-kl, private prior",
+    "half_brier_maurer": "PAC-Bayes-kl",
+    "half_brier_private_pac_bayes": "PAC-Bayes-kl, private prior",
+    "one_draw_disintegrated": "disintegrated PAC-Bayes",
+    "one_draw_ece": "calibration from training data",
+    "test_set_ece": "test set (second moment)",
 }
 GIBBS_BOUNDS = ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes", "dp_gibbs_pac_bayes")
 COLOURS = {

@@ -28,6 +28,8 @@ class Public:
 def network(config: PrivateConfig, public: Public) -> nn.Module:
     """The network with its first weights, one output a class; layers made random where the method wants them so."""
     generator = torch.Generator().manual_seed(config.seed)
+    if config.architecture == "linear":
+        return linear(public)
     # two classes get two outputs, so that every loss and metric below reads probabilities the same way
     module = build(Architecture(name=config.architecture, hidden=config.hidden), input_shape=public.input_shape,  # type: ignore[arg-type]
                    classes=public.classes, generator=generator, outputs=public.classes)  # fmt: skip
@@ -38,6 +40,14 @@ def network(config: PrivateConfig, public: Public) -> nn.Module:
             return private.with_example_dropout(with_dropout(module, rate), generator=generator)
         case _:
             return module
+
+
+def linear(public: Public) -> nn.Module:
+    """One layer that starts at zero."""
+    layer = nn.Linear(math.prod(public.input_shape), public.classes)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return nn.Sequential(nn.Flatten(), layer)
 
 
 def with_dropout(module: nn.Module, rate: float) -> nn.Module:

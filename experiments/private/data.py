@@ -1,12 +1,13 @@
 """Data for private training as tensors, with the person behind every example where the method protects people."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from pacdp.data import GROUPED_NAMES, Dataset, Progress, load, load_grouped
+from pacdp.spots import spot_features
 
 _MADE_UP = 12
 """Consecutive examples that count as one person, in data sets without people."""
@@ -33,8 +34,11 @@ class Examples:
         return TensorDataset(torch.tensor(self.train.inputs), torch.tensor(self.train.labels))
 
 
-def examples(name: str, *, by_person: bool, root: str | None = None, progressbar: bool | Progress = False) -> Examples:
-    """The data set of that name.
+def examples(
+    name: str, *, features: str = "pixels", by_person: bool, root: str | None = None,
+    progressbar: bool | Progress = False,
+) -> Examples:  # fmt: skip
+    """The data set of that name, as images or as fixed features of each.
 
     Where people are needed and the data set names none, twelve consecutive examples are made up to be one person's;
     ``unit`` says so.
@@ -42,6 +46,17 @@ def examples(name: str, *, by_person: bool, root: str | None = None, progressbar
     Raises:
         DataError: see :func:`pacdp.data.load`.
     """
+    found = _named(name, by_person=by_person, root=root, progressbar=progressbar)
+    if features == "pixels":
+        return found
+    return replace(found, train=_in_features(found.train), test=_in_features(found.test))
+
+
+def _in_features(data: Dataset) -> Dataset:
+    return Dataset(f"{data.name}-spots", spot_features(data.inputs), data.labels, data.classes)
+
+
+def _named(name: str, *, by_person: bool, root: str | None, progressbar: bool | Progress) -> Examples:
     if not by_person:
         train, test = load(name, root=root, progressbar=progressbar)
         return Examples(train=train, test=test, people=None, unit="example")

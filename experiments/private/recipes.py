@@ -25,11 +25,11 @@ from experiments.private.methods import (
 METHODS: dict[str, Method] = {
     "dp-sgd": DPSGD(learning_rate=2.0),
     "dp-adam": DPAdam(learning_rate=0.002),
-    "dp-sgld": DPSGLD(step_size=2.0, temperature=2.25),
+    "dp-sgld": DPSGLD(step_size=2.2, decay=0.33, decay_offset=500.0, temperature=2.7, snapshots=20),
     "dp-bbp": DPBBP(learning_rate=2.0),
     "dp-mc-dropout": DPMCDropout(learning_rate=2.0),
     "p3sgd": P3SGD(),
-    "user-dp-sgd": UserDPSGD(),
+    "user-dp-sgd": UserDPSGD(learning_rate=1.0),
 }
 PEOPLE = ("mnist-writers", "malaria")
 
@@ -59,15 +59,24 @@ def _examples(method: Method, dataset: str) -> PrivateConfig:
 
 
 def _people(method: Method, dataset: str) -> PrivateConfig:
-    return PrivateConfig(dataset=dataset, method=method, sampling=Sampling(sample_rate=0.1, steps=100, max_physical=8),
-                         budget=Budget(epsilon=8.0, delta=1e-3))  # fmt: skip
+    local = isinstance(method, P3SGD)
+    sampling = Sampling(sample_rate=0.1, steps=100, clip_norm=0.5 if local else 1.0, max_physical=8)
+    if isinstance(method, P3SGD):
+        method = replace(method, local_batch_size=32)
+    config = PrivateConfig(dataset=dataset, method=method, sampling=sampling, budget=Budget(epsilon=8.0, delta=1e-3))
+    if dataset != "malaria":
+        return config
+    # 161 people are too few for 10⁵ weights: a linear layer on fixed features
+    rate = 3.0 if local else 0.2
+    return replace(config, features="spots", architecture="linear", method=replace(method, learning_rate=rate),
+                   sampling=replace(sampling, clip_norm=1.0, max_physical=32))  # fmt: skip
 
 
 def _small(config: PrivateConfig) -> PrivateConfig:
     sampling = replace(config.sampling, steps=40, sample_rate=0.1)
     budget = replace(config.budget, epsilon=8.0, delta=1e-3)
-    return replace(config, dataset="digits", architecture="fc", hidden=(32,), sampling=sampling, budget=budget,
-                   records=4)  # fmt: skip
+    return replace(config, dataset="digits", features="pixels", architecture="fc", hidden=(32,), sampling=sampling,
+                   budget=budget, records=4)  # fmt: skip
 
 
 PRIVATE_RECIPES: dict[str, Callable[[str, int], PrivateConfig]] = {

@@ -45,8 +45,8 @@ def train_private(
         if not force:
             folder.require_free(config, read=PrivateConfig.from_dict, resume=resume)
         runtime.apply()
-        data = examples(config.dataset, by_person=by_person(config.method), root=runtime.data_root,
-                        progressbar=progressbar)  # fmt: skip
+        data = examples(config.dataset, features=config.features, by_person=by_person(config.method),
+                        root=runtime.data_root, progressbar=progressbar)  # fmt: skip
         public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
         module = network(config, public).to(runtime.device)
         going_on = resume and folder.checkpoint.is_file() and not force

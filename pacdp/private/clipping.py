@@ -27,10 +27,14 @@ class Clipping(NamedTuple):
 def row_norms(rows: Tensor) -> Float[Tensor, " batch"]:
     """Euclidean norm of each of the ``rows`` (batch, ...), in double precision, true to 33 units of the last place."""
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
-    blocks = flat.shape[1] // _BLOCK
-    parts = [flat[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK)).norm(2, dim=-1)] if blocks else []
-    parts.append(flat[:, blocks * _BLOCK :].norm(2, dim=-1, keepdim=True))
-    return torch.cat(parts, 1).double().norm(2, dim=-1)
+    blocks, rest = divmod(flat.shape[1], _BLOCK)
+    parts: list[Tensor] = []
+    if blocks:
+        norms = flat[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK)).norm(2, dim=-1)
+        parts.append(norms.double().norm(2, dim=-1))
+    if rest or not blocks:
+        parts.append(flat[:, blocks * _BLOCK :].norm(2, dim=-1).double())
+    return joint_norms(parts) if len(parts) > 1 else parts[0]
 
 
 def joint_norms(norms: list[Tensor]) -> Float[Tensor, " batch"]:

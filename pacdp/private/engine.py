@@ -11,7 +11,9 @@
     engine.history, engine.get_epsilon(delta=1e-5)
 
 Sample rate and expected batch size are public numbers that the caller chooses; neither is computed from the data,
-because add-remove privacy hides the number of examples. Everything else is Opacus: its modules, optimizers, samplers
+because add-remove privacy hides the number of examples. A network wrapped in Opacus's
+``DifferentiallyPrivateDistributedDataParallel`` is trained by all processes of the default group together; see
+:mod:`pacdp.private.distributed`. Everything else is Opacus: its modules, optimizers, samplers
 and batch memory manager, through its own extension points.
 """
 
@@ -29,6 +31,14 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
 from pacdp.private.accountant import NAME, HistoryAccountant
+from pacdp.private.distributed import (
+    DistributedGhostOptimizer,
+    DistributedOptimizer,
+    rank_randomness,
+    require_one_run,
+    unwrapped,
+)
+from pacdp.private.distributed_state import load_together, save_together
 from pacdp.private.ghost import GhostCriterion
 from pacdp.private.independence import made_up_batch, require_independent_examples
 from pacdp.private.loader import PoissonLoader
@@ -37,7 +47,6 @@ from pacdp.private.optimizers import DataFreeGradient, GhostOptimizer, PrivateOp
 from pacdp.private.privacy_events import ADJACENCY, MechanismHistory
 from pacdp.private.randomness import Randomness, SystemRandomness
 from pacdp.private.schedules import Schedule, as_schedule
-from pacdp.private.state import load_private, save_private
 
 
 class PrivateEngine(PrivacyEngine):
@@ -92,6 +101,9 @@ class PrivateEngine(PrivacyEngine):
         """Make network, optimizer and data private.
 
         Args:
+            module: the network, or a ``DifferentiallyPrivateDistributedDataParallel`` of it, which is taken off: then
+                all processes must make the same calls, and the loader gives each its own, possibly empty, part of
+                every batch.
             noise_schedule: noise multiplier σ, or σ_t as a function of the logical step.
             clip_norm: C, the norm to which each example's gradient is clipped.
             sample_rate: q; public.
@@ -112,14 +124,21 @@ class PrivateEngine(PrivacyEngine):
 
         Raises:
             ValueError: a public number out of range; examples that depend on each other; a mode that cannot do what is
-                asked; an optimizer with parameters of another network.
+                asked; an optimizer with parameters of another network; processes that differ in what they are given.
         """
         schedule = as_schedule(noise_schedule)
         _check_numbers(clip_norm, sample_rate, expected_batch_size, pre_noise)
         _check_mode(grad_sample_mode, criterion, pre_noise, loss_reduction)
+        module, several = unwrapped(module)
         _check_ownership(module, optimizer)
-        loader = self._loader(dataset, data_loader, sample_rate, steps)
+        randomness = rank_randomness(self.randomness) if several else self.randomness
+        loader = _loader(dataset, data_loader, sample_rate, steps, randomness)
         device = next(module.parameters()).device
+        if several:
+            public = {"noise_schedule": schedule(0), "clip_norm": clip_norm, "sample_rate": sample_rate,
+                      "expected_batch_size": expected_batch_size, "grad_sample_mode": grad_sample_mode,
+                      "pre_noise": pre_noise, "steps": loader.batch_sampler.steps}  # pyright: ignore  # fmt: skip
+            require_one_run(public, loader.dataset, rank_randomness(randomness), device)
         require_independent_examples(module, probe if probe is not None else (_made_up_input(loader).to(device),))
         self.validate(module=module, optimizer=None, data_loader=None)
         wrapped = wrap(module, grad_sample_mode, loss_reduction=loss_reduction, clip_norm=clip_norm)
@@ -128,7 +147,7 @@ class PrivateEngine(PrivacyEngine):
             optimizer=optimizer, noise_schedule=schedule, clip_norm=clip_norm, pre_noise=pre_noise,
             expected_batch_size=expected_batch_size, loss_reduction=loss_reduction,
             grad_sample_mode=grad_sample_mode, data_free_gradient=data_free_gradient,
-            device=device)  # fmt: skip
+            randomness=randomness, several=several, device=device)  # fmt: skip
         private.attach_step_hook(self.accountant.get_optimizer_hook_fn(sample_rate=sample_rate))
         if isinstance(wrapped, GhostModule):
             return wrapped, private, GhostCriterion(wrapped, private, criterion, loss_reduction), loader  # pyright: ignore
@@ -136,27 +155,15 @@ class PrivateEngine(PrivacyEngine):
 
     def _prepare_optimizer(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, *, optimizer: optim.Optimizer, grad_sample_mode: str, pre_noise: float, device: torch.device,
-        **settings: Any,
+        randomness: Randomness, several: bool, **settings: Any,
     ) -> DPOptimizer:  # fmt: skip
         inner = optimizer.original_optimizer if isinstance(optimizer, DPOptimizer) else optimizer
-        settings["randomness"] = self.randomness
+        settings["randomness"] = randomness
         if grad_sample_mode == "ghost":
-            return GhostOptimizer(inner, **settings)
-        generator = self.randomness.generator("pre-noise", device) if pre_noise > 0.0 else None
-        return PrivateOptimizer(inner, pre_noise=pre_noise, pre_noise_generator=generator, **settings)
-
-    def _loader(self, dataset: Dataset[Any] | None, data_loader: DataLoader[Any] | None, sample_rate: float,
-                steps: int | None) -> PoissonLoader:  # fmt: skip
-        if (dataset is None) == (data_loader is None):
-            raise ValueError("give either dataset or data_loader")
-        steps = math.ceil(1.0 / sample_rate) if steps is None else steps
-        if data_loader is None:
-            assert dataset is not None
-            return PoissonLoader(dataset, sample_rate=sample_rate, steps=steps, randomness=self.randomness)
-        return PoissonLoader(
-            data_loader.dataset, sample_rate=sample_rate, steps=steps, randomness=self.randomness,
-            collate_fn=data_loader.collate_fn or default_collate, num_workers=data_loader.num_workers,
-            pin_memory=data_loader.pin_memory, worker_init_fn=data_loader.worker_init_fn)  # fmt: skip
+            return (DistributedGhostOptimizer if several else GhostOptimizer)(inner, **settings)
+        generator = randomness.generator("pre-noise", device) if pre_noise > 0.0 else None
+        kind = DistributedOptimizer if several else PrivateOptimizer
+        return kind(inner, pre_noise=pre_noise, pre_noise_generator=generator, **settings)
 
     def make_private_with_epsilon(self, **_: Any) -> Any:
         """Refused: noise is found first, for the whole schedule, with :func:`pacdp.private.calibrated`."""
@@ -167,8 +174,11 @@ class PrivateEngine(PrivacyEngine):
     def save_checkpoint(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, *, path: Path | str, module: nn.Module, optimizer: DPOptimizer
     ) -> None:
-        """Write weights, optimizer, history and generator states as safetensors; see :mod:`pacdp.private.state`."""
-        save_private(path, module=module, optimizer=optimizer, history=self.history, randomness=self.randomness)
+        """Write weights, optimizer, history and generator states as safetensors; see :mod:`pacdp.private.state`.
+
+        Of several processes the first writes; all must call this.
+        """
+        save_together(path, module=module, optimizer=optimizer, history=self.history, randomness=self.randomness)
 
     def load_checkpoint(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, *, path: Path | str, module: nn.Module, optimizer: DPOptimizer
@@ -184,8 +194,22 @@ class PrivateEngine(PrivacyEngine):
                 f"this engine has already recorded {self.history.steps} steps, which loading {path} would forget: load "
                 "into a new engine and join histories with followed_by"
             )
-        loaded = load_private(path, module=module, optimizer=optimizer, randomness=self.randomness)
+        loaded = load_together(path, module=module, optimizer=optimizer, randomness=self.randomness)
         self.accountant.history = list(loaded.history.runs)
+
+
+def _loader(dataset: Dataset[Any] | None, data_loader: DataLoader[Any] | None, sample_rate: float,
+            steps: int | None, randomness: Randomness) -> PoissonLoader:  # fmt: skip
+    if (dataset is None) == (data_loader is None):
+        raise ValueError("give either dataset or data_loader")
+    steps = math.ceil(1.0 / sample_rate) if steps is None else steps
+    if data_loader is None:
+        assert dataset is not None
+        return PoissonLoader(dataset, sample_rate=sample_rate, steps=steps, randomness=randomness)
+    return PoissonLoader(
+        data_loader.dataset, sample_rate=sample_rate, steps=steps, randomness=randomness,
+        collate_fn=data_loader.collate_fn or default_collate, num_workers=data_loader.num_workers,
+        pin_memory=data_loader.pin_memory, worker_init_fn=data_loader.worker_init_fn)  # fmt: skip
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:
@@ -220,9 +244,6 @@ def _check_mode(mode: str, criterion: Any, pre_noise: float, loss_reduction: str
 
 
 def _check_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
-    several = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if isinstance(module, nn.parallel.DistributedDataParallel) or (several and torch.distributed.get_world_size() > 1):
-        raise ValueError("training is distributed: this engine trains in one process, on one device")
     owned = {id(p) for p in module.parameters()}
     if any(id(p) not in owned for group in optimizer.param_groups for p in group["params"]):
         raise ValueError("optimizer holds parameters that module does not have: build it from module.parameters()")

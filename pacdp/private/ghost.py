@@ -42,8 +42,8 @@ class GhostLoss(DPTensorFastGradientClipping):
             empty_sum(module, optimizer)
             return
         reduced = self.loss_per_sample.mean() if self.loss_reduction == "mean" else self.loss_per_sample.sum()
-        reduced.backward(retain_graph=True)
-        optimizer.zero_grad()
+        reduced.backward(retain_graph=True, inputs=module.reached())
+        optimizer.zero_grad(set_to_none=True)
         losses = self.loss_per_sample
         factors, finite = clip_factors(module.get_norm_sample(), optimizer.max_grad_norm, losses.dtype)
         module.disable_hooks()
@@ -127,6 +127,7 @@ def _zero_missing_gradients(optimizer: GhostOptimizer) -> None:
 
 def _drop_unusable_sum(optimizer: GhostOptimizer) -> None:
     sums = [p.grad for p in optimizer.params if p.grad is not None]
-    if not all(bool(torch.isfinite(total).all()) for total in sums):
+    # a sum is quicker than a look at each number, and finite only if all of them are
+    if not all(bool(total.sum().isfinite()) or bool(total.isfinite().all()) for total in sums):
         for total in sums:
             total.zero_()

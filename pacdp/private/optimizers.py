@@ -145,6 +145,12 @@ class GhostOptimizer(_FixedNormaliser, DPOptimizerFastGradientClipping):
                          expected_batch_size=expected_batch_size, loss_reduction=loss_reduction)  # pyright: ignore  # fmt: skip
         self._set_up(noise_schedule, randomness, data_free_gradient)
 
+    def accumulate(self) -> None:
+        """Add ``p.grad`` to ``p.summed_grad``, which takes it over where it is the first."""
+        for p in _parameters(self):
+            p.summed_grad = p.grad.detach() if p.summed_grad is None else p.summed_grad.add_(p.grad.detach())
+            p.grad = None
+
 
 def _parameters(optimizer: Any) -> list[Any]:
     """Opacus hangs per-example and summed gradients onto the parameters as attributes."""

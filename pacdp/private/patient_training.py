@@ -33,6 +33,7 @@ from pacdp.private.patients import (
     mean_loss,
     merged,
 )
+from pacdp.private.processes import process_count
 from pacdp.private.random_layers import generators, layer_states, random_state, restore_layers, rewind
 from pacdp.private.randomness import Randomness, SystemRandomness
 from pacdp.private.training import describe
@@ -163,6 +164,8 @@ def train_patients(
         CheckpointError: the checkpoint is another run's, or has spent more than the budget.
         Diverged: a weight is not finite.
     """
+    if process_count() > 1:
+        raise ValueError("patient-level training runs in one process: each of several would train, and spend, alone")
     recipe = algorithm.recipe()
     steps = recipe.mechanism.steps if budget is None else affordable_steps(algorithm, budget)
     module, data = copy.deepcopy(module).train(), PatientData.group(dataset, patient_of)

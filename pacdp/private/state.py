@@ -9,7 +9,7 @@ subtracted. Publish ``export`` of a seeded run or the weights alone, never its c
 system's randomness have no such state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,11 @@ def save_private(
     settings: Mapping[str, Any] | None = None,
     extra: Mapping[str, Tensor] | None = None,
     about: Mapping[str, Any] | None = None,
+    others: Sequence[Mapping[str, Tensor]] = (),
 ) -> None:
     """Write the run as it stands; the file that was there is replaced in one move.
+
+    ``others`` are the :func:`own_states` of a distributed run's processes after the first, which writes.
 
     Raises:
         CheckpointError: the file cannot be written.
@@ -59,10 +62,8 @@ def save_private(
     tensors, groups, scalars = _optimizer_state(optimizer)
     state = {f"optimizer.{key}": value for key, value in tensors.items()}
     state |= {f"randomness.{key}": value for key, value in randomness.state().items()}
-    state |= {f"layer.{key}": value for key, value in layer_states(module).items()}
-    generator = getattr(optimizer, "pre_noise_generator", None)
-    if generator is not None:
-        state["pre_noise"] = generator.get_state()
+    for rank, own in enumerate((own_states(module, optimizer), *others)):
+        state |= {_prefix(rank) + key: value for key, value in own.items()}
     state |= {f"extra.{key}": value for key, value in (extra or {}).items()}
     header = {
         "kind": KIND,
@@ -73,6 +74,7 @@ def save_private(
         "expected_batch_size": optimizer.expected_batch_size,
         "optimizer": {"kind": type(optimizer.original_optimizer).__name__, "groups": groups, "scalars": scalars},
         "randomness": type(randomness).__name__,
+        "processes": 1 + len(others),
         "settings": dict(settings or {}),
         "about": dict(about or {}),
     }
@@ -87,8 +89,13 @@ def load_private(
     optimizer: DPOptimizer,
     randomness: Randomness,
     settings: Mapping[str, Any] | None = None,
+    rank: int = 0,
+    processes: int = 1,
 ) -> Loaded:
     """Put a saved run back into ``module``, ``optimizer`` and ``randomness``; nothing is touched if it does not fit.
+
+    Of a distributed run with ``processes`` processes this is number ``rank``. Their number may change between sittings
+    unless each has generators of its own, for masks, weight draws or pre-noise.
 
     Raises:
         CheckpointError: another kind of file, network, optimizer, clipping, schedule, settings or randomness.
@@ -115,20 +122,30 @@ def load_private(
     _same(path, "shapes of parameters", {k: tuple(v.shape) for k, v in checkpoint.model.items()},
           {k: tuple(v.shape) for k, v in parameters.items()})  # fmt: skip
     _check_schedule(path, optimizer.noise_schedule, history, step)  # pyright: ignore[reportAttributeAccessIssue]
+    own, written_by = _part(checkpoint, _prefix(rank)), header.get("processes", 1)
+    if own_states(module, optimizer):
+        _same(path, "processes, each with random layers or pre-noise of its own", written_by, processes)
     try:
         randomness.restore(_part(checkpoint, "randomness."))
-        restore_layers(module, _part(checkpoint, "layer."))
+        restore_layers(module, {k.removeprefix("layer."): v for k, v in own.items() if k.startswith("layer.")})
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
     generator = getattr(optimizer, "pre_noise_generator", None)
-    if generator is not None and "pre_noise" in checkpoint.state:
-        generator.set_state(checkpoint.state["pre_noise"])
+    if generator is not None and "pre_noise" in own:
+        generator.set_state(own["pre_noise"])
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(checkpoint.model[name])
     _restore_optimizer(optimizer, _part(checkpoint, "optimizer."), groups, scalars)
     optimizer.logical_step = step  # pyright: ignore[reportAttributeAccessIssue]
     return Loaded(step=step, history=history, settings=saved, extra=_part(checkpoint, "extra."))
+
+
+def own_states(module: nn.Module, optimizer: DPOptimizer) -> dict[str, Tensor]:
+    """States of the generators that each process of a distributed run has for itself."""
+    states = {f"layer.{key}": value for key, value in layer_states(module).items()}
+    generator = getattr(optimizer, "pre_noise_generator", None)
+    return states if generator is None else {**states, "pre_noise": generator.get_state()}
 
 
 def export(path: Path | str, *, module: nn.Module, history: MechanismHistory) -> None:
@@ -140,6 +157,10 @@ def export(path: Path | str, *, module: nn.Module, history: MechanismHistory) ->
     model = {name: value.detach() for name, value in network(module).named_parameters()}
     header = {"kind": "private-release/1", "history": history.to_dict(), "adjacency": history.adjacency}
     save_checkpoint(path, Checkpoint(header=header, model=model, state={}))
+
+
+def _prefix(rank: int) -> str:
+    return f"process{rank}." if rank else ""
 
 
 def _part(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:

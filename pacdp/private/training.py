@@ -6,7 +6,6 @@ budget halts a run before the step that would overspend it; which step that is f
 """
 
 import copy
-import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -22,6 +21,8 @@ from torch.utils.data import Dataset
 from pacdp.errors import Diverged
 from pacdp.private.budget import PrivacyBudget
 from pacdp.private.calibration import planned
+from pacdp.private.distributed import joined, mean_over_processes, rank_randomness
+from pacdp.private.distributed_state import found, load_together, save_together
 from pacdp.private.engine import PrivateEngine
 from pacdp.private.ghost import empty_sum, ghost_loss
 from pacdp.private.independence import PerExampleLoss, made_up_batch, require_independent_examples
@@ -32,7 +33,6 @@ from pacdp.private.privacy_events import MechanismHistory
 from pacdp.private.random_layers import generators
 from pacdp.private.randomness import Randomness
 from pacdp.private.schedules import Schedule
-from pacdp.private.state import load_private, save_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +125,7 @@ def train(
     checkpoint: Path | str | None = None,
     checkpoint_every: int = 0,
     about: Mapping[str, Any] | None = None,
+    distributed: bool = False,
 ) -> PrivateRun:
     """Train a copy of ``module`` on (input, target) examples; go on from ``checkpoint`` if that file exists.
 
@@ -134,9 +135,13 @@ def train(
         progress: called after every step.
         checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end.
         about: JSON values for the checkpoint's header, under "about": which data, which network.
+        distributed: whether the processes of the default group (``torchrun``) train one network together. All must
+            call this with the same arguments, ``dataset`` being the whole data set; the first process's weights and
+            buffers are where they start, it writes the checkpoints, and all return the same run.
 
     Raises:
-        ValueError: dependent examples, numbers out of range, or a budget that not even the first step keeps to.
+        ValueError: dependent examples, numbers out of range, a budget that not even the first step keeps to, or
+            processes that were given different arguments.
         CheckpointError: the checkpoint is another run's.
         Diverged: a weight is not finite.
     """
@@ -144,22 +149,23 @@ def train(
     mechanism, module = recipe.mechanism, copy.deepcopy(module).train()
     examples = take(dataset, torch.zeros(4 if size(dataset) else 0, dtype=torch.int64))
     _check_examples(module, examples, loss)
-    engine = PrivateEngine(randomness=randomness)
+    engine = PrivateEngine(randomness=rank_randomness(randomness) if distributed else randomness)
     for name, generator in generators(module).items():
         generator.manual_seed(engine.randomness.generator(name).initial_seed())
     device = next(module.parameters()).device
     inner = recipe.optimizer([p for p in module.parameters() if p.requires_grad])
+    path, settings = None if checkpoint is None else Path(checkpoint), describe(recipe.settings, mechanism.steps)
+    given = joined(module, [settings, path is None, checkpoint_every]) if distributed else module
     wrapped, optimizer, *_ = engine.make_private(
-        module=module, optimizer=inner, dataset=dataset, noise_schedule=recipe.noise, clip_norm=mechanism.clip_norm,
+        module=given, optimizer=inner, dataset=dataset, noise_schedule=recipe.noise, clip_norm=mechanism.clip_norm,
         sample_rate=mechanism.sample_rate, expected_batch_size=mechanism.expected_batch_size, criterion=_PerExample(),
         loss_reduction="sum", grad_sample_mode=mechanism.grad_sample_mode, pre_noise=recipe.pre_noise,
         data_free_gradient=None if recipe.data_free_gradient is None else lambda: _call(recipe, module),
         probe=(made_up_batch(examples[0]).to(device),), steps=1)  # fmt: skip
     snapshots: list[Tensor] = []
-    path, settings = None if checkpoint is None else Path(checkpoint), describe(recipe.settings, mechanism.steps)
-    if path is not None and path.is_file():
-        loaded = load_private(path, module=wrapped, optimizer=optimizer, randomness=engine.randomness,
-                              settings=settings)  # fmt: skip
+    if path is not None and found(path, optimizer):
+        loaded = load_together(path, module=wrapped, optimizer=optimizer, randomness=engine.randomness,
+                               settings=settings)  # fmt: skip
         engine.accountant.history, snapshots = (
             list(loaded.history.runs),
             [s.to(device) for s in loaded.extra.get("snapshots", ())],
@@ -172,8 +178,8 @@ def train(
         if recipe.keeps(step):
             snapshots.append(parameters_to_vector(module.parameters()).detach().clone())
         if path is not None and (step == last or (checkpoint_every and step % checkpoint_every == 0)):
-            save_private(path, module=wrapped, optimizer=optimizer, history=engine.history, settings=settings,
-                         randomness=engine.randomness, extra=_stacked(snapshots), about=about)  # fmt: skip
+            save_together(path, module=wrapped, optimizer=optimizer, history=engine.history, settings=settings,
+                          randomness=engine.randomness, extra=_stacked(snapshots), about=about)  # fmt: skip
         if progress is not None:
             progress(Progress(step, mechanism.steps, seen))
     weights = {name: p.detach().clone() for name, p in module.named_parameters()}
@@ -212,7 +218,7 @@ def _logical_step(recipe: Recipe, wrapped: nn.Module, optimizer: PrivateOptimize
             set_empty_gradients(wrapped)
         optimizer.step()
     optimizer.zero_grad()
-    return total / len(indices) if len(indices) else math.nan
+    return mean_over_processes(optimizer, total, len(indices), next(wrapped.parameters()).device)
 
 
 def _backward(recipe: Recipe, wrapped: nn.Module, optimizer: Any, batch: Any, loss: PerExampleLoss) -> float:

@@ -25,6 +25,20 @@ def unexpected_bernstein_of_errors(*, risk, kl_nats, n, failure_prob):
     return bounds.unexpected_bernstein(risk=risk, second_moment=risk, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
 
 
+def ece_of_errors(bound, names):
+    """A calibration bound for gaps of 0 and 1, as a bound on their mean."""
+
+    def of_errors(**told):
+        risk = told.pop("risk")
+        squares = {"mean_squared_gap": risk} if bound is not bounds.ece_hoeffding else {}
+        return bound(calibration_error=risk, **squares, **told)
+
+    kinds = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in ("risk", *names, "n", "failure_prob")]
+    of_errors.__signature__ = inspect.Signature(kinds)
+    UNDERNEATH[of_errors] = bound
+    return of_errors
+
+
 UNDERNEATH = {split_at_a_quarter: bounds.split_kl, unexpected_bernstein_of_errors: bounds.unexpected_bernstein}
 BOUNDS = {
     "maurer": bounds.maurer,
@@ -42,6 +56,10 @@ BOUNDS = {
     "disintegrated": bounds.disintegrated,
     "disintegrated_renyi": bounds.disintegrated_renyi,
     "recursive, one stage": partial(bounds.recursive, steps=(), gamma=0.5),
+    "ece_hoeffding": ece_of_errors(bounds.ece_hoeffding, ()),
+    "ece_second_moment": ece_of_errors(bounds.ece_second_moment, ()),
+    "ece_pac_bayes": ece_of_errors(bounds.ece_pac_bayes, ("kl_nats",)),
+    "dp_ece_pac_bayes": ece_of_errors(bounds.dp_ece_pac_bayes, ("kl_nats", "epsilon")),
     "dp_pac_bayes": bounds.dp_pac_bayes,
     "dp_pac_bayes_max_information": bounds.dp_pac_bayes_max_information,
     "dp_pac_bayes_2018": bounds.dp_pac_bayes_2018,
@@ -139,7 +157,7 @@ def test_nan_and_misuse_are_refused_by_name(bound):
     }
     for name in inspect.signature(bound).parameters.keys() & wrong.keys():
         for value in wrong[name]:
-            with pytest.raises(ValueError, match=rf"^({name}|shares) must"):
+            with pytest.raises(ValueError, match=rf"^({name}|shares|calibration_error) must"):
                 call(bound, **{name: value})
     if "kl_nats" in inspect.signature(bound).parameters:
         with pytest.raises(ValueError, match=r"max\(0, estimate\) and declare"):

@@ -51,6 +51,7 @@ def test_every_public_bound_is_under_the_laws():
     in_laws = {call(bound).name for bound in BOUNDS.values()} | TRANSFERRED.keys() | TAILS.keys()
     elsewhere = {
         "gibbs_pac_bayes", "dp_gibbs_pac_bayes", "gibbs_catoni",  # test_gibbs_posterior.py: test_laws
+        "mce_hoeffding", "mce_clopper_pearson",  # test_calibration_bins.py: test_laws
         "best_of", "overall_certificate",  # test_combine.py
         "correlated_risk_upper",  # test_monte_carlo.py: an estimate, optimistic
     }  # fmt: skip

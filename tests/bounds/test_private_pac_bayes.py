@@ -23,6 +23,7 @@ from bounds import (
     log_xi,
     markov_transfer_nats,
     private_catoni,
+    private_ece_pac_bayes,
     private_kl_chernoff,
     private_pac_bayes,
     transfer_cost,
@@ -41,6 +42,9 @@ BOUNDS = {
     "private_pac_bayes": private_pac_bayes,
     "private_catoni": lambda **at: private_catoni(**at, inverse_temperature=N / 3),
     "private_kl_chernoff": lambda kl_nats, **at: private_kl_chernoff(**at),
+    "private_ece_pac_bayes": lambda risk, **at: private_ece_pac_bayes(
+        calibration_error=risk, mean_squared_gap=risk, **at
+    ),
     "hybrid_pac_bayes": lambda n, **at: hybrid_pac_bayes(n_bound=n, **at),
 }
 BASE = {"risk": 0.03, "kl_nats": 50.0, "n": N, "failure_prob": 0.05, "privacy": RECORDS["gaussian"]}
@@ -92,7 +96,7 @@ def test_less_information_never_helps(name, bound, name_of, values):
     [("risk", math.nan), ("risk", -0.1), ("failure_prob", math.nan), ("failure_prob", 0.0), ("privacy", None)],
 )
 def test_nan_and_misuse_are_refused_by_name(name, bound, wrong, value):
-    with pytest.raises(ValueError, match=rf"^{wrong} must"):
+    with pytest.raises(ValueError, match=rf"^({wrong}|calibration_error) must"):
         bound(**{**BASE, wrong: value})
 
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import bounds
 from bounds import FailureBudget, best_of, overall_certificate
-from tests.coverage import catalogue, released, sampled, worlds
+from tests.coverage import calibrated, catalogue, released, sampled, worlds
 from tests.coverage.harness import Entry
 
 
@@ -87,6 +87,23 @@ def markov_transfer(risk, n, privacy, failure_prob):
     return bounds.binary_kl_upper(risk, nats / n)
 
 
+def brier_risk(brier, kl_nats, n, failure_prob):
+    return bounds.brier_risk(brier=brier, bound=partial(bounds.maurer, kl_nats=kl_nats, n=n, failure_prob=failure_prob))
+
+
+def bins_together(bound, counts, corrects, confidences, true_gaps, failure_prob):
+    """How far the closest bound lies above its bin's true gap; below zero if one of them fails."""
+    told = zip(counts.tolist(), corrects.tolist(), confidences.tolist(), strict=True)
+    bins = [_bin(*numbers) for numbers in told]
+    made = bound(bins=bins, min_count=5, failure_prob=failure_prob)
+    return min(made.terms[f"gap_{b}"] - true for b, true in enumerate(true_gaps))
+
+
+def _bin(count, correct, confidence):
+    low, high = max(0.0, confidence - 0.005), min(1.0, confidence + 0.005)
+    return bounds.ConfidenceBin(low=low, high=high, count=count, correct=correct, mean_confidence=confidence)
+
+
 TEMPERATURES = (0.3, 1.0, 3.0, 20.0)
 private_catoni = partial(bounds.private_catoni, inverse_temperature=100.0)
 ENTRIES = [
@@ -145,6 +162,14 @@ ENTRIES = [
     Entry("private_catoni, Gaussian", private_catoni, released.PRIORS, slack=0.3),
     Entry("private_catoni, pure", private_catoni, worlds.PRIVATE, slack=0.3),
     Entry("hybrid_pac_bayes, Gaussian", bounds.hybrid_pac_bayes, released.HYBRID, slack=0.3),
+    Entry("ece_hoeffding", bounds.ece_hoeffding, calibrated.HELD_OUT, share=0.05, slack=0.25),
+    Entry("ece_second_moment", bounds.ece_second_moment, calibrated.HELD_OUT, slack=0.3),
+    Entry("ece_pac_bayes", bounds.ece_pac_bayes, calibrated.CHOSEN, slack=0.4),
+    Entry("dp_ece_pac_bayes", bounds.dp_ece_pac_bayes, calibrated.EXPONENTIAL, slack=0.4),
+    Entry("private_ece_pac_bayes, Gaussian", bounds.private_ece_pac_bayes, calibrated.GAUSSIAN, slack=0.4),
+    Entry("mce_hoeffding, all bins", partial(bins_together, bounds.mce_hoeffding), calibrated.BINS, slack=0.2),
+    Entry("mce_clopper_pearson, all bins", partial(bins_together, bounds.mce_clopper_pearson), calibrated.BINS, 0.05),
+    Entry("brier_risk of maurer", brier_risk, calibrated.BRIER, slack=0.4),
     Entry("markov_transfer_nats", markov_transfer, (released.WEIGHTS[0], worlds.PRIVATE[2]), slack=0.3),
 ]
 
@@ -194,6 +219,18 @@ def weights_transfer_dropped(risk, n, failure_prob):
     return bounds.kl_chernoff_upper(risk, n, failure_prob)
 
 
+def gaps_as_losses(calibration_error, n, failure_prob):
+    """Gaps lie in [-1, 1]; here they are taken for losses in [0, 1]."""
+    return bounds.hoeffding_upper(calibration_error, n, failure_prob)
+
+
+def bins_one_by_one(counts, corrects, confidences, true_gaps, failure_prob):
+    """Every bin at the whole failure probability."""
+    rows = [row[:, None] for row in (counts, corrects, confidences, true_gaps)]
+    each = partial(bins_together, bounds.mce_clopper_pearson, failure_prob=failure_prob)
+    return min(each(*row) for row in zip(*rows, strict=True))
+
+
 BROKEN = [
     Entry("n doubled", doubled, worlds.PAC_BAYES),
     Entry("Monte Carlo draws doubled", doubled_draws, worlds.TAILS),
@@ -209,5 +246,8 @@ BROKEN = [
     Entry("divergence for the drawn density ratio", divergence_for_density_ratio, catalogue.ONE_DRAW[:3]),
     Entry("excess measured on examples seen before", recursive, (catalogue.lucky_chain(seen=True),)),
     Entry("prior scale not paid", divergence_dropped, catalogue.PRIOR_SCALES),
+    Entry("gaps in [-1, 1] taken for losses", gaps_as_losses, calibrated.HELD_OUT),
+    Entry("calibration of the chosen as if held out", bounds.ece_hoeffding, calibrated.CHOSEN),
+    Entry("bins without a union", bins_one_by_one, calibrated.BINS[:1]),
     Entry("cost of Gaussian privacy dropped", weights_transfer_dropped, released.WEIGHTS),
 ]

@@ -13,7 +13,7 @@ class Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.source, self.text, self.styles = text, "", ""
+        self.source, self.text = text, ""
         self.tags: list[str] = []
         self.ids: list[str] = []
         self.references: list[str] = []
@@ -46,7 +46,6 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         if "style" in self._open:
-            self.styles += data
             return
         self.text += data
         if {"td", "th"} & set(self._open):
@@ -58,11 +57,6 @@ class Page(HTMLParser):
         self.attributes.append((tag, values))
         self.ids += [values["id"]] if values.get("id") else []
         self.references += [value or "" for name, value in attrs if name in _ADDRESSES]
-
-    def table(self, first: str) -> list[list[str]]:
-        """The table whose first header is that, without its header row."""
-        (found,) = (table for table in self.tables if table[0][0].strip() == first and "status" in table[0])
-        return found[1:]
 
 
 def page_of(path: Path) -> Page:

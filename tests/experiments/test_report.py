@@ -7,13 +7,16 @@ import shutil
 
 import matplotlib as mpl
 import pytest
+import torch
 from cli_tools import one_sentence, pacdp, read
 from report_pages import Page, page_of, write
+from torch import nn
 
 import bounds
 from experiments.config import Runtime
 from experiments.private.recipes import private_recipe
 from experiments.private.run import train_private
+from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, assess_gaussian
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{</svg>&lt;"
 
@@ -76,7 +79,7 @@ def test_pages_of_a_folder_are_equal_byte_for_byte(certified, tmp_path):
 
 def test_every_certificate_with_its_status_in_words_and_no_value_below_its_own(certified, tmp_path):
     page, found = report(certified, out=tmp_path / "page.html"), read(certified / "certificates.json")["certificates"]
-    rows = next(table for table in page.tables if "risk at most" in table[0])[1:]
+    rows = next(table for table in page.tables if "at most" in table[0])[1:]
     assert len(rows) == len(found) == 10
     for (name, _, status, value, failure_prob, *_), certificate in zip(rows, found, strict=True):
         assert status == certificate["status"]
@@ -205,6 +208,29 @@ def test_a_bound_of_any_name_is_shown_with_what_its_draws_cost(certified, tmp_pa
     assert per_draw <= float(row[header.index("Monte Carlo")]) < per_draw * 1.001
     assert made.terms["total_per_example"] <= float(row[header.index("sum")])
     assert "every certificate is rigorous" in page.text
+
+
+def test_gaussian_certificates_say_what_they_bound_and_of_which_classifier(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    inputs, module = torch.randn(200, 3, generator=generator), nn.Linear(3, 1, bias=False).eval()
+    law = GaussianPosterior.around(module, std=0.1)
+    data = BoundSet(inputs=inputs, labels=(inputs[:, 0] > 0).long())
+    found = assess_gaussian(law, module, data, prior=Prior(law=law, source=DataFree()), test=data,
+                            monte_carlo=MonteCarlo(passes=2)).to_dict()  # fmt: skip
+    write(tmp_path / "certificates.json", found)
+    page = report(tmp_path, out=tmp_path / "page.html")
+    header, *rows = next(table for table in page.tables if "at most" in table[0])
+    bounded, test = header.index("bounds"), header.index("test error")
+    assert [row[bounded] for row in rows] == [
+        f"{c['inputs']['measures']}, {c['inputs']['of']}" for c in found["certificates"]
+    ]
+    for row, certificate in zip(rows, found["certificates"], strict=True):
+        assert row[2] == certificate["status"]
+        if certificate["inputs"]["measures"] != "0-1 risk":
+            assert row[test] == "–", "a test error is beside bounds on errors alone"
+    assert "Randomised classifier" in page.text
+    costs = next(table for table in page.tables if "Monte Carlo" in table[0])
+    assert any(row[-1] != "–" for row in costs[1:])
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,16 @@ def unexpected_bernstein(terms, inputs):
     return risk + min((-eta - mp.log(1 - eta)) / eta * second + c / eta for eta in map(mp.mpf, ETAS))
 
 
+def ece_bernstein(terms, inputs):
+    """The un-expected Bernstein inequality of the calibration error."""
+    told = {"risk": inputs["calibration_error"], "second_moment": inputs["mean_squared_gap"], "n": inputs["n"]}
+    return unexpected_bernstein(terms, told)
+
+
+def ece_hoeffding(terms, inputs):
+    return inputs["calibration_error"] + mp.sqrt(2 * mp.mpf(terms["confidence_nats"]) / inputs["n"])
+
+
 def tolstikhin_seldin(terms, inputs):
     risk, c = mp.mpf(terms["empirical_risk"]), per_example(terms, inputs)
     return risk + mp.sqrt(2 * risk * c) + 2 * c
@@ -156,6 +166,10 @@ VALUES = {
     "catoni_grid": lambda terms, inputs: min(catoni_at(scale, terms, inputs) for scale in temperatures(inputs)),
     "split_kl": lambda terms, inputs: split(inputs, lambda share: kl_upper(share, per_example(terms, inputs))),
     "unexpected_bernstein": unexpected_bernstein,
+    "ece_hoeffding": ece_hoeffding,
+    "ece_second_moment": ece_bernstein,
+    "ece_pac_bayes": ece_bernstein,
+    "dp_ece_pac_bayes": ece_bernstein,
     "mcallester": lambda terms, inputs: terms["empirical_risk"] + mp.sqrt(per_example(terms, inputs) / 2),
     "quadratic": quadratic,
     "thiemann": thiemann,

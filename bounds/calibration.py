@@ -1,0 +1,234 @@
+"""Upper bounds on the expected calibration error (ECE), from held-out examples or, by PAC-Bayes, from training data.
+
+A predictor gives its label a confidence f in [0, 1] and is correct (c = 1) or not (c = 0); g = c - f is the gap. With
+the examples sorted into bins,
+
+    ECE = Σ_b |E g 1{bin b}|,    plug-in ECE = Σ_b |mean of g 1{bin b} over the n examples|.
+
+The signs of the E g 1{bin b} are fixed numbers, unknown but not random: with them ECE is the mean of a single variable
+in [-1, 1], whose average is at most the plug-in ECE. So a bound on one mean serves, and the number of bins does not
+enter. The bins must not depend on the examples (they may depend on the predictor). Arguments out of range raise
+ValueError. Proofs: docs/guarantees.md.
+"""
+
+import math
+from collections.abc import Mapping
+
+from bounds import _check
+from bounds._assemble import kl_budget
+from bounds._rounding import log_inverse, outward, total
+from bounds.certificate import Certificate
+from bounds.means import ETAS, eta_cost
+from bounds.privacy import PrivacyClaim
+from bounds.private import transfer_nats
+from bounds.private_pac_bayes import cost_terms, privacy_inputs
+from bounds.transfer import transfer_cost
+
+_HELD_OUT = 'docs/guarantees.md, "Calibration error on held-out examples"'
+_TRAINING = 'docs/guarantees.md, "Calibration error from training data"'
+
+
+def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> Certificate:
+    """ECE ≤ plug-in ECE + √(2 ln(1/failure_prob)/n), whatever the number of bins.
+
+    Hoeffding 1963, Theorem 2, for one mean of variables in [-1, 1]; "Calibration error on held-out examples" in
+    docs/guarantees.md.
+
+    Formal guarantee: for a predictor and bins that do not depend on the n independent examples, ECE ≤ value with
+    probability at least 1 - failure_prob.
+
+    Args:
+        calibration_error: plug-in ECE on the n examples, in [0, 1].
+        n: number of independent held-out examples.
+        failure_prob: probability over the examples that the bound fails.
+    """
+    _check.probability(calibration_error=calibration_error)
+    _check.count(n=n)
+    _check.open_probability(failure_prob=failure_prob)
+    confidence = log_inverse(failure_prob)
+    return Certificate(
+        name="ece_hoeffding",
+        value=total(calibration_error, math.sqrt(2.0 * confidence / n)),
+        failure_prob=failure_prob,
+        status="rigorous",
+        terms={"calibration_error": calibration_error, "confidence_nats": confidence},
+        budget={"bound": failure_prob},
+        reference=_HELD_OUT,
+        inputs={"calibration_error": calibration_error, "n": n, "failure_prob": failure_prob},
+    )
+
+
+def ece_second_moment(*, calibration_error: float, mean_squared_gap: float, n: int, failure_prob: float) -> Certificate:
+    """ECE ≤ plug-in ECE + min_η [ (c_η/η) V̂ + ln(20/failure_prob)/(η n) ],    c_η = -η - ln(1-η)
+
+    with V̂ the mean squared gap and η on the fixed grid 0.5·0.8^k, k < 20: the un-expected Bernstein inequality, far
+    below ``ece_hoeffding`` when most gaps are small. "Calibration error on held-out examples" in docs/guarantees.md.
+
+    Formal guarantee and other arguments: as for ``ece_hoeffding``.
+
+    Args:
+        mean_squared_gap: V̂, mean of (c - f)² over the n examples, all bins together; at least calibration_error².
+    """
+    _check_gaps(calibration_error, mean_squared_gap)
+    _check.count(n=n)
+    _check.open_probability(failure_prob=failure_prob)
+    return _second_moment(
+        "ece_second_moment",
+        calibration_error,
+        mean_squared_gap,
+        {"confidence_nats": log_inverse(failure_prob)},
+        n,
+        reference=_HELD_OUT,
+        inputs={"n": n, "failure_prob": failure_prob},
+        budget={"bound": failure_prob},
+    )
+
+
+def ece_pac_bayes(
+    *, calibration_error: float, mean_squared_gap: float, kl_nats: float, n: int, failure_prob: float
+) -> Certificate:
+    """The ECE of a Gibbs predictor from its training data: the mean over the posterior Q of the ECE of each w.
+
+        E_Q ECE ≤ E_Q plug-in ECE + min_η [ (c_η/η) E_Q V̂ + (KL(Q‖P) + ln(20/failure_prob))/(η n) ]
+
+    with c_η = -η - ln(1-η) and the grid of ``ece_second_moment``. "Calibration error from training data" in
+    docs/guarantees.md. It is about one w drawn from Q, not about averaged predictions (for those see ``brier_risk``).
+
+    Formal guarantee: for a prior fixed before the sample was seen, and bins that are a function of w and the example
+    alone, E_Q ECE ≤ value for all Q simultaneously with probability at least 1 - failure_prob.
+
+    Args:
+        calibration_error: posterior mean of the plug-in ECE on the n examples, in [0, 1]; if it is an upper confidence
+            bound (of an average over draws of w), ``Certificate.charged`` pays for it.
+        mean_squared_gap: posterior mean of the mean squared gap, or an upper bound on it; at least calibration_error².
+        kl_nats: KL(Q‖P) in nats.
+        n: number of independent examples.
+        failure_prob: probability over the sample that the bound fails.
+    """
+    _check_posterior(calibration_error, mean_squared_gap, kl_nats)
+    _check.count(n=n)
+    _check.open_probability(failure_prob=failure_prob)
+    return _second_moment(
+        "ece_pac_bayes",
+        calibration_error,
+        mean_squared_gap,
+        {"kl_nats": kl_nats, "confidence_nats": log_inverse(failure_prob)},
+        n,
+        reference=_TRAINING,
+        inputs={"kl_nats": kl_nats, "n": n, "failure_prob": failure_prob},
+        budget={"bound": failure_prob},
+    )
+
+
+def dp_ece_pac_bayes(
+    *, calibration_error: float, mean_squared_gap: float, kl_nats: float, n: int, epsilon: float, failure_prob: float
+) -> Certificate:
+    """``ece_pac_bayes`` for an epsilon-DP prior: ``transfer_nats`` in place of ln(1/failure_prob).
+
+        E_Q ECE ≤ E_Q plug-in ECE + min_η [ (c_η/η) E_Q V̂ + (KL(Q‖P_S) + ln 20 + Λ)/(η n) ],
+        Λ = (√ln(1/failure_prob) + epsilon √(n/8))²
+
+    "Calibration error from training data" in docs/guarantees.md.
+
+    Formal guarantee: if the prior is a function of what an epsilon-DP mechanism (replace-one) released, then
+    E_Q ECE ≤ value for all posteriors Q simultaneously with probability at least 1 - failure_prob over sample and
+    mechanism. Other arguments as for ``ece_pac_bayes``.
+
+    Args:
+        epsilon: replace-one privacy loss of the prior, in nats.
+    """
+    _check_posterior(calibration_error, mean_squared_gap, kl_nats)
+    transfer = transfer_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
+    return _second_moment(
+        "dp_ece_pac_bayes",
+        calibration_error,
+        mean_squared_gap,
+        {"kl_nats": kl_nats, "transfer_nats": transfer},
+        n,
+        reference=_TRAINING,
+        inputs={"kl_nats": kl_nats, "n": n, "epsilon": epsilon, "failure_prob": failure_prob},
+        budget={"bound": failure_prob},
+    )
+
+
+def private_ece_pac_bayes(
+    *,
+    calibration_error: float,
+    mean_squared_gap: float,
+    kl_nats: float,
+    n: int,
+    privacy: PrivacyClaim,
+    failure_prob: float,
+) -> Certificate:
+    """``ece_pac_bayes`` for a prior that any accounted private mechanism released.
+
+        E_Q ECE ≤ E_Q plug-in ECE + min_η [ (c_η/η) E_Q V̂ + (KL(Q‖P_Y) + ln 20 + Λ)/(η n) ],    Λ = ``transfer_cost``
+
+    "Calibration error from training data" in docs/guarantees.md. For pure privacy it is ``dp_ece_pac_bayes``.
+
+    Formal guarantee: if P_Y is a function of what a mechanism with this privacy released, then E_Q ECE ≤ value for all
+    posteriors Q simultaneously with probability at least 1 - failure_prob over sample and mechanism; optimistic when
+    the privacy record is not proved. Other arguments as for ``ece_pac_bayes``.
+
+    Args:
+        privacy: what the mechanism promises, about all that it released.
+    """
+    _check_posterior(calibration_error, mean_squared_gap, kl_nats)
+    cost = transfer_cost(privacy=privacy, n=n, failure_prob=failure_prob)
+    return _second_moment(
+        "private_ece_pac_bayes",
+        calibration_error,
+        mean_squared_gap,
+        {"kl_nats": kl_nats, "transfer_nats": cost.nats},
+        n,
+        reference=_TRAINING,
+        inputs={"kl_nats": kl_nats, "n": n, "failure_prob": failure_prob, **privacy_inputs(privacy)},
+        budget=cost.budget,
+        assumptions=privacy.assumptions,
+        details=cost_terms(cost),
+    )
+
+
+def _second_moment(
+    name: str,
+    calibration_error: float,
+    mean_squared_gap: float,
+    nats: Mapping[str, float],
+    n: int,
+    *,
+    reference: str,
+    inputs: Mapping[str, float | int | str],
+    budget: Mapping[str, float],
+    assumptions: tuple[str, ...] = (),
+    details: Mapping[str, float] | None = None,
+) -> Certificate:
+    """The un-expected Bernstein inequality at the best η of the grid, which costs ln 20 nats once."""
+    per_example, terms = kl_budget({**nats, "grid_nats": outward(math.log(len(ETAS)))}, n)
+    slack, best = min((total(eta_cost(eta) * mean_squared_gap, per_example / eta), eta) for eta in ETAS)
+    gaps = {"calibration_error": calibration_error, "mean_squared_gap": mean_squared_gap}
+    return Certificate(
+        name=name,
+        value=total(calibration_error, slack),
+        failure_prob=float(inputs["failure_prob"]),
+        status="optimistic" if assumptions else "rigorous",
+        assumptions=assumptions,
+        terms={**gaps, "eta": best, **terms, **(details or {})},
+        budget=budget,
+        reference=reference,
+        inputs={**gaps, **inputs},
+    )
+
+
+def _check_gaps(calibration_error: float, mean_squared_gap: float) -> None:
+    _check.probability(calibration_error=calibration_error, mean_squared_gap=mean_squared_gap)
+    if mean_squared_gap < calibration_error * calibration_error * (1.0 - 1e-9):
+        raise ValueError(
+            f"mean_squared_gap must be at least calibration_error² = {calibration_error**2!r}, got "
+            f"{mean_squared_gap!r}; pass the mean of (c - f)², not a variance; if both are upper bounds, pass the root "
+            f"of this one as calibration_error, which it bounds too."
+        )
+
+
+def _check_posterior(calibration_error: float, mean_squared_gap: float, kl_nats: float) -> None:
+    _check_gaps(calibration_error, mean_squared_gap)
+    _check.divergence(kl_nats=kl_nats)

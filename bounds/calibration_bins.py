@@ -1,0 +1,207 @@
+"""Calibration bin by bin (the maximum calibration error, MCE), the counts behind it, and what a Brier risk says of it.
+
+In a bin with n_b examples, given which examples are in it, the gaps g = c - f are independent with mean E[g | bin];
+MCE is the largest |E[g | bin]|. A bin with few examples, or none, is not certified: its gap is printed as 1, and it
+takes no part of the failure probability. Arguments out of range raise ValueError. Proofs: docs/guarantees.md.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds import _check
+from bounds._rounding import at_most_one, log_inverse, outward, total
+from bounds.certificate import Certificate
+from bounds.tails import clopper_pearson_lower, clopper_pearson_upper
+
+_SLACK = 2.0**-50  # more than the rounding of a few sums of numbers up to 2
+_REFERENCE = 'docs/guarantees.md, "Calibration bin by bin"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfidenceBin:
+    """The examples whose confidence lies between ``low`` and ``high``.
+
+    Attributes:
+        low: least confidence that the bin admits, in [0, 1].
+        high: largest one.
+        count: examples in it.
+        correct: those of them that were predicted correctly.
+        mean_confidence: mean confidence of its examples; any number of the bin when there are none.
+
+    Raises ValueError when the numbers contradict each other.
+    """
+
+    low: float
+    high: float
+    count: int
+    correct: int
+    mean_confidence: float
+
+    def __post_init__(self) -> None:
+        _check.probability(low=self.low, high=self.high, mean_confidence=self.mean_confidence)
+        _check.whole(count=self.count, correct=self.correct)
+        if self.correct > self.count:
+            raise ValueError(f"correct must not exceed count = {self.count}, got {self.correct}; count both anew.")
+        if not self.low <= self.mean_confidence <= self.high:
+            raise ValueError(
+                f"mean_confidence must lie in the bin [{self.low!r}, {self.high!r}], got {self.mean_confidence!r}."
+            )
+
+    @property
+    def gap(self) -> float:
+        """|accuracy - mean confidence| in the bin; 0 when it is empty."""
+        return abs(self.correct / self.count - self.mean_confidence) if self.count else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationSample:
+    """What calibration bounds need to know of a sample, each mean rounded up.
+
+    Attributes:
+        calibration_error: plug-in ECE, Σ_b |Σ_{i in b} (c_i - f_i)| / n.
+        mean_squared_gap: mean of (c_i - f_i)², the top-label Brier score.
+        mean_absolute_gap: mean of |c_i - f_i|.
+        n: examples.
+        bins: counts bin by bin.
+    """
+
+    calibration_error: float
+    mean_squared_gap: float
+    mean_absolute_gap: float
+    n: int
+    bins: tuple[ConfidenceBin, ...]
+
+
+def calibration_sample(*, confidence: ArrayLike, correct: ArrayLike, edges: Sequence[float]) -> CalibrationSample:
+    """Counts, gaps and plug-in ECE of one predictor on n examples.
+
+    Bin b holds the confidences in [edges[b], edges[b+1]), the last one also 1. The edges must be fixed before the
+    examples were seen; quantiles of their confidences are not.
+
+    Args:
+        confidence: [n], confidence f_i in the predicted label, in [0, 1].
+        correct: [n], 1 (or true) where the predicted label was right, else 0.
+        edges: increasing, from 0 to 1.
+    """
+    f: NDArray[np.float64] = np.asarray(confidence, dtype=np.float64)
+    c: NDArray[np.float64] = np.asarray(correct, dtype=np.float64)
+    if f.ndim != 1 or f.size == 0 or not ((f >= 0.0) & (f <= 1.0)).all():
+        raise ValueError("confidence must be a non-empty list of numbers in [0, 1], one an example; rescale.")
+    if c.shape != f.shape or not ((c == 0.0) | (c == 1.0)).all():
+        raise ValueError("correct must hold one 0 or 1 for every confidence; pass whether each prediction was right.")
+    ends = [float(edge) for edge in edges]
+    if len(ends) < 2 or (ends[0], ends[-1]) != (0.0, 1.0) or any(a >= b for a, b in itertools.pairwise(ends)):
+        raise ValueError(f"edges must increase from 0 to 1, got {ends!r}; numpy.linspace(0, 1, 16) makes 15 bins.")
+    slot = np.minimum(np.searchsorted(np.asarray(ends), f, side="right") - 1, len(ends) - 2)
+    bins: list[ConfidenceBin] = []
+    sums: list[float] = []
+    for b, (low, high) in enumerate(itertools.pairwise(ends)):
+        inside = slot == b
+        count, right, confidences = int(inside.sum()), int(c[inside].sum()), f[inside]
+        mean = math.fsum(confidences) / count if count else low
+        bins.append(
+            ConfidenceBin(low=low, high=high, count=count, correct=right, mean_confidence=min(max(mean, low), high))
+        )
+        sums.append(abs(math.fsum((right, *(-confidences).tolist()))))
+    gap = np.abs(c - f)
+    return CalibrationSample(
+        calibration_error=at_most_one(total(*sums) / f.size * (1.0 + 2.0**-50)),
+        mean_squared_gap=at_most_one(outward(math.fsum(gap * gap) / f.size)),
+        mean_absolute_gap=at_most_one(outward(math.fsum(gap) / f.size)),
+        n=int(f.size),
+        bins=tuple(bins),
+    )
+
+
+def mce_hoeffding(*, bins: Sequence[ConfidenceBin], min_count: int, failure_prob: float) -> Certificate:
+    """The largest calibration gap of the bins with at least ``min_count`` examples, by Hoeffding's inequality.
+
+        |E[g | bin b]| ≤ |accuracy_b - mean confidence_b| + (1 + w_b) √(ln(K/failure_prob)/(2 n_b)),    w_b = high - low
+
+    for the K certified bins together. "Calibration bin by bin" in docs/guarantees.md. ``value`` is the largest of them,
+    1 if no bin is certified; the terms ``gap_0``, ``gap_1``, ... hold every bin's, 1 for those not certified, of which
+    nothing is claimed.
+
+    Formal guarantee: for independent examples of one law, a predictor and bins that do not depend on them, and a
+    ``min_count`` fixed beforehand or chosen from the counts of the bins alone, all certified bins have |E[g | bin]| ≤
+    their gap, hence their largest ≤ value, with probability at least 1 - failure_prob.
+
+    Args:
+        bins: all bins, as ``calibration_sample`` counts them.
+        min_count: examples that a bin needs to be certified, at least 1.
+        failure_prob: probability over the examples that some certified bin's bound fails.
+    """
+
+    def gap(one: ConfidenceBin, certified: int) -> float:
+        nats = total(log_inverse(failure_prob), math.log(certified))
+        return one.gap + outward((1.0 + one.high - one.low) * math.sqrt(nats / (2.0 * one.count))) + _SLACK
+
+    return _largest("mce_hoeffding", bins, min_count, failure_prob, gap)
+
+
+def mce_clopper_pearson(*, bins: Sequence[ConfidenceBin], min_count: int, failure_prob: float) -> Certificate:
+    """As ``mce_hoeffding``, with Clopper and Pearson's bounds for the accuracies: better far from one half.
+
+        |E[g | bin b]| ≤ max{accuracy⁺ - confidence⁻, confidence⁺ - accuracy⁻}
+
+    with accuracy± the one-sided bounds at failure_prob/(2K), and confidence± = mean confidence
+    ± w_b √(ln(2K/failure_prob)/(2 n_b)), within the bin. The sign of E[g | bin] is no matter of chance, so only one of
+    the two terms is needed: hence 2K and not 4K. "Calibration bin by bin" in docs/guarantees.md.
+
+    Formal guarantee and arguments: as for ``mce_hoeffding``.
+    """
+
+    def gap(one: ConfidenceBin, certified: int) -> float:
+        each = math.nextafter(failure_prob / (2 * certified), 0.0)
+        nats = total(log_inverse(failure_prob), math.log(2 * certified))
+        reach = outward((one.high - one.low) * math.sqrt(nats / (2.0 * one.count))) + _SLACK
+        least, most = max(one.low, one.mean_confidence - reach), min(one.high, one.mean_confidence + reach)
+        above = clopper_pearson_upper(one.correct, one.count, each) - least
+        return max(above, most - clopper_pearson_lower(one.correct, one.count, each)) + _SLACK
+
+    return _largest("mce_clopper_pearson", bins, min_count, failure_prob, gap)
+
+
+def _largest(
+    name: str,
+    bins: Sequence[ConfidenceBin],
+    min_count: int,
+    failure_prob: float,
+    gap: Callable[[ConfidenceBin, int], float],
+) -> Certificate:
+    _check.count(min_count=min_count)
+    _check.open_probability(failure_prob=failure_prob)
+    if not bins:
+        raise ValueError("bins must be at least one, got none; pass those of calibration_sample.")
+    kept = [one for one in bins if one.count >= min_count]
+    gaps = [at_most_one(gap(one, len(kept))) if one.count >= min_count else 1.0 for one in bins]
+    certified = [found for one, found in zip(bins, gaps, strict=True) if one.count >= min_count]
+    return Certificate(
+        name=name,
+        value=max(certified, default=1.0),
+        failure_prob=failure_prob,
+        status="rigorous",
+        terms={
+            "largest_empirical_gap": max((one.gap for one in kept), default=0.0),
+            "bins": len(bins),
+            "bins_certified": len(kept),
+            "share_certified": sum(one.count for one in kept) / max(1, sum(one.count for one in bins)),
+            **{f"gap_{b}": found for b, found in enumerate(gaps)},
+        },
+        budget={"bound": failure_prob},
+        reference=_REFERENCE,
+        inputs={
+            "lows": ", ".join(repr(float(one.low)) for one in bins),
+            "highs": ", ".join(repr(float(one.high)) for one in bins),
+            "counts": ", ".join(str(one.count) for one in bins),
+            "corrects": ", ".join(str(one.correct) for one in bins),
+            "mean_confidences": ", ".join(repr(float(one.mean_confidence)) for one in bins),
+            "min_count": min_count,
+            "failure_prob": failure_prob,
+        },
+    )

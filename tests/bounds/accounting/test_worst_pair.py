@@ -1,0 +1,131 @@
+"""The worst pair for replace-one: no two contributions of norm at most one are told apart better than g and -g.
+
+``hockey_stick`` is ∫ [P - e^ε Q]^+ for P = (1-q) φ_0 + q φ_a and Q = (1-q) φ_0 + q φ_b in the plane: along a direction
+in which both likelihood ratios fall the integral is in closed form, across it by trapezoids, which converge
+exponentially (where a and a - b are opposed there is no such direction, and two or three digits are left).
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import subsampled_by_mpmath as twin
+from scipy import optimize
+from scipy.special import ndtr
+
+SETTINGS = [(0.003, 0.5), (0.05, 1.0), (0.5, 0.7), (0.3, 3.0), (0.97, 1.5), (1.0, 1.0)]
+
+
+def hockey_stick(a, b, q, sigma, epsilon):
+    """∫ [P - e^ε Q]^+ in the plane; for ε < 0 by 1 - e^ε + e^ε ∫ [Q - e^(-ε) P]^+."""
+    if epsilon < 0.0:
+        return -math.expm1(epsilon) + math.exp(epsilon) * hockey_stick(b, a, q, sigma, -epsilon)
+    far, out = (a - b) / sigma, a / sigma  # under N(a, σ²I): ln X = -far·ξ - |far|²/2, ln Y = -out·ξ - |out|²/2
+    along = _bisector(far, out)
+    across = np.array([-along[1], along[0]])
+    slopes = np.maximum(np.array([far @ along, out @ along]), 0.0)
+    weights = np.array([math.exp(epsilon), (1.0 - q) / q * math.expm1(epsilon)])
+    u = np.linspace(-9.0, 9.0, 181)[:, None]
+    logs = np.log(np.maximum(weights, 1e-300)) - u * np.array([far @ across, out @ across])
+    logs = logs - 0.5 * np.array([far @ far, out @ out])  # at u and t = 0; minus slopes·t elsewhere
+    t = _crossing(logs, slopes)
+    gains = np.exp(logs + 0.5 * slopes**2) * ndtr(-(t[:, None] + slopes))
+    inner = ndtr(-t) - gains.sum(axis=1)
+    return q * float(
+        np.trapezoid(np.maximum(inner, 0.0) * np.exp(-0.5 * u[:, 0] ** 2), u[:, 0]) / math.sqrt(2 * math.pi)
+    )
+
+
+def _bisector(one, two):
+    """A unit vector at no obtuse angle to either."""
+    unit = [v / n if (n := math.hypot(*v)) > 1e-12 else np.zeros(2) for v in (one, two)]
+    total = unit[0] + unit[1]
+    return total / math.hypot(*total) if math.hypot(*total) > 1e-9 else np.array([-unit[0][1], unit[0][0]])
+
+
+def _crossing(logs, slopes):
+    """Where Σ e^(logs - slopes t) falls through 1: bisection, from -40 to 40 standard deviations."""
+    low, high = np.full(len(logs), -40.0), np.full(len(logs), 40.0)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        above = np.exp(np.minimum(logs - slopes * middle[:, None], 50.0)).sum(axis=1) > 1.0
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return np.where(high >= 40.0, np.inf, 0.5 * (low + high))
+
+
+def pair(radius_a, radius_b, angle):
+    return np.array([radius_a, 0.0]), radius_b * np.array([math.cos(angle), math.sin(angle)])
+
+
+def worst(q, sigma, epsilon):
+    return float(twin.replace(q, sigma, epsilon))
+
+
+@pytest.mark.parametrize(("q", "sigma"), SETTINGS)
+@pytest.mark.parametrize("epsilon", [-1.0, -0.1, 0.0, 0.02, 0.3, 1.0])
+def test_no_pair_in_the_plane_exceeds_opposite_contributions(q, sigma, epsilon):
+    """A grid of pairs, the best of them improved by a search over norms and angle."""
+    most = worst(q, sigma, epsilon)
+    room = 1e-10 + 1e-9 * most
+
+    def found(at):
+        a, b = pair(min(1.0, abs(at[0])), min(1.0, abs(at[1])), at[2])
+        return hockey_stick(a, b, q, sigma, epsilon)
+
+    radii, angles = (0.0, 0.4, 0.8, 1.0), np.linspace(0.0, math.pi, 7)
+    grid = {at: found(at) for at in itertools.product(radii, radii, angles)}
+    assert max(grid.values()) <= most + room
+    assert hockey_stick(*pair(1.0, 1.0, math.pi), q, sigma, epsilon) == pytest.approx(most, abs=room)
+    start = sorted(grid, key=grid.get)[-3]  # not the worst pair itself
+    options = {"maxfev": 150, "xatol": 1e-6, "fatol": 1e-14}
+    best = optimize.minimize(lambda at: -found(at), start, method="Nelder-Mead", options=options)
+    assert -best.fun <= most + room
+
+
+@pytest.mark.parametrize(("q", "sigma"), SETTINGS)
+def test_closed_form_agrees_with_plain_quadrature_on_the_line(q, sigma):
+    """In one dimension, both signs of ε and both orders of the pair, straight from the densities."""
+    z, step = np.linspace(-1 - 11 * sigma, 1 + 11 * sigma, 200_001, retstep=True)
+
+    def mixture(mean):
+        normal = [np.exp(-0.5 * ((z - c) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi)) for c in (0.0, mean)]
+        return (1 - q) * normal[0] + q * normal[1]
+
+    means = np.linspace(-1.0, 1.0, 9)
+    laws = {mean: mixture(mean) for mean in means}
+    for epsilon in (-0.7, -0.05, 0.0, 0.05, 0.7):
+        most = worst(q, sigma, epsilon)
+        for a, b in itertools.product(means, means):
+            value = step * np.maximum(laws[a] - math.exp(epsilon) * laws[b], 0.0).sum()
+            assert value <= most + 1e-7
+            if a * (a - b) >= 0.0 and b * (b - a) >= 0.0:
+                plane = hockey_stick(np.array([a, 0.0]), np.array([b, 0.0]), q, sigma, epsilon)
+                assert value == pytest.approx(plane, abs=1e-7)
+
+
+@pytest.mark.parametrize(("q", "sigma", "epsilon"), [(0.1, 1.0, 0.1), (0.5, 1.5, -0.3), (0.02, 0.8, 0.05)])
+def test_two_releases_of_one_sample_do_not_gain_by_looking_at_the_first(q, sigma, epsilon):
+    """The second pair may depend on the first release; at its best it makes one pair at noise σ/√2."""
+    z, step = np.linspace(-1 - 8 * sigma, 1 + 8 * sigma, 601, retstep=True)
+
+    def normal(mean):
+        return np.exp(-0.5 * ((z - mean) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+
+    pairs = list(itertools.product((-1.0, -0.3, 0.5, 1.0), repeat=2))
+    still, largest = normal(0.0), 0.0
+    for a, b in pairs:
+        answers = [
+            step
+            * np.maximum(
+                (1 - q) * np.outer(still, still) * -math.expm1(epsilon)
+                + q * np.outer(normal(a), normal(a2))
+                - math.exp(epsilon) * q * np.outer(normal(b), normal(b2)),
+                0.0,
+            ).sum(axis=1)
+            for a2, b2 in pairs
+        ]
+        largest = max(largest, step * float(np.max(answers, axis=0).sum()))
+    most = worst(q, sigma / math.sqrt(2), epsilon)
+    assert largest <= most + 1e-4
+    assert largest == pytest.approx(most, abs=1e-4)  # the worst pair is among the answers

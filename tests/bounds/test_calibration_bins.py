@@ -1,0 +1,162 @@
+"""Gaps bin by bin: exact coverage, bins without a certificate, counts of a sample."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+
+from bounds import ConfidenceBin, calibration_sample, mce_clopper_pearson, mce_hoeffding
+
+BOUNDS = [mce_hoeffding, mce_clopper_pearson]
+every_bound = pytest.mark.parametrize("bound", BOUNDS)
+
+
+def filled(count, correct, low=0.6, high=0.7, mean_confidence=None):
+    mean = (low + high) / 2 if mean_confidence is None else mean_confidence
+    return ConfidenceBin(low=low, high=high, count=count, correct=correct, mean_confidence=mean)
+
+
+@every_bound
+@pytest.mark.parametrize("failure_prob", [0.3, 0.05, 1e-3])
+def test_coverage_of_one_bin_exactly(bound, failure_prob):
+    """Confidence 0.65 for all, any accuracy: every number of correct answers of thirty with its probability."""
+    n = 30
+    told = [bound(bins=[filled(n, k)], min_count=1, failure_prob=failure_prob).value for k in range(n + 1)]
+    for accuracy in np.linspace(0, 1, 101):
+        true = abs(accuracy - 0.65)
+        failed = sum(stats.binom.pmf(k, n, accuracy) for k in range(n + 1) if told[k] < true)
+        assert failed <= failure_prob
+
+
+@every_bound
+def test_coverage_where_confidences_vary_in_their_bin(bound):
+    """Two confidences, the ends of a wide bin, accuracies of their own: all counts of (high, correct)."""
+    n, ends, share, accuracy, failure_prob = 12, (0.2, 1.0), 0.5, (0.9, 0.95), 0.2
+    true = abs(share * (accuracy[0] - ends[0]) + (1 - share) * (accuracy[1] - ends[1]))
+    failed = 0.0
+    for m in range(n + 1):
+        for right_low in range(n - m + 1):
+            for right_high in range(m + 1):
+                weight = (
+                    stats.binom.pmf(m, n, 1 - share)
+                    * stats.binom.pmf(right_low, n - m, accuracy[0])
+                    * stats.binom.pmf(right_high, m, accuracy[1])
+                )
+                mean = ((n - m) * ends[0] + m * ends[1]) / n
+                bins = [filled(n, right_low + right_high, *ends, mean_confidence=min(max(mean, 0.2), 1.0))]
+                failed += weight * (bound(bins=bins, min_count=1, failure_prob=failure_prob).value < true)
+    assert failed <= failure_prob
+
+
+@every_bound
+def test_bins_that_are_not_certified_are_free_and_vacuous(bound):
+    kept = [filled(200, 140), filled(900, 700, 0.7, 0.8)]
+    alone = bound(bins=kept, min_count=50, failure_prob=0.05)
+    among = bound(
+        bins=[filled(0, 0, 0.0, 0.3), kept[0], filled(49, 3, 0.3, 0.6), kept[1]], min_count=50, failure_prob=0.05
+    )
+    assert among.value == alone.value
+    assert [among.terms[f"gap_{b}"] for b in range(4)] == [1.0, alone.terms["gap_0"], 1.0, alone.terms["gap_1"]]
+    assert (among.terms["bins"], among.terms["bins_certified"]) == (4, 2)
+    assert among.terms["share_certified"] == pytest.approx(1100 / 1149)
+    assert among.value == max(alone.terms["gap_0"], alone.terms["gap_1"])
+    assert bound(bins=kept, min_count=1000, failure_prob=0.05).value == 1.0
+    assert bound(bins=kept[:1], min_count=50, failure_prob=0.05).value < alone.terms["gap_0"]  # two bins cost a union
+
+
+def test_values_at_fifty_digits():
+    one, two = filled(200, 140, mean_confidence=0.625), filled(900, 700, 0.7, 0.8)
+    made = mce_hoeffding(bins=[one, two], min_count=1, failure_prob=0.05)
+    for b, each in enumerate((one, two)):
+        gap = abs(mp.mpf(each.correct) / each.count - mp.mpf(each.mean_confidence))
+        width = mp.mpf(each.high) - mp.mpf(each.low)
+        truth = gap + (1 + width) * mp.sqrt(mp.log(2 / mp.mpf(0.05)) / (2 * each.count))
+        assert truth <= made.terms[f"gap_{b}"] <= truth + 1e-14
+    made = mce_clopper_pearson(bins=[one], min_count=1, failure_prob=0.05)
+    above = stats.beta.ppf(1 - 0.025, 141, 60) - max(0.6, 0.625 - 0.1 * math.sqrt(math.log(40) / 400))
+    assert made.value == pytest.approx(above, rel=1e-9)
+
+
+@every_bound
+def test_laws(bound):
+    def value(count=400, correct=300, failure_prob=0.05, mean=0.65):
+        return bound(bins=[filled(count, correct, mean_confidence=mean)], min_count=1, failure_prob=failure_prob).value
+
+    assert value(100, 75) > value(400, 300) > value(4000, 3000) > abs(0.75 - 0.65)
+    by_level = [value(failure_prob=level) for level in (0.9, 0.05, 1e-6, 1e-300)]
+    assert by_level == sorted(by_level)
+    assert by_level[-1] <= 1.0
+    by_gap = [value(correct=k) for k in (300, 320, 360, 400)]
+    assert by_gap == sorted(by_gap)
+    assert value(1, 0) <= 1.0
+
+
+def test_clopper_pearson_is_better_for_confident_bins():
+    bins = [filled(1000, 990, 0.98, 1.0, 0.992)]
+    exact, hoeffding = (bound(bins=bins, min_count=1, failure_prob=0.05).value for bound in BOUNDS[::-1])
+    assert exact < 0.5 * hoeffding
+
+
+def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
+    rng = np.random.default_rng(3)
+    f, edges = rng.random(500), [0.0, 0.25, 0.5, 0.75, 1.0]
+    f[:3] = (0.0, 0.5, 1.0)
+    c = rng.random(500) < f
+    made = calibration_sample(confidence=f, correct=c, edges=edges)
+    gaps = [Fraction(int(right)) - Fraction(x) for x, right in zip(f.tolist(), c, strict=True)]
+    slot = np.minimum((4 * f).astype(int), 3)
+    exact = {
+        "calibration_error": sum(abs(sum(g for g, b in zip(gaps, slot, strict=True) if b == k)) for k in range(4)),
+        "mean_squared_gap": sum(g * g for g in gaps),
+        "mean_absolute_gap": sum(abs(g) for g in gaps),
+    }
+    for name, total in exact.items():
+        assert total / 500 <= Fraction(getattr(made, name)) <= total / 500 * (1 + Fraction(1, 10**14))
+    assert [one.count for one in made.bins] == np.bincount(slot, minlength=4).tolist()
+    assert [one.correct for one in made.bins] == [int(c[slot == k].sum()) for k in range(4)]
+    assert made.n == 500
+    assert [(one.low, one.high) for one in made.bins] == list(itertools.pairwise(edges))
+    total = sum(one.gap * one.count for one in made.bins) / 500
+    assert made.calibration_error == pytest.approx(total, rel=1e-12)
+    perfect = calibration_sample(confidence=np.ones(5, np.float32), correct=np.ones(5), edges=[0.0, 0.3, 1.0])
+    assert (perfect.calibration_error, perfect.mean_squared_gap) == (0.0, 0.0)
+    assert perfect.bins[0].count == perfect.bins[0].gap == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"confidence": []}, "confidence"),
+        ({"confidence": [0.5, math.nan]}, "confidence"),
+        ({"confidence": [0.5, 1.1]}, "confidence"),
+        ({"correct": [1]}, "correct"),
+        ({"correct": [1, 0.5]}, "correct"),
+        ({"edges": [0.0, 0.5]}, "edges"),
+        ({"edges": [0.0, 0.5, 0.5, 1.0]}, "edges"),
+    ],
+)
+def test_misuse_of_samples_is_refused(changes, word):
+    with pytest.raises(ValueError, match=rf"^{word} must"):
+        calibration_sample(**{"confidence": [0.5, 0.6], "correct": [1, 0], "edges": [0.0, 1.0], **changes})
+
+
+def test_misuse_of_bins_is_refused():
+    for changes, word in (
+        ({"correct": 6}, "correct"),
+        ({"mean_confidence": 0.8}, "mean_confidence"),
+        ({"low": -0.1}, "low"),
+        ({"count": -1}, "count"),
+    ):
+        with pytest.raises(ValueError, match=rf"^{word} must"):
+            ConfidenceBin(**{"low": 0.6, "high": 0.7, "count": 5, "correct": 3, "mean_confidence": 0.65, **changes})
+    for bound in BOUNDS:
+        with pytest.raises(ValueError, match=r"^bins must"):
+            bound(bins=[], min_count=1, failure_prob=0.05)
+        with pytest.raises(ValueError, match=r"^min_count must"):
+            bound(bins=[filled(5, 3)], min_count=0, failure_prob=0.05)
+        with pytest.raises(ValueError, match=r"^failure_prob must"):
+            bound(bins=[filled(5, 3)], min_count=1, failure_prob=0.0)

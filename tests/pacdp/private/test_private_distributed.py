@@ -1,0 +1,190 @@
+"""Two gloo processes under torchrun against one process: weights, noise, histories, checkpoints, refusals."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from distributed_runs import DECAY, NOISE, OWN, SAME, SIGMA, doubles
+from private_toys import cross_entropy, data, mlp, private, sweep
+from scipy import stats
+
+from pacdp.errors import CheckpointError
+from pacdp.private import MechanismHistory, SeededRandomness, epsilon, train
+from pacdp.private.distributed import rank_randomness
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two")
+    paths = os.pathsep.join([str(HERE.parents[2]), str(HERE), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+               str(HERE / "distributed_runs.py"), str(folder)]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=False, env=environment, timeout=300, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def both(folder):
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
+
+
+def identical(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_two_processes_are_one(both, name):
+    settings, network, n = SAME[name]
+    losses = []
+    alone = train(settings, network().double(), doubles(n), loss=cross_entropy, randomness=SeededRandomness(7),
+                  progress=lambda p: losses.append(p.private_loss))  # fmt: skip
+    first, second = (process["same"][name] for process in both)
+    assert identical(first["weights"], second["weights"])
+    for key, value in alone.weights.items():
+        torch.testing.assert_close(first["weights"][key], value, rtol=0.0, atol=1e-9)
+    torch.testing.assert_close(first["snapshots"], alone.snapshots, rtol=0.0, atol=1e-9)
+    assert torch.equal(first["snapshots"], second["snapshots"])
+    for process in (first, second):
+        history = MechanismHistory.from_dict(process["history"])
+        assert history == alone.history
+        assert history.steps == settings.mechanism.steps
+        np.testing.assert_allclose(process["losses"], losses, rtol=1e-9)
+    if "empty" in name:
+        assert np.isnan(losses).sum() > 10
+    weights = {k: v for k, v in network().double().named_parameters()}
+    assert all(not torch.equal(first["weights"][k], weights[k]) for k in weights)
+
+
+def standardised(update):
+    return update.double().numpy() / (SIGMA * NOISE["clip_norm"] / NOISE["expected_batch_size"])
+
+
+@pytest.mark.parametrize("name", ["no data, seeded", "no data, system", "no gradients, seeded"])
+def test_noise_is_added_once(both, name):
+    one, other = (process["noise"]["right"][name] for process in both)
+    assert torch.equal(one, other)
+    values = standardised(one)
+    assert abs(np.mean(values**2) - 1.0) < 6.0 * np.sqrt(2.0 / len(values))
+    assert stats.kstest(values, "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("name", ["no data, seeded", "no data, system", "no gradients, seeded"])
+def test_noise_added_by_every_process_would_be_seen(both, name):
+    values = standardised(both[0]["noise"]["planted"][name])
+    assert stats.kstest(values, "norm").pvalue < 1e-12
+    assert np.var(values) == pytest.approx(4.0 if "seeded" in name else 2.0, rel=0.1)
+
+
+@pytest.mark.parametrize("name", [*OWN, "hooks"])
+def test_resuming_is_exact_to_the_bit(both, name):
+    runs = [process["resumed"][name][kind] for process in both for kind in ("whole", "resumed", "again")]
+    for run in runs[1:]:
+        assert identical(run["weights"], runs[0]["weights"])
+        assert torch.equal(run["snapshots"], runs[0]["snapshots"])
+        assert run["history"] == runs[0]["history"]
+    assert MechanismHistory.from_dict(runs[0]["history"]).steps == 6
+
+
+def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
+    def go_on(name, settings, network):
+        path = shutil.copy(folder / f"{name}.middle", tmp_path / "run.safetensors")
+        return train(settings, network(), data(), loss=cross_entropy, randomness=SeededRandomness(7), checkpoint=path)
+
+    alone = go_on("hooks", *SAME["hooks"][:2])
+    for key, value in both[0]["resumed"]["hooks"]["whole"]["weights"].items():
+        torch.testing.assert_close(alone.weights[key], value, rtol=0.0, atol=1e-5)
+    for name, case in OWN.items():
+        with pytest.raises(CheckpointError, match="pre-noise of its own: 2, not 1"):
+            go_on(name, *case)
+
+
+@pytest.mark.parametrize("name", ["hooks None", "hooks 1", "ghost None", "ghost 1"])
+def test_opacus_s_loop_runs_unchanged(both, name):
+    module, optimizer, criterion, loader, engine = private(mlp().double(), doubles(), mode=name.split()[0],
+                                                           noise_schedule=DECAY, sample_rate=0.1)  # fmt: skip
+    whole = sweep(module, optimizer, criterion, loader)
+    weights = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+    first, second = (process["loops"][name] for process in both)
+    assert torch.equal(first["weights"], second["weights"])
+    torch.testing.assert_close(first["weights"], weights, rtol=0.0, atol=1e-9)
+    for process in (first, second):
+        assert torch.equal(process["loaded"], process["weights"])
+        assert MechanismHistory.from_dict(process["history"]) == engine.history
+        assert process["loaded history"] == process["history"]
+        assert process["epsilon"] == engine.get_epsilon(1e-3) == epsilon(engine.history, delta=1e-3,
+                                                                         adjacency="add-remove")  # fmt: skip
+    if name.endswith("None"):
+        assert [a + b for a, b in zip(first["sizes"], second["sizes"], strict=True)] == whole
+    else:
+        assert sum(first["sizes"]) + sum(second["sizes"]) == sum(whole)
+        assert len(first["sizes"]) != len(second["sizes"])  # the processes cut as they need
+
+
+def test_the_parts_are_a_poisson_batch(both):
+    parts = [process["batches"]["seeded"] for process in both]
+    whole = SeededRandomness(3)
+    for one, other in zip(*parts, strict=True):
+        assert sorted(one + other) == whole.batch(11, 0.3).tolist()
+        assert all(i % 2 == 0 for i in one)
+        assert all(i % 2 == 1 for i in other)
+    drawn = np.zeros((2000, 11))
+    for process in both:
+        for step, part in enumerate(process["batches"]["system"]):
+            drawn[step, part] += 1.0
+    assert drawn.max() == 1.0
+    assert np.abs(drawn.mean(0) - 0.3).max() < 6.0 * np.sqrt(0.21 / 2000)
+    pairs = np.corrcoef(drawn.T)[np.triu_indices(11, 1)]
+    assert np.abs(pairs).max() < 6.0 / np.sqrt(2000)
+
+
+def test_empty_parts_are_not_skipped(both):
+    assert all(process["batches"]["ours"] == 50 for process in both)
+    assert all(process["batches"]["Opacus's"] < 15 for process in both)
+
+
+def test_every_process_has_generators_of_its_own(both):
+    (seeded, system), (other, other_system) = (process["batches"]["seeds"] for process in both)
+    assert seeded == SeededRandomness(3).generator("masks").initial_seed()
+    assert len({seeded, system, other, other_system}) == 4
+    alone = rank_randomness(SeededRandomness(3))
+    assert torch.equal(alone.batch(50, 0.5), SeededRandomness(3).batch(50, 0.5))
+
+
+REFUSALS = {
+    "torch's wrapper": "DifferentiallyPrivateDistributedDataParallel instead",
+    "no wrapper": "nothing says that they train one network",
+    "not distributed": "distributed=True",
+    "seeds": "disagree on randomness",
+    "kinds of randomness": "disagree on randomness",
+    "settings": "disagree on the algorithm's settings",
+    "networks": "disagree on the network's shapes",
+    "numbers of examples": "disagree on the number of examples",
+    "orders of examples": "disagree on the order of the examples",
+    "checkpoints": "disagree on the checkpoint",
+    "some without checkpoints": "when checkpoints are written",
+    "rates of the loop": "disagree on sample_rate",
+    "an unwritable file": "cannot write checkpoint|the first process could not write",
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refused_by_every_process_in_one_sentence(both, name):
+    for process in both:
+        assert re.search(REFUSALS[name], process["refusals"][name])
+        assert len(process["refusals"][name].split(". ")) == 1
+    assert both[0]["refusals"].keys() == REFUSALS.keys()
+
+
+def test_without_a_group_there_is_nothing_to_join():
+    with pytest.raises(ValueError, match="torchrun"):
+        train(SAME["hooks"][0], mlp(), data(), loss=cross_entropy, distributed=True)

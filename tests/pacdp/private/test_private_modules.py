@@ -1,0 +1,124 @@
+"""Per-example gradients that are not copied, and a first ghost pass that makes no more gradients than it needs."""
+
+import pytest
+import torch
+from torch import nn
+
+from pacdp.private import PrivateEngine, SeededRandomness
+from pacdp.private.modules import PrivateModule, wrap
+
+
+class Twice(nn.Module):
+    """One layer used twice, and one once."""
+
+    def __init__(self):
+        super().__init__()
+        self.shared, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.shared(torch.tanh(self.shared(x)))))
+
+
+def no_bias():
+    return nn.Sequential(nn.Linear(4, 5, bias=False), nn.ReLU(), nn.Linear(5, 3))
+
+
+def frozen_bias():
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    model[0].bias.requires_grad_(False)
+    return model
+
+
+def convolution():
+    return nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 2, 2), nn.Flatten(), nn.Linear(2, 3))
+
+
+def drawn(network):
+    torch.manual_seed(0)
+    return network().double()
+
+
+def one_by_one(model, inputs, targets):
+    """Gradients of each example by autograd, parameter by parameter."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    losses = nn.functional.cross_entropy(model(inputs), targets, reduction="none")
+    each = [torch.autograd.grad(loss, trained, retain_graph=True) for loss in losses]
+    return [torch.stack(rows) for rows in zip(*each, strict=True)]
+
+
+def batch():
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(7, 4, generator=generator, dtype=torch.float64), torch.arange(7) % 3
+
+
+@pytest.mark.parametrize("network", [Twice, no_bias, frozen_bias, convolution])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+def test_gradients_are_each_example_s(network, reduction, mode):
+    inputs, targets = batch()
+    expected = one_by_one(drawn(network), inputs, targets)
+    wrapped = wrap(drawn(network), mode, loss_reduction=reduction, clip_norm=1.0)
+    for _ in range(2):  # a second batch of the same size finds nothing of the first
+        nn.functional.cross_entropy(wrapped(inputs), targets, reduction=reduction).backward()
+        trained = [p for p in wrapped.parameters() if p.requires_grad]
+        for parameter, rows in zip(trained, expected, strict=True):
+            assert parameter.grad_sample.shape == rows.shape
+            torch.testing.assert_close(parameter.grad_sample, rows)
+            parameter.grad_sample = None
+
+
+def test_gradients_own_their_memory():
+    inputs, targets = batch()
+    wrapped = wrap(drawn(no_bias), "hooks", loss_reduction="sum", clip_norm=1.0)
+    assert isinstance(wrapped, PrivateModule)
+    outputs = wrapped(inputs)
+    caught = []
+    outputs.register_hook(caught.append)
+    nn.functional.cross_entropy(outputs, targets, reduction="sum").backward()
+    bias = list(wrapped.parameters())[-1]
+    assert torch.equal(bias.grad_sample, caught[0])
+    assert bias.grad_sample.untyped_storage().data_ptr() != caught[0].untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("network", [no_bias, frozen_bias, convolution])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_ghost_sums_are_those_of_clipped_gradients(network, reduction):
+    inputs, targets = batch()
+    rows = one_by_one(drawn(network), inputs, targets)
+    norms = torch.cat([row.flatten(1) for row in rows], 1).norm(dim=1)
+    clip_norm = float(norms.median())
+    factors = (clip_norm / norms).clamp(max=1.0)
+    model = drawn(network)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    wrapped, optimizer, criterion, _ = PrivateEngine(randomness=SeededRandomness(0)).make_private(
+        module=model, optimizer=torch.optim.SGD(trained, lr=0.0), noise_schedule=0.0, clip_norm=clip_norm,
+        sample_rate=0.1, expected_batch_size=2.0, dataset=torch.utils.data.TensorDataset(inputs, targets),
+        criterion=nn.CrossEntropyLoss(reduction=reduction), loss_reduction=reduction, grad_sample_mode="ghost",
+    )  # fmt: skip
+    criterion(wrapped(inputs), targets).backward()
+    optimizer.step()
+    for parameter, row in zip(trained, rows, strict=True):
+        torch.testing.assert_close(parameter.grad, torch.einsum("i,i...->...", factors, row) / 2.0, rtol=1e-5, atol=0)
+
+
+def test_physical_batches_of_ghost_clipping_add_up():
+    inputs, targets = batch()
+    model = drawn(no_bias)
+    wrapped, optimizer, criterion, _ = PrivateEngine(randomness=SeededRandomness(0)).make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.0), noise_schedule=0.0, clip_norm=0.5,
+        sample_rate=0.1, expected_batch_size=1.0, dataset=torch.utils.data.TensorDataset(inputs, targets),
+        criterion=nn.CrossEntropyLoss(), grad_sample_mode="ghost",
+    )  # fmt: skip
+
+    def gradients(parts):
+        for i, part in enumerate(parts):
+            optimizer.zero_grad()
+            optimizer.signal_skip_step(do_skip=i + 1 < len(parts))
+            criterion(wrapped(inputs[part]), targets[part]).backward()
+            optimizer.step()
+        found = [p.grad.clone() for p in model.parameters()]
+        optimizer.zero_grad()
+        return found
+
+    whole, cut = gradients([slice(0, 7)]), gradients([slice(0, 3), slice(3, 4), slice(4, 7)])
+    torch.testing.assert_close(whole, cut)

@@ -1,0 +1,121 @@
+"""Passes with fresh weights have the law of whole networks drawn one by one."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from fresh_laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
+from fresh_networks import NETWORKS, made
+from torch import Tensor, nn
+
+from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
+from pacdp.stochastic.columns import joint_is_cheaper
+from pacdp.stochastic.law import laws_of
+from pacdp.stochastic.noise import normals
+
+DRAWS = 2000
+LEAST_P = 1e-3
+NOT_LINEAR = {"residual", "small network", "linear over few steps", "linear over many steps"}
+
+
+@pytest.mark.parametrize("kind", ["rows", "diagonal"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_law_of_whole_networks(name: str, kind: str) -> None:
+    module, x = made(name)
+    posterior = random_posterior(module, kind)
+    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
+    theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
+    assert least_p_value(ours, theirs) > LEAST_P
+    assert covariance_deviation(ours, theirs) < 7
+
+
+def test_both_exact_ways_of_a_convolution_are_among_the_networks() -> None:
+    chosen = {}
+    for name, positions in (("conv, kernels", 12), ("conv, joint", 4), ("conv, groups, joint", 4)):
+        module, _ = made(name)
+        laws = laws_of(random_posterior(module, "rows"), torch.device("cpu"))
+        chosen[name] = joint_is_cheaper(laws["weight"], fan_in=laws["weight"].mean[0].numel(), positions=positions)
+    assert chosen == {"conv, kernels": False, "conv, joint": True, "conv, groups, joint": True}
+
+
+@pytest.mark.parametrize("kind", ["isotropic", "rows", "diagonal"])
+@pytest.mark.parametrize("name", sorted(set(NETWORKS) - NOT_LINEAR))
+def test_layers_have_their_exact_gaussian_law(name: str, kind: str) -> None:
+    """What is linear in its weights w is N(f(E w), J diag(std²) Jᵀ), J the Jacobian by the weights."""
+    module, x = made(name)
+    posterior = random_posterior(module, kind)
+    draws = 20_000
+    ours = one_input(lambda batch, numbers: fresh_outputs(module, posterior, batch, numbers), x, draws=draws, seed=2)
+    jacobian = torch.func.jacrev(lambda weights: torch.func.functional_call(module, weights, (x[None],))[0].flatten())
+    slopes = jacobian(dict(posterior.means))
+    roots = [(slope * posterior.stds[each]).flatten(1) for each, slope in slopes.items()]
+    root = torch.cat(roots, dim=1).double().numpy()
+    exact, variances = root @ root.T, (root**2).sum(axis=1)
+    error = np.abs(np.cov(ours.T) - exact) / np.sqrt((np.outer(variances, variances) + exact**2) / draws + 1e-20)
+    assert error.max() < 6
+    away = (ours.mean(axis=0) - module(x[None]).detach().double().numpy().ravel()) / np.sqrt(variances / draws + 1e-12)
+    assert np.abs(away).max() < 5.5
+
+
+def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual local reparameterisation of convolutions: right variances, wrong law."""
+
+    def wrong(draws, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        mean = F.conv2d(input, weight.mean, bias.mean, stride, padding, dilation, groups)
+        scale = F.conv2d(input.square(), weight.std.square().expand_as(weight.mean)) + bias.std.square().view(-1, 1, 1)
+        noise = normals(draws, weight.stream, mean[0].numel(), like=mean)
+        return mean + scale.sqrt() * noise.view_as(mean)
+
+    module, x = made("conv, kernels")
+    posterior = random_posterior(module, "diagonal")
+    monkeypatch.setitem(intercept._LAYERS, F.conv2d, wrong)
+    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
+    theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
+    assert least_p_value(ours, theirs) < 1e-9
+    assert covariance_deviation(ours, theirs) > 10
+
+
+class Twice(nn.Module):
+    """One layer used twice in a pass, and a parameter of its own: neither has a form by example."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.scale = nn.Linear(4, 4), nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(torch.tanh(self.layer(x))) * self.scale
+
+
+@pytest.mark.parametrize("group_size", [1, 2])
+def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size: int) -> None:
+    torch.manual_seed(0)
+    module, x = Twice(), torch.randn(4, generator=torch.Generator().manual_seed(1))
+    posterior = random_posterior(module, "diagonal")
+    way = fresh_pass(module, posterior, x.expand(4, 4), group_size=group_size)
+    assert way.group_size == group_size
+    groups = Draws.of(seed=5, number=0, examples=torch.arange(DRAWS // group_size))
+    ours = way.run(x.expand(DRAWS, 4), groups).double().numpy().reshape(-1, group_size, 4)
+    assert np.allclose(ours, ours[:, :1], atol=1e-5)
+    theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
+    assert least_p_value(ours[:, 0], theirs) > LEAST_P
+
+
+def test_different_examples_and_passes_are_independent() -> None:
+    module, x = made("conv, joint")
+    posterior = random_posterior(module, "isotropic")
+    first = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
+    later = Draws.of(seed=5, number=1, examples=torch.arange(DRAWS))
+    second = fresh_outputs(module, posterior, x.expand(DRAWS, *x.shape), later).flatten(1).double().numpy()
+    centred = [each - each.mean(0) for each in (first, second)]
+    for a, b in ((centred[0][1:], centred[0][:-1]), (centred[0], centred[1])):
+        correlation = (a * b).mean(0) / (a.std(0) * b.std(0))
+        assert np.abs(correlation).max() < 5 / np.sqrt(len(a))
+
+
+def test_weights_of_no_variance_are_their_means() -> None:
+    module, x = made("small network")
+    posterior = GaussianPosterior.around(module, std=0.0)
+    draws = Draws.of(seed=1, number=0, examples=torch.arange(3))
+    batch = x.expand(3, *x.shape)
+    assert torch.allclose(fresh_outputs(module, posterior, batch, draws), module(batch).detach(), atol=1e-6)

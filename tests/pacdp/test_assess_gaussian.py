@@ -1,0 +1,167 @@
+"""Certificates of Gaussian posteriors: assembled as proved, refused where nothing is proved, and they hold."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+from torch import nn
+
+import bounds
+from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Prior, Private, assess_gaussian
+from pacdp.data import DataError, Split, index_hash
+from pacdp.losses import brier
+from pacdp.stochastic import mean_risks
+
+MU = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
+
+
+def split(start, stop):
+    return Split(np.arange(start, stop), index_hash(np.arange(start, stop)))
+
+
+def problem(n, *, seed, dim=5):
+    """Two Gaussian classes, a third of whose labels are noise; the last coordinate is 1."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, 2, (n,), generator=generator)
+    inputs = torch.randn(n, dim, generator=generator)
+    inputs[:, 0] += 2.0 * labels - 1.0
+    flip = torch.rand(n, generator=generator) < 1 / 3
+    return inputs, torch.where(flip, 1 - labels, labels)
+
+
+def network(dim=5):
+    return nn.Linear(dim, 1, bias=False).eval()
+
+
+def around(weight, std):
+    module = network(weight.shape[1])
+    module.weight.data.copy_(weight)
+    return GaussianPosterior.around(module, std=std)
+
+
+def fitted(inputs, labels, *, ridge=1.0):
+    targets = 2.0 * labels.float() - 1.0
+    gram = inputs.T @ inputs + ridge * torch.eye(inputs.shape[1])
+    return torch.linalg.solve(gram, inputs.T @ targets)[None]
+
+
+def named(found, of, measures="0-1 risk"):
+    return [c for c in found.certificates if c.inputs.get("of") == of and c.inputs.get("measures") == measures]
+
+
+def test_the_overall_certificate_is_the_composition_that_the_ledger_says():
+    inputs, labels = problem(400, seed=0)
+    q, p = around(fitted(inputs, labels), 0.1), around(torch.zeros(1, 5), 0.5)
+    data = BoundSet(inputs=inputs, labels=labels)
+    found = assess_gaussian(q, network(), data, prior=Prior(law=p, source=DataFree()), monte_carlo=MonteCarlo(passes=3))
+    (made,) = named(found, "randomised")
+    risk = found.risks[0]
+    assert risk.terms == 1200
+    upper = bounds.binary_kl_upper(risk.mean, math.log(1 / 0.005) / 1200)
+    expected = bounds.maurer(risk=float(upper), kl_nats=q.kl_nats(p), n=400, failure_prob=0.045)
+    assert float(made) == pytest.approx(float(expected), rel=1e-9)
+    assert sum(made.budget.values()) == pytest.approx(0.05)
+    assert made.failure_prob == pytest.approx(0.05)
+    paid = assess_gaussian(q, network(), data, prior=Prior(law=p, source=DataFree(), choice_nats=2.0),
+                           monte_carlo=MonteCarlo(passes=3))  # fmt: skip
+    assert paid.kl_nats == pytest.approx(found.kl_nats + 2.0)
+    assert float(named(paid, "randomised")[0]) > float(made)
+
+
+def test_a_private_prior_pays_the_transfer_and_gets_no_single_draw():
+    inputs, labels = problem(400, seed=1)
+    q = around(fitted(inputs, labels), 0.1)
+    data = BoundSet(inputs=inputs, labels=labels)
+    free = assess_gaussian(q, network(), data, prior=Prior(law=q, source=DataFree()))
+    private = assess_gaussian(q, network(), data, prior=Prior(law=q, source=Private(privacy=MU)))
+    assert float(named(private, "randomised")[0]) > float(named(free, "randomised")[0])
+    assert "transfer_nats" in named(private, "randomised")[0].terms
+    assert not named(private, "one draw")
+    assert [r.name for r in private.refusals] == ["one drawn network", "test-set bounds"]
+    claimed = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="approximate accountant")
+    optimistic = assess_gaussian(q, network(), data, prior=Prior(law=q, source=Private(privacy=claimed)))
+    assert named(optimistic, "randomised")[0].status == "optimistic"
+
+
+def test_the_prior_s_examples_and_the_bound_s_must_be_others():
+    inputs, labels = problem(100, seed=2)
+    q = around(fitted(inputs, labels), 0.1)
+    prior = Prior(law=q, source=HeldOut(indices=split(0, 50)))
+    with pytest.raises(DataError, match="share 10 examples"):
+        assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels, indices=split(40, 140)), prior=prior)
+    with pytest.raises(ValueError, match=r"give data\.indices"):
+        assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels), prior=prior)
+    found = assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels, indices=split(50, 150)), prior=prior)
+    assert all(c.status == "rigorous" for c in found.certificates)
+
+
+def test_what_cannot_be_is_refused_in_a_sentence():
+    inputs, labels = problem(50, seed=3)
+    q = around(fitted(inputs, labels), 0.1)
+    for p in (around(fitted(inputs, labels), 0.0), around(torch.ones(1, 5), 0.0)):
+        with pytest.raises(ValueError, match="divergence from the prior is infinite"):
+            assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels), prior=Prior(law=p, source=DataFree()))
+    with pytest.raises(ValueError, match="one label for each"):
+        BoundSet(inputs=inputs, labels=labels[:-1])
+    with pytest.raises(ValueError, match="expected indices"):
+        BoundSet(inputs=inputs, labels=labels, indices=split(0, 49))
+    with pytest.raises(ValueError, match="choice_nats"):
+        Prior(law=q, source=DataFree(), choice_nats=-1.0)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_brier_is_the_sum_over_classes(classes):
+    logits = torch.randn(200, 1 if classes == 2 else classes, dtype=torch.float64)
+    labels = torch.randint(0, classes, (200,))
+    p = torch.sigmoid(logits[:, 0]) if classes == 2 else None
+    full = torch.stack([1 - p, p], 1) if p is not None else torch.softmax(logits, 1)
+    expected = (full - nn.functional.one_hot(labels, classes)).square().sum(1)
+    torch.testing.assert_close(brier()(logits, labels), expected)
+    assert brier()(torch.tensor([[50.0], [-50.0]]), torch.tensor([0, 1])).tolist() == [2.0, 2.0]
+
+
+def simulated(*, runs, n, failure_prob, planted=""):
+    """How often each kind of certificate lies below the truth, over data sets, priors, posteriors and draws."""
+    fresh_inputs, fresh_labels = problem(10_000, seed=10**6)
+    missed = dict.fromkeys(("randomised", "one draw", "randomised half brier"), 0)
+    for seed in range(runs):
+        inputs, labels = problem(2 * n, seed=seed, dim=5)
+        first = slice(0, n) if planted != "overlap" else slice(n, 2 * n)
+        p = around(fitted(inputs[first], labels[first], ridge=0.01) * 2.0, 0.3)
+        q = around(fitted(inputs[n:], labels[n:]) * 2.0, 0.2) if planted != "overlap" else p
+        data = BoundSet(inputs=inputs[n:], labels=labels[n:], indices=split(n, 2 * n))
+        if planted == "twice":
+            data = BoundSet(inputs=inputs[n:].repeat(4, 1), labels=labels[n:].repeat(4), indices=split(n, 5 * n))
+        found = assess_gaussian(q, network(), data, prior=Prior(law=p, source=HeldOut(indices=split(0, n))),
+                                failure_prob=failure_prob, monte_carlo=MonteCarlo(passes=2), seed=seed)  # fmt: skip
+        losses = zero_one_of(q, fresh_inputs, fresh_labels, seed)
+        missed["randomised"] += float(named(found, "randomised")[0]) < losses[0]
+        missed["randomised half brier"] += float(named(found, "randomised", "half the Brier risk")[0]) < losses[1]
+        drawn = q.sample(torch.Generator().manual_seed(seed))["weight"]
+        error = ((fresh_inputs @ drawn.T)[:, 0] > 0).long().ne(fresh_labels).double().mean()
+        missed["one draw"] += float(named(found, "one draw")[0]) < float(error)
+    return missed
+
+
+def zero_one_of(q, inputs, labels, seed):
+    from pacdp.losses import zero_one
+
+    error, square = mean_risks(network(), q, inputs=inputs, labels=labels, losses=(zero_one(), brier()), passes=1,
+                               seed=seed + 12345, batch_size=5000)  # fmt: skip
+    return error.mean, square.mean
+
+
+@pytest.mark.slow
+def test_certificates_hold_as_often_as_they_say():
+    runs, failure_prob = 120, 0.2
+    for kind, missed in simulated(runs=runs, n=60, failure_prob=failure_prob).items():
+        assert missed <= binom.ppf(0.999, runs, failure_prob), kind
+
+
+@pytest.mark.slow
+def test_examples_counted_several_times_are_caught():
+    runs, failure_prob = 120, 0.05
+    missed = simulated(runs=runs, n=60, failure_prob=failure_prob, planted="twice")
+    assert missed["one draw"] > binom.ppf(0.999, runs, failure_prob)

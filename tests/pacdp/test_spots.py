@@ -1,0 +1,35 @@
+"""Features of spots: functions of one image, unmoved by where a spot lies, and blind to the order of the batch."""
+
+import numpy as np
+import pytest
+
+from pacdp.spots import COUNT, spot_features
+
+
+def cell(spots=(), size=50, seed=0):
+    y, x = np.mgrid[:size, :size]
+    image = np.where((x - 25) ** 2 + (y - 25) ** 2 < 20**2, 0.7, 0.0)
+    for cx, cy in spots:
+        image -= 0.4 * np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / 2.0)
+    return (image + 0.01 * np.random.default_rng(seed).random((size, size))).clip(0, 1).astype(np.float32)[None]
+
+
+def test_each_image_has_its_own_features():
+    images = np.stack([cell([(20, 20)], seed=k) for k in range(600)])
+    found = spot_features(images)
+    assert found.shape == (600, COUNT)
+    assert found.dtype == np.float32
+    alone = np.concatenate([spot_features(images[[k]]) for k in (0, 499, 500, 599)])
+    np.testing.assert_allclose(found[[0, 499, 500, 599]], alone, atol=2e-6)
+
+
+def test_spots_show_wherever_they_lie():
+    plain, one, elsewhere = (spot_features(cell(at)[None])[0] for at in ([], [(20, 20)], [(29, 24)]))
+    assert np.abs(one - elsewhere).max() < 0.25
+    assert np.abs(one - plain).max() > 1.0
+
+
+def test_wrong_images_are_refused():
+    for shape in ((2, 3, 50, 50), (2, 50, 50), (2, 1, 8, 8)):
+        with pytest.raises(ValueError, match="grey images"):
+            spot_features(np.zeros(shape, dtype=np.float32))
