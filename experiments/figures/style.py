@@ -19,8 +19,8 @@ NAMES = {
     "test_set_clopper_pearson": "test set (Clopper-Pearson)",
     "randomised_maurer": "PAC-Bayes-kl",
     "randomised_private_pac_bayes": "PAC-Bayes-kl, private prior",
-    "half_brier_maurer": "PAC-Bayes-kl",
-    "half_brier_private_pac_bayes": "PAC-Bayes-kl, private prior",
+    "half_brier_maurer": "PAC-Bayes-kl (half Brier)",
+    "half_brier_private_pac_bayes": "PAC-Bayes-kl, private prior (half Brier)",
     "one_draw_disintegrated": "disintegrated PAC-Bayes",
     "one_draw_ece": "calibration from training data",
     "test_set_ece": "test set (second moment)",
@@ -30,7 +30,9 @@ COLOURS = {
     "dp_pac_bayes_2018": "#d62728", "dp_pac_bayes_max_information": "#ff7f0e", "dp_pac_bayes": "#8c564b",
     "dp_gibbs_pac_bayes": "#e377c2", "dp_hoeffding_2018": "#9467bd", "dp_chernoff_2018": "#2ca02c",
     "dp_hoeffding": "#c5b0d5", "dp_chernoff": "#98df8a", "dp_kl_chernoff": "#17becf",
-    "test_set_clopper_pearson": "#7f7f7f",
+    "test_set_clopper_pearson": "#7f7f7f", "randomised_maurer": "#1f77b4", "randomised_private_pac_bayes": "#aec7e8",
+    "half_brier_maurer": "#393b79", "half_brier_private_pac_bayes": "#9c9ede", "one_draw_disintegrated": "#8c6d31",
+    "one_draw_ece": "#e7ba52", "test_set_ece": "#c7c7c7",
 }  # fmt: skip
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"

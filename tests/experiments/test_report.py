@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 
 import matplotlib as mpl
 import pytest
@@ -37,7 +38,9 @@ def certified(trained, tmp_path_factory):
 @pytest.fixture(scope="module")
 def private(tmp_path_factory):
     folder = tmp_path_factory.mktemp("private") / "run"
-    train_private(private_recipe("dp-sgd-mnist", scale="smoke"), folder, Runtime(threads=1))
+    config = private_recipe("dp-sgd-mnist", scale="smoke")
+    config = replace(config, sampling=replace(config.sampling, steps=6), records=3)
+    train_private(config, folder, Runtime(threads=1))
     return folder
 
 
@@ -179,7 +182,7 @@ def test_hostile_strings_are_text(certified, tmp_path):
     assert not any(name.startswith("on") for _, values in page.attributes for name in values)
     assert page.tags.count("svg") == before.tags.count("svg")
     assert page.text.count("<script>alert(1)</script>") >= 8
-    assert HOSTILE in next(text for text in page.text.split("\n") if "Not applicable" not in text and HOSTILE in text)
+    assert page.text.count(HOSTILE) >= 5
 
 
 def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_path, capsys):
