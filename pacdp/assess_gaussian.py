@@ -48,6 +48,12 @@ class BoundSet:
         if self.indices is not None and self.indices.n != len(self.labels):
             raise ValueError(f"expected indices of the {len(self.labels)} examples, got {self.indices.n}")
 
+    @classmethod
+    def of(cls, inputs: Tensor, labels: Tensor, indices: Split) -> "BoundSet":
+        """The examples at these places of a data set."""
+        places = torch.tensor(indices.indices)
+        return cls(inputs=inputs[places], labels=labels[places], indices=indices)
+
     @property
     def n(self) -> int:
         """How many."""

@@ -7,11 +7,14 @@ import shlex
 from pathlib import Path
 
 import pytest
+import torch
 
 import bounds
 import pacdp
 from experiments.cli import Command, main
+from experiments.private.recipes import PRIVATE_RECIPES
 from experiments.recipes import RECIPES
+from pacdp.data import load
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = sorted(path for package in ("bounds", "pacdp", "experiments") for path in (ROOT / package).rglob("*.py"))
@@ -96,7 +99,7 @@ def test_the_readme_s_commands_name_what_exists():
     for words in shown:
         assert words[1] in COMMANDS, words
         if words[1] == "train" and not words[2].startswith("-"):
-            assert words[2] in RECIPES, words
+            assert words[2] in {**RECIPES, **PRIVATE_RECIPES}, words
         if words[1] == "experiment":
             assert words[2] == "random-labels", words
         if words[1] == "data":
@@ -143,3 +146,26 @@ def test_the_readme_s_python_runs(tmp_path, capsys):
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("0.0")
     assert len(said) == 11, "one bound of its own, then ten certificates"
+
+
+def test_the_readme_s_ten_lines_certify_a_network_of_one_s_own(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (block,) = [block for block in blocks if "GaussianPosterior" in block]
+    assert len([line for line in block.splitlines() if line.strip()]) <= 12
+    train_set, _ = load("digits")
+    inputs, labels = torch.tensor(train_set.inputs), torch.tensor(train_set.labels)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+
+    def train(model, inputs, labels):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+        for _ in range(100):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+            optimizer.step()
+
+    exec(block, {"inputs": inputs, "labels": labels, "model": model, "train": train})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, _, _ in lines] == [
+        "randomised_maurer", "half_brier_maurer", "one_draw_disintegrated", "one_draw_ece"
+    ]  # fmt: skip
+    assert all(0.0 < float(value) < 0.3 and status == "rigorous" for _, value, status in lines)
