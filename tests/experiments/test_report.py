@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import matplotlib as mpl
 import pytest
@@ -19,6 +20,7 @@ from experiments.private.recipes import private_recipe
 from experiments.private.run import train_private
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, assess_gaussian
 
+RESULTS = Path(__file__).parents[2] / "experiments" / "results" / "private"
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{</svg>&lt;"
 
 
@@ -139,6 +141,17 @@ def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itsel
     assert all(float(row[5]) <= low and high <= float(row[6])
                for row, low, high in zip(bins[1:], curve["lower"], curve["upper"], strict=True))  # fmt: skip
     assert json.dumps(result, allow_nan=False)
+
+
+@pytest.mark.parametrize("folder", sorted(RESULTS.glob("*/*")), ids=lambda path: path.parent.name)
+def test_every_published_private_result_has_a_page(folder, tmp_path):
+    page, result = report(folder, out=tmp_path / "page.html"), read(folder / "result.json")
+    assert result["algorithm"] in page.text
+    shown = float(re.search(r"epsilon at most ([\d.]+)", page.text).group(1))  # type: ignore[union-attr]
+    assert result["privacy"]["upper"] <= shown
+    if "published_accounting" in result["privacy"]:
+        assert "(optimistic: not proved for what was run)" in page.text
+    assert ("The noise is not secret" in page.text) == (result["privacy"]["noise"] != "secret")
 
 
 def test_seeded_noise_is_warned_of_and_an_older_result_has_no_curve(private, tmp_path):
