@@ -15,7 +15,7 @@ from experiments.fleet import Workers, carry_out
 from experiments.folder import Folder, read_json, write_json
 from experiments.foreign import Foreign, certify_foreign
 from experiments.overrides import overridden
-from experiments.private.command import holds_private_run, train_private_recipe
+from experiments.private.command import holds_private_run, is_private, train_private_recipe
 from experiments.private.recipes import PRIVATE_RECIPES
 from experiments.recipes import RECIPES, Scale, recipe
 from experiments.run import train
@@ -143,6 +143,9 @@ class Certify:
         if self.foreign.given:
             self._foreign()
             return
+        if is_private(self.path):
+            self._private()
+            return
         given = {name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")}
         report = _certify(self.path, self.runtime, failure_prob=self.failure_prob, out=self.out, seed=self.seed,
                           effort={name: value for name, value in given.items() if value is not None})  # fmt: skip
@@ -156,6 +159,17 @@ class Certify:
                 device=self.runtime.device, progress=lambda done, total: advance(1000 * done // total),
             )  # fmt: skip
         write_json(self.out or self.path.parent / "certificates.json", report)
+        self._show(report)
+
+    def _private(self) -> None:
+        from experiments.private.certify import certify_private
+
+        with progress("certifying", 1000) as advance:
+            report = certify_private(
+                self.path, self.runtime, failure_prob=self.failure_prob or 0.05, std=self.foreign.std, seed=self.seed,
+                progress=lambda done, total: advance(1000 * done // total),
+            )  # fmt: skip
+        write_json(self.out or (self.path if self.path.is_dir() else self.path.parent) / "certificates.json", report)
         self._show(report)
 
     def _show(self, report: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -216,7 +217,7 @@ def _one_draw(
         return [], [Refusal(name=name, reason="the prior's density at the draw underflows")]
     ratio = math.nextafter(ratio + prior.choice_nats, math.inf)
     outputs = _outputs(module, posterior, weights, data.inputs, device)
-    error = _errors(outputs, data.labels) / data.n
+    error = error_share(_errors(outputs, data.labels), data.n)
     drawn = bounds.disintegrated(risk=error, log_density_ratio=ratio, n=data.n, failure_prob=failure_prob)
     sample = _calibration(outputs, data.labels)
     calibrated = bounds.ece_pac_bayes(
@@ -258,6 +259,12 @@ def _outputs(module: nn.Module, posterior: GaussianPosterior, weights: Any, inpu
     state = {name: value.to(device) for name, value in {**posterior.buffers, **weights}.items()}
     parts = [functional_call(module, state, (part.to(device),)).cpu() for part in inputs.split(_BATCH)]
     return torch.cat(parts)
+
+
+def error_share(errors: int, n: int) -> float:
+    """errors/n, rounded up."""
+    share = errors / n
+    return share if Fraction(share) >= Fraction(errors, n) else math.nextafter(share, math.inf)
 
 
 def _errors(outputs: Tensor, labels: Tensor) -> int:

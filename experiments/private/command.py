@@ -12,12 +12,18 @@ from experiments.overrides import overridden
 from experiments.private.config import PrivateConfig
 from experiments.private.recipes import private_recipe
 from experiments.terminal import messages, no_more, output
+from pacdp import load_checkpoint
 
 
 def holds_private_run(out: Path) -> bool:
     """Whether the folder's configuration is a private run's."""
     config = Folder(out).config
     return config.is_file() and "budget" in read_json(config)
+
+
+def is_private(path: Path) -> bool:
+    """Whether the checkpoint is a private run's."""
+    return str(load_checkpoint(path).header.get("kind", "")).startswith(("private-training/", "patient-training/"))
 
 
 def train_private_recipe(
@@ -56,7 +62,7 @@ def train_private_recipe(
         print(json.dumps(result, allow_nan=False))
     else:
         print_result(result)
-    messages.print(f"finished {out}")
+    messages.print(f"finished {out}; next: pacdp certify {out}")
 
 
 def print_result(result: dict[str, Any]) -> None:

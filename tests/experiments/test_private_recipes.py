@@ -9,12 +9,14 @@ import pytest
 import torch
 from cli_tools import one_sentence, pacdp, read, rows, tensors
 
+import bounds
 from experiments.config import Runtime
 from experiments.private.config import Budget, PrivateConfig
 from experiments.private.methods import DPBBP, DPSGLD, METHODS, P3SGD
 from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
 from experiments.private.run import train_private
 from pacdp import load_checkpoint
+from pacdp.private import MechanismHistory, privacy_claim
 
 RUNTIME = Runtime(threads=1)
 
@@ -130,10 +132,31 @@ def test_the_command_trains_shows_overrides_and_resumes(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["steps"] == 3
 
 
-def test_a_private_checkpoint_is_not_certified_as_if_it_were_a_chain_s(tmp_path, capsys):
-    train_private(tiny("dp-sgd-mnist"), tmp_path, RUNTIME)
+@pytest.mark.parametrize("name", ["dp-sgd-mnist", "dp-sgld-mnist", "dp-bbp-mnist", "dp-mc-dropout-mnist"])
+def test_a_private_run_is_certified_by_its_own_examples(name, tmp_path, capsys):
+    config = tiny(name, budget=Budget(epsilon=0.1, delta=1e-3))
+    if isinstance(config.method, DPSGLD):
+        config = replace(config, method=replace(config.method, temperature=500.0))
+    train_private(config, tmp_path, RUNTIME)
+    assert pacdp("certify", tmp_path, "--threads", "1", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report == read(tmp_path / "certificates.json")
+    found = {(c["name"], c["inputs"]["of"]): c for c in report["certificates"]}
+    deployed = found["private_kl_chernoff", "predictor"]
+    header = load_checkpoint(tmp_path).header
+    claim = privacy_claim(MechanismHistory.from_dict(header["history"]), adjacency="add-remove")
+    cost = bounds.transfer_cost(privacy=claim, n=report["n"], failure_prob=0.05)
+    assert deployed["terms"]["transfer_nats"] == cost.nats
+    assert report["mean_classifier"]["train"]["error"] < deployed["value"] <= 1.0
+    drawn = name in ("dp-bbp-mnist", "dp-mc-dropout-mnist")
+    assert (("randomised_private_pac_bayes", "randomised") in found) != drawn
+    assert {c["status"] for c in report["certificates"]} == {"rigorous"}
+
+
+def test_privacy_by_person_certifies_no_examples(tmp_path, capsys):
+    train_private(tiny("p3sgd-malaria"), tmp_path, RUNTIME)
     assert pacdp("certify", tmp_path) != 0
-    one_sentence(capsys.readouterr().err)
+    assert "by person" in one_sentence(capsys.readouterr().err)
 
 
 def test_listing_recipes_imports_neither_torch_nor_opacus():
