@@ -32,7 +32,9 @@ def measured(report: dict[str, Any]) -> list[str]:
     """A sentence on what was measured of each classifier."""
     mean, gibbs = report["mean_classifier"], report["gibbs_classifier"]
     test = f", test {_measured(mean['test']['error'])}" if mean["test"] else ""
-    said = [f"Mean classifier (the weights): 0-1 error, training {_measured(mean['train']['error'])}{test}."]
+    said = [
+        f"{'Mean classifier (the weights)' if gibbs else 'What is deployed'}: 0-1 error, training {_measured(mean['train']['error'])}{test}."
+    ]
     if gibbs:
         clipped = f" (the estimate was negative, {gibbs['kl_raw_nats']:.2f}; 0 is used)" if gibbs["kl_clipped"] else ""
         said.append(
@@ -40,7 +42,7 @@ def measured(report: dict[str, Any]) -> list[str]:
             f"{_measured(gibbs['error'])}, test {_measured(gibbs['test_error'])}, over {gibbs['draws']} draws "
             f"({gibbs['effective_draws']:.0f} effective); KL {up_digits(gibbs['kl_nats'])} nats{clipped}."
         )
-    elif report["kl_nats"] is not None:
+    elif "monte_carlo" in report:
         said.append(
             f"Randomised classifier (fresh weights for each answer): 0-1 error, training "
             f"{_measured(report['empirical_risk'])}, test {_measured(report['test_risk'])}; KL "

@@ -28,6 +28,7 @@ def context(material: Material) -> dict[str, Any]:
     return {
         "title": report_sections.title(material), "folder": str(material.path),
         "state": report_sections.state(material), "has_run": material.config is not None, "private": material.private,
+        "privacy_by_person": report_sections.by_person(material),
         "certified": _certified(material.report) if material.report else None,
         "privacy": report_sections.privacy(material), "calibration": report_sections.calibration(material),
         "ensemble": report_sections.ensemble(material), "training": report_sections.training(material),

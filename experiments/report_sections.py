@@ -50,6 +50,11 @@ def state(material: Material) -> str:
     return f"A finished run of {result['steps']} steps on {result['n']} examples{halted}."
 
 
+def by_person(material: Material) -> bool:
+    """Whether a private run's unit is a person, for whom no certificate is made."""
+    return ((material.result or {}).get("privacy") or {}).get("unit", "example") != "example"
+
+
 def privacy(material: Material) -> dict[str, Any] | None:
     """What a run revealed, for private runs and for certificates that rest on privacy; upper ends rounded up."""
     budget: dict[str, Any] | None = (material.config or {}).get("budget")
@@ -60,13 +65,18 @@ def privacy(material: Material) -> dict[str, Any] | None:
     rows = [row for row in material.rows if "epsilon" in row and "delta" in row]
     return {
         "spent": _spent(spent) if spent else None,
-        "claimed": [(name, up_digits(value) if name in ("epsilon", "rho") else value)
-                    for name, value in claimed.items()] if claimed else None,
+        "claimed": [(name, _claimed(name, value)) for name, value in claimed.items()] if claimed else None,
         "assumed": bool(claimed) and claimed.get("status") not in _PROVED,
         "budget": {name: repr(value) if name != "adjacency" else value for name, value in budget.items()}
         if budget else None,
         "figure": report_figures.privacy_spent(rows, budget["epsilon"] if budget else None) if rows else None,
     }  # fmt: skip
+
+
+def _claimed(name: str, value: Any) -> str:
+    if not isinstance(value, float) or name == "delta":
+        return str(value)
+    return down_digits(value) if name == "lower" else up_digits(value)
 
 
 def _spent(spent: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def measured_error(certificate: dict[str, Any], report: dict[str, Any]) -> float
             return (report["gibbs_classifier"] or {}).get("test_error")
         case "randomised", "0-1 risk":
             return report["test_risk"]
-        case "mean weights", "0-1 risk":
+        case "mean weights" | "predictor", "0-1 risk":
             return (report["mean_classifier"]["test"] or {}).get("error")
         case _:
             return None

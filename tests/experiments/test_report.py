@@ -143,6 +143,17 @@ def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itsel
     assert json.dumps(result, allow_nan=False)
 
 
+def test_certificates_of_a_private_run_say_that_they_tell_of_its_examples(private, tmp_path):
+    folder = shutil.copytree(private, tmp_path / "run")
+    assert pacdp("certify", folder, "--threads", 1) == 0
+    page, found = report(folder, out=tmp_path / "page.html"), read(folder / "certificates.json")
+    assert "empirical risks and certificates on this page are among them" in page.text
+    assert "not on this page" not in page.text
+    header, *rows = next(table for table in page.tables if "at most" in table[0])
+    assert rows[0][header.index("bounds")] == "0-1 risk, predictor"
+    assert rows[0][header.index("test error")] == f"{found['mean_classifier']['test']['error']:.4f}"
+
+
 @pytest.mark.parametrize("folder", sorted(RESULTS.glob("*/*")), ids=lambda path: path.parent.name)
 def test_every_published_private_result_has_a_page(folder, tmp_path):
     page, result = report(folder, out=tmp_path / "page.html"), read(folder / "result.json")
