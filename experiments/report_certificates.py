@@ -32,9 +32,8 @@ def measured(report: dict[str, Any]) -> list[str]:
     """A sentence on what was measured of each classifier."""
     mean, gibbs = report["mean_classifier"], report["gibbs_classifier"]
     test = f", test {_measured(mean['test']['error'])}" if mean["test"] else ""
-    said = [
-        f"{'Mean classifier (the weights)' if gibbs else 'What is deployed'}: 0-1 error, training {_measured(mean['train']['error'])}{test}."
-    ]
+    who = "Predictor" if "algorithm" in report else "Mean classifier (the weights)"
+    said = [f"{who}: 0-1 error, training {_measured(mean['train']['error'])}{test}."]
     if gibbs:
         clipped = f" (the estimate was negative, {gibbs['kl_raw_nats']:.2f}; 0 is used)" if gibbs["kl_clipped"] else ""
         said.append(
