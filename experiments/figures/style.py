@@ -6,7 +6,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-NAMES = {
+CHAIN_BOUNDS = {
     "dp_pac_bayes_2018": "DP-PAC-Bayes (2018)",
     "dp_pac_bayes_max_information": "DP-PAC-Bayes (max-information)",
     "dp_pac_bayes": "DP-PAC-Bayes (sharp transfer)",
@@ -17,6 +17,11 @@ NAMES = {
     "dp_chernoff": "C-bound (sharp)",
     "dp_kl_chernoff": "kl-Chernoff (sharp)",
     "test_set_clopper_pearson": "test set (Clopper-Pearson)",
+}
+"""Of a chain's checkpoint, by the names of their functions."""
+NAMES = {
+    **CHAIN_BOUNDS,
+    "private_kl_chernoff": "kl-Chernoff, private",
     "randomised_maurer": "PAC-Bayes-kl",
     "randomised_private_pac_bayes": "PAC-Bayes-kl, private prior",
     "half_brier_maurer": "PAC-Bayes-kl (half Brier)",
@@ -32,7 +37,7 @@ COLOURS = {
     "dp_hoeffding": "#c5b0d5", "dp_chernoff": "#98df8a", "dp_kl_chernoff": "#17becf",
     "test_set_clopper_pearson": "#7f7f7f", "randomised_maurer": "#1f77b4", "randomised_private_pac_bayes": "#aec7e8",
     "half_brier_maurer": "#393b79", "half_brier_private_pac_bayes": "#9c9ede", "one_draw_disintegrated": "#8c6d31",
-    "one_draw_ece": "#e7ba52", "test_set_ece": "#c7c7c7",
+    "one_draw_ece": "#e7ba52", "private_kl_chernoff": "#9edae5", "test_set_ece": "#c7c7c7",
 }  # fmt: skip
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"

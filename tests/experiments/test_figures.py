@@ -7,7 +7,7 @@ from cli_tools import one_sentence, pacdp
 
 from experiments.figures import random_labels, run, style
 
-WEIGHTS_BOUNDS = [name for name in style.NAMES if name not in (*style.GIBBS_BOUNDS, "test_set_clopper_pearson")]
+WEIGHTS_BOUNDS = [name for name in style.CHAIN_BOUNDS if name not in (*style.GIBBS_BOUNDS, "test_set_clopper_pearson")]
 
 
 @pytest.fixture(autouse=True)
@@ -138,7 +138,7 @@ def test_demo_trains_certifies_and_draws(tmp_path, capsys, monkeypatch):
 
     quick = cli.recipe("entropy-sgld-digits2", scale="smoke")
     arguments = ("--epochs", "2", "--records", "1", "--certify.epochs", "1", "--track.epochs", "1")
-    monkeypatch.setattr(cli, "recipe", lambda name, scale: cli._overridden(quick, list(arguments)))
+    monkeypatch.setattr(cli, "recipe", lambda name, scale: cli.overridden(quick, list(arguments)))
     for _ in range(2):  # a second demo overwrites the first
         assert pacdp("demo", "--out", tmp_path / "demo", "--threads", 1) == 0
         said = capsys.readouterr().out
