@@ -2,7 +2,7 @@
 
 Work is cut into jobs, a pass over one batch each. Rank r of W takes jobs r, r + W, ...; draws are keyed by seed, pass
 and example, and sums are integers, so that neither the number of ranks nor an interruption changes the result. Another
-``batch_size`` changes it only where single precision decides a tie.
+``batch_size`` or device changes it only where the rounding of single precision decides between two classes.
 """
 
 from collections.abc import Callable, Sequence

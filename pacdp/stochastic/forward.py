@@ -35,7 +35,8 @@ def fresh_outputs(module: nn.Module, posterior: GaussianPosterior, inputs: Tenso
 
     The joint law of one example's outputs is that of ``module(inputs[i])`` with a draw of the whole network; outputs of
     different examples are independent. Exact in real arithmetic, for networks whose parameters are each used once by
-    linear, conv2d, group_norm, layer_norm or batch_norm (with running statistics); evaluated in the module's precision.
+    linear, conv1d, conv2d, embedding, group_norm, layer_norm or batch_norm (with running statistics); evaluated in the
+    module's precision.
 
     Raises:
         NotByExample: the network is another; :func:`fresh_pass` finds the way that fits.
@@ -79,7 +80,7 @@ def fresh_pass(
     for way in ways[:-1]:
         try:
             _require_independent_examples(way, probe)
-        except (NotByExample, RuntimeError):  # vmap's way to say that it cannot
+        except (NotByExample, RuntimeError, TypeError):  # the last two are vmap's ways to say that it cannot
             continue
         return way
     _require_independent_examples(ways[-1], probe)

@@ -23,7 +23,9 @@ from pacdp.stochastic.noise import Draws
 
 _LAYERS: dict[Any, Callable[..., Tensor]] = {
     F.linear: layers.linear,
+    F.conv1d: layers.conv1d,
     F.conv2d: layers.conv2d,
+    F.embedding: layers.embedding,
     F.group_norm: layers.group_norm,
     F.batch_norm: layers.batch_norm,
     F.layer_norm: layers.layer_norm,

@@ -5,7 +5,7 @@ import math
 import mpmath as mp
 import pytest
 import torch
-from laws import random_posterior
+from fresh_laws import random_posterior
 from torch import nn
 
 from pacdp.posterior import GaussianPosterior

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from laws import random_posterior
+from fresh_laws import random_posterior
 from scipy import stats
 from torch import Tensor, nn
 
@@ -148,7 +148,7 @@ def closed_form() -> tuple[nn.Module, GaussianPosterior, Tensor, Tensor, float]:
 
 def test_upper_formal_guarantee_coverage_on_a_closed_form() -> None:
     module, posterior, inputs, labels, risk = closed_form()
-    seeds, failure_prob = 300, 0.2
+    seeds, failure_prob = 200, 0.2
     found = [
         mean_risk(module, posterior, inputs=inputs, labels=labels, loss=zero_one(), passes=2, seed=seed)
         for seed in range(seeds)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from laws import random_posterior
+from fresh_laws import random_posterior
 from torch import Tensor, nn
 
 from pacdp.posterior import GaussianPosterior

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
+from fresh_laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
 from torch import Tensor, nn
 
 from pacdp.posterior import GaussianPosterior
@@ -39,6 +39,17 @@ class Steps(nn.Module):
         return self.norm(self.inner(x.view(len(x), self.steps, -1))).flatten(1)
 
 
+class Words(nn.Module):
+    """Words, some of them twice, made of the signs of the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(5, 2, padding_idx=0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.table((3 * x.abs()).long() % 3).flatten(1)
+
+
 def norm_with_statistics() -> nn.Module:
     norm = nn.BatchNorm2d(4)
     norm.running_mean = torch.tensor([0.3, -0.2, 0.0, 1.0])
@@ -60,6 +71,9 @@ NETWORKS = {
     "conv, groups, joint": (lambda: nn.Conv2d(12, 6, 3, groups=2, bias=False), (12, 4, 4)),
     "group norm": (lambda: nn.Sequential(nn.Unflatten(1, (4, 3)), nn.GroupNorm(2, 4)), (12,)),
     "batch norm": (norm_with_statistics, (4, 2, 2)),
+    "conv of one dimension": (lambda: nn.Conv1d(2, 3, 3, padding=1, stride=2), (2, 6)),
+    "conv of one dimension, same": (lambda: nn.Conv1d(2, 3, 3, padding="same", dilation=2), (2, 5)),
+    "embedding": (Words, (6,)),
     "residual": (Residual, (4,)),
     "small network": (
         lambda: nn.Sequential(

@@ -1,0 +1,31 @@
+"""On a GPU the draws, and so the outputs and counts, are those of the CPU up to rounding."""
+
+import pytest
+import torch
+from fresh_laws import random_posterior
+from torch import nn
+
+from pacdp.losses import zero_one
+from pacdp.stochastic import Draws, fresh_outputs, mean_risk
+
+pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+
+
+@pytest.mark.parametrize("kind", ["isotropic", "diagonal"])
+def test_outputs_and_counts_agree(kind: str) -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 30, 5), nn.GroupNorm(2, 30), nn.ReLU(), nn.Flatten(),
+        nn.Linear(120, 3),
+    ).eval()  # fmt: skip
+    posterior = random_posterior(module, kind, std=0.05)
+    inputs, labels = torch.randn(300, 1, 8, 8), torch.randint(0, 3, (300,))
+    draws = Draws.of(seed=1, number=0, examples=torch.arange(300))
+    ours = fresh_outputs(module, posterior, inputs, draws)
+    theirs = fresh_outputs(module, posterior, inputs.cuda(), draws).cpu()
+    assert (ours - theirs).abs().max() < 1e-2 * ours.abs().max()
+    counts = [
+        mean_risk(module, posterior, inputs=inputs, labels=labels, loss=zero_one(), passes=2, seed=1, device=device)
+        for device in ("cpu", "cuda")
+    ]
+    assert abs(counts[0].errors - counts[1].errors) <= 6
