@@ -1,8 +1,8 @@
 """Random distortions of a batch of images: affine maps, smooth displacements, erased rectangles.
 
-An image is sampled at A p + t + u(p) for each pixel position p: A rotates, scales and shears, t shifts, and u is a coarse
-grid of Gaussian displacements interpolated bicubically (Simard, Steinkraus and Platt 2003 smooth white noise instead).
-All in one bilinear ``grid_sample`` a batch, black beyond the border.
+An image is sampled at A p + t + u(p) for each pixel position p: A rotates, scales and shears, t shifts, and u is a
+coarse grid of Gaussian displacements interpolated bicubically (Simard, Steinkraus and Platt 2003 smooth white noise
+instead). All in one bilinear ``grid_sample`` a batch, black beyond the border.
 """
 
 import math

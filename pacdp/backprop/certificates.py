@@ -1,8 +1,8 @@
 """Certificates of a trained posterior, on examples that its prior has not seen; every failure probability on a ledger.
 
-Three statements, each by itself: the risk of the randomised network, weights drawn anew for every prediction (PAC-Bayes-kl
-on top of Monte Carlo); the risk of one network drawn once; and, for comparison, what the same held-out examples say of the
-prior's own mean, which needs no PAC-Bayes.
+Three statements, each by itself: the risk of the randomised network, weights drawn anew for every prediction
+(PAC-Bayes-kl on top of Monte Carlo); the risk of one network drawn once; and, for comparison, what the same held-out
+examples say of the prior's own mean, which needs no PAC-Bayes.
 """
 
 import functools
@@ -60,11 +60,12 @@ def certify_posterior(
 ) -> Certified:  # fmt: skip
     """A bound on the risk of predicting with weights drawn anew from ``posterior`` each time.
 
-    kl⁻¹ of the Monte Carlo bound on R̂(Q) over the bound's n examples, ``passes`` times with fresh weights for each, within
-    kl⁻¹ at [KL(Q‖P) + grid + ln ξ(n) + ln(1/δ_PAC)]/n. Maurer 2004 with the exact constant; Hoeffding 1963.
+    kl⁻¹ of the Monte Carlo bound on R̂(Q) over the bound's n examples, ``passes`` times with fresh weights for each,
+    within kl⁻¹ at [KL(Q‖P) + grid + ln ξ(n) + ln(1/δ_PAC)]/n. Maurer 2004 with the exact constant; Hoeffding 1963.
 
-    Formal guarantee: the risk is at most the certificate's value except with the probability that ``budget`` has spent, over
-    the bound's examples and the draws, for independent examples of one law, if passes and seed do not depend on a result.
+    Formal guarantee: the risk is at most the certificate's value except with the probability that ``budget`` has
+    spent, over the bound's examples and the draws, for independent examples of one law, if passes and seed do not
+    depend on a result.
 
     Args:
         posterior: however it was found.

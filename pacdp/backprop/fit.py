@@ -1,7 +1,7 @@
 """Learning the mean of a prior: ordinary training of a network, on examples that the bound will not use.
 
-Minibatch cross-entropy with label smoothing on augmented images; one cycle of the step size, up linearly and down along a
-cosine; an exponential average of the weights (and of BatchNorm's statistics), which is the result.
+Minibatch cross-entropy with label smoothing on augmented images; one cycle of the step size, up linearly and down
+along a cosine; an exponential average of the weights (and of BatchNorm's statistics), which is the result.
 """
 
 import copy
@@ -77,8 +77,8 @@ def fit(
     if n < 1 or len(data.labels) != n:
         raise ValueError(f"expected one label for each of n >= 1 inputs, got {n} inputs and {len(data.labels)} labels")
     images = data.inputs.ndim == 4
-    form = torch.channels_last if images else torch.contiguous_format  # twice as fast on CPUs
-    trained = copy.deepcopy(module).to(device=device, memory_format=form).train()
+    form = torch.channels_last if images else torch.contiguous_format  # channels last: twice as fast on CPUs
+    trained = _in_form(copy.deepcopy(module).to(device), form).train()
     per_epoch = math.ceil(n / settings.batch_size)
     steps = settings.epochs * per_epoch
     decay = 1.0 - 1.0 / min(settings.average_steps, max(1.0, steps / 10))
@@ -86,6 +86,7 @@ def fit(
     optimizer = _OPTIMIZERS[settings.optimizer](trained, settings)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(_SEEDS, (), generator=generator)))  # of dropout alone
+        order = torch.arange(n)
         for step in range(steps):
             if step % per_epoch == 0:
                 order = torch.randperm(n, generator=generator)
@@ -106,7 +107,14 @@ def fit(
             average.update_parameters(trained)
             if progress is not None:
                 progress(step + 1, steps)
-    return average.module.to(memory_format=torch.contiguous_format).eval()
+    return _in_form(average.module, torch.contiguous_format).eval()
+
+
+def _in_form(module: nn.Module, form: torch.memory_format) -> nn.Module:
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.weight.data = layer.weight.data.contiguous(memory_format=form)
+    return module
 
 
 def _cycle(done: float, warmup: float) -> float:

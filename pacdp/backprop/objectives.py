@@ -1,7 +1,8 @@
 """Training objectives as differentiable functions of the empirical surrogate risk and the divergence, in torch.
 
-c = [KL(Q‖P) + extra + ln ξ(n) + ln(1/failure_prob)]/n with n the number of examples of the bound; ``extra_nats`` is what
-else the certificate will pay in nats: the choice of a prior scale, or what a private prior costs beyond ln(1/failure_prob).
+c = [KL(Q‖P) + extra + ln ξ(n) + ln(1/failure_prob)]/n with n the number of examples of the bound; ``extra_nats`` is
+what else the certificate will pay in nats: the choice of a prior scale, or what a private prior costs beyond
+ln(1/failure_prob).
 
 - ``f_classic``: R̂ + √(c/2) (McAllester 1999);
 - ``f_quad``: (√(R̂ + c/2) + √(c/2))² (Rivasplata et al. 2019; Pérez-Ortiz et al. 2021);
@@ -13,7 +14,6 @@ The formulas are those of :mod:`bounds.objectives`. None is a certificate.
 
 from typing import Protocol
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -51,8 +51,8 @@ def f_lambda(
 ) -> Float[Tensor, ""]:  # fmt: skip
     """(R̂ + c/λ)/(1 - λ/2), linear in risk and divergence at a given λ in (0, 2).
 
-    ``lam=None`` takes the best λ for these numbers, as a constant of differentiation: there the derivative by λ is 0, so
-    value and gradient are those of ``f_quad``.
+    ``lam=None`` takes the best λ for these numbers, as a constant of differentiation: there the derivative by λ is 0,
+    so value and gradient are those of ``f_quad``.
     """
     whole = kl_nats + extra_nats
     if lam is None:
@@ -65,8 +65,8 @@ def f_kl(
 ) -> Float[Tensor, ""]:
     """kl⁻¹(R̂, c), with derivatives by the implicit function theorem.
 
-    Where it is 1 and its derivatives vanish, the gradient of ``f_quad`` stands in, so that training can leave that region;
-    below risk 1e-9 the derivative by the risk is that at 1e-9.
+    Where it is 1 and its derivatives vanish, the gradient of ``f_quad`` stands in, so that training can leave that
+    region; below risk 1e-9 the derivative by the risk is that at 1e-9.
     """
     whole = kl_nats + extra_nats
     at = max(_LEAST_RISK, min(1.0, float(risk.detach())))

@@ -1,8 +1,8 @@
 """Priors with their provenance: which examples they have seen, and so which examples a bound may use.
 
-A Gaussian prior is any function of the examples that it was learnt from, standard deviations and all, and of nothing else;
-or of no example, when its means are a network's first weights. A grid of scales is a countable family of priors, one of
-which may be chosen on the bound's own examples for 2 ln j + ln(π²/6) nats (:func:`bounds.prior_scale_grid`).
+A Gaussian prior is any function of the examples that it was learnt from, standard deviations and all, and of nothing
+else; or of no example, when its means are a network's first weights. A grid of scales is a countable family of priors,
+one of which may be chosen on the bound's own examples for 2 ln j + ln(π²/6) nats (:func:`bounds.prior_scale_grid`).
 """
 
 import math
@@ -46,7 +46,7 @@ class Prior:
         if self.seen.n and data.hash != self.data_hash:
             raise ValueError(
                 f"data {data.name} are not the data that the prior was learnt from ({data.hash[:12]}, not "
-                f"{self.data_hash[:12]}): indices of one say nothing of the other; certify on the data it was split from"
+                f"{self.data_hash[:12]}), and indices mean nothing there: certify on the data that it was split from"
             )
         if not bound.n or bound.indices[-1] >= data.n:
             raise ValueError(f"expected a bound on some of the {data.n} examples of {data.name}, got {bound.n} indices")
@@ -134,11 +134,12 @@ def choose_scale(posterior: GaussianPosterior, prior: GaussianPosterior, grid: S
     """The prior of the grid with the least divergence and cost together.
 
     Formal guarantee: a certificate with KL = kl_nats + grid_nats holds for all posteriors and all j at once, however
-    the two were chosen (the mixture of the priors with weights 6/(π² j²) is one prior). The scale is rounded to the grid
-    first, and the divergence is that from the rounded prior.
+    the two were chosen (the mixture of the priors with weights 6/(π² j²) is one prior). The scale is rounded to the
+    grid first, and the divergence is that from the rounded prior.
 
     Raises:
-        ValueError: largest or precision is not positive, or the posterior is infinitely far from the prior at every scale.
+        ValueError: largest or precision is not positive, or the posterior is infinitely far from the prior at every
+        scale.
     """
     found = []
     for point in bounds.prior_scale_grid(

@@ -1,10 +1,10 @@
 """PAC-Bayes with backprop: gradient descent on a bound, over the means and standard deviations of Gaussian weights.
 
 Blundell et al. 2015 with a bound for an objective (Pérez-Ortiz et al. 2021). One step draws all weights once, takes the
-surrogate risk of a minibatch, rescaled to [0, 1], and descends objective(risk, KL) by SGD with momentum in the coordinates
-of :mod:`pacdp.backprop.variational`. There the objective is about c ½‖θ‖²/n beyond the risk, with c of a few units; so
-the step size is given in units of n, the number of the bound's examples, and a step size of 0.01 forgets the
-start within some hundred steps.
+surrogate risk of a minibatch, rescaled to [0, 1], and descends objective(risk, KL) by SGD with momentum in the
+coordinates of :mod:`pacdp.backprop.variational`. There the objective is about c ½‖θ‖²/n beyond the risk, with c of a
+few units; so the step size is given in units of n, the number of the bound's examples, and a step size of 0.01 forgets
+the start within some hundred steps.
 """
 
 import math

@@ -5,9 +5,9 @@ For a prior N(m, s²) of each weight the posterior is N(m + s ν, (s e^ρ)²), a
     KL(Q‖P) = ½ Σ [ν² + e^(2ρ) - 1 - 2ρ].
 
 ρ is one number for the whole network, for each parameter tensor, for each row or for each weight; with k weights to a ρ
-the coordinate is θ = √(2k) ρ. At the prior the second derivative of the divergence by every coordinate, ν or θ, is 1, so
-that one step size suits all of them, whatever the scales of the prior and however many weights share a ρ.
-Weights whose prior has standard deviation 0 are fixed: they have no coordinates.
+the coordinate is θ = √(2k) ρ. At the prior the second derivative of the divergence by every coordinate, ν or θ, is 1,
+so that one step size suits all of them, whatever the scales of the prior and however many weights share a ρ. Weights
+whose prior has standard deviation 0 are fixed: they have no coordinates.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,14 +52,14 @@ class Coordinates:
             raise ValueError("expected a prior with a positive standard deviation somewhere, got fixed weights alone")
         moved = _moved(prior, device)
         shapes = _SHAPES[spread](moved, names)
-        weights = {name: sum(moved.means[each].numel() for each in names) if name == _WHOLE else moved.means[name].numel()
-                   for name in shapes}  # fmt: skip
+        sizes = {name: moved.means[name].numel() for name in names}
+        sizes[_WHOLE] = sum(sizes.values())
         widths = {name: torch.zeros(shape, device=device, requires_grad=True) for name, shape in shapes.items()}
         return cls(
             prior=moved,
             shifts={name: torch.zeros_like(moved.means[name], requires_grad=True) for name in names} if means else {},
             widths=widths,
-            shared={name: weights[name] // width.numel() for name, width in widths.items()},
+            shared={name: sizes[name] // width.numel() for name, width in widths.items()},
         )
 
     def leaves(self) -> list[Tensor]:
