@@ -12,7 +12,7 @@ ln(1/failure_prob).
 The formulas are those of :mod:`bounds.objectives`. None is a certificate.
 """
 
-from typing import Protocol
+from collections.abc import Callable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -23,12 +23,8 @@ _LEAST_RISK = 1e-9
 """Where the derivative of kl⁻¹ by the risk, infinite at 0, is taken instead."""
 
 
-class Objective(Protocol):
-    """What :func:`pacdp.backprop.train_posterior` minimises: a scalar of two scalars."""
-
-    def __call__(
-        self, risk: Float[Tensor, ""], kl_nats: Float[Tensor, ""], *, n: int, failure_prob: float, extra_nats: float
-    ) -> Float[Tensor, ""]: ...
+Objective = Callable[..., Tensor]
+"""What ``train_posterior`` minimises: from (risk, kl_nats, *, n, failure_prob, extra_nats) to a scalar."""
 
 
 def f_classic(
@@ -69,14 +65,15 @@ def f_kl(
     region; below risk 1e-9 the derivative by the risk is that at 1e-9.
     """
     whole = kl_nats + extra_nats
-    at = max(_LEAST_RISK, min(1.0, float(risk.detach())))
-    found = bounds.f_kl(at, float(whole.detach()), n=n, failure_prob=failure_prob)
-    value = risk.new_tensor(float(found.value))
+    given = {"n": n, "failure_prob": failure_prob}
+    exact, nats = min(1.0, max(0.0, float(risk.detach()))), float(whole.detach())
+    found = bounds.f_kl(max(_LEAST_RISK, exact), nats, **given)
+    value = risk.new_tensor(float(bounds.f_kl(exact, nats, **given).value))
     if float(found.value) >= 1.0:
-        relaxed = f_quad(risk, whole, n=n, failure_prob=failure_prob)
+        relaxed = f_quad(risk, whole, **given)
         return value + relaxed - relaxed.detach()
     by_risk, by_kl = float(found.by_risk), float(found.by_kl_nats)
-    return value + by_risk * (risk - risk.detach()) + (by_kl * (whole - whole.detach())).to(risk.dtype)
+    return value + by_risk * (risk - risk.detach()) + by_kl * (whole - whole.detach())
 
 
 OBJECTIVES: dict[str, Objective] = {"f_classic": f_classic, "f_quad": f_quad, "f_lambda": f_lambda, "f_kl": f_kl}
