@@ -171,5 +171,5 @@ def count_errors(
 
 def _paid(*nats: float) -> float:
     """A sum, rounded up."""
-    total = math.fsum(nats)
-    return math.nextafter(total, math.inf) if total else 0.0
+    terms = [each for each in nats if each]
+    return math.nextafter(math.fsum(terms), math.inf) if len(terms) > 1 else math.fsum(terms)
