@@ -67,9 +67,16 @@ class World:
 
 
 def memorised(posterior: GaussianPosterior, held: Examples, strength: float) -> GaussianPosterior:
-    """Every cell's weights moved towards the labels it has among ``held``: no less a posterior than a trained one."""
-    ones = (2 * held.labels - 1).to(held.inputs) @ held.inputs
-    towards = strength * 0.5**0.5 * posterior.stds["weight"] * torch.stack([-ones, ones])
+    """Every cell's weights moved towards the labels it has among ``held``: no less a posterior than a trained one.
+
+    By t standard deviations of the score with t exp(t²/2) = strength · (ones - zeros): of all laws with that divergence
+    the one of least empirical risk, when the prior says nothing.
+    """
+    surplus = ((2 * held.labels - 1).to(held.inputs) @ held.inputs).double()
+    score = surplus * 0
+    for _ in range(60):
+        score = 0.5 * score + 0.5 * strength * surplus * torch.exp(-0.5 * score**2)
+    towards = 0.5**0.5 * posterior.stds["weight"] * torch.stack([-score, score]).float()
     return GaussianPosterior(means={"weight": posterior.means["weight"] + towards}, stds=posterior.stds)
 
 

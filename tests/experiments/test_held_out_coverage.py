@@ -18,7 +18,7 @@ from scipy import stats
 LEARNABLE = World(cells=30, n=160, noise=0.2, epochs=6, std=0.3)
 MEMORISING = World(cells=400, n=240, noise=0.5, epochs=30, std=0.3)
 ONE_CELL = World(cells=1, n=120, noise=0.1, epochs=1, std=5.0, steps=0)
-OVERFITTING = World(cells=4000, n=4000, noise=0.5, epochs=1, std=20.0, steps=0, memorise=0.45, passes=60)
+OVERFITTING = World(cells=5000, n=5000, noise=0.5, epochs=1, std=20.0, steps=0, memorise=0.45, passes=60)
 
 
 def too_often(found: int, repetitions: int) -> float:
