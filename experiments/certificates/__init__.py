@@ -1,0 +1,1 @@
+"""Risk certificates of whole recipes, from data to number."""

@@ -1,0 +1,193 @@
+"""Problems whose true risk is known exactly, and the whole way from data to certificate on them.
+
+An example is one of K cells, one-hot, with a label that is wrong with a known probability. The network is a table: two
+weights a cell. Under Gaussian weights the logit difference of a cell is Gaussian, so the risk of the randomised network
+is a sum of normal distribution functions over the cells.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.special import ndtr
+from torch import nn
+
+import bounds
+from pacdp.backprop import (
+    Certified,
+    Examples,
+    FitSettings,
+    HeldOut,
+    PosteriorSettings,
+    Prior,
+    certify_posterior,
+    examples,
+    f_quad,
+    fit_prior,
+    hold_out,
+    ledger,
+    train_posterior,
+)
+from pacdp.data import Dataset
+from pacdp.losses import bounded_cross_entropy
+from pacdp.posterior import GaussianPosterior
+
+FAILURE_PROB = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """How data come about, and how hard the recipe tries."""
+
+    cells: int
+    n: int
+    noise: float
+    """Probability of a wrong label."""
+    epochs: int
+    std: float
+    steps: int = 40
+    memorise: float = 0.0
+    """How far, in standard deviations an example, the posterior is moved towards the labels after training."""
+    passes: int = 2
+
+    def data(self, seed: int) -> Dataset:
+        rng = np.random.default_rng([7, seed])
+        where = rng.integers(self.cells, size=self.n)
+        labels = (where % 2) ^ (rng.random(self.n) < self.noise)
+        return Dataset("cells", np.eye(self.cells, dtype=np.float32)[where], labels.astype(np.int64), 2)
+
+    def risk(self, posterior: GaussianPosterior) -> float:
+        """The exact risk of predicting with weights drawn anew each time."""
+        mean, std = posterior.means["weight"].double(), posterior.stds["weight"].double().expand(2, self.cells)
+        score = ((mean[1] - mean[0]) / torch.hypot(std[0], std[1])).numpy()
+        says_one = ndtr(score)
+        right = np.where(np.arange(self.cells) % 2 == 1, says_one, 1.0 - says_one)
+        return float(np.mean(right * self.noise + (1.0 - right) * (1.0 - self.noise)))
+
+
+def memorised(posterior: GaussianPosterior, held: Examples, strength: float) -> GaussianPosterior:
+    """Every cell's weights moved towards the labels it has among ``held``: no less a posterior than a trained one.
+
+    By t standard deviations of the score with t exp(t²/2) = strength · (ones - zeros): of all laws with that divergence
+    the one of least empirical risk, when the prior says nothing.
+    """
+    surplus = ((2 * held.labels - 1).to(held.inputs) @ held.inputs).double()
+    score = surplus * 0
+    for _ in range(60):
+        score = 0.5 * score + 0.5 * strength * surplus * torch.exp(-0.5 * score**2)
+    towards = 0.5**0.5 * posterior.stds["weight"] * torch.stack([-score, score]).float()
+    return GaussianPosterior(means={"weight": posterior.means["weight"] + towards}, stds=posterior.stds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """The recipe's steps, each of which a fault may replace."""
+
+    split: Callable[[Dataset, int], HeldOut]
+    provenance: Callable[[Prior], Prior]
+    certify: Callable[[GaussianPosterior, Prior, nn.Module, Dataset, HeldOut, int, int], float]
+
+
+def sound_split(data: Dataset, seed: int) -> HeldOut:
+    return hold_out(data.n, seed=seed)
+
+
+def certified(
+    posterior: GaussianPosterior,
+    prior: Prior,
+    module: nn.Module,
+    data: Dataset,
+    parts: HeldOut,
+    passes: int,
+    seed: int,
+) -> Certified:
+    return certify_posterior(
+        posterior, prior, module, data, parts.bound, budget=ledger(FAILURE_PROB), passes=passes, seed=seed
+    )
+
+
+def sound_certificate(
+    posterior: GaussianPosterior,
+    prior: Prior,
+    module: nn.Module,
+    data: Dataset,
+    parts: HeldOut,
+    passes: int,
+    seed: int,
+) -> float:
+    return certified(posterior, prior, module, data, parts, passes, seed).certificate.value
+
+
+SOUND = Steps(split=sound_split, provenance=lambda prior: prior, certify=sound_certificate)
+
+
+def violations(world: World, steps: Steps, *, repetitions: int) -> int:
+    """In how many of the repetitions the certificate lies below the true risk."""
+    found = 0
+    module = nn.Linear(world.cells, 2, bias=False).eval()
+    nn.init.zeros_(module.weight)
+    for seed in range(repetitions):
+        data = world.data(seed)
+        parts = steps.split(data, seed)
+        generator = torch.Generator().manual_seed(seed)
+        settings = FitSettings(optimizer="sgd", epochs=world.epochs, batch_size=32, step_size=4.0, weight_decay=0.0)
+        prior = fit_prior(module, data, parts.prior, std=world.std, settings=settings, generator=generator)
+        held = examples(data, parts.bound)
+        posterior = train_posterior(
+            prior.law, module, held, objective=f_quad, generator=generator,
+            loss=bounded_cross_entropy(classes=2), failure_prob=FAILURE_PROB,
+            settings=PosteriorSettings(steps=world.steps, step_size=0.02, batch_size=64),
+        )  # fmt: skip
+        if world.memorise:
+            posterior = memorised(posterior, held, world.memorise)
+        value = steps.certify(posterior, steps.provenance(prior), module, data, parts, world.passes, seed)
+        found += value < world.risk(posterior)
+    return found
+
+
+# Faults, each as it is seen in published code.
+
+
+def same_examples(data: Dataset, seed: int) -> HeldOut:
+    """The prior learns from the bound's own examples."""
+    parts = hold_out(data.n, seed=seed)
+    return HeldOut(parts.bound, parts.bound)
+
+
+def forgotten(prior: Prior) -> Prior:
+    """And nobody writes down what it has seen."""
+    return Prior(law=prior.law)
+
+
+def one_draw_without_slack(
+    posterior: GaussianPosterior,
+    prior: Prior,
+    module: nn.Module,
+    data: Dataset,
+    parts: HeldOut,
+    passes: int,
+    seed: int,
+) -> float:
+    """The error of one drawn network stands for the risk of the randomised one."""
+    weights = posterior.sample(torch.Generator().manual_seed(seed + 1000))
+    held = examples(data, parts.bound)
+    logits = torch.func.functional_call(module, weights, (held.inputs,))
+    risk = float((logits.argmax(dim=1) != held.labels).double().mean())
+    kl_nats = posterior.kl_nats(prior.law)
+    return bounds.maurer(risk=risk, kl_nats=kl_nats, n=parts.bound.n, failure_prob=FAILURE_PROB).value
+
+
+def examples_counted_twice(
+    posterior: GaussianPosterior,
+    prior: Prior,
+    module: nn.Module,
+    data: Dataset,
+    parts: HeldOut,
+    passes: int,
+    seed: int,
+) -> float:
+    """n is the size of the whole data set, half of which the prior has had."""
+    made = certified(posterior, prior, module, data, parts, passes, seed)
+    risk = made.certificate.inputs["risk"]
+    return bounds.maurer(risk=risk, kl_nats=made.chosen.kl_nats, n=data.n, failure_prob=FAILURE_PROB).value

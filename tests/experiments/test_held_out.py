@@ -1,0 +1,83 @@
+"""The recipe of a held-out certificate, on digits."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.certificates.config import HeldOutConfig, held_out_config
+from experiments.certificates.held_out import certify_on, held_out
+from pacdp.backprop import FitSettings, PosteriorSettings, ScaleGrid
+from pacdp.data import Dataset, load, require_disjoint
+
+QUICK = replace(
+    held_out_config("digits", scale="smoke"), fit=FitSettings(epochs=6, batch_size=32),
+    posterior=PosteriorSettings(steps=20, batch_size=128), passes=2,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def result():
+    return held_out(QUICK)
+
+
+def test_every_number_is_in_its_place(result):
+    found = result.to_dict()
+    json.dumps(found, allow_nan=False)
+    assert (found["n_prior"], found["n_bound"], found["n_test"]) in ((718, 719, 360), (719, 718, 360))
+    require_disjoint(result.split.prior, result.split.bound)
+    assert result.prior.seen == result.split.prior
+    value, terms = found["certificate"]["value"], found["certificate"]["terms"]
+    assert terms["monte_carlo_mean"] < terms["empirical_risk"] < value < 0.5
+    assert terms["monte_carlo_draws"] == 2 * found["n_bound"]
+    assert found["certificate"]["status"] == "rigorous"
+    assert found["certificate"]["failure_prob"] == pytest.approx(0.05)
+    assert found["prior_scale"]["kl_nats"] == result.posterior.kl_nats(result.prior.law)
+    assert found["certificate"]["inputs"]["n"] == found["n_bound"]
+    assert value > found["test_errors"] / found["n_test"]
+    assert found["one_draw"]["certificate"]["value"] > found["one_draw"]["errors"] / found["n_bound"]
+
+
+def test_seeds(result):
+    again = held_out(QUICK)
+    timeless = [{k: v for k, v in r.to_dict().items() if "seconds" not in k} for r in (result, again)]
+    assert timeless[0] == timeless[1]
+    other = held_out(replace(QUICK, seed=1, fit=FitSettings(epochs=1), passes=1))
+    assert other.split.prior != result.split.prior
+
+
+def test_what_is_chosen_is_paid_for():
+    train, test = load("digits")
+    few = replace(QUICK, fit=FitSettings(epochs=2), posterior=PosteriorSettings(steps=5), passes=1)
+    compared = certify_on(replace(few, compared=4), train, test).certified
+    assert compared.certificate.failure_prob == pytest.approx(0.05 / 4)
+    grid = certify_on(replace(few, scales=ScaleGrid(largest=2.0, precision=2)), train, test).certified
+    assert grid.chosen.grid_nats > 0
+    assert grid.certificate.terms["kl_nats"] >= grid.chosen.kl_nats + grid.chosen.grid_nats
+
+
+def test_configurations_survive_json():
+    for config in (QUICK, held_out_config(), replace(QUICK, scales=ScaleGrid(largest=1.0, precision=3))):
+        assert HeldOutConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert held_out_config("cifar10").fit.augmentation.flip
+    with pytest.raises(ValueError, match="not the configuration"):
+        HeldOutConfig.from_dict({"dataset": "digits"})
+    with pytest.raises(ValueError, match="prior_share"):
+        HeldOutConfig(prior_share=1.0)
+
+
+def test_colour_images():
+    rng = np.random.default_rng(0)
+
+    def made(n):
+        labels = np.arange(n) % 10
+        inputs = (
+            rng.random((n, 3, 32, 32), dtype=np.float32) * 0.5 + labels[:, None, None, None].astype(np.float32) / 20
+        )
+        return Dataset("colours", inputs, labels, 10)
+
+    config = replace(held_out_config("cifar10", scale="smoke"), fit=FitSettings(epochs=1), passes=1)
+    found = certify_on(replace(config, posterior=PosteriorSettings(steps=2)), made(120), made(30))
+    assert found.certified.certificate.value <= 1.0
+    assert found.split.bound.n == 60

@@ -1,0 +1,116 @@
+"""The coordinates of a Gaussian posterior: divergence, its gradient and curvature, and what stays fixed."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.distributions import Normal, kl_divergence
+
+from pacdp.backprop import Coordinates
+from pacdp.posterior import GaussianPosterior
+
+SPREADS = ("fixed", "isotropic", "layer", "row", "diagonal")
+
+
+@pytest.fixture
+def prior():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    generator = torch.Generator().manual_seed(1)
+    stds = {name: 0.05 + torch.rand(p.shape, generator=generator) for name, p in module.named_parameters()}
+    stds["2.bias"] = torch.zeros(2)
+    return GaussianPosterior.around(module, std=stds)
+
+
+def moved(coordinates):
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for leaf in coordinates.leaves():
+            leaf += 0.4 * torch.randn(leaf.shape, generator=generator)
+    return coordinates
+
+
+def by_torch(coordinates):
+    """Another implementation's divergence, differentiable in the same leaves."""
+    prior = coordinates.prior
+    return sum(
+        kl_divergence(
+            Normal(coordinates.mean(name).double(), coordinates.std(name).double().expand(mean.shape)),
+            Normal(mean.double(), prior.stds[name].double()),
+        ).sum()
+        for name, mean in prior.means.items()
+        if name != "2.bias"
+    )
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_divergence_and_its_gradient(prior, spread):
+    coordinates = moved(Coordinates.at(prior, spread=spread))
+    ours, theirs = coordinates.kl_nats(), by_torch(coordinates)
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    assert ours.item() == pytest.approx(coordinates.posterior().kl_nats(prior), rel=1e-5)
+    grads = (torch.autograd.grad(each, coordinates.leaves()) for each in (ours, theirs))
+    for a, b in zip(*grads, strict=True):
+        torch.testing.assert_close(a, b, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_every_coordinate_has_curvature_one_at_the_prior(prior, spread):
+    coordinates = Coordinates.at(prior, spread=spread)
+    leaves = coordinates.leaves()
+    assert coordinates.kl_nats().item() == 0.0
+    first = torch.autograd.grad(coordinates.kl_nats(), leaves, create_graph=True)
+    assert not any(each.detach().any() for each in first)
+    flat = torch.cat([each.flatten() for each in first])
+    for i in range(0, len(flat), 3):
+        second = torch.autograd.grad(flat[i], leaves, retain_graph=True, allow_unused=True)
+        row = torch.cat([torch.zeros_like(leaf).flatten() if s is None else s.flatten()
+                         for s, leaf in zip(second, leaves, strict=True)])  # fmt: skip
+        expected = torch.zeros_like(row)
+        expected[i] = 1.0
+        torch.testing.assert_close(row, expected, atol=1e-5, rtol=0)
+
+
+def test_what_is_shared(prior):
+    weights = sum(mean.numel() for name, mean in prior.means.items() if name != "2.bias")
+    counts = {"fixed": 0, "isotropic": 1, "layer": 3, "row": 3 + 3 + 2, "diagonal": weights}
+    for spread, count in counts.items():
+        coordinates = Coordinates.at(prior, spread=spread)
+        assert sum(width.numel() for width in coordinates.widths.values()) == count
+        assert sum(w.numel() * coordinates.shared[name] for name, w in coordinates.widths.items()) == weights * (
+            count > 0
+        )
+        assert Coordinates.at(prior, spread=spread, means=False).shifts == {}
+
+
+def test_a_fixed_parameter_stays(prior):
+    coordinates = moved(Coordinates.at(prior, spread="diagonal"))
+    drawn = coordinates.draw(torch.Generator().manual_seed(3))
+    assert torch.equal(drawn["2.bias"], prior.means["2.bias"])
+    found = coordinates.posterior()
+    assert torch.equal(found.means["2.bias"], prior.means["2.bias"])
+    assert not found.stds["2.bias"].any()
+    assert math.isfinite(found.kl_nats(prior))
+
+
+def test_the_law_of_a_draw(prior):
+    coordinates = moved(Coordinates.at(prior, spread="row"))
+    generator = torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        drawn = torch.stack([coordinates.draw(generator)["0.weight"] for _ in range(4000)])
+        scores = (drawn - coordinates.mean("0.weight")) / coordinates.std("0.weight")
+    assert float(scores.mean(dim=0).abs().max()) < 5 / math.sqrt(4000)
+    assert float((scores.var(dim=0) - 1).abs().max()) < 5 * math.sqrt(2 / 4000)
+
+
+def test_refusals(prior):
+    half = prior.stds["0.weight"].clone()
+    half[0] = 0
+    with pytest.raises(ValueError, match="random or fixed as a whole"):
+        Coordinates.at(GaussianPosterior(means=prior.means, stds={**prior.stds, "0.weight": half}), spread="layer")
+    with pytest.raises(ValueError, match="fixed weights alone"):
+        Coordinates.at(
+            GaussianPosterior(means=prior.means, stds={k: torch.zeros_like(v) for k, v in prior.stds.items()}),
+            spread="layer",
+        )

@@ -1,0 +1,121 @@
+"""Training on a bound: it lowers the bound, moves nothing that is fixed, and repeats itself."""
+
+import functools
+
+import pytest
+import torch
+from backprop_toys import blobs, network, seeded
+from torch import nn
+
+import bounds
+from pacdp.backprop import OBJECTIVES, Examples, PosteriorSettings, f_quad, train_posterior
+from pacdp.errors import Diverged
+from pacdp.losses import bounded_cross_entropy, zero_one
+from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic import mean_risk
+
+LOSS = bounded_cross_entropy(classes=3)
+SETTINGS = PosteriorSettings(steps=150, batch_size=64, step_size=0.01)
+
+
+@pytest.fixture
+def data():
+    made = blobs(400)
+    return Examples(torch.tensor(made.inputs), torch.tensor(made.labels))
+
+
+def trained(prior, module, data, **changes):
+    given = {"objective": f_quad, "loss": LOSS, "settings": SETTINGS, "failure_prob": 0.05, "generator": seeded(1)}
+    return train_posterior(prior, module, data, **{**given, **changes})
+
+
+def value(posterior, prior, module, data):
+    """A certificate of the surrogate that no training has seen computed."""
+    found = mean_risk(module, posterior, inputs=data.inputs, labels=data.labels, loss=LOSS, passes=20, seed=5)
+    return bounds.maurer(risk=found.mean, kl_nats=posterior.kl_nats(prior), n=len(data.inputs), failure_prob=0.05).value
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_bound_improves(name, data):
+    module = network()
+    prior = GaussianPosterior.around(module, std=0.3)
+    found = trained(prior, module, data, objective=OBJECTIVES[name])
+    assert value(found, prior, module, data) < value(prior, prior, module, data) - 0.02
+    risks = [
+        mean_risk(module, law, inputs=data.inputs, labels=data.labels, loss=zero_one(), passes=5, seed=5).mean
+        for law in (found, prior)
+    ]
+    assert risks[0] < risks[1] / 2
+
+
+@pytest.mark.parametrize("spread", ["fixed", "isotropic", "layer", "row", "diagonal"])
+def test_what_is_fixed_stays(spread, data):
+    module = nn.Sequential(network()[0], nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    stds = {name: 0.0 if name in ("0.weight", "3.bias") else 0.2 for name, _ in module.named_parameters()}
+    prior = GaussianPosterior.around(module, std=stds)
+    settings = PosteriorSettings(steps=20, batch_size=32, spread=spread)
+    found = trained(prior, module, data, settings=settings)
+    for name in ("0.weight", "3.bias"):
+        assert torch.equal(found.means[name], prior.means[name])
+        assert not found.stds[name].any()
+    assert all(torch.equal(found.buffers[name], prior.buffers[name]) for name in prior.buffers)
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    assert not torch.equal(found.means["3.weight"], prior.means["3.weight"])
+    assert (spread == "fixed") == torch.equal(found.stds["3.weight"].expand(3, 8), prior.stds["3.weight"].expand(3, 8))
+    assert 0 < found.kl_nats(prior) < float("inf")
+
+
+def test_means_may_stay(data):
+    module = network()
+    prior = GaussianPosterior.around(module, std=0.3)
+    found = trained(prior, module, data, settings=PosteriorSettings(steps=20, means=False))
+    assert all(torch.equal(found.means[name], prior.means[name]) for name in prior.means)
+    assert any(not torch.equal(found.stds[name], prior.stds[name]) for name in prior.stds)
+    unmoved = trained(prior, module, data, settings=PosteriorSettings(steps=0))
+    assert unmoved.kl_nats(prior) == 0.0
+
+
+def test_seeds(data):
+    module = network()
+    prior = GaussianPosterior.around(module, std=0.3)
+    first, again, other = (trained(prior, module, data, generator=seeded(s)) for s in (1, 1, 2))
+    assert all(torch.equal(first.means[name], again.means[name]) for name in first.means)
+    assert all(torch.equal(first.stds[name], again.stds[name]) for name in first.stds)
+    assert not torch.equal(first.means["0.weight"], other.means["0.weight"])
+
+
+def test_what_the_objective_is_told(data):
+    told = []
+
+    def spy(risk, kl_nats, **given):
+        told.append((float(risk.detach()), float(kl_nats.detach()), given))
+        return f_quad(risk, kl_nats, **given)
+
+    module = network()
+    seen = []
+    trained(
+        GaussianPosterior.around(module, std=0.3), module, data, objective=spy, extra_nats=2.0, failure_prob=0.04,
+        settings=PosteriorSettings(steps=7, batch_size=30), progress=seen.append,
+    )  # fmt: skip
+    assert [given for *_, given in told] == [{"n": 400, "failure_prob": 0.04, "extra_nats": 2.0}] * 7
+    assert told[0][1] == 0.0
+    assert all(0 <= risk <= 1 for risk, *_ in told)
+    assert [(s.step, s.steps, s.risk) for s in seen] == [(i + 1, 7, told[i][0]) for i in range(7)]
+    assert [s.kl_nats for s in seen] == pytest.approx([kl for _, kl, _ in told], rel=1e-5)
+
+
+def test_refusals(data):
+    module = network()
+    prior = GaussianPosterior.around(module, std=0.3)
+    train = functools.partial(trained, prior)
+    with pytest.raises(ValueError, match=r"other names or shapes in .*0\.weight"):
+        train(network(hidden=5), data)
+    with pytest.raises(ValueError, match=r"call eval\(\) first"):
+        train(nn.Sequential(nn.Dropout(), *network()), data)
+    with pytest.raises(ValueError, match="one label for each"):
+        train(module, Examples(data.inputs, data.labels[:3]))
+    with pytest.raises(Diverged, match="objective"):
+        train(module, Examples(data.inputs * float("nan"), data.labels))
+    with pytest.raises(ValueError, match="step_size"):
+        PosteriorSettings(step_size=0.0)
