@@ -128,7 +128,9 @@ def claim_for_choice(histories: Sequence[MechanismHistory]) -> bounds.PrivacyCla
     )
 
 
-def private_centre(rows: Float[Tensor, "n dim"], *, mu: float, randomness: Randomness) -> tuple[Tensor, MechanismHistory]:
+def private_centre(
+    rows: Float[Tensor, "n dim"], *, mu: float, randomness: Randomness
+) -> tuple[Tensor, MechanismHistory]:
     """Mean of unit rows plus Gaussian noise, mu-GDP: one full-batch step of DP-SGD on ½‖c - row‖² from c = 0."""
     n, dim = rows.shape
     run = train(
@@ -240,9 +242,7 @@ def _references(
 def _certificate(
     risk: MonteCarloRisk, step: functools.partial[bounds.Certificate], settings: Settings
 ) -> bounds.Certificate:
-    return bounds.overall_certificate(
-        risk=risk.upper(settings.monte_carlo), bound=step, budget=settings.budget
-    )
+    return bounds.overall_certificate(risk=risk.upper(settings.monte_carlo), bound=step, budget=settings.budget)
 
 
 def _drawn(rows: Tensor, labels: Tensor, law: GaussianPosterior, settings: Settings) -> MonteCarloRisk:

@@ -49,7 +49,7 @@ class OrientedGradients(nn.Module):
         at = torch.arange(-self.reach, self.reach + 1, dtype=torch.float64)
         smooth = torch.exp(-0.5 * (at / scale) ** 2)
         smooth /= smooth.sum()
-        slope = -at * smooth / scale**2
+        slope = at * smooth / scale**2
         filters = torch.stack([smooth[:, None] * slope[None], slope[:, None] * smooth[None]])[:, None]
         angle = 2.0 * math.pi * torch.arange(orientations, dtype=torch.float64) / orientations
         self.register_buffer("filters", filters.float(), persistent=False)

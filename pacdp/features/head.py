@@ -75,5 +75,3 @@ def fit_mean(
 
     search.step(objective)
     return (start + move.detach()) * std
-
-
