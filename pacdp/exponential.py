@@ -5,9 +5,9 @@ With k_j errors of network j on the n examples and weights π_j fixed in advance
     P(j) ∝ π_j exp(-epsilon k_j / 2).
 
 Replacing one example changes each k_j by at most 1, so the unnormalised weights move by a factor of at most
-exp(epsilon/2), and so does their sum: epsilon-DP for replace-one neighbours (McSherry and Talwar 2007, Theorem 6). This is
-the Gibbs distribution at inverse temperature n epsilon / 2 per unit of mean error. The networks must not depend on
-the examples, or only by a mechanism whose privacy is added.
+exp(epsilon/2), and so does their sum: epsilon-DP for replace-one neighbours (McSherry and Talwar 2007, Theorem 6).
+This is the Gibbs distribution at inverse temperature n epsilon / 2 per unit of mean error. The networks must not depend
+on the examples, or only by a mechanism whose privacy is added.
 """
 
 import math

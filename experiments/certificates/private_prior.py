@@ -9,10 +9,9 @@
 No example is held out and no Markov chain has to be stationary. Beside it stand the private head used as it is, the
 prior alone, a prior that saw nothing, and the test set. Each holds with probability 1 - ``failure_prob`` by itself.
 
-The few numbers of :class:`Settings` were chosen by looking at what earlier runs on MNIST's training set gave, and at no
-certificate's expense: as in most published certificates that choice is not paid for, so that the probability statement
-is one about settings fixed before the sample. To pay, run all J candidates, account for all of them
-(:func:`claim_for_choice`), and choose among them freely.
+The few numbers of :class:`Settings` were chosen by looking at runs on MNIST's training set. As in most published
+certificates that choice is not paid for: the probability statement is one about settings fixed before the sample. To
+pay, run all J candidates, account for all of them together (:func:`claim_for_choice`), and charge ln J.
 """
 
 import functools
@@ -115,8 +114,9 @@ class Outcome:
 def claim_for_choice(histories: Sequence[MechanismHistory]) -> bounds.PrivacyClaim:
     """The privacy of J private runs together: what it costs to choose among them by looking at the examples.
 
-    Formal guarantee: any function of all J releases and of the examples may pick the run whose weights become the
-    prior (or, with ``private_kl_chernoff`` at 1/J of the failure probability each, the predictor); discarded runs count.
+    Formal guarantee: a prior that is any function of all J releases costs this. To let the examples pick one of J
+    priors, take their equal mixture, which adds ln J to each divergence: such a choice is a part of the posterior. Runs
+    that were looked at and discarded count.
 
     Raises:
         ValueError: no run.
@@ -134,7 +134,9 @@ def private_centre(
     """Mean of unit rows plus Gaussian noise, mu-GDP: one full-batch step of DP-SGD on ½‖c - row‖² from c = 0."""
     n, dim = rows.shape
     run = train(
-        DPSGD(mechanism=_full_batch(n, clip_norm=1.0, steps=1, most=2000), noise_multiplier=1.0 / mu, learning_rate=1.0),
+        DPSGD(
+            mechanism=_full_batch(n, clip_norm=1.0, steps=1, most=2000), noise_multiplier=1.0 / mu, learning_rate=1.0
+        ),
         _zero(nn.Linear(1, dim, bias=False)), TensorDataset(torch.ones(n, 1), rows),
         loss=lambda centre, row: 0.5 * (centre - row).square().sum(dim=1), randomness=randomness,
     )  # fmt: skip
@@ -166,8 +168,8 @@ def conduct(settings: Settings, *, randomness: Randomness | None = None, referen
     """Features, private prior, posterior, draws, certificates.
 
     Args:
-        randomness: of the private part; from the seed by default, which says so in no certificate: whoever publishes the
-            weights for their privacy's sake passes ``SystemRandomness()``.
+        randomness: of the private part; from the seed by default. Weights that are published for their privacy's sake
+            need ``SystemRandomness()``.
         references: whether to compute the certificates that are there for comparison.
     """
     clock = _Clock()

@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-
 _NODES = 9
 _BATCH = 8192
 

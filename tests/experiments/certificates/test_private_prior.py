@@ -75,7 +75,7 @@ def test_choosing_among_runs_pays_for_all(outcome):
     assert four.mu == pytest.approx(2.0 * one.mu, rel=1e-9)
     mixed = MechanismHistory(runs=(GaussianRun(5.0, 0.1, 10),))
     assert not isinstance(claim_for_choice([history, mixed]), bounds.GaussianDP)
-    with pytest.raises(ValueError, match="at least|all runs"):
+    with pytest.raises(ValueError, match="all runs"):
         claim_for_choice([])
 
 
@@ -109,8 +109,8 @@ def certified(head_mu: float, seed: int) -> tuple[float, float, float]:
 
 @pytest.mark.slow
 def test_coverage_of_the_private_route_and_of_its_planted_bug():
-    """Labels are coins, so every predictor's risk is 1/2. The honest certificate holds at little and at much privacy; with
-    the cost of privacy dropped, a head that memorises is certified far below 1/2."""
+    """Labels are coins, so every predictor's risk is 1/2. The honest certificate holds at little and at much privacy;
+    with the cost of privacy dropped, a head that memorises is certified far below 1/2."""
     runs = 60
     for mu in (0.05, 0.5, 50.0):
         found = [certified(mu, seed) for seed in range(runs)]
