@@ -49,7 +49,7 @@ class Settings:
     scale: float = 1.0
     centre_mu: float = 0.005
     """Gaussian DP of the centre (remove direction)."""
-    head_mu: float = 0.015
+    head_mu: float = 0.02
     """Gaussian DP of the head."""
     steps: int = 60
     clip_norm: float = 0.03
