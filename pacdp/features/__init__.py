@@ -1,0 +1,13 @@
+"""Fixed features of images: maps without trainable parameters and without statistics of any data set.
+
+Since no example enters them, they cost neither privacy nor a part of a bound. Each is an ``nn.Module`` from images
+[n, channels, height, width] to unit vectors [n, dim]; ``transform`` applies it to a data set once, in batches.
+"""
+
+from pacdp.features.alignment import aligned as aligned
+from pacdp.features.convolutions import RandomConvolutions as RandomConvolutions
+from pacdp.features.gradients import OrientedGradients as OrientedGradients
+from pacdp.features.head import fit_mean as fit_mean
+from pacdp.features.head import gaussian_errors as gaussian_errors
+from pacdp.features.pooling import transform as transform
+from pacdp.features.pooling import unit as unit

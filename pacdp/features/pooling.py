@@ -1,0 +1,42 @@
+"""What all fixed features share: pooling windows on a grid, unit length, and one pass over the data."""
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32
+from torch import Tensor, nn
+
+
+def windows(size: int, *, cells: int, width: float) -> Float32[Tensor, "cells size"]:
+    """Gaussian windows along one side of an image, each of sum 1, centred on ``cells`` equal cells.
+
+    ``width`` is their standard deviation in cells.
+    """
+    at = (torch.arange(cells, dtype=torch.float64) + 0.5) * size / cells - 0.5
+    distance = torch.arange(size, dtype=torch.float64)[None, :] - at[:, None]
+    weight = torch.exp(-0.5 * (distance * cells / (size * width)) ** 2)
+    return (weight / weight.sum(dim=1, keepdim=True)).float()
+
+
+def unit(rows: Float[Tensor, "n dim"]) -> Float[Tensor, "n dim"]:
+    """Each row over its own Euclidean length; a row of length below 1e-6 comes out shorter, zero as zero."""
+    return rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-6)
+
+
+@torch.no_grad()
+def transform(features: nn.Module, inputs: np.ndarray | Tensor, *, batch_size: int = 2000) -> Float32[Tensor, "n dim"]:
+    """``features`` of all inputs [n, ...], computed once, on the device of ``features``' first buffer, kept on the CPU.
+
+    Raises:
+        ValueError: nothing to transform, or a feature that is not finite.
+    """
+    if len(inputs) == 0 or batch_size < 1:
+        raise ValueError(f"expected inputs and batch_size >= 1, got {len(inputs)} inputs, batch_size={batch_size}")
+    device = next((buffer.device for buffer in features.buffers()), torch.device("cpu"))
+    parts = [
+        features(torch.as_tensor(np.array(inputs[start : start + batch_size])).to(device)).cpu()
+        for start in range(0, len(inputs), batch_size)
+    ]
+    found = torch.cat(parts)
+    if not bool(torch.isfinite(found).all()):
+        raise ValueError("features hold a NaN or an infinity: check that the inputs are finite")
+    return found

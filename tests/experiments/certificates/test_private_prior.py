@@ -1,0 +1,122 @@
+"""The certificate from a private prior: its parts add up, it is reproducible, and it holds where cheating fails."""
+
+import functools
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+import bounds
+from experiments.certificates import private_prior
+from experiments.certificates.private_prior import SMOKE, claim_for_choice, conduct, private_centre, private_head
+from pacdp.features import fit_mean, gaussian_errors, unit
+from pacdp.private import GaussianRun, MechanismHistory, SeededRandomness, privacy_claim
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    return conduct(SMOKE)
+
+
+def test_every_certificate_is_rigorous_and_above_its_risk(outcome):
+    assert set(outcome.certificates) == {"posterior", "private_weights", "private_prior", "independent_prior"}
+    for made in outcome.certificates.values():
+        assert made.status == "rigorous"
+        assert made.failure_prob == pytest.approx(SMOKE.failure_prob)
+        assert made.terms["empirical_risk"] < made.value < 1.0
+
+
+def test_test_errors_lie_below(outcome):
+    found = outcome.measured
+    assert found["test_error_of_posterior"] < outcome.certificates["posterior"].value
+    assert found["test_error_of_head"] < outcome.certificates["private_weights"].value
+
+
+def test_the_pieces_add_up(outcome):
+    made = outcome.certificates["posterior"]
+    names = ("kl", "log_xi", "transfer")
+    assert made.terms["total_nats"] == pytest.approx(sum(made.terms[f"{name}_nats"] for name in names))
+    for name in names:
+        assert made.terms[f"{name}_per_example"] == pytest.approx(made.terms[f"{name}_nats"] / 1437)
+    assert made.value == pytest.approx(
+        float(bounds.binary_kl_upper(made.terms["empirical_risk"], made.terms["total_per_example"]))
+    )
+    assert made.budget == {"Monte Carlo": SMOKE.monte_carlo, "PAC step": SMOKE.failure_prob - SMOKE.monte_carlo}
+    assert outcome.measured["kl_nats"] == pytest.approx(
+        float((outcome.posterior.means["weight"] - outcome.prior.means["weight"]).double().square().sum())
+        / (2.0 * SMOKE.std**2), rel=1e-6,
+    )  # fmt: skip
+
+
+def test_the_prior_is_the_private_head_and_the_history_is_all_of_it(outcome):
+    assert torch.equal(outcome.prior.means["weight"], outcome.released.head)
+    history = outcome.released.history
+    assert history.steps == 1 + SMOKE.steps
+    assert all(run.sample_rate == 1.0 for run in history.runs)
+    claim = privacy_claim(history, adjacency="add-remove")
+    assert isinstance(claim, bounds.GaussianDP)
+    assert claim.mu == pytest.approx(math.hypot(SMOKE.centre_mu, SMOKE.head_mu), rel=1e-9)
+
+
+def test_the_same_seed_gives_the_same_certificate(outcome):
+    again = conduct(SMOKE, references=False)
+    assert again.certificates["posterior"].value == outcome.certificates["posterior"].value
+    assert again.to_dict()["history"] == outcome.to_dict()["history"]
+
+
+def test_choosing_among_runs_pays_for_all(outcome):
+    history = outcome.released.history
+    one, four = claim_for_choice([history]), claim_for_choice([history] * 4)
+    assert isinstance(one, bounds.GaussianDP)
+    assert isinstance(four, bounds.GaussianDP)
+    assert four.mu == pytest.approx(2.0 * one.mu, rel=1e-9)
+    mixed = MechanismHistory(runs=(GaussianRun(5.0, 0.1, 10),))
+    assert not isinstance(claim_for_choice([history, mixed]), bounds.GaussianDP)
+    with pytest.raises(ValueError, match="all runs"):
+        claim_for_choice([])
+
+
+def test_the_centre_is_the_mean_plus_its_noise():
+    rows = unit(torch.randn((400, 30), generator=torch.Generator().manual_seed(0)) + 0.5)
+    exact, _ = private_centre(rows, mu=1e6, randomness=SeededRandomness(0))
+    torch.testing.assert_close(exact, rows.mean(dim=0), atol=1e-5, rtol=0.0)
+    noisy, history = private_centre(rows, mu=0.5, randomness=SeededRandomness(0))
+    assert history.runs == (GaussianRun(2.0, 1.0, 1),)
+    deviation = float((noisy - rows.mean(dim=0)).square().mean().sqrt()) * 400 * 0.5
+    assert 0.6 < deviation < 1.4
+
+
+def certified(head_mu: float, seed: int) -> tuple[float, float, float]:
+    """Certificate, the same with Λ dropped, true risk: uniform labels, more features than examples."""
+    generator = torch.Generator().manual_seed(seed)
+    n, dim = 100, 400
+    rows = unit(torch.randn((n, dim), generator=generator))
+    labels = torch.randint(0, 2, (n,), generator=generator)
+    settings = replace(SMOKE, head_mu=head_mu, steps=5, clip_norm=1.0, path=200.0)
+    head, history = private_head(rows, labels, classes=2, settings=settings, randomness=SeededRandomness(seed))
+    claim = privacy_claim(history, adjacency="add-remove")
+    transfer = bounds.transfer_cost(privacy=claim, n=n, failure_prob=0.05).nats
+    mean = fit_mean(rows, labels, prior_mean=head, std=1.0, cost_nats=bounds.log_xi(n) + transfer, iterations=5)
+    risk = min(1.0, float(gaussian_errors(rows @ mean.T, labels).mean()))
+    kl_nats = float((mean - head).double().square().sum()) / 2.0
+    step = functools.partial(bounds.private_pac_bayes, risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05)
+    blind = bounds.GaussianDP(mu=0.0, adjacency="add-remove", status="accounted")
+    return step(privacy=claim).value, step(privacy=blind).value, 0.5
+
+
+@pytest.mark.slow
+def test_coverage_of_the_private_route_and_of_its_planted_bug():
+    """Labels are coins, so every predictor's risk is 1/2. The honest certificate holds at little and at much privacy;
+    with the cost of privacy dropped, a head that memorises is certified far below 1/2."""
+    runs = 60
+    for mu in (0.05, 0.5, 50.0):
+        found = [certified(mu, seed) for seed in range(runs)]
+        assert sum(honest < truth for honest, _, truth in found) <= 0.05 * runs
+    assert sum(cheating < truth for _, cheating, truth in found) > 0.9 * runs
+
+
+def test_the_recipe_for_mnist_keeps_its_budget():
+    assert private_prior.MNIST.budget.left == 0.0

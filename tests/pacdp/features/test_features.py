@@ -1,0 +1,163 @@
+"""Fixed features are functions of one image and of their settings, and nothing else."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import integrate, stats
+
+from pacdp.features import OrientedGradients, RandomConvolutions, aligned, fit_mean, gaussian_errors, transform, unit
+from pacdp.features.pooling import windows
+
+FEATURES = {
+    "oriented gradients": lambda: OrientedGradients(size=14, cells=4),
+    "unaligned": lambda: OrientedGradients(size=14, cells=3, alignment=None, orientations=5, sharpness=1),
+    "random convolutions": lambda: RandomConvolutions(size=14, seed=3, filters=8),
+    "even filters": lambda: RandomConvolutions(size=14, seed=3, filters=4, width=4, threshold=0.0),
+}
+
+
+def images(n: int = 7, *, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.rand((n, 1, 14, 14), generator=generator) - 0.6).clamp_min(0.0)
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_features_have_no_parameters_and_are_the_same_each_time(name):
+    one, two = FEATURES[name](), FEATURES[name]()
+    assert list(one.parameters()) == []
+    assert torch.equal(one(images()), two(images()))
+    assert one(images()).shape == (7, one.dim)
+    torch.testing.assert_close(one(images()).norm(dim=1), torch.ones(7))
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_row_depends_on_its_own_image_alone(name):
+    features, batch = FEATURES[name](), images()
+    other = torch.cat([batch[:1], images(6, seed=1)])
+    assert torch.equal(features(batch)[0], features(other)[0])
+    torch.testing.assert_close(features(batch)[:1], features(batch[:1]), rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(features(batch)[1], features(other)[1], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_training_mode_changes_nothing(name):
+    features = FEATURES[name]()
+    assert torch.equal(features.train()(images()), features.eval()(images()))
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_an_empty_image_has_features(name):
+    assert bool(torch.isfinite(FEATURES[name]()(torch.zeros(2, 1, 14, 14))).all())
+
+
+def test_the_seed_makes_the_filters():
+    one, two = (RandomConvolutions(size=8, seed=seed, filters=4)(images()[:, :, :8, :8]) for seed in (0, 1))
+    assert not torch.allclose(one, two)
+
+
+def test_a_ramp_has_its_direction():
+    ramp = torch.linspace(0, 1, 14)[None, None, None, :].expand(1, 1, 14, 14).clone()
+    for image, direction in ((ramp, 0), (ramp.mT, 1), (ramp.flip(3), 2), (ramp.mT.flip(2), 3)):
+        found = OrientedGradients(size=14, orientations=4, cells=3, alignment=None)(image).view(4, 3, 3)[:, 1, 1]
+        assert int(found.argmax()) == direction
+
+
+def test_alignment_removes_shift_and_slant():
+    y, x = torch.meshgrid(torch.arange(28.0), torch.arange(28.0), indexing="ij")
+
+    def blob(cx: float, cy: float, slant: float) -> torch.Tensor:
+        u = x - cx - slant * (y - cy)
+        return torch.exp(-0.5 * ((u / 2.0) ** 2 + ((y - cy) / 4.0) ** 2))
+
+    upright, moved, slanted = aligned(
+        torch.stack([blob(13.5, 13.5, 0.0), blob(15.0, 12.0, 0.0), blob(13.5, 13.5, 0.5)])[:, None], strength=0.5
+    )
+    assert float((upright - moved).abs().max()) < 0.05
+    assert float((upright - slanted).abs().max()) < 0.05
+
+
+def test_windows_average():
+    torch.testing.assert_close(windows(28, cells=7, width=0.7).sum(dim=1), torch.ones(7))
+
+
+def test_unit_rows():
+    rows = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
+    torch.testing.assert_close(unit(rows), torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
+
+
+def test_transform_is_the_module_in_batches_and_takes_read_only_arrays():
+    features = OrientedGradients(size=14, cells=4)
+    inputs = images().numpy()
+    inputs.setflags(write=False)
+    torch.testing.assert_close(transform(features, inputs, batch_size=3), features(images()), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [{"size": 0}, {"size": 8, "scale": 0.0}, {"size": 8, "sharpness": 0}])
+def test_settings_out_of_range_are_refused(bad):
+    with pytest.raises(ValueError, match="expected size"):
+        OrientedGradients(**bad)
+
+
+def test_no_inputs_and_nans_are_refused():
+    features = OrientedGradients(size=14)
+    with pytest.raises(ValueError, match="expected inputs"):
+        transform(features, np.zeros((0, 1, 14, 14), np.float32))
+    with pytest.raises(ValueError, match="NaN"):
+        transform(features, np.full((1, 1, 14, 14), np.nan, np.float32))
+
+
+def test_gaussian_errors_against_quadrature_of_scipy():
+    logits = torch.tensor([[1.0, 0.2, -0.5], [-0.3, 0.4, 2.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    labels = torch.tensor([0, 1, 2])
+    for row, label, found in zip(
+        logits.tolist(), labels.tolist(), gaussian_errors(logits, labels).tolist(), strict=True
+    ):
+        others = [value for k, value in enumerate(row) if k != label]
+        right, _ = integrate.quad(
+            lambda t, own=row[label], rest=tuple(others): stats.norm.pdf(t) * math.prod(
+                stats.norm.cdf(own + t - other) for other in rest
+            ), -10, 10,
+        )  # fmt: skip
+        assert found == pytest.approx(1.0 - right, abs=2e-4)
+
+
+def toy(n: int = 300, dim: int = 6) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.randn((3, dim), generator=generator)
+    rows = unit(torch.randn((n, dim), generator=generator))
+    return rows, (rows @ truth.T).argmax(dim=1), truth
+
+
+def test_fitting_lowers_the_objective_that_it_states():
+    rows, labels, _ = toy()
+    n, cost, std = len(rows), 5.0, 0.5
+
+    def objective(weights: torch.Tensor) -> float:
+        risk = float(gaussian_errors(rows @ weights.T / std, labels).mean())
+        half = (float(weights.square().sum()) / (2.0 * std**2) + cost) / (2.0 * n)
+        return (math.sqrt(risk + half) + math.sqrt(half)) ** 2
+
+    start = torch.zeros(3, rows.shape[1])
+    fitted = [fit_mean(rows, labels, prior_mean=start, std=std, cost_nats=cost, iterations=k) for k in (0, 5, 60)]
+    values = [objective(weights) for weights in fitted]
+    assert torch.equal(fitted[0], start)
+    assert values[0] > values[1] > values[2] - 1e-6
+    for step in torch.randn((5, 3, rows.shape[1]), generator=torch.Generator().manual_seed(1)):
+        assert objective(fitted[2] + 0.1 * step) > values[2] - 1e-5
+
+
+def test_a_dear_divergence_keeps_the_prior():
+    rows, labels, truth = toy()
+    moves = [
+        float((fit_mean(rows, labels, prior_mean=truth, std=std, cost_nats=5.0, iterations=30) - truth).norm())
+        for std in (1.0, 1e-3)
+    ]
+    assert moves[1] < 0.05 * moves[0]
+
+
+def test_fitting_refuses_what_is_no_law():
+    rows, labels, truth = toy()
+    with pytest.raises(ValueError, match="std > 0"):
+        fit_mean(rows, labels, prior_mean=truth, std=0.0, cost_nats=1.0, iterations=1)

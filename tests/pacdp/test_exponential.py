@@ -1,0 +1,102 @@
+"""The exponential mechanism over networks: its law, its privacy on all neighbours, its certificates."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+import bounds
+from pacdp.exponential import (
+    centred_certificate,
+    error_counts,
+    log_probabilities,
+    select,
+    selected_certificate,
+)
+
+
+def test_the_law_of_the_draws():
+    errors, weights = np.array([3, 5, 4, 9]), np.array([1.0, 2.0, 1.0, 3.0])
+    generator = np.random.default_rng(0)
+    draws = [select(errors, epsilon=0.8, generator=generator, weights=weights).index for _ in range(5000)]
+    expected = weights * np.exp(-0.4 * errors)
+    found = stats.chisquare(np.bincount(draws, minlength=4), 5000 * expected / expected.sum())
+    assert found.pvalue > 1e-3
+
+
+def test_log_probabilities_at_extremes():
+    found = log_probabilities(np.array([0, 10**6]), epsilon=1.0)
+    assert found[0] == 0.0
+    assert found[1] == pytest.approx(-5e5)
+    np.testing.assert_allclose(log_probabilities(np.array([4, 7]), epsilon=0.0), -math.log(2.0))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_privacy_ratio_over_all_neighbours(epsilon):
+    """Every table of losses of 3 networks on 3 examples against every one with one example replaced."""
+    columns = list(itertools.product((0, 1), repeat=3))
+    worst = 0.0
+    for sample in itertools.combinations_with_replacement(columns, 3):
+        before = log_probabilities(np.array(sample).sum(axis=0), epsilon=epsilon)
+        for other in columns:
+            after = log_probabilities(np.array((other, *sample[1:])).sum(axis=0), epsilon=epsilon)
+            worst = max(worst, float(np.abs(before - after).max()))
+    assert worst <= epsilon * (1.0 + 1e-12)
+    assert worst > 0.6 * epsilon  # the claim is not idle
+
+
+def test_error_counts_are_of_the_networks_and_count_ties():
+    torch.manual_seed(0)
+    inputs, labels = torch.randn(50, 4), torch.randint(0, 3, (50,))
+    networks: list[nn.Module] = [nn.Linear(4, 3) for _ in range(3)]
+    tie = nn.Linear(4, 3)
+    nn.init.zeros_(tie.weight)
+    nn.init.zeros_(tie.bias)
+    found = error_counts([*networks, tie], inputs, labels, batch_size=7)
+    with torch.no_grad():
+        expected = [int((network(inputs).argmax(dim=1) != labels).sum()) for network in networks]
+    assert found.tolist() == [*expected, 50]
+
+
+def test_certificates_are_those_of_pure_privacy():
+    errors, n = np.array([30, 12, 40]), 1000
+    chosen = select(errors, epsilon=0.05, generator=np.random.default_rng(1))
+    risk = int(errors[chosen.index]) / n
+    made = selected_certificate(chosen, errors=errors, n=n, failure_prob=0.05)
+    assert made.value == bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=0.05, failure_prob=0.05).value
+    assert made.status == "rigorous"
+    centred = centred_certificate(chosen, risk=0.02, kl_nats=3.0, n=n, failure_prob=0.05)
+    general = bounds.private_pac_bayes(risk=0.02, kl_nats=3.0, n=n, privacy=chosen.privacy, failure_prob=0.05)
+    assert centred.value == pytest.approx(general.value, rel=1e-12)
+
+
+def test_coverage_of_the_chosen_network():
+    """Thirty networks that guess: the best looks better than it is; the certificate of a private choice holds."""
+    generator = np.random.default_rng(2)
+    n, runs, failures, naive = 100, 400, 0, 0
+    for _ in range(runs):
+        errors = generator.binomial(n, 0.5, size=200)
+        chosen = select(errors, epsilon=0.2, generator=generator)
+        failures += selected_certificate(chosen, errors=errors, n=n, failure_prob=0.1).value < 0.5
+        best = int(errors.min()) / n
+        naive += float(bounds.binary_kl_upper(best, math.log(1 / 0.1) / n)) < 0.5
+    assert failures <= 0.1 * runs
+    assert naive > 0.5 * runs
+
+
+@pytest.mark.parametrize(
+    ("errors", "options", "words"),
+    [
+        (np.array([], dtype=np.int64), {"epsilon": 1.0}, "at least one network"),
+        (np.array([-1, 2]), {"epsilon": 1.0}, "counts >= 0"),
+        (np.array([1, 2]), {"epsilon": math.inf}, "finite number"),
+        (np.array([1, 2]), {"epsilon": 1.0, "weights": np.array([1.0, 0.0])}, "positive weight"),
+    ],
+)
+def test_what_is_refused(errors, options, words):
+    with pytest.raises(ValueError, match=words):
+        log_probabilities(errors, **options)
