@@ -1,9 +1,15 @@
 """Posteriors: the laws over weights whose risk a certificate bounds."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+import numpy as np
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
+
+import bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +34,112 @@ class LocalGibbs:
     def prior_std(self) -> float:
         """(γτ)^-½, the standard deviation of the prior of which Q is the Gibbs posterior."""
         return (self.gamma * self.tau) ** -0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianPosterior:
+    """Independent Gaussian weights: every number of parameter ``name`` is N(means[name], stds[name]²).
+
+    A Gaussian prior is the same record; where it came from is told elsewhere. Standard deviations are what the float
+    tensors say, not variances and not their logarithms.
+
+    Raises:
+        ValueError: names of means and stds differ; a value is not finite; a standard deviation is negative or cannot be
+            broadcast to its mean.
+    """
+
+    means: Mapping[str, Tensor]
+    """By the names of ``module.named_parameters()``."""
+    stds: Mapping[str, Tensor]
+    """One number, or a tensor that broadcasts to the mean, for each name; 0 where a weight is not random."""
+    buffers: Mapping[str, Tensor] = field(default_factory=dict)
+    """What else the network computes with, such as the running statistics of BatchNorm: fixed, and the same in the
+    prior, since statistics of the bound's own examples would be weights that no divergence pays for."""
+
+    def __post_init__(self) -> None:
+        if self.means.keys() != self.stds.keys() or not self.means:
+            odd = sorted(self.means.keys() ^ self.stds.keys())
+            raise ValueError(f"expected means and stds of the same parameters, at least one, got {odd} in one of them")
+        for name, mean in self.means.items():
+            _require_law(name, mean, self.stds[name])
+
+    @classmethod
+    def around(cls, module: nn.Module, *, std: float | Mapping[str, float | Tensor]) -> "GaussianPosterior":
+        """Copies of the module's weights as means, its buffers as they are, and ``std`` for all or for each name."""
+        means = {name: value.detach().clone() for name, value in module.named_parameters()}
+        given = std if isinstance(std, Mapping) else dict.fromkeys(means, std)
+        unknown = sorted(given.keys() ^ means.keys())
+        if unknown:
+            raise ValueError(f"expected one std for each parameter of the module, got too many or too few: {unknown}")
+        stds = {name: torch.as_tensor(given[name]).to(mean) for name, mean in means.items()}
+        return cls(means=means, stds=stds, buffers={name: value.clone() for name, value in module.named_buffers()})
+
+    def sample(self, generator: torch.Generator) -> dict[str, Tensor]:
+        """One draw of all weights, by name."""
+        return {
+            name: mean + self.stds[name] * torch.randn(
+                mean.shape, generator=generator, dtype=mean.dtype, device=generator.device
+            ).to(mean.device)
+            for name, mean in self.means.items()
+        }  # fmt: skip
+
+    def kl_nats(self, prior: "GaussianPosterior") -> float:
+        """KL(self‖prior) in nats, rounded up; infinite where one law is degenerate and the other is not.
+
+        The sum over the parameters of :func:`bounds.gaussian_kl`, in float64 whatever the type of the tensors. Weights
+        of standard deviation 0 in both must be equal and cost nothing; buffers are such weights.
+
+        Formal guarantee: at least the divergence of the two laws that the tensors name, and above it by a relative
+        1e-13 at most.
+
+        Raises:
+            ValueError: the prior has other parameters, shapes or buffers.
+        """
+        _require_same_names("parameters", self.means, prior.means)
+        _require_same_names("buffers", self.buffers, prior.buffers)
+        if any(not torch.equal(value.cpu(), prior.buffers[name].cpu()) for name, value in self.buffers.items()):
+            return math.inf
+        parts = [
+            _divergence(mean, self.stds[name], prior.means[name], prior.stds[name]) for name, mean in self.means.items()
+        ]
+        total = math.fsum(parts)
+        return math.nextafter(total, math.inf) if total > 0 else total
+
+
+def _divergence(mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor) -> float:
+    uniform = std_q.numel() == std_p.numel() == 1
+    means = [value.detach().cpu().double().numpy() for value in (mean_q, mean_p)]
+    stds = [value.detach().cpu().double().numpy() for value in (std_q, std_p)]
+    stds = [value.reshape(()) for value in stds] if uniform else [np.broadcast_to(s, means[0].shape) for s in stds]
+    fixed = np.broadcast_to((stds[0] == 0.0) & (stds[1] == 0.0), means[0].shape)
+    if ((stds[0] == 0.0) != (stds[1] == 0.0)).any() or (means[0][fixed] != means[1][fixed]).any():
+        return math.inf
+    free = ~fixed
+    if not free.any():
+        return 0.0
+    picked = stds if uniform else [s[free] for s in stds]
+    return bounds.gaussian_kl(means[0][free], picked[0], means[1][free], picked[1])
+
+
+def _require_law(name: str, mean: Tensor, std: Tensor) -> None:
+    if not mean.is_floating_point() or std.dtype != mean.dtype:  # a std that is rounded later is another law
+        raise ValueError(f"expected mean and std of {name} of one floating type, got {mean.dtype} and {std.dtype}")
+    try:
+        fits = torch.broadcast_shapes(mean.shape, std.shape) == mean.shape
+    except RuntimeError:
+        fits = False
+    if not fits and not (std.numel() == 1 and mean.numel() == 1):
+        raise ValueError(
+            f"expected the std of {name} to broadcast to its mean {tuple(mean.shape)}, got {tuple(std.shape)}"
+        )
+    if not bool(torch.isfinite(mean).all()):
+        raise ValueError(f"the mean of {name} holds a NaN or an infinity: the training has diverged")
+    if not bool((torch.isfinite(std) & (std >= 0)).all()):
+        raise ValueError(f"expected the std of {name} to be finite and >= 0, got {float(std.min())} as its least value")
+
+
+def _require_same_names(what: str, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:
+    shapes = [{name: tuple(value.shape) for name, value in each.items()} for each in (ours, theirs)]
+    if shapes[0] != shapes[1]:
+        odd = sorted(name for name in shapes[0].keys() | shapes[1].keys() if shapes[0].get(name) != shapes[1].get(name))
+        raise ValueError(f"expected a prior over the same {what}, got other names or shapes in {odd}")

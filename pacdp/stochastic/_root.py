@@ -1,0 +1,26 @@
+"""Cholesky factors of many small positive semidefinite matrices, compiled for the CPU."""
+
+import math
+from typing import no_type_check
+
+import numba
+
+
+@numba.njit(parallel=True, nogil=True, cache=True)
+@no_type_check
+def roots(gram, out, least_pivot):
+    """Upper triangular factors into ``out`` [batch, d, d], zeros before; rows of pivots that vanish stay zero."""
+    batch, d, _ = gram.shape
+    for b in numba.prange(batch):
+        rest, root = gram[b], out[b]
+        least = 0.0
+        for k in range(d):
+            least = max(least, rest[k, k] * least_pivot)
+        for k in range(d):
+            if rest[k, k] > least:
+                scale = 1.0 / math.sqrt(rest[k, k])
+                for j in range(k, d):
+                    root[k, j] = rest[k, j] * scale
+                for i in range(k + 1, d):
+                    for j in range(i, d):
+                        rest[i, j] -= root[k, i] * root[k, j]

@@ -1,0 +1,150 @@
+"""Counting losses under fresh weights: in batches, over several processes, with interruptions, to the same sums.
+
+Work is cut into jobs, a pass over one batch each. Rank r of W takes jobs r, r + W, ...; draws are keyed by seed, pass
+and example, and sums are integers, so that neither the number of ranks nor an interruption changes the result. Another
+``batch_size`` changes it only where single precision decides a tie.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor, nn
+
+from pacdp.losses import Loss
+from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic.forward import FreshPass, fresh_pass
+from pacdp.stochastic.noise import LIMIT, Draws
+from pacdp.stochastic.progress import Saved, fingerprint
+from pacdp.stochastic.risk import MonteCarloRisk, in_units, terms_of
+
+Progress = Callable[[int, int], None]
+"""Told how many examples this process has passed, and how many it will."""
+_SAVE_SECONDS = 5.0
+_PROBE = 3
+
+
+def mean_risk(
+    module: nn.Module, posterior: GaussianPosterior, *, inputs: Tensor, labels: Int64[Tensor, " n"], loss: Loss,
+    passes: int, seed: int, batch_size: int = 64, group_size: int = 1, device: torch.device | str = "cpu",
+    progress: Progress | None = None, resume: Path | None = None,
+) -> MonteCarloRisk:  # fmt: skip
+    """As :func:`mean_risks`, for one loss."""
+    (found,) = mean_risks(
+        module, posterior, inputs=inputs, labels=labels, losses=(loss,), passes=passes, seed=seed,
+        batch_size=batch_size, group_size=group_size, device=device, progress=progress, resume=resume,
+    )  # fmt: skip
+    return found
+
+
+def mean_risks(
+    module: nn.Module, posterior: GaussianPosterior, *, inputs: Tensor, labels: Int64[Tensor, " n"],
+    losses: Sequence[Loss], passes: int, seed: int, batch_size: int = 64, group_size: int = 1,
+    device: torch.device | str = "cpu", progress: Progress | None = None, resume: Path | None = None,
+) -> tuple[MonteCarloRisk, ...]:  # fmt: skip
+    """Losses of the randomised network ``posterior`` on all examples, ``passes`` times, each time with fresh weights.
+
+    Formal guarantee: ``result.upper(failure_prob)`` bounds R̂(Q) for each loss; several losses share the draws and
+    their failure probabilities add up. Seed and passes must not depend on a result.
+
+    Where ``torch.distributed`` is initialised, every rank must call this with the same arguments; each does its share
+    and all get the whole result.
+
+    Args:
+        module: the network, in eval mode; its own weights do not matter, nor its device.
+        inputs: [n, ...].
+        losses: maps of outputs and labels to values in the interval that each declares.
+        passes: see :func:`pacdp.stochastic.passes_for`.
+        batch_size: examples at a time.
+        group_size: examples that share one draw where the network is not made of known layers
+            (:func:`pacdp.stochastic.fresh_pass`).
+        resume: a JSON file that holds the sums so far; written every few seconds, and read if it is there. Rank r > 0
+            appends ``.r`` to the name.
+
+    Raises:
+        ValueError: nothing to count, labels of another number, a loss outside its interval, or what
+            :func:`pacdp.stochastic.fresh_pass` refuses.
+        CheckpointError: ``resume`` belongs to another count.
+    """
+    n = len(inputs)
+    _require_countable(n, labels, losses, passes, batch_size)
+    device = torch.device(device)
+    way = fresh_pass(module, posterior, inputs[: _PROBE * group_size].to(device), group_size=group_size)
+    rank, world = _ranks()
+    jobs = _jobs(n, passes, batch_size, way.group_size)[rank::world]
+    mark = ""
+    if resume is not None:
+        resume = resume if rank == 0 else resume.with_name(f"{resume.name}.{rank}")
+        settings = {
+            "passes": passes, "seed": seed, "batch_size": batch_size, "group_size": way.group_size, "rank": rank,
+            "world": world, "losses": [(loss.name, loss.low, loss.high) for loss in losses],
+        }  # fmt: skip
+        mark = fingerprint(settings, module, posterior, inputs, labels)
+    saved = Saved(resume, losses=[loss.name for loss in losses], mark=mark, seconds=_SAVE_SECONDS)
+    share = sum(job.stop - job.start for job in jobs)
+    done = sum(job.stop - job.start for job in jobs[: saved.tally.jobs])
+    for job in jobs[saved.tally.jobs :]:
+        counted = _count(way, job, inputs, labels, losses, seed, device)
+        saved.tally.totals = [total + more for total, more in zip(saved.tally.totals, counted, strict=True)]
+        saved.tally.jobs += 1
+        saved.keep()
+        done += job.stop - job.start
+        if progress is not None:
+            progress(done, share)
+    saved.keep(now=True)
+    terms = terms_of(n=n, passes=passes, group_size=way.group_size)
+    return tuple(
+        MonteCarloRisk(
+            loss=loss.name, low=loss.low, high=loss.high, n=n, passes=passes, terms=terms, total=total, seed=seed
+        )
+        for loss, total in zip(losses, _added_up(saved.tally.totals, device), strict=True)
+    )
+
+
+class _Job(NamedTuple):
+    number: int
+    start: int
+    stop: int
+
+
+def _jobs(n: int, passes: int, batch_size: int, group_size: int) -> list[_Job]:
+    step = max(1, batch_size // group_size) * group_size
+    return [_Job(number, start, min(start + step, n)) for number in range(passes) for start in range(0, n, step)]
+
+
+def _count(
+    way: FreshPass, job: _Job, inputs: Tensor, labels: Tensor, losses: Sequence[Loss], seed: int, device: torch.device
+) -> list[int]:
+    size = way.group_size
+    groups = torch.arange(job.start // size, -(-job.stop // size))
+    draws = Draws.of(seed=seed, number=job.number, examples=groups)
+    outputs = way.run(inputs[job.start : job.stop].to(device), draws)
+    own = labels[job.start : job.stop].to(device)
+    return [in_units(loss(outputs, own), loss) for loss in losses]
+
+
+def _ranks() -> tuple[int, int]:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
+def _added_up(totals: list[int], device: torch.device) -> list[int]:
+    if _ranks()[1] == 1:
+        return totals
+    shared = torch.tensor(totals, dtype=torch.int64, device=device)
+    torch.distributed.all_reduce(shared)
+    return shared.tolist()
+
+
+def _require_countable(n: int, labels: Tensor, losses: Sequence[Loss], passes: int, batch_size: int) -> None:
+    if n < 1 or len(labels) != n:
+        raise ValueError(f"expected one label for each of n >= 1 inputs, got {n} inputs and {len(labels)} labels")
+    if not losses:
+        raise ValueError("expected at least one loss, got none: pass pacdp.losses.zero_one() for the error")
+    if passes < 1 or batch_size < 1:
+        raise ValueError(f"expected passes >= 1 and batch_size >= 1, got {passes} and {batch_size}")
+    if n * passes >= LIMIT:
+        raise ValueError(f"expected n * passes < 2**31, so that sums fit 64 bits, got {n} * {passes}: use fewer passes")

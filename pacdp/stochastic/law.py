@@ -1,0 +1,76 @@
+"""The law of one parameter of a network, and its draws for each example of a batch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic.noise import Draws, gaussians
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """N(mean, std²) with independent coordinates; ``stream`` tells its random numbers from other parameters'."""
+
+    mean: Tensor
+    std: Tensor
+    stream: int
+    random: bool
+    """Whether any standard deviation is positive."""
+
+    @classmethod
+    def fixed(cls, value: Tensor) -> "Law":
+        """A value that is not random."""
+        return cls(mean=value, std=value.new_zeros(()), stream=-1, random=False)
+
+    @property
+    def one_std_a_row(self) -> bool:
+        """Whether the standard deviation depends on the first index (the output) alone."""
+        return self.std.numel() == 1 or (
+            self.std.ndim == self.mean.ndim and self.std.numel() == self.std.shape[0] == self.mean.shape[0]
+        )
+
+    def draw(self, draws: Draws) -> Float[Tensor, "batch ..."]:
+        """One independent draw for each example, [batch, *shape]."""
+        if not self.random:
+            return self.mean.expand(len(draws.ticks), *self.mean.shape)
+        std = self.std if self.std.numel() == 1 else self.std.expand(self.mean.shape)
+        flat = gaussians(draws, self.stream, self.mean.numel(), mean=self.mean, std=std)
+        return flat.unflatten(1, self.mean.shape) if self.mean.ndim else flat[:, 0]
+
+
+def laws_of(posterior: GaussianPosterior, device: torch.device) -> dict[str, Law]:
+    """The laws of all parameters on ``device``; the stream is the parameter's place in the posterior."""
+    return {
+        name: Law(
+            mean=mean.detach().to(device), std=posterior.stds[name].detach().to(device, mean.dtype), stream=stream,
+            random=bool((posterior.stds[name] > 0).any()),
+        )
+        for stream, (name, mean) in enumerate(posterior.means.items())
+    }  # fmt: skip
+
+
+def require_law_of(module: nn.Module, posterior: GaussianPosterior) -> None:
+    """Refuse a posterior over other weights than the module's.
+
+    Raises:
+        ValueError: parameters or buffers differ in name or shape.
+    """
+    for what, own, given in (
+        ("parameters", module.named_parameters(), posterior.means),
+        ("buffers", module.named_buffers(), posterior.buffers),
+    ):
+        _require_equal_shapes(what, dict(own), given)
+
+
+def _require_equal_shapes(what: str, own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+    odd = [name for name in own.keys() | given.keys() if name not in own or name not in given]
+    odd += [name for name in own.keys() & given.keys() if own[name].shape != given[name].shape]
+    if odd:
+        raise ValueError(
+            f"expected a posterior over the {what} of the module, got other names or shapes in {sorted(odd)}: make it "
+            "with GaussianPosterior.around(module, std=...)"
+        )

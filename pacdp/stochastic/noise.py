@@ -1,0 +1,95 @@
+"""Who draws what: the weights of example i in pass p are a function of (seed, i, p), whoever computes them and when.
+
+Counter-based numbers (Philox, :mod:`pacdp.chains.philox`): the key comes from the seed, the stream is the number of
+the parameter, and the tick holds the pass and the example. Batch sizes, ranks and interruptions change no draw.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from pacdp.chains import Keys, philox
+from pacdp.chains.native import threads
+from pacdp.chains.native.philox import LANES, PAGE
+from pacdp.stochastic import _normals
+
+MONTE_CARLO = 2
+"""Purpose of keys: posterior draws, which must be those neither of training nor of another certificate."""
+LIMIT = 2**31
+"""Examples, and passes, below which the counters of different draws differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """One independent draw of the weights for each example of a batch."""
+
+    key: int
+    """64 bits."""
+    ticks: Int64[Tensor, " batch"]
+    """pass · 2³² + example, for each row."""
+
+    @classmethod
+    def of(cls, *, seed: int, number: int, examples: Int64[Tensor, " batch"]) -> "Draws":
+        """The draws of pass ``number`` for the examples of these indices.
+
+        Raises:
+            ValueError: the seed is negative, or the pass or an index lies outside [0, 2³¹).
+        """
+        largest = int(examples.max()) if len(examples) else 0
+        if not (0 <= number < LIMIT and largest < LIMIT and (not len(examples) or int(examples.min()) >= 0)):
+            raise ValueError(f"expected passes and examples in [0, 2**31), got pass {number}, example {largest}")
+        return cls(key=_key(seed), ticks=(number << 32) + examples)
+
+    def select(self, rows: slice) -> "Draws":
+        """The draws of some of the examples."""
+        return Draws(key=self.key, ticks=self.ticks[rows])
+
+
+@cache
+def _key(seed: int) -> int:
+    return int(Keys.derive([seed], purpose=MONTE_CARLO).noise[0])
+
+
+def normals(draws: Draws, stream: int, dim: int, *, like: Tensor) -> Float[Tensor, "batch dim"]:
+    """``dim`` standard normal numbers for each example, in the type and on the device of ``like``."""
+    one = torch.ones(1, dtype=like.dtype, device=like.device)
+    return gaussians(draws, stream, dim, mean=torch.zeros_like(one), std=one)
+
+
+def gaussians(draws: Draws, stream: int, dim: int, *, mean: Tensor, std: Tensor) -> Float[Tensor, "batch dim"]:
+    """mean + std ξ with ``dim`` numbers of parameter ``stream`` for each example.
+
+    ``mean`` and ``std`` hold one number or ``dim`` of them, in any shape. The numbers ξ are those of Box and Muller
+    from 32-bit words, so |ξ| < 6.8; taking them for independent Gaussian numbers is the one idealisation.
+    """
+    mean, std = mean.reshape(-1), std.reshape(-1).to(mean)
+    if mean.device.type == "cpu" and mean.dtype in (torch.float32, torch.float64):
+        out = torch.empty((len(draws.ticks), dim), dtype=mean.dtype)
+        threads.use(out.numel())
+        centre, spread = (value.detach().contiguous().numpy() for value in (mean, std))
+        ticks = draws.ticks.numpy().astype(np.uint64)
+        _normals.gaussians(out.numpy(), centre, spread, np.uint64(draws.key), np.uint32(stream), ticks)
+        return out
+    return torch.addcmul(mean, std, _standard(draws, stream, dim, mean.device).to(mean.dtype))
+
+
+def _standard(draws: Draws, stream: int, dim: int, device: torch.device) -> Float[Tensor, "batch dim"]:
+    last = -(-(dim % PAGE) // 4)
+    blocks = torch.arange(dim // PAGE * LANES + last, device=device)[None, :]
+    ticks = draws.ticks.to(device)[:, None]
+    words = philox.words(blocks, stream, ticks, draws.key & 0xFFFFFFFF, draws.key >> 32)
+    four: list[Tensor] = []
+    for radius_word, angle_word in (words[:2], words[2:]):
+        radius = torch.sqrt(-2.0 * torch.log((radius_word.float() + 0.5) * 2.0**-32).clamp(max=0.0))
+        signed = torch.where(angle_word < 2**31, angle_word, angle_word - 2**32)
+        angle = signed.float() * (2.0 * math.pi * 2.0**-32)
+        four += [radius * torch.cos(angle), radius * torch.sin(angle)]
+    lanes = torch.stack(four, dim=1)
+    whole = dim // PAGE * LANES
+    pages = lanes[:, :, :whole].unflatten(2, (-1, LANES)).transpose(1, 2).flatten(1)
+    return torch.cat([pages, lanes[:, :, whole:].flatten(1)], dim=1)[:, :dim]

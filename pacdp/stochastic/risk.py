@@ -1,0 +1,109 @@
+"""An estimate of the empirical risk of a Gaussian posterior, as exact sums, with what it proves.
+
+R̂(Q) = (1/n) Σ_i E_{w~Q} ℓ(w, z_i) is what a PAC-Bayes certificate of a randomised network needs from above. Peers draw
+m whole networks and pass all examples through each: m independent terms. With a draw of its own for every example one
+pass gives n independent terms in [0, 1], not alike, whose mean has expectation R̂(Q), so that by Hoeffding (1963,
+Theorem 1) kl(mean ‖ R̂(Q)) ≤ ln(1/failure_prob)/(n · passes).
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import bounds
+from pacdp.losses import Loss
+
+UNIT = 2**32
+"""Losses are counted in multiples of 1/UNIT of their interval, rounded up: sums are exact in any order."""
+_OUTWARD = 1.0 + 2.0**-50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonteCarloRisk:
+    """Sum of the losses of all examples in all passes, each under weights of its own (or its group's)."""
+
+    loss: str
+    low: float
+    """Lower end of the loss's interval, which counts as 0."""
+    high: float
+    """Upper end, which counts as 1."""
+    n: int
+    """Examples in a pass."""
+    passes: int
+    terms: int
+    """Independent terms in [0, 1]: n · passes, or, where examples shared draws in groups, n · passes over the size of a
+    group, rounded down. Groups of unequal size have unequal weights, for which 1/(largest weight) is that number."""
+    total: int
+    """Sum of the losses (ℓ - low)/(high - low), each rounded up, in units of 2⁻³²."""
+    seed: int
+
+    @property
+    def mean(self) -> float:
+        """Mean of the losses rescaled to [0, 1], rounded up."""
+        exact = Fraction(self.total, self.n * self.passes * UNIT)
+        value = float(exact)
+        return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+
+    @property
+    def errors(self) -> int:
+        """The number of terms with loss ``high``, for a loss that takes no value but its interval's ends.
+
+        Raises:
+            ValueError: the sum is no whole number, so the loss is another.
+        """
+        if self.total % UNIT:
+            raise ValueError(f"expected a count of errors, got a fractional sum of loss {self.loss}: use mean")
+        return self.total // UNIT
+
+    def upper(self, failure_prob: float) -> bounds.Certificate:
+        """R̂(Q), in the interval rescaled to [0, 1], is at most the certificate's value.
+
+        Formal guarantee: with probability at least 1 - failure_prob over the draws, whatever the examples, if seed and
+        passes were fixed before any result was seen. For bounds on several losses at once add their failure
+        probabilities up. See :func:`bounds.gibbs_risk_upper`.
+        """
+        return bounds.gibbs_risk_upper(mean=self.mean, draws=self.terms, failure_prob=failure_prob)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, the mean among them."""
+        return {**asdict(self), "mean": self.mean}
+
+
+def passes_for(*, slack_nats: float, n: int, failure_prob: float, group_size: int = 1) -> int:
+    """The fewest passes over n examples with ln(1/failure_prob)/terms ≤ ``slack_nats``.
+
+    Raises:
+        ValueError: the slack is not positive and finite, n or group_size < 1, or failure_prob outside (0, 1).
+    """
+    if not 0 < slack_nats < math.inf:
+        raise ValueError(f"expected slack_nats to be positive and finite, got {slack_nats}")
+    if n < 1 or group_size < 1:
+        raise ValueError(f"expected n >= 1 and group_size >= 1, got n={n}, group_size={group_size}")
+    if not 0 < failure_prob < 1:
+        raise ValueError(f"expected 0 < failure_prob < 1, got {failure_prob}")
+    terms = math.ceil(-math.log(failure_prob) / slack_nats * (1.0 + 2.0**-50))
+    return max(1, -(-terms * min(group_size, n) // n))
+
+
+def terms_of(*, n: int, passes: int, group_size: int) -> int:
+    """Independent terms of ``passes`` over n examples, of which each ``group_size`` share one draw."""
+    return n * passes // min(group_size, n)
+
+
+def in_units(values: Float[Tensor, " batch"], loss: Loss) -> int:
+    """The sum of (values - low)/(high - low), each rounded up to a multiple of 1/UNIT.
+
+    Raises:
+        ValueError: a loss is NaN or lies outside the loss's interval.
+    """
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError(f"loss {loss.name} is NaN or infinite on drawn weights: the weights have diverged")
+    loss.check(float(values.min()), float(values.max()))
+    # three roundings of 2⁻⁵³ each; the ends of the interval stay exact
+    share = (values.double() - loss.low) / (loss.high - loss.low) * (UNIT * _OUTWARD)
+    return int(share.ceil().clamp(0, UNIT).to(torch.int64).sum())

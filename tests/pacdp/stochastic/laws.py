@@ -1,0 +1,59 @@
+"""Two ways to the law of a randomised network's outputs: whole networks drawn one by one, and what is tested."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor, nn
+
+from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic import Draws
+
+
+def random_posterior(module: nn.Module, kind: str, *, seed: int = 3, std: float = 0.3) -> GaussianPosterior:
+    """Means of the module; ``kind`` of standard deviations: one for all, one a row, or one for each weight."""
+    generator = torch.Generator().manual_seed(seed)
+    stds = {}
+    for name, value in module.named_parameters():
+        shape = {"isotropic": (), "rows": (value.shape[0], *[1] * (value.ndim - 1)), "diagonal": value.shape}[kind]
+        stds[name] = std * (0.5 + torch.rand(shape, generator=generator))
+    return GaussianPosterior.around(module, std=stds)
+
+
+def whole_networks(module: nn.Module, posterior: GaussianPosterior, x: Tensor, *, draws: int, seed: int) -> np.ndarray:
+    """Outputs [draws, outputs] for the one input x, a whole network drawn for each, in a loop."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = []
+    with torch.no_grad():
+        for _ in range(draws):
+            weights = {**posterior.sample(generator), **posterior.buffers}
+            rows.append(torch.func.functional_call(module, weights, (x[None],)).flatten())
+    return torch.stack(rows).double().numpy()
+
+
+def one_input(run: Callable[[Tensor, Draws], Tensor], x: Tensor, *, draws: int, seed: int) -> np.ndarray:
+    """Outputs [draws, outputs] for as many copies of x in one batch."""
+    batch = x.expand(draws, *x.shape)
+    numbers = Draws.of(seed=seed, number=0, examples=torch.arange(draws))
+    return run(batch, numbers).flatten(1).double().numpy()
+
+
+def least_p_value(ours: np.ndarray, theirs: np.ndarray, *, projections: int = 12) -> float:
+    """Of Kolmogorov-Smirnov tests on outputs and on random mixtures of them, times the number of tests.
+
+    Mixtures see covariances; the sum of all outputs is one of them.
+    """
+    rng = np.random.default_rng(0)
+    outputs = ours.shape[1]
+    single = np.eye(outputs)[rng.permutation(outputs)[:projections]]
+    directions = np.concatenate([single, rng.normal(size=(projections, outputs)), np.ones((1, outputs))])
+    found = [stats.ks_2samp(ours @ d, theirs @ d, method="asymp").pvalue for d in directions]
+    return float(min(found) * len(found))
+
+
+def covariance_deviation(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest difference of covariances, in standard errors (of Gaussian outputs, roughly)."""
+    first, second = np.cov(ours.T), np.cov(theirs.T)
+    spread = np.sqrt((np.outer(np.diag(first), np.diag(first)) + first**2) * (1 / len(ours) + 1 / len(theirs)))
+    return float((np.abs(first - second) / (spread + 1e-12)).max())

@@ -1,0 +1,215 @@
+"""Counts: the same whatever the batches, ranks and interruptions; what they prove; what is refused."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from laws import random_posterior
+from scipy import stats
+from torch import Tensor, nn
+
+import bounds
+from pacdp.errors import CheckpointError
+from pacdp.losses import Loss, bounded_cross_entropy, zero_one
+from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic import MonteCarloRisk, mean_risk, mean_risks, passes_for
+from pacdp.stochastic.risk import UNIT, in_units
+
+LOSSES = (zero_one(), bounded_cross_entropy(classes=3))
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(27, 3)).eval()
+
+
+def data(n: int = 37) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(n, 1, 4, 4, generator=generator), torch.randint(0, 3, (n,), generator=generator)
+
+
+def count(**changes) -> tuple[MonteCarloRisk, ...]:
+    module = network()
+    inputs, labels = data()
+    settings = {"losses": LOSSES, "passes": 3, "seed": 7, "batch_size": 8} | changes
+    return mean_risks(module, random_posterior(module, "isotropic"), inputs=inputs, labels=labels, **settings)
+
+
+def test_counts_do_not_depend_on_batches_and_a_pass_is_its_terms() -> None:
+    whole = count(batch_size=37)
+    error, cross_entropy = whole
+    assert error.terms == 111
+    assert error.errors * UNIT == error.total
+    assert 0 < error.errors < 111
+    for batch_size in (1, 5, 8):
+        smaller = count(batch_size=batch_size)
+        assert smaller[0] == error
+        assert smaller[1].mean == pytest.approx(cross_entropy.mean, rel=1e-6)
+    assert count(seed=8) != whole
+    assert count(losses=LOSSES[:1])[0] == error
+    assert count(passes=1)[0].errors <= count(passes=2)[0].errors <= error.errors
+
+
+def test_draws_belong_to_examples_not_to_places_in_a_batch() -> None:
+    """The losses of the first 20 examples are part of those of all 37."""
+    module, (inputs, labels) = network(), data()
+    posterior = random_posterior(module, "isotropic")
+    settings = {"loss": LOSSES[0], "passes": 1, "seed": 7}
+    part = mean_risk(module, posterior, inputs=inputs[:20], labels=labels[:20], **settings)
+    swapped = labels.clone()
+    swapped[20:] = (labels[20:] + 1) % 3
+    one, other = (mean_risk(module, posterior, inputs=inputs, labels=y, **settings) for y in (labels, swapped))
+    assert part.errors <= min(one.errors, other.errors)
+
+
+class Twice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.Linear(16, 16), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.tanh(self.layer(self.layer(x.flatten(1)))))
+
+
+@pytest.mark.parametrize(("group_size", "terms"), [(1, 74), (5, 14), (100, 2)])
+def test_groups_that_share_draws_count_once(group_size: int, terms: int) -> None:
+    module, (inputs, labels) = Twice(), data()
+    posterior = random_posterior(module, "diagonal")
+    found = [
+        mean_risk(module, posterior, inputs=inputs, labels=labels, loss=LOSSES[0], passes=2, seed=3,
+                  group_size=group_size, batch_size=batch_size)
+        for batch_size in (37, 10)
+    ]  # fmt: skip
+    assert found[0] == found[1]
+    assert found[0].terms == terms
+
+
+def test_a_resumed_count_is_the_uninterrupted_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pacdp.stochastic.count._SAVE_SECONDS", 0.0)
+    path = tmp_path / "deeper" / "count.json"
+
+    def interrupt(done: int, total: int) -> None:
+        assert total == 111
+        if done >= 60:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        count(resume=path, progress=interrupt)
+    assert 0 < json.loads(path.read_text())["jobs"] < 15
+    seen: list[int] = []
+    assert count(resume=path, progress=lambda done, _: seen.append(done)) == count()
+    assert seen[0] > 60
+    assert seen[-1] == 111
+    assert count(resume=path, progress=lambda done, _: pytest.fail("nothing was left to do")) == count()
+
+
+def test_a_file_of_another_count_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "count.json"
+    count(resume=path)
+    for changes in ({"passes": 4}, {"seed": 8}, {"batch_size": 9}, {"losses": LOSSES[:1]}):
+        with pytest.raises(CheckpointError, match="another count"):
+            count(resume=path, **changes)
+    path.write_text(path.read_text()[:30])
+    with pytest.raises(CheckpointError, match="delete it"):
+        count(resume=path)
+
+
+def _rank(rank: int, world: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world
+    )  # fmt: skip
+    found = count(resume=Path(folder) / "count.json")
+    Path(folder, f"found.{rank}").write_text(json.dumps([each.to_dict() for each in found]))
+    torch.distributed.destroy_process_group()
+
+
+def test_two_ranks_count_what_one_counts(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(_rank, args=(2, str(tmp_path)), nprocs=2)
+    alone = [each.to_dict() for each in count()]
+    assert [json.loads((tmp_path / f"found.{rank}").read_text()) for rank in (0, 1)] == [alone, alone]
+    assert {path.name for path in tmp_path.glob("count.json*")} == {"count.json", "count.json.1"}
+
+
+def closed_form() -> tuple[nn.Module, GaussianPosterior, Tensor, Tensor, float]:
+    """One logit w·x + b is Gaussian: R̂(Q) = mean Φ(-y m / s)."""
+    torch.manual_seed(0)
+    module = nn.Linear(3, 1)
+    posterior = random_posterior(module, "isotropic", std=0.4)
+    inputs, labels = torch.randn(40, 3), torch.randint(0, 2, (40,))
+    mean = module(inputs).detach()[:, 0].double().numpy()
+    std = torch.hypot(posterior.stds["weight"] * inputs.norm(dim=1), posterior.stds["bias"]).double().numpy()
+    risk = stats.norm.cdf(-(2 * labels.numpy() - 1) * mean / std).mean()
+    return module, posterior, inputs, labels, float(risk)
+
+
+def test_upper_formal_guarantee_coverage_on_a_closed_form() -> None:
+    module, posterior, inputs, labels, risk = closed_form()
+    seeds, failure_prob = 300, 0.2
+    found = [
+        mean_risk(module, posterior, inputs=inputs, labels=labels, loss=zero_one(), passes=2, seed=seed)
+        for seed in range(seeds)
+    ]
+    average = float(np.mean([each.mean for each in found]))
+    assert abs(average - risk) < 5 * 0.5 / math.sqrt(seeds * 80)
+    failures = sum(each.upper(failure_prob).value < risk for each in found)
+    assert failures <= stats.binom.ppf(0.999, seeds, failure_prob)
+    assert failures > 0  # the bound is no trivial one
+
+
+def test_upper_is_the_bound_of_bounds_with_as_many_draws_as_terms() -> None:
+    (error, cross_entropy) = count()
+    for found in (error, cross_entropy):
+        certificate = found.upper(0.01)
+        assert certificate.value == bounds.kl_chernoff_upper(found.mean, 111, 0.01)
+        assert certificate.status == "rigorous"
+        assert found.to_dict()["mean"] == found.mean
+
+
+def test_losses_are_rounded_up_and_ends_are_exact() -> None:
+    rng = np.random.default_rng(0)
+    loss = Loss(name="any", low=-0.7, high=2.3, function=lambda logits, labels: logits)
+    values = torch.tensor(rng.uniform(-0.7, 2.3, 500)).float().clamp(-0.7, 2.3)
+    exact = sum((float(v) - loss.low) / (loss.high - loss.low) for v in values) * UNIT
+    assert exact - 1e-3 <= in_units(values, loss) <= exact + 500 * (1 + 1e-5)
+    assert in_units(torch.tensor([0.0, 1.0, 1.0]), zero_one()) == 2 * UNIT
+    assert in_units(torch.tensor([1e-12]), zero_one()) == 1
+
+
+def test_passes_for_is_the_fewest() -> None:
+    assert passes_for(slack_nats=math.log(2 / 0.01) / 150_000, n=30_000, failure_prob=0.01) == 5
+    for n, slack, size in ((100, 0.001, 1), (1000, 0.3, 7), (37, 1e-3, 5)):
+        passes = passes_for(slack_nats=slack, n=n, failure_prob=0.05, group_size=size)
+        assert math.log(20) / (n * passes // size) <= slack
+        assert passes == 1 or math.log(20) / (n * (passes - 1) // size) > slack
+    for wrong in ({"slack_nats": 0.0}, {"n": 0}, {"failure_prob": 1.0}, {"group_size": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            passes_for(**({"slack_nats": 0.1, "n": 10, "failure_prob": 0.1} | wrong))
+
+
+def test_refusals() -> None:
+    module, (inputs, labels) = network(), data()
+    posterior = random_posterior(module, "isotropic")
+    settings = {"inputs": inputs, "labels": labels, "loss": zero_one(), "passes": 1, "seed": 0}
+    outside = Loss(name="outside", low=0.0, high=1.0, function=lambda logits, labels: logits[:, 0] + 5)
+    undefined = Loss(name="undefined", low=0.0, high=1.0, function=lambda logits, labels: logits[:, 0] * math.nan)
+    for changes, words in (
+        ({"loss": outside}, "interval"),
+        ({"loss": undefined}, "NaN"),
+        ({"labels": labels[:5]}, "one label"),
+        ({"passes": 0}, "passes"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"passes": 2**30}, "fewer passes"),
+        ({"seed": -1}, "seeds"),
+        ({"group_size": 0}, "group_size"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            mean_risk(module, posterior, **(settings | changes))
+    with pytest.raises(ValueError, match="at least one loss"):
+        count(losses=())
+    (_, cross_entropy) = count()
+    with pytest.raises(ValueError, match="fractional"):
+        _ = cross_entropy.errors

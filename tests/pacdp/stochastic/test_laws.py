@@ -1,0 +1,171 @@
+"""Passes with fresh weights have the law of whole networks drawn one by one."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
+from torch import Tensor, nn
+
+from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
+from pacdp.stochastic.columns import joint_is_cheaper
+from pacdp.stochastic.law import laws_of
+from pacdp.stochastic.noise import normals
+
+DRAWS = 2000
+LEAST_P = 1e-3
+
+
+class Residual(nn.Module):
+    """A graph that is no chain: two branches, their sum, and their product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(4, 5), nn.Linear(4, 5, bias=False), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(F.relu(self.first(x)) + torch.tanh(self.second(x)) * x[:, :1])
+
+
+class Steps(nn.Module):
+    """Linear and layer norm over time steps, then the last and the sum of them."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps, self.inner, self.norm = steps, nn.Linear(6, 5), nn.LayerNorm(5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.inner(x.view(len(x), self.steps, -1))).flatten(1)
+
+
+def norm_with_statistics() -> nn.Module:
+    norm = nn.BatchNorm2d(4)
+    norm.running_mean = torch.tensor([0.3, -0.2, 0.0, 1.0])
+    norm.running_var = torch.tensor([1.3, 0.2, 2.0, 1.0])
+    return norm
+
+
+NETWORKS = {
+    "linear": (lambda: nn.Linear(6, 4), (6,)),
+    "linear without bias": (lambda: nn.Linear(6, 4, bias=False), (6,)),
+    "linear over few steps": (lambda: Steps(2), (12,)),
+    "linear over many steps": (lambda: Steps(8), (48,)),
+    "conv, kernels": (lambda: nn.Conv2d(1, 3, 2), (1, 5, 4)),
+    "conv, joint": (lambda: nn.Conv2d(5, 12, 3), (5, 4, 4)),
+    "conv, strided and padded": (
+        lambda: nn.Conv2d(4, 4, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2)), (4, 5, 4),
+    ),
+    "conv, groups": (lambda: nn.Conv2d(4, 6, 3, groups=2, padding="same"), (4, 3, 3)),
+    "conv, groups, joint": (lambda: nn.Conv2d(12, 6, 3, groups=2, bias=False), (12, 4, 4)),
+    "group norm": (lambda: nn.Sequential(nn.Unflatten(1, (4, 3)), nn.GroupNorm(2, 4)), (12,)),
+    "batch norm": (norm_with_statistics, (4, 2, 2)),
+    "residual": (Residual, (4,)),
+    "small network": (
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 2), nn.ReLU(),
+            nn.Flatten(), nn.Linear(20, 6), nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 3),
+        ),
+        (1, 8, 8),
+    ),
+}  # fmt: skip
+
+
+def made(name: str) -> tuple[nn.Module, Tensor]:
+    torch.manual_seed(0)
+    build, shape = NETWORKS[name]
+    return build().eval(), torch.randn(shape, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("kind", ["isotropic", "rows", "diagonal"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_law_of_whole_networks(name: str, kind: str) -> None:
+    module, x = made(name)
+    posterior = random_posterior(module, kind)
+    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
+    theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
+    assert least_p_value(ours, theirs) > LEAST_P
+    assert covariance_deviation(ours, theirs) < 7
+
+
+def test_both_exact_ways_of_a_convolution_are_among_the_networks() -> None:
+    chosen = {}
+    for name, positions in (("conv, kernels", 12), ("conv, joint", 4), ("conv, groups, joint", 4)):
+        module, _ = made(name)
+        laws = laws_of(random_posterior(module, "rows"), torch.device("cpu"))
+        chosen[name] = joint_is_cheaper(laws["weight"], fan_in=laws["weight"].mean[0].numel(), positions=positions)
+    assert chosen == {"conv, kernels": False, "conv, joint": True, "conv, groups, joint": True}
+
+
+@pytest.mark.parametrize("kind", ["isotropic", "diagonal"])
+def test_linear_layer_has_its_exact_gaussian_law(kind: str) -> None:
+    module, x = made("linear")
+    posterior = random_posterior(module, kind)
+    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=40_000, seed=2)
+    variance = (x.square() * posterior.stds["weight"].square()).expand(4, 6).sum(1) + posterior.stds["bias"].square()
+    whitened = (ours - module(x).detach().numpy()) / variance.sqrt().numpy()
+    assert np.abs(whitened.mean(0)).max() < 5 / 200
+    assert np.abs(np.cov(whitened.T) - np.eye(4)).max() < 7 / 200
+
+
+def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual local reparameterisation of convolutions: right variances, wrong law."""
+
+    def wrong(draws, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        mean = F.conv2d(input, weight.mean, bias.mean, stride, padding, dilation, groups)
+        scale = F.conv2d(input.square(), weight.std.square().expand_as(weight.mean)) + bias.std.square().view(-1, 1, 1)
+        noise = normals(draws, weight.stream, mean[0].numel(), like=mean)
+        return mean + scale.sqrt() * noise.view_as(mean)
+
+    module, x = made("conv, kernels")
+    posterior = random_posterior(module, "diagonal")
+    monkeypatch.setitem(intercept._LAYERS, F.conv2d, wrong)
+    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
+    theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
+    assert least_p_value(ours, theirs) < 1e-9
+    assert covariance_deviation(ours, theirs) > 10
+
+
+class Twice(nn.Module):
+    """One layer used twice in a pass, and a parameter of its own: neither has a form by example."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.scale = nn.Linear(4, 4), nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(torch.tanh(self.layer(x))) * self.scale
+
+
+@pytest.mark.parametrize("group_size", [1, 2])
+def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size: int) -> None:
+    torch.manual_seed(0)
+    module, x = Twice(), torch.randn(4, generator=torch.Generator().manual_seed(1))
+    posterior = random_posterior(module, "diagonal")
+    way = fresh_pass(module, posterior, x.expand(4, 4), group_size=group_size)
+    assert way.group_size == group_size
+    groups = Draws.of(seed=5, number=0, examples=torch.arange(DRAWS // group_size))
+    ours = way.run(x.expand(DRAWS, 4), groups).double().numpy().reshape(-1, group_size, 4)
+    assert np.allclose(ours, ours[:, :1], atol=1e-5)
+    theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
+    assert least_p_value(ours[:, 0], theirs) > LEAST_P
+
+
+def test_different_examples_and_passes_are_independent() -> None:
+    module, x = made("conv, joint")
+    posterior = random_posterior(module, "isotropic")
+    first = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
+    later = Draws.of(seed=5, number=1, examples=torch.arange(DRAWS))
+    second = fresh_outputs(module, posterior, x.expand(DRAWS, *x.shape), later).flatten(1).double().numpy()
+    centred = [each - each.mean(0) for each in (first, second)]
+    for a, b in ((centred[0][1:], centred[0][:-1]), (centred[0], centred[1])):
+        correlation = (a * b).mean(0) / (a.std(0) * b.std(0))
+        assert np.abs(correlation).max() < 5 / np.sqrt(len(a))
+
+
+def test_weights_of_no_variance_are_their_means() -> None:
+    module, x = made("small network")
+    posterior = GaussianPosterior.around(module, std=0.0)
+    draws = Draws.of(seed=1, number=0, examples=torch.arange(3))
+    batch = x.expand(3, *x.shape)
+    assert torch.allclose(fresh_outputs(module, posterior, batch, draws), module(batch).detach(), atol=1e-6)

@@ -1,0 +1,106 @@
+"""Gaussian posteriors: their divergence against mpmath, their draws, their refusals."""
+
+import math
+
+import mpmath as mp
+import pytest
+import torch
+from laws import random_posterior
+from torch import nn
+
+from pacdp.posterior import GaussianPosterior
+
+
+def network(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3)).eval()
+
+
+def kl_by_mpmath(posterior: GaussianPosterior, prior: GaussianPosterior) -> mp.mpf:
+    total = mp.mpf(0)
+    with mp.workdps(50):
+        for name, mean in posterior.means.items():
+            parts = (mean, posterior.stds[name], prior.means[name], prior.stds[name])
+            columns = [part.double().expand(mean.shape).flatten().tolist() for part in parts]
+            for a, s, b, t in zip(*([mp.mpf(v) for v in column] for column in columns), strict=True):
+                if s == t == 0 and a == b:
+                    continue
+                total += ((s / t) ** 2 - 1 - 2 * mp.log(s / t) + ((a - b) / t) ** 2) / 2
+    return total
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kinds", [("isotropic", "isotropic"), ("diagonal", "isotropic"), ("rows", "diagonal")])
+def test_kl_formal_guarantee_above_mpmath_and_close(kinds: tuple[str, str], dtype: torch.dtype) -> None:
+    ours = random_posterior(network(0).to(dtype), kinds[0], std=0.01)
+    prior = random_posterior(network(1).to(dtype), kinds[1], seed=4, std=0.1)
+    value, exact = ours.kl_nats(prior), kl_by_mpmath(ours, prior)
+    assert exact <= value <= exact * (1 + mp.mpf("1.1e-13"))
+
+
+def test_kl_of_equal_laws_is_zero_and_of_near_ones_is_not_below() -> None:
+    ours = random_posterior(network(), "diagonal")
+    assert ours.kl_nats(ours) == 0.0
+    stds = {name: torch.nextafter(std, std + 1) for name, std in ours.stds.items()}
+    near = GaussianPosterior(means=ours.means, stds=stds, buffers=ours.buffers)
+    assert 0 < kl_by_mpmath(near, ours) <= near.kl_nats(ours) < 1e-10
+
+
+def test_weights_that_are_not_random_must_be_equal() -> None:
+    module = network()
+    stds = {name: torch.full_like(value, 0.1) for name, value in module.named_parameters()}
+    stds["0.weight"] = torch.zeros(())
+    stds["0.bias"][1] = 0.0
+    prior = GaussianPosterior.around(module, std=stds)
+    moved = {**prior.means, "3.weight": prior.means["3.weight"] + 0.1}
+    posterior = GaussianPosterior(means=moved, stds=stds, buffers=prior.buffers)
+    assert posterior.kl_nats(prior) == pytest.approx(12 * 0.5, rel=1e-5)
+    assert posterior.kl_nats(prior) >= kl_by_mpmath(posterior, prior)
+    with_other_fixed = {**prior.means, "0.weight": prior.means["0.weight"] + 1e-7}
+    assert GaussianPosterior(means=with_other_fixed, stds=stds, buffers=prior.buffers).kl_nats(prior) == math.inf
+    random_there = GaussianPosterior.around(module, std=0.1)
+    assert random_there.kl_nats(prior) == prior.kl_nats(random_there) == math.inf
+
+
+def test_other_running_statistics_cost_infinitely_much() -> None:
+    prior = random_posterior(network(), "isotropic")
+    buffers = {**prior.buffers, "1.running_mean": prior.buffers["1.running_mean"] + 0.5}
+    assert GaussianPosterior(means=prior.means, stds=prior.stds, buffers=buffers).kl_nats(prior) == math.inf
+
+
+def test_samples_have_the_law_and_follow_the_generator() -> None:
+    posterior = random_posterior(nn.Linear(30, 400), "rows")
+    drawn = [posterior.sample(torch.Generator().manual_seed(seed))["weight"] for seed in (1, 1, 2)]
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    whitened = (drawn[0] - posterior.means["weight"]) / posterior.stds["weight"]
+    assert abs(float(whitened.mean())) < 5 / math.sqrt(12_000)
+    assert abs(float(whitened.square().mean()) - 1) < 5 * math.sqrt(2 / 12_000)
+
+
+@pytest.mark.parametrize(
+    ("means", "stds", "words"),
+    [
+        ({"w": torch.zeros(2)}, {"v": torch.ones(2)}, "same parameters"),
+        ({}, {}, "at least one"),
+        ({"w": torch.zeros(2)}, {"w": torch.ones(3)}, "broadcast"),
+        ({"w": torch.zeros(2)}, {"w": torch.ones(2, 2)}, "broadcast"),
+        ({"w": torch.zeros(2)}, {"w": -torch.ones(2)}, ">= 0"),
+        ({"w": torch.zeros(2)}, {"w": torch.tensor(math.nan)}, "finite"),
+        ({"w": torch.tensor([0.0, math.inf])}, {"w": torch.ones(2)}, "diverged"),
+        ({"w": torch.zeros(2)}, {"w": torch.ones(2, dtype=torch.float64)}, "one floating type"),
+    ],
+)
+def test_no_law(means: dict, stds: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        GaussianPosterior(means=means, stds=stds)
+
+
+def test_priors_over_other_weights_are_refused() -> None:
+    ours = random_posterior(network(), "isotropic")
+    with pytest.raises(ValueError, match="same parameters"):
+        ours.kl_nats(random_posterior(nn.Linear(5, 4), "isotropic"))
+    with pytest.raises(ValueError, match="same buffers"):
+        ours.kl_nats(GaussianPosterior(means=ours.means, stds=ours.stds))
+    with pytest.raises(ValueError, match="one std for each"):
+        GaussianPosterior.around(network(), std={"0.weight": 0.1})
