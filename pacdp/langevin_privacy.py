@@ -47,6 +47,8 @@ _ROUNDING = 2.0**-20
 _GRID = 2.0**-10
 """Noise multipliers of a schedule are rounded down to a geometric grid of this ratio, less than 1/1000 apart."""
 _MOST_DISTINCT = 64
+_FINE_UP_TO = 200_000
+"""Mechanisms that are accounted for on the fine grid, whose masses, rounded up, pass 1 too far beyond."""
 DELTA = 1e-5
 
 
@@ -116,7 +118,8 @@ def accounted_privacy(settings: Settings, *, n: int, steps: int, adjacency: Adja
     event = accounted_event(settings, n=n, steps=steps)
     if event is None:
         return bounds.GaussianDP(mu=0.0, adjacency=adjacency, status="accounted")
-    return privacy_record(event=event, adjacency=adjacency)
+    few = steps * settings.gradients_per_step <= _FINE_UP_TO
+    return privacy_record(event=event, adjacency=adjacency, resolution=0.05 if few else 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +188,8 @@ def _langevin_steps(
         first = langevin.coefficients(columns, None, None, 0)
         return np.repeat(first["rate"], steps), np.repeat(first["scale"], steps)
     found = [langevin.coefficients(columns, step_size, temperature, step) for step in range(steps)]
-    return tuple(np.array([one[name][0] for one in found], dtype=np.float64) for name in ("rate", "scale"))
+    rates, scales = (np.array([one[name][0] for one in found], dtype=np.float64) for name in ("rate", "scale"))
+    return rates, scales
 
 
 def _counted(multipliers: np.ndarray) -> Counter[float]:

@@ -92,12 +92,24 @@ class Objective:
         """A copy of the weights that the network was built with, as one chain."""
         return self.layout.of(self.model)[None]
 
+    @property
+    def examples(self) -> tuple[Tensor, Int[Tensor, " n"]]:
+        """Inputs [n, ...] and labels, those of the first chain, on the device."""
+        return self._inputs, self._labels_of(0)
+
     def select(self, chains: Sequence[int]) -> "Objective":
         """The same for some of the chains, sharing network and data."""
         if len(self.labels) == 1:
             return self
         other = copy(self)
         other.labels = self.labels[list(chains)]
+        other._gradient = torch.empty(0, device=self.device)
+        return other
+
+    def unclipped(self) -> "Objective":
+        """The same without clipping, sharing network and data: uniform batches, the gradients of the risk itself."""
+        other = copy(self)
+        other.clip_norm = None
         other._gradient = torch.empty(0, device=self.device)
         return other
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from experiments.figures.style import COLOURS, GIBBS_BOUNDS, NAMES, OPTIMISTIC, error_axis
+from experiments.figures.style import COLOURS, GAUSSIAN_BOUNDS, GIBBS_BOUNDS, NAMES, OPTIMISTIC, error_axis
 
 
 def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
@@ -18,7 +18,7 @@ def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
     draw_bounds(axes, epochs, [row.get("bounds", {}) for row in rows])
     error_axis(axes)
     axes.set_xlabel("epochs")
-    axes.set_title("training; bounds " + OPTIMISTIC if rows[-1].get("bounds") else "training")
+    axes.set_title("training; bounds " + OPTIMISTIC if "epsilon" in rows[-1] else "training")
     axes.legend(ncols=2)
 
 
@@ -42,6 +42,8 @@ def draw_certificates(axes: Axes, report: dict[str, Any]) -> None:
         axes.barh(height, certificate["value"], color=COLOURS[name], alpha=0.45 if optimistic else 0.9,
                   hatch="//" if optimistic else None, edgecolor="white")  # fmt: skip
         test = gibbs["test_error"] if name in GIBBS_BOUNDS else (report["mean_classifier"]["test"] or {}).get("error")
+        if name in GAUSSIAN_BOUNDS:
+            test = (report["gaussian_classifier"]["test"] or {}).get("mean")
         if test is not None:
             axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
         vacuous = " vacuous" if certificate["value"] >= 1.0 else ""

@@ -17,13 +17,18 @@ NAMES = {
     "dp_chernoff": "C-bound (sharp)",
     "dp_kl_chernoff": "kl-Chernoff (sharp)",
     "test_set_clopper_pearson": "test set (Clopper-Pearson)",
+    "private_pac_bayes": "PAC-Bayes (accounted)",
+    "private_kl_chernoff": "kl-Chernoff (accounted)",
 }
+GAUSSIAN_BOUNDS = ("private_pac_bayes",)
+ACCOUNTED = ("private_pac_bayes", "private_kl_chernoff")
+"""Of chains with clipped gradients; rigorous."""
 GIBBS_BOUNDS = ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes", "dp_gibbs_pac_bayes")
 COLOURS = {
     "dp_pac_bayes_2018": "#d62728", "dp_pac_bayes_max_information": "#ff7f0e", "dp_pac_bayes": "#8c564b",
     "dp_gibbs_pac_bayes": "#e377c2", "dp_hoeffding_2018": "#9467bd", "dp_chernoff_2018": "#2ca02c",
     "dp_hoeffding": "#c5b0d5", "dp_chernoff": "#98df8a", "dp_kl_chernoff": "#17becf",
-    "test_set_clopper_pearson": "#7f7f7f",
+    "test_set_clopper_pearson": "#7f7f7f", "private_pac_bayes": "#1f77b4", "private_kl_chernoff": "#bcbd22",
 }  # fmt: skip
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 
