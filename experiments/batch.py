@@ -167,7 +167,9 @@ class Batch:
         runs = [self.runs[k] for k in chains]
         keys = Keys.derive([derived_seed(run.seed, 1, self.state.step) for run in runs], [run.chain for run in runs])
         posteriors = [local_gibbs(self.runs[k].sampler, self.state.weights[k]) for k in chains]  # type: ignore[arg-type]
-        return estimate_gibbs(posteriors, self.objective.select(chains).unclipped(), self.test.select(chains), runs[0].track, keys)
+        return estimate_gibbs(
+            posteriors, self.objective.select(chains).unclipped(), self.test.select(chains), runs[0].track, keys
+        )
 
     def _gibbs_fails(self, chain: int) -> bool:
         try:

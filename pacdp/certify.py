@@ -71,11 +71,11 @@ class Assessment:
             "privacy": self.privacy.to_dict() if self.privacy else None,
             "mean_classifier": {"train": self.train._asdict(), "test": self.test._asdict() if self.test else None},
             "gibbs_classifier": asdict(self.gibbs) if self.gibbs else None,
-            "accounted_privacy": self.accounted,
-            "gaussian_classifier": self.gaussian,
             "certificates": [certificate.to_dict() for certificate in self.certificates],
             "not_applicable": [asdict(refusal) for refusal in self.refusals],
             "diagnosis": self.diagnosis.to_dict() if self.diagnosis else None,
+            "accounted_privacy": self.accounted,
+            "gaussian_classifier": self.gaussian,
         }
 
 

@@ -156,7 +156,7 @@ class Objective:
     def _clipped(self, weights: Tensor, inputs: Tensor, labels: Tensor, into: Tensor) -> Tensor:
         assert self.clip_norm is not None
         return clipped_gradient(
-            self.model, self.layout.views(weights), inputs, labels, self.loss, clip_norm=self.clip_norm,
+            self.model, self.layout.views(weights), inputs, labels, self.loss, clip_norm=float(self.clip_norm),
             divisor=float(self.batch_size), into=self.layout.views(into),
         )  # fmt: skip
 
