@@ -7,7 +7,7 @@ import certificates_by_mpmath as exact
 import mpmath as mp
 import pytest
 import torch
-from cli_tools import pacdp, read
+from cli_tools import QUICK, pacdp, read
 
 from bounds import Certificate
 from experiments.figures.style import ACCOUNTED, GIBBS_BOUNDS, NAMES
@@ -185,3 +185,23 @@ def test_threads_are_heeded(trained, certify, monkeypatch, tmp_path):
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     certify(trained["sgd"], "--out", tmp_path / "c.json")
     assert asked == [1]
+
+
+@pytest.mark.parametrize("algorithm", ["entropy-sgd-clipped", "entropy-sgld-clipped"])
+def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algorithm, capsys, tmp_path):
+    assert pacdp("train", f"{algorithm}-digits2", "--out", tmp_path, *QUICK) == 0
+    assert "(rigorous)" in capsys.readouterr().err
+    assert pacdp("certify", tmp_path, "--threads", 1) == 0
+    said = capsys.readouterr().out
+    assert all(NAMES[name] in said for name in ACCOUNTED)
+    assert "privacy accounted for, converged or not" in said
+    report = read(tmp_path / "certificates.json")
+    found = {certificate["name"]: certificate for certificate in report["certificates"]}
+    assert found.keys() == {*ACCOUNTED, TEST_SET} | (NAMES.keys() if algorithm == "entropy-sgld-clipped" else set())
+    for name, certificate in found.items():
+        rigorous = name in (*ACCOUNTED, TEST_SET)
+        assert certificate["status"] == ("rigorous" if rigorous else "optimistic")
+        assert any("clipping changed no gradient" in one for one in certificate["assumptions"]) is not rigorous
+    mechanisms = report["step"] * report["sampler"]["inner_steps"]
+    assert report["accounted_privacy"]["mechanisms"] == mechanisms
+    assert pacdp("plot", tmp_path) == 0
