@@ -124,9 +124,9 @@ class Trained:
         A chain with ``clip_norm`` has rigorous ones by its accounted privacy, before the optimistic ones.
         """
         posterior, own = self.posterior(), self.settings
-        clipped = isinstance(own, SGLD | EntropySGD) and own.clip_norm is not None
+        clipped = own if isinstance(own, SGLD | EntropySGD) and own.clip_norm is not None else None
         data = self.objective.unclipped() if clipped else self.objective
-        privacy = privacy_of(replace(own, clip_norm=None) if clipped else own,
+        privacy = privacy_of(replace(clipped, clip_norm=None) if clipped else own,
                              oscillation=data.loss.oscillation, n=data.n, step=self.state.step)  # fmt: skip
         assert isinstance(privacy, bounds.PureDP | NoPrivacy)
         prior: GaussianPrior | bounds.PureDP | NoPrivacy = privacy
@@ -134,10 +134,10 @@ class Trained:
             prior = GaussianPrior(mean=self.weights, std=posterior.prior_std, privacy=privacy)
         found = assess(posterior, data, prior=prior, failure_prob=failure_prob, test=self.test, settings=settings,
                        seed=seed, progress=progress, diagnosis=diagnosis)  # fmt: skip
-        if not clipped:
+        if clipped is None:
             return found
-        return with_accounted(found, settings=own, weights=self.weights, steps=self.state.step, data=self.objective,
-                              test=self.test, seed=seed)  # fmt: skip
+        return with_accounted(found, settings=clipped, weights=self.weights, steps=self.state.step,
+                              data=self.objective, test=self.test, seed=seed)  # fmt: skip
 
 
 def load_trained(
