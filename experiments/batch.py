@@ -12,10 +12,11 @@ import bounds
 from experiments.config import Run, Runtime
 from experiments.ensemble import Ensemble
 from experiments.folder import Folder, provenance, require_space, write_json
-from pacdp import Diverged
+from pacdp import Diverged, NoPrivacy
 from pacdp.certify import gibbs_certificates, weights_certificates
 from pacdp.chains import Keys, Replayed, Trace, run_chains
 from pacdp.gibbs import GibbsEstimate, estimate_gibbs
+from pacdp.langevin_certificates import released_weights_certificate
 from pacdp.objective import Objective, Risks
 from pacdp.samplers import EntropySGD, Sampler, build, chain_of, copied, selected
 from pacdp.trained import local_gibbs, privacy_of, save_trained
@@ -166,7 +167,9 @@ class Batch:
         runs = [self.runs[k] for k in chains]
         keys = Keys.derive([derived_seed(run.seed, 1, self.state.step) for run in runs], [run.chain for run in runs])
         posteriors = [local_gibbs(self.runs[k].sampler, self.state.weights[k]) for k in chains]  # type: ignore[arg-type]
-        return estimate_gibbs(posteriors, self.objective.select(chains), self.test.select(chains), runs[0].track, keys)
+        return estimate_gibbs(
+            posteriors, self.objective.select(chains).unclipped(), self.test.select(chains), runs[0].track, keys
+        )
 
     def _gibbs_fails(self, chain: int) -> bool:
         try:
@@ -199,6 +202,9 @@ class Batch:
                     gibbs, n=objective.n, loss=objective.loss, privacy=privacy, failure_prob=run.failure_prob
                 )
             row |= {"epsilon": privacy.epsilon, "bounds": {c.name: c.value for c in found}}
+        elif not isinstance(privacy, NoPrivacy):
+            one = released_weights_certificate(train, privacy=privacy, failure_prob=run.failure_prob)
+            row |= {"bounds": {one.name: one.value}}
         return row
 
 

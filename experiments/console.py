@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from experiments.figures.style import GIBBS_BOUNDS, NAMES
+from experiments.figures.style import GAUSSIAN_BOUNDS, GIBBS_BOUNDS, NAMES
 from experiments.terminal import messages, output
 
 
@@ -78,6 +78,8 @@ def row_line(row: dict[str, Any], steps: int) -> str:
         parts.append(f"KL {row['kl_nats']:.1f} nats" + (" (estimate below 0)" if row["kl_raw_nats"] < 0 else ""))
     if "dp_pac_bayes" in row.get("bounds", {}):
         parts.append(f"bound {row['bounds']['dp_pac_bayes']:.4f} (optimistic)")
+    if "private_kl_chernoff" in row.get("bounds", {}):
+        parts.append(f"bound {row['bounds']['private_kl_chernoff']:.4f} (rigorous)")
     return ", ".join(parts)
 
 
@@ -96,6 +98,18 @@ def print_report(report: dict[str, Any]) -> None:
         )
     if privacy:
         out.print(f"privacy: epsilon = {privacy['epsilon']:.6g}, {privacy['adjacency']}, {privacy['status']}")
+    if spent := report.get("accounted_privacy"):
+        out.print(
+            f"privacy accounted for, converged or not: epsilon = {spent['epsilon_add_remove']:.4g} add-remove, "
+            f"{spent['epsilon_replace_one']:.4g} replace-one, at delta = {spent['delta']:g}, over "
+            f"{spent['mechanisms']} noisy steps; mu about {spent['mu_central_limit']:.4g} (central limit, no bound)"
+        )
+    if gaussian := report.get("gaussian_classifier"):
+        tested = f", test {gaussian['test']['mean']:.4f}" if gaussian["test"] else ""
+        out.print(
+            f"Gaussian classifier N(weights, {gaussian['std']:.4g}² I): 0-1 error train {gaussian['train']['mean']:.4f}"
+            f"{tested}, over {gaussian['train']['terms']} draws; KL {gaussian['kl_nats']:.2f} nats"
+        )
     table = Table(title=f"certificates, each failing with probability at most {report['failure_prob']:g} by itself")
     for column in ("certificate", "of", "status"):
         table.add_column(column)
@@ -134,11 +148,11 @@ def print_diagnosis(diagnosis: dict[str, Any]) -> None:
 
 def _cells(certificate: dict[str, Any], report: dict[str, Any]) -> list[str]:
     name, terms, inputs = certificate["name"], certificate["terms"], certificate["inputs"]
-    of = inputs.get("of", "Gibbs" if name in GIBBS_BOUNDS else "mean weights")
-    measures = inputs.get("measures", "0-1 risk")
-    mean = report["mean_classifier"]["test"] or {}
-    test = {"Gibbs": report["test_risk"], "randomised": report["test_risk"], "mean weights": mean.get("error")}.get(of)
-    test = test if measures == "0-1 risk" else None
+    of, classifier = _spoken_of(name, report)
+    of, measures = inputs.get("of", of), inputs.get("measures", "0-1 risk")
+    if of == "randomised":
+        classifier = {"error": report["test_risk"]}
+    test = classifier.get("error", classifier.get("mean")) if measures == "0-1 risk" and of != "one draw" else None
     costs = sum(value for key, value in terms.items()
                 if key.endswith("_per_example") and not key.startswith(("kl_", "total_")))  # fmt: skip
     kl = terms.get("kl_per_example", terms.get("worst_kl_nats", 0.0) / inputs["n"])
@@ -146,6 +160,16 @@ def _cells(certificate: dict[str, Any], report: dict[str, Any]) -> list[str]:
     return [
         NAMES.get(name, str(name)), f"{of}, {measures}", str(certificate["status"]),
         f"{certificate['value']:.4f}{vacuous}", f"{terms['empirical_risk']:.4f}" if "empirical_risk" in terms else "",
-        f"{kl:.6f}" if of in ("Gibbs", "randomised") else "",
+        f"{kl:.6f}" if of in ("Gibbs", "Gaussian", "randomised") else "",
         f"{costs:.6f}" if costs else "", f"{test:.4f}" if test is not None else "",
     ]  # fmt: skip
+
+
+def _spoken_of(name: str, report: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The classifier that a certificate is about, and its errors on the test set."""
+    gibbs = report["gibbs_classifier"]
+    if name in GIBBS_BOUNDS:
+        return "Gibbs", {"error": gibbs["test_error"]} if gibbs else {}
+    if name in GAUSSIAN_BOUNDS:
+        return "Gaussian", (report.get("gaussian_classifier") or {}).get("test") or {}
+    return "mean weights", report["mean_classifier"]["test"] or {}

@@ -17,6 +17,9 @@ Scale = Literal["smoke", "cpu", "paper"]
 
 SIZES = {"digits": 1437, "digits2": 1437, "mnist": 60_000, "mnist2": 60_000}
 ALGORITHMS = ("sgd", "sgld", "entropy-sgd", "entropy-sgld")
+CLIPPED = ("entropy-sgd-clipped", "entropy-sgld-clipped")
+"""Their inner steps are private mechanisms: certificates need no stationarity. The privacy that they spend is the same,
+and the outer noise of the second, at beta = 1, drowns most of what it learns."""
 
 
 def tau_of(thermal_noise: float) -> float:
@@ -43,8 +46,13 @@ def sampler(algorithm: str, *, scale: Scale, dataset: str, tau: float | None = N
             return EntropySGD(tau=tau, batch_size=batch_size)
         case "entropy-sgld", _:
             return EntropySGD(tau=tau, outer_step_size=2.0, batch_size=batch_size)
+        case "entropy-sgd-clipped", _:  # μ averages about ten inner steps of equal size, each from near the centre
+            return EntropySGD(tau=tau, beta=None, outer_step_size=0.2, outer_decay=0.0, inner_decay=0.0, alpha=0.1,
+                              batch_size=batch_size, clip_norm=1.0)  # fmt: skip
+        case "entropy-sgld-clipped", _:
+            return EntropySGD(tau=tau, outer_step_size=2.0, batch_size=batch_size, clip_norm=1.0)
         case _:
-            raise ValueError(f"expected an algorithm among {', '.join(ALGORITHMS)}, got {algorithm!r}")
+            raise ValueError(f"expected an algorithm among {', '.join(ALGORITHMS + CLIPPED)}, got {algorithm!r}")
 
 
 def run(
@@ -78,7 +86,7 @@ def run(
 
 RECIPES: dict[str, Callable[[Scale, int], Run]] = {
     f"{algorithm}-{dataset}": (lambda scale, seed, a=algorithm, d=dataset: run(a, d, scale=scale, seed=seed))
-    for algorithm in ALGORITHMS
+    for algorithm in ALGORITHMS + CLIPPED
     for dataset in SIZES
 }
 

@@ -53,6 +53,10 @@ class Assessment:
     refusals: tuple[Refusal, ...]
     diagnosis: Diagnosis | None = None
     """What the chains' own traces say of the stationarity that certificates assume; it can only refute it."""
+    accounted: dict[str, Any] | None = None
+    """What a chain of private steps spent, as JSON values; see :mod:`pacdp.langevin_certificates`."""
+    gaussian: dict[str, Any] | None = None
+    """The Gaussian classifier that its PAC-Bayes certificate is about, likewise."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values, in the form ``pacdp-certificates/1``."""
@@ -70,6 +74,8 @@ class Assessment:
             "certificates": [certificate.to_dict() for certificate in self.certificates],
             "not_applicable": [asdict(refusal) for refusal in self.refusals],
             "diagnosis": self.diagnosis.to_dict() if self.diagnosis else None,
+            "accounted_privacy": self.accounted,
+            "gaussian_classifier": self.gaussian,
         }
 
 

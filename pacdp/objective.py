@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from pacdp.chains import BATCH, Batching, Keys, philox, resident
 from pacdp.chains.native.philox import words
+from pacdp.clipped import clipped_gradient
 from pacdp.data import Dataset
 from pacdp.losses import Loss, ramp, zero_one
 from pacdp.models import batch_dependent_layers, random_layers
@@ -91,12 +92,24 @@ class Objective:
         """A copy of the weights that the network was built with, as one chain."""
         return self.layout.of(self.model)[None]
 
+    @property
+    def examples(self) -> tuple[Tensor, Int[Tensor, " n"]]:
+        """Inputs [n, ...] and labels, those of the first chain, on the device."""
+        return self._inputs, self._labels_of(0)
+
     def select(self, chains: Sequence[int]) -> "Objective":
         """The same for some of the chains, sharing network and data."""
         if len(self.labels) == 1:
             return self
         other = copy(self)
         other.labels = self.labels[list(chains)]
+        other._gradient = torch.empty(0, device=self.device)
+        return other
+
+    def unclipped(self) -> "Objective":
+        """The same without clipping, sharing network and data: uniform batches, the gradients of the risk itself."""
+        other = copy(self)
+        other.clip_norm = None
         other._gradient = torch.empty(0, device=self.device)
         return other
 
@@ -141,25 +154,11 @@ class Objective:
         return self.labels[chain if len(self.labels) > 1 else 0]
 
     def _clipped(self, weights: Tensor, inputs: Tensor, labels: Tensor, into: Tensor) -> Tensor:
-        if len(labels) == 0:
-            into.zero_()
-            return weights.new_zeros(2)
-
-        def loss_of_one(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-            logits = torch.func.functional_call(self.model, parameters, (x[None],))
-            loss = self.loss(logits, y[None])[0]
-            return loss, (loss.detach(), self._zero_one(logits.detach(), y[None])[0])
-
-        per_example = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0))
-        gradients, (losses, errors) = per_example(self.layout.views(weights), inputs, labels)
-        norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients.values()]).norm(dim=0)
-        # a gradient that is not finite counts as zero: one example may never move the sum by more than clip_norm
-        finite = norms.isfinite()
-        scale = torch.where(finite, self.clip_norm / norms.clamp(min=self.clip_norm), 0.0) / self.batch_size  # type: ignore[operator]
-        for name, view in self.layout.views(into).items():
-            rows = torch.where(finite[:, None], gradients[name].flatten(1), 0.0)
-            view.copy_((scale @ rows).view(view.shape))
-        return torch.stack([losses.mean(), errors.mean()])
+        assert self.clip_norm is not None
+        return clipped_gradient(
+            self.model, self.layout.views(weights), inputs, labels, self.loss, clip_norm=float(self.clip_norm),
+            divisor=float(self.batch_size), into=self.layout.views(into),
+        )  # fmt: skip
 
     @torch.no_grad()
     def logits(self, weights: Float[Tensor, " dim"], *, chunk: int = 10_000) -> Tensor:

@@ -1,7 +1,7 @@
 """A checkpoint put back together: problem, sampler, weights, and what the sampler promises about them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
 from pacdp.gibbs import GibbsSettings, Progress
+from pacdp.langevin_certificates import with_accounted
+from pacdp.langevin_privacy import Claim, accounted_privacy
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.prior import GaussianPrior, NoPrivacy
@@ -43,23 +45,27 @@ def sampler_from_dict(values: Mapping[str, Any]) -> Settings:
     return _SETTINGS[kind](**fields)
 
 
-def privacy_of(settings: Settings, *, oscillation: float, n: int, step: int | None = None) -> bounds.PureDP | NoPrivacy:
-    """What the target distribution of the sampler promises, under replace-one adjacency.
+def privacy_of(
+    settings: Settings, *, oscillation: float, n: int, step: int | None = None
+) -> bounds.PureDP | Claim | NoPrivacy:
+    """What the sampler promises: its steps where they are private mechanisms, else its target distribution.
+
+    SGLD and Entropy-SG(L)D with ``clip_norm`` are accounted for step by step, add-remove
+    (:mod:`pacdp.langevin_privacy`), whether or not they have converged. All else is under replace-one adjacency.
 
     Entropy-SGLD targets exp(βF): epsilon = 2 β τ Δ / n with Δ the loss's oscillation (Dziugaite and Roy 2018,
-    Theorem 4.4). SGLD, SGHMC and, once its metric is frozen, pSGLD target exp(-τ R̂): epsilon = 2 τ Δ / n. All promises
+    Theorem 4.4). SGLD, SGHMC and, once its metric is frozen, pSGLD target exp(-τ R̂): epsilon = 2 τ Δ / n. These
     assume stationarity. ``step`` is how many steps the chain has made.
     """
     match settings:
+        case SGLD() | EntropySGD() if settings.clip_norm is not None:
+            if step is None:
+                return NoPrivacy(reason="a clipped chain is as private as its steps: say how many it has made")
+            return accounted_privacy(settings, n=n, steps=step)
         case SGD():
             return NoPrivacy(reason="SGD adds no noise, so its weights reveal the data without limit")
         case EntropySGD(beta=None):
             return NoPrivacy(reason="Entropy-SGD adds no noise to its weights; only Entropy-SGLD does")
-        case SGLD() | EntropySGD() if settings.clip_norm is not None:
-            return NoPrivacy(
-                reason="with clipped gradients the chain does not target the Gibbs distribution whose privacy is "
-                "known; the mechanism's own accounting is not part of this version"
-            )
         case PSGLD() if settings.freeze_after is None or (step is not None and step <= settings.freeze_after):
             return NoPrivacy(
                 reason="while pSGLD's metric moves with the weights its stationary distribution is known in the limit "
@@ -93,7 +99,7 @@ class Trained:
     """The chain's keys."""
 
     @property
-    def privacy(self) -> bounds.PureDP | NoPrivacy:
+    def privacy(self) -> bounds.PureDP | Claim | NoPrivacy:
         """See :func:`privacy_of`."""
         return privacy_of(self.settings, oscillation=self.objective.loss.oscillation, n=self.objective.n,
                           step=self.state.step)  # fmt: skip
@@ -113,14 +119,25 @@ class Trained:
         progress: Progress | None = None,
         diagnosis: Diagnosis | None = None,
     ) -> Assessment:
-        """Certificates of the posterior, with fresh randomness from ``seed``; ``diagnosis`` is of its chain."""
-        posterior = self.posterior()
-        prior: GaussianPrior | bounds.PureDP | NoPrivacy = self.privacy
+        """Certificates of the posterior, with fresh randomness from ``seed``; ``diagnosis`` is of its chain.
+
+        A chain with ``clip_norm`` has rigorous ones by its accounted privacy, before the optimistic ones.
+        """
+        posterior, own = self.posterior(), self.settings
+        clipped = own if isinstance(own, SGLD | EntropySGD) and own.clip_norm is not None else None
+        data = self.objective.unclipped() if clipped else self.objective
+        privacy = privacy_of(replace(clipped, clip_norm=None) if clipped else own,
+                             oscillation=data.loss.oscillation, n=data.n, step=self.state.step)  # fmt: skip
+        assert isinstance(privacy, bounds.PureDP | NoPrivacy)
+        prior: GaussianPrior | bounds.PureDP | NoPrivacy = privacy
         if isinstance(posterior, LocalGibbs):
-            prior = GaussianPrior(mean=self.weights, std=posterior.prior_std, privacy=self.privacy)
-        return assess(posterior, self.objective, prior=prior, failure_prob=failure_prob, test=self.test,
-                      settings=settings, seed=seed, progress=progress,
-                      diagnosis=diagnosis)  # fmt: skip
+            prior = GaussianPrior(mean=self.weights, std=posterior.prior_std, privacy=privacy)
+        found = assess(posterior, data, prior=prior, failure_prob=failure_prob, test=self.test, settings=settings,
+                       seed=seed, progress=progress, diagnosis=diagnosis)  # fmt: skip
+        if clipped is None:
+            return found
+        return with_accounted(found, settings=clipped, weights=self.weights, steps=self.state.step,
+                              data=self.objective, test=self.test, seed=seed)  # fmt: skip
 
 
 def load_trained(

@@ -17,11 +17,15 @@ CHAIN_BOUNDS = {
     "dp_chernoff": "C-bound (sharp)",
     "dp_kl_chernoff": "kl-Chernoff (sharp)",
     "test_set_clopper_pearson": "test set (Clopper-Pearson)",
+    "private_pac_bayes": "PAC-Bayes (accounted)",
+    "private_kl_chernoff": "kl-Chernoff (accounted)",
 }
 """Of a chain's checkpoint, by the names of their functions."""
+GAUSSIAN_BOUNDS = ("private_pac_bayes",)
+ACCOUNTED = ("private_pac_bayes", "private_kl_chernoff")
+"""Of chains with clipped gradients; rigorous."""
 NAMES = {
     **CHAIN_BOUNDS,
-    "private_kl_chernoff": "kl-Chernoff, private",
     "randomised_maurer": "PAC-Bayes-kl",
     "randomised_private_pac_bayes": "PAC-Bayes-kl, private prior",
     "half_brier_maurer": "PAC-Bayes-kl (half Brier)",
@@ -37,7 +41,8 @@ COLOURS = {
     "dp_hoeffding": "#c5b0d5", "dp_chernoff": "#98df8a", "dp_kl_chernoff": "#17becf",
     "test_set_clopper_pearson": "#7f7f7f", "randomised_maurer": "#1f77b4", "randomised_private_pac_bayes": "#aec7e8",
     "half_brier_maurer": "#393b79", "half_brier_private_pac_bayes": "#9c9ede", "one_draw_disintegrated": "#8c6d31",
-    "one_draw_ece": "#e7ba52", "private_kl_chernoff": "#9edae5", "test_set_ece": "#c7c7c7",
+    "one_draw_ece": "#e7ba52", "private_pac_bayes": "#17a398", "private_kl_chernoff": "#9edae5",
+    "test_set_ece": "#c7c7c7",
 }  # fmt: skip
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"

@@ -7,10 +7,10 @@ import certificates_by_mpmath as exact
 import mpmath as mp
 import pytest
 import torch
-from cli_tools import pacdp, read
+from cli_tools import QUICK, pacdp, read
 
 from bounds import Certificate
-from experiments.figures.style import CHAIN_BOUNDS, GIBBS_BOUNDS
+from experiments.figures.style import ACCOUNTED, CHAIN_BOUNDS, GIBBS_BOUNDS
 from pacdp import load_trained
 
 KEYS = {
@@ -28,8 +28,8 @@ WITHOUT_DRAWS = "dp_gibbs_pac_bayes"
 GIBBS = set(GIBBS_BOUNDS) - {WITHOUT_DRAWS}
 TEST_SET = "test_set_clopper_pearson"
 EXPECTED = {
-    "sgd": {TEST_SET}, "sgld": CHAIN_BOUNDS.keys() - set(GIBBS_BOUNDS), "entropy-sgd": {TEST_SET},
-    "entropy-sgld": CHAIN_BOUNDS.keys(),
+    "sgd": {TEST_SET}, "sgld": CHAIN_BOUNDS.keys() - {*GIBBS_BOUNDS, *ACCOUNTED}, "entropy-sgd": {TEST_SET},
+    "entropy-sgld": CHAIN_BOUNDS.keys() - set(ACCOUNTED),
 }  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def test_the_same_seed_gives_the_same_report_and_effort_is_heeded(trained, certi
 def test_table_of_certificates_says_what_is_optimistic(trained, capsys, tmp_path):
     assert pacdp("certify", trained["entropy-sgld"] / "checkpoint.safetensors", "--out", tmp_path / "c.json") == 0
     said = capsys.readouterr().out
-    assert all(label in said for label in CHAIN_BOUNDS.values())
+    assert all(label in said for name, label in CHAIN_BOUNDS.items() if name not in ACCOUNTED)
     assert said.count("optimistic ") >= 8
     assert "optimistic means: SGLD has converged" in said
     assert pacdp("certify", trained["sgd"], "--out", tmp_path / "c.json") == 0
@@ -185,3 +185,23 @@ def test_threads_are_heeded(trained, certify, monkeypatch, tmp_path):
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     certify(trained["sgd"], "--out", tmp_path / "c.json")
     assert asked == [1]
+
+
+@pytest.mark.parametrize("algorithm", ["entropy-sgd-clipped", "entropy-sgld-clipped"])
+def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algorithm, capsys, tmp_path):
+    assert pacdp("train", f"{algorithm}-digits2", "--out", tmp_path, *QUICK) == 0
+    assert "(rigorous)" in capsys.readouterr().err
+    assert pacdp("certify", tmp_path, "--threads", 1) == 0
+    said = capsys.readouterr().out
+    assert all(NAMES[name] in said for name in ACCOUNTED)
+    assert "privacy accounted for, converged or not" in said
+    report = read(tmp_path / "certificates.json")
+    found = {certificate["name"]: certificate for certificate in report["certificates"]}
+    assert found.keys() == {*ACCOUNTED, TEST_SET} | (NAMES.keys() if algorithm == "entropy-sgld-clipped" else set())
+    for name, certificate in found.items():
+        rigorous = name in (*ACCOUNTED, TEST_SET)
+        assert certificate["status"] == ("rigorous" if rigorous else "optimistic")
+        assert any("clipping changed no gradient" in one for one in certificate["assumptions"]) is not rigorous
+    mechanisms = report["step"] * report["sampler"]["inner_steps"]
+    assert report["accounted_privacy"]["mechanisms"] == mechanisms
+    assert pacdp("plot", tmp_path) == 0

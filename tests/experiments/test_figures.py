@@ -7,7 +7,8 @@ from cli_tools import one_sentence, pacdp
 
 from experiments.figures import random_labels, run, style
 
-WEIGHTS_BOUNDS = [name for name in style.CHAIN_BOUNDS if name not in (*style.GIBBS_BOUNDS, "test_set_clopper_pearson")]
+_OTHERS = (*style.GIBBS_BOUNDS, *style.ACCOUNTED, "test_set_clopper_pearson")
+WEIGHTS_BOUNDS = [name for name in style.CHAIN_BOUNDS if name not in _OTHERS]
 
 
 @pytest.fixture(autouse=True)

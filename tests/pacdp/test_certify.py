@@ -89,14 +89,14 @@ def test_the_papers_epsilon_and_what_it_costs() -> None:
     [
         (SGD(), "SGD adds no noise"),
         (EntropySGD(tau=TAU, beta=None), "Entropy-SGD adds no noise to its weights"),
-        (EntropySGD(tau=TAU, beta=None, clip_norm=1.0), "Entropy-SGD adds no noise to its weights"),
-        (SGLD(tau=TAU, clip_norm=1.0), "clipped gradients"),
+        (EntropySGD(tau=TAU, beta=None, clip_norm=1.0), "say how many it has made"),
+        (SGLD(tau=TAU, clip_norm=1.0), "as private as its steps"),
         (PSGLD(tau=TAU), "metric moves with the weights"),
         (PSGLD(tau=TAU, correction=False), "metric moves with the weights"),
-        (EntropySGD(tau=TAU, clip_norm=1.0), "clipped gradients"),
+        (EntropySGD(tau=TAU, clip_norm=1.0), "as private as its steps"),
     ],
 )
-def test_no_noise_and_clipping_promise_no_privacy(settings: Settings, why: str) -> None:
+def test_no_noise_and_unknown_steps_promise_no_privacy(settings: Settings, why: str) -> None:
     privacy = privacy_of(settings, oscillation=4.0, n=N)
     assert isinstance(privacy, NoPrivacy)
     assert why in privacy.reason
@@ -110,10 +110,13 @@ def test_psgld_promises_privacy_after_its_metric_is_frozen() -> None:
 
 
 @pytest.mark.parametrize("kind", [SGLD, EntropySGD])
-def test_a_whole_number_clips_as_well(kind: type) -> None:
+def test_a_clipped_chain_promises_what_its_steps_cost(kind: type) -> None:
     settings = kind(tau=TAU, clip_norm=1.0)
     object.__setattr__(settings, "clip_norm", 1)  # what JSON and plain callers may give
-    assert isinstance(privacy_of(settings, oscillation=4.0, n=N), NoPrivacy)
+    found = privacy_of(settings, oscillation=4.0, n=N, step=3)
+    assert isinstance(found, bounds.PrivacyLossDistribution)
+    assert (found.status, found.adjacency) == ("accounted", "add-remove")
+    assert found.assumptions == ()
 
 
 @pytest.mark.parametrize("local", [True, False])
@@ -204,6 +207,7 @@ def test_an_assessment_is_json_with_the_promised_keys(
     assert list(record) == [
         "format", "n", "failure_prob", "empirical_risk", "test_risk", "kl_nats", "privacy",
         "mean_classifier", "gibbs_classifier", "certificates", "not_applicable", "diagnosis",
+            "accounted_privacy", "gaussian_classifier",
     ]  # fmt: skip
     assert (record["format"], record["n"], record["failure_prob"]) == ("pacdp-certificates/1", 60, 0.05)
     judged = record["gibbs_classifier"] if local else record["mean_classifier"]["train"]

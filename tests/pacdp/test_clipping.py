@@ -7,6 +7,7 @@ from scipy import stats
 from torch import Tensor
 from toys import keys_of, toy_data, toy_objective
 
+from pacdp import clipped
 from pacdp.data import Dataset
 from pacdp.models import Architecture
 from pacdp.objective import Estimate, Objective
@@ -137,3 +138,30 @@ def test_without_a_clip_norm_draws_are_uniform_with_replacement() -> None:
     draws = torch.cat([drawn(objective, tick) for tick in range(400)])
     assert len(draws) == 400 * 50
     assert stats.chisquare(torch.bincount(draws, minlength=20).numpy()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("clip_norm", [1e-3, 0.1, 1e4])
+def test_layer_by_layer_equals_example_by_example(clip_norm: float) -> None:
+    data = poisoned(toy_data(n=16, shape=(20,)))
+    objective = toy_objective(data, batch_size=4, clip_norm=clip_norm)
+    views = objective.layout.views(objective.weights()[0])
+    sums = []
+    for way in (clipped._by_layers, clipped._by_examples):
+        into = torch.zeros(objective.dim)
+        way(objective.model, views, *objective.examples, objective.loss, clip_norm, 4.0, objective.layout.views(into))
+        sums.append(into)
+    torch.testing.assert_close(*sums, rtol=1e-4, atol=1e-6 * min(clip_norm, 1.0))
+
+
+@pytest.mark.parametrize("hidden", [(7, 6), (3000,)])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 30.0])
+def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(
+    hidden: tuple[int, ...], scale: float
+) -> None:
+    data = toy_data(n=8, shape=(500,))
+    data = Dataset("scaled", (data.inputs * np.float32(scale)), data.labels, 2)
+    objective = toy_objective(data, architecture=Architecture(hidden=hidden), batch_size=1, clip_norm=0.3)
+    norms = [float(estimate_on(objective, [i]).gradient.double().norm()) for i in range(8)]
+    assert max(norms) <= 0.3
+    if scale >= 1.0:
+        assert max(norms) > 0.3 * (1 - 2e-5)

@@ -1,0 +1,266 @@
+"""What clipped chains spend: events against hand counts, the samplers' own moves and planted bugs."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from toys import keys_of, toy_data, toy_objective
+
+import bounds
+from bounds.accounting import Composed, Event, Gaussian, PoissonSampled, SelfComposed
+from pacdp.data import Dataset
+from pacdp.langevin_privacy import accounted_event, accounted_privacy, spent
+from pacdp.objective import Objective
+from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, entropy_sgd
+from pacdp.samplers.schedules import cyclical
+
+N, K, C = 40, 10, 0.25
+CHAINS = {
+    "SGLD": SGLD(tau=7.0, step_size=0.3, batch_size=K, clip_norm=C),
+    "Entropy-SGLD": EntropySGD(tau=7.0, inner_steps=3, inner_step_size=0.8, batch_size=K, clip_norm=C),
+    "Entropy-SGD": EntropySGD(tau=7.0, inner_steps=3, inner_decay=0.5, beta=None, batch_size=K, clip_norm=C),
+}
+
+
+def multipliers(event: Event | None) -> Counter[float]:
+    """How often each noise multiplier occurs; every step must be a Poisson-sampled Gaussian of rate K/N."""
+    assert isinstance(event, Composed)
+    found: Counter[float] = Counter()
+    for part in event.events:
+        assert isinstance(part, SelfComposed)
+        assert isinstance(part.event, PoissonSampled)
+        assert isinstance(part.event.event, Gaussian)
+        assert part.event.sample_rate == K / N
+        found[part.event.event.noise_multiplier] += part.count
+    return found
+
+
+def assert_counted(found: Counter[float], expected: list[float]) -> None:
+    """Equal as lists, but for the rounding down of each by a few millionths."""
+    values = sorted(found.elements())
+    assert len(values) == len(expected)
+    for value, true in zip(values, sorted(expected), strict=True):
+        assert true * (1 - 3e-6) < value < true
+
+
+def test_events_equal_lists_by_hand() -> None:
+    """σ_i = 2K/(τ C √η_i), η the step's Langevin time."""
+    sgld = accounted_event(replace(CHAINS["SGLD"], decay=0.5), n=N, steps=4)
+    times = [2 * 0.3 * t**-0.5 / 7.0 for t in (1, 2, 3, 4)]
+    assert_counted(multipliers(sgld), [2 * K / (7.0 * C * math.sqrt(eta)) for eta in times])
+    local = [0.8 / i / 7.0 for i in (1, 2, 3)]
+    by_hand = [2 * K / (7.0 * C * math.sqrt(eta)) for eta in local]
+    assert_counted(multipliers(accounted_event(CHAINS["Entropy-SGLD"], n=N, steps=2)), 2 * by_hand)
+    slower = [2 * K / (7.0 * C * math.sqrt(2.0 * i**-0.5 / 7.0)) for i in (1, 2, 3)]
+    assert_counted(multipliers(accounted_event(CHAINS["Entropy-SGD"], n=N, steps=5)), 5 * slower)
+
+
+def test_schedules_are_in_the_event() -> None:
+    settings = CHAINS["SGLD"]
+    step_size = cyclical(period=3)
+    found = accounted_event(settings, n=N, steps=3, step_size=step_size, temperature=lambda t: 1.0 / t)
+    times = [(2 * 0.3 * step_size(t), 7.0 * t) for t in (1, 2, 3)]
+    assert_counted(multipliers(found), [2 * K / (tau * C * math.sqrt(h / tau)) for h, tau in times])
+    halted = accounted_event(settings, n=N, steps=4, step_size=lambda t: float(t < 3))
+    assert multipliers(halted).total() == 2, "a step of size 0 reads nothing"
+
+
+def test_long_schedules_are_rounded_down_to_few_multipliers() -> None:
+    settings = replace(CHAINS["SGLD"], decay=0.5)
+    found = multipliers(accounted_event(settings, n=N, steps=3000))
+    assert found.total() == 3000
+    assert len(found) < 2100
+    exact = sorted(2 * K / (7.0 * C * math.sqrt(2 * 0.3 * t**-0.5 / 7.0)) for t in range(1, 3001))
+    ratios = np.array(sorted(found.elements())) / exact
+    assert 0.999 < ratios.min() <= ratios.max() < 1.0
+
+
+@pytest.mark.parametrize(
+    ("outer_steps", "mu", "epsilon", "cost"),
+    [(234, 0.00536, 0.0136, 0.000314), (703, 0.00928, 0.0251, 0.000611), (2343, 0.01695, 0.0489, 0.001448)],
+)
+def test_entropy_sgld_at_the_papers_setting(outer_steps: int, mu: float, epsilon: float, cost: float) -> None:
+    """n = 60000, τ = √n, K = 128, L = 20, C = 1; 2343 outer steps are 100 epochs."""
+    settings = EntropySGD(tau=math.sqrt(60_000), clip_norm=1.0)
+    (largest,) = {1 / (1 - 2.0**-20) * max(_noise(settings, 1))}
+    assert largest == pytest.approx(11.566 * math.sqrt(20), rel=1e-4)
+    chain = spent(settings, n=60_000, steps=outer_steps)
+    assert chain.mu == pytest.approx(mu, abs=6e-6)
+    assert chain.epsilon_add_remove == pytest.approx(epsilon, abs=6e-5)
+    assert chain.epsilon_add_remove < chain.epsilon_replace_one
+    assert chain.mechanisms == 20 * outer_steps
+    privacy = accounted_privacy(settings, n=60_000, steps=outer_steps)
+    found = bounds.transfer_cost(privacy=privacy, n=60_000, failure_prob=0.05)
+    assert found.nats / 60_000 == pytest.approx(cost, abs=6e-7)
+
+
+def _noise(settings: EntropySGD, steps: int) -> list[float]:
+    event = accounted_event(settings, n=60_000, steps=steps)
+    assert isinstance(event, Composed)
+    return [part.event.event.noise_multiplier for part in event.events]  # type: ignore[union-attr]
+
+
+@pytest.mark.slow
+def test_half_a_million_steps_have_a_record() -> None:
+    settings = EntropySGD(tau=math.sqrt(60_000), clip_norm=1.0)
+    privacy = accounted_privacy(settings, n=60_000, steps=23_437)
+    cost = bounds.transfer_cost(privacy=privacy, n=60_000, failure_prob=0.05).nats / 60_000
+    assert 0.010053 < cost < 0.0107
+
+
+def test_all_examples_in_every_step_are_exactly_gaussian() -> None:
+    settings = replace(CHAINS["SGLD"], batch_size=N)
+    found = accounted_privacy(settings, n=N, steps=9)
+    assert isinstance(found, bounds.GaussianDP)
+    assert found.adjacency == "add-remove"
+    assert found.status == "accounted"
+    time = 9 * 2 * 0.3 / 7.0
+    assert found.mu == pytest.approx(7.0 * C / (2 * N) * math.sqrt(time), rel=1e-5)
+
+
+def test_nothing_spent_before_the_first_step() -> None:
+    assert accounted_event(CHAINS["SGLD"], n=N, steps=0) is None
+    assert accounted_privacy(CHAINS["SGLD"], n=N, steps=0) == bounds.GaussianDP(
+        mu=0.0, adjacency="add-remove", status="accounted"
+    )
+    assert spent(CHAINS["SGLD"], n=N, steps=0).epsilon_add_remove == 0.0
+
+
+class ByRealisedSize(Objective):
+    """A fault: the clipped sum over the size that the batch happens to have."""
+
+    def estimate(self, weights, keys, tick):
+        drawn, _ = self.draw(keys, tick)
+        found = super().estimate(weights, keys, tick)
+        return found._replace(gradient=found.gradient * (self.batch_size / max(1, len(drawn[0]))))
+
+
+def worst_move(name: str, *, kind: type[Objective] = Objective, removed: bool = True, tries: int = 25) -> float:
+    """The largest move of one inner step, in standard deviations of its noise, over random neighbours.
+
+    Both worlds have the same batches but for the record in question, and the same noise.
+    """
+    settings = CHAINS[name]
+    worst = 0.0
+    for seed in range(tries):
+        rng = np.random.default_rng(seed)
+        data = toy_data(n=N, seed=seed)
+        inputs = data.inputs * np.float32(10.0 ** rng.uniform(-1, 3))
+        changed, labels = inputs.copy(), data.labels.copy()
+        changed[0], labels[0] = -3 * inputs[0], 1 - labels[0]
+        other = Dataset("other", changed, labels, 2)
+        size = int(rng.integers(1, 6))
+        batch = [0, *rng.choice(np.arange(1, N), size=size, replace=False).tolist()]
+        with_record = _objective(Dataset("one", inputs, data.labels, 2), batch, kind)
+        second = batch[1:] if removed else batch
+        without = _objective(Dataset("one", inputs, data.labels, 2) if removed else other, second, kind)
+        moves = []
+        for objective in (with_record, without):
+            moves.append(_one_inner_step(settings, objective, seed))
+        (after, scale), (neighbour, _) = moves
+        worst = max(worst, float((after - neighbour).double().norm()) / scale)
+    return worst
+
+
+def _objective(data: Dataset, batch: list[int], kind: type[Objective]) -> Objective:
+    made = toy_objective(data, batch_size=K, clip_norm=C)
+    made.__class__ = kind
+    made.draw = lambda keys, tick: ([torch.tensor(batch, dtype=torch.int64)], np.zeros(1, np.int64))
+    return made
+
+
+def _one_inner_step(settings: SGLD | EntropySGD, objective: Objective, seed: int) -> tuple[torch.Tensor, float]:
+    """The weights after the first step that reads data, and the standard deviation of its noise."""
+    start = objective.weights() * 3
+    sampler = build(replace(settings, inner_steps=1, alpha=1.0) if isinstance(settings, EntropySGD) else settings,
+                    objective)  # fmt: skip
+    coefficients = sampler.coefficients(0)
+    if isinstance(settings, EntropySGD):
+        mean, _, _ = entropy_sgd.local_mean(objective, start, coefficients, keys_of(seed), 0)
+        return mean[0], float(coefficients["scale"][0, 0])
+    state, _ = sampler.step(sampler.init(start), keys_of(seed))
+    return state.weights[0], float(coefficients["scale"][0])
+
+
+def strongest(name: str) -> float:
+    """1/σ of the costliest step: that of the first inner step."""
+    return 1.0 / min(multipliers(accounted_event(CHAINS[name], n=N, steps=1)))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_one_example_moves_a_step_by_at_most_the_accounted_share_of_its_noise(name: str) -> None:
+    removed, replaced = worst_move(name), worst_move(name, removed=False)
+    rounding = 1 + 1e-5  # of the weights themselves, which are single numbers near 1
+    assert 0.98 * strongest(name) < removed <= strongest(name) * rounding, "reached, never passed"
+    assert 1.5 * strongest(name) < replaced <= 2 * strongest(name) * rounding
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_planted_faults_are_caught(name: str) -> None:
+    realised = worst_move(name, kind=ByRealisedSize, tries=10)
+    assert realised > 1.2 * strongest(name), "dividing by the realised size of the batch"
+    forgotten_half = 0.5 * strongest(name)
+    assert worst_move(name, tries=10) > 1.2 * forgotten_half, "σ = 4K/(τ C √η) for 2K/(τ C √η)"
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_every_noisy_step_that_reads_data_is_counted(name: str) -> None:
+    """An event of outer steps alone would be L times too short."""
+    settings = CHAINS[name]
+    objective = toy_objective(toy_data(n=N), batch_size=K, clip_norm=C)
+    seen: list[int] = []
+    draw = objective.draw
+    objective.draw = lambda keys, tick: seen.append(int(tick)) or draw(keys, tick)
+    sampler = build(settings, objective)
+    state = sampler.init(objective.weights())
+    for _ in range(6):
+        state, _ = sampler.step(state, keys_of(1))
+    assert len(seen) == len(set(seen)) == multipliers(accounted_event(settings, n=N, steps=state.step)).total()
+    assert spent(settings, n=N, steps=6).mechanisms == len(seen)
+
+
+@pytest.mark.parametrize("name", ["SGLD", "Entropy-SGLD"])
+def test_the_noise_of_a_step_has_the_accounted_scale(name: str) -> None:
+    """Batches without examples leave the noise alone; σ h C / K is its standard deviation."""
+    settings = replace(CHAINS[name], base_std=1e6) if name == "SGLD" else replace(CHAINS[name], gamma=1e-9)
+    data = toy_data(n=N, shape=(200,))
+    moved = []
+    for seed in range(8):
+        objective = _objective(data, [], Objective)
+        start = torch.zeros_like(objective.weights())
+        objective.weights = lambda s=start: s
+        moved.append(_one_inner_step(settings, objective, seed)[0].double())
+    sample = torch.cat(moved)
+    rate = 0.3 if name == "SGLD" else 0.4
+    sigma = min(multipliers(accounted_event(settings, n=N, steps=1)))
+
+    def fits(std: float) -> bool:
+        tail = stats.chi2.cdf(float(sample.square().sum()) / std**2, len(sample))
+        return 5e-7 < tail < 1 - 5e-7
+
+    assert fits(sigma * rate * C / K)
+    assert not fits(1.05 * sigma * rate * C / K)
+    assert not fits(sigma * rate * C / K / 1.05)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (SGLD(tau=3.0), "set clip_norm, which also makes batches Poisson and the normaliser fixed"),
+        (EntropySGD(tau=3.0), "set clip_norm"),
+        (SGD(), "steps of SGD have no privacy accounting here"),
+        (PSGLD(tau=3.0), "steps of PSGLD have no privacy accounting here"),
+        (SGHMC(tau=3.0), "steps of SGHMC have no privacy accounting here"),
+        (SGLD(tau=3.0, clip_norm=1.0, batch_size=N + 1), "expected batch_size <= n"),
+        (EntropySGD(tau=math.inf, clip_norm=1.0, batch_size=K), "expected noise in every step"),
+    ],
+)
+def test_what_is_no_private_mechanism_is_refused(settings, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        accounted_event(settings, n=N, steps=1)
+    with pytest.raises(ValueError, match="expected batch_size <= n and steps >= 0"):
+        accounted_event(CHAINS["SGLD"], n=N, steps=-1)
