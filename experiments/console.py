@@ -158,7 +158,7 @@ def _cells(certificate: dict[str, Any], report: dict[str, Any]) -> list[str]:
     kl = terms.get("kl_per_example", terms.get("worst_kl_nats", 0.0) / inputs["n"])
     vacuous = " (vacuous)" if certificate["value"] >= 1.0 else ""
     return [
-        NAMES.get(name, str(name)), f"{of}, {measures}", str(certificate["status"]),
+        NAMES.get(name, str(name)), of if measures == "0-1 risk" else f"{of}, {measures}", str(certificate["status"]),
         f"{certificate['value']:.4f}{vacuous}", f"{terms['empirical_risk']:.4f}" if "empirical_risk" in terms else "",
         f"{kl:.6f}" if of in ("Gibbs", "Gaussian", "randomised") else "",
         f"{costs:.6f}" if costs else "", f"{test:.4f}" if test is not None else "",

@@ -76,7 +76,7 @@ def collect(plan: list[Cell], folder: Path) -> pl.DataFrame:
                     "tau": getattr(settings, "tau", None), "run": cell.run.key, "step": row["step"],
                     "epochs": row["epochs"], "epochs_over_l": row["epochs"] / inner,
                     **{name: row.get(name) for name in _MEASURED},
-                    **{name: found.get(name) for name in style.NAMES if name != "test_set_clopper_pearson"},
+                    **{name: found.get(name) for name in style.CONVERGED if name != "test_set_clopper_pearson"},
                 }
             )  # fmt: skip
     return pl.DataFrame(rows, infer_schema_length=None)
@@ -90,7 +90,7 @@ def violations(table: pl.DataFrame) -> list[dict[str, Any]]:
     """
     found = []
     for row in table.iter_rows(named=True):
-        for name in style.NAMES:
+        for name in style.CONVERGED:
             test = row["gibbs_test_error" if name in style.GIBBS_BOUNDS else "test_error"]
             value = row.get(name)
             if value is not None and test is not None and value < test:
@@ -113,7 +113,7 @@ def publish(plan: list[Cell], folder: Path, out: Path, *, scale: Scale, device: 
     draw(table, out)
     write_json(out / "config.json", {"scale": scale, "runs": {cell.run.key: cell.run.to_dict() for cell in plan}})
     write_json(out / "provenance.json", made_by)
-    names = [name for name in style.NAMES if name in table.columns]
+    names = [name for name in style.CONVERGED if name in table.columns]
     found = violations(table)
     summary = {
         "runs": len(plan), "rows": table.height,

@@ -19,11 +19,11 @@ _BATCH = 500
 COUNT = len(_WIDTHS) * len(_RANKS) + 2
 
 
-def spot_features(images: Float32[np.ndarray, "n 1 height width"]) -> Float32[np.ndarray, "n 58"]:
+def spot_features(images: np.ndarray) -> Float32[np.ndarray, "n 58"]:
     """Fourteen order statistics of four filters' responses, times ten, then mean and spread of the brightness.
 
     Args:
-        images: in [0, 1], black outside the cell; at least 101 pixels.
+        images: float32 [n, 1, height, width] in [0, 1], black outside the cell.
 
     Raises:
         ValueError: images of more than one channel, or too small.

@@ -24,6 +24,8 @@ CHAIN_BOUNDS = {
 GAUSSIAN_BOUNDS = ("private_pac_bayes",)
 ACCOUNTED = ("private_pac_bayes", "private_kl_chernoff")
 """Of chains with clipped gradients; rigorous."""
+CONVERGED = {name: label for name, label in CHAIN_BOUNDS.items() if name not in ACCOUNTED}
+"""Of chains without clipping."""
 NAMES = {
     **CHAIN_BOUNDS,
     "randomised_maurer": "PAC-Bayes-kl",

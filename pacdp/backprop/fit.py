@@ -85,7 +85,8 @@ def fit(
     average = AveragedModel(trained, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
     optimizer = _OPTIMIZERS[settings.optimizer](trained, settings)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(torch.randint(_SEEDS, (), generator=generator)))  # of dropout alone
+        seed = int(torch.randint(_SEEDS, (), generator=generator))
+        torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())  # which dropout draws from, until the end
         order = torch.arange(n)
         for step in range(steps):
             if step % per_epoch == 0:

@@ -193,11 +193,13 @@ def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algor
     assert "(rigorous)" in capsys.readouterr().err
     assert pacdp("certify", tmp_path, "--threads", 1) == 0
     said = capsys.readouterr().out
-    assert all(NAMES[name] in said for name in ACCOUNTED)
+    assert all(CHAIN_BOUNDS[name] in said for name in ACCOUNTED)
     assert "privacy accounted for, converged or not" in said
     report = read(tmp_path / "certificates.json")
     found = {certificate["name"]: certificate for certificate in report["certificates"]}
-    assert found.keys() == {*ACCOUNTED, TEST_SET} | (NAMES.keys() if algorithm == "entropy-sgld-clipped" else set())
+    assert found.keys() == {*ACCOUNTED, TEST_SET} | (
+        CHAIN_BOUNDS.keys() if algorithm == "entropy-sgld-clipped" else set()
+    )
     for name, certificate in found.items():
         rigorous = name in (*ACCOUNTED, TEST_SET)
         assert certificate["status"] == ("rigorous" if rigorous else "optimistic")

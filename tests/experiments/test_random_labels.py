@@ -11,7 +11,7 @@ from cli_tools import one_sentence, pacdp, read
 
 from experiments import random_labels
 from experiments.config import Runtime
-from experiments.figures.style import GIBBS_BOUNDS, NAMES
+from experiments.figures.style import CONVERGED, GIBBS_BOUNDS
 from experiments.fleet import Workers
 from experiments.folder import Folder
 from experiments.random_labels import cells, collect, conduct, publish, violations
@@ -19,7 +19,7 @@ from experiments.recipes import SIZES, tau_of
 from pacdp import Architecture, GibbsSettings
 
 QUICK = Runtime(threads=1)
-BOUNDS = [name for name in NAMES if name != "test_set_clopper_pearson"]
+BOUNDS = [name for name in CONVERGED if name != "test_set_clopper_pearson"]
 
 
 def _tiny(cell: random_labels.Cell) -> random_labels.Cell:
