@@ -82,10 +82,10 @@ _SMOKE = HeldOutConfig(
     posterior=PosteriorSettings(steps=50, batch_size=128),
     passes=5,
 )
-# Epochs, passes and prior_std were last changed after errors of earlier candidates on the bound's half (seed 0) had been
-# seen, and the certificate does not pay for that; other seeds share examples with that half. One run with an earlier
-# prior suggested that descent on f_quad saves fewer errors than its divergence costs: so the posterior is the prior,
-# where a Clopper-Pearson bound of the prior's mean on the same examples is smaller, as it must be.
+# Epochs, passes and prior_std were last changed after errors of earlier candidates on the bound's half (seed 0) had
+# been seen, and the certificate does not pay for that; other seeds share examples with that half. One run with an
+# earlier prior suggested that descent on f_quad saves fewer errors than its divergence costs: so the posterior is the
+# prior, where a Clopper-Pearson bound of the prior's mean on the same examples is smaller, as it must be.
 _CPU = HeldOutConfig(fit=FitSettings(epochs=24, augmentation=DIGITS), posterior=PosteriorSettings(steps=0))
 
 
