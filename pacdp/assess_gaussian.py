@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import bounds
-from pacdp.certify import Refusal
+from pacdp.certify import Refusal, new_examples_certificate
 from pacdp.data import Split, require_disjoint
 from pacdp.losses import brier, margins, zero_one
 from pacdp.posterior import GaussianPosterior
@@ -193,9 +193,9 @@ def _overall(
     return _about(made, name, of="randomised", measures=measures)
 
 
-def _about(made: bounds.Certificate, name: str, *, of: str, measures: str) -> bounds.Certificate:
+def _about(made: bounds.Certificate, name: str = "", *, of: str, measures: str) -> bounds.Certificate:
     """Named after the predictor and the risk that it is about."""
-    return replace(made, name=name, inputs={**made.inputs, "of": of, "measures": measures})
+    return replace(made, name=name or made.name, inputs={**made.inputs, "of": of, "measures": measures})
 
 
 def _one_draw(
@@ -235,14 +235,9 @@ def _held_out(outputs: Tensor, test: BoundSet, fresh: MonteCarloRisk, *, failure
     """Of the randomised network and of the mean weights, on examples that neither prior nor posterior saw."""
     counts = {"randomised": fresh.errors, "mean weights": _errors(outputs, test.labels)}
     found = [
-        bounds.Certificate(
-            name="test_set_clopper_pearson", value=bounds.clopper_pearson_upper(k, test.n, failure_prob),
-            failure_prob=failure_prob, status="rigorous", terms={"empirical_risk": k / test.n},
-            budget={"test set": failure_prob}, reference="Clopper and Pearson (1934)",
-            inputs={"k": k, "n": test.n, "failure_prob": failure_prob, "of": of, "measures": "0-1 risk"},
-        )
+        _about(new_examples_certificate(k, test.n, failure_prob=failure_prob), of=of, measures="0-1 risk")
         for of, k in counts.items()
-    ]  # fmt: skip
+    ]
     sample = _calibration(outputs, test.labels)
     ece = bounds.ece_second_moment(
         calibration_error=sample.calibration_error, mean_squared_gap=sample.mean_squared_gap, n=test.n,

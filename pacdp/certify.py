@@ -208,11 +208,19 @@ def weights_certificates(risks: Risks, *, privacy: bounds.PureDP, failure_prob: 
 
 def held_out_certificate(risks: Risks, *, failure_prob: float) -> bounds.Certificate:
     """Clopper-Pearson on examples that training never saw, for the weights themselves; assumes nothing else."""
-    value = bounds.clopper_pearson_upper(risks.errors, risks.n, failure_prob)
+    return new_examples_certificate(risks.errors, risks.n, failure_prob=failure_prob)
+
+
+def new_examples_certificate(errors: int, n: int, *, failure_prob: float) -> bounds.Certificate:
+    """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
+
+    Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
+    """
     return bounds.Certificate(
-        name="test_set_clopper_pearson", value=value, failure_prob=failure_prob, status="rigorous",
-        terms={"empirical_risk": risks.error}, budget={"test set": failure_prob},
-        reference="Clopper and Pearson (1934)", inputs={"k": risks.errors, "n": risks.n, "failure_prob": failure_prob},
+        name="test_set_clopper_pearson", value=bounds.clopper_pearson_upper(errors, n, failure_prob),
+        failure_prob=failure_prob, status="rigorous", terms={"empirical_risk": errors / n},
+        budget={"test set": failure_prob}, reference="Clopper and Pearson (1934)",
+        inputs={"k": errors, "n": n, "failure_prob": failure_prob},
     )  # fmt: skip
 
 

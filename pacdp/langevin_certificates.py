@@ -10,15 +10,14 @@ The second holds for all Q at once, also for one that was trained on from w with
 """
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
-from math import inf, nextafter
 from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
 import bounds
+from pacdp.assess_gaussian import error_share
 from pacdp.certify import Assessment
 from pacdp.langevin_privacy import Claim, accounted_privacy, spent
 from pacdp.losses import zero_one
@@ -60,7 +59,7 @@ def released_weights_certificate(risks: Risks, *, privacy: Claim, failure_prob: 
     Formal guarantee: as for :func:`bounds.private_kl_chernoff`; the count of errors is exact.
     """
     return bounds.private_kl_chernoff(
-        risk=_rounded_up(risks.errors, risks.n), n=risks.n, privacy=privacy, failure_prob=failure_prob
+        risk=error_share(risks.errors, risks.n), n=risks.n, privacy=privacy, failure_prob=failure_prob
     )
 
 
@@ -153,8 +152,3 @@ def require_own_batches(settings: SGLD | EntropySGD, data: Objective) -> None:
             f"expected an objective with clip_norm={settings.clip_norm} and batch_size={settings.batch_size}, which "
             f"the accounting is about, got {data.clip_norm} and {data.batch_size}"
         )
-
-
-def _rounded_up(errors: int, n: int) -> float:
-    share = errors / n
-    return share if Fraction(share) >= Fraction(errors, n) else nextafter(share, inf)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 import bounds
 from pacdp.backprop.fit import Examples
 from pacdp.backprop.prior import Chosen, Prior, ScaleGrid, choose_scale, examples, unchosen
+from pacdp.certify import new_examples_certificate
 from pacdp.data import Dataset, Split
 from pacdp.losses import Loss, margins, zero_one
 from pacdp.posterior import GaussianPosterior
@@ -147,13 +148,8 @@ def certify_weights(
 
     Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
     """
-    errors, n = count_errors(module, weights, held, device=device), len(held.inputs)
-    return bounds.Certificate(
-        name="test_set_clopper_pearson", value=bounds.clopper_pearson_upper(errors, n, failure_prob),
-        failure_prob=failure_prob, status="rigorous", terms={"empirical_risk": errors / n},
-        budget={"test set": failure_prob}, reference="Clopper and Pearson (1934)",
-        inputs={"k": errors, "n": n, "failure_prob": failure_prob},
-    )  # fmt: skip
+    errors = count_errors(module, weights, held, device=device)
+    return new_examples_certificate(errors, len(held.inputs), failure_prob=failure_prob)
 
 
 @torch.no_grad()
