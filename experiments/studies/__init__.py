@@ -1,0 +1,1 @@
+"""Studies: the runs behind a table or figure, and what is made of their results."""
