@@ -1,0 +1,44 @@
+"""The kinds of runs that commands of their own carry out as well: samplers' chains, private training."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from experiments.config import Run, Runtime
+from experiments.private.config import PrivateConfig
+from experiments.private.run import train_private
+from experiments.run import kind, train_together
+from experiments.studies.study import Job, Kind, Outcome
+
+
+def _samplers(runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime) -> list[Outcome]:
+    outcomes = train_together(runs, outs, runtime, resume=True)
+    return [outcome if isinstance(outcome, Exception) else None for outcome in outcomes]
+
+
+def _private(configs: Sequence[PrivateConfig], outs: Sequence[Path], runtime: Runtime) -> list[Outcome]:
+    found: list[Outcome] = []
+    for config, out in zip(configs, outs, strict=True):
+        try:
+            train_private(config, out, runtime, resume=True)
+            found.append(None)
+        except (ValueError, RuntimeError, OSError) as error:
+            found.append(error)
+    return found
+
+
+SAMPLER = Kind(carry_out=_samplers, read=Run.from_dict, together=kind)
+"""`experiments.config.Run`: SGD, SGLD, Entropy-SG(L)D and their relatives, runs of one kind as one batch of chains."""
+
+PRIVATE = Kind(carry_out=_private, read=PrivateConfig.from_dict)
+"""`experiments.private.PrivateConfig`: training within a privacy budget."""
+
+
+def private_job(key: str, config: PrivateConfig, **tags: str | float | bool | None) -> Job:
+    """A private run whose noise can be drawn again from its seed, as published results on public data need."""
+    return Job(key=key, kind=PRIVATE, config=replace(config, reproducible=True), tags=tags)
+
+
+def sampler_job(run: Run, **tags: str | float | bool | None) -> Job:
+    """A sampler's run under its own key."""
+    return Job(key=run.key, kind=SAMPLER, config=run, tags=tags)
