@@ -20,7 +20,8 @@ _TRACED = (
     ("test_error", "test error"), ("gibbs_train_error", "Gibbs training error"),
     ("gibbs_test_error", "Gibbs test error"), ("kl_nats", "KL (nats)"), ("epsilon", "epsilon (rounded up)"),
 )  # fmt: skip
-_CERTIFIED = ("checkpoint", "step", "sampler", "loss", "data", "effort", "prior", "prior_source", "std", "prior_std")
+_CERTIFIED = ("checkpoint", "step", "sampler", "loss", "data", "effort", "prior_checkpoint", "prior", "std",
+              "prior_std")  # fmt: skip
 _PROVED = ("exact mechanism", "accounted")
 _SPENT = ("adjacency", "status", "unit", "units", "method", "noise")
 

@@ -6,7 +6,7 @@ weights for every example and paid for, the divergence is closed, and the prior'
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,51 +14,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 from torch import Tensor, nn
 from torch.func import functional_call
 
 import bounds
+from pacdp.bound_set import BoundSet
 from pacdp.certify import Refusal, new_examples_certificate
-from pacdp.data import Split, require_disjoint
-from pacdp.losses import brier, margins, zero_one
+from pacdp.losses import Loss, brier, margins, zero_one
 from pacdp.posterior import GaussianPosterior
-from pacdp.prior import HeldOut, Prior, Private
+from pacdp.prior import Prior, Private
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 
 Progress = Callable[[int, int], None]
 MONTE_CARLO, PAC_STEP = "Monte Carlo", "PAC step"
 EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
 _BATCH = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BoundSet:
-    """Examples that a certificate rests on; ``inputs`` [n, ...] and int64 labels [n] of equal length."""
-
-    inputs: Tensor
-    labels: Int64[Tensor, " n"]
-    indices: Split | None = None
-    """Which examples of the data set they are; needed where a prior learnt from others of them."""
-
-    def __post_init__(self) -> None:
-        if len(self.inputs) != len(self.labels) or len(self.labels) == 0:
-            raise ValueError(
-                f"expected one label for each of n >= 1 inputs, got {len(self.inputs)}, {len(self.labels)}"
-            )
-        if self.indices is not None and self.indices.n != len(self.labels):
-            raise ValueError(f"expected indices of the {len(self.labels)} examples, got {self.indices.n}")
-
-    @classmethod
-    def of(cls, inputs: Tensor, labels: Tensor, indices: Split) -> "BoundSet":
-        """The examples at these places of a data set."""
-        places = torch.tensor(indices.indices)
-        return cls(inputs=inputs[places], labels=labels[places], indices=indices)
-
-    @property
-    def n(self) -> int:
-        """How many."""
-        return len(self.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +60,21 @@ class GaussianAssessment:
     """Of the posterior on the test set, one draw an example."""
     certificates: tuple[bounds.Certificate, ...]
     refusals: tuple[Refusal, ...]
+    prior: dict[str, Any]
+    """Where the prior came from, as JSON values."""
+    bound_hash: str | None
+    """Of the indices of the bound's examples, where they have any."""
+
+    def certificate(self, *, of: str = "randomised", measures: str = "0-1 risk") -> bounds.Certificate:
+        """The first that is about this predictor's risk.
+
+        Raises:
+            ValueError: there is none.
+        """
+        for made in self.certificates:
+            if (made.inputs.get("of"), made.inputs.get("measures")) == (of, measures):
+                return made
+        raise ValueError(f"no certificate bounds the {measures} of {of}")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values, in the form ``pacdp-certificates/1``."""
@@ -99,6 +84,7 @@ class GaussianAssessment:
             "empirical_risk": error.mean, "test_risk": self.test_error, "kl_nats": self.kl_nats, "privacy": None,
             "mean_classifier": {"train": {"error": self.mean_error, "n": self.n},
                                 "test": None if self.mean_test_error is None else {"error": self.mean_test_error}},
+            "prior": self.prior, "bound_hash": self.bound_hash,
             "gibbs_classifier": None, "monte_carlo": [risk.to_dict() for risk in self.risks],
             "certificates": [certificate.to_dict() for certificate in self.certificates],
             "not_applicable": [asdict(refusal) for refusal in self.refusals], "diagnosis": None,
@@ -107,14 +93,15 @@ class GaussianAssessment:
 
 def assess_gaussian(
     posterior: GaussianPosterior, module: nn.Module, data: BoundSet, *, prior: Prior, test: BoundSet | None = None,
-    failure_prob: float = 0.05, monte_carlo: MonteCarlo | None = None, seed: int = 0,
+    failure_prob: float = 0.05, monte_carlo: MonteCarlo | None = None, losses: Sequence[Loss] = (), seed: int = 0,
     device: torch.device | str = "cpu", progress: Progress | None = None,
 ) -> GaussianAssessment:  # fmt: skip
     """Every certificate that applies to ``posterior``.
 
     For the randomised network (fresh weights for every prediction): its 0-1 risk and its Brier risk, which is also one
     on the averaged predictions. For one network drawn from it by ``seed``: its 0-1 risk and its binned calibration
-    error. With ``test``: Clopper-Pearson bounds for the randomised network and for the mean weights, and the latter's
+    error. For the prior's mean, if it saw none of the bound's examples: Clopper and Pearson's bound, which needs no
+    PAC-Bayes. With ``test``: their bounds for the randomised network and for the mean weights, and the latter's
     calibration error.
 
     Formal guarantee: each certificate says with which probability over examples, prior and draws it fails, if posterior
@@ -125,12 +112,13 @@ def assess_gaussian(
         data: the examples that the bound rests on, which the posterior may have been fitted to.
         test: examples that neither prior nor posterior saw.
         failure_prob: of each certificate.
+        losses: more of them, each bounded on its interval rescaled to [0, 1].
 
     Raises:
         ValueError: shapes, names or settings that do not fit; a posterior of infinite divergence from the prior.
         DataError: the prior saw examples of the bound.
     """
-    _require_other_examples(prior, data)
+    prior.require_unseen(data)
     kl = posterior.kl_nats(prior.law)
     if not math.isfinite(kl):
         raise ValueError("the divergence from the prior is infinite: both laws must have the same fixed weights and "
@@ -139,8 +127,8 @@ def assess_gaussian(
     how = monte_carlo or MonteCarlo()
     sampled = functools.partial(mean_risks, module, posterior, batch_size=how.batch_size, group_size=how.group_size,
                                 device=device)  # fmt: skip
-    risks = sampled(inputs=data.inputs, labels=data.labels, losses=(zero_one(), brier()), passes=how.passes, seed=seed,
-                    progress=progress, resume=how.resume)  # fmt: skip
+    risks = sampled(inputs=data.inputs, labels=data.labels, losses=(zero_one(), brier(), *losses), passes=how.passes,
+                    seed=seed, progress=progress, resume=how.resume)  # fmt: skip
     budget = bounds.FailureBudget(failure_prob).spend(MONTE_CARLO, how.share * failure_prob)
     budget = budget.spend(PAC_STEP, budget.left)
     step = _pac_step(prior, kl_nats=kl, n=data.n)
@@ -148,7 +136,7 @@ def assess_gaussian(
     drawn, refusals = _one_draw(
         posterior, module, data, prior=prior, failure_prob=failure_prob, seed=seed, device=device
     )
-    certificates += drawn
+    certificates += drawn + _prior_mean(module, data, prior=prior, failure_prob=failure_prob, device=device)
     mean_outputs = _outputs(module, posterior, posterior.means, data.inputs, device)
     mean_test_error = test_error = None
     if test is None:
@@ -161,17 +149,9 @@ def assess_gaussian(
     return GaussianAssessment(
         failure_prob=failure_prob, n=data.n, kl_nats=kl, risks=risks, test_error=test_error,
         mean_error=_errors(mean_outputs, data.labels) / data.n, mean_test_error=mean_test_error,
-        certificates=tuple(certificates), refusals=tuple(refusals),
+        certificates=tuple(certificates), refusals=tuple(refusals), prior=prior.to_dict(),
+        bound_hash=data.indices.hash if data.indices else None,
     )  # fmt: skip
-
-
-def _require_other_examples(prior: Prior, data: BoundSet) -> None:
-    if not isinstance(prior.source, HeldOut):
-        return
-    if data.indices is None:
-        raise ValueError("give data.indices: the prior learnt from examples of this data set, and which ones the bound "
-                         "rests on decides whether it may be used")  # fmt: skip
-    require_disjoint(prior.source.indices, data.indices, ("what the prior saw", "the bound's examples"))
 
 
 def _pac_step(prior: Prior, *, kl_nats: float, n: int) -> Callable[..., bounds.Certificate]:
@@ -188,9 +168,20 @@ def _overall(
     upper = risk.upper(budget.spent[MONTE_CARLO])
     made = bounds.overall_certificate(risk=upper, bound=step, budget=budget)
     bound = made.inputs["bound"]
-    name = f"randomised_{bound}" if risk.loss == "zero-one" else f"half_{risk.loss}_{bound}"
-    measures = "0-1 risk" if risk.loss == "zero-one" else "half the Brier risk"
+    known = {"zero-one": (f"randomised_{bound}", "0-1 risk"), "brier": (f"half_brier_{bound}", "half the Brier risk")}
+    name, measures = known.get(risk.loss, (f"rescaled_{risk.loss}_{bound}", f"{risk.loss} risk, rescaled to [0, 1]"))
     return _about(made, name, of="randomised", measures=measures)
+
+
+def _prior_mean(
+    module: nn.Module, data: BoundSet, *, prior: Prior, failure_prob: float, device: torch.device | str
+) -> list[bounds.Certificate]:
+    """Of the network with the prior's means, to which the bound's examples are new."""
+    if isinstance(prior.source, Private) or prior.choice_nats:
+        return []
+    errors = _errors(_outputs(module, prior.law, prior.law.means, data.inputs, device), data.labels)
+    made = new_examples_certificate(errors, data.n, failure_prob=failure_prob)
+    return [_about(made, of="prior mean", measures="0-1 risk")]
 
 
 def _about(made: bounds.Certificate, name: str = "", *, of: str, measures: str) -> bounds.Certificate:
