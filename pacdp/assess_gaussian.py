@@ -203,7 +203,7 @@ def _one_draw(
         reason = "the transfer from a private prior is proved for the mean over the posterior alone"
         return [], [Refusal(name=name, reason=reason)]
     weights = posterior.sample(torch.Generator().manual_seed(seed))
-    ratio = _log_density_ratio(posterior, prior.law, weights)
+    ratio = log_density_ratio(posterior, prior.law, weights)
     if not math.isfinite(ratio):
         return [], [Refusal(name=name, reason="the prior's density at the draw underflows")]
     ratio = math.nextafter(ratio + prior.choice_nats, math.inf)
@@ -268,7 +268,8 @@ def _calibration(outputs: Tensor, labels: Tensor) -> bounds.CalibrationSample:
                                      correct=(predicted == labels).numpy(), edges=EDGES)  # fmt: skip
 
 
-def _log_density_ratio(posterior: GaussianPosterior, prior: GaussianPosterior, weights: Any) -> float:
+def log_density_ratio(posterior: GaussianPosterior, prior: GaussianPosterior, weights: Any) -> float:
+    """ln (dQ/dP)(weights) in nats, rounded up; weights that are fixed in both laws do not count."""
     parts = []
     for name, mean in posterior.means.items():
         values = [x.detach().cpu().double().expand(mean.shape).reshape(-1).numpy() for x in (

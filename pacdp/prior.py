@@ -97,6 +97,6 @@ class Prior:
         if self.source.data_hash and data.data_hash and self.source.data_hash != data.data_hash:
             raise ValueError(
                 f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
-                f"({self.source.data_hash[:12]}), and indices mean nothing there: certify on the data that it was split from"
+                f"({self.source.data_hash[:12]}), and indices mean nothing there: certify on those"
             )
         require_disjoint(self.source.indices, data.indices, ("what the prior saw", "the bound's examples"))

@@ -86,7 +86,7 @@ class Scaled(NamedTuple):
     """The prior of a grid that was chosen for a posterior; its ``choice_nats`` pay for that."""
 
     prior: Prior
-    index: int
+    place: int
     """j of the grid."""
     scale: float
 
