@@ -30,13 +30,14 @@ from torch.utils.data import TensorDataset
 
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, Private, assess_gaussian
-from pacdp.assess_gaussian import GaussianAssessment, error_share
+from pacdp.assess_gaussian import GaussianAssessment
 from pacdp.data import load
 from pacdp.features import OrientedGradients, fit_mean, transform, unit
 from pacdp.losses import margins
 from pacdp.prior import Source
 from pacdp.private import DPSGD, Mechanism, MechanismHistory, SeededRandomness, Table, privacy_claim, train
 from pacdp.private.randomness import Randomness
+from pacdp.single_networks import error_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,9 @@ NAMES = {
     "one_draw_disintegrated": "disintegrated PAC-Bayes",
     "one_draw_ece": "calibration from training data",
     "test_set_ece": "test set (second moment)",
+    "finite_ensemble": "PAC-Bayes-kl (finite)",
+    "vote_finite_ensemble": "twice PAC-Bayes-kl (finite)",
+    "one_of_finitely_many": "Clopper-Pearson, union",
 }
 GIBBS_BOUNDS = ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes", "dp_gibbs_pac_bayes")
 COLOURS = {

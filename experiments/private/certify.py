@@ -30,8 +30,9 @@ from pacdp import (
     load_checkpoint,
     private,
 )
-from pacdp.assess_gaussian import Progress, error_share
+from pacdp.assess_gaussian import Progress
 from pacdp.data import Dataset
+from pacdp.single_networks import error_share
 
 _BATCH = 1000
 

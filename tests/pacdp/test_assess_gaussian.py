@@ -12,10 +12,10 @@ from torch.distributions import Normal
 
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Prior, Private, assess_gaussian
-from pacdp.assess_gaussian import log_density_ratio
 from pacdp.backprop import ScaleGrid, choose_scale
 from pacdp.data import DataError, Split, index_hash
 from pacdp.losses import bounded_cross_entropy, brier
+from pacdp.single_networks import log_density_ratio
 from pacdp.stochastic import mean_risks
 
 MU = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
@@ -153,7 +153,7 @@ def test_a_private_prior_pays_the_transfer_and_gets_no_single_draw():
     assert float(named(private, "randomised")[0]) > float(named(free, "randomised")[0])
     assert "transfer_nats" in named(private, "randomised")[0].terms
     assert not named(private, "one draw")
-    assert [r.name for r in private.refusals] == ["one drawn network", "test-set bounds"]
+    assert [r.name for r in private.refusals] == ["one draw", "test-set bounds"]
     claimed = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="approximate accountant")
     optimistic = assess_gaussian(q, network(), data, prior=Prior(law=q, source=Private(privacy=claimed)))
     assert named(optimistic, "randomised")[0].status == "optimistic"
