@@ -97,9 +97,7 @@ class Settings:
 # deviations, 4 numbers of passes, 3 each of orientations, cells and scales: 8,398,080 in all. The posterior's own
 # settings need no payment.
 _SEEN = 12 * 12 * 4 * 5 * 9 * 3 * 4 * 3**3
-MNIST = Settings(
-    centre_mu=0.005, head_mu=0.01, clip_norm=0.01, path=1000.0, iterations=60, passes=100, compared=_SEEN
-)
+MNIST = Settings(centre_mu=0.005, head_mu=0.01, clip_norm=0.01, path=1000.0, iterations=60, passes=100, compared=_SEEN)
 SMOKE = Settings(
     dataset="digits", orientations=8, cells=4, scale=0.7, centre_mu=0.1, head_mu=0.3, steps=20, path=100.0, std=1.0,
     iterations=10,
@@ -131,7 +129,8 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """JSON values in the form ``pacdp-certificates/1``, the posterior's, with all else beside them."""
         return {
-            **self.assessments["posterior"].to_dict(), "settings": asdict(self.settings), "measured": self.measured,
+            **self.assessments["posterior"].to_dict(), "n_test": int(self.measured["n_test"]),
+            "settings": asdict(self.settings), "measured": self.measured,
             "cpu_seconds": self.seconds, "private_head": self.head.to_dict(),
             "references": {name: each.to_dict() for name, each in self.assessments.items() if name != "posterior"},
             "history": self.released.history.to_dict(),
@@ -240,7 +239,7 @@ def conduct(
         settings=settings, assessments=found, released=released, seconds=clock.seconds,
         head=replace(made, inputs={**made.inputs, "of": "private head", "measures": "0-1 risk"}),
         measured={
-            "n": float(data.n), "dim": float(head.shape[1]), "transfer_nats": transfer,
+            "n": float(data.n), "n_test": float(held_out.n), "dim": float(head.shape[1]), "transfer_nats": transfer,
             "train_error_of_head": error, "test_error_of_head": _error(test_rows, head),
         },
     )  # fmt: skip

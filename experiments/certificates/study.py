@@ -1,5 +1,6 @@
 """The table of certificates: data sets, priors, posteriors, each with what it assumes and what it costs."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+import bounds
 from experiments import certifying
 from experiments.certificates import finite, held_out, private_prior
 from experiments.certificates.config import HeldOutConfig, held_out_config
@@ -142,7 +144,12 @@ def _row(
         "kl_nats": terms.get("kl_nats"), "total_per_example": terms.get("total_per_example"),
         "privacy_per_example": terms.get("transfer_per_example"),
         "below_test": test_error is not None and certificate["value"] < test_error,
+        "n_test": _n_test(report),
     }  # fmt: skip
+
+
+def _n_test(report: dict[str, Any]) -> int | None:
+    return report.get("n_test") or (report["mean_classifier"].get("test") or {}).get("n")
 
 
 def draw(found: pl.DataFrame, out: Path) -> list[Path]:
@@ -168,8 +175,7 @@ def judge(found: pl.DataFrame, scale: Scale) -> Verdict:
     ]  # fmt: skip
     below = risks.filter(pl.col("below_test"))
     rigorous = below.filter(pl.col("status") == "rigorous")
-    said = "; ".join(f"{r['dataset']} {r['recipe']} {r['certificate']} {r['value']:.4f} < {r['test_error']:.4f}"
-                     for r in below.iter_rows(named=True))  # fmt: skip
+    said = "; ".join(_said(row) for row in below.iter_rows(named=True))
     claims = [
         Claim(sentence="Every rigorous certificate is at least the test error of its classifier.",
               holds=rigorous.is_empty(), evidence=said or f"{risks['test_error'].count()} compared, none below"),
@@ -191,6 +197,13 @@ _NOTES = (
     "for that.",
     "Optimistic rows assume that SGLD has converged, which nothing shows.",
 )  # fmt: skip
+
+
+def _said(row: dict[str, Any]) -> str:
+    """A test error is an estimate: beside it stands the least risk that 95% confidence in it allows."""
+    said = f"{row['dataset']} {row['recipe']}, {row['of']}, {row['certificate']}: {row['value']:.4f} < test error"
+    least = float(bounds.binary_kl_lower(row["test_error"], math.log(20.0) / row["n_test"])) if row["n_test"] else None
+    return f"{said} {row['test_error']:.4f}" + ("" if least is None else f" (risk at least {least:.4f} at 95%)")
 
 
 def _value(risks: pl.DataFrame, dataset: str, name: str, of: str) -> float | None:
