@@ -162,6 +162,8 @@ def assess_gaussian(
 def _pac_step(prior: Prior, *, kl_nats: float, n: int) -> Callable[..., bounds.Certificate]:
     """The PAC-Bayes-kl bound for the prior's source, called with risk and failure_prob."""
     if isinstance(prior.source, Private):
+        if prior.source.seen is not None:
+            return functools.partial(bounds.hybrid_pac_bayes, kl_nats=kl_nats, n_bound=n, privacy=prior.source.privacy)
         return functools.partial(bounds.private_pac_bayes, kl_nats=kl_nats, n=n, privacy=prior.source.privacy)
     return functools.partial(bounds.maurer, kl_nats=kl_nats, n=n)
 

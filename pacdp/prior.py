@@ -53,6 +53,8 @@ class Private:
 
     privacy: bounds.PrivacyClaim
     """What it promises about those examples; several runs on them, chosen among by looking at them, count together."""
+    seen: HeldOut | None = None
+    """Other examples, which it saw without any privacy and on which no bound may rest: a hybrid of both."""
 
 
 Source = DataFree | HeldOut | Private
@@ -78,8 +80,10 @@ class Prior:
                 about: dict[str, Any] = {"description": description}
             case HeldOut(indices=indices):
                 about = {"n": indices.n, "hash": indices.hash}
-            case Private(privacy=privacy):
+            case Private(privacy=privacy, seen=seen):
                 about = {"privacy": {n: getattr(privacy, n) for n in ("notion", "adjacency", "status")}}
+                if seen is not None:
+                    about |= {"n": seen.indices.n, "hash": seen.indices.hash}
         return {"source": type(self.source).__name__, **about, "choice_nats": self.choice_nats}
 
     def require_unseen(self, data: BoundSet) -> None:
@@ -89,14 +93,15 @@ class Prior:
             DataError: the two share an example.
             ValueError: nothing says which examples the bound's are, or the prior learnt from another data set.
         """
-        if not isinstance(self.source, HeldOut):
+        source = self.source.seen if isinstance(self.source, Private) else self.source
+        if not isinstance(source, HeldOut):
             return
         if data.indices is None:
             raise ValueError("give data.indices: the prior learnt from examples of this data set, and which ones the "
                              "bound rests on decides whether it may be used")  # fmt: skip
-        if self.source.data_hash and data.data_hash and self.source.data_hash != data.data_hash:
+        if source.data_hash and data.data_hash and source.data_hash != data.data_hash:
             raise ValueError(
                 f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
-                f"({self.source.data_hash[:12]}), and indices mean nothing there: certify on those"
+                f"({source.data_hash[:12]}), and indices mean nothing there: certify on those"
             )
-        require_disjoint(self.source.indices, data.indices, ("what the prior saw", "the bound's examples"))
+        require_disjoint(source.indices, data.indices, ("what the prior saw", "the bound's examples"))

@@ -30,6 +30,8 @@ NAMES = {
     **CHAIN_BOUNDS,
     "randomised_maurer": "PAC-Bayes-kl",
     "randomised_private_pac_bayes": "PAC-Bayes-kl, private prior",
+    "randomised_hybrid_pac_bayes": "PAC-Bayes-kl, hybrid prior",
+    "half_brier_hybrid_pac_bayes": "PAC-Bayes-kl, hybrid prior (half Brier)",
     "half_brier_maurer": "PAC-Bayes-kl (half Brier)",
     "half_brier_private_pac_bayes": "PAC-Bayes-kl, private prior (half Brier)",
     "one_draw_disintegrated": "disintegrated PAC-Bayes",

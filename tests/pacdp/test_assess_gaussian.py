@@ -159,6 +159,21 @@ def test_a_private_prior_pays_the_transfer_and_gets_no_single_draw():
     assert named(optimistic, "randomised")[0].status == "optimistic"
 
 
+def test_a_hybrid_prior_bounds_the_examples_it_met_privately_alone():
+    inputs, labels = problem(300, seed=6)
+    q = around(fitted(inputs, labels), 0.1)
+    prior = Prior(law=q, source=Private(privacy=MU, seen=HeldOut(indices=split(0, 100))))
+    with pytest.raises(DataError, match="share 5 examples"):
+        assess_gaussian(q, network(), BoundSet.of(inputs, labels, split(95, 300)), prior=prior)
+    rest = BoundSet.of(inputs, labels, split(100, 300))
+    found = assess_gaussian(q, network(), rest, prior=prior)
+    alone = assess_gaussian(q, network(), rest, prior=Prior(law=q, source=Private(privacy=MU)))
+    assert found.certificate().name == "randomised_hybrid_pac_bayes"
+    assert found.certificate().inputs["n_bound"] == 200
+    assert found.certificate().value == alone.certificate().value
+    assert found.prior["n"] == 100
+
+
 def test_the_prior_s_examples_and_the_bound_s_must_be_others():
     inputs, labels = problem(100, seed=2)
     q = around(fitted(inputs, labels), 0.1)
