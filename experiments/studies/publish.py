@@ -12,6 +12,7 @@ import polars as pl
 
 from experiments.folder import Folder, provenance, read_json, write_json
 from experiments.recipes import Scale
+from experiments.studies.registry import STUDIES, study
 from experiments.studies.study import Job, Study
 
 FORMAT = "pacdp-verdict/1"
@@ -22,7 +23,7 @@ _MOST_BYTES = 5_000_000
 
 
 def publish(
-    study: Study, jobs: Sequence[Job], folder: Path, out: Path, *, scale: Scale, device: str, seed: int,
+    found: Study, jobs: Sequence[Job], folder: Path, out: Path, *, scale: Scale, device: str, seed: int,
     failed: Mapping[str, str],
 ) -> dict[str, Any]:  # fmt: skip
     """Write all that is kept of a study into ``out`` and return its verdict; ``failed`` are the errors by jobs' keys.
@@ -30,39 +31,39 @@ def publish(
     Raises:
         ValueError: no job has left anything, or what is to be kept is too large or not finite.
     """
-    table = study.table(jobs, folder)
+    table = found.table(jobs, folder)
     if table.is_empty():
         raise ValueError(f"no run in {folder} has recorded anything: there is nothing to publish")
     if table.estimated_size() > _MOST_BYTES:
-        raise ValueError(f"the table of {study.name} takes {table.estimated_size():,} bytes: keep fewer rows of each run")
+        raise ValueError(f"the table of {found.name} takes {table.estimated_size():,} bytes: keep fewer rows of each run")
     made_by = provenance(device=device, seed=seed)  # before any file is written: the results may be tracked
-    finished = sum(Folder(folder / job.key).finished for job in jobs)
+    finished = sum(Folder(folder / job.key).finished for job in jobs if job.key not in failed)
     made_by |= {"runs": _origins(jobs, folder),
                 "jobs": {"planned": len(jobs), "finished": finished, "failed": dict(failed)}}  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     table.write_csv(out / "table.csv")
     planned = {job.key: {"config": job.config.to_dict(), "tags": dict(job.tags)} for job in jobs}
-    write_json(out / "config.json", {"study": study.name, "scale": scale, "seed": seed, "jobs": planned})
+    write_json(out / "config.json", {"study": found.name, "scale": scale, "seed": seed, "jobs": planned})
     write_json(out / "provenance.json", made_by)
     table = read_table(out)
-    study.draw(table, out)
-    if study.summary:
-        write_json(out / "summary.json", study.summary(jobs, table))
-    return judge(study, out, scale)
+    found.draw(table, out)
+    if found.summary:
+        write_json(out / "summary.json", found.summary(jobs, table))
+    return judge(found, out, scale)
 
 
-def judge(study: Study, out: Path, scale: Scale) -> dict[str, Any]:
+def judge(found: Study, out: Path, scale: Scale) -> dict[str, Any]:
     """Write the verdict on the table in ``out`` and return it.
 
     Raises:
         ValueError: there is no table, or a number of the verdict is not finite.
     """
-    of = {"format": FORMAT, "study": study.name, "title": study.title, "paper": study.paper, "scale": scale}
-    verdict = of | study.judge(read_table(out), scale).to_dict()
+    of = {"format": FORMAT, "study": found.name, "title": found.title, "paper": found.paper, "scale": scale}
+    verdict = of | found.judge(read_table(out), scale).to_dict()
     try:
         write_json(out / "verdict.json", verdict)
     except ValueError as error:
-        raise ValueError(f"the verdict on {study.name} holds a number that is not finite: correct its judge") from error
+        raise ValueError(f"the verdict on {found.name} holds a number that is not finite: correct its judge") from error
     return json.loads(json.dumps(verdict))
 
 
@@ -93,12 +94,17 @@ def results_of(name: str, scale: Scale | None = None, *, root: Path = RESULTS) -
     raise ValueError(f"{found[0].parent} holds no results of {name}: make them with pacdp experiment {name}")
 
 
-def study_in(folder: Path) -> str | None:
-    """The name of the study whose results a folder holds."""
+def draw_again(folder: Path) -> list[Path]:
+    """Draw the figures of the study whose results a folder holds, from its table, into it; returns where.
+
+    Raises:
+        ValueError: the folder does not say whose results it holds.
+    """
     for file in ("verdict.json", "config.json"):
-        if (folder / file).is_file() and (name := read_json(folder / file).get("study")):
-            return str(name)
-    return None
+        name = read_json(folder / file).get("study") if (folder / file).is_file() else None
+        if name in STUDIES:
+            return study(str(name)).draw(read_table(folder), folder)
+    raise ValueError(f"neither verdict.json nor config.json in {folder} names a study: run the experiment again")
 
 
 def _origins(jobs: Sequence[Job], folder: Path) -> list[dict[str, Any]]:
