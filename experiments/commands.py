@@ -5,8 +5,9 @@ from typing import Annotated
 import tyro
 
 from experiments.commands_bounds import Bound, Privacy
-from experiments.commands_results import Data, Experiment, Plot, Report
+from experiments.commands_results import Data, Plot, Report
 from experiments.commands_runs import Certify, Demo, Train
+from experiments.commands_studies import Experiment, Results
 
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
@@ -18,4 +19,5 @@ Command = (
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Data, tyro.conf.subcommand("data")]
     | Annotated[Experiment, tyro.conf.subcommand("experiment")]
+    | Annotated[Results, tyro.conf.subcommand("results")]
 )

@@ -1,54 +1,63 @@
-"""The commands about data, figures and experiments: plot, report, data, experiment."""
+"""The commands about data and figures: plot, report, data."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import tyro
 
-from experiments import certifying, random_labels
-from experiments.config import Runtime
-from experiments.console import DownloadBar, progress, row_line
-from experiments.fleet import Workers
+from experiments import certifying
+from experiments.console import DownloadBar
 from experiments.folder import Folder
 from experiments.recipes import Scale
 from experiments.report import write_report
+from experiments.studies.publish import draw_again, results_of
+from experiments.studies.registry import STUDIES
 from experiments.terminal import no_more, usage
 from pacdp.data import NAMES, load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """Draw the figure of a run (training and certificates) or of an experiment's table, into its folder."""
+    """Draw the figure of a run (training and certificates) or of a study's table, into its folder."""
 
     path: tyro.conf.Positional[Path]
-    """A run folder, or the folder of an experiment's results."""
+    """A run folder, the folder of a study's results, or the name of a study whose results lie in experiments/results."""
+    scale: Scale | None = None
+    """Of the study's results; left out, paper before cpu before smoke."""
 
     def __call__(self, rest: list[str]) -> None:
         no_more(rest)
-        if (self.path / "table.csv").is_file():
-            table = pl.read_csv(self.path / "table.csv", infer_schema_length=None)
-            written = random_labels.draw(table, self.path)
-        else:
-            written = certifying.plot(Folder(self.path))
-        for path in written:
+        folder = _folder(self.path, self.scale)
+        study_s = (folder / "table.csv").is_file()
+        for path in draw_again(folder) if study_s else certifying.plot(Folder(folder)):
             print(f"wrote {path}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Write one HTML page about a run or its certificates: values, assumptions, costs, privacy, provenance."""
+    """Write one HTML page about a run, its certificates or a study: values, assumptions, costs, privacy, provenance."""
 
     path: tyro.conf.Positional[Path]
-    """A run folder, or a folder that holds a certificates.json."""
+    """A run folder, one that holds a certificates.json, the folder of a study's results, or the name of a study whose
+    results lie in experiments/results."""
     out: Path | None = None
     """Where the page goes; by default report.html in that folder."""
+    scale: Scale | None = None
+    """Of the study's results; left out, paper before cpu before smoke."""
 
     def __call__(self, rest: list[str]) -> None:
         no_more(rest)
-        print(f"wrote {write_report(self.path, self.out)}")
+        print(f"wrote {write_report(_folder(self.path, self.scale), self.out)}")
+
+
+def _folder(path: Path, scale: Scale | None) -> Path:
+    if str(path) in STUDIES and not path.is_dir():
+        return results_of(str(path), scale)
+    if scale is not None:
+        usage(f"--scale goes with the name of a study, such as {next(iter(STUDIES))}: {path} is none")
+    return path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,50 +85,3 @@ class Data:
         for row in found:
             size = f"{row['n']:6} examples of {row['shape']:8} {row['classes']:3} classes"
             print(f"{row['name']:8} {row['role']:6} {size} sha256 {row['sha256'][:16]}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
-    """Carry out an experiment: its runs, figure, table, configuration and provenance."""
-
-    name: tyro.conf.Positional[str]
-    """random-labels"""
-    scale: Scale = "smoke"
-    workers: tyro.conf.OmitArgPrefixes[Workers] = field(default_factory=Workers)
-    out: Path | None = None
-    """Where figure and table go; by default experiments/results/NAME/SCALE."""
-    runs: Path = Path("runs")
-    """Where the runs' folders go; finished ones are not run again."""
-    seed: int = 0
-    json: bool = False
-    """Print the summary as JSON."""
-    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=lambda: Runtime(threads=1))
-
-    def __call__(self, rest: list[str]) -> None:
-        no_more(rest)
-        if self.name != "random-labels":
-            usage(f"no experiment is called {self.name!r}; there is random-labels")
-        out = self.out or Path("experiments/results") / self.name / self.scale
-        plan = random_labels.cells(self.scale, self.seed)
-        folder = self.runs / f"{self.name}-{self.scale}"
-        failed = []
-        with progress(f"{self.name} ({self.scale})", len(plan)) as advance:
-            for done, (cell, error) in enumerate(
-                random_labels.conduct(plan, folder, self.runtime, workers=self.workers), start=1
-            ):
-                label = f"{cell.run.algorithm} noise {cell.thermal_noise:.3g} {cell.labels} labels"
-                rows = Folder(folder / cell.run.key).rows()
-                state = f"FAILED: {error}" if error else row_line(rows[-1], rows[-1]["step"])
-                advance(done, f"[{done}/{len(plan)}] {label}: {state}")
-                failed += [cell] if error else []
-        summary = random_labels.publish(plan, folder, out, scale=self.scale, device=self.runtime.device, seed=self.seed)
-        if self.json:
-            print(json.dumps(summary, allow_nan=False))
-        else:
-            print(f"{summary['rows']} rows, {summary['bounds_compared']} bounds compared with test errors, "
-                  f"{len(summary['violations'])} below them")  # fmt: skip
-            for row in summary["violations"]:
-                print(f"  bound below test error: {row}")
-            print(f"wrote figure, table, configuration and provenance to {out}")
-        if failed:
-            raise RuntimeError(f"{len(failed)} of {len(plan)} runs failed, as said above; the rest is written")

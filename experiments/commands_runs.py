@@ -11,7 +11,6 @@ from experiments import certifying
 from experiments.config import Run, Runtime
 from experiments.console import DownloadBar, print_diagnosis, print_report, progress, row_line
 from experiments.diagnosing import chain_folder, diagnose_checkpoints
-from experiments.fleet import Workers, carry_out
 from experiments.folder import Folder, read_json, write_json
 from experiments.foreign import Foreign, certify_foreign
 from experiments.overrides import overridden
@@ -19,6 +18,10 @@ from experiments.private.command import holds_private_run, is_private, train_pri
 from experiments.private.recipes import PRIVATE_RECIPES
 from experiments.recipes import RECIPES, Scale, recipe
 from experiments.run import train
+from experiments.studies.kinds import chains_kind
+from experiments.studies.study import Job
+from experiments.studies.sweep import carry_out
+from experiments.studies.workers import Workers
 from experiments.terminal import messages, no_more, usage
 from pacdp import load_checkpoint
 
@@ -91,7 +94,7 @@ class Train:
         if self.show:
             print(json.dumps(run.to_dict(), indent=2))
             return
-        if self.chains != 1 or self.workers.workers > 1 or self.workers.backend != "processes":
+        if self.chains != 1 or not self.workers.here:
             result = _train_chains(run, out, self.runtime, self.chains, self.workers, resume=self.resume,
                                    force=self.force)  # fmt: skip
             out = chain_folder(out, 0)
@@ -205,7 +208,9 @@ def _train_chains(
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
-        for chain, error in carry_out(runs, outs, runtime, workers=workers, force=force, report=report):
+        kind = chains_kind(force=force, report=report if workers.here else None)
+        jobs = [Job(key=one.name, kind=kind, config=run) for one, run in zip(outs, runs, strict=True)]
+        for chain, error in carry_out(jobs, outs, runtime, workers=workers, force=force):
             if error:
                 failed.setdefault(error, []).append(chain)
     if failed:

@@ -5,20 +5,20 @@ private ones say. Random labels are uniform over the classes in training and tes
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 import bounds
-from experiments.config import Run, Runtime
 from experiments.figures import random_labels as drawing
 from experiments.figures import style
-from experiments.fleet import Workers, carry_out
-from experiments.folder import Folder, provenance, read_json, write_json
+from experiments.folder import Folder
+from experiments.random_labels_verdict import judge
 from experiments.recipes import SIZES, Scale, run, tau_of
+from experiments.studies.kinds import sampler_job
+from experiments.studies.study import Job, Study
 
 NOISES = {
     "smoke": {"sgld": (0.01, 0.1), "entropy-sgd": (0.01, 0.1)},
@@ -30,16 +30,7 @@ _MEASURED = ("train_loss", "train_error", "test_error", "n_test", "gibbs_train_e
 DATASETS = {"smoke": "digits2", "cpu": "mnist2", "paper": "mnist2"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One run of the experiment and where it belongs in the figure."""
-
-    labels: str
-    thermal_noise: float
-    run: Run
-
-
-def cells(scale: Scale, seed: int = 0) -> list[Cell]:
+def jobs(scale: Scale, seed: int = 0) -> list[Job]:
     """Every run: SGD, then each algorithm at its noises, then SGLD and Entropy-SGLD at the private setting τ = √n."""
     dataset = DATASETS[scale]
     private_noise = math.sqrt(2.0 / math.sqrt(SIZES[dataset]))
@@ -49,32 +40,22 @@ def cells(scale: Scale, seed: int = 0) -> list[Cell]:
         plan += [(algorithm, noise, tau_of(noise)) for algorithm, noises in NOISES[scale].items() for noise in noises]
         for algorithm, noise, tau in plan:
             one = run(algorithm, dataset, scale=scale, tau=tau, random_labels=fraction, seed=seed)
-            found.append(Cell(labels=labels, thermal_noise=noise, run=one))
+            found.append(sampler_job(one, labels=labels, thermal_noise=noise))
     return found
 
 
-def conduct(plan: list[Cell], folder: Path, runtime: Runtime, *, workers: Workers) -> Iterator[tuple[Cell, str | None]]:
-    """Carry out the runs, each in its own folder, yielding them as they end: all noise levels of one algorithm, on true
-    and on random labels, are one batch of chains. The second part is the error's sentence where a run failed.
-    """
-    outs = [folder / cell.run.key for cell in plan]
-    for index, error in carry_out([cell.run for cell in plan], outs, runtime, workers=workers):
-        yield plan[index], error
-
-
-def collect(plan: list[Cell], folder: Path) -> pl.DataFrame:
-    """One row a record of every run, finished or not: errors, KL, epsilon and all bounds."""
+def collect(plan: Sequence[Job], folder: Path) -> pl.DataFrame:
+    """One row a record of every finished run: errors, KL, epsilon and all bounds."""
     rows: list[dict[str, Any]] = []
-    for cell in plan:
-        settings = cell.run.sampler
+    for job in plan:
+        own = Folder(folder / job.key)
         inner = 20  # the x axis of the paper: epochs of any algorithm over Entropy-SGD's L
-        for row in Folder(folder / cell.run.key).rows():
+        for row in own.rows() if own.finished else ():
             found = row.get("bounds", {})
             rows.append(
                 {
-                    "algorithm": cell.run.algorithm, "labels": cell.labels, "thermal_noise": cell.thermal_noise,
-                    "tau": getattr(settings, "tau", None), "run": cell.run.key, "step": row["step"],
-                    "epochs": row["epochs"], "epochs_over_l": row["epochs"] / inner,
+                    "algorithm": job.config.algorithm, **job.tags, "tau": getattr(job.config.sampler, "tau", None),
+                    "run": job.key, "step": row["step"], "epochs": row["epochs"], "epochs_over_l": row["epochs"] / inner,
                     **{name: row.get(name) for name in _MEASURED},
                     **{name: found.get(name) for name in style.CONVERGED if name != "test_set_clopper_pearson"},
                 }
@@ -101,28 +82,15 @@ def violations(table: pl.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-def publish(plan: list[Cell], folder: Path, out: Path, *, scale: Scale, device: str, seed: int) -> dict[str, Any]:
-    """Write figure, table, configuration, provenance and the list of violations into ``out``; return the summary."""
-    table = collect(plan, folder)
-    if table.is_empty():
-        raise ValueError(f"no run in {folder} has recorded anything: there is nothing to publish")
-    made_by = provenance(device=device, seed=seed)  # before any file is written: the results may be tracked
-    made_by["runs"] = _origins(plan, folder)
-    out.mkdir(parents=True, exist_ok=True)
-    table.write_csv(out / "table.csv", float_precision=9)
-    draw(table, out)
-    write_json(out / "config.json", {"scale": scale, "runs": {cell.run.key: cell.run.to_dict() for cell in plan}})
-    write_json(out / "provenance.json", made_by)
+def summary(plan: Sequence[Job], table: pl.DataFrame) -> dict[str, Any]:
+    """How many bounds were compared with test errors, which lie below them, and where each run ended."""
     names = [name for name in style.CONVERGED if name in table.columns]
-    found = violations(table)
-    summary = {
+    return {
         "runs": len(plan), "rows": table.height,
         "bounds_compared": int(sum(table[name].is_not_null().sum() for name in names)),
-        "violations": found,
+        "violations": violations(table),
         "final": _final(table),
     }  # fmt: skip
-    write_json(out / "summary.json", summary)
-    return summary
 
 
 def draw(table: pl.DataFrame, out: Path) -> list[Path]:
@@ -132,21 +100,17 @@ def draw(table: pl.DataFrame, out: Path) -> list[Path]:
     return style.save(drawn, out / "figure")
 
 
-def _origins(plan: list[Cell], folder: Path) -> list[dict[str, Any]]:
-    """The commits that the runs themselves were made at, each once, with how many runs."""
-    found: dict[tuple[Any, Any], int] = {}
-    for cell in plan:
-        path = Folder(folder / cell.run.key).provenance
-        if path.is_file():
-            record = read_json(path)
-            origin = (record["commit"], record["dirty"])
-            found[origin] = found.get(origin, 0) + 1
-    return [{"commit": commit, "dirty": dirty, "runs": count} for (commit, dirty), count in found.items()]
-
-
 def _final(table: pl.DataFrame) -> list[dict[str, Any]]:
     """The last record of each run, in the order of the table."""
     columns = ["algorithm", "labels", "thermal_noise", "epochs", "train_error", "test_error", "gibbs_train_error",
                "gibbs_test_error", "kl_nats", "dp_pac_bayes_2018", "dp_pac_bayes", "dp_kl_chernoff"]  # fmt: skip
     last = table.group_by("run", maintain_order=True).last()
     return last.select(columns).to_dicts()
+
+
+STUDY = Study(
+    name="random-labels", title="Overfitting true and random labels, and what the bounds say",
+    paper="Dziugaite and Roy (2018), Figure 1",
+    jobs=jobs, table=collect, draw=draw, judge=lambda table, scale: judge(table, scale, violations(table)),
+    summary=summary,
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""One page about a run's folder: what is certified, what it rests on, what it cost, and what made it.
+"""One page about a folder: of a run, what is certified and at what cost; of a study, what became of its paper.
 
 The page is one HTML file that asks the network for nothing and needs no script.
 """
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from experiments.report_material import read
 from experiments.report_page import render
+from experiments.report_study import render_study
 
 
 def write_report(path: Path, out: Path | None = None) -> Path:
@@ -16,9 +17,10 @@ def write_report(path: Path, out: Path | None = None) -> Path:
     Raises:
         ValueError: the folder holds nothing known, or files that this version does not read.
     """
-    material = read(path)
+    of_study = (path / "verdict.json").is_file()
+    material = None if of_study else read(path)
     try:
-        page = render(material)
+        page = render_study(path) if material is None else render(material)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(
             f"{path} holds a file that this version does not read ({type(error).__name__}: {error}): restore it, or "

@@ -16,11 +16,16 @@ def render(material: Material) -> str:
     Raises:
         ValueError: a certificate is none, or a number is NaN.
     """
+    return fill("report.html", context(material))
+
+
+def fill(template: str, values: dict[str, Any]) -> str:
+    """A template with everything that the values say escaped, but for finished SVG."""
     environment = Environment(
         loader=PackageLoader("experiments", "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    return environment.get_template("report.html").render(context(material))
+    return environment.get_template(template).render(values | {"version": _version()})
 
 
 def context(material: Material) -> dict[str, Any]:
@@ -33,7 +38,7 @@ def context(material: Material) -> dict[str, Any]:
         "privacy": report_sections.privacy(material), "calibration": report_sections.calibration(material),
         "ensemble": report_sections.ensemble(material), "training": report_sections.training(material),
         "provenance": report_sections.provenance(material),
-        "configuration": report_sections.configuration(material), "version": _version(),
+        "configuration": report_sections.configuration(material),
     }  # fmt: skip
 
 

@@ -145,7 +145,7 @@ def provenance(material: Material) -> list[dict[str, Any]]:
     report = material.report or {}
     certified = (report.get("provenance") or {}) | {name: report[name] for name in _CERTIFIED if name in report}
     found = (("the run", material.provenance), ("the certificates", certified))
-    return [{"of": of, "entries": _made_by(made)} for of, made in found if made]
+    return [{"of": of, "entries": made_by(made)} for of, made in found if made]
 
 
 def configuration(material: Material) -> str | None:
@@ -153,7 +153,8 @@ def configuration(material: Material) -> str | None:
     return None if material.config is None else json.dumps(material.config, indent=2, ensure_ascii=False)
 
 
-def _made_by(made: dict[str, Any]) -> list[tuple[str, str]]:
+def made_by(made: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a provenance.json says, by name."""
     commit, device = made.get("commit"), made.get("device", {})
     dirty = "yes: the code had changes that no commit holds" if made.get("dirty") else "no"
     versions = ", ".join(f"{name} {version}" for name, version in made.get("versions", {}).items())

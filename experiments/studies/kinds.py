@@ -1,9 +1,11 @@
 """The kinds of runs that commands of their own carry out as well: samplers' chains, private training."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from experiments.batch import Report
 from experiments.config import Run, Runtime
 from experiments.private.config import PrivateConfig
 from experiments.private.run import train_private
@@ -11,8 +13,10 @@ from experiments.run import kind, train_together
 from experiments.studies.study import Job, Kind, Outcome
 
 
-def _samplers(runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime) -> list[Outcome]:
-    outcomes = train_together(runs, outs, runtime, resume=True)
+def _samplers(
+    runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime, *, force: bool = False, report: Report | None = None
+) -> list[Outcome]:
+    outcomes = train_together(runs, outs, runtime, resume=True, force=force, report=report)
     return [outcome if isinstance(outcome, Exception) else None for outcome in outcomes]
 
 
@@ -32,6 +36,11 @@ SAMPLER = Kind(carry_out=_samplers, read=Run.from_dict, together=kind)
 
 PRIVATE = Kind(carry_out=_private, read=PrivateConfig.from_dict)
 """`experiments.private.PrivateConfig`: training within a privacy budget."""
+
+
+def chains_kind(*, force: bool, report: Report | None = None) -> Kind:
+    """:data:`SAMPLER` that overwrites what its folders hold, or reports; no report can be made from other processes."""
+    return Kind(carry_out=functools.partial(_samplers, force=force, report=report), read=Run.from_dict, together=kind)
 
 
 def private_job(key: str, config: PrivateConfig, **tags: str | float | bool | None) -> Job:

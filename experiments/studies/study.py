@@ -99,3 +99,5 @@ class Study:
     draw: Callable[[pl.DataFrame, Path], list[Path]]
     """Figures into a folder (figure.png, figure.pdf), from the table alone."""
     judge: Callable[[pl.DataFrame, Scale], Verdict]
+    summary: Callable[[Sequence[Job], pl.DataFrame], dict[str, Any]] | None = None
+    """What else of the table is worth a file, summary.json."""

@@ -1,0 +1,76 @@
+"""Jobs that take no time, of which some raise, kill their process or wait to be killed."""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from experiments.config import Runtime
+from experiments.studies.single import single
+from experiments.studies.study import Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small:
+    """A number to be computed, and what happens on the way."""
+
+    seed: int
+    way: str = "ends"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+
+def _read(values: dict[str, Any]) -> Small:
+    return Small(**values)
+
+
+def _compute(config: Small, runtime: Runtime, folder: Path) -> dict[str, Any]:
+    with (folder / "tries").open("a") as tries:
+        tries.write(f"{os.getpid()}\n")
+    match config.way:
+        case "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "raises":
+            raise KeyError("no such thing")
+        case "waits once" if len(pids(folder)) == 1:
+            time.sleep(60.0)
+    return {"value": config.seed**2}
+
+
+def _any(config: Small) -> str:
+    return "all of them"
+
+
+SINGLE = single(_compute, read=_read)
+TOGETHER = replace(SINGLE, together=_any)
+
+
+def job(seed: int, way: str = "ends", *, together: bool = False) -> Job:
+    """One job."""
+    return Job(key=f"{way.replace(' ', '-')}-{seed}", kind=TOGETHER if together else SINGLE,
+               config=Small(seed=seed, way=way), tags={"way": way, "seed": seed})  # fmt: skip
+
+
+def outs(jobs: Sequence[Job], root: Path) -> list[Path]:
+    """Where each goes."""
+    return [root / one.key for one in jobs]
+
+
+def pids(folder: Path) -> list[int]:
+    """The processes that have begun the job, in order."""
+    path = folder / "tries"
+    return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def wait_for_pid(folder: Path, seconds: float = 60.0) -> int:
+    """The process that is at work on the job."""
+    end = time.monotonic() + seconds
+    while not pids(folder):
+        assert time.monotonic() < end, f"nothing began in {folder}"
+        time.sleep(0.01)
+    return pids(folder)[0]

@@ -1,0 +1,104 @@
+"""Workers that are killed: their runs start again, one that always kills its worker is given up, the others finish."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from cli_tools import read
+from small_jobs import job, outs, pids, wait_for_pid
+
+from experiments.config import Runtime
+from experiments.studies.sweep import carry_out
+from experiments.studies.workers import Workers
+
+RUNTIME = Runtime(threads=1)
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(params=["processes", "dask"])
+def two(request):
+    """Two workers of either backend, whose runs start again ``retries`` times."""
+
+    def make(retries: int) -> Workers:
+        if request.param == "processes":
+            return Workers(workers=2, retries=retries)
+        address = request.getfixturevalue("cluster").scheduler_address
+        return Workers(workers=2, retries=retries, backend="dask", address=address)
+
+    return make
+
+
+def _values(jobs, root):
+    return [read(out / "result.json")["value"] for out in outs(jobs, root)]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_killed_worker_s_run_starts_again(two, together, tmp_path):
+    jobs = [job(0, "waits once", together=together), *(job(seed, together=together) for seed in (1, 2, 3))]
+
+    def kill():
+        os.kill(wait_for_pid(tmp_path / jobs[0].key), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(2)))
+    killer.join()
+    assert ended == dict.fromkeys(range(4))
+    assert _values(jobs, tmp_path) == [0, 1, 4, 9]
+    tries = [len(pids(out)) for out in outs(jobs, tmp_path)]
+    assert tries == [2, 1, 1, 1], "what was finished is not run again"
+
+
+def test_a_run_that_always_kills_its_worker_is_given_up_and_the_others_finish(two, tmp_path):
+    jobs = [job(0, together=True), job(1, "dies", together=True), job(2, together=True), job(3), job(4, "dies")]
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(0)))
+    assert {i: ended[i] for i in (0, 2, 3)} == {0: None, 2: None, 3: None}
+    for i in (1, 4):
+        assert "its worker died 2 times, 1 of them with nothing beside it" in ended[i]
+    good = [jobs[i] for i in (0, 2, 3)]
+    assert _values(good, tmp_path) == [0, 4, 9]
+
+
+def test_retries_are_counted(tmp_path):
+    jobs = [job(0, "dies")]
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(workers=2, retries=1)))
+    assert "died 4 times, 2 of them" in ended[0]
+    assert len(pids(tmp_path / jobs[0].key)) == 4
+
+
+def test_stopped_in_the_middle_the_rest_can_be_resumed(two, tmp_path):
+    jobs = [job(0, "waits once"), job(1), job(2)]
+    sweep = carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(workers=2))
+    first = [next(sweep), next(sweep)]
+    pid = wait_for_pid(tmp_path / jobs[0].key)
+    sweep.close()
+    assert sorted(first) == [(1, None), (2, None)]
+    assert not psutil.pid_exists(pid), "its processes end with it"
+    assert dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(0))) == dict.fromkeys(range(3))
+    assert [len(pids(out)) for out in outs(jobs, tmp_path)] == [2, 1, 1]
+
+
+def test_workers_end_with_the_process_that_started_them_however_it_ends(tmp_path):
+    jobs = [job(0, "waits once")]
+    program = (
+        "import sys; from pathlib import Path; from small_jobs import job; from experiments.config import Runtime;"
+        "from experiments.studies.sweep import carry_out; from experiments.studies.workers import Workers;"
+        "list(carry_out([job(0, 'waits once')], [Path(sys.argv[1])], Runtime(), workers=Workers(workers=2)))"
+    )
+    (out,) = outs(jobs, tmp_path)
+    path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
+    with subprocess.Popen([sys.executable, "-c", program, str(out)], env={**os.environ, "PYTHONPATH": path}) as parent:
+        worker = psutil.Process(wait_for_pid(out))
+        parent.kill()
+    assert worker.pid != parent.pid
+    end = time.monotonic() + 20.0
+    while worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert dict(carry_out(jobs, [out], RUNTIME, workers=Workers())) == {0: None}
