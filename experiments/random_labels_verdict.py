@@ -53,10 +53,20 @@ def _comparisons(last: Sequence[Row], why: str) -> list[Comparison]:
     noisy = _pick(last, "SGLD", "true", lambda noise: noise == 0.1)
     plan: list[tuple[str, str, list[Row], str]] = [
         ("Entropy-SGLD, true labels: epsilon (Figure 1)", "0.0327", entropy, "epsilon"),
-        ("Entropy-SGLD, true labels: test error of the Gibbs classifier", "approximately 2%", entropy, "gibbs_test_error"),
+        (
+            "Entropy-SGLD, true labels: test error of the Gibbs classifier",
+            "approximately 2%",
+            entropy,
+            "gibbs_test_error",
+        ),
         ("Entropy-SGLD, true labels: test error of the mean classifier", "approximately 2%", entropy, "test_error"),
         ("Entropy-SGLD, true labels: PAC-Bayes bound", "roughly 3%", entropy, "dp_pac_bayes_2018"),
-        ("Entropy-SGLD, true labels: C-bound on the mean classifier (Figure 3)", "roughly 4%", entropy, "dp_chernoff_2018"),
+        (
+            "Entropy-SGLD, true labels: C-bound on the mean classifier (Figure 3)",
+            "roughly 4%",
+            entropy,
+            "dp_chernoff_2018",
+        ),
         ("SGLD at the same privacy, true labels: C-bound (Figure 3)", "around 8%", sgld, "dp_chernoff_2018"),
         ("SGLD at thermal noise 0.1, true labels: training error (Figure 1)", "close to 50%", noisy, "train_error"),
     ]

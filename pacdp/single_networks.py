@@ -76,7 +76,7 @@ def prior_mean(prior: Prior, where: Examples) -> SingleNetwork:
     made = new_examples_certificate(errors, where.data.n, failure_prob=where.failure_prob)
     return SingleNetwork(
         of=of, error=error_share(errors, where.data.n), test_error=_test_error(where, prior.law, prior.law.means),
-        certificates=(about(made, of=of, measures="0-1 risk"),),
+        certificates=(about(made, "prior_mean_clopper_pearson", of=of, measures="0-1 risk"),),
     )  # fmt: skip
 
 

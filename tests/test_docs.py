@@ -165,6 +165,6 @@ def test_the_readme_s_ten_lines_certify_a_network_of_one_s_own(capsys):
     exec(block, {"inputs": inputs, "labels": labels, "model": model, "train": train})
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [name for name, _, _ in lines] == [
-        "randomised_maurer", "half_brier_maurer", "test_set_clopper_pearson", "one_draw_disintegrated", "one_draw_ece"
+        "randomised_maurer", "half_brier_maurer", "prior_mean_clopper_pearson", "one_draw_disintegrated", "one_draw_ece"
     ]  # fmt: skip
     assert all(0.0 < float(value) < 0.3 and status == "rigorous" for _, value, status in lines)

@@ -22,4 +22,4 @@ def draw(axes: Axes, table: pl.DataFrame) -> None:
     axes.set_xscale("log")
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlabel("bar: test error; dot: certificate; * hollow: optimistic; cross: vacuous")
+    axes.set_xlabel("bar: test error; dot: certificate\n* hollow: optimistic; cross: vacuous; red: below test error")

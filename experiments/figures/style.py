@@ -37,6 +37,7 @@ NAMES = {
     "one_draw_disintegrated": "disintegrated PAC-Bayes",
     "one_draw_ece": "calibration from training data",
     "test_set_ece": "test set (second moment)",
+    "prior_mean_clopper_pearson": "Clopper-Pearson",
     "finite_ensemble": "PAC-Bayes-kl (finite)",
     "vote_finite_ensemble": "twice PAC-Bayes-kl (finite)",
     "one_of_finitely_many": "Clopper-Pearson, union",

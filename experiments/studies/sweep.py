@@ -101,9 +101,7 @@ def _result(future: "Future[list[Ended]]", members: Sequence[int]) -> list[Ended
     return [(i, _sentence(error)) for i in members]  # the jobs or their outcomes cannot reach another process
 
 
-def _together(
-    members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool
-) -> list[Ended]:
+def _together(members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool) -> list[Ended]:
     """Carry out jobs of one kind in this process; those that an earlier try has finished are left alone."""
     done = [k for k, out in enumerate(outs) if Folder(out).finished and not force]
     rest = [k for k in range(len(jobs)) if k not in done]
@@ -118,7 +116,9 @@ def _carried_out(jobs: list[Job], outs: list[Path], runtime: Runtime) -> list[st
     try:
         outcomes = jobs[0].kind.carry_out([job.config for job in jobs], outs, runtime)
     except Exception as error:  # whatever it is, the other jobs go on
-        alone = [_carried_out([job], [out], runtime)[0] for job, out in zip(jobs, outs, strict=True)] if jobs[1:] else []
+        alone = (
+            [_carried_out([job], [out], runtime)[0] for job, out in zip(jobs, outs, strict=True)] if jobs[1:] else []
+        )
         return alone if None in alone else [_sentence(error)] * len(jobs)
     return [None if outcome is None else _sentence(outcome) for outcome in outcomes]
 
