@@ -102,7 +102,7 @@ def _on(dataset: str, scale: Scale, seed: int) -> Iterator[tuple[str, Any, Any]]
 
 
 def _data_free(dataset: str, *, smoke: bool, seed: int) -> HeldOutConfig:
-    base = HeldOutConfig(dataset=dataset, prior_share=0.0, prior_std=0.05, passes=2, seed=seed)
+    base = HeldOutConfig(dataset=dataset, prior_share=0.0, prior_std=0.03, passes=2, seed=seed)
     if smoke:
         return replace(base, network=SmallCNN(channels=(8, 16), hidden=32),
                        posterior=PosteriorSettings(steps=60, batch_size=128))  # fmt: skip
