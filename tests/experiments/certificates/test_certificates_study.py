@@ -7,6 +7,7 @@ import pytest
 
 from experiments.certificates.study import STUDY
 from experiments.config import Runtime
+from experiments.report import write_report
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 
@@ -41,6 +42,13 @@ def test_every_route_is_in_the_table(smoke):
     assert rigorous["test_error"].null_count() == 0
     deployed = rigorous.filter(pl.col("recipe").is_in(["held-out", "finite", "private-prior", "sgd"]))
     assert not deployed["below_test"].any()
+
+
+def test_a_run_of_the_study_has_a_page(smoke, tmp_path):
+    _, folder, _ = smoke
+    page = write_report(folder / "held-out-digits", tmp_path / "page.html").read_text()
+    assert "disintegrated PAC-Bayes" in page
+    assert "Clopper-Pearson" in page
 
 
 def test_figure_and_verdict_are_made_of_the_table_alone(smoke, tmp_path):
