@@ -67,7 +67,13 @@ def _classes(attack: Attack, module: nn.Sequential, found: "Material", start: Te
     for k, label in enumerate(present.tolist()):
         images = found.inputs[found.labels == label]
         mean, one, first = images.mean(0, keepdim=True), made[k : k + 1], begin[k : k + 1]
-        common: dict[str, Any] = {"attack": "class", "part": "train", "label": label, "original": mean[0], "made": one[0]}
+        common: dict[str, Any] = {
+            "attack": "class",
+            "part": "train",
+            "label": label,
+            "original": mean[0],
+            "made": one[0],
+        }
         rows += [
             _row(attack, k, reference="class mean", psnr=private.psnr(one, mean)[0],
                  start=private.psnr(first, mean)[0], **common),
@@ -91,8 +97,3 @@ def _text(image: Tensor) -> str:
     """The first channel as bytes, in base64: a plain value that a table can hold."""
     grey = (image[0].clamp(0.0, 1.0) * 255.0).round().to(torch.uint8).cpu().numpy()
     return base64.b64encode(np.ascontiguousarray(grey).tobytes()).decode()
-
-
-def picture(text: str, height: int, width: int) -> np.ndarray:
-    """Uint8 [height, width] from what a row holds."""
-    return np.frombuffer(base64.b64decode(text), dtype=np.uint8).reshape(height, width)
