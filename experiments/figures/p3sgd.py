@@ -9,8 +9,13 @@ from matplotlib.axes import Axes
 
 COLOURS = {"first weights": "0.6", "SGD": "#d62728", "SGD+Dropout": "#ff7f0e", "SGD+DropBlock": "#8c564b",
            "P3SGD": "#1f77b4"}  # fmt: skip
-_GROUPS = (("features", "train", "the image", "train\nimages"), ("features", "test", "the image", "test\nimages"),
-           ("class", "train", "class mean", "class\nmeans"), ("class", "train", "closest image", "closest\nimages"))  # fmt: skip
+_GROUPS = (
+    ("features", "train", "the image", "train\nimages"),
+    ("features", "test", "the image", "test\nimages"),
+    ("class", "train", "class mean", "class\nmeans"),
+    ("class", "train", "closest image", "closest\nimages"),
+)
+"""Attack, part, reference, and how a tick calls them."""
 
 
 def gaps(axes: Axes, table: pl.DataFrame, title: str) -> None:

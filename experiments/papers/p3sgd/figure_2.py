@@ -69,7 +69,7 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
             paper=None,
             ours=rounded(mean(ends, column, problem=problem, strategy=strategy), 3),
             why=notes.WHY,
-        )  # fmt: skip
+        )
         for strategy in (SGD, PRIVATE)
         for column in ("train_loss", "test_loss")
     ]

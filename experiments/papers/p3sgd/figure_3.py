@@ -9,7 +9,7 @@ import polars as pl
 from experiments.figures import p3sgd as figures
 from experiments.figures.style import figure, save
 from experiments.papers.p3sgd import notes
-from experiments.papers.p3sgd.config import Attack
+from experiments.papers.p3sgd.config import Attack, Strategy
 from experiments.papers.p3sgd.problems import FIRST_WEIGHTS, PRIVATE, SGD, Problem, problems, seeds
 from experiments.papers.p3sgd.rows import by_image, decide, mean, ordered, rounded, shown
 from experiments.recipes import Scale
@@ -33,7 +33,7 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
     ]
 
 
-def _how(problem: Problem, strategy: str):
+def _how(problem: Problem, strategy: str) -> Strategy:
     return replace(problem.plain, epochs=0) if strategy == FIRST_WEIGHTS else problem.strategies()[strategy]
 
 
@@ -66,7 +66,7 @@ def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
         "features: the attacker holds the last convolution's activations of the image (the paper: the third residual "
         "block's) and searches, with a total-variation penalty, for an image that has them; truth is the image itself. "
         "From a class: the attacker holds the network alone and climbs the log-odds of a class with the same penalty; "
-        "truth is the mean training image of the class, or the closest of them. Both start at the mean of public images.",
+        "truth is the mean training image of the class, or the closest of them. Both start at a public mean.",
         "The paper's averages are 0.02 dB apart. Its details are in an appendix that is not printed with the text.",
         "No guarantee is tested here. What features tell about the image in front of the network is another question "
         "than who was in the training data; untrained networks, which no privacy protects, are the control.",
@@ -91,7 +91,7 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
             paper=PRINTED.get(strategy) if part == "train" else None,
             ours=rounded(_ratio(table, problem, strategy, part)),
             why=notes.WHY,
-        )  # fmt: skip
+        )
         for strategy in STRATEGIES
         for part in ("train", "test")
     ]
@@ -101,7 +101,7 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
             paper=None,
             why="not in the paper",
             ours=rounded(mean(table, "psnr", problem=problem, strategy=strategy, reference=reference)),
-        )  # fmt: skip
+        )
         for strategy in STRATEGIES
         for reference in ("class mean", "closest image")
     ]
@@ -118,7 +118,7 @@ def _claims(table: pl.DataFrame, problem: str) -> list[Claim]:
         Claim(sentence=f"{problem}: training images are reconstructed worse from P3SGD's features than from SGD's "
                        "(Section 4.4: 27.82 against 27.84 dB)",
               holds=decide(lambda ours, sgd: ours < sgd, train[PRIVATE], train[SGD]),
-              evidence=f"{shown(train[PRIVATE])} against {shown(train[SGD])} dB; untrained {shown(train[FIRST_WEIGHTS])}"),
+              evidence=", ".join(f"{n} {shown(train[n])}" for n in STRATEGIES) + " dB"),
         Claim(sentence=f"{problem}: SGD's features give training images away more than test images (Section 4.4: it is "
                        "hard to reconstruct the test images; here: by 1 dB over what the start had)",
               holds=decide(lambda gain: gain > 1.0, excess[SGD]),

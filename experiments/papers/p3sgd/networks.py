@@ -1,6 +1,7 @@
 """The networks of the studies: small enough for few people and much noise, the same for every strategy."""
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -47,7 +48,7 @@ def network(
 def maps(layers: nn.Sequential) -> nn.Sequential:
     """The network up to the activation of its last convolution, or all of it where there is none."""
     places = [k for k, layer in enumerate(layers) if isinstance(layer, nn.Conv2d)]
-    return layers[: places[-1] + 2] if places else layers
+    return nn.Sequential(*list(layers)[: places[-1] + 2]) if places else layers
 
 
 def regularised(
@@ -59,11 +60,10 @@ def regularised(
             return layers
         case Dropout(rate=rate):
             mask = ExampleDropout(rate, generator=generator)
-            behind = [layer for layer in layers if isinstance(layer, nn.Tanh)]
+            behind: list[nn.Module] = [layer for layer in layers if isinstance(layer, nn.Tanh)]
             return _behind(layers, behind or [layers[0]], mask)
         case DropBlock(rate=rate, block_size=block_size):
-            pairs = zip(layers[:-1], layers[1:], strict=True)
-            behind = [activation for layer, activation in pairs if isinstance(layer, nn.Conv2d)]
+            behind = [activation for layer, activation in pairwise(layers) if isinstance(layer, nn.Conv2d)]
             return _behind(layers, behind, DropBlock2d(rate, block_size, generator=generator))
 
 

@@ -46,8 +46,8 @@ def _problems(scale: Scale) -> tuple[Problem, ...]:
 def _accounting(scales: tuple[float, ...]) -> Job:
     config = Accounting(noise_scales=scales)
     name = "-".join(f"{z:g}" for z in scales)
-    return Job(key=f"accounting-{name}-{config.key}", kind=ACCOUNTING, config=config,
-               tags={"problem": PAPER_SETTINGS, "strategy": PRIVATE, "seed": 0, "noise_scales": scale_name(scales)})  # fmt: skip
+    tags = {"problem": PAPER_SETTINGS, "strategy": PRIVATE, "seed": 0, "noise_scales": scale_name(scales)}
+    return Job(key=f"accounting-{name}-{config.key}", kind=ACCOUNTING, config=config, tags=tags)
 
 
 def table(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
@@ -101,7 +101,7 @@ def _printed(table: pl.DataFrame) -> list[Comparison]:
             paper=PRINTED[scales][1],
             ours=rounded(number),
             why=why,
-        )  # fmt: skip
+        )
         for column, why in accountings
         for scales, number in _of(table, column, PAPER_SETTINGS).items()
     ]
@@ -114,7 +114,7 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
             paper=PRINTED[scales][0],
             ours=rounded(number),
             why=notes.WHY,
-        )  # fmt: skip
+        )
         for scales, number in _of(table, "test_accuracy", problem).items()
     ]
 
@@ -125,7 +125,7 @@ def _costs(table: pl.DataFrame) -> list[Claim]:
     both = [number for scales in SETS for number in (sound[scales], published[scales])]
     return [
         *(
-            Claim(sentence=f"{{3, 1}} costs a moderate epsilon, between those of {{3}} and of {{1}}, {how} (Section 4.3)",
+            Claim(sentence=f"{{3, 1}} costs an epsilon between those of {{3}} and {{1}}, {how} (Section 4.3)",
                   holds=decide(lambda low, both, high: low < both < high,
                                found[(3.0,)], found[PAPER_SCALES], found[(1.0,)]),
                   evidence=", ".join(f"{scale_name(s)} {shown(found[s])}" for s in ((3.0,), PAPER_SCALES, (1.0,))))
