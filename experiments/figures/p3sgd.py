@@ -16,6 +16,8 @@ _GROUPS = (
     ("class", "train", "closest image", "closest\nimages"),
 )
 """Attack, part, reference, and how a tick calls them."""
+_LINE = 1.2
+"""Height of a line of pictures, whose width is 1, with its numbers."""
 
 
 def gaps(axes: Axes, table: pl.DataFrame, title: str) -> None:
@@ -43,11 +45,11 @@ def accountings(axes: Axes, table: pl.DataFrame, printed: Mapping[str, float]) -
     axes.plot(at, table["published_epsilon"], "x", color="#d62728", label="paper's accounting (optimistic)")
     axes.plot(at, table["epsilon"], "o", color="#1f77b4", label="sound accounting")
     axes.set_xticks(at, names)
-    axes.set_ylim(bottom=0.0)
+    axes.set_ylim(0.0, 1.35 * max(printed.values()))
     axes.set_xlabel("noise scales")
     axes.set_ylabel("epsilon at 1000 patients")
     axes.set_title("at the paper's settings")
-    axes.legend()
+    axes.legend(loc="upper center")
 
 
 def accuracies(axes: Axes, table: pl.DataFrame, title: str) -> None:
@@ -114,17 +116,18 @@ def pictures(axes: Axes, table: pl.DataFrame, strategies: Sequence[str], title: 
             if line == 1:
                 _picture(axes, row, "original", column, 0)
             _picture(axes, row, "made", column, line)
-            axes.text(column + 0.5, -line - 0.99, f"{row['psnr']:.1f}", fontsize=5, ha="center", va="top")
+            axes.text(column + 0.5, -_LINE * line - 0.96, f"{row['psnr']:.1f}", fontsize=5, ha="center", va="top")
     names = ("truth", *strategies)
     for line, name in enumerate(names):
-        axes.text(-0.08, -line - 0.45, name, fontsize=6, ha="right", va="center")
+        axes.text(-0.08, -_LINE * line - 0.45, name, fontsize=6, ha="right", va="center")
     columns = max(1, shown["example"].n_unique())
     axes.set_xlim(-1.3, columns)
-    axes.set_ylim(-len(names) - 0.2, 0.0)
+    axes.set_ylim(-_LINE * len(names), 0.0)
+    axes.set_aspect("equal")
 
 
 def _picture(axes: Axes, row: Mapping[str, str | int | float], name: str, column: int, line: int) -> None:
     """Bytes in base64, as tables hold them, at a place of the grid."""
     pixels = np.frombuffer(base64.b64decode(str(row[name])), dtype=np.uint8)
     axes.imshow(pixels.reshape(int(row["height"]), int(row["width"])), cmap="gray", vmin=0, vmax=255, aspect="auto",
-                extent=(column + 0.05, column + 0.95, -line - 0.95, -line - 0.05))  # fmt: skip
+                extent=(column + 0.05, column + 0.95, -_LINE * line - 0.95, -_LINE * line - 0.05))  # fmt: skip

@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def attacked(attack: Attack, module: nn.Sequential, found: "Material", generator: torch.Generator) -> list[Row]:
-    """A row for each attacked image and, twice, each class: its ratio in decibels, and that of the start."""
+def attacked(attack: Attack, module: nn.Sequential, found: "Material", *, seed: int) -> list[Row]:
+    """A row for each attacked image and, twice, each class: its ratio in decibels, and that of the start.
+
+    Which images are attacked depends on data and ``seed`` alone, so that all networks are asked about the same ones.
+    """
     module.eval()
+    generator = torch.Generator().manual_seed(seed)
     train = _drawn(len(found.inputs), attack.images, generator)
     test = _drawn(len(found.test_inputs), attack.images, generator)
     others = torch.ones(len(found.test_inputs), dtype=torch.bool, device=found.inputs.device)

@@ -55,7 +55,7 @@ def nothing_learnt(table: pl.DataFrame) -> tuple[str, ...]:
 def no_overfitting(table: pl.DataFrame) -> tuple[str, ...]:
     """A sentence for each problem on which plain SGD shows no gap that anything could close."""
     return tuple(
-        f"{problem}: SGD itself has a gap of {shown(gap)} points only; there is little to regularise."
+        f"{problem}: SGD itself has a gap of {shown(gap)} points; there is little to regularise."
         for problem in ordered(table, "problem")
         if (gap := mean(table, "gap", problem=problem, strategy=SGD)) is not None and gap < 1.0
     )

@@ -35,16 +35,23 @@ def train_privately(
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
     settings = person_algorithm(config.private(strategy), public)
     every = max(1, sampling.steps // config.records)
-    if folder.checkpoint.is_file():
-        folder.keep_rows(up_to_step=len(load_checkpoint(folder.checkpoint).header["chosen"]))
-    else:
-        folder.keep_rows(up_to_step=-1)
-        record(0, 0.0, module)
+
+    def record_checkpoint() -> None:
+        saved = load_checkpoint(folder.checkpoint)
+        step = len(saved.header["chosen"])
+        folder.keep_rows(up_to_step=step)
+        if folder.rows()[-1]["step"] < step:
+            record(step, step * sampling.sample_rate, private.with_weights(module, saved.model))
 
     def progress(seen: private.PatientProgress) -> None:
         if seen.step % every == 0 or seen.step == seen.steps:
-            weights = load_checkpoint(folder.checkpoint).model
-            record(seen.step, seen.step * sampling.sample_rate, private.with_weights(module, weights))
+            record_checkpoint()
+
+    if folder.checkpoint.is_file():
+        record_checkpoint()
+    else:
+        folder.keep_rows(up_to_step=-1)
+        record(0, 0.0, module)
 
     assert data.people is not None
     run = private.train_patients(

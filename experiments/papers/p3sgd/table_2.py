@@ -122,7 +122,6 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
 def _costs(table: pl.DataFrame) -> list[Claim]:
     sound, published = _of(table, "epsilon", PAPER_SETTINGS), _of(table, "published_epsilon", PAPER_SETTINGS)
     cases = (("by the paper's accounting", published), ("by the sound accounting", sound))
-    both = [number for scales in SETS for number in (sound[scales], published[scales])]
     return [
         *(
             Claim(sentence=f"{{3, 1}} costs an epsilon between those of {{3}} and {{1}}, {how} (Section 4.3)",
@@ -136,9 +135,11 @@ def _costs(table: pl.DataFrame) -> list[Claim]:
                            *(found[(z,)] for _, found in cases for z in (1.0, 2.0, 3.0))),
               evidence="; ".join(", ".join(f"{{{z:g}}} {shown(found[(z,)])}" for z in (1.0, 2.0, 3.0)) + f" {how}"
                                  for how, found in cases)),
-        Claim(sentence="The sound epsilon of the corrected algorithm is no larger than the published one, for any set",
-              holds=decide(lambda *all_: all(x <= y for x, y in zip(all_[::2], all_[1::2], strict=True)), *both),
-              evidence=", ".join(f"{scale_name(s)} {shown(sound[s])} against {shown(published[s])}" for s in SETS)),
+        Claim(sentence="P3SGD, corrected, has the privacy that Table 2 prints: no set's epsilon is larger by the sound "
+                       "accounting",
+              holds=decide(lambda *found: all(a <= PRINTED[s][1] for s, a in zip(SETS, found, strict=True)),
+                           *(sound[scales] for scales in SETS)),
+              evidence=", ".join(f"{scale_name(s)} {shown(sound[s])} against {shown(PRINTED[s][1])}" for s in SETS)),
     ]  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def compute(config: Training, runtime: Runtime, folder: Path) -> dict[str, Any]:
         "parameters": parameter_count(module), "n": found.data.train.n, "n_test": found.data.test.n,
         "people": found.data.units, "unit": found.data.unit, "majority": _majority(found.test_labels),
         "privacy": privacy, "curve": rows, "final": rows[-1],
-        "inversion": attacked(config.attack, module, found, generator) if config.attack else [],
+        "inversion": attacked(config.attack, module, found, seed=config.seed) if config.attack else [],
     }  # fmt: skip
 
 
