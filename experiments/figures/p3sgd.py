@@ -102,7 +102,7 @@ def ratios(axes: Axes, table: pl.DataFrame, title: str) -> None:
     axes.set_ylabel("PSNR, dB (ticks: of the start)")
     axes.set_title(title)
     if strategies:
-        axes.legend()
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(strategies), frameon=False)
 
 
 def pictures(axes: Axes, table: pl.DataFrame, strategies: Sequence[str], title: str) -> None:
