@@ -10,23 +10,21 @@ before asking the network.
 """
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from experiments.papers.p3sgd.config import Attack
+from experiments.papers.p3sgd.material import Material
 from experiments.papers.p3sgd.networks import maps
 from pacdp import private
-
-if TYPE_CHECKING:
-    from experiments.papers.p3sgd.training import Material
 
 Row = dict[str, Any]
 
 
-def attacked(attack: Attack, module: nn.Sequential, found: "Material", *, seed: int) -> list[Row]:
+def attacked(attack: Attack, module: nn.Sequential, found: Material, *, seed: int) -> list[Row]:
     """A row for each attacked image and, twice, each class: its ratio in decibels, and that of the start.
 
     Which images are attacked depends on data and ``seed`` alone, so that all networks are asked about the same ones.
@@ -63,7 +61,7 @@ def _features(
     ]  # fmt: skip
 
 
-def _classes(attack: Attack, module: nn.Sequential, found: "Material", start: Tensor) -> list[Row]:
+def _classes(attack: Attack, module: nn.Sequential, found: Material, start: Tensor) -> list[Row]:
     present = found.labels.unique()
     begin = start.expand(len(present), *start.shape)
     made = private.class_attack(module, present, begin, steps=attack.class_steps, smoothness=attack.class_smoothness)
@@ -71,18 +69,14 @@ def _classes(attack: Attack, module: nn.Sequential, found: "Material", start: Te
     for k, label in enumerate(present.tolist()):
         images = found.inputs[found.labels == label]
         mean, one, first = images.mean(0, keepdim=True), made[k : k + 1], begin[k : k + 1]
-        common: dict[str, Any] = {
-            "attack": "class",
-            "part": "train",
-            "label": label,
-            "original": mean[0],
-            "made": one[0],
+        ratios = {
+            "class mean": (private.psnr(one, mean), private.psnr(first, mean)),
+            "closest image": (private.closest_psnr(one, images), private.closest_psnr(first, images)),
         }
         rows += [
-            _row(attack, k, reference="class mean", psnr=private.psnr(one, mean)[0],
-                 start=private.psnr(first, mean)[0], **common),
-            _row(attack, len(present), reference="closest image", psnr=private.closest_psnr(one, images)[0],
-                 start=private.closest_psnr(first, images)[0], **common),
+            _row(attack, k, attack="class", part="train", reference=reference, label=label, psnr=after[0],
+                 start=before[0], original=mean[0], made=one[0])
+            for reference, (after, before) in ratios.items()
         ]  # fmt: skip
     return rows
 

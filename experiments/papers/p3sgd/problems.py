@@ -109,7 +109,7 @@ _WRITERS = Problem(
 )  # fmt: skip
 _XRAYS = Problem(
     name="X-rays, conv", dataset="xrays", people=3654, network=_SMALL, plain=Plain(epochs=20),
-    private=P3SGD(learning_rate=0.3, local_batch_size=4), clip_norm=0.5, max_physical=64,
+    private=P3SGD(learning_rate=1.0, local_batch_size=4), clip_norm=2.0, max_physical=64,
 )  # fmt: skip
 
 

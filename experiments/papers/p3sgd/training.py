@@ -11,24 +11,14 @@ from experiments.config import Runtime
 from experiments.folder import Folder
 from experiments.papers.p3sgd.config import Plain, Private, Training
 from experiments.papers.p3sgd.inversion import attacked
+from experiments.papers.p3sgd.material import Material, material
 from experiments.papers.p3sgd.networks import network, regularised
 from experiments.papers.p3sgd.patients import train_privately
-from experiments.private.data import Examples, examples
 from experiments.studies.single import single
 from pacdp.errors import Diverged
 from pacdp.models import parameter_count
 
 _BATCH = 1000
-
-
-class Material(NamedTuple):
-    """The data on the run's device."""
-
-    data: Examples
-    inputs: Tensor
-    labels: Tensor
-    test_inputs: Tensor
-    test_labels: Tensor
 
 
 class Recorder(NamedTuple):
@@ -72,17 +62,10 @@ def compute(config: Training, runtime: Runtime, folder: Path) -> dict[str, Any]:
     rows = record.folder.rows()
     return {
         "parameters": parameter_count(module), "n": found.data.train.n, "n_test": found.data.test.n,
-        "people": found.data.units, "unit": found.data.unit, "majority": _majority(found.test_labels),
+        "people": found.data.units, "unit": found.data.unit, "majority": found.majority,
         "privacy": privacy, "curve": rows, "final": rows[-1],
         "inversion": attacked(config.attack, module, found, seed=config.seed) if config.attack else [],
     }  # fmt: skip
-
-
-def material(config: Training, runtime: Runtime) -> Material:
-    """The run's data. Raises DataError: see :func:`pacdp.data.load`."""
-    data = examples(config.dataset, features=config.features, by_person=True, root=runtime.data_root)
-    arrays = (data.train.inputs, data.train.labels, data.test.inputs, data.test.labels)
-    return Material(data, *(torch.tensor(array, device=runtime.device) for array in arrays))
 
 
 def sgd(
@@ -126,10 +109,6 @@ def score(module: nn.Module, inputs: Tensor, labels: Tensor) -> Score:
         total += torch.stack([cross_entropy(outputs.double(), y, reduction="sum"), wrong.double()]).cpu()
     loss, error = (total / len(labels)).tolist()
     return Score(loss, error)
-
-
-def _majority(labels: Tensor) -> float:
-    return float(labels.bincount().max()) / len(labels)
 
 
 TRAINING = single(compute, read=Training.from_dict)
