@@ -69,10 +69,12 @@ class Attack:
     pictures: int = 3
     """How many of them, and of the classes, are kept as pictures."""
     feature_steps: int = 300
-    class_steps: int = 200
+    class_steps: int = 100
+    class_step_size: float = 0.1
+    """Euclidean length of a step over all pixels, whose range is 1."""
     smoothness: float = 0.05
     """Weight of the total variation in the search for features, whose distance is relative."""
-    class_smoothness: float = 5.0
+    class_smoothness: float = 50.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

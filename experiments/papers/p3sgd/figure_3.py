@@ -75,9 +75,23 @@ def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
             for name in names
             if (found := mean(table, "test_accuracy", problem=name, strategy=PRIVATE)) is not None
         ),
+        *(note for name in names for note in _useless(table, name)),
     )
     return Verdict(comparisons=tuple(c for name in names for c in _compared(table, name)),
                    claims=tuple(c for name in names for c in _claims(table, name)), notes=said)  # fmt: skip
+
+
+def _useless(table: pl.DataFrame, problem: str) -> tuple[str, ...]:
+    """A sentence where the climb to classes ends further from their means than it began."""
+    start = mean(table, "start_psnr", problem=problem, reference="class mean")
+    ends = [mean(table, "psnr", problem=problem, strategy=n, reference="class mean") for n in STRATEGIES]
+    known = [number for number in ends if number is not None]
+    if start is None or not known or max(known) > start:
+        return ()
+    return (
+        f"{problem}: the attack on classes fails on every network: it ends at {shown(max(known))} dB at best from their "
+        f"means, the public mean that it began with has {shown(start)}.",
+    )
 
 
 def _ratio(table: pl.DataFrame, problem: str, strategy: str, part: str, column: str = "psnr") -> float | None:

@@ -64,7 +64,14 @@ def _features(
 def _classes(attack: Attack, module: nn.Sequential, found: Material, start: Tensor) -> list[Row]:
     present = found.labels.unique()
     begin = start.expand(len(present), *start.shape)
-    made = private.class_attack(module, present, begin, steps=attack.class_steps, smoothness=attack.class_smoothness)
+    made = private.class_attack(
+        module,
+        present,
+        begin,
+        steps=attack.class_steps,
+        step_size=attack.class_step_size,
+        smoothness=attack.class_smoothness,
+    )
     rows = []
     for k, label in enumerate(present.tolist()):
         images = found.inputs[found.labels == label]
