@@ -89,8 +89,8 @@ def _useless(table: pl.DataFrame, problem: str) -> tuple[str, ...]:
     if start is None or not known or max(known) > start:
         return ()
     return (
-        f"{problem}: the attack on classes fails on every network: it ends at {shown(max(known))} dB at best from their "
-        f"means, the public mean that it began with has {shown(start)}.",
+        f"{problem}: the attack on classes fails on every network: it ends at {shown(max(known))} dB at best from "
+        f"their means, the public mean that it began with has {shown(start)}.",
     )
 
 

@@ -188,3 +188,6 @@ def test_figures_are_judged_by_their_numbers():
 
     assert holds(figure_3, ratios(15.0, 27.84, 27.82, 20.0)) == [True, True, True, True]
     assert holds(figure_3, ratios(30.0, 20.0, 21.0, 20.0)) == [False, False, False, False]
+    for number, fails in ((9.0, True), (11.0, False)):
+        notes = figure_3.judge(ratios(number, number, number, number), "cpu").notes
+        assert any("the attack on classes fails" in note for note in notes) == fails
