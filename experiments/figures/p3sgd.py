@@ -111,10 +111,10 @@ def pictures(axes: Axes, table: pl.DataFrame, strategies: Sequence[str], title: 
     axes.set_title(title)
     shown = table.filter(pl.col("made").is_not_null())
     shown = shown.filter(pl.col("seed") == pl.col("seed").min()).sort("example")
+    for column, row in enumerate(shown.unique("example", keep="first", maintain_order=True).iter_rows(named=True)):
+        _picture(axes, row, "original", column, 0)
     for line, strategy in enumerate(strategies, start=1):
         for column, row in enumerate(shown.filter(pl.col("strategy") == strategy).iter_rows(named=True)):
-            if line == 1:
-                _picture(axes, row, "original", column, 0)
             _picture(axes, row, "made", column, line)
             axes.text(column + 0.5, -_LINE * line - 0.96, f"{row['psnr']:.1f}", fontsize=5, ha="center", va="top")
     names = ("truth", *strategies)

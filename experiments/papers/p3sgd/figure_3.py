@@ -1,5 +1,6 @@
 """Figure 3: model inversion of networks trained by SGD and by P3SGD, and of their first weights as a control."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -125,14 +126,15 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
 def _claims(table: pl.DataFrame, problem: str) -> list[Claim]:
     train = {name: _ratio(table, problem, name, "train") for name in STRATEGIES}
     test = {name: _ratio(table, problem, name, "test") for name in STRATEGIES}
+    worse = _worse(table, problem)
     excess = {name: _excess(table, problem, name) for name in (SGD, PRIVATE)}
     means = {n: mean(table, "psnr", problem=problem, strategy=n, reference="class mean") for n in STRATEGIES}
     start = mean(table, "start_psnr", problem=problem, strategy=SGD, reference="class mean")
     return [
         Claim(sentence=f"{problem}: training images are reconstructed worse from P3SGD's features than from SGD's "
-                       "(Section 4.4: 27.82 against 27.84 dB)",
-              holds=decide(lambda ours, sgd: ours < sgd, train[PRIVATE], train[SGD]),
-              evidence=", ".join(f"{n} {shown(train[n])}" for n in STRATEGIES) + " dB"),
+                       "(Section 4.4: 27.82 against 27.84 dB; here: by more than two standard errors)",
+              holds=None if worse is None else worse[0] > 2.0 * worse[1],
+              evidence=", ".join(f"{n} {shown(train[n])}" for n in STRATEGIES) + " dB" + _difference(worse)),
         Claim(sentence=f"{problem}: SGD's features give training images away more than test images (Section 4.4: it is "
                        "hard to reconstruct the test images; here: by 1 dB over what the start had)",
               holds=decide(lambda gain: gain > 1.0, excess[SGD]),
@@ -147,6 +149,22 @@ def _claims(table: pl.DataFrame, problem: str) -> list[Claim]:
               holds=decide(lambda ours, sgd: ours < sgd, means[PRIVATE], means[SGD]),
               evidence=", ".join(f"{n} {shown(means[n])}" for n in STRATEGIES) + f", the start {shown(start)} dB"),
     ]  # fmt: skip
+
+
+def _worse(table: pl.DataFrame, problem: str) -> tuple[float, float] | None:
+    """SGD's ratio less P3SGD's on the same training images: mean and standard error, 0 for one image alone."""
+    part = table.filter(pl.col("problem") == problem, pl.col("attack") == "features", pl.col("part") == "train")
+    sides = [part.filter(pl.col("strategy") == name) for name in (SGD, PRIVATE)]
+    pairs = sides[0].join(sides[1], on=["seed", "example"], suffix="_private")
+    differences = (pairs["psnr"] - pairs["psnr_private"]).to_numpy()
+    if not len(differences):
+        return None
+    error = float(differences.std(ddof=1)) / math.sqrt(len(differences)) if len(differences) > 1 else 0.0
+    return float(differences.mean()), error
+
+
+def _difference(worse: tuple[float, float] | None) -> str:
+    return "" if worse is None else f", difference {shown(worse[0])} with standard error {shown(worse[1])}"
 
 
 def _excess(table: pl.DataFrame, problem: str, strategy: str) -> float | None:
