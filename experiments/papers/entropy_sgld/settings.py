@@ -46,7 +46,7 @@ PAPER_TRACK = GibbsSettings(epochs=20.0, alpha=0.005, prior_draws=20, test_draws
 
 def smoke(dataset: str) -> Size:
     """Runs of a second."""
-    return Size(dataset=dataset, epochs=8.0, records=2, track=QUICK)
+    return Size(dataset=dataset, epochs=40.0, records=2, track=QUICK)
 
 
 def mnist(dataset: str) -> Size:
