@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.axes import Axes
 
+from experiments.figures.entropy_sgld import legend
 from experiments.figures.random_labels import SHOWN_BOUNDS
 from experiments.figures.style import ACCOUNTED, COLOURS, GIBBS_BOUNDS, NAMES, error_axis
 
@@ -17,6 +18,7 @@ def draw(panels: Sequence[Axes], table: pl.DataFrame) -> None:
     for axes, name in zip(panels, ALGORITHMS, strict=True):
         _panel(axes, last.filter(pl.col("algorithm") == name).sort("random_share"))
         axes.set_title(name)
+    legend(panels)
 
 
 def _panel(axes: Axes, part: pl.DataFrame) -> None:
@@ -37,4 +39,3 @@ def _panel(axes: Axes, part: pl.DataFrame) -> None:
         axes.plot(vacuous, [1.0] * len(vacuous), "x", color=COLOURS[name])
     error_axis(axes)
     axes.set_xlabel("share of random labels")
-    axes.legend(ncols=2, title="bounds*: optimistic, assume that SGLD has converged", loc="upper left")

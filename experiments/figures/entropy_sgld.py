@@ -1,5 +1,7 @@
 """Figures 2 to 6 of the Entropy-SGLD paper: errors and bounds along a run, and over a sweep of settings."""
 
+from collections.abc import Sequence
+
 import polars as pl
 from matplotlib.axes import Axes
 
@@ -11,6 +13,15 @@ ERRORS = (
     ("gibbs_train_error", "train, Gibbs", "tab:blue", "-"), ("gibbs_test_error", "test, Gibbs", "tab:blue", "s"),
 )  # fmt: skip
 LEGEND = "bounds*: optimistic, assume that SGLD has converged"
+
+
+def legend(panels: Sequence[Axes]) -> None:
+    """One legend below all panels, with every line that any of them has."""
+    found = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    if found:
+        panels[0].get_figure(root=True).legend(  # type: ignore[union-attr]
+            list(found.values()), list(found), loc="outside lower center", ncols=5, title=LEGEND
+        )
 
 
 def along_a_run(axes: Axes, part: pl.DataFrame, *, title: str) -> None:
@@ -31,8 +42,7 @@ def over_a_setting(axes: Axes, part: pl.DataFrame, *, x: str, label: str, title:
 def _lines(axes: Axes, part: pl.DataFrame, *, x: str) -> None:
     for name, label, colour, style in ERRORS:
         if part[name].is_not_null().any():
-            mark = {"linestyle": "none", "marker": style, "markersize": 4} if style in "os" else {"linestyle": style}
-            axes.plot(part[x], part[name], color=colour, label=label, **mark)
+            axes.plot(part[x], part[name], style, color=colour, label=label, markersize=4)
     for name in SHOWN_BOUNDS:
         if not part[name].is_not_null().any():
             continue
@@ -46,7 +56,5 @@ def _lines(axes: Axes, part: pl.DataFrame, *, x: str) -> None:
 def _dressed(axes: Axes, part: pl.DataFrame, title: str) -> None:
     error_axis(axes)
     axes.set_title(title)
-    if part.height:
-        axes.legend(ncols=2, title=LEGEND, loc="best")
-    else:
+    if not part.height:
         axes.text(0.5, 0.5, "no run has finished", ha="center", transform=axes.transAxes)

@@ -5,6 +5,8 @@ test set drawn anew. With K classes no classifier's true error is then below sha
 does worse on average than 1 - 1/K; between the two lies what an algorithm has learnt, below them what it has memorised.
 """
 
+import hashlib
+import json
 import math
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from experiments.private.config import Budget, PrivateConfig, Sampling
 from experiments.private.recipes import METHODS
 from experiments.recipes import Scale
 from experiments.studies.kinds import sampler_job
-from experiments.studies.study import Job, Study
+from experiments.studies.study import Job, Study, Verdict
 from pacdp import Architecture, GibbsSettings, Problem
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -81,12 +83,16 @@ def _private(algorithm: str, scale: Scale, seed: int, share: float) -> Job:
     )  # fmt: skip
     config = Corrupted(training=training, random_labels=share, train_size=SIZES[scale].train_size, seed=seed)
     return Job(
-        key=f"{algorithm}-{share:g}-{scale}-{seed}", kind=CORRUPTED, config=config,
+        key=f"{algorithm}-{share:g}-{_digest(config)}", kind=CORRUPTED, config=config,
         tags={"algorithm": training.algorithm, "network": network_name(network), "random_share": share},
     )  # fmt: skip
 
 
-def _judged(table: pl.DataFrame, scale: Scale):
+def _digest(config: Corrupted) -> str:
+    return hashlib.sha256(json.dumps(config.to_dict(), sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _judged(table: pl.DataFrame, scale: Scale) -> Verdict:
     return judge(table, scale, SIZES[scale])
 
 

@@ -22,7 +22,7 @@ _NOT_YET = "no such run has finished"
 
 
 def judge(table: pl.DataFrame, scale: Scale, size: Size) -> Verdict:
-    """Claims of Zhang et al. for SGD, of Dziugaite and Roy for private learning; the first print no number for MNIST."""
+    """Claims of Zhang et al. for SGD, of Dziugaite and Roy for private learning."""
     last = final(table).sort("random_share", maintain_order=True).to_dicts()
     of = {name: [row for row in last if row["algorithm"] == name] for name in ("SGD", *PRIVATE)}
     claims = (

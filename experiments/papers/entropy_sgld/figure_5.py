@@ -40,6 +40,7 @@ def draw(table: pl.DataFrame, out: Path) -> list[Path]:
         for axes, labels in zip(line, LABELS, strict=True):
             part = last.filter((pl.col("gamma") - gamma).abs() < 1e-12, pl.col("labels") == labels)
             drawing.over_a_setting(axes, part, x="tau", label="tau", title=f"gamma {gamma:g}, {labels} labels")
+    drawing.legend([axes for line in grid for axes in line])
     return style.save(drawn, out / "figure")
 
 

@@ -42,6 +42,7 @@ def draw(table: pl.DataFrame, out: Path) -> list[Path]:
     for axes, beta in zip(line, BETAS, strict=True):
         part = last.filter((pl.col("beta") - beta).abs() < 1e-12)
         drawing.over_a_setting(axes, part, x="gamma", label="gamma", title=f"beta {beta:g}, epsilon the same")
+    drawing.legend(line)
     return style.save(drawn, out / "figure")
 
 

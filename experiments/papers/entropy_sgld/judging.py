@@ -115,8 +115,8 @@ def scale_notes(scale: Scale, size: Size, *others: str) -> tuple[str, ...]:
     part = f"{size.train_size} examples of {size.dataset}, chosen at random," if size.train_size else size.dataset
     return (
         CONVERGENCE,
-        f"Scale {scale}: {part} and {size.epochs:g} epochs, where the paper has all of MNIST or CIFAR-10 and 2000; n is "
-        f"{size.n} in every bound and in tau = sqrt(n). No chain is near its target so early.",
+        f"Scale {scale}: {part} and {size.epochs:g} epochs, where the paper has all of MNIST or CIFAR-10 and 2000; "
+        f"n is {size.n} in every bound and in tau = sqrt(n). No chain is near its target so early.",
         "Outer steps are larger than the paper's, which hardly move in a short run, and so are those of SGLD.",
         *others,
     )

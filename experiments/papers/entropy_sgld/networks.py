@@ -54,6 +54,7 @@ def panels(table: pl.DataFrame, out: Path, grid: Sequence[Sequence[tuple[str, st
         for one, (network, algorithm, labels) in zip(line, places, strict=True):
             part = table.filter(network=network, algorithm=algorithm, labels=labels)
             drawing.along_a_run(one, part, title=f"{algorithm}, {network}, {labels} labels")
+    drawing.legend([one for line in axes for one in line])
     return style.save(drawn, out / "figure")
 
 
