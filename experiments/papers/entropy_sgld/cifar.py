@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from experiments.papers.entropy_sgld import judging
-from experiments.papers.entropy_sgld.settings import PAPER_TRACK, SMALL, Size, job, smoke
+from experiments.papers.entropy_sgld.settings import CAREFUL, PAPER_TRACK, SMALL, Size, job, smoke
 from experiments.recipes import Scale
 from experiments.studies.study import Job
 from pacdp import Architecture, GibbsSettings
@@ -35,13 +35,13 @@ _SMOKE = smoke("digits")
 TAU_SIZES: dict[Scale, Size] = {
     "smoke": _SMOKE,
     "cpu": Size(dataset="cifar10", train_size=1000, epochs=200.0, records=1,
-                track=GibbsSettings(epochs=10.0, prior_draws=10, test_draws=3)),
+                track=GibbsSettings(epochs=10.0, prior_draws=10, test_draws=4)),
     "paper": _PAPER,
 }  # fmt: skip
 GAMMA_SIZES: dict[Scale, Size] = {
     "smoke": _SMOKE,
     "cpu": Size(dataset="cifar10", epochs=30.0, records=1,
-                track=GibbsSettings(epochs=1.0, prior_draws=5, test_draws=3)),
+                track=CAREFUL),
     "paper": _PAPER,
 }  # fmt: skip
 

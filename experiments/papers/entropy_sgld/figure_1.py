@@ -8,7 +8,7 @@ import polars as pl
 from experiments.figures import random_labels as drawing
 from experiments.figures import style
 from experiments.papers.entropy_sgld import judging, rows
-from experiments.papers.entropy_sgld.settings import LABELS, PAPER, SMALL, Size, job, mnist, smoke
+from experiments.papers.entropy_sgld.settings import CAREFUL, LABELS, PAPER, SMALL, Size, job, mnist, smoke
 from experiments.random_labels import NOISES
 from experiments.recipes import Scale, tau_of
 from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
@@ -21,13 +21,11 @@ SIZES: dict[Scale, Size] = {
         train_size=2000,
         epochs=200.0,
         records=4,
-        track=GibbsSettings(epochs=10.0, prior_draws=10, test_draws=5),
+        track=GibbsSettings(epochs=10.0, prior_draws=10, test_draws=10),
     ),
     "paper": mnist("mnist2"),
 }
-PRIVATE_SIZES = SIZES | {
-    "cpu": Size(dataset="mnist2", epochs=25.0, records=4, track=GibbsSettings(epochs=1.0, prior_draws=5, test_draws=5))
-}
+PRIVATE_SIZES = SIZES | {"cpu": Size(dataset="mnist2", epochs=25.0, records=4, track=CAREFUL)}
 """Of Entropy-SGLD, which with tau = sqrt(n) learns little from few examples: all of them at every scale but smoke."""
 _HARMLESS = 0.02
 """A gap that counts as almost none, beyond chance."""
@@ -70,9 +68,10 @@ def _private_note(scale: Scale) -> tuple[str, ...]:
     size = PRIVATE_SIZES[scale]
     if size == SIZES[scale]:
         return ()
-    return (f"Entropy-SGLD learns from all {size.n} examples, for {size.epochs:g} epochs: its tau = sqrt(n) would leave "
-            "little to learn from the part that the others have. Their errors are not to be compared with its.",
-            )  # fmt: skip
+    return (
+        f"Entropy-SGLD learns from all {size.n} examples, for {size.epochs:g} epochs: with its tau = sqrt(n) it would "
+        "learn little from the part that the others have. Their errors are not to be compared with its.",
+    )
 
 
 def _comparisons(table: pl.DataFrame) -> tuple[Comparison, ...]:

@@ -11,10 +11,10 @@ import polars as pl
 
 from experiments.figures import entropy_sgld as drawing
 from experiments.figures import style
-from experiments.papers.entropy_sgld.settings import SMALL, Size, job, mnist, network_name, smoke
+from experiments.papers.entropy_sgld.settings import CAREFUL, SMALL, Size, job, mnist, network_name, smoke
 from experiments.recipes import Scale
 from experiments.studies.study import Job
-from pacdp import Architecture, GibbsSettings
+from pacdp import Architecture
 
 WIDE = Architecture(hidden=(64,))
 NETWORKS: dict[str, tuple[Architecture, ...]] = {
@@ -22,14 +22,13 @@ NETWORKS: dict[str, tuple[Architecture, ...]] = {
     "3": (Architecture(name="conv"),),
     "4": (Architecture(name="fc1024"), Architecture(name="conv")),
 }
-_EFFORT = GibbsSettings(epochs=1.0, prior_draws=5, test_draws=5)
 SIZES: dict[str, dict[Scale, Size]] = {
     "2": {"smoke": smoke("digits2"), "paper": mnist("mnist2"),
-          "cpu": Size(dataset="mnist2", epochs=30.0, records=3, track=_EFFORT)},
+          "cpu": Size(dataset="mnist2", epochs=30.0, records=3, track=CAREFUL)},
     "3": {"smoke": smoke("digits2"), "paper": mnist("mnist2"),
-          "cpu": Size(dataset="mnist2", epochs=30.0, records=5, track=_EFFORT)},
+          "cpu": Size(dataset="mnist2", epochs=30.0, records=4, track=CAREFUL)},
     "4": {"smoke": smoke("digits"), "paper": mnist("mnist"),
-          "cpu": Size(dataset="mnist", epochs=20.0, records=4, track=_EFFORT)},
+          "cpu": Size(dataset="mnist", epochs=20.0, records=3, track=CAREFUL)},
 }  # fmt: skip
 
 
