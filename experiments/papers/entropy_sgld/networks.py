@@ -28,7 +28,7 @@ SIZES: dict[str, dict[Scale, Size]] = {
     "3": {"smoke": smoke("digits2"), "paper": mnist("mnist2"),
           "cpu": Size(dataset="mnist2", epochs=30.0, records=4, track=CAREFUL)},
     "4": {"smoke": smoke("digits"), "paper": mnist("mnist"),
-          "cpu": Size(dataset="mnist", epochs=20.0, records=3, track=CAREFUL)},
+          "cpu": Size(dataset="mnist", epochs=15.0, records=3, track=CAREFUL)},
 }  # fmt: skip
 
 
