@@ -62,7 +62,7 @@ def test_scale_paper_has_the_papers_networks_lengths_and_steps():
         assert {(run.epochs, run.problem.train_size, run.sampler.batch_size) for run in runs} == {(2000.0, 0, 128)}
         steps = {run.sampler.outer_step_size for run in runs if isinstance(run.sampler, EntropySGD)}
         assert steps == ({0.1} if figure in "56" else {0.006})
-    assert {run.sampler.beta for run in runs} == set(BETAS)
+    assert {job.tags["beta"] for job in NAMED["6"].jobs("paper", 0)} == set(BETAS)
 
 
 def test_the_sweeps_span_what_the_text_names():
