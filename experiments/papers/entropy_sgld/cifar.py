@@ -7,6 +7,7 @@ for γ > 1. Printed are no values of the grids beyond those that the text names;
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from experiments.papers.entropy_sgld import judging
 from experiments.papers.entropy_sgld.settings import CAREFUL, PAPER_TRACK, SMALL, Size, job, smoke
@@ -30,7 +31,7 @@ SWEEP_GAMMAS = (0.03, 3.0)
 """The rows of Figure 5."""
 BETAS = (1.0, 0.004)
 """The panels of Figure 6."""
-_PAPER = Size(dataset="cifar10", epochs=2000.0, records=20, track=PAPER_TRACK)
+_PAPER = Size(dataset="cifar10", epochs=2000.0, records=1, track=replace(PAPER_TRACK, epochs=50.0))
 _SMOKE = smoke("digits")
 TAU_SIZES: dict[Scale, Size] = {
     "smoke": _SMOKE,

@@ -60,6 +60,7 @@ def test_scale_paper_has_the_papers_networks_lengths_and_steps():
         runs = [job.config for job in NAMED[figure].jobs("paper", 0)]
         assert {run.problem.architecture.name for run in runs} == networks
         assert {(run.epochs, run.problem.train_size, run.sampler.batch_size) for run in runs} == {(2000.0, 0, 128)}
+        assert {run.track.epochs for run in runs} == ({50.0} if figure in "56" else {1000.0})
         steps = {run.sampler.outer_step_size for run in runs if isinstance(run.sampler, EntropySGD)}
         assert steps == ({0.1} if figure in "56" else {0.006})
     assert {job.tags["beta"] for job in NAMED["6"].jobs("paper", 0)} == set(BETAS)
