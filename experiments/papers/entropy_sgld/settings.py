@@ -43,7 +43,7 @@ QUICK = GibbsSettings(epochs=2.0, prior_draws=5, test_draws=5)
 CAREFUL = GibbsSettings(epochs=2.0, prior_draws=5, test_draws=20)
 """On all of MNIST. With fewer test draws bounds seem to fail: the Gibbs classifier's test error is an average too."""
 PAPER_TRACK = GibbsSettings(epochs=1000.0, alpha=0.005, step_floor=0.0, prior_draws=400, test_draws=100)
-"""Appendix C.2.3: 1000 epochs for each point of a plot, alpha 0.005, steps 1/t. The paper prints no numbers of draws."""
+"""Appendix C.2.3: 1000 epochs for each point of a plot, alpha 0.005, steps 1/t. The numbers of draws are ours."""
 
 
 def smoke(dataset: str) -> Size:
