@@ -14,6 +14,7 @@ import pacdp
 from experiments.cli import Command, main
 from experiments.private.recipes import PRIVATE_RECIPES
 from experiments.recipes import RECIPES
+from experiments.studies.registry import STUDIES
 from pacdp.data import load
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +23,8 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglo
 RESULTS = ROOT / "experiments" / "results"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
-COMMANDS = ("demo", "train", "certify", "bound", "privacy", "plot", "report", "data", "experiment")
+COMMANDS = ("demo", "train", "certify", "bound", "privacy", "plot", "report", "data", "experiment",
+            "results")
 
 
 def _relative(path: Path) -> str:
@@ -101,7 +103,7 @@ def test_the_readme_s_commands_name_what_exists():
         if words[1] == "train" and not words[2].startswith("-"):
             assert words[2] in {**RECIPES, **PRIVATE_RECIPES}, words
         if words[1] == "experiment":
-            assert words[2] == "random-labels", words
+            assert words[2] in (*STUDIES, "all", "list"), words
         if words[1] == "data":
             assert all(name in ("digits", "digits2", "mnist", "mnist2") for name in words[2:] if name[0] != "-"), words
 
