@@ -55,7 +55,8 @@ def collect(plan: Sequence[Job], folder: Path) -> pl.DataFrame:
             rows.append(
                 {
                     "algorithm": job.config.algorithm, **job.tags, "tau": getattr(job.config.sampler, "tau", None),
-                    "run": job.key, "step": row["step"], "epochs": row["epochs"], "epochs_over_l": row["epochs"] / inner,
+                    "run": job.key, "step": row["step"], "epochs": row["epochs"],
+                    "epochs_over_l": row["epochs"] / inner,
                     **{name: row.get(name) for name in _MEASURED},
                     **{name: found.get(name) for name in style.CONVERGED if name != "test_set_clopper_pearson"},
                 }

@@ -23,8 +23,7 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglo
 RESULTS = ROOT / "experiments" / "results"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
-COMMANDS = ("demo", "train", "certify", "bound", "privacy", "plot", "report", "data", "experiment",
-            "results")
+COMMANDS = ("demo", "train", "certify", "bound", "privacy", "plot", "report", "data", "experiment", "results")
 
 
 def _relative(path: Path) -> str:

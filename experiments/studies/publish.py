@@ -35,7 +35,9 @@ def publish(
     if table.is_empty():
         raise ValueError(f"no run in {folder} has recorded anything: there is nothing to publish")
     if table.estimated_size() > _MOST_BYTES:
-        raise ValueError(f"the table of {found.name} takes {table.estimated_size():,} bytes: keep fewer rows of each run")
+        raise ValueError(
+            f"the table of {found.name} takes {table.estimated_size():,} bytes: keep fewer rows of each run"
+        )
     made_by = provenance(device=device, seed=seed)  # before any file is written: the results may be tracked
     finished = sum(Folder(folder / job.key).finished for job in jobs if job.key not in failed)
     made_by |= {"runs": _origins(jobs, folder),
@@ -77,7 +79,9 @@ def read_table(folder: Path) -> pl.DataFrame:
     if not path.is_file():
         raise ValueError(f"{path} is missing: run the study, or give the folder of its results")
     table = pl.read_csv(path, infer_schema_length=None)
-    empty = [name for name, kind in table.schema.items() if kind == pl.String and table[name].null_count() == len(table)]
+    empty = [
+        name for name, kind in table.schema.items() if kind == pl.String and table[name].null_count() == len(table)
+    ]
     return table.with_columns(pl.lit(None).alias(name) for name in empty)
 
 

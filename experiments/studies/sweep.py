@@ -101,9 +101,7 @@ def _result(future: "Future[list[Ended]]", members: Sequence[int]) -> list[Ended
     return [(i, _sentence(error)) for i in members]  # the jobs or their outcomes cannot reach another process
 
 
-def _together(
-    members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool
-) -> list[Ended]:
+def _together(members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool) -> list[Ended]:
     """Carry out jobs of one kind in this process; those that an earlier try has finished are left alone."""
     ended: dict[int, str | None] = {}
     if not force:

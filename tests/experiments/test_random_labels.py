@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from certificates_by_mpmath import kl
 from cli_tools import one_sentence, pacdp, read
+from experiments.fleet import Workers
 
 from experiments import random_labels
 from experiments.config import Runtime
 from experiments.figures.style import CONVERGED, GIBBS_BOUNDS
-from experiments.fleet import Workers
 from experiments.folder import Folder
 from experiments.random_labels import cells, collect, conduct, publish, violations
 from experiments.recipes import SIZES, tau_of
