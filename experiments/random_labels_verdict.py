@@ -16,8 +16,8 @@ _HIGH = 0.1
 _BOUNDS_2018 = ("dp_pac_bayes_2018", "dp_hoeffding_2018", "dp_chernoff_2018")
 _FAILURE_PROB = 0.05
 _MADE = {
-    "smoke": "Two-class 8x8 digits, one hidden layer of 100, 40 epochs; theirs: two-class MNIST, a convolutional network, "
-    "thousands of epochs.",
+    "smoke": "Two-class 8x8 digits, one hidden layer of 100, 40 epochs; theirs: two-class MNIST, a convolutional "
+    "network, thousands of epochs.",
     "cpu": "One hidden layer of 100, 150 epochs, an outer step of 2; theirs: a convolutional network, thousands of "
     "epochs, an outer base step of 0.006.",
     "paper": "Convolutional network and settings as theirs, as far as they are printed.",
