@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 export PIP_NO_INPUT := 1
 
-.PHONY: demo test test-slow lean lint bench coverage clean
+.PHONY: demo test test-slow lean lint bench coverage papers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pacdp demo
@@ -26,6 +26,15 @@ lean:
 # the table of docs/coverage.md: how often every bound fails where the truth is known
 coverage: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.coverage.table
+
+# every study at a scale, on two workers; fails if a run fails. At smoke nothing that is kept is touched.
+SCALE ?= smoke
+PAPERS := $(if $(filter smoke,$(SCALE)),--runs runs/papers/runs --out runs/papers/results)
+papers: $(VENV)/.installed
+ifeq ($(SCALE),smoke)
+	rm -rf runs/papers
+endif
+	$(BIN)/pacdp experiment all --scale $(SCALE) --workers 2 $(PAPERS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

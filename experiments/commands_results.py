@@ -23,7 +23,7 @@ class Plot:
     """Draw the figure of a run (training and certificates) or of a study's table, into its folder."""
 
     path: tyro.conf.Positional[Path]
-    """A run folder, the folder of a study's results, or the name of a study whose results lie in experiments/results."""
+    """A run folder, that of a study's results, or the name of a study whose results lie in experiments/results."""
     scale: Scale | None = None
     """Of the study's results; left out, paper before cpu before smoke."""
 

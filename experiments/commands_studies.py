@@ -71,7 +71,8 @@ class Experiment:
             print(json.dumps(verdict, allow_nan=False))
             return
         counts = Counter(claim["holds"] for claim in verdict["claims"])
-        print(f"{plan.study.name} ({self.scale}): {len(plan.jobs) - len(plan.failed)} of {len(plan.jobs)} runs finished; "
+        done = len(plan.jobs) - len(plan.failed)
+        print(f"{plan.study.name} ({self.scale}): {done} of {len(plan.jobs)} runs finished; "
               f"{counts[True]} claims hold, {counts[False]} do not hold, {counts[None]} cannot be told")  # fmt: skip
         for claim in verdict["claims"]:
             if claim["holds"] is False:

@@ -40,7 +40,7 @@ def jobs(scale: Scale, seed: int = 0) -> list[Job]:
         plan += [(algorithm, noise, tau_of(noise)) for algorithm, noises in NOISES[scale].items() for noise in noises]
         for algorithm, noise, tau in plan:
             one = run(algorithm, dataset, scale=scale, tau=tau, random_labels=fraction, seed=seed)
-            found.append(sampler_job(one, labels=labels, thermal_noise=noise))
+            found.append(sampler_job(one, algorithm=one.algorithm, labels=labels, thermal_noise=noise))
     return found
 
 
@@ -54,8 +54,9 @@ def collect(plan: Sequence[Job], folder: Path) -> pl.DataFrame:
             found = row.get("bounds", {})
             rows.append(
                 {
-                    "algorithm": job.config.algorithm, **job.tags, "tau": getattr(job.config.sampler, "tau", None),
-                    "run": job.key, "step": row["step"], "epochs": row["epochs"], "epochs_over_l": row["epochs"] / inner,
+                    **job.tags, "tau": getattr(job.config.sampler, "tau", None),
+                    "run": job.key, "step": row["step"], "epochs": row["epochs"],
+                    "epochs_over_l": row["epochs"] / inner,
                     **{name: row.get(name) for name in _MEASURED},
                     **{name: found.get(name) for name in style.CONVERGED if name != "test_set_clopper_pearson"},
                 }

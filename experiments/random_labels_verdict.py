@@ -16,7 +16,7 @@ _HIGH = 0.1
 _BOUNDS_2018 = ("dp_pac_bayes_2018", "dp_hoeffding_2018", "dp_chernoff_2018")
 _FAILURE_PROB = 0.05
 _MADE = {
-    "smoke": "Two halves of the 8x8 digits, one hidden layer of 100, 40 epochs; theirs: two-class MNIST, a convolutional "
+    "smoke": "Two-class 8x8 digits, one hidden layer of 100, 40 epochs; theirs: two-class MNIST, a convolutional "
     "network, thousands of epochs.",
     "cpu": "One hidden layer of 100, 150 epochs, an outer step of 2; theirs: a convolutional network, thousands of "
     "epochs, an outer base step of 0.006.",
@@ -33,8 +33,8 @@ def judge(table: pl.DataFrame, scale: Scale, violations: Sequence[Row]) -> Verdi
         notes=(
             "One run a setting: nothing here says how much another seed would change.",
             "Every bound takes SGLD for converged, which nothing proves; they are optimistic.",
-            f"A gap (test error minus training error) is called high above {_HIGH}, and none below 0.02 plus two standard "
-            "errors of the test error.",
+            f"A gap (test error minus training error) is called high above {_HIGH}, and none below 0.02 plus two "
+            "standard errors of the test error.",
         ),
     )
 
@@ -51,22 +51,13 @@ def _pick(last: Sequence[Row], algorithm: str, labels: str, noise: Callable[[flo
 def _comparisons(last: Sequence[Row], why: str) -> list[Comparison]:
     entropy, sgld = _pick(last, "Entropy-SGLD", "true"), _pick(last, "SGLD", "true")
     noisy = _pick(last, "SGLD", "true", lambda noise: noise == 0.1)
+    true = "Entropy-SGLD, true labels"
     plan: list[tuple[str, str, list[Row], str]] = [
-        ("Entropy-SGLD, true labels: epsilon (Figure 1)", "0.0327", entropy, "epsilon"),
-        (
-            "Entropy-SGLD, true labels: test error of the Gibbs classifier",
-            "approximately 2%",
-            entropy,
-            "gibbs_test_error",
-        ),
-        ("Entropy-SGLD, true labels: test error of the mean classifier", "approximately 2%", entropy, "test_error"),
-        ("Entropy-SGLD, true labels: PAC-Bayes bound", "roughly 3%", entropy, "dp_pac_bayes_2018"),
-        (
-            "Entropy-SGLD, true labels: C-bound on the mean classifier (Figure 3)",
-            "roughly 4%",
-            entropy,
-            "dp_chernoff_2018",
-        ),
+        (f"{true}: epsilon (Figure 1)", "0.0327", entropy, "epsilon"),
+        (f"{true}: test error of the Gibbs classifier (Section 6)", "approximately 2%", entropy, "gibbs_test_error"),
+        (f"{true}: test error of the mean classifier (Section 6)", "approximately 2%", entropy, "test_error"),
+        (f"{true}: PAC-Bayes bound (Section 6)", "roughly 3%", entropy, "dp_pac_bayes_2018"),
+        (f"{true}: C-bound on the mean classifier (Figure 3)", "roughly 4%", entropy, "dp_chernoff_2018"),
         ("SGLD at the same privacy, true labels: C-bound (Figure 3)", "around 8%", sgld, "dp_chernoff_2018"),
         ("SGLD at thermal noise 0.1, true labels: training error (Figure 1)", "close to 50%", noisy, "train_error"),
     ]
@@ -81,8 +72,8 @@ def _claims(last: Sequence[Row]) -> list[Claim]:
     entropy_mid = _pick(last, "Entropy-SGD", "random", lambda noise: noise == 0.01)
     return [
         _claim("SGD overfits random labels.", _pick(last, "SGD", "random", lambda noise: True), _high),
-        _claim("On random labels, SGLD has high generalization error for thermal noise values 0.01 and below.", low, _high),
-        _claim("On random labels, Entropy-SGD overfits for thermal noise values 0.005 and below.", entropy_low, _high),
+        _claim("On random labels, SGLD has high generalization error for thermal noise 0.01 and below.", low, _high),
+        _claim("On random labels, Entropy-SGD overfits for thermal noise 0.005 and below.", entropy_low, _high),
         _claim("Entropy-SGD at thermal noise 0.01 does not overfit random labels.", entropy_mid, _none),
         _claim("On true labels, the generalization error of Entropy-SGLD is close to zero.",
                _pick(last, "Entropy-SGLD", "true"), _none),
@@ -117,10 +108,10 @@ def _none(row: Row) -> bool:
 
 
 def _errors(row: Row) -> str:
-    gibbs = ""
-    if row["gibbs_test_error"] is not None:
-        gibbs = f", Gibbs training {row['gibbs_train_error']:.4f}, test {row['gibbs_test_error']:.4f}"
-    return f"noise {row['thermal_noise']:.3g}: training error {row['train_error']:.4f}, test {row['test_error']:.4f}{gibbs}"
+    said = f"noise {row['thermal_noise']:.3g}: training error {row['train_error']:.4f}, test {row['test_error']:.4f}"
+    if row["gibbs_test_error"] is None:
+        return said
+    return f"{said}, Gibbs training {row['gibbs_train_error']:.4f}, test {row['gibbs_test_error']:.4f}"
 
 
 def _bounds(row: Row) -> str:
@@ -136,6 +127,6 @@ def _never_violated(table: pl.DataFrame, violations: Sequence[Row]) -> Claim:
     return Claim(
         sentence="No bound is violated more frequently than it is expected to be.",
         holds=len(violations) <= _FAILURE_PROB * compared if compared else None,
-        evidence=f"{len(violations)} of {compared} recorded bounds lie below the measured test error; each may fail with "
-        f"probability {_FAILURE_PROB}, the records of a run not independently",
+        evidence=f"{len(violations)} of {compared} recorded bounds lie below the measured test error; each may fail "
+        f"with probability {_FAILURE_PROB}, the records of a run not independently",
     )

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import pydoc
 import re
 import shlex
@@ -15,15 +16,19 @@ import pacdp
 from experiments.cli import Command, main
 from experiments.private.recipes import PRIVATE_RECIPES
 from experiments.recipes import RECIPES
+from experiments.studies.publish import SCALES, read_table
+from experiments.studies.registry import STUDIES, study
+from experiments.studies.results_page import render
 from pacdp.data import load
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = sorted(path for package in ("bounds", "pacdp", "experiments") for path in (ROOT / package).rglob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RESULTS = ROOT / "experiments" / "results"
+PAGE = ROOT / "docs" / "results.md"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
-COMMANDS = ("demo", "train", "certify", "bound", "privacy", "plot", "report", "data", "experiment")
+COMMANDS = ("demo", "train", "certify", "bound", "privacy", "plot", "report", "data", "experiment", "results")
 
 
 def _relative(path: Path) -> str:
@@ -102,7 +107,7 @@ def test_the_readme_s_commands_name_what_exists():
         if words[1] == "train" and not words[2].startswith("-"):
             assert words[2] in {**RECIPES, **PRIVATE_RECIPES}, words
         if words[1] == "experiment":
-            assert words[2] == "random-labels", words
+            assert words[2] in (*STUDIES, "all", "list"), words
         if words[1] == "data":
             assert all(name in ("digits", "digits2", "mnist", "mnist2") for name in words[2:] if name[0] != "-"), words
 
@@ -116,6 +121,17 @@ def test_make_targets_that_the_readme_names_exist():
     assert (
         set(re.findall(r"\bmake ([a-z][\w-]*)\b(?=[`\s]|$)", " ".join(re.findall(r"`([^`\n]+)`", README)))) <= targets
     )
+
+
+def test_the_page_of_results_is_what_the_committed_results_say():
+    for name in STUDIES:
+        for scale in SCALES:
+            folder = RESULTS / name / scale
+            if (folder / "table.csv").is_file():
+                written = json.loads((folder / "verdict.json").read_text())
+                verdict = {**written, **study(name).judge(read_table(folder), scale).to_dict()}
+                assert json.loads(json.dumps(verdict)) == written, f"run pacdp results: {folder} is judged otherwise"
+    assert PAGE.read_text(encoding="utf-8") == render(RESULTS, PAGE.parent), "run pacdp results"
 
 
 def test_links_between_the_pages_lead_somewhere():

@@ -21,8 +21,8 @@ from experiments.private.algorithms import Predict, Public, algorithm, network, 
 from experiments.private.config import PrivateConfig
 from experiments.studies.single import single
 from pacdp import Problem, private
-from pacdp.assess_gaussian import error_share
 from pacdp.data import Dataset
+from pacdp.single_networks import error_share
 
 _BATCH = 1000
 

@@ -7,6 +7,17 @@ from experiments.studies.study import Study
 STUDIES = {
     "certificates": "experiments.certificates.study:STUDY",
     "random-labels": "experiments.random_labels:STUDY",
+    "entropy-sgld-figure-1": "experiments.papers.entropy_sgld.figure_1:STUDY",
+    "entropy-sgld-figure-2": "experiments.papers.entropy_sgld.figures_2_3_4:FIGURE_2",
+    "entropy-sgld-figure-3": "experiments.papers.entropy_sgld.figures_2_3_4:FIGURE_3",
+    "entropy-sgld-figure-4": "experiments.papers.entropy_sgld.figures_2_3_4:FIGURE_4",
+    "entropy-sgld-figure-5": "experiments.papers.entropy_sgld.figure_5:STUDY",
+    "entropy-sgld-figure-6": "experiments.papers.entropy_sgld.figure_6:STUDY",
+    "random-labels-corruption": "experiments.papers.corruption:STUDY",
+    "p3sgd-table-1": "experiments.papers.p3sgd.table_1:STUDY",
+    "p3sgd-table-2": "experiments.papers.p3sgd.table_2:STUDY",
+    "p3sgd-figure-2": "experiments.papers.p3sgd.figure_2:STUDY",
+    "p3sgd-figure-3": "experiments.papers.p3sgd.figure_3:STUDY",
 }
 """Where the study of each name is: module:attribute."""
 

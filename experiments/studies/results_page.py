@@ -20,10 +20,10 @@ _HEAD = """\
 # Results of the studies
 
 What became of the papers' tables, figures and sentences. `pacdp results` writes this page from the files in
-`experiments/results`; the numbers are made by `pacdp experiment NAME --scale SCALE`. Scales: `smoke` (seconds, small data,
-to see that everything works; its numbers say little), `cpu` (two cores, cut as the notes say), `paper` (the paper's
-settings). Ours are given to five significant digits; the tables have all of them. A claim holds or does not hold of our
-runs at that scale alone.
+`experiments/results`; the numbers are made by `pacdp experiment NAME --scale SCALE`. Scales: `smoke` (seconds, small
+data, to see that everything works; its numbers say little), `cpu` (two cores, cut as the notes say), `paper` (the
+paper's settings). Ours are given to five significant digits; the tables have all of them. A claim holds or does not
+hold of our runs at that scale alone.
 """
 
 

@@ -103,24 +103,18 @@ def _result(future: "Future[list[Ended]]", members: Sequence[int]) -> list[Ended
 
 def _together(members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool) -> list[Ended]:
     """Carry out jobs of one kind in this process; those that an earlier try has finished are left alone."""
-    done = [k for k, out in enumerate(outs) if Folder(out).finished and not force]
-    rest = [k for k in range(len(jobs)) if k not in done]
-    ended = {k: _other_run(jobs[k], outs[k]) for k in done}
+    ended: dict[int, str | None] = {}
+    if not force:
+        ended = {k: _other_run(jobs[k], out) for k, out in enumerate(outs) if Folder(out).finished}
+    rest = [k for k in range(len(jobs)) if k not in ended]
     if rest:
-        found = _carried_out([jobs[k] for k in rest], [outs[k] for k in rest], runtime)
-        ended |= dict(zip(rest, found, strict=True))
+        try:
+            outcomes = jobs[0].kind.carry_out([jobs[k].config for k in rest], [outs[k] for k in rest], runtime)
+            ended |= {k: outcome and _sentence(outcome) for k, outcome in zip(rest, outcomes, strict=True)}
+        except Exception as error:  # whatever it is, the other jobs go on
+            alone = [_together([k], [jobs[k]], [outs[k]], runtime, force)[0][1] for k in rest if rest[1:]]
+            ended |= dict(zip(rest, alone if None in alone else [_sentence(error)] * len(rest), strict=True))
     return [(members[k], sentence) for k, sentence in ended.items()]
-
-
-def _carried_out(jobs: list[Job], outs: list[Path], runtime: Runtime) -> list[str | None]:
-    try:
-        outcomes = jobs[0].kind.carry_out([job.config for job in jobs], outs, runtime)
-    except Exception as error:  # whatever it is, the other jobs go on
-        alone = (
-            [_carried_out([job], [out], runtime)[0] for job, out in zip(jobs, outs, strict=True)] if jobs[1:] else []
-        )
-        return alone if None in alone else [_sentence(error)] * len(jobs)
-    return [None if outcome is None else _sentence(outcome) for outcome in outcomes]
 
 
 def _sentence(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from typing import Self
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from experiments.studies.study import Job
 from experiments.terminal import messages
@@ -111,7 +112,7 @@ class Watch:
             table.add_column(column, justify="left" if column == "study" else "right")
         for name, study in self.studies.items():
             table.add_row(name, *self._cells(study))
-        return Group(table, *self._last)
+        return Group(table, *map(Text, self._last))
 
     def _cells(self, study: Progress) -> list[str]:
         now = self.clock() if study.ended is None else study.ended

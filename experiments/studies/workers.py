@@ -74,14 +74,14 @@ class Workers:
         if self.backend == "processes":
             return _Processes(self.workers)
         try:
-            import dask
+            from dask import config
             from distributed import Client
         except ImportError as error:
             raise ValueError("Dask is not installed: pip install 'pacdp[cluster]'") from error
         try:
             # a batch has its process to itself: torch's threads are set for the whole process
             local = {"n_workers": self.workers, "threads_per_worker": 1, "dashboard_address": None}
-            with dask.config.set({"distributed.scheduler.allowed-failures": 0}):  # of local workers: counted here
+            with config.set({"distributed.scheduler.allowed-failures": 0}):  # of local workers: counted here
                 client = Client(self.address, timeout=self.timeout) if self.address else Client(**local)
         except (OSError, ValueError) as error:
             raise ValueError(f"no Dask scheduler answers at {self.address}: start one, or correct --address") from error

@@ -1,15 +1,11 @@
-"""Runs in batches, over processes and over Dask: the numbers are those of each run alone, bit for bit."""
+"""Runs in batches: the numbers are those of each run alone, bit for bit."""
 
-import warnings
 from dataclasses import replace
 
 import pytest
-from cli_tools import one_sentence, pacdp, rows
-from hypothesis import given
-from hypothesis import strategies as st
+from cli_tools import rows
 from tiny_runs import ALGORITHMS, RUNTIME, alone, left_behind, tiny, variants
 
-from experiments.fleet import Workers, batches, carry_out
 from experiments.folder import Folder
 from experiments.run import kind, train, train_together
 from pacdp import Architecture, Diverged
@@ -20,43 +16,8 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def mixed():
-    """Runs of three kinds: more of one than a worker's share."""
-    return [*variants(tiny("sgld"))[:4], tiny("sgd"), replace(tiny("entropy-sgld"), chain=1)]
-
-
-@pytest.fixture(scope="module")
-def expected(mixed, tmp_path_factory):
-    return alone(mixed, tmp_path_factory.mktemp("alone"))
-
-
 def _outs(root, runs):
     return [root / f"run-{k}" for k in range(len(runs))]
-
-
-def _carried_out(runs, root, workers):
-    ended = dict(carry_out(runs, _outs(root, runs), RUNTIME, workers=workers))
-    assert ended == dict.fromkeys(range(len(runs)))
-    return [left_behind(out) for out in _outs(root, runs)]
-
-
-@given(st.lists(st.tuples(st.sampled_from(["sgd", "sgld", "entropy-sgd", "entropy-sgld"]), st.integers(1, 2),
-                          st.integers(0, 5)), max_size=25), st.integers(1, 9))  # fmt: skip
-def test_batches_partition_the_runs_by_kind_into_shares(drawn, workers):
-    runs = [replace(tiny(name, epochs=float(epochs)), chain=chain) for name, epochs, chain in drawn]
-    found = batches(runs, workers=workers)
-    assert sorted(i for part in found for i in part) == list(range(len(runs)))
-    assert all(part for part in found)
-    assert all(len({kind(runs[i]) for i in part}) == 1 for part in found)
-    assert [len(part) for part in found] == sorted(map(len, found), reverse=True)
-    share = -(-len(runs) // workers)
-    sizes = {}
-    for part in found:
-        assert len(part) <= share
-        sizes.setdefault(kind(runs[part[0]]), []).append(len(part))
-    for own in sizes.values():  # no more batches of a kind than its runs need
-        assert len(own) == -(-sum(own) // share)
 
 
 def test_a_kind_is_all_that_shapes_a_batch():
@@ -164,74 +125,3 @@ def test_a_gibbs_classifier_that_is_not_finite_costs_the_others_nothing(tmp_path
     assert isinstance(error, Diverged)
     assert "Gibbs classifier" in str(error)
     assert left_behind(outs[1]) == alone([good], tmp_path)[0]
-
-
-def test_one_worker_leaves_what_each_run_leaves_alone(mixed, expected, tmp_path):
-    assert _carried_out(mixed, tmp_path, Workers()) == expected
-
-
-def test_two_processes_leave_the_same(mixed, expected, tmp_path):
-    assert _carried_out(mixed, tmp_path, Workers(workers=2)) == expected
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Dask says of itself
-        local = distributed.LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=None)
-    yield local
-    local.close()
-
-
-def test_two_workers_of_a_dask_cluster_leave_the_same(mixed, expected, tmp_path, cluster):
-    workers = Workers(workers=2, backend="dask", address=cluster.scheduler_address)
-    assert _carried_out(mixed, tmp_path, workers) == expected
-
-
-def test_an_error_on_a_dask_worker_is_its_sentence(mixed, tmp_path, cluster):
-    bad = tiny("sgd", step_size=3e38)
-    workers = Workers(workers=2, backend="dask", address=cluster.scheduler_address)
-    ended = dict(carry_out([mixed[0], bad], _outs(tmp_path, "ab"), RUNTIME, workers=workers))
-    assert ended[0] is None
-    assert "NaN or infinite" in ended[1]
-
-
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "127.0.0.1:9", "no-such-host.invalid:8786", "tcp://"])
-def test_no_scheduler_is_one_sentence_within_the_timeout(address, tmp_path, capsys):
-    pytest.importorskip("distributed")
-    arguments = ("--chains", 2, "--backend", "dask", "--address", address, "--timeout", 0.5)
-    assert pacdp("train", "sgd-digits2", "--out", tmp_path, *arguments) == 1
-    assert f"no Dask scheduler answers at {address}" in one_sentence(capsys.readouterr().err)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [({"workers": 0}, "workers >= 1"), ({"address": "tcp://x:1"}, "--backend dask"), ({"timeout": 0.0}, "timeout > 0")],
-)
-def test_workers_that_cannot_be(settings, words):
-    with pytest.raises(ValueError, match=words):
-        Workers(**settings)
-
-
-def test_a_finished_run_is_not_run_again_and_an_unfinished_one_is_taken_up(mixed, expected, tmp_path):
-    outs = _outs(tmp_path, mixed)
-    _carried_out(mixed, tmp_path, Workers())
-    before = {path: path.stat().st_mtime_ns for out in outs for path in out.iterdir() if path.name != ".lock"}
-    Folder(outs[2]).result.unlink()
-    _carried_out(mixed, tmp_path, Workers())
-    after = {path: path.stat().st_mtime_ns for path in before}
-    assert {path.parent.name for path in before if after[path] != before[path]} == {"run-2"}
-    assert [left_behind(out) for out in outs] == expected
-
-
-def test_a_finished_run_of_another_configuration_is_reported_not_passed_over(mixed, tmp_path):
-    _carried_out(mixed[:2], tmp_path, Workers())
-    outs = _outs(tmp_path, "ab")
-    ended = dict(carry_out([replace(mixed[0], seed=9), mixed[1]], outs, RUNTIME, workers=Workers()))
-    assert ended[1] is None
-    assert "run-0 holds a finished run of another configuration" in ended[0]
-    for force in (True, False):
-        ended = dict(carry_out([replace(mixed[0], seed=9), mixed[1]], outs, RUNTIME, workers=Workers(), force=force))
-        assert ended == {0: None, 1: None}

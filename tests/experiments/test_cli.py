@@ -14,19 +14,20 @@ RUNTIME = (
     "--bfloat16",
     "--deterministic",
 )
-FLEET = ("--workers", "--backend", "--address", "--timeout")
+WORKERS = ("--workers", "--backend", "--address", "--timeout", "--retries")
 OPTIONS = {
     "demo": ("--out", *RUNTIME),
     "train": ("RECIPE", "--scale", "--out", "--seed", "--resume", "--force", "--json", "--show", "--chains",
-              *FLEET, *RUNTIME),
+              *WORKERS, *RUNTIME),
     "certify": ("PATH", "--out", "--json", "--failure-prob", "--epochs", "--alpha", "--burn-in", "--prior-draws",
                 "--seed", *RUNTIME),
     "bound": ("NAME", "--json", "--options"),
     "privacy": ("--noise-multiplier", "--sample-rate", "--steps", "--delta", "--adjacency", "--schedule", "--epsilon",
                 "--json"),
-    "plot": ("PATH",),
+    "plot": ("PATH", "--scale"),
     "data": ("NAMES", "--root", "--json"),
-    "experiment": ("NAME", "random-labels", "--scale", *FLEET, "--out", "--runs", "--seed", "--json", *RUNTIME),
+    "experiment": ("NAME", "random-labels", "--scale", *WORKERS, "--out", "--runs", "--seed", "--json", *RUNTIME),
+    "results": ("--results", "--out"),
 }  # fmt: skip
 
 

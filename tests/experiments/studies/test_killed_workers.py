@@ -38,9 +38,8 @@ def _values(jobs, root):
     return [read(out / "result.json")["value"] for out in outs(jobs, root)]
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_a_killed_worker_s_run_starts_again(two, together, tmp_path):
-    jobs = [job(0, "waits once", together=together), *(job(seed, together=together) for seed in (1, 2, 3))]
+def test_a_killed_worker_s_run_starts_again(two, tmp_path):
+    jobs = [job(0, "waits once", together=True), job(1, together=True), job(2, together=True), job(3)]
 
     def kill():
         os.kill(wait_for_pid(tmp_path / jobs[0].key), signal.SIGKILL)
@@ -56,23 +55,14 @@ def test_a_killed_worker_s_run_starts_again(two, together, tmp_path):
 
 
 def test_a_run_that_always_kills_its_worker_is_given_up_and_the_others_finish(two, tmp_path):
-    jobs = [job(0, together=True), job(1, "dies", together=True), job(2, together=True), job(3), job(4, "dies")]
+    jobs = [job(0, together=True), job(1, "dies", together=True), job(2)]
     ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(0)))
-    assert {i: ended[i] for i in (0, 2, 3)} == {0: None, 2: None, 3: None}
-    for i in (1, 4):
-        assert "its worker died 2 times, 1 of them with nothing beside it" in ended[i]
-    good = [jobs[i] for i in (0, 2, 3)]
-    assert _values(good, tmp_path) == [0, 4, 9]
+    assert ended.pop(1) == "its worker died 2 times, 1 of them with nothing beside it: given up"
+    assert ended == {0: None, 2: None}
+    assert _values([jobs[0], jobs[2]], tmp_path) == [0, 4]
 
 
-def test_retries_are_counted(tmp_path):
-    jobs = [job(0, "dies")]
-    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(workers=2, retries=1)))
-    assert "died 4 times, 2 of them" in ended[0]
-    assert len(pids(tmp_path / jobs[0].key)) == 4
-
-
-def test_stopped_in_the_middle_the_rest_can_be_resumed(two, tmp_path):
+def test_stopped_in_the_middle_the_rest_can_be_resumed(tmp_path):
     jobs = [job(0, "waits once"), job(1), job(2)]
     sweep = carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(workers=2))
     first = [next(sweep), next(sweep)]
@@ -80,7 +70,7 @@ def test_stopped_in_the_middle_the_rest_can_be_resumed(two, tmp_path):
     sweep.close()
     assert sorted(first) == [(1, None), (2, None)]
     assert not psutil.pid_exists(pid), "its processes end with it"
-    assert dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(0))) == dict.fromkeys(range(3))
+    assert dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers())) == dict.fromkeys(range(3))
     assert [len(pids(out)) for out in outs(jobs, tmp_path)] == [2, 1, 1]
 
 
@@ -97,8 +87,10 @@ def test_workers_end_with_the_process_that_started_them_however_it_ends(tmp_path
         worker = psutil.Process(wait_for_pid(out))
         parent.kill()
     assert worker.pid != parent.pid
-    end = time.monotonic() + 20.0
-    while worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE:
+    end = time.monotonic() + 60.0
+    while (error := dict(carry_out(jobs, [out], RUNTIME, workers=Workers()))[0]) is not None:
+        assert "another process is at work" in error
         assert time.monotonic() < end
-        time.sleep(0.05)
-    assert dict(carry_out(jobs, [out], RUNTIME, workers=Workers())) == {0: None}
+        time.sleep(0.2)
+    assert pids(out)[0] == worker.pid
+    assert len(pids(out)) == 2

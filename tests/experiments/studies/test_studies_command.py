@@ -1,0 +1,162 @@
+"""From a study to its results: carried out, published, drawn and judged again, reported, and on the page of results."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import polars as pl
+import pytest
+import tiny_study
+from cli_tools import one_sentence, pacdp, read
+from report_pages import page_of
+from small_jobs import pids
+
+from experiments.random_labels import STUDY as RANDOM_LABELS
+from experiments.studies import registry
+from experiments.studies.publish import judge, read_table
+from experiments.studies.registry import STUDIES, study
+
+KEPT = {"table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json", "verdict.json"}
+
+
+@pytest.fixture(autouse=True)
+def tiny(tmp_path, monkeypatch):
+    """The study beside random-labels, and an empty current folder."""
+    monkeypatch.setitem(STUDIES, "tiny", "tiny_study:STUDY")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_study_is_carried_out_and_published_and_not_run_again(tiny, capsys):
+    for _ in range(2):
+        assert pacdp("experiment", "tiny", "--seed", 1) == 0
+        said = capsys.readouterr()
+        assert "3 of 3 runs finished; 1 claims hold, 1 do not hold, 1 cannot be told" in said.out
+        assert "DOES NOT HOLD: All values are above 1." in said.out
+        assert "[3/3] tiny" in said.err
+    out = tiny / "experiments" / "results" / "tiny" / "smoke"
+    assert {path.name for path in out.iterdir()} == KEPT
+    assert [len(pids(folder)) for folder in (tiny / "runs" / "tiny-smoke").iterdir()] == [1, 1, 1]
+    table, made = read_table(out), read(out / "provenance.json")
+    assert table["value"].to_list() == [1 / 3, 4 / 3, 9 / 3], "no digit is lost"
+    assert dict(table.schema) == {"way": pl.String, "seed": pl.Int64, "value": pl.Float64, "small": pl.Boolean,
+                                  "never": pl.Null, "name": pl.String}  # fmt: skip
+    assert made["jobs"] == {"planned": 3, "finished": 3, "failed": {}}
+    assert [one["runs"] for one in made["runs"]] == [3]
+    assert read(out / "config.json")["jobs"]["ends-2"] == {
+        "config": {"seed": 2, "way": "ends"}, "tags": {"way": "ends", "seed": 2}
+    }  # fmt: skip
+
+
+def test_a_failed_run_is_said_everywhere_and_the_exit_status_is_1(tiny, capsys):
+    assert pacdp("experiment", "tiny", "--scale", "cpu", "--json") == 1
+    said = capsys.readouterr()
+    out = tiny / "experiments" / "results" / "tiny" / "cpu"
+    assert json.loads(said.out) == read(out / "verdict.json")
+    assert "FAILED: KeyError: 'no such thing'" in said.err
+    assert "1 of 3 runs of tiny failed" in one_sentence(said.err.strip().splitlines()[-1])
+    assert read(out / "provenance.json")["jobs"]["failed"] == {"raises-1": "KeyError: 'no such thing'"}
+    for command, page in ((("results",), tiny / "docs" / "results.md"), (("report", "tiny"), out / "report.html")):
+        assert pacdp(*command) == 0
+        assert "Only 2 of 3 runs finished: raises-1: KeyError" in page.read_text().replace("&#39;", "'")
+
+
+def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, monkeypatch, capsys):
+    monkeypatch.delitem(STUDIES, "random-labels")
+    monkeypatch.setitem(STUDIES, "other", "tiny_study:OTHER")
+    paper = replace(tiny_study.STUDY, name="other", jobs=lambda scale, seed: tiny_study.STUDY.jobs("paper", seed))
+    monkeypatch.setattr(tiny_study, "OTHER", paper, raising=False)
+    assert pacdp("experiment", "all", "--out", tiny / "kept", "--runs", tiny / "scratch") == 1
+    said = capsys.readouterr()
+    assert "1 of 1 runs of other failed; no run in" in said.err
+    assert {path.name for path in (tiny / "kept" / "tiny" / "smoke").iterdir()} == KEPT
+    assert not (tiny / "experiments").exists()
+    assert not (tiny / "kept" / "other").exists()
+
+
+def test_studies_are_listed_with_their_titles(capsys):
+    assert pacdp("experiment", "list") == 0
+    listed = capsys.readouterr().out
+    assert pacdp("experiment", "nonsense") == 2
+    refused = capsys.readouterr().err
+    for said in (listed, refused):
+        assert "tiny           Squares of seeds (Nobody (1900), Table 1)" in said
+        assert RANDOM_LABELS.title in said
+    with pytest.raises(ValueError, match="no study is called"):
+        study("nonsense")
+
+
+def test_every_registered_name_is_its_study_s_and_jobs_differ_at_every_scale():
+    for name in STUDIES:
+        found = registry.study(name)
+        assert found.name == name
+        for scale in ("smoke", "cpu", "paper"):
+            plan = found.jobs(scale, 0)
+            assert len({one.key for one in plan}) == len(plan) > 0
+            json.dumps([[one.config.to_dict(), dict(one.tags)] for one in plan])
+
+
+def test_figures_are_drawn_and_verdicts_judged_again_from_the_table_alone(tiny, capsys):
+    assert pacdp("experiment", "tiny") == 0
+    out = tiny / "experiments" / "results" / "tiny" / "smoke"
+    shutil.rmtree(tiny / "runs")
+    for which in (("tiny",), ("tiny", "--scale", "smoke"), (out,)):
+        before = {name: (out / name).read_bytes() for name in ("figure.png", "figure.pdf")}
+        for name in before:
+            (out / name).unlink()
+        assert pacdp("plot", *which) == 0
+        assert {name: (out / name).read_bytes() for name in before} == before
+    verdict = read(out / "verdict.json")
+    (out / "verdict.json").unlink()
+    assert judge(tiny_study.STUDY, out, "smoke") == verdict == read(out / "verdict.json")
+
+
+@pytest.mark.parametrize("command", ["plot", "report"])
+def test_a_study_s_results_that_are_not_there_are_one_sentence(command, tiny, capsys):
+    assert pacdp(command, "tiny", "--scale", "cpu") == 1
+    assert "holds no results of tiny" in one_sentence(capsys.readouterr().err)
+    assert pacdp(command, "somewhere", "--scale", "cpu") == 2
+    (tiny / "bare").mkdir()
+    (tiny / "bare" / "table.csv").write_text("a,b\n1,2\n")
+    assert pacdp(command, "bare") == 1
+    assert "run the experiment again" in one_sentence(capsys.readouterr().err.strip().splitlines()[-1])
+
+
+def test_a_study_s_page_stands_alone_and_escapes_what_files_say(tiny):
+    assert pacdp("experiment", "tiny", "--seed", 1) == 0
+    assert pacdp("report", "tiny", "--out", tiny / "page.html") == 0
+    page = page_of(tiny / "page.html")
+    assert "script" not in page.tags
+    assert "b" not in page.tags
+    assert all(reference.startswith("data:image/png;base64,") for reference in page.references)
+    assert len(page.references) == 1
+    comparisons, claims, table, made = page.tables
+    assert comparisons[1] == ["the largest | of them", "3.25", "3", "other\nseeds <b>"]
+    assert [row[1] for row in claims[1:]] == ["holds", "DOES NOT HOLD", "cannot tell"]
+    assert table[1][-1] == "<1|x>"
+    assert ["seed", "1"] in made
+    assert "Made for tests at smoke." in page.text
+
+
+def test_the_page_of_results_says_what_every_verdict_says(tiny):
+    assert pacdp("experiment", "tiny", "--seed", 1) == 0
+    assert pacdp("results") == 0
+    page = (tiny / "docs" / "results.md").read_text()
+    assert "| smoke | the largest \\| of them | 3.25 | 3 | other seeds <b> |" in page
+    assert "| smoke | the moon | – | – |  |" in page
+    assert "| smoke | All values are above 1. | **DOES NOT HOLD** | the table |" in page
+    assert "| smoke | The moon is made of cheese. | cannot tell | no moon |" in page
+    assert "seed 1, on cpu." in page
+    assert "(../experiments/results/tiny/smoke/figure.png)" in page
+    assert page.index("## random-labels") < page.index("Not yet run.") < page.index("## tiny")
+    (tiny / "experiments" / "results" / "tiny").rename(tiny / "experiments" / "results" / "unknown")
+    assert pacdp("results") == 1
+
+
+def test_a_verdict_that_is_not_finite_is_refused(tiny, capsys):
+    assert pacdp("experiment", "tiny") == 0
+    out = tiny / "experiments" / "results" / "tiny" / "smoke"
+    bad = tiny_study.STUDY.judge(read_table(out), "smoke")
+    bad = replace(bad, comparisons=(replace(bad.comparisons[0], ours=float("nan")),))
+    with pytest.raises(ValueError, match="not finite"):
+        judge(replace(tiny_study.STUDY, judge=lambda table, scale: bad), out, "smoke")

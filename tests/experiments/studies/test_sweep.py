@@ -1,0 +1,209 @@
+"""Jobs in batches, over processes and over Dask: the numbers are those of each run alone, bit for bit."""
+
+from concurrent.futures import Future
+from dataclasses import replace
+
+import pytest
+from cli_tools import one_sentence, pacdp, read
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_jobs import job, outs, pids
+from tiny_runs import RUNTIME, alone, left_behind, tiny, variants
+
+from experiments.folder import Folder
+from experiments.run import kind
+from experiments.studies import sweep
+from experiments.studies.kinds import chains_kind, sampler_job
+from experiments.studies.sweep import batches, carry_out
+from experiments.studies.workers import Workers
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Runs of three kinds: more of one than a worker's share."""
+    runs = [*variants(tiny("sgld"))[:4], tiny("sgd"), replace(tiny("entropy-sgld"), chain=1)]
+    return [sampler_job(run) for run in runs]
+
+
+@pytest.fixture(scope="module")
+def expected(mixed, tmp_path_factory):
+    return alone([one.config for one in mixed], tmp_path_factory.mktemp("alone"))
+
+
+def _carried_out(jobs, root, workers):
+    assert dict(carry_out(jobs, outs(jobs, root), RUNTIME, workers=workers)) == dict.fromkeys(range(len(jobs)))
+    return [left_behind(out) for out in outs(jobs, root)]
+
+
+_RUNS = [tiny(name, epochs=epochs) for name in ("sgd", "sgld", "entropy-sgd", "entropy-sgld") for epochs in (1.0, 2.0)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(_RUNS), st.integers(0, 5)), max_size=25), st.integers(1, 9))
+def test_batches_partition_the_runs_by_kind_into_shares(drawn, workers):
+    runs = [replace(run, chain=chain) for run, chain in drawn]
+    found = batches([sampler_job(run) for run in runs], workers=workers)
+    assert sorted(i for part in found for i in part) == list(range(len(runs)))
+    assert all(part for part in found)
+    assert all(len({kind(runs[i]) for i in part}) == 1 for part in found)
+    assert [len(part) for part in found] == sorted(map(len, found), reverse=True)
+    share = -(-len(runs) // workers)
+    sizes = {}
+    for part in found:
+        assert len(part) <= share
+        sizes.setdefault(kind(runs[part[0]]), []).append(len(part))
+    for own in sizes.values():  # no more batches of a kind than its runs need
+        assert len(own) == -(-sum(own) // share)
+
+
+def test_jobs_of_different_kinds_and_jobs_for_themselves_share_no_batch():
+    together, single = [job(k, together=True) for k in range(3)], [job(k) for k in range(3)]
+    assert batches([*single, *together, sampler_job(tiny("sgd"))], workers=1) == [[3, 4, 5], [0], [1], [2], [6]]
+
+
+def test_one_worker_leaves_what_each_run_leaves_alone(mixed, expected, tmp_path):
+    assert _carried_out(mixed, tmp_path, Workers()) == expected
+
+
+def test_two_processes_leave_the_same(mixed, expected, tmp_path):
+    assert _carried_out(mixed, tmp_path, Workers(workers=2)) == expected
+
+
+def test_two_workers_of_a_dask_cluster_leave_the_same(mixed, expected, tmp_path, cluster):
+    workers = Workers(workers=2, backend="dask", address=cluster.scheduler_address)
+    assert _carried_out(mixed, tmp_path, workers) == expected
+
+
+def test_an_error_on_a_dask_worker_is_its_sentence(mixed, tmp_path, cluster):
+    jobs = [mixed[0], sampler_job(tiny("sgd", step_size=3e38))]
+    workers = Workers(workers=2, backend="dask", address=cluster.scheduler_address)
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=workers))
+    assert ended[0] is None
+    assert "NaN or infinite" in ended[1]
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "127.0.0.1:9", "no-such-host.invalid:8786", "tcp://"])
+def test_no_scheduler_is_one_sentence_within_the_timeout(address, tmp_path, capsys):
+    pytest.importorskip("distributed")
+    arguments = ("--chains", 2, "--backend", "dask", "--address", address, "--timeout", 0.5)
+    assert pacdp("train", "sgd-digits2", "--out", tmp_path, *arguments) == 1
+    assert f"no Dask scheduler answers at {address}" in one_sentence(capsys.readouterr().err)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"workers": 0}, "workers >= 1"), ({"address": "tcp://x:1"}, "--backend dask"), ({"timeout": 0.0}, "timeout > 0"),
+     ({"retries": -1}, "retries >= 0")],
+)  # fmt: skip
+def test_workers_that_cannot_be(settings, words):
+    with pytest.raises(ValueError, match=words):
+        Workers(**settings)
+
+
+def test_a_finished_run_is_not_run_again_and_an_unfinished_one_is_taken_up(mixed, expected, tmp_path):
+    own = outs(mixed, tmp_path)
+    _carried_out(mixed, tmp_path, Workers())
+    before = {path: path.stat().st_mtime_ns for out in own for path in out.iterdir() if path.name != ".lock"}
+    Folder(own[2]).result.unlink()
+    _carried_out(mixed, tmp_path, Workers())
+    after = {path: path.stat().st_mtime_ns for path in before}
+    assert {path.parent for path in before if after[path] != before[path]} == {own[2]}
+    assert [left_behind(out) for out in own] == expected
+
+
+def test_where_all_is_finished_no_process_starts(tmp_path, monkeypatch):
+    jobs = [job(k) for k in range(3)]
+    assert dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers())) == dict.fromkeys(range(3))
+    monkeypatch.setattr(Workers, "pool", None)
+    started = []
+    again = carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(workers=2), started=started.append)
+    assert dict(again) == dict.fromkeys(range(3))
+    assert started == []
+    assert [len(pids(out)) for out in outs(jobs, tmp_path)] == [1, 1, 1]
+
+
+def test_a_finished_run_of_another_configuration_is_reported_not_passed_over(mixed, tmp_path):
+    own = outs(mixed[:2], tmp_path)
+    _carried_out(mixed[:2], tmp_path, Workers())
+    changed = [replace(mixed[0], config=replace(mixed[0].config, seed=9)), mixed[1]]
+    ended = dict(carry_out(changed, own, RUNTIME, workers=Workers()))
+    assert ended[1] is None
+    assert "holds a finished run of another configuration" in ended[0]
+    for force in (True, False):
+        forced = [replace(one, kind=chains_kind(force=force)) for one in changed]
+        assert dict(carry_out(forced, own, RUNTIME, workers=Workers(), force=force)) == {0: None, 1: None}
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_job_that_raises_whatever_it_is_costs_the_others_nothing(together, tmp_path):
+    jobs = [job(1, together=together), job(2, "raises", together=together), job(3, together=together)]
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers()))
+    assert ended == {0: None, 1: "KeyError: 'no such thing'", 2: None}
+    assert [read(outs(jobs, tmp_path)[k] / "result.json")["value"] for k in (0, 2)] == [1, 9]
+
+
+class _Scripted:
+    """A pool whose workers die when the script says so; what does not die is carried out here."""
+
+    def __init__(self, kills, log):
+        self.kills, self.log, self.open = dict(kills), log, 0
+
+    def submit(self, function, members, *rest):
+        self.open += 1
+        self.log.append((tuple(members), self.open))
+        future = Future()
+        future.members = members
+        killer = next((i for i in members if self.kills.get(i, 0) > 0), None)
+        if killer is None:
+            future.set_result([(i, None) for i in members])
+        else:
+            self.kills[killer] -= 1
+            future.set_exception(RuntimeError("died"))
+        return future
+
+    def deaths(self, future):
+        self.open -= 1
+        return int(future.exception() is not None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        assert self.open == 0
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.integers(0, 7), st.integers(0, 9)), st.integers(0, 3), st.integers(1, 3))
+def test_every_job_ends_once_and_only_what_kills_its_worker_beyond_the_retries_is_given_up(kills, retries, workers):
+    log = []
+    jobs = [job(k, together=k < 5) for k in range(8)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workers, "here", False)
+        patch.setattr(Workers, "pool", lambda self: _Scripted(kills, log))
+        patch.setattr(sweep.Folder, "finished", False)
+        found = list(carry_out(jobs, [Folder("none").path] * 8, RUNTIME,
+                               workers=Workers(workers=workers, retries=retries)))  # fmt: skip
+    assert sorted(i for i, _ in found) == list(range(8))
+    ended = dict(found)
+    for i in range(8):
+        if not kills.get(i):
+            assert ended[i] is None
+        elif kills[i] >= 2 * (retries + 1):
+            assert f"{retries + 1} of them with nothing beside it" in ended[i]
+    assert all(ended[i] is None for i in (5, 6, 7) if kills.get(i, 0) < 2 * (retries + 1))
+    assert max(width for _, width in log) <= workers
+    tried = {i: sum(members == (i,) for members, _ in log) for i in range(8)}
+    assert all(tried[i] == min(kills.get(i, 0) + 1, 2 * (retries + 1)) for i in (5, 6, 7))
+
+
+def test_a_suspect_runs_with_nothing_beside_it():
+    log = []
+    jobs = [job(k) for k in range(6)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workers, "pool", lambda self: _Scripted({0: 2, 3: 1}, log))
+        patch.setattr(sweep.Folder, "finished", False)
+        workers = Workers(workers=3, retries=0)
+        ended = dict(carry_out(jobs, [Folder("none").path] * 6, RUNTIME, workers=workers))
+    assert [i for i, error in ended.items() if error] == [0]
+    assert log[-2:] == [((0,), 1), ((3,), 1)]
