@@ -76,8 +76,8 @@ def judged(members: np.ndarray, labels: np.ndarray, *, image: int) -> dict[str, 
 
 
 def privacy(run: BayesRun, fitted: Fitted) -> dict[str, Any] | None:
-    """What the run cost, bracketed; None without privacy. ``epsilon_clt`` is what the central limit theorem of Bu, Dong,
-    Long and Su (2020) says, the paper's accountant: no bound.
+    """What the run cost, bracketed; None without privacy. ``epsilon_clt`` is what the paper's accountant says, the
+    central limit theorem of Bu, Dong, Long and Su (2020): no bound.
     """
     if fitted.history is None:
         return None

@@ -2,8 +2,9 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -16,16 +17,19 @@ from experiments.papers.bayesian_dp.plain import train_plain
 from experiments.private.algorithms import Public, algorithm
 from experiments.private.methods import DPSGLD
 from pacdp import private
+from pacdp.private.bayes_layers import BAYES_LAYERS
 from pacdp.private.dropout import ExampleDropout
 from pacdp.private.independence import PerExampleLoss
 from pacdp.private.training import Recipe
+
+_ROWS = 1000
 
 
 class Fitted(NamedTuple):
     """A trained network and the weights it had on the way."""
 
     module: nn.Module
-    """In evaluation mode, with the last weights."""
+    """In evaluation mode; which weights it has depends on what was asked of it last."""
     kept: dict[int, Tensor]
     """Flat weights after the steps of the posterior and of the curve."""
     history: private.MechanismHistory | None
@@ -81,27 +85,35 @@ def member_outputs(run: BayesRun, fitted: Fitted, inputs: Tensor) -> Iterator[Te
     """Outputs [n, outputs] of each member: SGLD's snapshots, draws of weights or masks, or the one network."""
     steps = run.posterior_steps()
     if steps:
-        yield from (_with(fitted.module, fitted.kept[step])(inputs) for step in steps)
+        yield from (outputs_at(fitted, step, inputs) for step in steps)
         return
-    random = [
-        layer for layer in fitted.module.modules() if isinstance(getattr(layer, "generator", None), torch.Generator)
-    ]
-    for number, layer in enumerate(random):
-        layer.generator.manual_seed(run.seed + 7919 * (number + 1))  # pyright: ignore
-        if isinstance(layer, ExampleDropout):
-            layer.train()
-    yield from (fitted.module(inputs) for _ in range(run.members if random else 1))
+    layers = [layer for layer in fitted.module.modules() if isinstance(layer, (ExampleDropout, *BAYES_LAYERS))]
+    for layer in layers:
+        layer.train(isinstance(layer, ExampleDropout))
+    for member in range(run.members if layers else 1):
+        seeds = [(run.seed * 1_000_003 + member) * 101 + number for number in range(len(layers))]
+        yield _forward(fitted.module, inputs, before=partial(_reseed, layers, seeds))
 
 
 @torch.no_grad()
 def outputs_at(fitted: Fitted, step: int, inputs: Tensor) -> Tensor:
     """Outputs [n, outputs] of the weights after ``step`` steps."""
-    return _with(fitted.module, fitted.kept[step])(inputs)
+    vector_to_parameters(fitted.kept[step].to(next(fitted.module.parameters())), fitted.module.parameters())
+    return _forward(fitted.module, inputs)
 
 
-def _with(module: nn.Module, weights: Tensor) -> nn.Module:
-    vector_to_parameters(weights.to(next(module.parameters())), module.parameters())
-    return module
+def _forward(module: nn.Module, inputs: Tensor, *, before: Callable[[], None] = lambda: None) -> Tensor:
+    """A thousand rows at a time; each part starts from the same draws, so that all see one draw of the weights."""
+    parts = []
+    for rows in inputs.split(_ROWS):
+        before()
+        parts.append(module(rows))
+    return torch.cat(parts)
+
+
+def _reseed(layers: Sequence[nn.Module], seeds: list[int]) -> None:
+    for layer, seed in zip(layers, seeds, strict=True):
+        layer.generator.manual_seed(seed)  # pyright: ignore
 
 
 def _seconds(marks: list[float], run: BayesRun) -> float:
