@@ -69,7 +69,7 @@ def posteriors(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: 
 
 def accuracy_against_epsilon(axes: Axes, table: pl.DataFrame) -> None:
     """Every judged step of Figure 1's runs: one line a run."""
-    rows = table.filter(figure=1)
+    rows = table.filter(pl.col("grid"))
     for algorithm in ("SGD", "SGLD"):
         for number, run in enumerate(rows.filter(algorithm=algorithm).partition_by("run", maintain_order=True)):
             axes.plot(run["epsilon"], run["accuracy"], "o-" if algorithm == "SGLD" else ".-", color=COLOURS[algorithm],
@@ -84,18 +84,19 @@ def accuracy_against_epsilon(axes: Axes, table: pl.DataFrame) -> None:
 
 def effects(grid: Sequence[Sequence[Axes]], table: pl.DataFrame) -> None:
     """Rows: batch size, step size; left DP-SGD, right DP-SGLD; each point an epsilon and an accuracy."""
-    rows = table.filter(pl.col("figure") == 2, pl.col("last"))
+    rows = table.filter(pl.col("last"))
     for line, panel in zip(grid, ("batch", "rate"), strict=True):
         for axes, algorithm in zip(line, ("SGD", "SGLD"), strict=True):
-            part = rows.filter(algorithm=algorithm, panel=panel).sort(panel)
-            axes.plot(part[panel], part["accuracy"], "o-", color=COLOURS[algorithm], label="accuracy (left)")
+            axis = {"batch": "batch_size", "rate": "step_size"}[panel]
+            part = rows.filter(pl.col(panel), algorithm=algorithm).sort(axis)
+            axes.plot(part[axis], part["accuracy"], "o-", color=COLOURS[algorithm], label="accuracy (left)")
             axes.set_ylim(0.0, 1.0)
             axes.set_xscale("log")
             names = {"batch": "batch size", "rate": "learning rate" if algorithm == "SGD" else "n times step size"}
             axes.set_xlabel(names[panel])
             axes.set_ylabel("accuracy")
             other = axes.twinx()
-            other.plot(part[panel], part["epsilon"], "s--", color="#d62728", label="epsilon (right)")
+            other.plot(part[axis], part["epsilon"], "s--", color="#d62728", label="epsilon (right)")
             other.set_yscale("log")
             other.set_ylabel("epsilon")
             axes.set_title(f"DP-{algorithm}, equal epochs")

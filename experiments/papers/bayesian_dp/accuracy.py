@@ -129,7 +129,8 @@ def _slow(table: pl.DataFrame) -> Claim:
         mean(table, "seconds_per_epoch", algorithm=name, private=True, network="MLP") for name in ("BBP", "SGLD")
     )
     ratio = None if slow is None or not quick else slow / quick
-    return Claim(sentence='"DP-SGLD requires only 10 sec/epoch, while DP-BBP takes 480 sec/epoch" (a factor of 10 or more)',
+    return Claim(sentence='"DP-SGLD requires only 10 sec/epoch, while DP-BBP takes 480 sec/epoch" (a factor of 10 or '
+                          'more)',
                  holds=below(10.0, ratio), evidence=f"DP-BBP {shown(slow, 2)} s, DP-SGLD {shown(quick, 2)} s: factor "
                                                     f"{shown(ratio, 1)}")  # fmt: skip
 
@@ -138,7 +139,8 @@ def _theorem(table: pl.DataFrame) -> Claim:
     one = mean(table, "last_accuracy", algorithm="SGLD", prior="normal", network="MLP", private=True)
     other = mean(table, "accuracy", algorithm=TWIN, private=True)
     gap = None if one is None or other is None else abs(one - other)
-    return Claim(sentence='"every DP-SGLD is equivalent to some DP-SGD" (Theorem 1: same noise, last weights within 0.005 '
+    return Claim(sentence='"every DP-SGLD is equivalent to some DP-SGD" (Theorem 1: same noise, last weights within '
+                          '0.005 '
                           "in accuracy)", holds=below(gap, 0.005),
                  evidence=f"DP-SGLD's last weights {shown(one, 4)}, DP-SGD at lr n η {shown(other, 4)}")  # fmt: skip
 

@@ -23,8 +23,10 @@ PAPER = {
 }  # fmt: skip
 """DP-ECE, DP-MCE, non-DP ECE, non-DP MCE, as printed."""
 _ONE_BIN = (
-    "The ECE in the authors' notebooks is |accuracy - mean confidence|, one bin, and their MCE leaves out bins without a "
-    "right prediction; ours have 15 bins, as is usual, so that the numbers do not compare. Column one_bin_ece has theirs."
+    "The ECE in the authors' notebooks is |accuracy - mean confidence|, one bin, and their MCE leaves out bins "
+    "without a "
+    "right prediction; ours have 15 bins, as is usual, so that the numbers do not compare. Column one_bin_ece has "
+    "theirs."
 )
 
 
@@ -69,7 +71,8 @@ def _prior_helps(table: pl.DataFrame, *, private: bool) -> Claim:
         a: (_mce(table, a, "normal", private=private), _mce(table, a, "none", private=private)) for a in ALGORITHMS
     }
     regime = "DP" if private else "non-DP"
-    return Claim(sentence=f'"the Gaussian prior ... significantly improves the MCE" in the {regime} regime (more than half '
+    return Claim(sentence=f'"the Gaussian prior ... significantly improves the MCE" in the {regime} regime (more '
+                          f'than half '
                           "of four; printed: 3 with DP, 4 without)",
                  holds=more_than_half([below(*pair) for pair in pairs.values()]),
                  evidence="MCE with, without prior: " + _listed(pairs))  # fmt: skip

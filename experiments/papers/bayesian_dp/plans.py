@@ -1,9 +1,9 @@
 """The runs behind all tables and figures, by scale: what two studies ask for is one run with one key.
 
-The text at hand lacks the paper's appendix. Figure 1's caption gives delta, batch size, both step sizes, number of epochs
-and the ranges of C and σ; the authors' published notebooks give two hidden layers of 1200, σ = 1.3, C = 1.5, dropout 0.5
-and priors of scale 0.1. Step sizes of BBP and MC Dropout, and the initial deviation of BBP, are ours and untuned. All
-private runs have the same σ and sample rate, hence the same epsilon: DP-SGLD's σ = B/(n √η C) fixes its C.
+The text at hand lacks the paper's appendix. Figure 1's caption gives delta, batch size, both step sizes, number of
+epochs and the ranges of C and σ; the authors' published notebooks give two hidden layers of 1200, σ = 1.3, C = 1.5,
+dropout 0.5 and priors of scale 0.1. Learning rates of BBP and MC Dropout, and the initial deviation of BBP, are ours and
+untuned. All private runs have the same σ and sample rate, hence the same epsilon: DP-SGLD's σ = B/(n √η C) fixes its C.
 """
 
 import hashlib

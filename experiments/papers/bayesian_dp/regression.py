@@ -28,11 +28,15 @@ _SIZES: dict[Scale, tuple[int, int, int]] = {"smoke": (1, 20, 10), "cpu": (20, 2
 _ERRORS = ("train_mse", "test_mse", "noise_mse", "test_nll_nats", "coverage_two_std", "epistemic_std", "aleatoric_std",
            "epistemic_std_beyond", "seconds_per_epoch", "steps", "members")  # fmt: skip
 _NOTES = (
-    "Data, widths (200; two hidden layers for SGLD, one for the others), 200 full-batch steps, dropout 0.5, SGLD's step "
-    "size and prior, and BBP's prior are those of the authors' notebooks; the text at hand has lost epsilon, delta and the "
-    f"appendix. Here σ = {SIGMA:g} for all, at delta {DELTA:g}; C = {CLIP:g}, for SGLD what gives that σ; learning rate "
+    "Data, widths (200; two hidden layers for SGLD, one for the others), 200 full-batch steps, dropout 0.5, SGLD's "
+    "step "
+    "size and prior, and BBP's prior are those of the authors' notebooks; the text at hand has lost epsilon, delta "
+    "and the "
+    f"appendix. Here σ = {SIGMA:g} for all, at delta {DELTA:g}; C = {CLIP:g}, for SGLD what gives that σ; learning "
+    f"rate "
     f"{RATE:g} and plain SGD for BBP and MC Dropout, where the notebooks have Adam for BBP.",
-    "The notebooks' private BBP adds noise after Adam's step, which is no private mechanism, and standardises targets with "
+    "The notebooks' private BBP adds noise after Adam's step, which is no private mechanism, and standardises "
+    "targets with "
     "the data; neither is done here. Their error is that of the last weights on the training points; train_mse here is "
     "that of the members' mean, and test_mse that on new points of the same curve.",
 )
@@ -107,7 +111,8 @@ def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
     comparisons = [
         Comparison(what=f"Table 3, {'DP-' if private else ''}{name}: mean square error", paper=number,
                    ours=_median(table, "train_mse", name, private=private),
-                   why=f"on training points; on new ones {shown(_median(table, 'test_mse', name, private=private))}, where "
+                   why=f"on training points; on new ones {shown(_median(table, 'test_mse', name, private=private))}, "
+                       f"where "
                        f"the noise alone makes {shown(_median(table, 'noise_mse', name, private=private))}"
                        + (f"; epsilon {epsilon}, the paper's is lost in the text" if private else ""))
         for name, numbers in PAPER.items() for private, number in zip((True, False), numbers, strict=True)
@@ -129,7 +134,8 @@ def _ratio(table: pl.DataFrame, column: str, algorithm: str) -> float | None:
 
 def _accurate(table: pl.DataFrame) -> Claim:
     ratio = _ratio(table, "test_mse", "SGLD")
-    return Claim(sentence='"SGLD is surprisingly accurate in both DP and non-DP scenarios" (its error on new points grows by '
+    return Claim(sentence='"SGLD is surprisingly accurate in both DP and non-DP scenarios" (its error on new points '
+                          'grows by '
                           "less than a tenth)", holds=below(ratio, 1.1), evidence=f"ratio {shown(ratio)}")  # fmt: skip
 
 
@@ -144,9 +150,10 @@ def _suffer(table: pl.DataFrame) -> Claim:
 
 def _best(table: pl.DataFrame) -> Claim:
     errors = {name: _median(table, "test_mse", name, private=True) for name in BAYESIAN}
+    plain = shown(_median(table, "test_mse", "SGD", private=True))
     return Claim(sentence='"DP-SGLD has much better mean squared error" than DP-BBP and DP-MC Dropout (new points)',
                  holds=every([below(errors["SGLD"], errors[name]) for name in BAYESIAN[1:]]),
-                 evidence=_listed(errors, "error") + f"; DP-SGD, not Bayesian, {shown(_median(table, 'test_mse', 'SGD', private=True))}")  # fmt: skip
+                 evidence=_listed(errors, "error") + f"; DP-SGD, not Bayesian, {plain}")  # fmt: skip
 
 
 def _unmoved(table: pl.DataFrame) -> Claim:
@@ -154,13 +161,16 @@ def _unmoved(table: pl.DataFrame) -> Claim:
               for name in ("SGLD", "BBP") for part in ("epistemic", "aleatoric")}  # fmt: skip
     verdicts = [None if ratio is None else 0.75 <= ratio <= 4 / 3 for ratio in ratios.values()]
     return Claim(sentence='"the prediction uncertainty of SGLD and BBP are barely affected by DP" (deviations within a '
-                          "factor of 4/3)", holds=every(verdicts), evidence=_listed(ratios, "DP over non-DP"))  # fmt: skip
+                          "factor of 4/3)", holds=every(verdicts),
+                 evidence=_listed(ratios, "DP over non-DP"))  # fmt: skip
 
 
 def _wider(table: pl.DataFrame) -> Claim:
     ratio = _ratio(table, "epistemic_std", "MC Dropout")
-    return Claim(sentence='"for MC Dropout, DP leads to substantially greater posterior uncertainty" (epistemic deviation '
-                          "up by a third or more)", holds=below(4 / 3, ratio), evidence=f"ratio {shown(ratio)}")  # fmt: skip
+    return Claim(sentence='"for MC Dropout, DP leads to substantially greater posterior uncertainty" (epistemic '
+                          'deviation '
+                          "up by a third or more)", holds=below(4 / 3, ratio),
+                 evidence=f"ratio {shown(ratio)}")  # fmt: skip
 
 
 def _alike(table: pl.DataFrame) -> Claim:

@@ -35,7 +35,8 @@ def table(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
         confidence = result["uncertainty"]["confidence"]
         rows.append({**job.tags, "part": "run", "ece": result["test"]["ece"], "mce": result["test"]["mce"],
                      "confidence_right": confidence["right"], "confidence_wrong": confidence["wrong"],
-                     "label": result["image"]["label"], "failure_prob": result["reliability"]["failure_prob"]})  # fmt: skip
+                     "label": result["image"]["label"],
+                     "failure_prob": result["reliability"]["failure_prob"]})  # fmt: skip
         columns = result["reliability"]
         names = ("left", "right", "count", "confidence", "accuracy", "lower", "upper")
         for values in zip(*(columns[name] for name in names), strict=True):
@@ -58,7 +59,8 @@ def draw(table: pl.DataFrame, out: Path) -> list[Path]:
 
 def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
     """The sentences about Figures 3 and 7; the figures print no numbers."""
-    note = ("The paper does not say which image Figure 7 shows; here it is one that is hard to read. What the authors see "
+    note = ("The paper does not say which image Figure 7 shows; here it is one that is hard to read. What the "
+            "authors see "
             "in one image is judged on all test images where a number can say it.")  # fmt: skip
     return Verdict(
         claims=(_right(table), _changed(table), _less_sure(table), _sharper(table)), notes=(*cut(scale), note)
@@ -91,9 +93,12 @@ def _changed(table: pl.DataFrame) -> Claim:
     moved: dict[str, float | None] = {}
     for name in BAYESIAN:
         one, other = (_predictions(table, name, private=private) for private in (False, True))
-        missing = one is None or other is None
-        moved[name] = None if missing else float(0.5 * np.abs(one.mean(0) - other.mean(0)).sum())
-    return Claim(sentence='"DP changes the empirical posterior probabilities significantly" (the image: mean predictions '
+        if one is None or other is None:
+            moved[name] = None
+        else:
+            moved[name] = float(0.5 * np.abs(one.mean(0) - other.mean(0)).sum())
+    return Claim(sentence='"DP changes the empirical posterior probabilities significantly" (the image: mean '
+                          'predictions '
                           f"differ by {MOVED} or more in total variation, each)",
                  holds=every([below(MOVED - 1e-12, value) for value in moved.values()]),
                  evidence="; ".join(f"{name} {shown(value, 2)}" for name, value in moved.items()))  # fmt: skip
@@ -102,7 +107,8 @@ def _changed(table: pl.DataFrame) -> Claim:
 def _less_sure(table: pl.DataFrame) -> Claim:
     one, other = (mean(table, "confidence_wrong", part="run", algorithm=name, prior="normal", private=True)
                   for name in ("SGLD", "BBP"))  # fmt: skip
-    return Claim(sentence='"DP-SGLD is less confident about its mistake compared to DP-BBP" (mean confidence of all wrong '
+    return Claim(sentence='"DP-SGLD is less confident about its mistake compared to DP-BBP" (mean confidence of all '
+                          'wrong '
                           "predictions)", holds=below(one, other),
                  evidence=f"DP-SGLD {shown(one)}, DP-BBP {shown(other)}")  # fmt: skip
 
@@ -111,7 +117,8 @@ def _sharper(table: pl.DataFrame) -> Claim:
     one, other = (
         mean(table, "mce", part="run", algorithm="SGLD", prior=prior, private=True) for prior in ("normal", "none")
     )
-    return Claim(sentence="Figure 3, right two: DP-SGLD is better calibrated with the Gaussian prior than without (MCE)",
+    return Claim(sentence="Figure 3, right two: DP-SGLD is better calibrated with the Gaussian prior than without "
+                          "(MCE)",
                  holds=below(one, other), evidence=f"with {shown(one)}, without {shown(other)}")  # fmt: skip
 
 

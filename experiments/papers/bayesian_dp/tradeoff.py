@@ -1,7 +1,10 @@
 """Figures 1 and 2: accuracy against epsilon of DP-SGLD among DP-SGDs; what batch size and step size do to each."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -20,7 +23,7 @@ from experiments.papers.bayesian_dp.plans import (
     named,
     sampling,
 )
-from experiments.papers.bayesian_dp.tables import every, finished, frame, privacy_columns, shown
+from experiments.papers.bayesian_dp.tables import every, finished, frame, privacy_columns
 from experiments.private.config import Budget, PrivateConfig
 from experiments.private.methods import DPSGD, DPSGLD
 from experiments.recipes import Scale
@@ -36,49 +39,66 @@ GRIDS: dict[Scale, dict[str, tuple[float, ...]]] = {
               "rate": (0.05, 0.1, 0.5, 1.0), "langevin_rate": (0.06, 0.2, 2.0)},
 }  # fmt: skip
 """σ and C of Figure 1's DP-SGD and C of its DP-SGLD; batch sizes and step sizes of Figure 2, around the usual ones."""
+PANELS = ("grid", "batch", "rate")
+"""Figure 1; Figure 2 by batch size and by step size (DP-SGLD: n η)."""
+_AXIS = {"batch": "batch_size", "rate": "step_size"}
 EPOCHS: dict[Scale, tuple[float, float]] = {"smoke": (2.0, 1.0), "cpu": (2.0, 1.0), "paper": (15.0, 15.0)}
 """Of Figure 1 and of Figure 2."""
 
 
 def jobs(scale: Scale, seed: int) -> list[Job]:
-    """Private runs of the CNN, one seed, judged as they go; equal runs of both figures are made once."""
+    """Private runs of the CNN, one seed, judged as they go; a run that several panels ask for is made once."""
     grid, setting = GRIDS[scale], SETTINGS[scale]
+    first, second = EPOCHS[scale]
     found = [
-        _descent(scale, seed, figure=1, sigma=sigma, clip=clip) for sigma in grid["sigma"] for clip in grid["clip"]
+        _descent(scale, seed, first, "grid", sigma=sigma, clip=clip) for sigma in grid["sigma"] for clip in grid["clip"]
     ]
-    found += [_langevin(scale, seed, figure=1, clip=clip) for clip in grid["langevin_clip"]]
-    for batch in sorted({setting.batch, *map(int, grid["batch"])}):
-        found += [_descent(scale, seed, figure=2, panel="batch", batch=batch),
-                  _langevin(scale, seed, figure=2, panel="batch", batch=batch)]  # fmt: skip
-    found += [_descent(scale, seed, figure=2, panel="rate", rate=rate) for rate in grid["rate"]]
-    found += [_langevin(scale, seed, figure=2, panel="rate", rate=rate) for rate in grid["langevin_rate"]]
-    return list({job.key: job for job in reversed(found)}.values())[::-1]
+    found += [_langevin(scale, seed, first, "grid", clip=clip) for clip in grid["langevin_clip"]]
+    for batch in (setting.batch, *map(int, grid["batch"])):
+        found += [
+            _descent(scale, seed, second, "batch", batch=batch),
+            _langevin(scale, seed, second, "batch", batch=batch),
+        ]
+    found += [_descent(scale, seed, second, "rate", rate=rate) for rate in (RATE, *grid["rate"])]
+    found += [_langevin(scale, seed, second, "rate", rate=rate) for rate in (LANGEVIN_RATE, *grid["langevin_rate"])]
+    return _once(found)
 
 
-def _descent(scale: Scale, seed: int, *, figure: int, sigma: float = SIGMA, clip: float = 1.0, rate: float = RATE,
-             batch: int = 0, panel: str = "grid") -> Job:  # fmt: skip
-    return _job(scale, seed, DPSGD(learning_rate=rate), figure=figure, panel=panel, batch=batch, rate=rate, clip=clip,
-                sigma=sigma)  # fmt: skip
+def _once(jobs: list[Job]) -> list[Job]:
+    """Each key once, in all panels that it was asked for."""
+    once: dict[str, Job] = {}
+    for job in jobs:
+        before = once.get(job.key)
+        panels = {name: bool(job.tags[name] or (before and before.tags[name])) for name in PANELS}
+        once[job.key] = replace(job, tags={**job.tags, **panels})
+    return list(once.values())
 
 
-def _langevin(scale: Scale, seed: int, *, figure: int, clip: float = 0.0, rate: float = LANGEVIN_RATE, batch: int = 0,
-              panel: str = "grid") -> Job:  # fmt: skip
+def _descent(scale: Scale, seed: int, epochs: float, panel: str, *, sigma: float = SIGMA, clip: float = 1.0,
+             rate: float = RATE, batch: int = 0) -> Job:  # fmt: skip
+    return _job(scale, seed, epochs, panel, DPSGD(learning_rate=rate), batch=batch, rate=rate, clip=clip, sigma=sigma)
+
+
+def _langevin(scale: Scale, seed: int, epochs: float, panel: str, *, clip: float = 0.0, rate: float = LANGEVIN_RATE,
+              batch: int = 0) -> Job:  # fmt: skip
     setting = SETTINGS[scale]
     clip = clip or langevin_clip(batch=setting.batch, size=setting.size, rate=LANGEVIN_RATE, sigma=SIGMA)
     method = DPSGLD(convention="parameter-slot", step_size=rate / setting.size, drift=1.0, noise=1.0, snapshots=1)
-    return _job(scale, seed, method, figure=figure, panel=panel, batch=batch, rate=rate, clip=clip, sigma=0.0)
+    return _job(scale, seed, epochs, panel, method, batch=batch, rate=rate, clip=clip, sigma=0.0)
 
 
-def _job(scale: Scale, seed: int, method: DPSGD | DPSGLD, *, figure: int, panel: str, batch: int, rate: float,
+def _job(scale: Scale, seed: int, epochs: float, panel: str, method: DPSGD | DPSGLD, *, batch: int, rate: float,
          clip: float, sigma: float) -> Job:  # fmt: skip
-    setting, epochs = SETTINGS[scale], EPOCHS[scale][figure - 1]
+    setting = SETTINGS[scale]
     size = batch or setting.batch
     config = PrivateConfig(
-        dataset=setting.dataset, architecture=CNN, method=method, budget=Budget(epsilon=100_000.0, delta=DELTA), seed=seed,
+        dataset=setting.dataset, architecture=CNN, method=method, seed=seed,
+        budget=Budget(epsilon=100_000.0, delta=DELTA),
         sampling=sampling(setting, batch=size, epochs=epochs, clip_norm=clip, sigma=sigma),
     )  # fmt: skip
     run = BayesRun(config=config, members=1, curve=max(2, min(round(epochs), 15)), image=setting.image)
-    return named(run, CLASSIFY, algorithm=run.algorithm, figure=figure, panel=panel, batch=size, rate=rate)
+    panels = {name: name == panel for name in PANELS}
+    return named(run, CLASSIFY, algorithm=run.algorithm, batch_size=size, step_size=rate, **panels)
 
 
 def table(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
@@ -105,20 +125,18 @@ def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
     claims = (_corner(table), _trend(table, "SGLD", "batch", falls=True), _trend(table, "SGD", "batch", falls=False),
               _trend(table, "SGLD", "rate", falls=False), _flat(table), _faster(table))  # fmt: skip
     cuts = {"cpu": ("Figures 1 and 2 at this scale: 2 and 1 epochs, fewer σ, C, batch and step sizes.",)}.get(scale, ())
-    mine = ("Appendix C.3, with the settings of Figure 2, is not in the text at hand: batch and step sizes are ours, at "
+    mine = ("Appendix C.3, with the settings of Figure 2, is not in the text at hand: batch and step sizes are ours, "
+            "at "
             "equal epochs. One seed.",)  # fmt: skip
     return Verdict(claims=claims, notes=(*cut(scale), *cuts, *mine, numbers_of(table)))
 
 
-def _last(table: pl.DataFrame, **where: str | int) -> pl.DataFrame:
-    return table if table.is_empty() else table.filter(pl.col("last"), *(pl.col(k) == v for k, v in where.items()))
-
-
 def _corner(table: pl.DataFrame) -> Claim:
     """No DP-SGD costs less and is more accurate by more than two standard errors of the difference."""
-    sentence = ('Figure 1: DP-SGLD "is superior to other members of this family as it occupies the top left corner" (no '
+    sentence = ('Figure 1: DP-SGLD "is superior to other members of this family as it occupies the top left corner" '
+                '(no '
                 "DP-SGD at no larger epsilon is more accurate by two standard errors)")  # fmt: skip
-    rows = [row for row in _last(table, figure=1).iter_rows(named=True)]
+    rows = [] if table.is_empty() else table.filter(pl.col("last"), pl.col("grid")).to_dicts()
     ours, others = ([r for r in rows if r["algorithm"] == name] for name in ("SGLD", "SGD"))
     if not ours or not others:
         return Claim(sentence=sentence, holds=None, evidence="runs are missing")
@@ -135,24 +153,20 @@ def _corner(table: pl.DataFrame) -> Claim:
 
 
 def _trend(table: pl.DataFrame, algorithm: str, panel: str, *, falls: bool) -> Claim:
-    rows = _panel(table, algorithm, panel)
-    values = [(row[panel], row["epsilon"]) for row in rows]
-    steps = [later < before if falls else later > before for (_, before), (_, later) in zip(values, values[1:])]  # noqa: B905
+    values = [(row[_AXIS[panel]], row["epsilon"]) for row in _panel(table, algorithm, panel)]
+    moves = [later < before if falls else later > before for (_, before), (_, later) in pairwise(values)]
     said = {("SGLD", "batch"): '"DP-SGLD with larger |B| is more private"',
             ("SGD", "batch"): '"smaller |B| amplifies the privacy for DP-SGD"',
             ("SGLD", "rate"): 'DP-SGLD: "smaller η is more private"'}[algorithm, panel]  # fmt: skip
-    return Claim(
-        sentence=f"{said} (epsilon after the same epochs, monotone)",
-        holds=every(steps),
-        evidence=", ".join(f"{panel} {value:g}: epsilon {epsilon:.3g}" for value, epsilon in values),
-    )
+    return Claim(sentence=f"{said} (epsilon after the same epochs, monotone)", holds=every(moves),
+                 evidence=", ".join(f"{value:g}: epsilon {epsilon:.3g}" for value, epsilon in values))  # fmt: skip
 
 
 def _flat(table: pl.DataFrame) -> Claim:
     values = [row["epsilon"] for row in _panel(table, "SGD", "rate")]
     return Claim(sentence="the learning rate has no effect on the privacy of DP-SGD (equal epsilon)",
                  holds=None if len(values) < 2 else max(values) - min(values) <= 1e-12,
-                 evidence=f"epsilon {shown(min(values, default=None))} to {shown(max(values, default=None))}")  # fmt: skip
+                 evidence="epsilon " + ", ".join(f"{value:.4g}" for value in values))  # fmt: skip
 
 
 def _faster(table: pl.DataFrame) -> Claim:
@@ -161,20 +175,15 @@ def _faster(table: pl.DataFrame) -> Claim:
     return Claim(
         sentence='DP-SGLD: "larger η converges faster" (largest against smallest n η, after the same epochs)',
         holds=rise,
-        evidence=", ".join(f"n η {row['rate']:g}: {row['accuracy']:.3f}" for row in rows),
+        evidence=", ".join(f"n η {row['step_size']:g}: {row['accuracy']:.3f}" for row in rows),
     )
 
 
-def _panel(table: pl.DataFrame, algorithm: str, panel: str) -> list[dict]:
-    """Last rows of Figure 2, in the order of batch or step size; the usual setting belongs to both panels."""
+def _panel(table: pl.DataFrame, algorithm: str, panel: str) -> list[dict[str, Any]]:
+    """The last rows of a panel's runs, in the order of its axis."""
     if table.is_empty():
         return []
-    usual = {"SGLD": LANGEVIN_RATE, "SGD": RATE}[algorithm]
-    rows = _last(table, figure=2, algorithm=algorithm)
-    batches = rows.filter(panel="rate")["batch"].unique().to_list()
-    middle = rows.filter(pl.col("panel") == "batch", pl.col("rate") == usual, pl.col("batch").is_in(batches))
-    rows = rows.filter(panel="batch") if panel == "batch" else pl.concat([rows.filter(panel="rate"), middle])
-    return rows.sort(panel).to_dicts()
+    return table.filter(pl.col("last"), pl.col(panel), algorithm=algorithm).sort(_AXIS[panel]).to_dicts()
 
 
 STUDY = Study(
