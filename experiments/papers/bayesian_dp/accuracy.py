@@ -33,7 +33,7 @@ PAPER_SECONDS = {"SGLD": 10.0, "BBP": 480.0, "MC Dropout": 9.0, "SGD": 10.0}
 def jobs(scale: Scale, seed: int) -> list[Job]:
     """BBP on the CNN is left out, as in the paper; DP-SGD at DP-SGLD's numbers (Theorem 1) is added."""
     wide = [(algorithm, prior, MLP) for algorithm, prior in [*CELLS, (TWIN, "normal")]]
-    deep = [(algorithm, prior, CNN) for algorithm, prior in CELLS if algorithm != "BBP"]
+    deep = [(algorithm, prior, CNN) for algorithm, prior in [*CELLS, (TWIN, "normal")] if algorithm != "BBP"]
     return image_jobs(wide + deep, scale, seed)
 
 
@@ -87,11 +87,13 @@ def _best(table: pl.DataFrame, network: str) -> Claim:
         f"DP-{algorithm} ({prior})": _accuracy(table, algorithm, prior, network, private=True)
         for algorithm, prior in CELLS if algorithm != "SGLD" and (algorithm, prior, network) in PAPER
     }  # fmt: skip
+    twin = mean(table, "accuracy", algorithm=TWIN, network=network, private=True)
     return Claim(
         sentence=f"{network}: \"DP-SGLD outperforms other Bayesian and non-Bayesian methods under almost identical "
                  "privacy budgets\" (at least as accurate as each, prior normal)",
         holds=every([below(other, None if ours is None else ours + 1e-12) for other in others.values()]),
-        evidence=f"DP-SGLD {shown(ours)}; " + ", ".join(f"{name} {shown(value)}" for name, value in others.items()),
+        evidence=f"DP-SGLD {shown(ours)}; " + ", ".join(f"{name} {shown(value)}" for name, value in others.items())
+                 + f"; not counted: DP-SGD at DP-SGLD's own numbers {shown(twin)}",
     )  # fmt: skip
 
 
@@ -137,7 +139,7 @@ def _slow(table: pl.DataFrame) -> Claim:
 
 def _theorem(table: pl.DataFrame) -> Claim:
     one = mean(table, "last_accuracy", algorithm="SGLD", prior="normal", network="MLP", private=True)
-    other = mean(table, "accuracy", algorithm=TWIN, private=True)
+    other = mean(table, "accuracy", algorithm=TWIN, network="MLP", private=True)
     gap = None if one is None or other is None else abs(one - other)
     return Claim(sentence='"every DP-SGLD is equivalent to some DP-SGD" (Theorem 1: same noise, last weights within '
                           '0.005 '

@@ -2,8 +2,8 @@
 
 The text at hand lacks the paper's appendix. Figure 1's caption gives delta, batch size, both step sizes, number of
 epochs and the ranges of C and σ; the authors' published notebooks give two hidden layers of 1200, σ = 1.3, C = 1.5,
-dropout 0.5 and priors of scale 0.1. Learning rates of BBP and MC Dropout, and the initial deviation of BBP, are ours and
-untuned. All private runs have the same σ and sample rate, hence the same epsilon: DP-SGLD's σ = B/(n √η C) fixes its C.
+dropout 0.5 and priors of scale 0.1. Learning rates of BBP and MC Dropout, and the initial deviation of BBP, are ours
+and untuned. All private runs have one σ and sample rate, hence one epsilon: DP-SGLD's σ = B/(n √η C) fixes its C.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class Setting:
 
 
 SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting(dataset="digits", size=1437, hidden=(32, 32), batch=144, epochs={MLP: 3.0, CNN: 1.0}, members=4,
+    "smoke": Setting(dataset="digits", size=1437, hidden=(32, 32), batch=144, epochs={MLP: 6.0, CNN: 3.0}, members=4,
                      seeds=1, image=3),
     "cpu": Setting(dataset="mnist", size=60_000, hidden=(200, 200), batch=256, epochs={MLP: 3.0, CNN: 2.0}, members=20,
                    seeds=2),
