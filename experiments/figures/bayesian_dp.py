@@ -1,4 +1,7 @@
-"""Figures of private and other Bayesian networks: errors, reliability, members' predictions, bands of uncertainty."""
+"""Figures of private and other Bayesian networks: errors, reliability, members' predictions, bands of uncertainty.
+
+Where nothing has finished the axes stay empty.
+"""
 
 from collections.abc import Sequence
 
@@ -13,6 +16,8 @@ _Cell = tuple[str, str, bool]
 
 def accuracies(line: Sequence[Axes], table: pl.DataFrame) -> None:
     """A panel a network: test accuracy of each algorithm and prior, private and not."""
+    if table.is_empty():
+        return
     for axes, network in zip(line, ("MLP", "CNN"), strict=True):
         _pairs(axes, table.filter(network=network), "accuracy")
         axes.set_ylim(0.0, 1.0)
@@ -21,6 +26,8 @@ def accuracies(line: Sequence[Axes], table: pl.DataFrame) -> None:
 
 def calibration_errors(line: Sequence[Axes], table: pl.DataFrame) -> None:
     """ECE and MCE, private and not."""
+    if table.is_empty():
+        return
     for axes, error in zip(line, ("ece", "mce"), strict=True):
         _pairs(axes, table, error)
         axes.set_title(f"{error.upper()}, 15 bins")
@@ -28,6 +35,8 @@ def calibration_errors(line: Sequence[Axes], table: pl.DataFrame) -> None:
 
 def reliability(line: Sequence[Axes], table: pl.DataFrame, cells: Sequence[_Cell]) -> None:
     """Accuracy of each bin at its mean confidence, with its band."""
+    if table.is_empty():
+        return
     for axes, (algorithm, prior, private) in zip(line, cells, strict=True):
         runs = table.filter(algorithm=algorithm, prior=prior, private=private)
         bins = runs.filter(pl.col("part") == "bin", pl.col("count") > 0)
@@ -49,6 +58,8 @@ def reliability(line: Sequence[Axes], table: pl.DataFrame, cells: Sequence[_Cell
 
 def posteriors(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: Sequence[str]) -> None:
     """What the members say of one image, a box a class: above without privacy, below with."""
+    if table.is_empty():
+        return
     for line, private in zip(grid, (False, True), strict=True):
         for axes, algorithm in zip(line, algorithms, strict=True):
             rows = table.filter(algorithm=algorithm, prior="normal", private=private)
@@ -69,13 +80,16 @@ def posteriors(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: 
 
 def accuracy_against_epsilon(axes: Axes, table: pl.DataFrame) -> None:
     """Every judged step of Figure 1's runs: one line a run."""
+    if table.is_empty():
+        return
     rows = table.filter(pl.col("grid"))
     for algorithm in ("SGD", "SGLD"):
         for number, run in enumerate(rows.filter(algorithm=algorithm).partition_by("run", maintain_order=True)):
             axes.plot(run["epsilon"], run["accuracy"], "o-" if algorithm == "SGLD" else ".-", color=COLOURS[algorithm],
                       markersize=4, linewidth=1.0, alpha=0.9 if algorithm == "SGLD" else 0.5,
                       label=f"DP-{algorithm}, one line a run" if number == 0 else None)  # fmt: skip
-    axes.set_xscale("log")
+    if not rows.is_empty():
+        axes.set_xscale("log")
     axes.set_ylim(0.0, 1.0)
     axes.set_xlabel("epsilon (upper end), as training goes on")
     axes.set_ylabel("test accuracy of the current weights")
@@ -84,11 +98,16 @@ def accuracy_against_epsilon(axes: Axes, table: pl.DataFrame) -> None:
 
 def effects(grid: Sequence[Sequence[Axes]], table: pl.DataFrame) -> None:
     """Rows: batch size, step size; left DP-SGD, right DP-SGLD; each point an epsilon and an accuracy."""
+    if table.is_empty():
+        return
     rows = table.filter(pl.col("last"))
     for line, panel in zip(grid, ("batch", "rate"), strict=True):
         for axes, algorithm in zip(line, ("SGD", "SGLD"), strict=True):
             axis = {"batch": "batch_size", "rate": "step_size"}[panel]
             part = rows.filter(pl.col(panel), algorithm=algorithm).sort(axis)
+            axes.set_title(f"DP-{algorithm}, equal epochs")
+            if part.is_empty():
+                continue
             axes.plot(part[axis], part["accuracy"], "o-", color=COLOURS[algorithm], label="accuracy (left)")
             axes.set_ylim(0.0, 1.0)
             axes.set_xscale("log")
@@ -99,12 +118,13 @@ def effects(grid: Sequence[Sequence[Axes]], table: pl.DataFrame) -> None:
             other.plot(part[axis], part["epsilon"], "s--", color="#d62728", label="epsilon (right)")
             other.set_yscale("log")
             other.set_ylabel("epsilon")
-            axes.set_title(f"DP-{algorithm}, equal epochs")
             axes.legend(handles=[*axes.lines, *other.lines])
 
 
 def bands(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: Sequence[str]) -> None:
     """Mean prediction with the aleatoric and the total deviation around it, and the data."""
+    if table.is_empty():
+        return
     for line, private in zip(grid, (False, True), strict=True):
         for axes, algorithm in zip(line, algorithms, strict=True):
             rows = table.filter(algorithm=algorithm, private=private)

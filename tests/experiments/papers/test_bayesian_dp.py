@@ -206,7 +206,7 @@ def test_claims_of_table_2_on_the_printed_numbers_count_what_is_printed():
     holds = [claim.holds for claim in verdict.claims]
     assert holds == [True, True, False, True, True], "the third sentence holds in two of four printed rows"
     assert "smaller in 8 of 12" in verdict.claims[-1].evidence
-    turned = calibration.judge(table.with_columns(1.0 - pl.col("mce")), "paper")
+    turned = calibration.judge(table.with_columns((1.0 - pl.col("mce")).alias("mce")), "paper")
     assert [claim.holds for claim in turned.claims] == [False, False, False, True, False]
 
 

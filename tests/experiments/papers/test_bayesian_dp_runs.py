@@ -123,7 +123,7 @@ def test_masks_are_drawn_at_prediction_and_a_plain_network_is_one_member():
 
 def test_sglds_members_are_its_last_snapshots():
     method = DPSGLD(convention="parameter-slot", step_size=1e-3, drift=1.0, snapshots=4, burn_in=0.5)
-    run = BayesRun(config=_config(method, steps=10, sigma=0.0), members=4)
+    run = BayesRun(config=_config(method, steps=10, sigma=0.0, clip=100.0), members=4)
     assert run.posterior_steps() == (6, 7, 8, 10)
     inputs, targets = _data()
     fitted = fit(run, nn.Sequential(nn.Linear(1, 2)), inputs, targets, loss=_squares, public=PUBLIC)
