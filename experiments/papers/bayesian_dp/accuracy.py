@@ -142,8 +142,7 @@ def _theorem(table: pl.DataFrame) -> Claim:
     other = mean(table, "accuracy", algorithm=TWIN, network="MLP", private=True)
     gap = None if one is None or other is None else abs(one - other)
     return Claim(sentence='"every DP-SGLD is equivalent to some DP-SGD" (Theorem 1: same noise, last weights within '
-                          '0.005 '
-                          "in accuracy)", holds=below(gap, 0.005),
+                          "0.005 in accuracy)", holds=below(gap, 0.005),
                  evidence=f"DP-SGLD's last weights {shown(one, 4)}, DP-SGD at lr n η {shown(other, 4)}")  # fmt: skip
 
 

@@ -72,8 +72,7 @@ def _prior_helps(table: pl.DataFrame, *, private: bool) -> Claim:
     }
     regime = "DP" if private else "non-DP"
     return Claim(sentence=f'"the Gaussian prior ... significantly improves the MCE" in the {regime} regime (more '
-                          f'than half '
-                          "of four; printed: 3 with DP, 4 without)",
+                          "than half of four; printed: 3 with DP, 4 without)",
                  holds=more_than_half([below(*pair) for pair in pairs.values()]),
                  evidence="MCE with, without prior: " + _listed(pairs))  # fmt: skip
 

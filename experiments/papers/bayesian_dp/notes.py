@@ -6,12 +6,13 @@ from experiments.recipes import Scale
 
 _SOURCES = (
     "The text at hand lacks the paper's appendix: widths, σ, C, dropout rate and prior scales are those of the "
-    "authors' published notebooks; learning rates of BBP and MC Dropout are ours (DP-SGD's), and nothing was tuned here.",
-    "DP-SGLD is the paper's Theorem 1 with gradient factor c = 1 and noise variance η, as in the authors' code: Langevin "
-    "dynamics at temperature 1/2, not the posterior. Its C is chosen so that σ, and hence epsilon, is the others'. On "
-    "images SGLD without privacy has c = 1/2, as in that code: unclipped, the larger step takes the CNN apart.",
-    "Epsilon is the upper end of a proved bracket for Poisson batches, add-remove neighbours; the paper uses the central "
-    "limit theorem of Gaussian differential privacy, which is no bound (column epsilon_clt_optimistic).",
+    "authors' published notebooks; learning rates of BBP and MC Dropout are ours (DP-SGD's). Nothing was tuned here.",
+    "DP-SGLD is the paper's Theorem 1 with gradient factor c = 1 and noise variance η, as in the authors' code: "
+    "Langevin dynamics at temperature 1/2, not the posterior. Its C is chosen so that σ, and hence epsilon, is the "
+    "others'. On images SGLD without privacy has c = 1/2, as in that code: unclipped, the larger step takes the CNN "
+    "apart.",
+    "Epsilon is the upper end of a proved bracket for Poisson batches, add-remove neighbours; the paper uses the "
+    "central limit theorem of Gaussian differential privacy, which is no bound (column epsilon_clt_optimistic).",
 )
 _CUTS = {
     "smoke": "Smoke scale: scikit-learn's 8x8 digits stand in for MNIST, a smaller CNN for Opacus's, few steps: the "

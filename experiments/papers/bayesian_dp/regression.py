@@ -28,17 +28,13 @@ _SIZES: dict[Scale, tuple[int, int, int]] = {"smoke": (1, 20, 10), "cpu": (20, 2
 _ERRORS = ("train_mse", "test_mse", "noise_mse", "test_nll_nats", "coverage_two_std", "epistemic_std", "aleatoric_std",
            "epistemic_std_beyond", "seconds_per_epoch", "steps", "members")  # fmt: skip
 _NOTES = (
-    "Data, widths (200; two hidden layers for SGLD, one for the others), 200 full-batch steps, dropout 0.5, SGLD's "
-    "step "
-    "size and prior, and BBP's prior are those of the authors' notebooks; the text at hand has lost epsilon, delta "
-    "and the "
-    f"appendix. Here σ = {SIGMA:g} for all, at delta {DELTA:g}; C = {CLIP:g}, for SGLD what gives that σ; learning "
-    f"rate "
-    f"{RATE:g} and plain SGD for BBP and MC Dropout, where the notebooks have Adam for BBP.",
-    "The notebooks' private BBP adds noise after Adam's step, which is no private mechanism, and standardises "
-    "targets with "
-    "the data; neither is done here. Their error is that of the last weights on the training points; train_mse here is "
-    "that of the members' mean, and test_mse that on new points of the same curve.",
+    "Data, widths (200; two hidden layers for SGLD, one for the others), 200 full-batch steps, dropout 0.5, SGLD's step "
+    "size and prior, and BBP's prior are those of the authors' notebooks; the text at hand has lost epsilon, delta and "
+    f"the appendix. Here σ = {SIGMA:g} for all, at delta {DELTA:g}; C = {CLIP:g}, for SGLD what gives that σ; learning "
+    f"rate {RATE:g} and plain SGD for BBP and MC Dropout, where the notebooks have Adam for BBP.",
+    "The notebooks' private BBP adds noise after Adam's step, which is no private mechanism, and standardises targets "
+    "with the data; neither is done here. Their error is that of the last weights on the training points; train_mse "
+    "here is that of the members' mean, and test_mse that on new points of the same curve.",
 )
 
 
@@ -112,8 +108,7 @@ def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
         Comparison(what=f"Table 3, {'DP-' if private else ''}{name}: mean square error", paper=number,
                    ours=_median(table, "train_mse", name, private=private),
                    why=f"on training points; on new ones {shown(_median(table, 'test_mse', name, private=private))}, "
-                       f"where "
-                       f"the noise alone makes {shown(_median(table, 'noise_mse', name, private=private))}"
+                       f"where the noise alone makes {shown(_median(table, 'noise_mse', name, private=private))}"
                        + (f"; epsilon {epsilon}, the paper's is lost in the text" if private else ""))
         for name, numbers in PAPER.items() for private, number in zip((True, False), numbers, strict=True)
     ]  # fmt: skip
@@ -168,8 +163,7 @@ def _unmoved(table: pl.DataFrame) -> Claim:
 def _wider(table: pl.DataFrame) -> Claim:
     ratio = _ratio(table, "epistemic_std", "MC Dropout")
     return Claim(sentence='"for MC Dropout, DP leads to substantially greater posterior uncertainty" (epistemic '
-                          'deviation '
-                          "up by a third or more)", holds=below(4 / 3, ratio),
+                          "deviation up by a third or more)", holds=below(4 / 3, ratio),
                  evidence=f"ratio {shown(ratio)}")  # fmt: skip
 
 

@@ -60,8 +60,7 @@ def draw(table: pl.DataFrame, out: Path) -> list[Path]:
 def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
     """The sentences about Figures 3 and 7; the figures print no numbers."""
     note = ("The paper does not say which image Figure 7 shows; here it is one that is hard to read. What the "
-            "authors see "
-            "in one image is judged on all test images where a number can say it.")  # fmt: skip
+            "authors see in one image is judged on all test images where a number can say it.")  # fmt: skip
     return Verdict(
         claims=(_right(table), _changed(table), _less_sure(table), _sharper(table)), notes=(*cut(scale), note)
     )
@@ -98,8 +97,7 @@ def _changed(table: pl.DataFrame) -> Claim:
         else:
             moved[name] = float(0.5 * np.abs(one.mean(0) - other.mean(0)).sum())
     return Claim(sentence='"DP changes the empirical posterior probabilities significantly" (the image: mean '
-                          'predictions '
-                          f"differ by {MOVED} or more in total variation, each)",
+                          f"predictions differ by {MOVED} or more in total variation, each)",
                  holds=every([below(MOVED - 1e-12, value) for value in moved.values()]),
                  evidence="; ".join(f"{name} {shown(value, 2)}" for name, value in moved.items()))  # fmt: skip
 
@@ -108,8 +106,7 @@ def _less_sure(table: pl.DataFrame) -> Claim:
     one, other = (mean(table, "confidence_wrong", part="run", algorithm=name, prior="normal", private=True)
                   for name in ("SGLD", "BBP"))  # fmt: skip
     return Claim(sentence='"DP-SGLD is less confident about its mistake compared to DP-BBP" (mean confidence of all '
-                          'wrong '
-                          "predictions)", holds=below(one, other),
+                          "wrong predictions)", holds=below(one, other),
                  evidence=f"DP-SGLD {shown(one)}, DP-BBP {shown(other)}")  # fmt: skip
 
 

@@ -126,16 +126,14 @@ def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
               _trend(table, "SGLD", "rate", falls=False), _flat(table), _faster(table))  # fmt: skip
     cuts = {"cpu": ("Figures 1 and 2 at this scale: 2 and 1 epochs, fewer σ, C, batch and step sizes.",)}.get(scale, ())
     mine = ("Appendix C.3, with the settings of Figure 2, is not in the text at hand: batch and step sizes are ours, "
-            "at "
-            "equal epochs. One seed.",)  # fmt: skip
+            "at equal epochs. One seed.",)  # fmt: skip
     return Verdict(claims=claims, notes=(*cut(scale), *cuts, *mine, numbers_of(table)))
 
 
 def _corner(table: pl.DataFrame) -> Claim:
     """No DP-SGD costs less and is more accurate by more than two standard errors of the difference."""
     sentence = ('Figure 1: DP-SGLD "is superior to other members of this family as it occupies the top left corner" '
-                '(no '
-                "DP-SGD at no larger epsilon is more accurate by two standard errors)")  # fmt: skip
+                "(no DP-SGD at no larger epsilon is more accurate by two standard errors)")  # fmt: skip
     rows = [] if table.is_empty() else table.filter(pl.col("last"), pl.col("grid")).to_dicts()
     ours, others = ([r for r in rows if r["algorithm"] == name] for name in ("SGLD", "SGD"))
     if not ours or not others:
