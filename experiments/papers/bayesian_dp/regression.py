@@ -28,10 +28,10 @@ _SIZES: dict[Scale, tuple[int, int, int]] = {"smoke": (1, 20, 10), "cpu": (20, 2
 _ERRORS = ("train_mse", "test_mse", "noise_mse", "test_nll_nats", "coverage_two_std", "epistemic_std", "aleatoric_std",
            "epistemic_std_beyond", "seconds_per_epoch", "steps", "members")  # fmt: skip
 _NOTES = (
-    "Data, widths (200; two hidden layers for SGLD, one for the others), 200 full-batch steps, dropout 0.5, SGLD's step "
-    "size and prior, and BBP's prior are those of the authors' notebooks; the text at hand has lost epsilon, delta and "
-    f"the appendix. Here σ = {SIGMA:g} for all, at delta {DELTA:g}; C = {CLIP:g}, for SGLD what gives that σ; learning "
-    f"rate {RATE:g} and plain SGD for BBP and MC Dropout, where the notebooks have Adam for BBP.",
+    "Data, widths (200; two hidden layers for SGLD, one for the others), 200 full-batch steps, dropout 0.5, SGLD's "
+    "step size and prior, and BBP's prior are those of the authors' notebooks; the text at hand has lost epsilon, "
+    f"delta and the appendix. Here σ = {SIGMA:g} for all, at delta {DELTA:g}; C = {CLIP:g}, for SGLD what gives that "
+    f"σ; learning rate {RATE:g} and plain SGD for BBP and MC Dropout, where the notebooks have Adam for BBP.",
     "The notebooks' private BBP adds noise after Adam's step, which is no private mechanism, and standardises targets "
     "with the data; neither is done here. Their error is that of the last weights on the training points; train_mse "
     "here is that of the members' mean, and test_mse that on new points of the same curve.",
