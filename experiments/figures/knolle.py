@@ -28,8 +28,9 @@ def draw_scores(line: Sequence[Axes], table: pl.DataFrame, printed: Mapping[str,
         axes.set_xticks(range(len(names)), [name.replace(", ", ",\n").replace(" by", "\nby") for name in names])
         axes.tick_params("x", labelsize=6)
         axes.set_ylabel(label)
+        axes.set_title("; ".join(f"{one}{_standing(table, one)}" for one in table["data"].unique().sort()))
     line[-1].set_ylim(bottom=0.0)
-    if printed:
+    if line[0].get_legend_handles_labels()[0]:
         line[0].legend()
 
 
@@ -41,7 +42,7 @@ def draw_curves(line: Sequence[Axes], table: pl.DataFrame, curves: pl.DataFrame)
     for axes, letter, data in zip(line, "AB", ("MNIST", "X-rays"), strict=False):
         axes.plot([0.0, 1.0], [0.0, 1.0], "--", color="0.6", linewidth=0.8)
         for name in _drawn(curves, data):
-            part = curves.filter(pl.col("data") == data, pl.col("procedure") == name)
+            part = curves.filter(pl.col("data") == data, pl.col("procedure") == name, pl.col("count") > 0)
             _draw_curve(axes, part, table.filter(pl.col("data") == data, pl.col("procedure") == name), name)
         axes.set_xlim(0.0, 1.02)
         axes.set_ylim(0.0, 1.02)

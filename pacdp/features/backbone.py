@@ -67,7 +67,7 @@ class Backbone(nn.Module):
 
 
 def embed(
-    images: Float32[np.ndarray, "n channels height width"], *, folder: Path | None = None,
+    images: Float32[np.ndarray, "*shape"], *, folder: Path | None = None,
     progress: Progress | None = None,
 ) -> Float32[np.ndarray, "n 1280"]:  # fmt: skip
     """The rows of ``Backbone``: from the cache if they are there, else computed and put there.

@@ -87,8 +87,8 @@ def _digits(name: str) -> Bench:
                         records=2)  # fmt: skip
     return Bench(
         name=name, run=run,
-        decaying=Steps(step_size=2.2, decay=0.33, decay_offset=40.0, temperature=0.25),
-        constant=Steps(step_size=2.0, decay=0.0, decay_offset=1.0, temperature=0.25),
+        decaying=Steps(step_size=2.2, decay=0.33, decay_offset=40.0, temperature=0.105),
+        constant=Steps(step_size=2.0, decay=0.0, decay_offset=1.0, temperature=0.1),
         pre_noise=0.01, plain_epochs=10, plain_rate=0.05,
         people=_by_person(run, learning_rate=2.0) if name == "X-rays" else None,
     )  # fmt: skip

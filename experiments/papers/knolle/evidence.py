@@ -36,19 +36,17 @@ def sample(table: pl.DataFrame, column: str, **where: object) -> Sample | None:
 
 
 def difference(what: str, larger: Sample | None, smaller: Sample | None) -> Difference:
-    """Whether the first mean is larger: not if it is not, for certain only if it is so by two standard errors.
+    """Whether the first mean is larger, or smaller, by more than two standard errors; None in between.
 
     The error is that of the seeds; all are judged on one test set, which none of them repeats.
     """
     if larger is None or smaller is None:
         return Difference(None, f"{what}: runs are missing")
     shown = f"{what}: {larger} against {smaller}"
-    gap = larger.mean - smaller.mean
-    if gap <= 0.0:
-        return Difference(False, shown)
     if min(larger.seeds, smaller.seeds) < 2:
         return Difference(None, f"{shown}; one seed decides nothing")
+    gap = larger.mean - smaller.mean
     error = math.sqrt(larger.variance / larger.seeds + smaller.variance / smaller.seeds)
-    if gap <= 2.0 * error:
+    if abs(gap) <= 2.0 * error:
         return Difference(None, f"{shown}; within two standard errors of the seeds, {2.0 * error:.4f}")
-    return Difference(True, shown)
+    return Difference(gap > 0.0, shown)

@@ -44,9 +44,9 @@ def judge_ablation(table: pl.DataFrame, scale: Scale) -> Verdict:
 
 
 def pooled(table: pl.DataFrame) -> pl.DataFrame:
-    """One curve a procedure and data set: bins of all seeds together, with confidence, accuracy, count and share."""
-    filled = table.filter(pl.col("count") > 0)
-    sums = filled.group_by("data", "procedure", "left", "right").agg(
+    """One curve a procedure and data set: bins of all seeds together, with confidence, accuracy, count and share; NaN
+    where a bin is empty."""
+    sums = table.group_by("data", "procedure", "left", "right").agg(
         pl.col("count").sum(),
         ((pl.col("confidence") * pl.col("count")).sum() / pl.col("count").sum()).alias("confidence"),
         ((pl.col("accuracy") * pl.col("count")).sum() / pl.col("count").sum()).alias("accuracy"),
