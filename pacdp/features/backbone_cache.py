@@ -1,6 +1,6 @@
-"""Rows of features on disk, so that a slow network sees every image once.
+"""Rows of features on disk, a file a block of images, so that a slow network sees every image once.
 
-    <cache>/backbone/<sha256 of the images>-<sha256 of the weights>.safetensors
+    <cache>/backbone/<sha256 of the block>-<sha256 of the weights>.safetensors
 
 holds the rows; beside them, in the header, both sums in full and the sha256 of the rows. A file is believed only if all
 three agree with what is asked for and what is read; any other is ignored and written anew, by rename. The folder can be
