@@ -2,8 +2,9 @@
 
 The text gives the budgets, "a five layer convolutional neural network" and "a pre-trained, frozen backbone
 (EfficientNet B1, ImageNet) with two trainable dense layers". Batch sizes, step sizes, clip norm, temperature, decay and
-pre-noise are not in it. Those of MNIST are the private recipes', found on MNIST; those of the X-rays were found on a
-fifth of the training patients, held out, and not on the test set.
+pre-noise are not in it. Those of MNIST are the private recipes', found on MNIST. Those of the X-rays are from a coarse
+search for accuracy (a factor of three between step sizes) on 651 images of 450 training patients, a fourth of them held
+out, with the noise that the whole set would see; the test set was not looked at. No epsilon counts either search.
 
 DP-SGLD is that of the paper's Algorithm 1, the gradient slot: σ_t = √(2 α_t τ). The temperatures τ were chosen so that
 nearly all planned steps fit into the budget; the accountant halts the run before the first step that does not.
@@ -57,22 +58,22 @@ MNIST = Bench(
     name="MNIST",
     run=PrivateConfig(dataset="mnist", method=DPSGD(learning_rate=2.0), sampling=Sampling(sample_rate=0.02, steps=500),
                       budget=Budget(epsilon=0.5, delta=1e-5), records=5),
-    decaying=Steps(step_size=2.2, decay=0.33, decay_offset=500.0, temperature=2.7),
+    decaying=Steps(step_size=2.2, decay=0.33, decay_offset=500.0, temperature=2.82),
     constant=Steps(step_size=2.0, decay=0.0, decay_offset=1.0, temperature=2.72),
     pre_noise=0.0024, plain_epochs=5, plain_rate=0.05,
 )  # fmt: skip
 
 
 def _xrays() -> Bench:
-    run = PrivateConfig(dataset="xrays224", features="backbone", architecture="fc", hidden=(64,),
-                        method=DPSGD(learning_rate=0.5), sampling=Sampling(sample_rate=0.1, steps=200),
+    run = PrivateConfig(dataset="xrays224", features="backbone", architecture="fc", hidden=(32,),
+                        method=DPSGD(learning_rate=0.3), sampling=Sampling(sample_rate=0.1, steps=200),
                         budget=Budget(epsilon=6.0, delta=1e-4), records=5)  # fmt: skip
     return Bench(
         name="X-rays", run=run,
-        decaying=Steps(step_size=0.6, decay=0.33, decay_offset=200.0, temperature=1.4),
-        constant=Steps(step_size=0.5, decay=0.0, decay_offset=1.0, temperature=1.5),
-        pre_noise=0.00175, plain_epochs=10, plain_rate=0.01,
-        people=_by_person(run, learning_rate=0.5),
+        decaying=Steps(step_size=0.33, decay=0.33, decay_offset=200.0, temperature=2.6),
+        constant=Steps(step_size=0.3, decay=0.0, decay_offset=1.0, temperature=2.505),
+        pre_noise=0.0025, plain_epochs=5, plain_rate=0.01,
+        people=_by_person(run, learning_rate=0.3),
     )  # fmt: skip
 
 
@@ -87,7 +88,7 @@ def _digits(name: str) -> Bench:
                         records=2)  # fmt: skip
     return Bench(
         name=name, run=run,
-        decaying=Steps(step_size=2.2, decay=0.33, decay_offset=40.0, temperature=0.105),
+        decaying=Steps(step_size=2.2, decay=0.33, decay_offset=40.0, temperature=0.104),
         constant=Steps(step_size=2.0, decay=0.0, decay_offset=1.0, temperature=0.1),
         pre_noise=0.01, plain_epochs=10, plain_rate=0.05,
         people=_by_person(run, learning_rate=2.0) if name == "X-rays" else None,
