@@ -18,8 +18,9 @@ FOLDS = {"MNIST": 5, "X-rays": 2}
 """The reductions of ECE that abstract and discussion name ("MNIST ~5-fold, PPD ~2-fold")."""
 
 _SETTINGS = (
-    "The text gives neither batch size, step sizes, clip norm, temperature, decay nor pre-noise: they are ours, found on "
-    "MNIST, and for the X-rays by a coarse search on 651 training images, with patients held out; no epsilon counts it."
+    "The text gives neither batch size, step sizes, clip norm, temperature, decay nor pre-noise: they are ours, found "
+    "on MNIST, and for the X-rays by a coarse search on 651 training images with patients held out; no epsilon counts "
+    "it."
 )
 _ACCOUNTANT = (
     "Epsilon here is an upper bound (privacy loss distribution, add-remove neighbours). The paper's comes from the "
