@@ -47,14 +47,21 @@ def draw_ablation(table: pl.DataFrame, out: Path) -> list[Path]:
     return style.save(drawn, out / "figure")
 
 
-STUDIES = (
-    Study(name="knolle-table-1", title="DP-SGD, DP-SGLD and SGD on MNIST at epsilon 0.5", paper=f"{_PAPER}, Table 1",
-          jobs=mnist_jobs, table=by_run, draw=draw_table, judge=judge_table),
-    Study(name="knolle-table-2", title="DP-SGD, DP-SGLD and SGD on children's chest X-rays at epsilon 6",
-          paper=f"{_PAPER}, Table 2", jobs=xray_jobs, table=by_run, draw=draw_table, judge=judge_table),
-    Study(name="knolle-figure-1", title="Calibration curves and confidences of SGD, DP-SGD and DP-SGLD",
-          paper=f"{_PAPER}, Figure 1", jobs=figure_jobs, table=by_bin, draw=draw_figure, judge=judge_figure),
-    Study(name="knolle-ablation", title="DP-SGLD with and without pre-noise and decay",
-          paper=f"{_PAPER}, Section 6 (left to future work)", jobs=ablation_jobs, table=by_run, draw=draw_ablation,
-          judge=judge_ablation),
+TABLE_1 = Study(
+    name="knolle-table-1", title="DP-SGD, DP-SGLD and SGD on MNIST at epsilon 0.5", paper=f"{_PAPER}, Table 1",
+    jobs=mnist_jobs, table=by_run, draw=draw_table, judge=judge_table,
 )  # fmt: skip
+TABLE_2 = Study(
+    name="knolle-table-2", title="DP-SGD, DP-SGLD and SGD on children's chest X-rays at epsilon 6",
+    paper=f"{_PAPER}, Table 2", jobs=xray_jobs, table=by_run, draw=draw_table, judge=judge_table,
+)  # fmt: skip
+FIGURE_1 = Study(
+    name="knolle-figure-1", title="Calibration curves and confidences of SGD, DP-SGD and DP-SGLD",
+    paper=f"{_PAPER}, Figure 1", jobs=figure_jobs, table=by_bin, draw=draw_figure, judge=judge_figure,
+)  # fmt: skip
+ABLATION = Study(
+    name="knolle-ablation", title="DP-SGLD with and without pre-noise and decay",
+    paper=f"{_PAPER}, Section 6 (left to future work)", jobs=ablation_jobs, table=by_run, draw=draw_ablation,
+    judge=judge_ablation,
+)  # fmt: skip
+STUDIES = (TABLE_1, TABLE_2, FIGURE_1, ABLATION)
