@@ -37,6 +37,8 @@ class FiniteConfig:
     epsilon: float = 0.02
     """Replace-one privacy of the exponential mechanism's choice."""
     failure_prob: float = 0.05
+    compared: int = 1
+    """Settings of a list fixed beforehand, any of which may be chosen by looking at the bound's examples."""
     seed: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,9 +78,10 @@ def finite(config: FiniteConfig, *, root: str | None = None) -> dict[str, Any]:
         networks.append(_head(rows[half], labels[half], classes=train.classes, config=config))
     errors = error_counts(networks, rows[held], labels[held])
     tested = error_counts(networks, transform(features, test.inputs), torch.tensor(test.labels)) / test.n
-    found = assess_finite(errors, n=len(held), failure_prob=config.failure_prob)
+    failure_prob = config.failure_prob / config.compared
+    found = assess_finite(errors, n=len(held), failure_prob=failure_prob)
     drawn = select(errors, epsilon=config.epsilon, generator=np.random.default_rng(config.seed))
-    private = selected_certificate(drawn, errors=errors, n=len(held), failure_prob=config.failure_prob)
+    private = selected_certificate(drawn, errors=errors, n=len(held), failure_prob=failure_prob)
     private = replace(private, inputs={**private.inputs, "of": "private choice", "measures": "0-1 risk"})
     votes = _vote_error(networks, found.weights, transform(features, test.inputs), torch.tensor(test.labels))
     test_errors = {
@@ -87,7 +90,7 @@ def finite(config: FiniteConfig, *, root: str | None = None) -> dict[str, Any]:
     }  # fmt: skip
     certificates: list[bounds.Certificate] = [found.ensemble, found.vote, found.one, private]
     return {
-        "format": "pacdp-certificates/1", "n": len(held), "n_test": test.n, "failure_prob": config.failure_prob,
+        "format": "pacdp-certificates/1", "n": len(held), "n_test": test.n, "failure_prob": failure_prob,
         "empirical_risk": found.ensemble.inputs["risk"], "test_risk": test_errors["ensemble"],
         "kl_nats": found.ensemble.inputs["kl_nats"], "privacy": drawn.privacy.to_dict(),
         "mean_classifier": {"train": {"error": float(errors[found.best] / len(held)), "n": len(held)},

@@ -5,10 +5,12 @@ from matplotlib.axes import Axes
 
 from experiments.figures.style import label
 
+LEGEND = "bar: test error; dot: certificate; * hollow: optimistic; cross: vacuous; red: below test error"
+
 
 def draw(axes: Axes, table: pl.DataFrame) -> None:
     """A line from test error to certificate for each row; optimistic ones hollow, vacuous ones crossed."""
-    names = []
+    rows = []
     for height, row in enumerate(table.iter_rows(named=True)):
         optimistic = row["status"] == "optimistic"
         colour = "tab:red" if row["below_test"] else "tab:orange" if optimistic else "tab:blue"
@@ -18,8 +20,12 @@ def draw(axes: Axes, table: pl.DataFrame) -> None:
         marker = "x" if row["value"] >= 1.0 else "o"
         axes.plot([row["value"]], [height], marker, color=colour, markersize=5,
                   markerfacecolor="white" if optimistic else colour)  # fmt: skip
-        names.append(f"{row['recipe']}: {label(row['certificate'])}, {row['of']}" + (" *" if optimistic else ""))
+        rows.append(f"{row['recipe']}: {label(row['certificate'])}, {row['of']}" + (" *" if optimistic else ""))
     axes.set_xscale("log")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlabel("bar: test error; dot: certificate\n* hollow: optimistic; cross: vacuous; red: below test error")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+
+
+def names(axes: Axes) -> list[str]:
+    """Of the rows."""
+    return [each.get_text() for each in axes.get_yticklabels()]
