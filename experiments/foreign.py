@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from experiments.folder import provenance
-from pacdp.assess_gaussian import BoundSet, MonteCarlo, Progress, assess_gaussian
+from pacdp.assess_gaussian import MonteCarlo, Progress, assess_gaussian
+from pacdp.bound_set import BoundSet
 from pacdp.data import Split, index_hash
 from pacdp.foreign import law_of
 from pacdp.prior import DataFree, HeldOut, Prior, Source
@@ -72,8 +73,8 @@ def certify_foreign(
         monte_carlo=MonteCarlo(passes=given.passes), seed=seed, device=device, progress=progress,
     )  # fmt: skip
     return {
-        **found.to_dict(), "checkpoint": str(path), "prior": str(given.prior), "std": given.std,
-        "prior_std": given.prior_std or given.std, "prior_source": type(source).__name__,
+        **found.to_dict(), "checkpoint": str(path), "prior_checkpoint": str(given.prior), "std": given.std,
+        "prior_std": given.prior_std or given.std,
         "provenance": provenance(device=device, seed=seed),
     }  # fmt: skip
 

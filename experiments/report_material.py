@@ -38,6 +38,8 @@ def read(path: Path) -> Material:
         read_json(file) if file.is_file() else None
         for file in (folder.config, folder.provenance, folder.result, folder.certificates)
     )
+    if report is None and result is not None and result.get("format") == CERTIFICATES:
+        result, report = None, result  # of a study, whose runs end with their certificates
     of_run = config is not None and ("sampler" in config or "budget" in config)
     if not (of_run or result or report):
         raise ValueError(_nothing(path))

@@ -20,7 +20,8 @@ _TRACED = (
     ("test_error", "test error"), ("gibbs_train_error", "Gibbs training error"),
     ("gibbs_test_error", "Gibbs test error"), ("kl_nats", "KL (nats)"), ("epsilon", "epsilon (rounded up)"),
 )  # fmt: skip
-_CERTIFIED = ("checkpoint", "step", "sampler", "loss", "data", "effort", "prior", "prior_source", "std", "prior_std")
+_CERTIFIED = ("checkpoint", "step", "sampler", "loss", "data", "effort", "prior_checkpoint", "prior", "std",
+              "prior_std")  # fmt: skip
 _PROVED = ("exact mechanism", "accounted")
 _SPENT = ("adjacency", "status", "unit", "units", "method", "noise")
 
@@ -31,12 +32,14 @@ def title(material: Material) -> str:
     if material.private:
         made = (material.result or {}).get("algorithm") or PRIVATE_NAMES.get(config["method"]["kind"], "private run")
         return f"{made} on {config['dataset']}" if config else str(made)
-    if config:
+    if "sampler" in config:
         try:
             algorithm = Run.from_dict(config).algorithm
         except (ValueError, AttributeError):  # of another version: its kind still is the name of the algorithm
             algorithm = config["sampler"]["kind"]
         return f"{algorithm} on {config['problem']['dataset']}"
+    if "dataset" in config:
+        return f"Certificates on {config['dataset']}"
     return f"Certificates of {report['checkpoint']}" if "checkpoint" in report else "Certificates"
 
 
@@ -44,8 +47,8 @@ def state(material: Material) -> str:
     """Whether the run ended."""
     result = material.result
     if result is None:
-        return "Certificates alone, without a run." if material.config is None else (
-            "The run is not finished: there is no result.json.")  # fmt: skip
+        alone = "sampler" not in (material.config or {}) and not material.private
+        return "Certificates alone, without a run." if alone else "The run is not finished: there is no result.json."
     halted = f", halted by its privacy budget before step {result['steps'] + 1}" if result.get("halted") else ""
     return f"A finished run of {result['steps']} steps on {result['n']} examples{halted}."
 

@@ -5,9 +5,9 @@ write weights without running code; ``load_trained`` rebuilds everything that a 
 """
 
 from pacdp import _mkl as _mkl
-from pacdp.assess_gaussian import BoundSet as BoundSet
 from pacdp.assess_gaussian import MonteCarlo as MonteCarlo
 from pacdp.assess_gaussian import assess_gaussian as assess_gaussian
+from pacdp.bound_set import BoundSet as BoundSet
 from pacdp.certify import Assessment as Assessment
 from pacdp.certify import assess as assess
 from pacdp.certify import certify as certify

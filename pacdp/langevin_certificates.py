@@ -17,13 +17,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 import bounds
-from pacdp.assess_gaussian import error_share
 from pacdp.certify import Assessment
 from pacdp.langevin_privacy import Claim, accounted_privacy, spent
 from pacdp.losses import zero_one
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import GaussianPosterior
 from pacdp.samplers import SGLD, EntropySGD
+from pacdp.single_networks import error_share
 from pacdp.stochastic import MonteCarloRisk, mean_risk, passes_for
 
 UNCLIPPED = (

@@ -1,12 +1,14 @@
 """Priors: a law over weights and where it came from, which decides the theorems that may use it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
 import bounds
-from pacdp.data import Split
+from pacdp.bound_set import BoundSet
+from pacdp.data import Split, require_disjoint
 from pacdp.posterior import GaussianPosterior
 
 
@@ -41,6 +43,8 @@ class HeldOut:
 
     indices: Split
     """All of the data set that it saw."""
+    data_hash: str = ""
+    """Of that data set, where it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,8 @@ class Private:
 
     privacy: bounds.PrivacyClaim
     """What it promises about those examples; several runs on them, chosen among by looking at them, count together."""
+    seen: HeldOut | None = None
+    """Other examples, which it saw without any privacy and on which no bound may rest: a hybrid of both."""
 
 
 Source = DataFree | HeldOut | Private
@@ -66,3 +72,36 @@ class Prior:
     def __post_init__(self) -> None:
         if not 0.0 <= self.choice_nats < float("inf"):
             raise ValueError(f"expected choice_nats >= 0 and finite, got {self.choice_nats}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values: source, what the choice costs, not the weights."""
+        match self.source:
+            case DataFree(description=description):
+                about: dict[str, Any] = {"description": description}
+            case HeldOut(indices=indices):
+                about = {"n": indices.n, "hash": indices.hash}
+            case Private(privacy=privacy, seen=seen):
+                about = {"privacy": {n: getattr(privacy, n) for n in ("notion", "adjacency", "status")}}
+                if seen is not None:
+                    about |= {"n": seen.indices.n, "hash": seen.indices.hash}
+        return {"source": type(self.source).__name__, **about, "choice_nats": self.choice_nats}
+
+    def require_unseen(self, data: BoundSet) -> None:
+        """Refuse a bound on examples that a prior without privacy has seen, or whose indices count in other data.
+
+        Raises:
+            DataError: the two share an example.
+            ValueError: nothing says which examples the bound's are, or the prior learnt from another data set.
+        """
+        source = self.source.seen if isinstance(self.source, Private) else self.source
+        if not isinstance(source, HeldOut):
+            return
+        if data.indices is None:
+            raise ValueError("give data.indices: the prior learnt from examples of this data set, and which ones the "
+                             "bound rests on decides whether it may be used")  # fmt: skip
+        if source.data_hash and data.data_hash and source.data_hash != data.data_hash:
+            raise ValueError(
+                f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
+                f"({source.data_hash[:12]}), and indices mean nothing there: certify on those"
+            )
+        require_disjoint(source.indices, data.indices, ("what the prior saw", "the bound's examples"))

@@ -1,8 +1,9 @@
-"""A rigorous certificate of a randomised network whose prior was learnt on held-out examples.
+"""Certificates of a randomised network whose prior learnt on held-out examples, or on none.
 
 The training set is split by a seed. A network trained on the first part is the prior's mean; the posterior starts there
-and descends a PAC-Bayes objective on the second part, which alone the certificate counts. The test set is looked at
-last, and by no certificate but its own.
+and descends a PAC-Bayes objective on the second part, which alone the certificate counts. A data-free prior lies around
+the network's first weights and leaves all examples to the bound. The test set is looked at last, and by no certificate
+but its own.
 """
 
 import time
@@ -14,57 +15,38 @@ from typing import Any
 import torch
 from torch import nn
 
-import bounds
 from experiments.certificates.config import HeldOutConfig
+from pacdp import BoundSet, GaussianPosterior, MonteCarlo, Prior, assess_gaussian
+from pacdp.assess_gaussian import GaussianAssessment
 from pacdp.backprop import (
     OBJECTIVES,
-    Certified,
     Examples,
-    HeldOut,
-    OneDraw,
-    Prior,
-    certify_one_draw,
-    certify_posterior,
-    certify_weights,
-    count_errors,
-    examples,
+    choose_scale,
+    data_free_prior,
     fit_prior,
     hold_out,
-    ledger,
     train_posterior,
 )
 from pacdp.backprop.network import small_cnn
 from pacdp.data import Dataset, load
-from pacdp.losses import bounded_cross_entropy, zero_one
-from pacdp.posterior import GaussianPosterior
-from pacdp.stochastic import MonteCarloRisk, mean_risk
+from pacdp.losses import bounded_cross_entropy
 
-FORMAT = "pacdp-held-out/1"
 Report = Callable[[str, int, int], None]
-"""Told the stage ("prior", "posterior", "certificate", "test") and how far it is."""
-_STREAMS = ("weights", "prior", "posterior", "draw", "passes", "test")
+"""Told the stage ("prior", "posterior", "certificate") and how far it is."""
+_STREAMS = ("weights", "prior", "posterior", "certificate")
+_LEAST_GRID_NATS = 0.5  # ln(π²/6), of the grid's first point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutResult:
-    """Certificates, each by itself, and what was measured beside them."""
+    """Certificates, each by itself, and what they are about."""
 
-    certified: Certified
-    """Of the randomised network, at the configuration's failure probability."""
-    one_draw: OneDraw
-    prior_mean: bounds.Certificate
-    """Clopper-Pearson for the prior's mean on the bound's examples: no randomness, no posterior."""
-    mean_bound_errors: int
-    """Of the posterior's mean among the bound's examples."""
-    test_errors: int
-    """Of the posterior's mean."""
-    test_risk: MonteCarloRisk
-    """Of the randomised network, one pass."""
-    test: bounds.Certificate
-    """Clopper-Pearson for the posterior's mean on the test set."""
+    assessment: GaussianAssessment
+    """Each certificate at the configuration's failure_prob/compared."""
     prior: Prior
     posterior: GaussianPosterior
-    split: HeldOut
+    scale: float
+    """Of the prior's standard deviations, where a grid was given; 1 where not."""
     n_test: int
     parameters: int
     seconds: dict[str, float]
@@ -73,15 +55,10 @@ class HeldOutResult:
     """Of this process, all threads, by stage."""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values, without the weights."""
+        """JSON values, without the weights, in the form ``pacdp-certificates/1``."""
         return {
-            "format": FORMAT, **self.certified.to_dict(),
-            "one_draw": {"errors": self.one_draw.errors, "certificate": self.one_draw.certificate.to_dict()},
-            "prior_mean": self.prior_mean.to_dict(), "test": self.test.to_dict(),
-            "n_bound": self.split.bound.n, "n_prior": self.split.prior.n, "n_test": self.n_test,
-            "prior_hash": self.split.prior.hash, "mean_bound_errors": self.mean_bound_errors,
-            "test_errors": self.test_errors, "test_risk": self.test_risk.to_dict(), "parameters": self.parameters,
-            "seconds": self.seconds, "cpu_seconds": self.cpu_seconds,
+            **self.assessment.to_dict(), "prior_scale": self.scale, "n_test": self.n_test,
+            "parameters": self.parameters, "stage_seconds": self.seconds, "cpu_seconds": self.cpu_seconds,
         }  # fmt: skip
 
 
@@ -109,68 +86,59 @@ def certify_on(
     """The same on data that are at hand."""
     tell = report or (lambda stage, done, total: None)
     clock = _Clock()
-    split = hold_out(train.n, prior_share=config.prior_share, seed=config.seed)
     module = small_cnn(
         config.network,
         input_shape=train.inputs.shape[1:],
         classes=train.classes,
         generator=_generator(config, "weights"),
     )
-    prior = fit_prior(
-        module, train, split.prior, std=config.prior_std, settings=config.fit, generator=_generator(config, "prior"),
-        device=device, progress=lambda done, total: tell("prior", done, total),
-    )  # fmt: skip
+    prior, bound = _prior(config, module, train, device, tell)
     clock.lap("prior")
     module.to(device).eval()
-    posterior = _trained(config, prior, module, train, split, device, tell)
+    posterior = _trained(config, prior, module, bound, train.classes, device, tell)
+    scale = 1.0
+    if config.scales is not None:
+        prior, _, scale = choose_scale(posterior, prior, config.scales)
     clock.lap("posterior")
-    failure_prob = config.failure_prob / config.compared
-    certified = certify_posterior(
-        posterior, prior, module, train, split.bound,
-        budget=ledger(failure_prob, monte_carlo_share=config.monte_carlo_share), passes=config.passes,
-        seed=_seed(config, "passes"), scales=config.scales, device=device, resume=resume,
-        progress=lambda done, total: tell("certificate", done, total),
+    how = MonteCarlo(passes=config.passes, share=config.monte_carlo_share, resume=resume)
+    found = assess_gaussian(
+        posterior, module, bound, prior=prior, test=BoundSet.part(test),
+        failure_prob=config.failure_prob / config.compared, monte_carlo=how, seed=_seed(config, "certificate"),
+        device=device, progress=lambda done, total: tell("certificate", done, total),
     )  # fmt: skip
     clock.lap("certificate")
-    bound = examples(train, split.bound)
-    one_draw = certify_one_draw(
-        posterior, prior, module, train, split.bound, failure_prob=failure_prob, scales=config.scales,
-        generator=_generator(config, "draw"), device=device,
-    )  # fmt: skip
-    mean, start = ({**law.means, **law.buffers} for law in (posterior, prior.law))
-    prior_mean = certify_weights(start, module, bound, failure_prob=failure_prob, device=device)
-    mean_errors = count_errors(module, mean, bound, device=device)
-    clock.lap("beside")
-    tested = Examples(torch.tensor(test.inputs), torch.tensor(test.labels))
-    test_bound = certify_weights(mean, module, tested, failure_prob=failure_prob, device=device)
-    test_risk = mean_risk(
-        module, posterior, inputs=tested.inputs, labels=tested.labels, loss=zero_one(), passes=1,
-        seed=_seed(config, "test"), device=device,
-    )  # fmt: skip
-    clock.lap("test")
     return HeldOutResult(
-        certified=certified, one_draw=one_draw, prior_mean=prior_mean, mean_bound_errors=mean_errors,
-        test_errors=int(test_bound.inputs["k"]), test_risk=test_risk, test=test_bound, prior=prior,
-        posterior=posterior, split=split, n_test=test.n, parameters=sum(p.numel() for p in module.parameters()),
-        seconds=clock.wall, cpu_seconds=clock.cpu,
+        assessment=found, prior=prior, posterior=posterior, scale=scale, n_test=test.n,
+        parameters=sum(p.numel() for p in module.parameters()), seconds=clock.wall, cpu_seconds=clock.cpu,
     )  # fmt: skip
+
+
+def _prior(
+    config: HeldOutConfig, module: nn.Module, train: Dataset, device: torch.device | str, tell: Report
+) -> tuple[Prior, BoundSet]:
+    """The prior, and the examples that it leaves to the bound."""
+    if not config.prior_share:
+        return data_free_prior(module, std=config.prior_std), BoundSet.part(train)
+    parts = hold_out(train.n, prior_share=config.prior_share, seed=config.seed)
+    prior = fit_prior(
+        module, train, parts.prior, std=config.prior_std, settings=config.fit, generator=_generator(config, "prior"),
+        device=device, progress=lambda done, total: tell("prior", done, total),
+    )  # fmt: skip
+    return prior, BoundSet.part(train, parts.bound)
 
 
 def _trained(
-    config: HeldOutConfig, prior: Prior, module: nn.Module, train: Dataset, split: HeldOut,
-    device: torch.device | str, tell: Report,
+    config: HeldOutConfig, prior: Prior, module: nn.Module, bound: BoundSet, classes: int, device: torch.device | str,
+    tell: Report,
 ) -> GaussianPosterior:  # fmt: skip
-    grid = 0.0 if config.scales is None else _LEAST_GRID_NATS
+    left = config.failure_prob / config.compared * (1.0 - config.monte_carlo_share)
     return train_posterior(
-        prior.law, module, examples(train, split.bound), objective=OBJECTIVES[config.objective],
-        loss=bounded_cross_entropy(classes=train.classes, max_loss=config.max_loss), settings=config.posterior,
-        failure_prob=ledger(config.failure_prob / config.compared).spent["PAC step"], extra_nats=grid,
+        prior.law, module, Examples(bound.inputs, bound.labels), objective=OBJECTIVES[config.objective],
+        loss=bounded_cross_entropy(classes=classes, max_loss=config.max_loss), settings=config.posterior,
+        failure_prob=left, extra_nats=0.0 if config.scales is None else _LEAST_GRID_NATS,
         generator=_generator(config, "posterior"), device=device,
         progress=lambda seen: tell("posterior", seen.step, seen.steps),
     )  # fmt: skip
-
-
-_LEAST_GRID_NATS = 0.5  # ln(π²/6), of the grid's first point
 
 
 class _Clock:

@@ -53,7 +53,11 @@ def subject(certificate: dict[str, Any]) -> tuple[str, str]:
 
 def measured_error(certificate: dict[str, Any], report: dict[str, Any]) -> float | None:
     """The test error of the classifier that a certificate speaks of; None where it is not known."""
-    match subject(certificate):
+    of, measures = subject(certificate)
+    known = report.get("test_errors", {})
+    if measures == "0-1 risk" and of in known:
+        return known[of]
+    match of, measures:
         case "Gibbs", "0-1 risk":
             return (report["gibbs_classifier"] or {}).get("test_error")
         case "Gaussian", "0-1 risk":

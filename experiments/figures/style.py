@@ -30,11 +30,17 @@ NAMES = {
     **CHAIN_BOUNDS,
     "randomised_maurer": "PAC-Bayes-kl",
     "randomised_private_pac_bayes": "PAC-Bayes-kl, private prior",
+    "randomised_hybrid_pac_bayes": "PAC-Bayes-kl, hybrid prior",
+    "half_brier_hybrid_pac_bayes": "PAC-Bayes-kl, hybrid prior (half Brier)",
     "half_brier_maurer": "PAC-Bayes-kl (half Brier)",
     "half_brier_private_pac_bayes": "PAC-Bayes-kl, private prior (half Brier)",
     "one_draw_disintegrated": "disintegrated PAC-Bayes",
     "one_draw_ece": "calibration from training data",
     "test_set_ece": "test set (second moment)",
+    "prior_mean_clopper_pearson": "Clopper-Pearson",
+    "finite_ensemble": "PAC-Bayes-kl (finite)",
+    "vote_finite_ensemble": "twice PAC-Bayes-kl (finite)",
+    "one_of_finitely_many": "Clopper-Pearson, union",
 }
 GIBBS_BOUNDS = ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes", "dp_gibbs_pac_bayes")
 COLOURS = {

@@ -30,8 +30,9 @@ from pacdp import (
     load_checkpoint,
     private,
 )
-from pacdp.assess_gaussian import Progress, error_share
+from pacdp.assess_gaussian import Progress
 from pacdp.data import Dataset
+from pacdp.single_networks import error_share
 
 _BATCH = 1000
 
@@ -89,18 +90,14 @@ def certify_private(
         report["not_applicable"] = [{"name": "Gaussian weights around what was released", "reason": reason}]
         return report
     found = assess_gaussian(
-        law, module.eval(), _bound_set(data.train), prior=Prior(law=law, source=Private(privacy=claim)),
-        test=_bound_set(data.test), failure_prob=failure_prob, monte_carlo=MonteCarlo(passes=2), seed=seed,
+        law, module.eval(), BoundSet.part(data.train), prior=Prior(law=law, source=Private(privacy=claim)),
+        test=BoundSet.part(data.test), failure_prob=failure_prob, monte_carlo=MonteCarlo(passes=2), seed=seed,
         progress=progress,
     )  # fmt: skip
     randomised = found.to_dict()
     report["certificates"] += randomised["certificates"]
     report["not_applicable"] = randomised["not_applicable"]
     return report | {name: randomised[name] for name in ("monte_carlo", "empirical_risk", "test_risk")} | {"std": std}
-
-
-def _bound_set(data: Dataset) -> BoundSet:
-    return BoundSet(inputs=torch.tensor(data.inputs), labels=torch.tensor(data.labels))
 
 
 @torch.no_grad()

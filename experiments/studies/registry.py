@@ -5,6 +5,7 @@ import importlib
 from experiments.studies.study import Study
 
 STUDIES = {
+    "certificates": "experiments.certificates.study:STUDY",
     "random-labels": "experiments.random_labels:STUDY",
 }
 """Where the study of each name is: module:attribute."""

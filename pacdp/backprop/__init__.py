@@ -2,14 +2,6 @@
 
 from pacdp.backprop.augment import Augmentation as Augmentation
 from pacdp.backprop.augment import augmented as augmented
-from pacdp.backprop.certificates import Certified as Certified
-from pacdp.backprop.certificates import OneDraw as OneDraw
-from pacdp.backprop.certificates import certify_one_draw as certify_one_draw
-from pacdp.backprop.certificates import certify_posterior as certify_posterior
-from pacdp.backprop.certificates import certify_weights as certify_weights
-from pacdp.backprop.certificates import count_errors as count_errors
-from pacdp.backprop.certificates import ledger as ledger
-from pacdp.backprop.certificates import log_density_ratio as log_density_ratio
 from pacdp.backprop.fit import Examples as Examples
 from pacdp.backprop.fit import FitSettings as FitSettings
 from pacdp.backprop.fit import fit as fit
@@ -19,9 +11,8 @@ from pacdp.backprop.objectives import f_classic as f_classic
 from pacdp.backprop.objectives import f_kl as f_kl
 from pacdp.backprop.objectives import f_lambda as f_lambda
 from pacdp.backprop.objectives import f_quad as f_quad
-from pacdp.backprop.prior import Chosen as Chosen
-from pacdp.backprop.prior import HeldOut as HeldOut
-from pacdp.backprop.prior import Prior as Prior
+from pacdp.backprop.prior import Parts as Parts
+from pacdp.backprop.prior import Scaled as Scaled
 from pacdp.backprop.prior import ScaleGrid as ScaleGrid
 from pacdp.backprop.prior import choose_scale as choose_scale
 from pacdp.backprop.prior import data_free_prior as data_free_prior

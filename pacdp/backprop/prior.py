@@ -6,60 +6,27 @@ one of which may be chosen on the bound's own examples for 2 ln j + ln(π²/6) n
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import nn
 
 import bounds
 from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
-from pacdp.data import Dataset, Split, index_hash, make_splits, require_disjoint
+from pacdp.data import Dataset, Split, make_splits, require_disjoint
 from pacdp.posterior import GaussianPosterior
-
-_NOTHING = Split(np.empty(0, dtype=np.int64), index_hash(np.empty(0, dtype=np.int64)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prior:
-    """A Gaussian law over weights, and all that it has seen.
-
-    Raises:
-        ValueError: see :class:`pacdp.posterior.GaussianPosterior`.
-    """
-
-    law: GaussianPosterior
-    seen: Split = _NOTHING
-    """Indices of the examples, in the data set of ``data_hash``."""
-    data_hash: str = ""
-    """Of the data set that the indices count in; empty for a prior that saw none."""
-
-    def require_unseen(self, data: Dataset, bound: Split) -> None:
-        """Refuse a bound on examples that the prior has seen, or in another data set than its indices count in.
-
-        Raises:
-            DataError: the two share an example.
-            ValueError: the prior was learnt from another data set, or ``bound`` has an index beyond the data.
-        """
-        require_disjoint(self.seen, bound, names=("the prior's examples", "the bound's examples"))
-        if self.seen.n and data.hash != self.data_hash:
-            raise ValueError(
-                f"data {data.name} are not the data that the prior was learnt from ({data.hash[:12]}, not "
-                f"{self.data_hash[:12]}), and indices mean nothing there: certify on the data that it was split from"
-            )
-        if not bound.n or bound.indices[-1] >= data.n:
-            raise ValueError(f"expected a bound on some of the {data.n} examples of {data.name}, got {bound.n} indices")
+from pacdp.prior import DataFree, HeldOut, Prior
 
 
-class HeldOut(NamedTuple):
+class Parts(NamedTuple):
     """The examples of the prior and those of the bound: disjoint."""
 
     prior: Split
     bound: Split
 
 
-def hold_out(n: int, *, prior_share: float = 0.5, seed: int) -> HeldOut:
+def hold_out(n: int, *, prior_share: float = 0.5, seed: int) -> Parts:
     """A random share of n examples for the prior, all others for the bound.
 
     Raises:
@@ -67,7 +34,7 @@ def hold_out(n: int, *, prior_share: float = 0.5, seed: int) -> HeldOut:
     """
     parts = make_splits(n, sizes={"prior": prior_share, "bound": 1.0 - prior_share}, seed=seed)
     require_disjoint(parts["prior"], parts["bound"], names=("prior", "bound"))
-    return HeldOut(parts["prior"], parts["bound"])
+    return Parts(parts["prior"], parts["bound"])
 
 
 def examples(data: Dataset, split: Split) -> Examples:
@@ -92,12 +59,16 @@ def fit_prior(
     trained = fit(
         module, examples(data, split), settings=settings, generator=generator, device=device, progress=progress
     )
-    return Prior(law=GaussianPosterior.around(trained.cpu(), std=std), seen=split, data_hash=data.hash)
+    source = HeldOut(indices=split, data_hash=data.hash)
+    return Prior(law=GaussianPosterior.around(trained.cpu(), std=std), source=source)
 
 
 def data_free_prior(module: nn.Module, *, std: float) -> Prior:
     """A prior around the module's weights as they are: first weights from a seed, which have seen no example."""
-    return Prior(law=GaussianPosterior.around(module, std=std))
+    return Prior(
+        law=GaussianPosterior.around(module, std=std),
+        source=DataFree(description="first weights, drawn before the examples were seen"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,45 +82,34 @@ class ScaleGrid:
     precision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """The prior of a grid that was chosen for a posterior, and what the certificate pays in all."""
+class Scaled(NamedTuple):
+    """The prior of a grid that was chosen for a posterior; its ``choice_nats`` pay for that."""
 
-    law: GaussianPosterior
-    index: int
-    """j, or 0 where there was no grid."""
+    prior: Prior
+    place: int
+    """j of the grid."""
     scale: float
-    kl_nats: float
-    """KL of the posterior from this very prior."""
-    grid_nats: float
-    """Of the choice."""
 
 
-def unchosen(posterior: GaussianPosterior, prior: GaussianPosterior) -> Chosen:
-    """The one prior there is, which costs no choice."""
-    return Chosen(law=prior, index=0, scale=1.0, kl_nats=posterior.kl_nats(prior), grid_nats=0.0)
-
-
-def choose_scale(posterior: GaussianPosterior, prior: GaussianPosterior, grid: ScaleGrid) -> Chosen:
+def choose_scale(posterior: GaussianPosterior, prior: Prior, grid: ScaleGrid) -> Scaled:
     """The prior of the grid with the least divergence and cost together.
 
-    Formal guarantee: a certificate with KL = kl_nats + grid_nats holds for all posteriors and all j at once, however
-    the two were chosen (the mixture of the priors with weights 6/(π² j²) is one prior). The scale is rounded to the
-    grid first, and the divergence is that from the rounded prior.
+    Formal guarantee: a certificate of the posterior from that prior, which adds ``choice_nats`` to the divergence,
+    holds for all posteriors and all j at once, however the two were chosen (the mixture of the priors with weights
+    6/(π² j²) is one prior). The scale is rounded to the grid first, and the divergence is that from the rounded prior.
 
     Raises:
         ValueError: largest or precision is not positive, or the posterior is infinitely far from the prior at every
         scale.
     """
-    found = []
+    found: list[tuple[float, Scaled]] = []
     for point in bounds.prior_scale_grid(
-        scale=_best_scale(posterior, prior), largest=grid.largest, precision=grid.precision
+        scale=_best_scale(posterior, prior.law), largest=grid.largest, precision=grid.precision
     ):
-        law = scaled(prior, point.scale)
-        found.append(
-            Chosen(law=law, index=point.index, scale=point.scale, kl_nats=posterior.kl_nats(law), grid_nats=point.nats)
-        )
-    return min(found, key=lambda chosen: chosen.kl_nats + chosen.grid_nats)
+        nats = math.nextafter(prior.choice_nats + point.nats, math.inf) if prior.choice_nats else point.nats
+        chosen = replace(prior, law=scaled(prior.law, point.scale), choice_nats=nats)
+        found.append((posterior.kl_nats(chosen.law) + nats, Scaled(chosen, point.index, point.scale)))
+    return min(found, key=lambda each: each[0])[1]
 
 
 def scaled(prior: GaussianPosterior, scale: float) -> GaussianPosterior:

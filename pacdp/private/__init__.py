@@ -38,6 +38,8 @@ from pacdp.private.dropout import ExampleDropout as ExampleDropout
 from pacdp.private.dropout import with_example_dropout as with_example_dropout
 from pacdp.private.engine import PrivateEngine as PrivateEngine
 from pacdp.private.independence import require_independent_examples as require_independent_examples
+from pacdp.private.inversion import class_attack as class_attack
+from pacdp.private.inversion import closest_psnr as closest_psnr
 from pacdp.private.inversion import decoder_attack as decoder_attack
 from pacdp.private.inversion import psnr as psnr
 from pacdp.private.inversion import search_attack as search_attack

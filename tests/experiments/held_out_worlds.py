@@ -14,24 +14,21 @@ from scipy.special import ndtr
 from torch import nn
 
 import bounds
+from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, assess_gaussian
+from pacdp.assess_gaussian import GaussianAssessment
 from pacdp.backprop import (
-    Certified,
     Examples,
     FitSettings,
-    HeldOut,
+    Parts,
     PosteriorSettings,
-    Prior,
-    certify_posterior,
     examples,
     f_quad,
     fit_prior,
     hold_out,
-    ledger,
     train_posterior,
 )
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
-from pacdp.posterior import GaussianPosterior
 
 FAILURE_PROB = 0.2
 
@@ -84,12 +81,12 @@ def memorised(posterior: GaussianPosterior, held: Examples, strength: float) -> 
 class Steps:
     """The recipe's steps, each of which a fault may replace."""
 
-    split: Callable[[Dataset, int], HeldOut]
+    split: Callable[[Dataset, int], Parts]
     provenance: Callable[[Prior], Prior]
-    certify: Callable[[GaussianPosterior, Prior, nn.Module, Dataset, HeldOut, int, int], float]
+    certify: Callable[[GaussianPosterior, Prior, nn.Module, Dataset, Parts, int, int], float]
 
 
-def sound_split(data: Dataset, seed: int) -> HeldOut:
+def sound_split(data: Dataset, seed: int) -> Parts:
     return hold_out(data.n, seed=seed)
 
 
@@ -98,13 +95,14 @@ def certified(
     prior: Prior,
     module: nn.Module,
     data: Dataset,
-    parts: HeldOut,
+    parts: Parts,
     passes: int,
     seed: int,
-) -> Certified:
-    return certify_posterior(
-        posterior, prior, module, data, parts.bound, budget=ledger(FAILURE_PROB), passes=passes, seed=seed
-    )
+) -> GaussianAssessment:
+    return assess_gaussian(
+        posterior, module, BoundSet.part(data, parts.bound), prior=prior, failure_prob=FAILURE_PROB,
+        monte_carlo=MonteCarlo(passes=passes), seed=seed,
+    )  # fmt: skip
 
 
 def sound_certificate(
@@ -112,11 +110,11 @@ def sound_certificate(
     prior: Prior,
     module: nn.Module,
     data: Dataset,
-    parts: HeldOut,
+    parts: Parts,
     passes: int,
     seed: int,
 ) -> float:
-    return certified(posterior, prior, module, data, parts, passes, seed).certificate.value
+    return certified(posterior, prior, module, data, parts, passes, seed).certificate().value
 
 
 SOUND = Steps(split=sound_split, provenance=lambda prior: prior, certify=sound_certificate)
@@ -149,15 +147,15 @@ def violations(world: World, steps: Steps, *, repetitions: int) -> int:
 # Faults, each as it is seen in published code.
 
 
-def same_examples(data: Dataset, seed: int) -> HeldOut:
+def same_examples(data: Dataset, seed: int) -> Parts:
     """The prior learns from the bound's own examples."""
     parts = hold_out(data.n, seed=seed)
-    return HeldOut(parts.bound, parts.bound)
+    return Parts(parts.bound, parts.bound)
 
 
 def forgotten(prior: Prior) -> Prior:
     """And nobody writes down what it has seen."""
-    return Prior(law=prior.law)
+    return Prior(law=prior.law, source=DataFree())
 
 
 def one_draw_without_slack(
@@ -165,7 +163,7 @@ def one_draw_without_slack(
     prior: Prior,
     module: nn.Module,
     data: Dataset,
-    parts: HeldOut,
+    parts: Parts,
     passes: int,
     seed: int,
 ) -> float:
@@ -183,11 +181,11 @@ def examples_counted_twice(
     prior: Prior,
     module: nn.Module,
     data: Dataset,
-    parts: HeldOut,
+    parts: Parts,
     passes: int,
     seed: int,
 ) -> float:
     """n is the size of the whole data set, half of which the prior has had."""
     made = certified(posterior, prior, module, data, parts, passes, seed)
-    risk = made.certificate.inputs["risk"]
-    return bounds.maurer(risk=risk, kl_nats=made.chosen.kl_nats, n=data.n, failure_prob=FAILURE_PROB).value
+    risk = made.certificate().terms["empirical_risk"]
+    return bounds.maurer(risk=risk, kl_nats=made.kl_nats, n=data.n, failure_prob=FAILURE_PROB).value

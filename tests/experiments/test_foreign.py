@@ -49,7 +49,7 @@ def test_a_stranger_s_weights_get_rigorous_certificates(files, capsys):
     found = {c["name"]: c for c in report["certificates"]}
     assert {c["status"] for c in found.values()} == {"rigorous"}
     assert report["n"] == 600
-    assert report["prior_source"] == "HeldOut"
+    assert report["prior"]["source"] == "HeldOut"
     assert 0.0 < report["kl_nats"] < 2.0
     best = found["randomised_maurer"]
     assert report["test_risk"] < best["value"] < 0.2

@@ -9,7 +9,7 @@ import pytest
 from experiments.certificates.config import HeldOutConfig, held_out_config
 from experiments.certificates.held_out import certify_on, held_out
 from pacdp.backprop import FitSettings, PosteriorSettings, ScaleGrid
-from pacdp.data import Dataset, load, require_disjoint
+from pacdp.data import Dataset, load
 
 QUICK = replace(
     held_out_config("digits", scale="smoke"), fit=FitSettings(epochs=6, batch_size=32),
@@ -25,18 +25,26 @@ def result():
 def test_every_number_is_in_its_place(result):
     found = result.to_dict()
     json.dumps(found, allow_nan=False)
-    assert (found["n_prior"], found["n_bound"], found["n_test"]) in ((718, 719, 360), (719, 718, 360))
-    require_disjoint(result.split.prior, result.split.bound)
-    assert result.prior.seen == result.split.prior
-    value, terms = found["certificate"]["value"], found["certificate"]["terms"]
-    assert terms["monte_carlo_mean"] < terms["empirical_risk"] < value < 0.5
-    assert terms["monte_carlo_draws"] == 2 * found["n_bound"]
-    assert found["certificate"]["status"] == "rigorous"
-    assert found["certificate"]["failure_prob"] == pytest.approx(0.05)
-    assert found["prior_scale"]["kl_nats"] == result.posterior.kl_nats(result.prior.law)
-    assert found["certificate"]["inputs"]["n"] == found["n_bound"]
-    assert value > found["test_errors"] / found["n_test"]
-    assert found["one_draw"]["certificate"]["value"] > found["one_draw"]["errors"] / found["n_bound"]
+    assert (found["prior"]["n"], found["n"], found["n_test"]) in ((718, 719, 360), (719, 718, 360))
+    made = result.assessment.certificate()
+    assert made.to_dict() in found["certificates"]
+    assert made.terms["monte_carlo_mean"] < made.terms["empirical_risk"] < made.value < 0.5
+    assert made.terms["monte_carlo_draws"] == 2 * found["n"]
+    assert all(each.status == "rigorous" for each in result.assessment.certificates)
+    assert made.failure_prob == pytest.approx(0.05)
+    assert found["kl_nats"] == result.posterior.kl_nats(result.prior.law)
+    assert made.inputs["n"] == found["n"]
+    assert made.value > result.assessment.test_error
+    for of in ("prior mean", "one draw"):
+        assert result.assessment.certificate(of=of).value > result.assessment.mean_test_error
+    with pytest.raises(ValueError, match="no certificate bounds the 0-1 risk of nobody"):
+        result.assessment.certificate(of="nobody")
+
+
+def test_a_prior_that_saw_nothing_leaves_all_examples_to_the_bound():
+    found = held_out(replace(QUICK, prior_share=0.0, passes=1)).assessment
+    assert (found.n, found.prior["source"], found.bound_hash) == (1437, "DataFree", None)
+    assert found.test_error < found.certificate().value <= 1.0
 
 
 def test_seeds(result):
@@ -44,17 +52,17 @@ def test_seeds(result):
     timeless = [{k: v for k, v in r.to_dict().items() if "seconds" not in k} for r in (result, again)]
     assert timeless[0] == timeless[1]
     other = held_out(replace(QUICK, seed=1, fit=FitSettings(epochs=1), passes=1))
-    assert other.split.prior != result.split.prior
+    assert other.assessment.bound_hash != result.assessment.bound_hash
 
 
 def test_what_is_chosen_is_paid_for():
     train, test = load("digits")
     few = replace(QUICK, fit=FitSettings(epochs=2), posterior=PosteriorSettings(steps=5), passes=1)
-    compared = certify_on(replace(few, compared=4), train, test).certified
-    assert compared.certificate.failure_prob == pytest.approx(0.05 / 4)
-    grid = certify_on(replace(few, scales=ScaleGrid(largest=2.0, precision=2)), train, test).certified
-    assert grid.chosen.grid_nats > 0
-    assert grid.certificate.terms["kl_nats"] >= grid.chosen.kl_nats + grid.chosen.grid_nats
+    compared = certify_on(replace(few, compared=4), train, test).assessment
+    assert all(made.failure_prob == pytest.approx(0.05 / 4) for made in compared.certificates)
+    grid = certify_on(replace(few, scales=ScaleGrid(largest=2.0, precision=2)), train, test)
+    assert grid.prior.choice_nats > 0
+    assert grid.assessment.kl_nats >= grid.posterior.kl_nats(grid.prior.law) + grid.prior.choice_nats
 
 
 def test_configurations_survive_json():
@@ -79,5 +87,5 @@ def test_colour_images():
 
     config = replace(held_out_config("cifar10", scale="smoke"), fit=FitSettings(epochs=1), passes=1)
     found = certify_on(replace(config, posterior=PosteriorSettings(steps=2)), made(120), made(30))
-    assert found.certified.certificate.value <= 1.0
-    assert found.split.bound.n == 60
+    assert found.assessment.certificate().value <= 1.0
+    assert found.assessment.n == 60

@@ -2,16 +2,20 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 import torch
 from scipy.stats import binom
 from torch import nn
+from torch.distributions import Normal
 
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Prior, Private, assess_gaussian
+from pacdp.backprop import ScaleGrid, choose_scale
 from pacdp.data import DataError, Split, index_hash
-from pacdp.losses import brier
+from pacdp.losses import bounded_cross_entropy, brier
+from pacdp.single_networks import log_density_ratio
 from pacdp.stochastic import mean_risks
 
 MU = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
@@ -70,6 +74,76 @@ def test_the_overall_certificate_is_the_composition_that_the_ledger_says():
     assert float(named(paid, "randomised")[0]) > float(made)
 
 
+def kl_inverse(risk, nats):
+    low, high = mp.mpf(risk), mp.mpf(1)
+    for _ in range(120):
+        p = (low + high) / 2
+        kl = (risk * mp.log(risk / p) if risk else 0) + (1 - risk) * mp.log((1 - risk) / (1 - p))
+        low, high = (p, high) if kl <= nats else (low, p)
+    return low
+
+
+def xi(n):
+    return mp.fsum(mp.binomial(n, k) * (mp.mpf(k) / n) ** k * (1 - mp.mpf(k) / n) ** (n - k) for k in range(n + 1))
+
+
+@pytest.mark.parametrize("grid", [None, ScaleGrid(largest=2.0, precision=3)])
+@pytest.mark.parametrize("failure_prob", [0.05, 1e-6])
+def test_the_whole_chain_at_high_precision(grid, failure_prob):
+    inputs, labels = problem(200, seed=4)
+    q, p = around(fitted(inputs, labels), 0.1), around(torch.zeros(1, 5), 0.5)
+    prior, paid = Prior(law=p, source=DataFree()), mp.mpf(0)
+    if grid is not None:
+        prior, place, _ = choose_scale(q, prior, grid)
+        paid = 2 * mp.log(place) + mp.log(mp.pi**2 / 6)
+    how = MonteCarlo(passes=3, share=0.25)
+    found = assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels), prior=prior, monte_carlo=how,
+                            failure_prob=failure_prob, losses=(bounded_cross_entropy(classes=2),))  # fmt: skip
+    count, made = found.risks[0], found.certificate()
+    with mp.workdps(40):
+        delta = mp.mpf(failure_prob)
+        inner = kl_inverse(mp.mpf(count.errors) / 600, -mp.log(delta / 4) / 600)
+        nats = mp.mpf(q.kl_nats(prior.law)) + paid + mp.log(xi(200)) - mp.log(delta * 3 / 4)
+        twin = kl_inverse(inner, nats / 200)
+        assert made.value >= twin
+        assert made.value == pytest.approx(float(twin), rel=1e-9)
+    (extra,) = (c for c in found.certificates if c.name.startswith("rescaled_"))
+    assert extra.value > found.risks[2].mean
+    assert (
+        found.certificate(of="prior mean").value
+        == bounds.clopper_pearson_upper(int(extra_errors(p, inputs, labels)), 200, failure_prob)
+        if grid is None
+        else not named(found, "prior mean")
+    )
+
+
+def extra_errors(law, inputs, labels):
+    return int(((inputs @ law.means["weight"].T).reshape(-1) * (2 * labels - 1) <= 0).sum())
+
+
+def test_the_density_ratio_of_torch():
+    prior = around(torch.zeros(1, 5), 0.5)
+    law = around(torch.ones(1, 5) * 0.2, 0.3)
+    drawn = law.sample(torch.Generator().manual_seed(3))
+    twin = sum(
+        float((Normal(law.means[k].double(), law.stds[k].double()).log_prob(w.double())
+               - Normal(prior.means[k].double(), prior.stds[k].double()).log_prob(w.double())).sum())
+        for k, w in drawn.items()
+    )  # fmt: skip
+    assert log_density_ratio(law, prior, drawn) == pytest.approx(twin, rel=1e-9)
+    assert log_density_ratio(prior, prior, drawn) == pytest.approx(0.0, abs=1e-9)
+    fixed = around(torch.ones(1, 5), 0.0)
+    assert log_density_ratio(fixed, fixed, fixed.means) == pytest.approx(0.0, abs=1e-300)
+
+
+def test_a_broken_network_errs_always():
+    inputs, labels = problem(60, seed=5)
+    broken = BoundSet(inputs=inputs * math.nan, labels=labels)
+    q = around(torch.ones(1, 5), 0.1)
+    with pytest.raises(ValueError):
+        assess_gaussian(q, network(), broken, prior=Prior(law=q, source=DataFree()))
+
+
 def test_a_private_prior_pays_the_transfer_and_gets_no_single_draw():
     inputs, labels = problem(400, seed=1)
     q = around(fitted(inputs, labels), 0.1)
@@ -79,10 +153,25 @@ def test_a_private_prior_pays_the_transfer_and_gets_no_single_draw():
     assert float(named(private, "randomised")[0]) > float(named(free, "randomised")[0])
     assert "transfer_nats" in named(private, "randomised")[0].terms
     assert not named(private, "one draw")
-    assert [r.name for r in private.refusals] == ["one drawn network", "test-set bounds"]
+    assert [r.name for r in private.refusals] == ["one draw", "test-set bounds"]
     claimed = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="approximate accountant")
     optimistic = assess_gaussian(q, network(), data, prior=Prior(law=q, source=Private(privacy=claimed)))
     assert named(optimistic, "randomised")[0].status == "optimistic"
+
+
+def test_a_hybrid_prior_bounds_the_examples_it_met_privately_alone():
+    inputs, labels = problem(300, seed=6)
+    q = around(fitted(inputs, labels), 0.1)
+    prior = Prior(law=q, source=Private(privacy=MU, seen=HeldOut(indices=split(0, 100))))
+    with pytest.raises(DataError, match="share 5 examples"):
+        assess_gaussian(q, network(), BoundSet.of(inputs, labels, split(95, 300)), prior=prior)
+    rest = BoundSet.of(inputs, labels, split(100, 300))
+    found = assess_gaussian(q, network(), rest, prior=prior)
+    alone = assess_gaussian(q, network(), rest, prior=Prior(law=q, source=Private(privacy=MU)))
+    assert found.certificate().name == "randomised_hybrid_pac_bayes"
+    assert found.certificate().inputs["n_bound"] == 200
+    assert found.certificate().value == alone.certificate().value
+    assert found.prior["n"] == 100
 
 
 def test_the_prior_s_examples_and_the_bound_s_must_be_others():

@@ -8,25 +8,21 @@ import torch
 from backprop_toys import blobs, network, seeded
 from torch import nn
 
+from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, Prior, assess_gaussian
 from pacdp.backprop import (
     Augmentation,
     Examples,
     FitSettings,
-    Prior,
     ScaleGrid,
-    certify_one_draw,
-    certify_posterior,
     choose_scale,
     data_free_prior,
     fit,
     fit_prior,
     hold_out,
-    ledger,
     scaled,
 )
 from pacdp.data import DataError, Split, index_hash
 from pacdp.errors import Diverged
-from pacdp.posterior import GaussianPosterior
 
 QUICK = FitSettings(epochs=4, batch_size=20)
 
@@ -45,26 +41,27 @@ def test_an_overlap_is_refused_before_any_work():
     data = blobs(40)
     parts = hold_out(40, seed=0)
     module = Untouchable(4, 3).eval()
-    prior = Prior(law=GaussianPosterior.around(module, std=0.1), seen=parts.prior, data_hash=data.hash)
+    law = GaussianPosterior.around(module, std=0.1)
+    prior = Prior(law=law, source=HeldOut(indices=parts.prior, data_hash=data.hash))
     overlapping = split_of(*sorted({*parts.bound.indices.tolist(), int(parts.prior.indices[0])}))
     with pytest.raises(DataError, match="share 1 example;"):
-        certify_posterior(prior.law, prior, module, data, overlapping, budget=ledger(0.05), passes=1, seed=0)
-    with pytest.raises(DataError, match="share 1 example;"):
-        certify_one_draw(prior.law, prior, module, data, overlapping, failure_prob=0.05, generator=seeded(0))
+        assess_gaussian(law, module, BoundSet.part(data, overlapping), prior=prior)
     with pytest.raises(DataError, match="share 20 examples;"):
-        prior.require_unseen(data, parts.prior)
+        prior.require_unseen(BoundSet.part(data, parts.prior))
     with pytest.raises(ValueError, match="not the data that the prior was learnt from"):
-        prior.require_unseen(blobs(40, seed=1), parts.bound)
+        prior.require_unseen(BoundSet.part(blobs(40, seed=1), parts.bound))
+    with pytest.raises(ValueError, match=r"give data\.indices"):
+        prior.require_unseen(BoundSet.part(data))
     with pytest.raises(ValueError, match="some of the 40 examples"):
-        prior.require_unseen(data, split_of(3, 40) if 3 in parts.bound.indices else split_of(40))
+        BoundSet.part(data, split_of(3, 40))
 
 
 def test_a_prior_without_data_may_meet_any():
     data = blobs(40)
     prior = data_free_prior(network(), std=0.1)
-    assert prior.seen.n == 0
-    prior.require_unseen(data, hold_out(40, seed=0).bound)
-    prior.require_unseen(blobs(30, seed=4), split_of(*range(30)))
+    assert isinstance(prior.source, DataFree)
+    prior.require_unseen(BoundSet.part(data, hold_out(40, seed=0).bound))
+    prior.require_unseen(BoundSet.part(blobs(30, seed=4)))
 
 
 def test_holding_out():
@@ -88,7 +85,7 @@ def test_a_prior_knows_what_it_has_seen():
     )
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-    assert (first.seen, first.data_hash) == (parts.prior, data.hash)
+    assert first.source == HeldOut(indices=parts.prior, data_hash=data.hash)
     assert all(torch.equal(first.law.means[name], again.law.means[name]) for name in first.law.means)
     assert not torch.equal(first.law.means["0.weight"], other.law.means["0.weight"])
 
@@ -144,9 +141,10 @@ def test_the_scale_that_is_chosen(factor):
         stds={name: std * factor for name, std in prior.stds.items()},
     )
     grid = ScaleGrid(largest=3.0, precision=4)
-    chosen = choose_scale(posterior, prior, grid)
-    assert chosen.scale == pytest.approx(3.0 * math.exp(-chosen.index / 4), rel=1e-15)
-    assert chosen.grid_nats == pytest.approx(2 * math.log(chosen.index) + math.log(math.pi**2 / 6))
-    assert chosen.kl_nats == posterior.kl_nats(scaled(prior, chosen.scale))
+    chosen = choose_scale(posterior, Prior(law=prior, source=DataFree(), choice_nats=0.5), grid)
+    assert chosen.scale == pytest.approx(3.0 * math.exp(-chosen.place / 4), rel=1e-15)
+    assert chosen.prior.choice_nats == pytest.approx(0.5 + 2 * math.log(chosen.place) + math.log(math.pi**2 / 6))
+    kl_nats = posterior.kl_nats(chosen.prior.law)
+    assert kl_nats == posterior.kl_nats(scaled(prior, chosen.scale))
     best = min(posterior.kl_nats(scaled(prior, 3.0 * math.exp(-j / 4))) for j in range(1, 40))
-    assert chosen.kl_nats <= best + 2 * math.log(2)  # the other neighbour may be the cheaper choice
+    assert kl_nats <= best + 2 * math.log(2)  # the other neighbour may be the cheaper choice

@@ -9,7 +9,7 @@ from private_toys import generator
 from sklearn.datasets import load_digits
 from torch import nn
 
-from pacdp.private.inversion import decoder_attack, psnr, search_attack
+from pacdp.private.inversion import class_attack, closest_psnr, decoder_attack, psnr, search_attack
 
 
 def test_the_ratio_is_the_usual_one():
@@ -65,6 +65,44 @@ def test_narrow_features_of_digits_say_less():
     assert found[4] > 8.0
 
 
+def test_on_a_linear_network_the_climb_to_a_class_goes_along_its_weights():
+    """Two classes: the log-odds' gradient is w_c - w_other, whatever x is."""
+    layer = nn.Linear(12, 2).double()
+    start = torch.rand(2, 12, generator=generator(), dtype=torch.float64)
+    made = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.05, low=-9.0, high=9.0)
+    away = (layer.weight[0] - layer.weight[1]).detach()
+    towards = torch.stack([away, -away]) / away.norm()
+    torch.testing.assert_close(made - start, 20 * 0.05 * towards, rtol=0.0, atol=1e-12)
+    # a network so confident that p rounds to 1 is climbed as far
+    sure = class_attack(lambda x: 50.0 * layer(x), torch.tensor([0, 1]), start, steps=20, step_size=0.05,
+                        low=-9.0, high=9.0)  # fmt: skip
+    torch.testing.assert_close(sure, made, rtol=0.0, atol=1e-9)
+
+
+def test_the_climb_reaches_the_class_stays_in_range_and_is_smooth_where_asked():
+    x = torch.tensor(load_digits().images[:, None] / 16.0, dtype=torch.float32)
+    y = torch.tensor(load_digits().target)
+    layer = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    adam = torch.optim.Adam(layer.parameters(), lr=0.05)
+    for _ in range(100):
+        adam.zero_grad()
+        nn.functional.cross_entropy(layer(x), y).backward()
+        adam.step()
+    labels, start = torch.arange(10), torch.full((10, 1, 8, 8), 0.5)
+    made = class_attack(layer, labels, start, steps=50)
+    assert bool((layer(made).argmax(1) == labels).all())
+    assert 0.0 <= float(made.min()) <= float(made.max()) <= 1.0
+    smooth = class_attack(layer, labels, start, steps=50, smoothness=100.0)
+    assert float(smooth.diff(dim=-1).abs().mean()) < 0.5 * float(made.diff(dim=-1).abs().mean())
+
+
+def test_the_closest_image_is_the_best_of_all():
+    made, images = torch.rand(3, 1, 4, 4, generator=generator()), torch.rand(7, 1, 4, 4, generator=generator(1))
+    pairs = torch.stack([psnr(made, image.expand_as(made), peak=2.0) for image in images])
+    torch.testing.assert_close(closest_psnr(made, images, peak=2.0), pairs.max(0).values)
+    assert float(closest_psnr(images[2:3], images)) == math.inf
+
+
 def test_refusals():
     x = torch.rand(2, 3, generator=generator())
     with pytest.raises(ValueError, match="peak"):
@@ -77,3 +115,12 @@ def test_refusals():
         search_attack(lambda v: v, x, x, steps=0)
     with pytest.raises(ValueError, match="low < high"):
         search_attack(lambda v: v, x, x, low=1.0, high=0.0)
+    labels = torch.tensor([0, 1])
+    with pytest.raises(ValueError, match="steps"):
+        class_attack(lambda v: v, labels, x, steps=0)
+    with pytest.raises(ValueError, match="step_size"):
+        class_attack(lambda v: v, labels, x, step_size=0.0)
+    with pytest.raises(ValueError, match="a label for each"):
+        class_attack(lambda v: v, labels[:1], x)
+    with pytest.raises(ValueError, match="candidate"):
+        closest_psnr(x, x[:0])

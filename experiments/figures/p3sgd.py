@@ -1,0 +1,133 @@
+"""Panels of the P3SGD studies: gaps, accuracies and epsilons by set of scales, losses, ratios, pictures."""
+
+import base64
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+
+COLOURS = {"first weights": "0.6", "SGD": "#d62728", "SGD+Dropout": "#ff7f0e", "SGD+DropBlock": "#8c564b",
+           "P3SGD": "#1f77b4"}  # fmt: skip
+_GROUPS = (
+    ("features", "train", "the image", "train\nimages"),
+    ("features", "test", "the image", "test\nimages"),
+    ("class", "train", "class mean", "class\nmeans"),
+    ("class", "train", "closest image", "closest\nimages"),
+)
+"""Attack, part, reference, and how a tick calls them."""
+_LINE = 1.2
+"""Height of a line of pictures, whose width is 1, with its numbers."""
+
+
+def gaps(axes: Axes, table: pl.DataFrame, title: str) -> None:
+    """Training and test accuracy of each run, a line between them; the most frequent class as a dashed line."""
+    names = table["strategy"].unique(maintain_order=True).to_list()
+    for row in table.iter_rows(named=True):
+        at = names.index(row["strategy"]) + 0.1 * row["seed"] - 0.1 * float(str(table["seed"].min()))
+        colour = COLOURS.get(row["strategy"], "black")
+        axes.plot([at, at], [row["train_accuracy"], row["test_accuracy"]], color=colour, linewidth=1.5)
+        axes.plot(at, row["train_accuracy"], "o", color=colour, markerfacecolor="white")
+        axes.plot(at, row["test_accuracy"], "o", color=colour)
+    if table.height:
+        axes.axhline(float(table["majority"][0]), color="0.7", linestyle="--", linewidth=0.8)
+    axes.set_xticks(range(len(names)), [name.replace("+", "+\n") for name in names])
+    axes.set_xlim(-0.5, len(names) - 0.3)
+    axes.set_ylabel("accuracy, %")
+    axes.set_title(f"{title}\nopen: train, full: test, dashed: most frequent class", fontsize=7)
+
+
+def accountings(axes: Axes, table: pl.DataFrame, printed: Mapping[str, float]) -> None:
+    """Epsilon of each set as printed, by the paper's accounting, and by one that holds."""
+    names = table["noise_scales"].to_list()
+    at = np.arange(len(names))
+    axes.plot(at, [printed[name] for name in names], "_", color="black", markersize=14, label="printed")
+    axes.plot(at, table["published_epsilon"], "x", color="#d62728", label="paper's accounting (optimistic)")
+    axes.plot(at, table["epsilon"], "o", color="#1f77b4", label="sound accounting")
+    axes.set_xticks(at, names)
+    axes.set_ylim(0.0, 1.35 * max(printed.values()))
+    axes.set_xlabel("noise scales")
+    axes.set_ylabel("epsilon at 1000 patients")
+    axes.set_title("at the paper's settings")
+    axes.legend(loc="upper center")
+
+
+def accuracies(axes: Axes, table: pl.DataFrame, title: str) -> None:
+    """Test accuracy against the sound epsilon, each set by name; the most frequent class as a dashed line."""
+    for (name,), runs in table.group_by(["noise_scales"], maintain_order=True):
+        several = "," in str(name)
+        axes.plot(runs["epsilon"], runs["test_accuracy"], "o" if several else "s",
+                  color="#1f77b4" if several else "0.5")  # fmt: skip
+        axes.annotate(str(name), (float(runs["epsilon"][0]), float(runs["test_accuracy"][0])), fontsize=6,
+                      xytext=(4, 3), textcoords="offset points")  # fmt: skip
+    if table.height:
+        axes.axhline(float(table["majority"][0]), color="0.7", linestyle="--", linewidth=0.8)
+    axes.set_xlim(left=0.0)
+    axes.set_xlabel("epsilon (sound)")
+    axes.set_ylabel("test accuracy, %")
+    axes.set_title(f"{title}\nround: two scales, square: one", fontsize=7)
+
+
+def losses(axes: Axes, table: pl.DataFrame, title: str) -> None:
+    """Loss on test (lines) and training data (dashed) along each run."""
+    seen: set[str] = set()
+    for (name, _), run in table.sort("epochs").group_by(["strategy", "seed"], maintain_order=True):
+        colour, first = COLOURS.get(str(name), "black"), name not in seen
+        seen.add(str(name))
+        axes.plot(run["epochs"], run["test_loss"], color=colour, label=f"{name}, test" if first else None)
+        axes.plot(run["epochs"], run["train_loss"], "--", color=colour, label=f"{name}, train" if first else None)
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel("epochs")
+    axes.set_ylabel("cross-entropy, nats")
+    axes.set_title(title)
+    if seen:
+        axes.legend()
+
+
+def ratios(axes: Axes, table: pl.DataFrame, title: str) -> None:
+    """Mean ratio with its standard error, by what is attacked; ticks are what the attacker began with."""
+    strategies = table["strategy"].unique(maintain_order=True).to_list()
+    for k, name in enumerate(strategies):
+        for at, (attack, part, reference, _) in enumerate(_GROUPS):
+            rows = table.filter(pl.col("strategy") == name, pl.col("attack") == attack, pl.col("part") == part,
+                                pl.col("reference") == reference)  # fmt: skip
+            if not rows.height:
+                continue
+            values, x = rows["psnr"].to_numpy(), at + 0.2 * (k - 1)
+            spread = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+            axes.errorbar(x, float(values.mean()), yerr=spread, fmt="o", color=COLOURS.get(name, "black"),
+                          label=name if at == 0 else None)  # fmt: skip
+            axes.plot(x, float(rows["start_psnr"].to_numpy().mean()), "_", color="black")
+    axes.set_xticks(range(len(_GROUPS)), [label for *_, label in _GROUPS])
+    axes.set_ylabel("PSNR, dB (ticks: of the start)")
+    axes.set_title(title)
+    if strategies:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(strategies), frameon=False)
+
+
+def pictures(axes: Axes, table: pl.DataFrame, strategies: Sequence[str], title: str) -> None:
+    """A line of originals, then one a strategy, each picture with its ratio; of the first seed."""
+    axes.set_axis_off()
+    axes.set_title(title)
+    shown = table.filter(pl.col("made").is_not_null())
+    shown = shown.filter(pl.col("seed") == pl.col("seed").min()).sort("example")
+    for column, row in enumerate(shown.unique("example", keep="first", maintain_order=True).iter_rows(named=True)):
+        _picture(axes, row, "original", column, 0)
+    for line, strategy in enumerate(strategies, start=1):
+        for column, row in enumerate(shown.filter(pl.col("strategy") == strategy).iter_rows(named=True)):
+            _picture(axes, row, "made", column, line)
+            axes.text(column + 0.5, -_LINE * line - 0.96, f"{row['psnr']:.1f}", fontsize=5, ha="center", va="top")
+    names = ("truth", *strategies)
+    for line, name in enumerate(names):
+        axes.text(-0.08, -_LINE * line - 0.45, name, fontsize=6, ha="right", va="center")
+    columns = max(1, shown["example"].n_unique())
+    axes.set_xlim(-1.3, columns)
+    axes.set_ylim(-_LINE * len(names), 0.0)
+    axes.set_aspect("equal")
+
+
+def _picture(axes: Axes, row: Mapping[str, str | int | float], name: str, column: int, line: int) -> None:
+    """Bytes in base64, as tables hold them, at a place of the grid."""
+    pixels = np.frombuffer(base64.b64decode(str(row[name])), dtype=np.uint8)
+    axes.imshow(pixels.reshape(int(row["height"]), int(row["width"])), cmap="gray", vmin=0, vmax=255, aspect="auto",
+                extent=(column + 0.05, column + 0.95, -_LINE * line - 0.95, -_LINE * line - 0.05))  # fmt: skip

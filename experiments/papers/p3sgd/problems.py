@@ -1,0 +1,132 @@
+"""What the studies train on what, at each scale, and how.
+
+The paper trains ResNet-18 with 11.2 million weights on 1000 patients with about 50 images each. Noise of multiplier z
+on each of d coordinates has length z C √d, and the patients of one step add at most C q N: at the paper's numbers the
+noise is 33 z times the longest update there can be. So the networks here are small, and the smallest problem is a
+linear layer on fixed features, where privacy can be had from 161 patients.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from experiments.papers.p3sgd.config import Attack, DropBlock, Dropout, Network, Plain, Private, Strategy, Training
+from experiments.papers.p3sgd.training import TRAINING
+from experiments.private.config import Budget, Sampling
+from experiments.private.methods import P3SGD
+from experiments.recipes import Scale
+from experiments.studies.study import Job
+
+PAPER_SCALES = (3.0, 1.0)
+SETS = ((3.0, 1.0), (2.0, 1.0), (3.0, 2.0), (1.0,), (2.0,), (3.0,))
+"""Of the paper's Table 2, in its order."""
+SELECTION_EPSILON = 0.1**0.5
+FIRST_WEIGHTS, SGD, DROPOUT, DROPBLOCK, PRIVATE = "first weights", "SGD", "SGD+Dropout", "SGD+DropBlock", "P3SGD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Data, a network, and how SGD and P3SGD train it."""
+
+    name: str
+    dataset: str
+    people: int
+    """In the training set, which P3SGD takes as public."""
+    network: Network
+    plain: Plain
+    private: P3SGD
+    clip_norm: float
+    features: Literal["pixels", "spots"] = "pixels"
+    steps: int = 100
+    max_physical: int = 16
+
+    @property
+    def delta(self) -> float:
+        """1/N^1.1, as in the paper's Section 4.3."""
+        return self.people**-1.1
+
+    def strategies(self) -> dict[str, Strategy]:
+        """The paper's Tables 1 and 3, those of them that the network can have."""
+        found: dict[str, Strategy] = {
+            SGD: self.plain,
+            DROPOUT: replace(self.plain, regulariser=Dropout()),
+        }
+        if self.network.width:
+            found[DROPBLOCK] = replace(self.plain, regulariser=DropBlock())
+        return found | {PRIVATE: self.privately(PAPER_SCALES)}
+
+    def privately(self, scales: tuple[float, ...]) -> Private:
+        """P3SGD with these noise scales and the paper's sample rate; the budget never halts it."""
+        sampling = Sampling(sample_rate=0.1, steps=self.steps, clip_norm=self.clip_norm,
+                            max_physical=self.max_physical)  # fmt: skip
+        method = replace(self.private, noise_scales=scales, selection_epsilon=SELECTION_EPSILON)
+        return Private(method=method, sampling=sampling, budget=Budget(epsilon=50.0, delta=self.delta))
+
+    def job(self, strategy: str, how: Strategy, *, seed: int, records: int = 10, attack: Attack | None = None) -> Job:
+        """One run of one strategy."""
+        config = Training(dataset=self.dataset, features=self.features, network=self.network, strategy=how,
+                          attack=attack, records=records, seed=seed)  # fmt: skip
+        slug = "-".join((self.name, strategy)).lower().replace(", ", "-").replace(" ", "-").replace("+", "-")
+        tags = {"problem": self.name, "strategy": strategy, "seed": seed, "noise_scales": scales_of(how)}
+        return Job(key=f"{slug}-{seed}-{config.key}", kind=TRAINING, config=config, tags=tags)
+
+
+def scales_of(how: Strategy) -> str | None:
+    """Such as "{3, 1}"; None without noise."""
+    match how:
+        case Private(method=P3SGD(noise_scales=scales)):
+            return scale_name(scales)
+        case _:
+            return None
+
+
+def scale_name(scales: tuple[float, ...]) -> str:
+    """As the paper's Table 2 writes a set."""
+    return "{" + ", ".join(f"{z:g}" for z in scales) + "}"
+
+
+def _digits() -> tuple[Problem, ...]:
+    return (
+        Problem(name="digits, conv", dataset="digits", people=120, network=Network(width=4),
+                plain=Plain(epochs=3, batch_size=32), private=P3SGD(learning_rate=0.2), clip_norm=0.5, steps=8),
+        Problem(name="digits, linear", dataset="digits", people=120, network=Network(),
+                plain=Plain(epochs=3, batch_size=32), private=P3SGD(learning_rate=0.5), clip_norm=1.0, steps=8),
+    )  # fmt: skip
+
+
+_SMALL, _WIDE = Network(width=8), Network(width=64, hidden=256)
+_MALARIA_SPOTS = Problem(
+    name="malaria, linear on spots", dataset="malaria", people=161, features="spots", network=Network(),
+    plain=Plain(epochs=20), private=P3SGD(learning_rate=3.0, local_batch_size=32), clip_norm=1.0, max_physical=32,
+)  # fmt: skip
+_MALARIA = Problem(
+    name="malaria, conv", dataset="malaria", people=161, network=Network(width=8, hidden=64),
+    plain=Plain(epochs=20, learning_rate=0.1, batch_size=64),
+    private=P3SGD(learning_rate=0.3, local_batch_size=32), clip_norm=0.5, max_physical=8,
+)  # fmt: skip
+_WRITERS = Problem(
+    name="MNIST writers, conv", dataset="mnist-writers", people=539, network=_SMALL,
+    plain=Plain(epochs=10), private=P3SGD(learning_rate=0.1, local_batch_size=32), clip_norm=0.5,
+)  # fmt: skip
+_XRAYS = Problem(
+    name="X-rays, conv", dataset="xrays", people=3654, network=_SMALL, plain=Plain(epochs=20),
+    private=P3SGD(learning_rate=1.0, local_batch_size=4), clip_norm=2.0, max_physical=64,
+)  # fmt: skip
+
+
+def problems(scale: Scale) -> tuple[Problem, ...]:
+    """Two on embedded digits with made-up persons; three data sets with their people; those, wider, as the paper."""
+    if scale == "smoke":
+        return _digits()
+    found = (_MALARIA_SPOTS, _MALARIA, _WRITERS, _XRAYS)
+    return found if scale == "cpu" else tuple(_as_in_the_paper(problem) for problem in found)
+
+
+def _as_in_the_paper(problem: Problem) -> Problem:
+    """Its C_u = 5 and a network as wide as a GPU is worth; more passes of SGD."""
+    network = _WIDE if problem.network.width else problem.network
+    return replace(problem, network=network, clip_norm=5.0, plain=replace(problem.plain, epochs=100))
+
+
+def seeds(scale: Scale, seed: int) -> range:
+    """Runs of each kind: one, or three at the paper's scale, where it does not say how many it made."""
+    return range(seed, seed + (3 if scale == "paper" else 1))

@@ -1,0 +1,80 @@
+"""The table of certificates: its jobs, a smoke run of it, and verdicts that can fail."""
+
+import json
+
+import polars as pl
+import pytest
+
+from experiments.certificates.study import STUDY
+from experiments.config import Runtime
+from experiments.report import write_report
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certificates")
+    plan = [job for job in STUDY.jobs("smoke", 0) if job.tags["dataset"] == "digits"]
+    for job in plan:
+        (outcome,) = job.kind.carry_out([job.config], [folder / job.key], Runtime(threads=1))
+        assert outcome is None
+    return plan, folder, STUDY.table(plan, folder)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
+def test_jobs_have_keys_of_their_own_and_survive_json(scale):
+    plan = STUDY.jobs(scale, 1)
+    assert len({job.key for job in plan}) == len(plan) >= 16
+    for job in plan:
+        assert job.kind.read(json.loads(json.dumps(job.config.to_dict()))) == job.config
+        assert job.config.seed == 1
+
+
+def test_every_route_is_in_the_table(smoke):
+    _, _, table = smoke
+    rigorous = table.filter((pl.col("status") == "rigorous") & (pl.col("measures") == "0-1 risk"))
+    assert {"data-free", "held-out", "finite", "private-prior", "sgd", "entropy-sgd-clipped"} <= set(rigorous["recipe"])
+    assert {"randomised", "one draw", "prior mean", "private head", "best network", "vote"} <= set(rigorous["of"])
+    optimistic = table.filter(pl.col("status") == "optimistic")
+    assert {"Gibbs", "mean weights"} == set(optimistic["of"])
+    assert table["value"].is_between(0, 1).all()
+    assert rigorous["test_error"].null_count() == 0
+    deployed = rigorous.filter(pl.col("recipe").is_in(["held-out", "finite", "private-prior", "sgd"]))
+    assert not deployed["below_test"].any()
+
+
+def test_a_run_of_the_study_has_a_page(smoke, tmp_path):
+    _, folder, _ = smoke
+    page = write_report(folder / "held-out-digits", tmp_path / "page.html").read_text()
+    assert "disintegrated PAC-Bayes" in page
+    assert "Clopper-Pearson" in page
+
+
+def test_figure_and_verdict_are_made_of_the_table_alone(smoke, tmp_path):
+    _, _, table = smoke
+    table.write_csv(tmp_path / "table.csv")
+    again = pl.read_csv(tmp_path / "table.csv", infer_schema_length=None)
+    assert all(path.is_file() for path in STUDY.draw(again, tmp_path))
+    assert STUDY.judge(again, "smoke") == STUDY.judge(table, "smoke")
+    json.dumps(STUDY.judge(table, "smoke").to_dict(), allow_nan=False)
+
+
+def test_a_certificate_below_its_test_error_is_told(smoke):
+    _, _, table = smoke
+    lying = table.with_columns(value=pl.when(pl.col("recipe") == "held-out").then(0.001).otherwise("value"))
+    lying = lying.with_columns(below_test=pl.col("value") < pl.col("test_error"))
+    (claim,) = [c for c in STUDY.judge(lying, "smoke").claims if c.sentence.startswith("Every rigorous")]
+    assert claim.holds is False
+    assert "held-out" in claim.evidence
+    assert "at 95%" in claim.evidence
+
+
+def test_what_has_not_run_is_left_out(smoke):
+    plan, folder, table = smoke
+    other = STUDY.jobs("smoke", 7)
+    assert STUDY.table(plan + other, folder).height >= table.height
+    without = table.filter(pl.col("recipe") != "held-out")
+    judged = STUDY.judge(without, "smoke")
+    assert [c.ours for c in judged.comparisons] == [None, None]
+    assert any(claim.holds is None for claim in judged.claims)

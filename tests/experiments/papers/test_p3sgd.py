@@ -1,0 +1,193 @@
+"""The P3SGD studies: jobs at every scale, a smoke run end to end, verdicts that planted tables can turn."""
+
+import polars as pl
+import pytest
+
+from experiments.config import Runtime
+from experiments.papers.p3sgd import STUDIES, figure_2, figure_3, table_1, table_2, training
+from experiments.papers.p3sgd.config import Network, Plain, Training
+from experiments.papers.p3sgd.problems import DROPBLOCK, DROPOUT, PRIVATE, SETS, SGD, problems, scale_name
+from experiments.papers.p3sgd.rows import CURVE, INVERSION, RUN, tabled
+from experiments.papers.p3sgd.training import TRAINING
+from experiments.private.data import examples
+
+RUNTIME = Runtime(threads=1)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Every study's jobs at smoke, each configuration once, and their tables."""
+    root = tmp_path_factory.mktemp("p3sgd")
+    tables = {}
+    for study in STUDIES:
+        jobs = study.jobs("smoke", 0)
+        for job in jobs:
+            if not (root / job.key).exists():
+                assert job.kind.carry_out([job.config], [root / job.key], RUNTIME) == [None]
+        tables[study.name] = study.table(jobs, root)
+    return tables
+
+
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_jobs_have_keys_of_their_own_and_configurations_that_come_back(study, scale):
+    jobs = study.jobs(scale, 3)
+    assert jobs
+    assert len({job.key for job in jobs}) == len(jobs)
+    assert len({job.key for job in (*jobs, *study.jobs(scale, 17))}) > len(jobs)
+    for job in jobs:
+        assert job.kind.read(job.config.to_dict()) == job.config
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_a_smoke_run_makes_table_figure_and_verdict(study, ran, tmp_path):
+    table = ran[study.name]
+    assert table.height
+    paths = study.draw(table, tmp_path)
+    assert all(path.stat().st_size > 1000 for path in paths)
+    table.write_csv(tmp_path / "table.csv")
+    verdict = study.judge(table, "smoke")
+    assert verdict.claims
+    assert all(claim.holds is not None and "missing" not in claim.evidence for claim in verdict.claims)
+    assert all(comparison.ours is not None for comparison in verdict.comparisons)
+    assert any("made-up" in note for note in verdict.notes)
+    assert any("not public" in note for note in study.judge(table, "cpu").notes)
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_without_results_nothing_is_claimed(study, tmp_path):
+    table = study.table(study.jobs("smoke", 0), tmp_path)
+    assert table.height == 0
+    assert all(claim.holds is None for claim in study.judge(table, "smoke").claims)
+    assert study.draw(table, tmp_path)
+
+
+def test_tables_say_what_ran(ran):
+    table = ran["p3sgd-table-1"]
+    assert table.filter(pl.col("strategy") == PRIVATE)["epsilon"].null_count() == 0
+    assert table.filter(pl.col("strategy") != PRIVATE)["epsilon"].null_count() == table.height - 2
+    assert (table["gap"] - (table["train_accuracy"] - table["test_accuracy"])).abs().max() < 1e-9
+    assert not table["halted"].fill_null(False).any()
+    assert set(table["people"]) == {120}
+    # the curve of a run begins with the same first weights for every strategy, and ends where the run does
+    curve = ran["p3sgd-figure-2"].filter(pl.col("epochs") == 0.0)
+    assert curve.group_by("problem").agg(pl.col("test_loss").n_unique())["test_loss"].to_list() == [1, 1]
+    # all networks are asked about the same images
+    attacks = ran["p3sgd-figure-3"].group_by("attack", "part", "reference", "example", "label")
+    assert attacks.agg(pl.col("start_psnr").n_unique())["start_psnr"].max() == 1
+
+
+def test_the_papers_accounting_gives_the_printed_numbers(ran):
+    rows = ran["p3sgd-table-2"].filter(pl.col("problem") == table_2.PAPER_SETTINGS)
+    found = dict(zip(rows["noise_scales"], rows["published_epsilon"], strict=True))
+    for scales, (_, printed) in table_2.PRINTED.items():
+        assert found[scale_name(scales)] == pytest.approx(printed, abs=0.035)
+
+
+def test_problems_state_their_people():
+    for problem in problems("smoke"):
+        assert examples(problem.dataset, by_person=True).units == problem.people
+    assert {p.people for p in problems("cpu")} == {p.people for p in problems("paper")}
+
+
+def test_an_interrupted_private_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
+    job = next(job for job in figure_2.jobs("smoke", 0) if job.tags["strategy"] == PRIVATE)
+    assert TRAINING.carry_out([job.config], [tmp_path / "whole"], RUNTIME) == [None]
+    score, calls = training.score, []
+
+    def stop(*arguments):
+        calls.append(1)
+        if len(calls) == 8:
+            raise OSError("cut")
+        return score(*arguments)
+
+    monkeypatch.setattr(training, "score", stop)
+    assert isinstance(TRAINING.carry_out([job.config], [tmp_path / "cut"], RUNTIME)[0], OSError)
+    assert TRAINING.carry_out([job.config], [tmp_path / "cut"], RUNTIME) == [None]
+    tables = []
+    for folder in ("whole", "cut"):
+        (tmp_path / folder).rename(tmp_path / job.key)
+        tables.append(figure_2.table([job], tmp_path))
+        (tmp_path / job.key).rename(tmp_path / folder)
+    assert tables[0].height == 9
+    assert tables[1].equals(tables[0])
+
+
+def test_a_run_that_diverges_is_an_error_and_no_row(tmp_path):
+    config = Training(network=Network(width=4), strategy=Plain(epochs=2, learning_rate=1e30))
+    (error,) = TRAINING.carry_out([config], [tmp_path / "run"], RUNTIME)
+    assert error is not None
+    assert "not finite" in str(error) or "NaN" in str(error)
+
+
+def gaps(**numbers: tuple[float, float]) -> pl.DataFrame:
+    names = {"sgd": SGD, "dropout": DROPOUT, "dropblock": DROPBLOCK, "p3sgd": PRIVATE}
+    common = {"problem": "p", "seed": 0, "majority": 50.0}
+    rows = [common | {"strategy": names[k], "train_accuracy": train, "test_accuracy": test, "gap": train - test}
+            for k, (train, test) in numbers.items()]  # fmt: skip
+    return tabled(rows, RUN)
+
+
+def holds(study, table: pl.DataFrame) -> list[bool | None]:
+    return [claim.holds for claim in study.STUDY.judge(table, "cpu").claims]
+
+
+def test_table_1_is_judged_by_its_numbers():
+    printed = gaps(sgd=(99.85, 92.25), dropout=(99.63, 92.12), dropblock=(98.85, 94.87), p3sgd=(95.70, 95.23))
+    assert holds(table_1, printed) == [True] * 4
+    # a network that has learnt nothing closes the gap, and the notes say so
+    useless = gaps(sgd=(99.0, 90.0), dropout=(99.0, 91.0), dropblock=(99.0, 90.5), p3sgd=(50.5, 50.0))
+    assert holds(table_1, useless) == [True, False, False, False]
+    assert any("learnt nothing" in note for note in table_1.judge(useless, "cpu").notes)
+    assert not any("learnt nothing" in note for note in table_1.judge(printed, "cpu").notes)
+    # where SGD has no gap there is none to close
+    flat = gaps(sgd=(93.0, 94.0), dropout=(93.0, 94.0), p3sgd=(90.0, 92.0))
+    assert holds(table_1, flat) == [False, False, False]
+    assert any("little to regularise" in note for note in table_1.judge(flat, "cpu").notes)
+
+
+def test_table_2_is_judged_by_its_numbers():
+    def rows(problem, accuracy=None, sound=None):
+        return [{"problem": problem, "strategy": PRIVATE, "seed": 0, "noise_scales": scale_name(scales),
+                 "majority": 50.0, "test_accuracy": accuracy and accuracy[k], "epsilon": (sound or PRINTED)[k],
+                 "published_epsilon": PRINTED[k]} for k, scales in enumerate(SETS)]  # fmt: skip
+
+    PRINTED = [table_2.PRINTED[scales][1] for scales in SETS]
+    ours = [table_2.PRINTED[scales][0] for scales in SETS]
+    as_printed = tabled(rows(table_2.PAPER_SETTINGS) + rows("p", ours), RUN)
+    assert holds(table_2, as_printed) == [True] * 7
+    dearer = tabled(rows(table_2.PAPER_SETTINGS, sound=[9.0, *PRINTED[1:]]), RUN)
+    assert holds(table_2, dearer) == [True, False, True, False]
+    worse = tabled(rows("p", [90.0, *ours[1:]]), RUN)
+    assert holds(table_2, worse)[4:] == [False, True, False]
+
+
+def test_figures_are_judged_by_their_numbers():
+    def curve(strategy, losses):
+        return [{"problem": "p", "strategy": strategy, "seed": 0, "epochs": float(k), "train_loss": train,
+                 "test_loss": test, "test_error": 0.1} for k, (train, test) in enumerate(losses)]  # fmt: skip
+
+    over = curve(SGD, [(0.7, 0.7), (0.3, 0.4), (0.0, 0.6)])
+    good = curve(PRIVATE, [(0.7, 0.7), (0.4, 0.42), (0.3, 0.35)])
+    bad = curve(PRIVATE, [(0.7, 0.7), (0.9, 1.3), (1.4, 1.5)])
+    assert holds(figure_2, tabled(over + good, CURVE)) == [True, True, True]
+    judged = figure_2.judge(tabled(over + bad, CURVE), "cpu")
+    assert [claim.holds for claim in judged.claims] == [True, False, True]
+    assert any("higher test loss" in note for note in judged.notes)
+
+    def ratios(untrained, sgd, private, sgd_test):
+        numbers = {figure_3.FIRST_WEIGHTS: untrained, SGD: sgd, PRIVATE: private}
+        common = {"problem": "p", "seed": 0, "start_psnr": 10.0, "test_accuracy": 90.0, "example": 9}
+        rows = []
+        for name, number in numbers.items():
+            test = sgd_test if name == SGD else number
+            row = common | {"strategy": name, "attack": "features", "psnr": number}
+            rows += [row | {"part": "train"}, row | {"part": "test", "psnr": test},
+                     row | {"attack": "class", "reference": "class mean"}]  # fmt: skip
+        return tabled(rows, INVERSION)
+
+    assert holds(figure_3, ratios(15.0, 27.84, 27.82, 20.0)) == [True, True, True, True]
+    assert holds(figure_3, ratios(30.0, 20.0, 21.0, 20.0)) == [False, False, False, False]
+    for number, fails in ((9.0, True), (11.0, False)):
+        notes = figure_3.judge(ratios(number, number, number, number), "cpu").notes
+        assert any("the attack on classes fails" in note for note in notes) == fails

@@ -1,0 +1,59 @@
+"""Finitely many networks: each bound against its formula, its limits, and how often it fails."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import bounds
+from pacdp.finite import assess_finite
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bounds_are_their_formulas_and_the_best_of_their_kind(seed):
+    rng = np.random.default_rng(seed)
+    errors = rng.integers(0, 300, size=12)
+    found = assess_finite(errors, n=1000, failure_prob=0.05)
+    assert math.fsum(found.weights) == pytest.approx(1.0)
+    kl_nats = float((found.weights * np.log(np.maximum(found.weights, 1e-300) * 12)).sum())
+    twin = bounds.maurer(risk=float(found.weights @ errors) / 1000, kl_nats=kl_nats, n=1000, failure_prob=0.05)
+    assert twin.value <= found.ensemble.value <= twin.value * (1 + 1e-6)
+    uniform = bounds.maurer(risk=errors.mean() / 1000, kl_nats=0.0, n=1000, failure_prob=0.05)
+    single = bounds.maurer(risk=errors.min() / 1000, kl_nats=math.log(12), n=1000, failure_prob=0.05)
+    assert found.ensemble.value <= min(uniform.value, single.value) * (1 + 1e-6)
+    assert found.one.value == pytest.approx(bounds.clopper_pearson_upper(int(errors.min()), 1000, 0.05 / 12), rel=1e-9)
+    assert found.best == int(np.argmin(errors))
+    assert found.vote.value == min(1.0, 2 * found.ensemble.value)
+    assert all(c.status == "rigorous" and c.failure_prob == 0.05 for c in (found.ensemble, found.one, found.vote))
+
+
+def test_one_network_is_a_test_set():
+    found = assess_finite(np.array([7]), n=400)
+    assert found.one.value == pytest.approx(bounds.clopper_pearson_upper(7, 400, 0.05), rel=1e-9)
+
+
+def test_weights_of_one_s_own_favour_whom_they_name():
+    errors = np.array([20, 19])
+    trusting = assess_finite(errors, n=400, weights=np.array([0.999, 0.001]))
+    assert trusting.best == 0
+    assert trusting.weights[0] > 0.99
+
+
+@pytest.mark.parametrize(("errors", "weights"), [([], None), ([-1], None), ([11], None), ([1, 2], [1.0, 0.0])])
+def test_refusals(errors, weights):
+    with pytest.raises(ValueError, match="expected"):
+        assess_finite(np.array(errors, dtype=np.int64), n=10, weights=None if weights is None else np.array(weights))
+
+
+def test_they_hold_as_often_as_they_say():
+    rng = np.random.default_rng(0)
+    truth, n, runs = np.full(50, 0.1), 300, 400
+    failures, naive = np.zeros(2, dtype=int), 0
+    for _ in range(runs):
+        errors = rng.binomial(n, truth)
+        found = assess_finite(errors, n=n, failure_prob=0.1)
+        failures += [found.ensemble.value < 0.1, found.one.value < 0.1]
+        naive += bounds.clopper_pearson_upper(int(errors.min()), n, 0.1) < 0.1  # the union forgotten
+    assert all(binom.sf(k - 1, runs, 0.1) > 1e-4 for k in failures)
+    assert binom.sf(naive - 1, runs, 0.1) < 1e-9
