@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         messages.print(
-            "pacdp: stopped; a training run goes on with --resume from its last checkpoint, an experiment as it is"
+            "pacdp: stopped; a training run goes on with --resume from its last checkpoint, an experiment without"
         )
         sys.exit(130)
 
