@@ -148,7 +148,9 @@ def test_the_page_of_results_says_what_every_verdict_says(tiny):
     assert "| smoke | The moon is made of cheese. | cannot tell | no moon |" in page
     assert "seed 1, on cpu." in page
     assert "(../experiments/results/tiny/smoke/figure.png)" in page
-    assert page.index("## random-labels") < page.index("Not yet run.") < page.index("## tiny")
+    others, own = page.split("## tiny")
+    assert "Not yet run." in others.split("## random-labels")[1]
+    assert "Not yet run." not in own
     (tiny / "experiments" / "results" / "tiny").rename(tiny / "experiments" / "results" / "unknown")
     assert pacdp("results") == 1
 
