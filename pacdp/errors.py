@@ -19,3 +19,7 @@ class CheckpointError(ValueError):
 
 class OutOfMemory(MemoryError, ValueError):
     """A batch of chains does not fit."""
+
+
+class MissingExtra(RuntimeError):
+    """A package that only some features need is not installed."""

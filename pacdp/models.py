@@ -1,4 +1,4 @@
-"""The networks of the Entropy-SGLD paper (Dziugaite and Roy 2018, Appendix C.1 and D), and plain ones.
+"""The networks of the Entropy-SGLD paper (Dziugaite and Roy 2018, Appendices C.1, D and E), and plain ones.
 
 Two-class networks end in one logit f, with p(label 1) = sigmoid(f); others in one logit a class. The default is no
 normalisation: with BatchNorm the loss of one example depends on the rest of its batch, so that the empirical risk is
@@ -26,9 +26,10 @@ FULLY_CONNECTED: dict[str, tuple[int, ...]] = {
 class Architecture:
     """Which network: ``fc600``, ``fc1200``, ``fc1024`` and ``conv`` are the paper's; ``fc`` takes ``hidden``; ``cnn5``
     has two convolutions, three fully connected layers and tanh, which suits clipped and noisy gradients (Papernot et
-    al. 2021); ``cnn3`` is a small one of two convolutions and a linear layer, for few people and much noise."""
+    al. 2021); ``cnn3`` is a small one of two convolutions and a linear layer, for few people and much noise;
+    ``allcnn`` is All-CNN-C (Springenberg et al. 2015), which the paper takes for CIFAR-10."""
 
-    name: Literal["fc", "fc600", "fc1200", "fc1024", "conv", "cnn5", "cnn3"] = "fc"
+    name: Literal["fc", "fc600", "fc1200", "fc1024", "conv", "cnn5", "cnn3", "allcnn"] = "fc"
     hidden: tuple[int, ...] = (100,)
     """Widths of the hidden layers of ``fc``; the paper's networks fix their own."""
     norm: Norm = "none"
@@ -54,7 +55,7 @@ def build(
 
     Raises:
         ValueError: fewer than two classes, CONV on anything but one-channel 28x28 images, cnn5 or cnn3 on images
-            with a side below 28 or with a normalisation.
+            with a side below 28 or with a normalisation, allcnn on images with a side below 16.
     """
     if classes < 2:
         raise ValueError(f"expected classes >= 2, got {classes}")
@@ -73,6 +74,13 @@ def build(
                     f"got {tuple(input_shape)} and norm={architecture.norm!r}: choose an fc network"
                 )
             model = (_tanh_conv if architecture.name == "cnn5" else _small_conv)(input_shape, outputs)
+        elif architecture.name == "allcnn":
+            if len(input_shape) != 3 or min(input_shape[1:]) < 16:
+                raise ValueError(
+                    f"allcnn takes images [channels, height, width] of at least 16x16, got {tuple(input_shape)}: "
+                    "choose an fc network"
+                )
+            model = _all_convolutional(input_shape[0], outputs, architecture.norm)
         else:
             hidden = FULLY_CONNECTED.get(architecture.name, architecture.hidden)
             model = _fully_connected(math.prod(input_shape), hidden, outputs, architecture.norm)
@@ -131,6 +139,18 @@ def _small_conv(input_shape: tuple[int, ...], outputs: int) -> nn.Module:
         nn.Conv2d(channels, 8, 8, stride=4, padding=2), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.Tanh(),
         nn.Flatten(), nn.Linear(16 * left[0] * left[1], outputs),
     )  # fmt: skip
+
+
+def _all_convolutional(channels: int, outputs: int, norm: Norm) -> nn.Module:
+    # 1,369,738 parameters for CIFAR-10; without dropout, as the Entropy-SGLD paper has it
+    layers: list[nn.Module] = []
+    plan = ((96, 3, 1, 1), (96, 3, 1, 1), (96, 3, 2, 1), (192, 3, 1, 1), (192, 3, 1, 1), (192, 3, 2, 1), (192, 3, 1, 0),
+            (192, 1, 1, 0))  # fmt: skip
+    for width, kernel, stride, padding in plan:
+        convolution = nn.Conv2d(channels, width, kernel, stride=stride, padding=padding)
+        layers += [convolution, *_normalisation(norm, width, nn.BatchNorm2d), nn.ReLU()]
+        channels = width
+    return nn.Sequential(*layers, nn.Conv2d(channels, outputs, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
 def _fully_connected(inputs: int, hidden: tuple[int, ...], outputs: int, norm: Norm) -> nn.Module:

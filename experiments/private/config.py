@@ -40,8 +40,9 @@ class PrivateConfig:
     """One private training run: everything that determines its law, and with ``reproducible`` its numbers."""
 
     dataset: str = "digits"
-    features: Literal["pixels", "spots"] = "pixels"
-    """What the network sees: the images, or fixed features of them, computed without looking at any other image."""
+    features: Literal["pixels", "spots", "backbone"] = "pixels"
+    """What the network sees: the images, or fixed features of them, computed without looking at any other image; the
+    backbone is a network frozen after training on ImageNet (:mod:`pacdp.features.backbone`)."""
     architecture: str = "cnn5"
     """A network of ``pacdp.Architecture``: cnn5, cnn3, conv, fc, fc600 ...; linear for one layer."""
     hidden: tuple[int, ...] = (100,)

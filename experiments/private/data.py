@@ -1,12 +1,17 @@
 """Data for private training as tensors, with the person behind every example where the method protects people."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
+from experiments.terminal import messages
 from pacdp.data import GROUPED_NAMES, Dataset, Progress, load, load_grouped
+from pacdp.features import embed
 from pacdp.spots import spot_features
 
 _MADE_UP = 12
@@ -46,14 +51,38 @@ def examples(
     Raises:
         DataError: see :func:`pacdp.data.load`.
     """
-    found = _named(name, by_person=by_person, root=root, progressbar=progressbar)
     if features == "pixels":
-        return found
-    return replace(found, train=_in_features(found.train), test=_in_features(found.test))
+        return _named(name, by_person=by_person, root=root, progressbar=progressbar)
+    return _in_features(name, features, by_person, root, progressbar)
 
 
-def _in_features(data: Dataset) -> Dataset:
-    return Dataset(f"{data.name}-spots", spot_features(data.inputs), data.labels, data.classes)
+@lru_cache(maxsize=2)  # a study's runs of one process share them; to read and recognise the images takes seconds
+def _in_features(
+    name: str, features: str, by_person: bool, root: str | None, progressbar: bool | Progress
+) -> Examples:  # fmt: skip
+    found = _named(name, by_person=by_person, root=root, progressbar=progressbar)
+    rows = {"spots": spot_features, "backbone": _backbone_rows}[features]
+    train, test = (
+        Dataset(f"{data.name}-{features}", rows(data.inputs), data.labels, data.classes)
+        for data in (found.train, found.test)
+    )
+    return replace(found, train=train, test=test)
+
+
+def _backbone_rows(images: np.ndarray) -> np.ndarray:
+    return embed(images, progress=_telling())
+
+
+def _telling() -> Callable[[int, int], None]:
+    said = 0
+
+    def tell(done: int, images: int) -> None:
+        nonlocal said
+        if 10 * done // images > said:
+            said = 10 * done // images
+            messages.print(f"embedded {done} of {images} images; they are kept for later runs")
+
+    return tell
 
 
 def _named(name: str, *, by_person: bool, root: str | None, progressbar: bool | Progress) -> Examples:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +82,20 @@ class _Training:
         started = time.monotonic()
         trained, history, privacy = self._by_person() if by_person(self.config.method) else self._by_example()
         predict = predictor(self.config, self.module, trained)
+        last: dict[str, Any] = {}
+        if len(trained.snapshots):
+            alone = replace(trained, snapshots=trained.snapshots[:0])
+            last["test_of_last_weights"] = judged(
+                predictor(self.config, self.module, alone), self.data.test, curve=True
+            )
         return {
             "format": FORMAT, "algorithm": self.config.algorithm, "steps": history.steps,
             "halted": history.steps < self.config.sampling.steps, "n": self.data.train.n, "n_test": self.data.test.n,
             "parameters": sum(p.numel() for p in self.module.parameters()),
             "privacy": {**privacy, "unit": self.data.unit, "units": self.data.units,
                         "noise": "seeded: can be repeated and subtracted" if self.config.reproducible else "secret"},
-            "test": _judged(predict, self.data.test, curve=True),
-            "private_train": _judged(predict, self.data.train),
+            "test": judged(predict, self.data.test, curve=True), **last,
+            "private_train": judged(predict, self.data.train),
             "seconds": round(time.monotonic() - started, 2),
         }  # fmt: skip
 
@@ -141,17 +148,17 @@ def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str, Any]:
+def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str, Any]:
     """Accuracy, AUC and calibration of the predictions, a thousand at a time; with ``curve`` the reliability curve,
     whose bands hold for examples that training has not seen."""
     parts = [predict(torch.tensor(data.inputs[i : i + _BATCH])).cpu() for i in range(0, data.n, _BATCH)]
     probabilities = torch.cat(parts).double().numpy()
-    judged: dict[str, Any] = dict(summary(probabilities, data.labels))
+    scores: dict[str, Any] = dict(summary(probabilities, data.labels))
     if curve:
         found = reliability_curve(probabilities, data.labels)
-        judged["reliability"] = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous,
+        scores["reliability"] = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous,
                                  **found.columns()}  # fmt: skip
-    return judged
+    return scores
 
 
 def _steps_done(checkpoint: Path) -> int:

@@ -2,9 +2,13 @@
 
 Since no example enters them, they cost neither privacy nor a part of a bound. Each is an ``nn.Module`` from images
 [n, channels, height, width] to unit vectors [n, dim]; ``transform`` applies it to a data set once, in batches.
+``Backbone`` and ``embed`` are the exception: a network trained on a public data set of its own, ImageNet, rows not of
+unit length; they are public as far as ImageNet is.
 """
 
 from pacdp.features.alignment import aligned as aligned
+from pacdp.features.backbone import Backbone as Backbone
+from pacdp.features.backbone import embed as embed
 from pacdp.features.convolutions import RandomConvolutions as RandomConvolutions
 from pacdp.features.gradients import OrientedGradients as OrientedGradients
 from pacdp.features.head import fit_mean as fit_mean

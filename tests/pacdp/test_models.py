@@ -28,6 +28,20 @@ def test_parameter_counts(architecture: Architecture, classes: int, count: int) 
     assert bool(batch_dependent_layers(model)) == (architecture.norm == "batch")
 
 
+def test_all_cnn_is_that_of_its_paper() -> None:
+    widths = [(3, 96, 9), *[(96, 96, 9)] * 2, (96, 192, 9), *[(192, 192, 9)] * 3, (192, 192, 1), (192, 10, 1)]
+    by_hand = sum(size * inputs * outputs + outputs for inputs, outputs, size in widths)
+    model = build(Architecture(name="allcnn"), input_shape=(3, 32, 32), classes=10, generator=seeded(0))
+    assert parameter_count(model) == by_hand == 1_369_738
+    images = torch.rand(3, 3, 32, 32, generator=seeded(1))
+    with torch.no_grad():
+        assert model(images).shape == (3, 10)
+        assert torch.allclose(model(images)[1:2], model(images[1:2]), atol=1e-6)
+        assert model[:-2](images).shape == (3, 10, 6, 6)
+    with pytest.raises(ValueError, match="at least 16x16"):
+        build(Architecture(name="allcnn"), input_shape=(1, 8, 8), classes=10, generator=seeded(0))
+
+
 def test_conv_counts_by_hand() -> None:
     convolutions = 20 * (25 + 1) + 50 * (20 * 25 + 1)
     for outputs, count in ((1, 126_571), (10, 131_080)):

@@ -1,0 +1,161 @@
+"""Figures of private and other Bayesian networks: errors, reliability, members' predictions, bands of uncertainty.
+
+Where nothing has finished the axes stay empty.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+
+COLOURS = {"SGLD": "#1f77b4", "BBP": "#ff7f0e", "MC Dropout": "#2ca02c", "SGD": "#7f7f7f", "SGD as SGLD": "#17becf"}
+PRIORS = {"normal": "Gaussian", "laplace": "Laplace", "none": "flat"}
+_Cell = tuple[str, str, bool]
+
+
+def accuracies(line: Sequence[Axes], table: pl.DataFrame) -> None:
+    """A panel a network: test accuracy of each algorithm and prior, private and not."""
+    if table.is_empty():
+        return
+    for axes, network in zip(line, ("MLP", "CNN"), strict=True):
+        _pairs(axes, table.filter(network=network), "accuracy")
+        axes.set_ylim(0.0, 1.0)
+        axes.set_title(f"{network}: test accuracy")
+
+
+def calibration_errors(line: Sequence[Axes], table: pl.DataFrame) -> None:
+    """ECE and MCE, private and not."""
+    if table.is_empty():
+        return
+    for axes, error in zip(line, ("ece", "mce"), strict=True):
+        _pairs(axes, table, error)
+        axes.set_title(f"{error.upper()}, 15 bins")
+
+
+def reliability(line: Sequence[Axes], table: pl.DataFrame, cells: Sequence[_Cell]) -> None:
+    """Accuracy of each bin at its mean confidence, with its band."""
+    if table.is_empty():
+        return
+    for axes, (algorithm, prior, private) in zip(line, cells, strict=True):
+        runs = table.filter(algorithm=algorithm, prior=prior, private=private)
+        bins = runs.filter(pl.col("part") == "bin", pl.col("count") > 0)
+        confidence, accuracy, lower, upper = (
+            bins[name].to_numpy() for name in ("confidence", "accuracy", "lower", "upper")
+        )
+        axes.plot([0.0, 1.0], [0.0, 1.0], color="0.6", linewidth=0.8)
+        band = np.maximum(np.stack([accuracy - lower, upper - accuracy]), 0.0)
+        axes.errorbar(confidence, accuracy, yerr=band, fmt="o", markersize=3, linewidth=1, capsize=2,
+                      color=COLOURS[algorithm])  # fmt: skip
+        axes.set_xlim(0.0, 1.02)
+        axes.set_ylim(0.0, 1.04)
+        axes.set_xlabel("confidence")
+        axes.set_ylabel("accuracy, band of each bin")
+        mce = runs.filter(part="run")["mce"]
+        shown = f"\nMCE {mce[0]:.3f}" if len(mce) else "\nnot run"
+        axes.set_title(f"{_name(algorithm, private)}, {PRIORS[prior]} prior{shown}")
+
+
+def posteriors(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: Sequence[str]) -> None:
+    """What the members say of one image, a box a class: above without privacy, below with."""
+    if table.is_empty():
+        return
+    for line, private in zip(grid, (False, True), strict=True):
+        for axes, algorithm in zip(line, algorithms, strict=True):
+            rows = table.filter(algorithm=algorithm, prior="normal", private=private)
+            members = rows.filter(part="member")
+            axes.set_title(_name(algorithm, private))
+            axes.set_ylim(-0.02, 1.02)
+            if members.is_empty():
+                continue
+            classes = sorted(members["class"].unique().to_list())
+            values = [members.filter(pl.col("class") == k)["probability"].to_numpy() for k in classes]
+            label = int(rows.filter(part="run")["label"][0])
+            drawn = axes.boxplot(values, positions=classes, widths=0.6, patch_artist=True, sym=".")
+            for k, box in zip(classes, drawn["boxes"], strict=True):
+                box.set_facecolor("#d62728" if k == label else "0.85")
+            axes.set_xlabel(f"class (true: {label}, red)")
+            axes.set_ylabel("probability, by member")
+
+
+def accuracy_against_epsilon(axes: Axes, table: pl.DataFrame) -> None:
+    """Every judged step of Figure 1's runs: one line a run."""
+    if table.is_empty():
+        return
+    rows = table.filter(pl.col("grid"))
+    for algorithm in ("SGD", "SGLD"):
+        for number, run in enumerate(rows.filter(algorithm=algorithm).partition_by("run", maintain_order=True)):
+            axes.plot(run["epsilon"], run["accuracy"], "o-" if algorithm == "SGLD" else ".-", color=COLOURS[algorithm],
+                      markersize=4, linewidth=1.0, alpha=0.9 if algorithm == "SGLD" else 0.5,
+                      label=f"DP-{algorithm}, one line a run" if number == 0 else None)  # fmt: skip
+    if not rows.is_empty():
+        axes.set_xscale("log")
+    axes.set_ylim(0.0, 1.0)
+    axes.set_xlabel("epsilon (upper end), as training goes on")
+    axes.set_ylabel("test accuracy of the current weights")
+    axes.legend()
+
+
+def effects(grid: Sequence[Sequence[Axes]], table: pl.DataFrame) -> None:
+    """Rows: batch size, step size; left DP-SGD, right DP-SGLD; each point an epsilon and an accuracy."""
+    if table.is_empty():
+        return
+    rows = table.filter(pl.col("last"))
+    for line, panel in zip(grid, ("batch", "rate"), strict=True):
+        for axes, algorithm in zip(line, ("SGD", "SGLD"), strict=True):
+            axis = {"batch": "batch_size", "rate": "step_size"}[panel]
+            part = rows.filter(pl.col(panel), algorithm=algorithm).sort(axis)
+            axes.set_title(f"DP-{algorithm}, equal epochs")
+            if part.is_empty():
+                continue
+            axes.plot(part[axis], part["accuracy"], "o-", color=COLOURS[algorithm], label="accuracy (left)")
+            axes.set_ylim(0.0, 1.0)
+            axes.set_xscale("log")
+            names = {"batch": "batch size", "rate": "learning rate" if algorithm == "SGD" else "n times step size"}
+            axes.set_xlabel(names[panel])
+            axes.set_ylabel("accuracy")
+            other = axes.twinx()
+            other.plot(part[axis], part["epsilon"], "s--", color="#d62728", label="epsilon (right)")
+            other.set_yscale("log")
+            other.set_ylabel("epsilon")
+            axes.legend(handles=[*axes.lines, *other.lines])
+
+
+def bands(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: Sequence[str]) -> None:
+    """Mean prediction with the aleatoric and the total deviation around it, and the data."""
+    if table.is_empty():
+        return
+    for line, private in zip(grid, (False, True), strict=True):
+        for axes, algorithm in zip(line, algorithms, strict=True):
+            rows = table.filter(algorithm=algorithm, private=private)
+            band, data = rows.filter(part="band").sort("x"), rows.filter(part="data")
+            x, mean = band["x"].to_numpy(), band["mean"].to_numpy()
+            aleatoric = np.sqrt(band["aleatoric"].to_numpy())
+            total = np.sqrt(band["aleatoric"].to_numpy() + band["epistemic"].to_numpy())
+            axes.fill_between(x, mean - total, mean + total, color="#ff7f0e", alpha=0.35, linewidth=0,
+                              label="with epistemic part")  # fmt: skip
+            axes.fill_between(x, mean - aleatoric, mean + aleatoric, color="#1f77b4", alpha=0.45, linewidth=0,
+                              label="aleatoric, one deviation")  # fmt: skip
+            axes.plot(data["x"], data["y"], "x", color="0.3", markersize=2, linewidth=0.5)
+            axes.plot(x, mean, color="black", linewidth=1.0)
+            axes.set_ylim(-6.0, 6.0)
+            axes.set_title(_name(algorithm, private))
+    grid[0][0].legend(loc="lower left")
+
+
+def _pairs(axes: Axes, table: pl.DataFrame, column: str) -> None:
+    """Means over seeds as bars, with one deviation where there are several; a pair of bars an algorithm and prior."""
+    cells = table.select("algorithm", "prior").unique(maintain_order=True).rows()
+    for place, (algorithm, prior) in enumerate(cells):
+        for private, shift in ((True, -0.2), (False, 0.2)):
+            values = table.filter(algorithm=algorithm, prior=prior, private=private)[column].drop_nulls()
+            if len(values):
+                spread = float(values.std() or 0.0) if len(values) > 1 else None  # type: ignore[arg-type]
+                axes.bar(place + shift, float(values.mean() or 0.0), width=0.38, yerr=spread, capsize=2,  # type: ignore[arg-type]
+                         color=COLOURS[algorithm], alpha=1.0 if private else 0.4)  # fmt: skip
+    axes.set_xticks(range(len(cells)), [f"{algorithm}\n{PRIORS[prior]}" for algorithm, prior in cells], fontsize=6)
+    axes.set_xlabel("dark: with DP, light: without")
+
+
+def _name(algorithm: str, private: bool) -> str:
+    return f"DP-{algorithm}" if private else algorithm

@@ -1,0 +1,158 @@
+"""Figure 6: Entropy-SGLD on CIFAR-10 at many gamma and one privacy, beta tau = 2000, with beta 1 and 0.004."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from experiments.config import Run
+from experiments.figures import entropy_sgld as drawing
+from experiments.figures import style
+from experiments.papers.entropy_sgld import judging, rows
+from experiments.papers.entropy_sgld.cifar import BETAS, GAMMA_SIZES, GAMMAS, PRIVACY, notes, one, spaced
+from experiments.papers.entropy_sgld.settings import PAPER, Size
+from experiments.recipes import Scale
+from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from pacdp import Architecture
+
+Row = dict[str, Any]
+_EXAMPLES = 50_000
+_ALIKE = 0.05
+_NET = Architecture(name="cnn3")
+
+
+def privacy(size: Size) -> float:
+    """βτ: the paper's 2000, and with fewer examples as much less, so that epsilon is the paper's."""
+    return PRIVACY * size.n / _EXAMPLES
+
+
+def jobs(scale: Scale, seed: int) -> list[Job]:
+    """Each gamma at both betas, on true labels."""
+    size = GAMMA_SIZES[scale]
+    return [
+        one(size, scale=scale, small=_NET, labels="true", tau=privacy(size) / beta, gamma=gamma, beta=beta, seed=seed)
+        for beta in BETAS
+        for gamma in GAMMAS[scale]
+    ]
+
+
+def draw(table: pl.DataFrame, out: Path) -> list[Path]:
+    """The paper's two panels, a beta each."""
+    drawn, (line,) = style.figure(1, 2, width=5.0)
+    last = rows.final(table)
+    for axes, beta in zip(line, BETAS, strict=True):
+        part = last.filter((pl.col("beta") - beta).abs() < 1e-12)
+        drawing.over_a_setting(axes, part, x="gamma", label="gamma", title=f"beta {beta:g}, epsilon the same")
+    drawing.legend(line)
+    return style.save(drawn, out / "figure")
+
+
+def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
+    """The caption and Appendix E.2."""
+    cold, hot = (sorted(judging.last(table, beta=beta), key=lambda row: row["gamma"]) for beta in BETAS)
+    claims = (
+        _one_privacy(cold + hot),
+        _tighter(cold + hot),
+        _alike(cold),
+        _best_gamma(cold),
+        _over_smoothed(cold),
+        _smaller_beta(cold, hot),
+        judging.violations_claim(table, "No generalization bounds are violated.", share=0.0),
+    )
+    others = (
+        "The paper's constant C-gen bound can only be the first bound of its Theorem 4.2 (its margin "
+        "max(epsilon, (ln(3/delta)/n)^1/2) + n^-1/2): the second depends on the training error.",
+        "beta tau is 2000 n/50000, which keeps the paper's epsilon.",
+    )
+    return Verdict(comparisons=_comparisons(hot), claims=claims,
+                   notes=(*notes(scale, GAMMA_SIZES[scale]), *others, *judging.violation_notes(table)))  # fmt: skip
+
+
+def _comparisons(hot: list[Row]) -> tuple[Comparison, ...]:
+    row = next((row for row in hot if abs(row["gamma"] - 3.0) < 1e-9), None)
+    why = "a small network and few epochs below scale paper"
+    return (
+        judging.compared("Caption: training error at gamma 3, beta 0.004 (about)", 0.06,
+                         judging.number(row, "train_error"), why),
+        judging.compared("Caption: risk on the test set, likewise (about)", 0.19, judging.number(row, "test_error"),
+                         why),
+        judging.compared("Caption: PAC-Bayes bound on the risk, likewise (about)", 0.32,
+                         judging.number(row, "dp_pac_bayes_2018"), why),
+    )  # fmt: skip
+
+
+def _one_privacy(found: list[Row]) -> Claim:
+    sentence = "All runs have the same privacy, so that the H-bound's margin is one value."
+    if not found:
+        return Claim(sentence=sentence, holds=None, evidence="no run has finished")
+    epsilons = [row["epsilon"] for row in found]
+    told = f"epsilon {min(epsilons):.4f} to {max(epsilons):.4f}"
+    return Claim(sentence=sentence, holds=spaced(epsilons) < 1e-9 * max(epsilons), evidence=told)
+
+
+def _tighter(found: list[Row]) -> Claim:
+    sentence = "The DP-PAC-Bayes generalization bound is tighter than the C-gen bound for all values tested."
+    if not found:
+        return Claim(sentence=sentence, holds=None, evidence="no run has finished")
+    pairs = [(row, _margin(row), _constant_margin(row)) for row in found]
+    told = "; ".join(f"beta {row['beta']:g}, gamma {row['gamma']:g}: {one:.3f} against {other:.3f}"
+                     for row, one, other in pairs)  # fmt: skip
+    return Claim(sentence=sentence, holds=all(one < other for _, one, other in pairs), evidence=told)
+
+
+def _margin(row: Row) -> float:
+    """DP-PAC-Bayes bound on risk minus the empirical error."""
+    return row["dp_pac_bayes_2018"] - row["gibbs_train_error"]
+
+
+def _constant_margin(row: Row) -> float:
+    """ε̄ + 1/√n of Theorem 4.2, whose bound on the risk may be clipped at 1 in the table."""
+    failure_prob = Run().failure_prob
+    return max(row["epsilon"], math.sqrt(math.log(3.0 / failure_prob) / row["n"])) + row["n"] ** -0.5
+
+
+def _alike(cold: list[Row]) -> Claim:
+    sentence = "For gamma from 0.03 to 10 the DP-PAC-Bayes bounds on the generalization error are similar (beta 1)."
+    part = [row for row in cold if 0.029 < row["gamma"] < 10.1]
+    if len(part) < 2:
+        return Claim(sentence=sentence, holds=None, evidence="fewer than two runs have finished")
+    spread = spaced([_margin(row) for row in part])
+    return Claim(sentence=sentence, holds=spread < _ALIKE, evidence=f"they differ by {spread:.4f}")
+
+
+def _best_gamma(cold: list[Row]) -> Claim:
+    sentence = ("gamma in [1, 3] yields the smallest bound on the risk and the best performing classifiers (beta 1; "
+                "the paper prints tau for gamma).")  # fmt: skip
+    if len(cold) < 2:
+        return Claim(sentence=sentence, holds=None, evidence="fewer than two runs have finished")
+    bound, error = (min(cold, key=lambda row, name=name: row[name]) for name in ("dp_pac_bayes_2018", "test_error"))
+    told = (f"smallest bound {bound['dp_pac_bayes_2018']:.3f} at gamma {bound['gamma']:g}, smallest test error "
+            f"{error['test_error']:.3f} at gamma {error['gamma']:g}")  # fmt: skip
+    return Claim(sentence=sentence, holds=all(0.99 < row["gamma"] < 3.01 for row in (bound, error)), evidence=told)
+
+
+def _over_smoothed(cold: list[Row]) -> Claim:
+    sentence = "At gamma 0.003 and beta 1 Entropy-SGLD fails to find a good classifier, unlike at the best gamma."
+    row = next((row for row in cold if abs(row["gamma"] - 0.003) < 1e-9), None)
+    if row is None or len(cold) < 2:
+        return Claim(sentence=sentence, holds=None, evidence="the run has not finished, or is not of this scale")
+    best = min(other["test_error"] for other in cold)
+    told = f"test error {row['test_error']:.3f}, at the best gamma {best:.3f}"
+    return Claim(sentence=sentence, holds=row["test_error"] > best + 0.1, evidence=told)
+
+
+def _smaller_beta(cold: list[Row], hot: list[Row]) -> Claim:
+    sentence = "With beta 0.004 training error, test error and PAC-Bayes bound are lower than the best with beta 1."
+    if not cold or not hot:
+        return Claim(sentence=sentence, holds=None, evidence="one of the two sweeps has not finished")
+    names = ("train_error", "test_error", "dp_pac_bayes_2018")
+    pairs = {name: (min(row[name] for row in hot), min(row[name] for row in cold)) for name in names}
+    told = "; ".join(f"{name}: {one:.3f} against {other:.3f}" for name, (one, other) in pairs.items())
+    return Claim(sentence=sentence, holds=all(one < other for one, other in pairs.values()), evidence=told)
+
+
+STUDY = Study(
+    name="entropy-sgld-figure-6", title="Entropy-SGLD on CIFAR-10 at one privacy: scope of the local entropy",
+    paper=f"{PAPER}, Figure 6", jobs=jobs, table=rows.table, draw=draw, judge=judge,
+)  # fmt: skip

@@ -1,0 +1,193 @@
+"""The studies of Figures 2, 3 and 4 with what their captions say."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from experiments.papers.entropy_sgld import judging, rows
+from experiments.papers.entropy_sgld.networks import SIZES, named_in, panels, plan
+from experiments.papers.entropy_sgld.settings import PAPER
+from experiments.recipes import Scale
+from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+
+Row = dict[str, Any]
+_HARMLESS = 0.02
+_FEWER = "fewer epochs and other step sizes below scale paper"
+_BOTH = (("entropy-sgld", "true"), ("entropy-sgld", "random"))
+_SGLD = (("sgld", "true"), ("sgld", "random"), ("entropy-sgld", "true"))
+
+
+def jobs_2(scale: Scale, seed: int) -> list[Job]:
+    """Entropy-SGLD on true labels."""
+    return plan("2", scale, seed, _BOTH[:1])
+
+
+def jobs_3(scale: Scale, seed: int) -> list[Job]:
+    """SGLD on true and random labels, and Entropy-SGLD on true ones."""
+    return plan("3", scale, seed, _SGLD)
+
+
+def jobs_4(scale: Scale, seed: int) -> list[Job]:
+    """Entropy-SGLD on true and random labels."""
+    return plan("4", scale, seed, _BOTH)
+
+
+def draw_2(table: pl.DataFrame, out: Path) -> list[Path]:
+    """A panel a network."""
+    return panels(table, out, [[(name, "Entropy-SGLD", "true") for name in named_in(table, "2")]])
+
+
+def draw_3(table: pl.DataFrame, out: Path) -> list[Path]:
+    """SGLD on true and random labels, then the Entropy-SGLD of the comparison."""
+    (name,) = named_in(table, "3")
+    return panels(table, out, [[(name, "SGLD", "true"), (name, "SGLD", "random"), (name, "Entropy-SGLD", "true")]])
+
+
+def draw_4(table: pl.DataFrame, out: Path) -> list[Path]:
+    """A row a network, true labels left."""
+    names = named_in(table, "4")
+    return panels(table, out, [[(name, "Entropy-SGLD", labels) for labels in ("true", "random")] for name in names])
+
+
+def judge_2(table: pl.DataFrame, scale: Scale) -> Verdict:
+    """The caption of Figure 2."""
+    found = judging.last(table, algorithm="Entropy-SGLD", labels="true")
+    claims = (
+        _similar(found),
+        judging.gaps_claim("The true generalization gap is close to zero.", found, most=_HARMLESS),
+        judging.nonvacuous_claim("All the computed bounds on the test error are loose but nonvacuous.", found),
+        judging.violations_claim(table, "No bound is violated more frequently than it is expected to be."),
+    )
+    printed = tuple(
+        judging.compared(f"Section 1: test error of the learned network, {row['network']}", "0.03-0.08",
+                         row["test_error"], _FEWER)
+        for row in found
+    )  # fmt: skip
+    return _verdict(table, scale, "2", printed, claims)
+
+
+def judge_3(table: pl.DataFrame, scale: Scale) -> Verdict:
+    """The caption of Figure 3."""
+    sgld = judging.first(table, algorithm="SGLD", labels="true")
+    entropy = judging.first(table, algorithm="Entropy-SGLD", labels="true")
+    random = judging.last(table, algorithm="SGLD", labels="random")
+    sentence = "On true labels, SGLD learns a network with higher training and test error than Entropy-SGLD's."
+    claims = (
+        _higher(sentence, sgld, entropy),
+        judging.gaps_claim("SGLD does not overfit on random labels.", random, most=_HARMLESS),
+        _bounds_order(sgld, entropy),
+        judging.violations_claim(table, "No bound is violated more frequently than it is expected to be."),
+    )
+    printed = (
+        judging.compared("Caption: test error of SGLD minus that of Entropy-SGLD's mean network (approximately)", 0.03,
+                         _difference(sgld, entropy, "test_error"), _FEWER),
+        judging.compared("Caption: training error, likewise (approximately)", 0.03,
+                         _difference(sgld, entropy, "train_error"), _FEWER),
+        judging.compared("Caption: C-bound of SGLD, true labels (around)", 0.08,
+                         judging.number(sgld, "dp_chernoff_2018"), _FEWER),
+        judging.compared("Caption: C-bound of Entropy-SGLD's mean classifier (roughly)", 0.04,
+                         judging.number(entropy, "dp_chernoff_2018"), _FEWER),
+    )  # fmt: skip
+    return _verdict(table, scale, "3", printed, claims)
+
+
+def judge_4(table: pl.DataFrame, scale: Scale) -> Verdict:
+    """The caption of Figure 4."""
+    true = judging.last(table, labels="true")
+    random = judging.last(table, labels="random")
+    claims = (
+        judging.gaps_claim("On true labels the generalization gap is close to zero.", true, most=_HARMLESS),
+        judging.gaps_claim("On random labels Entropy-SGLD overfits by about 2% at most.", random, most=_HARMLESS),
+        _guessing(random),
+        _networks_order(true),
+        judging.nonvacuous_claim("On true labels all bounds are nonvacuous.", true),
+        judging.violations_claim(table, "No bound is violated more frequently than it is expected to be."),
+    )
+    printed: list[Comparison] = []
+    for row in true:
+        for name, of in (("dp_pac_bayes_2018", "gibbs_test_error"), ("dp_chernoff_2018", "test_error")):
+            printed.append(judging.compared(f"Caption: {name} minus test error, {row['network']} (about)", 0.03,
+                                            row[name] - row[of], _FEWER))  # fmt: skip
+    overfitting = {"FC1024": "0.02", "CONV": "<0.01"}
+    for row in random:
+        printed.append(judging.compared(f"Caption: overfitting of random labels, {row['network']}",
+                                        overfitting.get(row["network"]), judging.gap(row), _FEWER))  # fmt: skip
+    return _verdict(table, scale, "4", tuple(printed), claims)
+
+
+def _verdict(
+    table: pl.DataFrame, scale: Scale, figure: str, printed: tuple[Comparison, ...], claims: tuple[Claim, ...]
+) -> Verdict:
+    norm = "No network has batch normalisation, with which the bounds are about no mean over examples."
+    stand_in = ("Small fully connected networks stand in for the figure's at this scale.",) if scale == "smoke" else ()
+    notes = judging.scale_notes(scale, SIZES[figure][scale], norm, *stand_in)
+    return Verdict(comparisons=printed, claims=claims, notes=(*notes, *judging.violation_notes(table)))
+
+
+def _difference(one: Row | None, other: Row | None, name: str) -> float | None:
+    return None if one is None or other is None else one[name] - other[name]
+
+
+def _similar(found: list[Row]) -> Claim:
+    sentence = "Both training error and generalization error are similar for both network architectures."
+    if len(found) < 2:
+        return Claim(sentence=sentence, holds=None, evidence="fewer than two networks have finished")
+    spread = {name: max(row[name] for row in found) - min(row[name] for row in found)
+              for name in ("train_error", "test_error")}  # fmt: skip
+    told = "; ".join(f"{name} differs by {value:.4f}" for name, value in spread.items())
+    noise = max(judging.noise_of(row) for row in found)
+    return Claim(sentence=sentence, holds=max(spread.values()) < _HARMLESS + noise, evidence=told)
+
+
+def _higher(sentence: str, sgld: Row | None, entropy: Row | None) -> Claim:
+    if sgld is None or entropy is None:
+        return Claim(sentence=sentence, holds=None, evidence="one of the two runs has not finished")
+    pairs = [(sgld[name], entropy[name]) for name in ("train_error", "test_error")]
+    pairs += [(sgld[name], entropy[f"gibbs_{name}"]) for name in ("train_error", "test_error")]
+    told = (f"SGLD train {sgld['train_error']:.4f}, test {sgld['test_error']:.4f}; Entropy-SGLD mean "
+            f"{entropy['train_error']:.4f}, {entropy['test_error']:.4f}, Gibbs {entropy['gibbs_train_error']:.4f}, "
+            f"{entropy['gibbs_test_error']:.4f}")  # fmt: skip
+    return Claim(sentence=sentence, holds=all(one > other for one, other in pairs), evidence=told)
+
+
+def _bounds_order(sgld: Row | None, entropy: Row | None) -> Claim:
+    sentence = "The C-bound of SGLD's network is worse than that of Entropy-SGLD's mean classifier."
+    if sgld is None or entropy is None:
+        return Claim(sentence=sentence, holds=None, evidence="one of the two runs has not finished")
+    one, other = sgld["dp_chernoff_2018"], entropy["dp_chernoff_2018"]
+    return Claim(sentence=sentence, holds=one > other, evidence=f"{one:.4f} against {other:.4f}")
+
+
+def _guessing(random: list[Row]) -> Claim:
+    sentence = "On random labels training and test error remain close to the guessing rate (90%)."
+    if not random:
+        return Claim(sentence=sentence, holds=None, evidence="no such run has finished")
+    told = "; ".join(f"{row['network']}: {row['train_error']:.4f}, {row['test_error']:.4f}" for row in random)
+    close = all(abs(row[name] - 0.9) < 0.03 for row in random for name in ("train_error", "test_error"))
+    return Claim(sentence=sentence, holds=close, evidence=told)
+
+
+def _networks_order(true: list[Row]) -> Claim:
+    sentence = "On true labels CONV has lower training and test errors than FC1024."
+    found = {row["network"]: row for row in true}
+    if not {"CONV", "FC1024"} <= found.keys():
+        return Claim(sentence=sentence, holds=None, evidence="the table has not both networks")
+    told = "; ".join(f"{name}: {found[name]['train_error']:.4f}, {found[name]['test_error']:.4f}"
+                     for name in ("CONV", "FC1024"))  # fmt: skip
+    lower = all(found["CONV"][name] < found["FC1024"][name] for name in ("train_error", "test_error"))
+    return Claim(sentence=sentence, holds=lower, evidence=told)
+
+
+FIGURE_2 = Study(
+    name="entropy-sgld-figure-2", title="Entropy-SGLD with FC600 and FC1200 on two-class MNIST",
+    paper=f"{PAPER}, Figure 2", jobs=jobs_2, table=rows.table, draw=draw_2, judge=judge_2,
+)  # fmt: skip
+FIGURE_3 = Study(
+    name="entropy-sgld-figure-3", title="SGLD at Entropy-SGLD's privacy, CONV on two-class MNIST",
+    paper=f"{PAPER}, Figure 3", jobs=jobs_3, table=rows.table, draw=draw_3, judge=judge_3,
+)  # fmt: skip
+FIGURE_4 = Study(
+    name="entropy-sgld-figure-4", title="Entropy-SGLD with FC1024 and CONV on ten-class MNIST",
+    paper=f"{PAPER}, Figure 4", jobs=jobs_4, table=rows.table, draw=draw_4, judge=judge_4,
+)  # fmt: skip

@@ -1,0 +1,111 @@
+"""Uncertainty of predicted classes.
+
+With p_t = p(. | x, w_t) of members t = 1, ..., T and p = (1/T) Σ p_t, in nats:
+
+* predictive entropy H(p): the total uncertainty;
+* expected entropy (1/T) Σ H(p_t): what stays when the weights are known;
+* their difference, the mutual information of label and weights (BALD: Houlsby, Huszár, Ghahramani and Lengyel 2011,
+  "Bayesian Active Learning for Classification and Preference Learning", eq. 2), never negative since H is concave;
+* variation ratio 1 - (votes for the most voted class)/T (Freeman 1965; Gal 2016, section 3.3), a member's vote being
+  its most probable class, the first of several.
+
+Entropies of the uniform law over the members estimate those of the posterior: finitely many members underestimate the
+predictive entropy and the mutual information (Jensen).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+from pacdp.calibration.inputs import ROW_SUM_TOLERANCE
+
+Members = Float[np.ndarray, "members n classes"]
+PerExample = Float[np.ndarray, " n"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassUncertainty:
+    """All of them, an entry an example."""
+
+    probabilities: Float[np.ndarray, "n classes"]
+    """Mean of the members' probabilities."""
+    predictive_entropy_nats: PerExample
+    expected_entropy_nats: PerExample
+    mutual_information_nats: PerExample
+    """At least 0: rounding below it is clamped."""
+    variation_ratio: PerExample
+
+
+def class_uncertainty(members: Members) -> ClassUncertainty:
+    """Every uncertainty of the members' predictions, in float64.
+
+    Args:
+        members: probabilities; rows sum to 1 within 1e-4.
+
+    Raises:
+        ValueError: another shape, no member or example, fewer than two classes, an entry that is negative or NaN, or a
+            row that does not sum to 1. All functions here refuse the same.
+    """
+    found = _checked(members)
+    mean = found.mean(axis=0)
+    total, expected = _entropy(mean), _entropy(found).mean(axis=0)
+    return ClassUncertainty(
+        probabilities=mean, predictive_entropy_nats=total, expected_entropy_nats=expected,
+        mutual_information_nats=np.maximum(total - expected, 0.0), variation_ratio=_variation_ratio(found),
+    )  # fmt: skip
+
+
+def predictive_mean(members: Members) -> Float[np.ndarray, "n classes"]:
+    """(1/T) Σ p_t; refuses what :func:`class_uncertainty` refuses."""
+    return _checked(members).mean(axis=0)
+
+
+def predictive_entropy_nats(members: Members) -> PerExample:
+    """H((1/T) Σ p_t), at most ln(classes); refuses what :func:`class_uncertainty` refuses."""
+    return _entropy(predictive_mean(members))
+
+
+def expected_entropy_nats(members: Members) -> PerExample:
+    """(1/T) Σ H(p_t); refuses what :func:`class_uncertainty` refuses."""
+    return _entropy(_checked(members)).mean(axis=0)
+
+
+def mutual_information_nats(members: Members) -> PerExample:
+    """Predictive entropy minus expected entropy, clamped at 0: rounding alone takes it below, by some 1e-15."""
+    return class_uncertainty(members).mutual_information_nats
+
+
+def variation_ratio(members: Members) -> PerExample:
+    """1 - (votes for the most voted class)/T, in [0, 1 - 1/T]; refuses what :func:`class_uncertainty` refuses."""
+    return _variation_ratio(_checked(members))
+
+
+def _entropy(probabilities: np.ndarray) -> np.ndarray:
+    return special.entr(probabilities).sum(axis=-1)
+
+
+def _variation_ratio(members: np.ndarray) -> np.ndarray:
+    votes = members.argmax(axis=-1)
+    counts = np.stack([(votes == k).sum(axis=0) for k in range(members.shape[-1])])
+    return 1.0 - counts.max(axis=0) / len(members)
+
+
+def _checked(members: np.ndarray) -> np.ndarray:
+    """The probabilities in float64."""
+    if members.ndim != 3 or min(members.shape[:2]) < 1 or members.shape[2] < 2:
+        raise ValueError(
+            f"expected members [members >= 1, n >= 1, classes >= 2], got shape {members.shape}: stack the members first"
+        )
+    found = members.astype(np.float64)
+    if not found.min() >= 0.0:  # false for NaN as well
+        raise ValueError(f"expected members >= 0, got {found.min()}: pass softmax outputs, not logits")
+    off = np.abs(found.sum(axis=2) - 1.0)
+    if not off.max() <= ROW_SUM_TOLERANCE:
+        member, row = np.unravel_index(int(np.argmax(off)), off.shape)
+        raise ValueError(
+            f"expected rows of members that sum to 1 within {ROW_SUM_TOLERANCE:g}, got {found[member, row].sum():.6g} "
+            f"for member {member}, example {row}: pass softmax outputs"
+        )
+    return found

@@ -1,0 +1,255 @@
+"""The studies of the DP-BNN paper: plans, smoke runs through their kinds, tables, verdicts of planted tables."""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import matplotlib as mpl
+import polars as pl
+import pytest
+
+from experiments.config import Runtime
+from experiments.papers.bayesian_dp import STUDIES, accuracy, calibration, regression, tradeoff
+from experiments.papers.bayesian_dp.config import CNN, BayesRun
+from experiments.papers.bayesian_dp.plans import DELTA, SETTINGS, SIGMA
+from experiments.private.algorithms import Public, algorithm
+from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
+from experiments.studies.study import Claim, Study, Verdict
+from pacdp import private
+
+SCALES = ("smoke", "cpu", "paper")
+QUICK = Runtime(threads=1)
+NAMES = [study.name for study in STUDIES]
+
+
+@pytest.fixture(autouse=True)
+def _style_of_the_session() -> Iterator[None]:
+    with mpl.rc_context():
+        yield
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """All jobs of all studies at smoke scale, each once."""
+    folder = tmp_path_factory.mktemp("bayesian-dp")
+    jobs = {job.key: job for study in STUDIES for job in study.jobs("smoke", 0)}
+    for job in jobs.values():
+        assert job.kind.carry_out([job.config], [folder / job.key], QUICK) == [None], job.key
+    return folder
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("study", STUDIES, ids=NAMES)
+def test_jobs_have_keys_and_configurations_of_their_own(study: Study, scale):
+    jobs = study.jobs(scale, 7)
+    assert len({job.key for job in jobs}) == len(jobs) > 4
+    assert study.jobs(scale, 7) == jobs
+    assert not {job.key for job in study.jobs(scale, 1000)} & {job.key for job in jobs}
+    for job in jobs:
+        assert job.kind.read(json.loads(json.dumps(job.config.to_dict()))) == job.config
+        assert job.tags["private"] == job.config.private == job.key.startswith("dp-")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_studies_share_runs(scale):
+    first, second, third = (
+        {job.key: job.config for job in STUDIES[i].jobs(scale, 0)} for i in range(3)
+    )  # fmt: skip
+    assert len(first.keys() & second.keys()) == 2 * 4 * SETTINGS[scale].seeds
+    assert third.keys() <= first.keys() | second.keys()
+    assert all(first[key] == second[key] for key in first.keys() & second.keys())
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("study", [accuracy.STUDY, calibration.STUDY, regression.STUDY], ids=lambda study: study.name)
+def test_private_runs_of_a_table_have_one_noise_multiplier_and_rate(study, scale):
+    found = set()
+    for job in (job for job in study.jobs(scale, 0) if job.config.private):
+        config = job.config.config
+        size = 250.0 if study is regression.STUDY else float(SETTINGS[scale].size)
+        recipe = algorithm(config, Public(input_shape=(1,), classes=10, size=size)).recipe()
+        network = "regression" if study is regression.STUDY else config.architecture
+        found.add((network, round(recipe.noise(0), 12), config.sampling.sample_rate, config.sampling.steps))
+    assert len({network for network, *_ in found}) == len(found), "so all have one epsilon"
+    assert {sigma for _, sigma, *_ in found} == {regression.SIGMA if study is regression.STUDY else SIGMA}
+
+
+def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
+    jobs = {job.tags["algorithm"]: job for job in accuracy.jobs("paper", 0) if job.tags["network"] == "MLP"
+            and job.tags["prior"] == "normal" and job.config.private}  # fmt: skip
+    public = Public(input_shape=(1, 28, 28), classes=10, size=60_000.0)
+    one, other = (algorithm(jobs[name].config.config, public).recipe() for name in ("SGLD", "SGD as SGLD"))
+    assert math.isclose(one.learning_rate(0), other.learning_rate(0), rel_tol=1e-12)
+    assert math.isclose(one.noise(0), other.noise(0), rel_tol=1e-12)
+    assert one.mechanism.clip_norm == other.mechanism.clip_norm
+    claim = accuracy._theorem(accuracy.STUDY.table(accuracy.jobs("smoke", 0), smoke))
+    assert claim.holds is True, claim
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=NAMES)
+def test_a_smoke_run_makes_table_figures_and_verdict(study: Study, smoke, tmp_path):
+    jobs = study.jobs("smoke", 0)
+    table = study.table(jobs, smoke)
+    rows = table if "part" not in table.columns else table.filter(part="run")
+    assert rows["private"].len() >= len(jobs)
+    spent = rows.filter(pl.col("private"))
+    if "epsilon" in spent.columns:
+        assert spent["epsilon"].is_not_null().all()
+        assert (spent["epsilon"] > 0).all()
+        assert rows.filter(~pl.col("private"))["epsilon"].is_null().all()
+    paths = study.draw(table, tmp_path)
+    assert {path.name for path in paths} >= {"figure.png", "figure.pdf"}
+    assert all(path.stat().st_size > 5_000 for path in paths)
+    verdict = study.judge(table, "smoke")
+    assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False))["claims"]
+    assert all(claim.holds is not None for claim in verdict.claims)
+    assert all(comparison.ours is not None for comparison in verdict.comparisons)
+    assert any("moke scale" in note for note in verdict.notes)
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=NAMES)
+def test_unfinished_runs_are_left_out_and_nothing_is_claimed_without_them(study: Study, smoke, tmp_path):
+    for table in (study.table(study.jobs("smoke", 0), tmp_path), study.table(study.jobs("smoke", 0)[:1], smoke)):
+        for scale in SCALES:
+            verdict = study.judge(table, scale)
+            assert all(claim.holds is None for claim in verdict.claims), [
+                c for c in verdict.claims if c.holds is not None
+            ]
+        study.draw(table, tmp_path)
+
+
+def test_epsilon_is_the_accountants_and_covers_all_that_is_released(smoke):
+    for job in (job for job in accuracy.jobs("smoke", 0) if job.config.private):
+        result = json.loads((smoke / job.key / "result.json").read_text())
+        sampling = job.config.config.sampling
+        plan = private.planned(SIGMA, sample_rate=sampling.sample_rate, steps=sampling.steps)
+        expected = private.epsilon(plan, delta=DELTA, adjacency="add-remove")
+        assert math.isclose(result["privacy"]["upper"], expected, rel_tol=1e-6)
+        assert result["privacy"]["epsilon_clt"] < expected, "the central limit theorem is no bound"
+        assert result["privacy"]["epsilon_clt_status"] == "optimistic"
+        assert result["members"] == (1 if "SGD" in job.tags["algorithm"] else SETTINGS["smoke"].members)
+
+
+def test_configurations_that_contradict_themselves_are_refused():
+    run = accuracy.jobs("smoke", 0)[0].config
+    assert isinstance(run.config.method, DPSGLD)
+    for bad in ({"members": 3}, {"members": 0}, {"curve": -1}, {"image": -1}):
+        with pytest.raises(ValueError, match="expected"):
+            replace(run, **bad)
+    for method in (DPBBP(), DPMCDropout()):
+        with pytest.raises(ValueError, match="leave curve at 0"):
+            BayesRun(config=replace(run.config, method=method), curve=2)
+    with pytest.raises(ValueError, match="not the configuration"):
+        BayesRun.from_dict({"config": {}})
+
+
+def test_a_budget_that_would_halt_the_run_is_an_error_not_a_shorter_run(tmp_path):
+    run = next(job for job in accuracy.jobs("smoke", 0) if isinstance(job.config.config.method, DPSGD)).config
+    tight = replace(run, config=replace(run.config, budget=replace(run.config.budget, epsilon=1.0)))
+    found = accuracy.jobs("smoke", 0)[0].kind.carry_out([tight], [tmp_path / "run"], QUICK)
+    assert "halts" in str(found[0])
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+def _accuracies(paper: dict) -> pl.DataFrame:
+    rows = []
+    for (name, prior, network), numbers in paper.items():
+        for private_run, value in zip((True, False), numbers, strict=True):
+            rows.append({"algorithm": name, "prior": prior, "network": network, "private": private_run, "seed": 0,
+                         "accuracy": value, "last_accuracy": value, "epsilon": 1.0 if private_run else None,
+                         "delta": DELTA if private_run else None,
+                         "seconds_per_epoch": accuracy.PAPER_SECONDS[name]})  # fmt: skip
+    twin = {**rows[0], "algorithm": accuracy.TWIN}
+    return pl.DataFrame([*rows, twin], infer_schema_length=None)
+
+
+def _holds(verdict: Verdict, words: str) -> bool | None:
+    found: list[Claim] = [claim for claim in verdict.claims if words in claim.sentence]
+    assert len(found) == 1, [claim.sentence for claim in verdict.claims]
+    return found[0].holds
+
+
+@pytest.mark.parametrize(
+    ("words", "cell", "column", "value"),
+    [
+        ("MLP: \"DP-SGLD outperforms", ("BBP", "normal", "MLP", True), "accuracy", 0.91),
+        ("CNN: \"DP-SGLD outperforms", ("SGD", "none", "CNN", True), "accuracy", 0.951),
+        ("similar high test accuracy", ("BBP", "normal", "MLP", False), "accuracy", 0.5),
+        ("does not deteriorate", ("SGLD", "normal", "MLP", True), "accuracy", 0.89),
+        ("≈ 20%", ("MC Dropout", "normal", "MLP", True), "accuracy", 0.97),
+        ("480 sec/epoch", ("BBP", "normal", "MLP", True), "seconds_per_epoch", 1.0),
+        ("Theorem 1", (accuracy.TWIN, "normal", "MLP", True), "accuracy", 0.8),
+    ],
+)  # fmt: skip
+def test_claims_of_table_1_hold_for_the_printed_numbers_and_fail_for_others(words, cell, column, value):
+    table = _accuracies(accuracy.PAPER)
+    assert _holds(accuracy.judge(table, "paper"), words) is True
+    name, prior, network, private_run = cell
+    hit = (pl.col("algorithm") == name) & (pl.col("prior") == prior) & (pl.col("network") == network) & (
+        pl.col("private") == private_run)  # fmt: skip
+    if column == "seconds_per_epoch":
+        hit = pl.col("algorithm") == name
+    planted = table.with_columns(pl.when(hit).then(pl.lit(value)).otherwise(pl.col(column)).alias(column))
+    assert _holds(accuracy.judge(planted, "paper"), words) is False
+
+
+def test_claims_of_table_2_on_the_printed_numbers_count_what_is_printed():
+    rows = [
+        {"algorithm": name, "prior": prior, "network": "MLP", "private": private_run, "ece": numbers[2 * plain],
+         "mce": numbers[2 * plain + 1], "one_bin_ece": 0.0, "epsilon": None, "delta": None}
+        for (name, prior), numbers in calibration.PAPER.items() for plain, private_run in enumerate((True, False))
+    ]  # fmt: skip
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    verdict = calibration.judge(table, "paper")
+    assert [comparison.ours for comparison in verdict.comparisons] == [c.paper for c in verdict.comparisons]
+    holds = [claim.holds for claim in verdict.claims]
+    assert holds == [True, True, False, True, True], "the third sentence holds in two of four printed rows"
+    assert "smaller in 8 of 12" in verdict.claims[-1].evidence
+    turned = calibration.judge(table.with_columns((1.0 - pl.col("mce")).alias("mce")), "paper")
+    assert [claim.holds for claim in turned.claims] == [False, False, False, True, False]
+
+
+def _regression(errors: dict, **changed: tuple[float, float]) -> pl.DataFrame:
+    columns = ("test_mse", "train_mse", "noise_mse", "epistemic_std", "aleatoric_std")
+    rows = []
+    for name in regression.ALGORITHMS:
+        for plain, private_run in enumerate((True, False)):
+            value = errors.get(name, (0.5, 0.5))[plain]
+            row = dict.fromkeys(columns, 0.5) | {"test_mse": value, "train_mse": value}
+            row["epistemic_std"] = 1.0 if name == "MC Dropout" and private_run else 0.5
+            row |= {key: pair[plain] for key, pair in changed.items() if name == "SGLD"}
+            rows.append({"part": "run", "algorithm": name, "private": private_run, "epsilon": 1.0, **row})
+    return pl.DataFrame(rows)
+
+
+def test_claims_of_table_3_hold_for_the_printed_numbers_and_fail_for_others():
+    verdict = regression.judge(_regression(regression.PAPER), "paper")
+    assert [claim.holds for claim in verdict.claims] == [True] * 6
+    assert [comparison.ours for comparison in verdict.comparisons] == [c.paper for c in verdict.comparisons]
+    equal = regression.judge(_regression({name: (0.6, 0.5) for name in regression.ALGORITHMS}), "paper")
+    assert [claim.holds for claim in equal.claims] == [False, True, False, True, True, True]
+    wide = regression.judge(_regression(regression.PAPER, epistemic_std=(1.0, 0.5), aleatoric_std=(0.5, 1.0)), "paper")
+    assert [claim.holds for claim in wide.claims] == [True, True, True, False, True, False]
+
+
+def test_claims_of_figures_1_and_2_fail_where_they_must():
+    def row(name, epsilon, value, **tags):
+        panels = {"grid": False, "batch": False, "rate": False, "batch_size": 1, "step_size": 1.0} | tags
+        return {"algorithm": name, "epsilon": epsilon, "accuracy": value, "last": True, "n_test": 10_000,
+                "delta": DELTA, **panels}  # fmt: skip
+
+    rows = [row("SGLD", 1.0, 0.9, grid=True), row("SGD", 1.0, 0.905, grid=True)]
+    assert _holds(tradeoff.judge(pl.DataFrame(rows), "paper"), "top left corner") is True, "within two standard errors"
+    rows.append(row("SGD", 0.9, 0.95, grid=True))
+    assert _holds(tradeoff.judge(pl.DataFrame(rows), "paper"), "top left corner") is False
+    for name, words in (("SGLD", 'more private" (eps'), ("SGD", "amplifies")):
+        for order, expected in (((1.0, 2.0), name == "SGD"), ((2.0, 1.0), name == "SGLD"), ((1.0, 1.0), False)):
+            planted = [row(name, e, 0.9, batch=True, batch_size=b) for b, e in zip((64, 128), order, strict=True)]
+            found = [c.holds for c in tradeoff.judge(pl.DataFrame(planted), "paper").claims
+                     if words in c.sentence and "η" not in c.sentence]  # fmt: skip
+            assert found == [expected]
+
+
+def test_every_network_of_the_plans_is_known():
+    assert {job.config.config.architecture for study in STUDIES for job in study.jobs("paper", 0)} == {"fc", CNN}

@@ -1,0 +1,168 @@
+"""Verdicts on the figures of the Entropy-SGLD paper: claims hold on tables that agree with it, and fail on others."""
+
+import math
+
+import pytest
+from planted import changed, claims, failing, planted
+
+from experiments.papers.entropy_sgld import STUDIES
+from experiments.papers.entropy_sgld.judging import gap, noise_of, scale_notes
+from experiments.papers.entropy_sgld.rows import BOUNDS, COLUMNS
+from experiments.papers.entropy_sgld.settings import Size, mnist, smoke
+
+JUDGE = {study.name.rpartition("-")[2]: study.judge for study in STUDIES}
+
+
+def _row(algorithm, labels, train, test, *, network="CONV", noise=0.0, **values):
+    tau = 2.0 / noise**2 if noise else None
+    return {"algorithm": algorithm, "labels": labels, "network": network, "thermal_noise": noise, "tau": tau,
+            "train_error": train, "test_error": test, **values}  # fmt: skip
+
+
+def _private(labels, train, test, *, margin=0.03, **values):
+    """Entropy-SGLD with every bound ``margin`` above its test error, the 2018 PAC-Bayes bound lowest of its year."""
+    usual = {"noise": 60_000**-0.25 * 2**0.5, "epsilon": 0.0325, "beta": 1.0, "gamma": 1.0}
+    found = _row(values.pop("algorithm", "Entropy-SGLD"), labels, train, test, gibbs_train_error=train,
+                 gibbs_test_error=test, **usual | values)  # fmt: skip
+    bounds = {name: test + margin + 0.01 * ("chernoff" in name or "hoeffding" in name) for name in BOUNDS}
+    return bounds | found
+
+
+FIGURE_1 = [
+    _row("SGD", "true", 0.001, 0.015), _row("SGD", "random", 0.05, 0.5),
+    _private("true", 0.02, 0.02), _private("random", 0.5, 0.5),
+    _row("SGLD", "true", 0.01, 0.02, noise=0.001), _row("SGLD", "true", 0.09, 0.09, noise=0.05),
+    _row("SGLD", "random", 0.1, 0.5, noise=0.001), _row("SGLD", "random", 0.3, 0.5, noise=0.01),
+    _row("SGLD", "random", 0.5, 0.5, noise=0.05),
+    _row("Entropy-SGD", "true", 0.01, 0.02, noise=0.01), _row("Entropy-SGD", "random", 0.49, 0.5, noise=0.01),
+    _row("Entropy-SGD", "random", 0.1, 0.5, noise=0.0001), _row("Entropy-SGD", "random", 0.3, 0.5, noise=0.005),
+]  # fmt: skip
+FIGURE_2 = [_private("true", 0.04, 0.041, network=name) for name in ("FC600", "FC1200")]
+FIGURE_3 = [
+    _private("true", 0.02, 0.02), _private("true", 0.05, 0.05, algorithm="SGLD"),
+    _private("random", 0.5, 0.5, algorithm="SGLD"),
+]  # fmt: skip
+FIGURE_4 = [
+    _private("true", 0.05, 0.05, network="FC1024"), _private("true", 0.03, 0.03),
+    _private("random", 0.885, 0.9, network="FC1024"), _private("random", 0.895, 0.9),
+]  # fmt: skip
+
+
+def _sweep():
+    for gamma, onset in ((0.03, 1e5), (3.0, 1e3)):
+        for tau in (1e2, 1e3, 1e4, 1e5, 1e6):
+            yield _private("random", 0.9 if tau < onset else 0.9 * (onset / tau) ** 0.5 / 2, 0.9, gamma=gamma, tau=tau,
+                           margin=0.1)  # fmt: skip
+            good = tau >= 1e5
+            yield _private("true", 0.2 if good else 0.6, 0.25 if good else 0.6, gamma=gamma, tau=tau,
+                           margin=0.75 if good else 0.3)  # fmt: skip
+
+
+FIGURE_5 = list(_sweep())
+FIGURE_6 = [
+    _private("true", error, error, gamma=gamma, beta=beta, tau=2000.0 / beta, n=50_000, epsilon=0.3056, margin=0.2)
+    for beta, best in ((1.0, 0.4), (0.004, 0.19))
+    for gamma, error in ((0.003, best + 0.3), (0.03, best + 0.02), (0.3, best + 0.01), (3.0, best), (30.0, best + 0.05))
+]
+AGREEING = {"1": FIGURE_1, "2": FIGURE_2, "3": FIGURE_3, "4": FIGURE_4, "5": FIGURE_5, "6": FIGURE_6}
+
+
+@pytest.mark.parametrize("figure", AGREEING)
+def test_tables_that_agree_with_the_paper_confirm_every_claim(figure):
+    verdict = JUDGE[figure](planted(COLUMNS, AGREEING[figure]), "paper")
+    assert {sentence: claim.holds for sentence, claim in claims(verdict).items()} == dict.fromkeys(
+        claims(verdict), True
+    )
+    assert not any("below a test error" in note for note in verdict.notes)
+    assert all(one.paper is not None for one in verdict.comparisons)
+    assert sum(one.ours is not None for one in verdict.comparisons) >= min(2, len(verdict.comparisons))
+
+
+FAULTS = [
+    ("1", {"algorithm": "SGD", "labels": "true"}, {"test_error": 0.03}, "SGD achieves the smallest"),
+    ("1", {"algorithm": "SGD", "labels": "random"}, {"train_error": 0.45}, "On random labels SGD overfits"),
+    ("1", {"algorithm": "SGLD", "labels": "random", "thermal_noise": 0.01}, {"train_error": 0.49}, "for thermal noise "
+     "values 0.01 and below"),
+    ("1", {"algorithm": "SGLD", "labels": "random", "thermal_noise": 0.05}, {"train_error": 0.4}, "almost zero"),
+    ("1", {"algorithm": "Entropy-SGD", "thermal_noise": 0.005}, {"train_error": 0.49}, "values 0.005 and below"),
+    ("1", {"algorithm": "Entropy-SGD", "thermal_noise": 0.01, "labels": "random"}, {"train_error": 0.4}, "At 0.01"),
+    ("1", {"algorithm": "Entropy-SGLD", "labels": "random"}, {"train_error": 0.4}, "Entropy-SGLD does not overfit"),
+    ("1", {"algorithm": "Entropy-SGLD", "labels": "true"}, {"train_error": 0.0, "test_error": 0.05}, "close to zero"),
+    ("1", {"algorithm": "Entropy-SGLD", "labels": "true"}, {"dp_chernoff_2018": 1.0}, "nonvacuous"),
+    ("1", {"algorithm": "Entropy-SGLD", "labels": "true"}, {"dp_pac_bayes_2018": 0.2}, "generally tighter"),
+    ("1", {"algorithm": "Entropy-SGLD", "labels": "random"}, {"dp_pac_bayes": 0.4, "dp_chernoff": 0.4}, "violations"),
+    ("2", {"network": "FC600"}, {"train_error": 0.2, "test_error": 0.2}, "similar for both"),
+    ("2", {"network": "FC600"}, {"dp_hoeffding_2018": 1.0}, "nonvacuous"),
+    ("3", {"algorithm": "SGLD", "labels": "true"}, {"train_error": 0.01}, "higher training and test error"),
+    ("3", {"algorithm": "SGLD", "labels": "random"}, {"train_error": 0.4}, "does not overfit"),
+    ("3", {"algorithm": "SGLD", "labels": "true"}, {"dp_chernoff_2018": 0.055}, "worse than"),
+    ("4", {"labels": "true", "network": "CONV"}, {"test_error": 0.055}, "CONV has lower"),
+    ("4", {"labels": "random", "network": "CONV"}, {"train_error": 0.8}, "guessing rate"),
+    ("5", {"labels": "true", "gamma": 0.03, "tau": 1e5}, {"dp_chernoff_2018": 0.9}, "only at the values"),
+    ("5", {"labels": "true", "gamma": 0.03, "tau": 1e2}, {"train_error": 0.4}, "Very little overfitting"),
+    ("5", {"labels": "random", "gamma": 0.03, "tau": 1e6}, {"train_error": 0.85}, "the largest tau"),
+    ("5", {"labels": "random", "gamma": 0.03, "tau": 1e5}, {"train_error": 0.01}, "increases with tau"),
+    ("5", {"labels": "random", "gamma": 0.03, "tau": 1e3}, {"train_error": 0.3}, "at a lower tau"),
+    ("5", {"labels": "random", "gamma": 3.0, "tau": 1e6}, {"dp_kl_chernoff": 0.5}, "No generalization bounds"),
+    ("6", {"beta": 1.0, "gamma": 30.0}, {"epsilon": 0.31}, "same privacy"),
+    ("6", {"beta": 0.004, "gamma": 30.0}, {"dp_pac_bayes_2018": 0.9}, "tighter than the C-gen"),
+    ("6", {"beta": 1.0, "gamma": 0.03}, {"dp_pac_bayes_2018": 0.7}, "are similar"),
+    ("6", {"beta": 1.0, "gamma": 0.03}, {"train_error": 0.39, "test_error": 0.39}, "gamma in [1, 3]"),
+    ("6", {"beta": 1.0, "gamma": 0.003}, {"test_error": 0.45}, "At gamma 0.003"),
+    ("6", {"beta": 1.0, "gamma": 3.0}, {"train_error": 0.1}, "With beta 0.004"),
+    ("6", {"beta": 1.0, "gamma": 3.0}, {"dp_kl_chernoff": 0.3}, "No generalization bounds"),
+    ("2", {"network": "FC600"}, {"train_error": 0.0}, "gap is close to zero"),
+    ("2", {"network": "FC600"}, {"dp_gibbs_pac_bayes": 0.03}, "more frequently"),
+    ("3", {"labels": "random"}, {"dp_hoeffding": 0.4, "dp_chernoff": 0.4}, "more frequently"),
+    ("4", {"labels": "true", "network": "CONV"}, {"train_error": 0.0, "test_error": 0.04}, "gap is close to zero"),
+    ("4", {"labels": "random", "network": "CONV"}, {"train_error": 0.86}, "about 2% at most"),
+    ("4", {"labels": "true", "network": "CONV"}, {"dp_pac_bayes_2018": 1.0}, "nonvacuous"),
+    ("4", {"labels": "true"}, {"dp_hoeffding": 0.01}, "more frequently"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("figure", "where", "values", "words"), FAULTS)
+def test_a_claim_that_the_table_contradicts_fails(figure, where, values, words):
+    rows = changed(AGREEING[figure], where, **values)
+    assert any(words in sentence for sentence in failing(JUDGE[figure](planted(COLUMNS, rows), "paper")))
+
+
+def test_every_claim_can_fail():
+    tried = {figure: [words for name, _, _, words in FAULTS if name == figure] for figure in AGREEING}
+    for figure, rows in AGREEING.items():
+        for sentence in claims(JUDGE[figure](planted(COLUMNS, rows), "paper")):
+            assert any(words in sentence for words in tried[figure]), sentence
+
+
+def test_violations_are_listed_and_counted():
+    rows = changed(FIGURE_1, {"algorithm": "Entropy-SGLD", "labels": "random"}, **dict.fromkeys(BOUNDS, 0.45))
+    notes = JUDGE["1"](planted(COLUMNS, rows), "paper").notes
+    assert sum(note.startswith("Bound below a test error") for note in notes) == len(BOUNDS)
+    many = [{**row, "run": f"{k}-{i}"} for k in range(3) for i, row in enumerate(rows)]
+    notes = JUDGE["1"](planted(COLUMNS, many), "paper").notes
+    assert sum(note.startswith("Bound below a test error") for note in notes) == 12
+    assert any(note.startswith(f"{3 * len(BOUNDS) - 12} more bounds") for note in notes)
+
+
+def test_the_last_record_counts_and_earlier_ones_do_not():
+    early = {**FIGURE_1[1], "run": "1", "step": 1, "train_error": 0.5}
+    table = planted(COLUMNS, [FIGURE_1[0], early, {**FIGURE_1[1], "run": "1"}, *FIGURE_1[2:]])
+    rest = table.with_columns(run=table["run"])
+    sentence = "On random labels SGD overfits."
+    assert claims(JUDGE["1"](rest, "paper"))[sentence].holds
+
+
+def test_a_gap_counts_beyond_the_noise_of_two_counts():
+    row = {"n": 400, "n_test": 100, "train_error": 0.3, "test_error": 0.42}
+    assert math.isclose(gap(row), 0.12)
+    assert math.isclose(noise_of(row), 2 * math.sqrt(0.25 / 400 + 0.25 / 100))
+    assert noise_of({**row, "n": 60_000, "n_test": 10_000}) < 0.011
+
+
+def test_cuts_of_scale_are_said():
+    size = Size(dataset="mnist2", train_size=2000, epochs=5.0, records=1, track=smoke("digits").track)
+    (_, cut, *_) = scale_notes("cpu", size)
+    assert "2000 examples of mnist2" in cut
+    assert "5 epochs" in cut
+    assert "n is 2000 in every bound" in cut
+    assert not any("Scale" in note for note in scale_notes("paper", mnist("mnist2")))

@@ -1,0 +1,269 @@
+"""Knolle et al.'s studies: their runs, the tables made of them, and verdicts that follow the numbers."""
+
+import json
+import math
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from bounds.accounting import clt_gdp, gaussian_epsilon, sampled_gaussians
+from experiments.config import Runtime
+from experiments.papers.knolle import STUDIES, tables
+from experiments.papers.knolle.benches import MNIST, XRAYS
+from experiments.papers.knolle.evidence import Sample, difference
+from experiments.papers.knolle.open_questions import judge_ablation, judge_figure, pooled
+from experiments.papers.knolle.verdicts import PRINTED, judge_table
+from experiments.papers.knolle_plain import PLAIN, PlainConfig, train_plain
+from experiments.private.config import PrivateConfig
+from experiments.private.data import examples
+from pacdp import Diverged, private
+
+RUNTIME = Runtime(threads=1)
+BY_NAME = {study.name: study for study in STUDIES}
+SCALES = ("smoke", "cpu", "paper")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", BY_NAME)
+def test_jobs_have_distinct_keys_and_configurations_that_survive_json(name, scale):
+    jobs = BY_NAME[name].jobs(scale, 3)
+    assert len({job.key for job in jobs}) == len(jobs)
+    for job in jobs:
+        assert job.kind.read(json.loads(json.dumps(job.config.to_dict()))) == job.config
+        assert job.key.replace("-", "").isalnum()
+        assert job.config.seed >= 3
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_run_that_two_studies_need_has_one_key_and_another_seed_another(scale):
+    found = {name: {job.key: job.config for job in study.jobs(scale, 0)} for name, study in BY_NAME.items()}
+    one, two, figure, ablation = (found[name] for name in BY_NAME)
+    assert figure.keys() < one.keys() | two.keys()
+    assert one.keys() < figure.keys()
+    assert ablation.keys() & figure.keys()
+    assert all((one | two)[key] == figure[key] for key in figure)
+    assert not one.keys() & {job.key for job in BY_NAME["knolle-table-1"].jobs(scale, 100)}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_ablation_changes_pre_noise_and_decay_alone(scale):
+    jobs = [job for job in BY_NAME["knolle-ablation"].jobs(scale, 0) if job.config.seed == 0]
+    assert len(jobs) == 8
+    for job in jobs:
+        method = job.config.method
+        assert (method.pre_noise > 0.0) == job.tags["pre_noise"]
+        assert (method.decay > 0.0) == job.tags["decay"]
+    for key in ("sampling", "budget", "architecture", "hidden", "dataset"):
+        assert len({getattr(job.config, key) for job in jobs if job.tags["data"] == "MNIST"}) == 1
+
+
+@pytest.mark.parametrize("bench", [MNIST, XRAYS], ids=lambda bench: bench.name)
+@pytest.mark.parametrize("decay", [False, True])
+def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(bench, decay):
+    run = bench.run
+    steps = bench.decaying if decay else bench.constant
+    sizes = [steps.step_size * (1.0 + t / steps.decay_offset) ** -steps.decay for t in range(run.sampling.steps)]
+    noises = [math.sqrt(2.0 * size * steps.temperature) for size in sizes]
+    plan = private.planned(lambda t: noises[t], sample_rate=run.sampling.sample_rate, steps=run.sampling.steps)
+    most = math.ceil(0.9 * run.sampling.steps)
+    assert private.epsilon(plan.first(most), delta=run.budget.delta, adjacency="add-remove") <= run.budget.epsilon
+    whole = private.epsilon(plan, delta=run.budget.delta, adjacency="add-remove")
+    assert whole >= 0.97 * run.budget.epsilon
+
+
+def test_pre_noise_is_half_as_long_as_the_clip_norm():
+    for bench, parameters in ((MNIST, 44_506), (XRAYS, 1281 * XRAYS.run.hidden[0] + 3 * (XRAYS.run.hidden[0] + 1))):
+        length = bench.pre_noise * math.sqrt(parameters)
+        assert 0.45 < length / bench.run.sampling.clip_norm < 0.55
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """One seed of the second table at the small scale, and a fourth cell of the ablation."""
+    out = tmp_path_factory.mktemp("knolle")
+    jobs = [job for job in BY_NAME["knolle-table-2"].jobs("smoke", 0) if job.config.seed == 0]
+    jobs += [job for job in BY_NAME["knolle-ablation"].jobs("smoke", 0)
+             if job.config.seed == 0 and job.tags["data"] == "X-rays" and not job.tags["decay"]]  # fmt: skip
+    for job in jobs:
+        assert job.kind.carry_out([job.config], [out / job.key], RUNTIME) == [None]
+    return out
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_tables_figures_and_verdicts_are_made_of_the_folders_that_are_there(name, finished, tmp_path):
+    study = BY_NAME[name]
+    table = study.table(study.jobs("smoke", 0), finished)
+    if name == "knolle-table-1":
+        assert table.is_empty()
+    else:
+        assert set(table["data"]) == {"X-rays"}
+        assert set(table["stands_for"]) == {"digits"}
+    paths = study.draw(table, tmp_path)
+    assert [path.name for path in paths] == ["figure.png", "figure.pdf"]
+    verdict = study.judge(table, "smoke")
+    assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
+    assert all(claim.holds is not True or name == "knolle-figure-1" for claim in verdict.claims)
+    if len(table):
+        assert "digits" in verdict.notes[0]
+
+
+def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(finished):
+    study = BY_NAME["knolle-table-2"]
+    rows = {row["procedure"]: row for row in study.table(study.jobs("smoke", 0), finished).iter_rows(named=True)}
+    assert list(rows) == ["SGD", "DP-SGD", "DP-SGLD", "DP-SGLD, averaged", "DP-SGD by patient"]
+    assert rows["SGD"]["epsilon"] is None
+    for name, row in rows.items():
+        if name != "SGD":
+            assert 0.9 * row["budget"] < row["epsilon"] <= row["budget"]
+    last, mean = rows["DP-SGLD"], rows["DP-SGLD, averaged"]
+    assert last["nll_nats"] != mean["nll_nats"]
+    assert [last[k] for k in ("seed", "epsilon", "steps")] == [mean[k] for k in ("seed", "epsilon", "steps")]
+    assert rows["DP-SGD by patient"]["unit"] == "made-up person"
+    result = json.loads((finished / next(finished.glob("*dp-sgd-seed*")).name / "result.json").read_text())
+    noise, rate, steps = result["privacy"]["mechanisms"][0]
+    event = sampled_gaussians(sample_rate=rate, noise_multipliers=[noise] * steps)
+    theirs = gaussian_epsilon(mu=clt_gdp(event=event).mu, delta=rows["DP-SGD"]["delta"])
+    assert rows["DP-SGD"]["epsilon_central_limit"] == pytest.approx(theirs)
+
+
+def test_bins_add_up_to_the_score(finished):
+    study = BY_NAME["knolle-figure-1"]
+    bins = study.table(study.jobs("smoke", 0), finished)
+    filled = bins.filter(pl.col("count") > 0)
+    gaps = ((filled["confidence"] - filled["accuracy"]).abs() * filled["count"]).alias("gap")
+    for (procedure,), part in filled.with_columns(gaps).group_by(["procedure"]):
+        assert part["gap"].sum() / part["n_test"][0] == pytest.approx(part["ece"][0]), procedure
+    curves = pooled(bins)
+    assert curves.height == bins["procedure"].n_unique() * bins["left"].n_unique()
+    for total in curves.group_by("procedure").agg(pl.col("share").sum())["share"]:
+        assert total == pytest.approx(1.0)
+
+
+def test_the_baseline_learns_repeats_itself_and_says_when_it_diverged(tmp_path):
+    config = PlainConfig(architecture="fc", hidden=(32,), epochs=8)
+    one, two = train_plain(config, RUNTIME, tmp_path), train_plain(config, RUNTIME, tmp_path)
+    assert one == two
+    assert one["test"]["accuracy"] > 0.85
+    assert one["steps"] == 8 * 12
+    adam = train_plain(replace(config, optimizer="adam", learning_rate=0.003), RUNTIME, tmp_path)
+    assert adam["algorithm"] == "Adam"
+    assert adam["test"]["accuracy"] > 0.8
+    with pytest.raises(Diverged):
+        train_plain(replace(config, learning_rate=1e30), RUNTIME, tmp_path)
+    (error,) = PLAIN.carry_out([replace(config, learning_rate=1e30)], [tmp_path / "run"], RUNTIME)
+    assert isinstance(error, Diverged)
+    for bad in ({"learning_rate": 0.0}, {"momentum": 1.0}, {"epochs": 0}, {"batch_size": 0}):
+        with pytest.raises(ValueError, match="expected"):
+            replace(config, **bad)
+    with pytest.raises(ValueError, match="plain run"):
+        PlainConfig.from_dict({"hidden": [3], "nothing": 1})
+
+
+def test_private_runs_see_backbone_rows(monkeypatch):
+    monkeypatch.setattr(
+        "experiments.private.data.embed", lambda images, progress: images.reshape(len(images), -1)[:, :9]
+    )
+    found = examples("digits", features="backbone", by_person=False)
+    assert found.train.inputs.shape == (1437, 9)
+    assert found.train.name == "digits-backbone"
+    assert examples("digits", features="backbone", by_person=False) is found
+    examples.__globals__["_in_features"].cache_clear()
+    config = PrivateConfig(features="backbone")
+    assert PrivateConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def planted(scores: dict[str, list[float]], *, data: str = "MNIST", **more: object) -> pl.DataFrame:
+    rows = [
+        {"data": data, "stands_for": "mnist", "procedure": name, "seed": seed, "ece": ece, "sce": ece, "ace": ece,
+         "accuracy": 0.9, "macro_auc": 0.95, "epsilon": None if name == "SGD" else 0.4999,
+         "epsilon_central_limit": None if name == "SGD" else 0.45, **more}
+        for name, found in scores.items() for seed, ece in enumerate(found)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=tables.RUN_COLUMNS)
+
+
+def held(verdict) -> dict[str, bool | None]:
+    return {claim.sentence.split(": ", 1)[1]: claim.holds for claim in verdict.claims}
+
+
+WORSE = "DP-SGD has a negative impact on model calibration compared to standard SGD"
+BETTER = "DP-SGLD provides substantially better calibrated predictive uncertainty than standard DP-SGD"
+FOLD = "a reduction in ECE ~5-fold against DP-SGD"
+ALIKE = "differences between ECE, SCE and ACE were negligible"
+
+
+def test_claims_follow_the_numbers():
+    theirs = {name: [scores[2], scores[2] * 1.01] for name, scores in PRINTED["MNIST"].items()}
+    found = held(judge_table(planted(theirs), "cpu"))
+    assert all(found[sentence] for sentence in (WORSE, BETTER, FOLD, ALIKE))
+    turned = {"SGD": [0.02, 0.021], "DP-SGD": [0.01, 0.0101], "DP-SGLD": [0.015, 0.0151]}
+    found = held(judge_table(planted(turned), "cpu"))
+    assert [found[sentence] for sentence in (WORSE, BETTER, FOLD)] == [False, False, False]
+    noisy = {"SGD": [0.01, 0.03], "DP-SGD": [0.012, 0.033], "DP-SGLD": [0.009, 0.03]}
+    found = held(judge_table(planted(noisy), "cpu"))
+    assert (found[WORSE], found[BETTER]) == (None, None)
+    single = {name: values[:1] for name, values in theirs.items()}
+    assert held(judge_table(planted(single), "cpu"))[BETTER] is None
+    apart = planted(theirs).with_columns(pl.col("sce") / 5)
+    assert held(judge_table(apart, "cpu"))[ALIKE] is False
+
+
+def test_comparisons_are_the_papers_nine_numbers_and_ours():
+    verdict = judge_table(planted({"SGD": [0.01, 0.03], "DP-SGD": [0.02]}), "cpu")
+    assert len(verdict.comparisons) == 9
+    ours = {one.what: one.ours for one in verdict.comparisons}
+    assert ours["MNIST, SGD: ECE"] == 0.02
+    assert ours["MNIST, DP-SGLD: ECE"] is None
+    why = next(one.why for one in verdict.comparisons if one.what == "MNIST, DP-SGD: accuracy")
+    assert "0.500" in why
+    assert "0.450" in why
+    assert any("Cut for two cores" in note for note in verdict.notes)
+
+
+def test_the_ablation_is_judged_cell_by_cell():
+    cells = [
+        planted({"DP-SGLD": [ece, ece + 0.001]}, pre_noise=pre_noise, decay=decay)
+        for ece, pre_noise, decay in (
+            (0.03, False, False),
+            (0.02, False, True),
+            (0.04, True, False),
+            (0.02, True, True),
+        )
+    ]
+    found = [claim.holds for claim in judge_ablation(pl.concat(cells), "cpu").claims]
+    # pre-noise without and with decay, decay without and with pre-noise; averaged predictions are missing
+    assert found == [False, None, True, True, None, None, None, None]
+
+
+def curve(name: str, accuracy: list[float], counts: list[int], data: str = "X-rays") -> pl.DataFrame:
+    rows = [
+        {"data": data, "stands_for": "xrays224", "procedure": name, "seed": seed, "ece": 0.1, "n_test": sum(counts),
+         "left": k / 3, "right": (k + 1) / 3, "count": counts[k], "confidence": (k + 0.5) / 3, "accuracy": accuracy[k]}
+        for seed in (0, 1) for k in range(3)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=tables.BIN_COLUMNS)
+
+
+def test_the_figure_s_sentences_follow_the_bins(tmp_path):
+    private_, plain = curve("DP-SGD", [0.0, 0.3, 0.6], [10, 10, 80]), curve("SGD", [0.1, 0.5, 0.8], [20, 40, 40])
+    ours = curve("DP-SGLD", [0.1, 0.4, 0.8], [30, 40, 30])
+    across, *extremes = judge_figure(pl.concat([private_, plain, ours]), "cpu").claims
+    assert across.holds
+    assert "3 of 3 bins" in across.evidence
+    # equal counts in both seeds: any difference is beyond two standard errors
+    assert [claim.holds for claim in extremes] == [True, True]
+    worse = curve("DP-SGLD", [0.1, 0.2, 0.8], [5, 5, 90])
+    across, *extremes = judge_figure(pl.concat([private_, plain, worse]), "cpu").claims
+    assert across.holds is False
+    assert [claim.holds for claim in extremes] == [True, False]
+    paths = BY_NAME["knolle-figure-1"].draw(pl.concat([private_, plain, ours]), tmp_path)
+    assert all(path.stat().st_size > 5000 for path in paths)
+
+
+def test_differences_within_noise_decide_nothing():
+    assert difference("x", Sample(0.2, 0.0001, 4), Sample(0.1, 0.0001, 4)).holds is True
+    assert difference("x", Sample(0.1, 0.0001, 4), Sample(0.2, 0.0001, 4)).holds is False
+    assert difference("x", Sample(0.2, 0.04, 4), Sample(0.1, 0.04, 4)).holds is None
+    assert difference("x", Sample(0.2, 0.0, 1), Sample(0.1, 0.0, 1)).holds is None
+    assert difference("x", None, Sample(0.1, 0.0, 1)).holds is None

