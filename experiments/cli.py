@@ -28,7 +28,9 @@ def main(arguments: list[str] | None = None) -> None:
         messages.print(f"pacdp: {error}", style="red" if messages.is_terminal else None, markup=False)
         sys.exit(1)
     except KeyboardInterrupt:
-        messages.print("pacdp: stopped; a training run goes on with --resume from its last checkpoint")
+        messages.print(
+            "pacdp: stopped; a training run goes on with --resume from its last checkpoint, an experiment without"
+        )
         sys.exit(130)
 
 

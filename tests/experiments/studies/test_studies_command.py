@@ -62,7 +62,8 @@ def test_a_failed_run_is_said_everywhere_and_the_exit_status_is_1(tiny, capsys):
 
 
 def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, monkeypatch, capsys):
-    monkeypatch.delitem(STUDIES, "random-labels")
+    for name in [name for name in STUDIES if name != "tiny"]:
+        monkeypatch.delitem(STUDIES, name)
     monkeypatch.setitem(STUDIES, "other", "tiny_study:OTHER")
     paper = replace(tiny_study.STUDY, name="other", jobs=lambda scale, seed: tiny_study.STUDY.jobs("paper", seed))
     monkeypatch.setattr(tiny_study, "OTHER", paper, raising=False)
@@ -148,7 +149,9 @@ def test_the_page_of_results_says_what_every_verdict_says(tiny):
     assert "| smoke | The moon is made of cheese. | cannot tell | no moon |" in page
     assert "seed 1, on cpu." in page
     assert "(../experiments/results/tiny/smoke/figure.png)" in page
-    assert page.index("## random-labels") < page.index("Not yet run.") < page.index("## tiny")
+    others, own = page.split("## tiny")
+    assert "Not yet run." in others.split("## random-labels")[1]
+    assert "Not yet run." not in own
     (tiny / "experiments" / "results" / "tiny").rename(tiny / "experiments" / "results" / "unknown")
     assert pacdp("results") == 1
 
