@@ -59,7 +59,7 @@ class Experiment:
 
     def _plan(self, name: str) -> Plan:
         found = study(name)
-        return Plan(study=found, jobs=found.jobs(self.scale, self.seed), folder=self.runs / f"{name}-{self.scale}")
+        return Plan(study=found, jobs=found.jobs(self.scale, self.seed), folder=self.runs / f"studies-{self.scale}")
 
     def _out(self, name: str) -> Path:
         if self.out is not None and self.name != "all":

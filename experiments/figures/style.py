@@ -50,7 +50,9 @@ COLOURS = {
     "test_set_clopper_pearson": "#7f7f7f", "randomised_maurer": "#1f77b4", "randomised_private_pac_bayes": "#aec7e8",
     "half_brier_maurer": "#393b79", "half_brier_private_pac_bayes": "#9c9ede", "one_draw_disintegrated": "#8c6d31",
     "one_draw_ece": "#e7ba52", "private_pac_bayes": "#17a398", "private_kl_chernoff": "#9edae5",
-    "test_set_ece": "#c7c7c7",
+    "test_set_ece": "#c7c7c7", "randomised_hybrid_pac_bayes": "#6b6ecf", "half_brier_hybrid_pac_bayes": "#5254a3",
+    "prior_mean_clopper_pearson": "#637939", "finite_ensemble": "#8ca252", "vote_finite_ensemble": "#b5cf6b",
+    "one_of_finitely_many": "#cedb9c",
 }  # fmt: skip
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"

@@ -25,22 +25,37 @@ class Plan:
 def conduct(plans: Sequence[Plan], runtime: Runtime, *, workers: Workers) -> Iterator[Plan]:
     """Carry out the jobs that have not finished, yielding each plan when its last job has ended.
 
+    A job that several studies need, with one key and one folder, is carried out once.
+
     Raises:
-        ValueError: two jobs of a study have the same key.
+        ValueError: two jobs of a study have the same key, or jobs of two studies one folder and other configurations.
     """
     for plan in plans:
         if len({job.key for job in plan.jobs}) != len(plan.jobs):
             raise ValueError(f"two jobs of {plan.study.name} have the same key: their folder would be the same")
-    every = [(plan, job) for plan in plans for job in plan.jobs]
-    outs = [plan.folder / job.key for plan, job in every]
+    wanted = _wanted(plans)
     left = {plan.study.name: len(plan.jobs) for plan in plans}
-    with Watch(jobs=[(plan.study.name, job) for plan, job in every]) as watch:
-        sweep = carry_out([job for _, job in every], outs, runtime, workers=workers, started=watch.started)
-        for i, error in sweep:
+    first = [users[0] for users in wanted.values()]
+    with Watch(jobs=[(plan.study.name, job) for plan, job in first]) as watch:
+        jobs, outs = [job for _, job in first], list(wanted)
+        for i, error in carry_out(jobs, outs, runtime, workers=workers, started=watch.started):
             watch.ended(i, error)
-            plan, job = every[i]
-            if error:
-                plan.failed[job.key] = error
-            left[plan.study.name] -= 1
-            if not left[plan.study.name]:
-                yield plan
+            for plan, job in wanted[outs[i]]:
+                if error:
+                    plan.failed[job.key] = error
+                left[plan.study.name] -= 1
+                if not left[plan.study.name]:
+                    yield plan
+
+
+def _wanted(plans: Sequence[Plan]) -> dict[Path, list[tuple[Plan, Job]]]:
+    """By folder, the studies that need a job and what each calls it."""
+    found: dict[Path, list[tuple[Plan, Job]]] = {}
+    for plan in plans:
+        for job in plan.jobs:
+            users = found.setdefault(plan.folder / job.key, [])
+            if users and users[0][1].config != job.config:
+                raise ValueError(f"{users[0][0].study.name} and {plan.study.name} have jobs of one key, {job.key}, and "
+                                 "other configurations: their folder would be the same")  # fmt: skip
+            users.append((plan, job))
+    return found

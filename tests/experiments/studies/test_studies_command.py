@@ -1,6 +1,7 @@
 """From a study to its results: carried out, published, drawn and judged again, reported, and on the page of results."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -36,7 +37,7 @@ def test_a_study_is_carried_out_and_published_and_not_run_again(tiny, capsys):
         assert "[3/3] tiny" in said.err
     out = tiny / "experiments" / "results" / "tiny" / "smoke"
     assert {path.name for path in out.iterdir()} == KEPT
-    assert [len(pids(folder)) for folder in (tiny / "runs" / "tiny-smoke").iterdir()] == [1, 1, 1]
+    assert [len(pids(folder)) for folder in (tiny / "runs" / "studies-smoke").iterdir()] == [1, 1, 1]
     table, made = read_table(out), read(out / "provenance.json")
     assert table["value"].to_list() == [1 / 3, 4 / 3, 9 / 3], "no digit is lost"
     assert dict(table.schema) == {"way": pl.String, "seed": pl.Int64, "value": pl.Float64, "small": pl.Boolean,
@@ -81,7 +82,7 @@ def test_studies_are_listed_with_their_titles(capsys):
     assert pacdp("experiment", "nonsense") == 2
     refused = capsys.readouterr().err
     for said in (listed, refused):
-        assert "tiny           Squares of seeds (Nobody (1900), Table 1)" in said
+        assert re.search(r"tiny +Squares of seeds \(Nobody \(1900\), Table 1\)", said)
         assert RANDOM_LABELS.title in said
     with pytest.raises(ValueError, match="no study is called"):
         study("nonsense")
@@ -95,6 +96,26 @@ def test_every_registered_name_is_its_study_s_and_jobs_differ_at_every_scale():
             plan = found.jobs(scale, 0)
             assert len({one.key for one in plan}) == len(plan) > 0
             json.dumps([[one.config.to_dict(), dict(one.tags)] for one in plan])
+
+
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
+def test_a_key_that_two_studies_share_is_one_configuration(scale):
+    configs = {}
+    for name in STUDIES:
+        for job in study(name).jobs(scale, 0):
+            assert configs.setdefault(job.key, job.config) == job.config, (name, job.key)
+
+
+def test_a_job_that_two_studies_need_is_carried_out_once(tiny, monkeypatch, capsys):
+    monkeypatch.setitem(STUDIES, "twin", "tiny_study:TWIN")
+    for name in list(STUDIES):
+        if name not in ("tiny", "twin"):
+            monkeypatch.delitem(STUDIES, name)
+    assert pacdp("experiment", "all", "--seed", 1) == 0
+    said = capsys.readouterr()
+    assert "tiny (smoke): 3 of 3" in said.out
+    assert "twin (smoke): 3 of 3" in said.out
+    assert [len(pids(folder)) for folder in (tiny / "runs" / "studies-smoke").iterdir()] == [1, 1, 1]
 
 
 def test_figures_are_drawn_and_verdicts_judged_again_from_the_table_alone(tiny, capsys):

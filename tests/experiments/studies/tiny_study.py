@@ -1,6 +1,7 @@
 """A study of small jobs: squares of seeds, one of which cannot be computed at the scale cpu."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -46,3 +47,4 @@ def _judge(table: pl.DataFrame, scale: str) -> Verdict:
 
 STUDY = Study(name="tiny", title="Squares of seeds", paper="Nobody (1900), Table 1", jobs=_jobs, table=_table,
               draw=_draw, judge=_judge)  # fmt: skip
+TWIN = replace(STUDY, name="twin")
