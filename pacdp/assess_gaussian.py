@@ -20,7 +20,7 @@ from pacdp.certify import Refusal, new_examples_certificate
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.prior import Prior, Private
-from pacdp.single_networks import Examples, about, mean_weights, one_draw, prior_mean
+from pacdp.single_networks import Examples, about, class_count, mean_weights, one_draw, prior_mean
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 
 Progress = Callable[[int, int], None]
@@ -111,7 +111,9 @@ def assess_gaussian(
     calibration error.
 
     Formal guarantee: each certificate says with which probability over examples, prior and draws it fails, if posterior
-    and prior depend on the examples as ``prior.source`` says, and ``seed`` and ``monte_carlo`` were fixed beforehand.
+    and prior depend on the examples as ``prior.source`` says and not on the draws: ``seed`` and ``monte_carlo`` were
+    fixed before a result of theirs was seen, and no posterior is chosen by certificates of that seed. The PAC-Bayes
+    step alone holds for all posteriors at once.
 
     Args:
         module: the network in eval mode; its own weights do not matter.
@@ -125,18 +127,28 @@ def assess_gaussian(
         DataError: the prior saw examples of the bound.
     """
     prior.require_unseen(data)
+    names = ["zero-one", "brier", *(loss.name for loss in losses)]
+    if len(set(names)) != len(names):
+        raise ValueError(
+            f"expected losses of names that differ from each other and from zero-one and brier, got {names}"
+        )
+    classes = class_count(module, posterior, data.inputs, device)
+    for each in (data, *([] if test is None else [test])):
+        each.require_labels(classes)
+    if test is not None:
+        test.require_new(data)
+        prior.require_unseen(test, what="the test set's examples")
     kl = posterior.kl_nats(prior.law)
     if not math.isfinite(kl):
         raise ValueError("the divergence from the prior is infinite: both laws must have the same fixed weights and "
                          "buffers, and a std > 0 for the same parameters")  # fmt: skip
     kl = math.nextafter(kl + prior.choice_nats, math.inf) if prior.choice_nats else kl
     how = monte_carlo or MonteCarlo()
-    sampled = functools.partial(mean_risks, module, posterior, batch_size=how.batch_size, group_size=how.group_size,
-                                device=device)  # fmt: skip
-    risks = sampled(inputs=data.inputs, labels=data.labels, losses=(zero_one(), brier(), *losses), passes=how.passes,
-                    seed=seed, progress=progress, resume=how.resume)  # fmt: skip
     budget = bounds.FailureBudget(failure_prob).spend(MONTE_CARLO, how.share * failure_prob)
     budget = budget.spend(PAC_STEP, budget.left)
+    sampled = functools.partial(mean_risks, module, posterior, batch_size=how.batch_size, device=device)
+    risks = sampled(inputs=data.inputs, labels=data.labels, losses=(zero_one(), brier(), *losses), passes=how.passes,
+                    group_size=how.group_size, seed=seed, progress=progress, resume=how.resume)  # fmt: skip
     step = _pac_step(prior, kl_nats=kl, n=data.n)
     certificates = [_overall(risk, step, budget) for risk in risks]
     examples = Examples(module=module, data=data, test=test, failure_prob=failure_prob, device=device)
@@ -148,7 +160,9 @@ def assess_gaussian(
     if test is None:
         refusals.append(Refusal(name="test-set bounds", reason="no examples were kept from prior and posterior"))
     else:
-        (fresh,) = sampled(inputs=test.inputs, labels=test.labels, losses=(zero_one(),), passes=1, seed=seed + 1)
+        # a draw for each example: Clopper and Pearson count independent errors
+        (fresh,) = sampled(inputs=test.inputs, labels=test.labels, losses=(zero_one(),), passes=1, group_size=1,
+                           seed=seed + 1)  # fmt: skip
         test_errors["randomised"] = fresh.mean
         made = new_examples_certificate(fresh.errors, test.n, failure_prob=failure_prob)
         certificates.append(about(made, of="randomised", measures="0-1 risk"))

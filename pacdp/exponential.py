@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 import bounds
 from pacdp.losses import margins
+from pacdp.single_networks import error_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,7 @@ def selected_certificate(
 
     Formal guarantee: at least its risk with probability 1 - failure_prob over n independent examples and the draw.
     """
-    risk = int(errors[selection.index]) / n
+    risk = error_share(int(errors[selection.index]), n)
     return bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=selection.epsilon, failure_prob=failure_prob)
 
 

@@ -36,7 +36,7 @@ class FiniteAssessment:
 
 
 def assess_finite(
-    errors: Int64[np.ndarray, " networks"], *, n: int, failure_prob: float = 0.05,
+    errors: np.ndarray, *, n: int, failure_prob: float = 0.05,
     weights: Float64[np.ndarray, " networks"] | None = None,
 ) -> FiniteAssessment:  # fmt: skip
     """Certificates of networks that were learnt without the n examples on which ``errors`` were counted.
@@ -53,6 +53,8 @@ def assess_finite(
     Raises:
         ValueError: no network, counts outside 0 ... n, weights that are not positive.
     """
+    if not np.issubdtype(errors.dtype, np.integer):
+        raise ValueError(f"expected whole numbers of errors, got {errors.dtype}: round them up")
     if errors.ndim != 1 or not len(errors) or errors.min() < 0 or errors.max() > n:
         raise ValueError(f"expected counts of 0 to n = {n} errors of at least one network, got {errors!r}")
     base = log_probabilities(errors * 0, epsilon=0.0, weights=weights)

@@ -86,8 +86,10 @@ class Prior:
                     about |= {"n": seen.indices.n, "hash": seen.indices.hash}
         return {"source": type(self.source).__name__, **about, "choice_nats": self.choice_nats}
 
-    def require_unseen(self, data: BoundSet) -> None:
+    def require_unseen(self, data: BoundSet, *, what: str = "the bound's examples") -> None:
         """Refuse a bound on examples that a prior without privacy has seen, or whose indices count in other data.
+
+        A test set may be of other data, and need not have indices.
 
         Raises:
             DataError: the two share an example.
@@ -96,12 +98,17 @@ class Prior:
         source = self.source.seen if isinstance(self.source, Private) else self.source
         if not isinstance(source, HeldOut):
             return
+        of_bound = what == "the bound's examples"
+        if data.indices is None and not of_bound:
+            return
         if data.indices is None:
             raise ValueError("give data.indices: the prior learnt from examples of this data set, and which ones the "
                              "bound rests on decides whether it may be used")  # fmt: skip
         if source.data_hash and data.data_hash and source.data_hash != data.data_hash:
+            if not of_bound:
+                return
             raise ValueError(
                 f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
                 f"({source.data_hash[:12]}), and indices mean nothing there: certify on those"
             )
-        require_disjoint(source.indices, data.indices, ("what the prior saw", "the bound's examples"))
+        require_disjoint(source.indices, data.indices, ("what the prior saw", what))

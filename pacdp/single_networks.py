@@ -20,6 +20,7 @@ from pacdp.prior import Prior, Private
 EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
 """Of the bins of calibration errors."""
 _BATCH = 500
+_ONE_DRAW = 0x6F6E65  # key of the one draw among all uses of a seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +84,16 @@ def prior_mean(prior: Prior, where: Examples) -> SingleNetwork:
 def one_draw(posterior: GaussianPosterior, prior: Prior, where: Examples, *, seed: int) -> SingleNetwork:
     """One network drawn from the posterior: 0-1 risk, and calibration error from the bound's own examples.
 
-    The exponential moment behind the latter bounds one draw by ln (dQ/dP)(w) just as it bounds the mean by the
-    divergence ("One draw" in docs/guarantees.md), so the positive part of the ratio stands where the divergence does.
+    The draw must not depend on examples, prior or posterior: its generator has a key of its own, so that no training
+    that was seeded with the same number has met its numbers. The exponential moment behind the calibration error bounds
+    one draw by ln (dQ/dP)(w) just as it bounds the mean by the divergence ("One draw" in docs/guarantees.md), so the
+    positive part of the ratio stands where the divergence does.
     """
     of = "one draw"
     if isinstance(prior.source, Private):
         return SingleNetwork(of=of, refusal="the transfer from a private prior is proved for the mean over the "
                                             "posterior alone")  # fmt: skip
-    weights = posterior.sample(torch.Generator().manual_seed(seed))
+    weights = posterior.sample(_generator(seed))
     ratio = log_density_ratio(posterior, prior.law, weights)
     if not math.isfinite(ratio):
         return SingleNetwork(of=of, refusal="the prior's density at the draw underflows")
@@ -120,6 +123,22 @@ def _test_error(where: Examples, law: GaussianPosterior, weights: Any) -> float 
     if where.test is None:
         return None
     return _errors(_outputs(where, law, weights, where.test), where.test.labels) / where.test.n
+
+
+def class_count(module: nn.Module, posterior: GaussianPosterior, inputs: Tensor, device: torch.device | str) -> int:
+    """How many classes the network's outputs distinguish: two for one logit."""
+    where = Examples(module=module, data=_first(inputs), test=None, failure_prob=1.0, device=device)
+    outputs = _outputs(where, posterior, posterior.means, where.data)
+    return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
+
+
+def _first(inputs: Tensor) -> BoundSet:
+    return BoundSet(inputs=inputs[:1], labels=torch.zeros(1, dtype=torch.int64))
+
+
+def _generator(seed: int) -> torch.Generator:
+    words = np.random.SeedSequence(seed, spawn_key=(_ONE_DRAW,)).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(words[0] >> np.uint64(1)))
 
 
 @torch.no_grad()

@@ -33,7 +33,8 @@ from pacdp.losses import bounded_cross_entropy
 
 Report = Callable[[str, int, int], None]
 """Told the stage ("prior", "posterior", "certificate") and how far it is."""
-_STREAMS = ("weights", "prior", "posterior", "certificate")
+_STREAMS = ("weights", "prior", "posterior", "tried", "certificate")
+"""Posteriors were compared by draws of the fourth; certificates have draws of their own."""
 _LEAST_GRID_NATS = 0.5  # ln(π²/6), of the grid's first point
 
 

@@ -77,6 +77,7 @@ def fresh_pass(
     ways = [FreshPass(mapped, group_size), FreshPass(looped, group_size)]
     if by_layers:
         ways.insert(0, FreshPass(layered, 1))
+    _require_no_mixing(module, posterior, buffers, probe)
     for way in ways[:-1]:
         try:
             _require_independent_examples(way, probe)
@@ -150,6 +151,25 @@ def _require_independent_examples(way: FreshPass, probe: Tensor) -> None:
     for k in range(groups * size) if size == 1 else range(groups):
         alone = way.run(probe[k * size : (k + 1) * size], draws.select(slice(k, k + 1)))
         if not torch.allclose(alone, together[k * size : (k + 1) * size], rtol=0.0, atol=_TOLERANCE * scale):
+            raise ValueError(
+                f"output {k} of the network depends on the other examples of its batch, or on random numbers besides "
+                "the weights: no example has a loss of its own"
+            )
+
+
+@torch.no_grad()
+def _require_no_mixing(
+    module: nn.Module, posterior: GaussianPosterior, buffers: Mapping[str, Tensor], probe: Tensor
+) -> None:
+    """At the mean weights, an example's output must be the same alone and among others; groups hide that it is not."""
+    state = {**_on(posterior.means, probe.device), **buffers}
+    together = torch.func.functional_call(module, state, (probe,))
+    if not bool(torch.isfinite(together).all()):
+        return  # refused by name elsewhere
+    scale = 1.0 + float(together.abs().max())
+    for k in range(min(3, len(probe))):
+        alone = torch.func.functional_call(module, state, (probe[k : k + 1],))
+        if not torch.allclose(alone, together[k : k + 1], rtol=0.0, atol=_TOLERANCE * scale):
             raise ValueError(
                 f"output {k} of the network depends on the other examples of its batch, or on random numbers besides "
                 "the weights: no example has a loss of its own"

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments.certificates import config
 from experiments.certificates.config import HeldOutConfig, held_out_config
 from experiments.certificates.held_out import certify_on, held_out
 from pacdp.backprop import FitSettings, PosteriorSettings, ScaleGrid
@@ -65,9 +66,22 @@ def test_what_is_chosen_is_paid_for():
     assert grid.assessment.kl_nats >= grid.posterior.kl_nats(grid.prior.law) + grid.prior.choice_nats
 
 
+def test_what_was_tried_is_in_the_lists_that_are_paid_for():
+    cpu = held_out_config()
+    assert cpu.compared == 64 * 32 * 16
+    assert cpu.fit.epochs in config.TRIED["epochs"]
+    assert cpu.passes in config.TRIED["passes"]
+    assert cpu.prior_std in config.TRIED["prior_std"]
+    assert set(cpu.network.channels) <= set(config.NETWORKS["channels"])
+    assert cpu.network.hidden in config.NETWORKS["hidden"]
+    for name, values in config.DISTORTIONS.items():
+        assert getattr(cpu.fit.augmentation, name) in values
+    assert held_out_config(seed=1).compared == cpu.compared * 196 * 4 * 6 * 6 * 4 * 5
+
+
 def test_configurations_survive_json():
-    for config in (QUICK, held_out_config(), replace(QUICK, scales=ScaleGrid(largest=1.0, precision=3))):
-        assert HeldOutConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    for one in (QUICK, held_out_config(), replace(QUICK, scales=ScaleGrid(largest=1.0, precision=3))):
+        assert HeldOutConfig.from_dict(json.loads(json.dumps(one.to_dict()))) == one
     assert held_out_config("cifar10").fit.augmentation.flip
     with pytest.raises(ValueError, match="not the configuration"):
         HeldOutConfig.from_dict({"dataset": "digits"})
@@ -85,7 +99,7 @@ def test_colour_images():
         )
         return Dataset("colours", inputs, labels, 10)
 
-    config = replace(held_out_config("cifar10", scale="smoke"), fit=FitSettings(epochs=1), passes=1)
-    found = certify_on(replace(config, posterior=PosteriorSettings(steps=2)), made(120), made(30))
+    settings = replace(held_out_config("cifar10", scale="smoke"), fit=FitSettings(epochs=1), passes=1)
+    found = certify_on(replace(settings, posterior=PosteriorSettings(steps=2)), made(120), made(30))
     assert found.assessment.certificate().value <= 1.0
     assert found.assessment.n == 60

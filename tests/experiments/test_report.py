@@ -242,7 +242,8 @@ def test_gaussian_certificates_say_what_they_bound_and_of_which_classifier(tmp_p
     inputs, module = torch.randn(200, 3, generator=generator), nn.Linear(3, 1, bias=False).eval()
     law = GaussianPosterior.around(module, std=0.1)
     data = BoundSet(inputs=inputs, labels=(inputs[:, 0] > 0).long())
-    found = assess_gaussian(law, module, data, prior=Prior(law=law, source=DataFree()), test=data,
+    test = BoundSet(inputs=-inputs, labels=(inputs[:, 0] <= 0).long())
+    found = assess_gaussian(law, module, data, prior=Prior(law=law, source=DataFree()), test=test,
                             monte_carlo=MonteCarlo(passes=2)).to_dict()  # fmt: skip
     write(tmp_path / "certificates.json", found)
     page = report(tmp_path, out=tmp_path / "page.html")

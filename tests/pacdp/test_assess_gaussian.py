@@ -15,7 +15,7 @@ from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Pr
 from pacdp.backprop import ScaleGrid, choose_scale
 from pacdp.data import DataError, Split, index_hash
 from pacdp.losses import bounded_cross_entropy, brier
-from pacdp.single_networks import log_density_ratio
+from pacdp.single_networks import Examples, _generator, log_density_ratio, one_draw
 from pacdp.stochastic import mean_risks
 
 MU = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
@@ -136,12 +136,73 @@ def test_the_density_ratio_of_torch():
     assert log_density_ratio(fixed, fixed, fixed.means) == pytest.approx(0.0, abs=1e-300)
 
 
-def test_a_broken_network_errs_always():
+def test_what_would_certify_another_classifier_is_refused():
     inputs, labels = problem(60, seed=5)
-    broken = BoundSet(inputs=inputs * math.nan, labels=labels)
     q = around(torch.ones(1, 5), 0.1)
-    with pytest.raises(ValueError):
-        assess_gaussian(q, network(), broken, prior=Prior(law=q, source=DataFree()))
+    prior = Prior(law=q, source=DataFree())
+    data = BoundSet(inputs=inputs, labels=labels)
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        assess_gaussian(q, network(), BoundSet(inputs=inputs * math.nan, labels=labels), prior=prior)
+    with pytest.raises(ValueError, match="expected int64 labels"):
+        BoundSet(inputs=inputs, labels=labels.to(torch.uint8))
+    with pytest.raises(ValueError, match="labels from 0 to 1"):
+        assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels + 1), prior=prior)
+    with pytest.raises(ValueError, match="the bound's own examples"):
+        assess_gaussian(q, network(), data, prior=prior, test=BoundSet(inputs=inputs, labels=labels))
+    with pytest.raises(ValueError, match="names that differ"):
+        assess_gaussian(q, network(), data, prior=prior, losses=(brier(),))
+    held = Prior(law=q, source=HeldOut(indices=split(0, 20)))
+    rest, new = BoundSet.of(inputs, labels, split(20, 50)), BoundSet.of(inputs, labels, split(50, 60))
+    assert assess_gaussian(q, network(), rest, prior=held, test=new).test_error is not None
+    for start in (10, 40):
+        with pytest.raises(DataError, match="share 10 examples"):
+            assess_gaussian(q, network(), rest, prior=held, test=BoundSet.of(inputs, labels, split(start, start + 10)))
+
+
+class Mixing(nn.Linear):
+    def forward(self, input):
+        return super().forward(input - input.mean(0))
+
+
+@pytest.mark.parametrize("group_size", [1, 8])
+def test_a_network_that_mixes_its_batch_is_refused(group_size):
+    inputs, labels = problem(60, seed=5)
+    q = around(torch.ones(1, 5), 0.1)
+    data, how = BoundSet(inputs=inputs, labels=labels), MonteCarlo(group_size=group_size)
+    with pytest.raises(ValueError, match="depends on the other examples"):
+        assess_gaussian(
+            q, Mixing(5, 1, bias=False).eval(), data, prior=Prior(law=q, source=DataFree()), monte_carlo=how
+        )
+
+
+class Absolute(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1, 5))
+
+    def forward(self, input):
+        return input.abs().sum(1, keepdim=True) * self.weight.sum()
+
+
+def test_the_test_set_counts_a_draw_for_each_example_whatever_the_groups():
+    inputs, labels = problem(200, seed=6)[0], torch.ones(200, dtype=torch.int64)
+    q = GaussianPosterior.around(Absolute().eval(), std=1.0)
+    data, test = BoundSet(inputs=inputs, labels=labels), BoundSet(inputs=inputs + 1.0, labels=labels)
+    for seed in range(8):
+        found = assess_gaussian(q, Absolute().eval(), data, prior=Prior(law=q, source=DataFree()), test=test,
+                                monte_carlo=MonteCarlo(group_size=200), seed=seed)  # fmt: skip
+        assert min(c.value for c in named(found, "randomised")) > 0.5, "the risk is 1/2, by the sign of the draw"
+
+
+def test_one_draw_s_numbers_are_its_own():
+    inputs, labels = problem(60, seed=5)
+    q = around(torch.zeros(1, 5), 1.0)
+    where = Examples(module=network(), data=BoundSet(inputs=inputs, labels=labels), test=None, failure_prob=0.05,
+                     device="cpu")  # fmt: skip
+    errors = {one_draw(q, Prior(law=q, source=DataFree()), where, seed=seed).error for seed in range(6)}
+    assert len(errors) > 2
+    trained = q.sample(torch.Generator().manual_seed(0))["weight"]
+    assert all(not torch.equal(trained, q.sample(_generator(seed))["weight"]) for seed in range(50))
 
 
 def test_a_private_prior_pays_the_transfer_and_gets_no_single_draw():

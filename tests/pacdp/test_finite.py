@@ -46,6 +46,11 @@ def test_refusals(errors, weights):
         assess_finite(np.array(errors, dtype=np.int64), n=10, weights=None if weights is None else np.array(weights))
 
 
+def test_broken_counts_are_refused():
+    with pytest.raises(ValueError, match="whole numbers"):
+        assess_finite(np.array([2.7]), n=10)
+
+
 def test_they_hold_as_often_as_they_say():
     rng = np.random.default_rng(0)
     truth, n, runs = np.full(50, 0.1), 300, 400

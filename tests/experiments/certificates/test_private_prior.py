@@ -1,6 +1,7 @@
 """The certificate from a private prior: its parts add up, it is reproducible, and it holds where cheating fails."""
 
 import functools
+import inspect
 import json
 import math
 from dataclasses import replace
@@ -12,13 +13,14 @@ import bounds
 from experiments.certificates.private_prior import (
     MNIST,
     SMOKE,
+    TRIED,
     Settings,
     claim_for_choice,
     conduct,
     private_centre,
     private_head,
 )
-from pacdp.features import fit_mean, gaussian_errors, unit
+from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
 from pacdp.private import GaussianRun, MechanismHistory, SeededRandomness, privacy_claim
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -50,6 +52,12 @@ def test_what_was_chosen_by_looking_is_paid_for(outcome):
         assert made.failure_prob == pytest.approx(SMOKE.failure_prob / 1000)
         assert made.value > free.value
     assert paid.head.failure_prob == pytest.approx(SMOKE.failure_prob / 1000)
+    own = {**inspect.signature(OrientedGradients).parameters, "spread_y": 0.19, "spread_x": 0.15}
+    for name, values in TRIED.items():
+        value = getattr(MNIST, name, own.get(name))
+        assert getattr(value, "default", value) in values, name
+    assert (0.19, 0.15) == inspect.signature(aligned).parameters["spreads"].default
+    assert MNIST.compared == math.prod(map(len, TRIED.values()))
     assert Settings.from_dict(json.loads(json.dumps(MNIST.to_dict()))) == MNIST
     with pytest.raises(ValueError, match="not the configuration"):
         Settings.from_dict({"colour": 1})
