@@ -106,8 +106,9 @@ def judge_4(table: pl.DataFrame, scale: Scale) -> Verdict:
     random = judging.last(table, labels="random")
     claims = (
         judging.gaps_claim("On true labels the generalization gap is close to zero.", true, most=_HARMLESS),
-        judging.gaps_claim("On random labels Entropy-SGLD overfits by about 2% at most (here: less than 3%).", random,
-                           most=0.03),
+        judging.gaps_claim(
+            "On random labels Entropy-SGLD overfits by about 2% at most (here: less than 3%).", random, most=0.03
+        ),
         _guessing(random),
         _networks_order(true),
         judging.nonvacuous_claim("On true labels all bounds are nonvacuous.", true),
