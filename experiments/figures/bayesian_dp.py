@@ -139,6 +139,10 @@ def bands(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: Seque
             axes.plot(data["x"], data["y"], "x", color="0.3", markersize=2, linewidth=0.5)
             axes.plot(x, mean, color="black", linewidth=1.0)
             axes.set_ylim(-6.0, 6.0)
+            farthest = float(np.max(np.abs(mean) + total, initial=0.0))
+            if farthest > 6.0:
+                axes.text(0.98, 0.02, f"the band goes on to ±{farthest:.0f}", ha="right", transform=axes.transAxes,
+                          fontsize=6)  # fmt: skip
             axes.set_title(_name(algorithm, private))
     grid[0][0].legend(loc="lower left")
 
@@ -154,7 +158,7 @@ def _pairs(axes: Axes, table: pl.DataFrame, column: str) -> None:
                 axes.bar(place + shift, float(values.mean() or 0.0), width=0.38, yerr=spread, capsize=2,  # type: ignore[arg-type]
                          color=COLOURS[algorithm], alpha=1.0 if private else 0.4)  # fmt: skip
     axes.set_xticks(range(len(cells)), [f"{algorithm}\n{PRIORS[prior]}" for algorithm, prior in cells], fontsize=6)
-    axes.set_xlabel("dark: with DP, light: without")
+    axes.set_xlabel("dark: with DP, light: without; whisker: one deviation over seeds")
 
 
 def _name(algorithm: str, private: bool) -> str:

@@ -30,8 +30,8 @@ def draw_scores(line: Sequence[Axes], table: pl.DataFrame, printed: Mapping[str,
         axes.set_ylabel(label)
         axes.set_title("; ".join(f"{one}{_standing(table, one)}" for one in table["data"].unique().sort()))
     line[-1].set_ylim(bottom=0.0)
-    if line[0].get_legend_handles_labels()[0]:
-        line[0].legend()
+    if names:
+        line[0].legend(title="dot: a seed, bar: mean")
 
 
 def draw_curves(line: Sequence[Axes], table: pl.DataFrame, curves: pl.DataFrame) -> None:
@@ -50,7 +50,7 @@ def draw_curves(line: Sequence[Axes], table: pl.DataFrame, curves: pl.DataFrame)
         axes.set_ylabel("accuracy")
         axes.set_title(f"{letter}: {data}{_standing(table, data)}")
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(title="hollow: under 1% of the examples")
+            axes.legend(title="whiskers: range of the seeds;\nhollow: under 1% of the examples")
     _draw_histogram(line[2], curves)
     line[2].set_title(f"C: X-rays{_standing(table, 'X-rays')}")
 
@@ -73,7 +73,7 @@ def draw_cells(line: Sequence[Axes], table: pl.DataFrame, name: str) -> None:
         axes.set_title(f"{name}{_standing(table, name)}")
         axes.margins(x=0.15)
     if line[0].get_legend_handles_labels()[0]:
-        line[0].legend()
+        line[0].legend(title="mean, standard error over seeds")
 
 
 def _draw_curve(axes: Axes, part: pl.DataFrame, seeds: pl.DataFrame, name: str) -> None:

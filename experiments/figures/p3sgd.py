@@ -45,7 +45,9 @@ def accountings(axes: Axes, table: pl.DataFrame, printed: Mapping[str, float]) -
     axes.plot(at, table["published_epsilon"], "x", color="#d62728", label="paper's accounting (optimistic)")
     axes.plot(at, table["epsilon"], "o", color="#1f77b4", label="sound accounting")
     axes.set_xticks(at, names)
-    axes.set_ylim(0.0, 1.35 * max(printed.values()))
+    axes.set_ylim(
+        0.0, 1.35 * max([*printed.values(), *table["epsilon"].drop_nulls(), *table["published_epsilon"].drop_nulls()])
+    )
     axes.set_xlabel("noise scales")
     axes.set_ylabel("epsilon at 1000 patients")
     axes.set_title("at the paper's settings")
@@ -99,7 +101,7 @@ def ratios(axes: Axes, table: pl.DataFrame, title: str) -> None:
                           label=name if at == 0 else None)  # fmt: skip
             axes.plot(x, float(rows["start_psnr"].to_numpy().mean()), "_", color="black")
     axes.set_xticks(range(len(_GROUPS)), [label for *_, label in _GROUPS])
-    axes.set_ylabel("PSNR, dB (ticks: of the start)")
+    axes.set_ylabel("mean PSNR, dB, with standard error (ticks: start)")
     axes.set_title(title)
     if strategies:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(strategies), frameon=False)

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import polars as pl
 
 from experiments.figures.style import GIBBS_BOUNDS
+from experiments.papers.chance import below, every, rises
 from experiments.papers.corruption_table import ACCOUNTED
 from experiments.papers.entropy_sgld.judging import CONVERGENCE, gap, noise_of
 from experiments.papers.entropy_sgld.rows import BOUNDS, final
@@ -85,15 +85,15 @@ def _grows(rows: list[Row]) -> Claim:
     sentence = "SGD's generalization error grows steadily with the share of random labels."
     if len(rows) < 2:
         return Claim(sentence=sentence, holds=None, evidence=_NOT_YET)
-    grows = all(gap(b) > gap(a) - noise_of(a) for a, b in pairwise(rows)) and gap(rows[-1]) > gap(rows[0])
-    return Claim(sentence=sentence, holds=grows, evidence=_told(rows))
+    holds = rises([gap(row) for row in rows], [noise_of(row) for row in rows])
+    return Claim(sentence=sentence, holds=holds, evidence=_told(rows))
 
 
 def _harmless(name: str, rows: list[Row]) -> Claim:
-    sentence = f"{name} does not fit random labels: its gap stays within 0.02, but for chance, at every share."
+    sentence = f"{name} does not fit random labels: its gap is below 0.02 at every share, beyond chance."
     if not rows:
         return Claim(sentence=sentence, holds=None, evidence=_NOT_YET)
-    holds = all(gap(row) < _HARMLESS + noise_of(row) for row in rows)
+    holds = every([below(gap(row), _HARMLESS, noise_of(row)) for row in rows])
     return Claim(sentence=sentence, holds=holds, evidence=_told(rows))
 
 

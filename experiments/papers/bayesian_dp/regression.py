@@ -145,9 +145,10 @@ def _suffer(table: pl.DataFrame) -> Claim:
 
 def _best(table: pl.DataFrame) -> Claim:
     errors = {name: _median(table, "test_mse", name, private=True) for name in BAYESIAN}
-    plain = shown(_median(table, "test_mse", "SGD", private=True))
-    return Claim(sentence='"DP-SGLD has much better mean squared error" than DP-BBP and DP-MC Dropout (new points)',
-                 holds=every([below(errors["SGLD"], errors[name]) for name in BAYESIAN[1:]]),
+    ours, plain = errors["SGLD"], shown(_median(table, "test_mse", "SGD", private=True))
+    return Claim(sentence='"DP-SGLD has much better mean squared error" than DP-BBP and DP-MC Dropout (new points; '
+                          "theirs larger by more than a tenth, each)",
+                 holds=every([None if ours is None else below(1.1 * ours, errors[name]) for name in BAYESIAN[1:]]),
                  evidence=_listed(errors, "error") + f"; DP-SGD, not Bayesian, {plain}")  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from experiments.folder import Folder, read_json
+from experiments.papers.chance import every as every
 from experiments.studies.study import Job
 
 
@@ -64,13 +65,6 @@ def median(table: pl.DataFrame, column: str, **where: str | float | bool) -> flo
 def shown(value: float | None, places: int = 3) -> str:
     """For sentences: a number, or that there is none."""
     return "missing" if value is None else f"{value:.{places}f}"
-
-
-def every(values: Sequence[bool | None]) -> bool | None:
-    """Whether all hold; None where one is unknown and none fails."""
-    if any(value is False for value in values):
-        return False
-    return None if not values or any(value is None for value in values) else True
 
 
 def more_than_half(values: Sequence[bool | None]) -> bool | None:

@@ -7,6 +7,7 @@ import polars as pl
 
 from experiments.figures import random_labels as drawing
 from experiments.figures import style
+from experiments.papers.chance import every
 from experiments.papers.entropy_sgld import judging, rows
 from experiments.papers.entropy_sgld.settings import CAREFUL, LABELS, PAPER, SMALL, Size, job, mnist, smoke
 from experiments.random_labels import NOISES
@@ -133,9 +134,10 @@ def _sgd_claim(table: pl.DataFrame) -> Claim:
     others = judging.last(table, algorithm="SGLD", labels="true")
     if not found or not others:
         return Claim(sentence=sentence, holds=None, evidence="no such run has finished")
-    least = {name: min(row[name] for row in others) for name in ("train_error", "test_error")}
-    told = "; ".join(f"{name}: SGD {found[0][name]:.4f}, best SGLD {value:.4f}" for name, value in least.items())
-    return Claim(sentence=sentence, holds=all(found[0][name] <= value for name, value in least.items()), evidence=told)
+    least = {name: min(others, key=lambda row, name=name: row[name]) for name in ("train_error", "test_error")}
+    told = "; ".join(f"{name}: SGD {found[0][name]:.4f}, best SGLD {row[name]:.4f}" for name, row in least.items())
+    holds = every([judging.lower(found[0], row, name) for name, row in least.items()])
+    return Claim(sentence=sentence, holds=holds, evidence=told)
 
 
 def _tightness_claim(true: list[dict[str, float]]) -> Claim:

@@ -1,7 +1,6 @@
 """Figure 5: Entropy-SGLD on CIFAR-10 at many tau, with gamma 0.03 and 3, on true and random labels."""
 
 import math
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import polars as pl
 
 from experiments.figures import entropy_sgld as drawing
 from experiments.figures import style
+from experiments.papers.chance import rises
 from experiments.papers.entropy_sgld import judging, rows
 from experiments.papers.entropy_sgld.cifar import SWEEP_GAMMAS, TAU_SIZES, TAUS, notes, one
 from experiments.papers.entropy_sgld.settings import LABELS, PAPER
@@ -102,15 +102,15 @@ def _largest_gap(line: list[Row]) -> Claim:
     if len(line) < 2:
         return Claim(sentence=sentence, holds=None, evidence="fewer than two runs have finished")
     told = "; ".join(f"tau {row['tau']:g}: {judging.gap(row):.3f}" for row in line)
-    rising = all(judging.gap(b) > judging.gap(a) - judging.noise_of(a) for a, b in pairwise(line))
-    return Claim(sentence=sentence, holds=rising and judging.gap(line[-1]) > judging.gap(line[0]), evidence=told)
+    holds = rises([judging.gap(row) for row in line], [judging.noise_of(row) for row in line])
+    return Claim(sentence=sentence, holds=holds, evidence=told)
 
 
 def _onset(wide: list[Row], narrow: list[Row]) -> Claim:
     sentence = "At gamma 3 Entropy-SGLD starts overfitting random labels at a lower tau than at gamma 0.03."
     first, second = _first_overfitted(wide), _first_overfitted(narrow)
     told = f"first tau with a gap beyond 0.1: {first} at gamma 0.03, {second} at gamma 3"
-    if not wide or not narrow or (first is None and second is None):
+    if not wide or not narrow or first == second:  # the same step of a coarse grid, or none
         return Claim(sentence=sentence, holds=None, evidence=told)
     return Claim(sentence=sentence, holds=(second or math.inf) < (first or math.inf), evidence=told)
 

@@ -9,6 +9,7 @@ import polars as pl
 from experiments.config import Run
 from experiments.figures import entropy_sgld as drawing
 from experiments.figures import style
+from experiments.papers.chance import above, every
 from experiments.papers.entropy_sgld import judging, rows
 from experiments.papers.entropy_sgld.cifar import BETAS, GAMMA_SIZES, GAMMAS, PRIVACY, notes, one, spaced
 from experiments.papers.entropy_sgld.settings import PAPER, Size
@@ -118,7 +119,8 @@ def _alike(cold: list[Row]) -> Claim:
     if len(part) < 2:
         return Claim(sentence=sentence, holds=None, evidence="fewer than two runs have finished")
     spread = spaced([_margin(row) for row in part])
-    return Claim(sentence=sentence, holds=spread < _ALIKE, evidence=f"they differ by {spread:.4f}")
+    return Claim(sentence=sentence, holds=spread < _ALIKE,
+                 evidence=f"they differ by {spread:.4f}; similar below {_ALIKE:g}")  # fmt: skip
 
 
 def _best_gamma(cold: list[Row]) -> Claim:
@@ -129,7 +131,17 @@ def _best_gamma(cold: list[Row]) -> Claim:
     bound, error = (min(cold, key=lambda row, name=name: row[name]) for name in ("dp_pac_bayes_2018", "test_error"))
     told = (f"smallest bound {bound['dp_pac_bayes_2018']:.3f} at gamma {bound['gamma']:g}, smallest test error "
             f"{error['test_error']:.3f} at gamma {error['gamma']:g}")  # fmt: skip
-    return Claim(sentence=sentence, holds=all(0.99 < row["gamma"] < 3.01 for row in (bound, error)), evidence=told)
+    inside = [row for row in cold if 0.99 < row["gamma"] < 3.01]
+    outside = [row for row in cold if row not in inside]
+    seen = [_best_inside(inside, outside, name) for name in ("dp_pac_bayes_2018", "test_error")]
+    return Claim(sentence=sentence, holds=every(seen), evidence=told)
+
+
+def _best_inside(inside: list[Row], outside: list[Row], name: str) -> bool | None:
+    if not inside or not outside:
+        return None
+    one, other = (min(rows, key=lambda row: row[name]) for rows in (inside, outside))
+    return judging.lower(one, other, name)
 
 
 def _over_smoothed(cold: list[Row]) -> Claim:
@@ -137,9 +149,10 @@ def _over_smoothed(cold: list[Row]) -> Claim:
     row = next((row for row in cold if abs(row["gamma"] - 0.003) < 1e-9), None)
     if row is None or len(cold) < 2:
         return Claim(sentence=sentence, holds=None, evidence="the run has not finished, or is not of this scale")
-    best = min(other["test_error"] for other in cold)
-    told = f"test error {row['test_error']:.3f}, at the best gamma {best:.3f}"
-    return Claim(sentence=sentence, holds=row["test_error"] > best + 0.1, evidence=told)
+    best = min(cold, key=lambda other: other["test_error"])
+    told = f"test error {row['test_error']:.3f}, at the best gamma {best['test_error']:.3f}; fails if larger by 0.1"
+    holds = above(row["test_error"], best["test_error"] + 0.1, judging.noise_between(row, best, "test_error"))
+    return Claim(sentence=sentence, holds=holds, evidence=told)
 
 
 def _smaller_beta(cold: list[Row], hot: list[Row]) -> Claim:
@@ -147,9 +160,10 @@ def _smaller_beta(cold: list[Row], hot: list[Row]) -> Claim:
     if not cold or not hot:
         return Claim(sentence=sentence, holds=None, evidence="one of the two sweeps has not finished")
     names = ("train_error", "test_error", "dp_pac_bayes_2018")
-    pairs = {name: (min(row[name] for row in hot), min(row[name] for row in cold)) for name in names}
-    told = "; ".join(f"{name}: {one:.3f} against {other:.3f}" for name, (one, other) in pairs.items())
-    return Claim(sentence=sentence, holds=all(one < other for one, other in pairs.values()), evidence=told)
+    pairs = {name: [min(line, key=lambda row, name=name: row[name]) for line in (hot, cold)] for name in names}
+    told = "; ".join(f"{name}: {one[name]:.3f} against {other[name]:.3f}" for name, (one, other) in pairs.items())
+    return Claim(sentence=sentence, holds=every([judging.lower(*pair, name) for name, pair in pairs.items()]),
+                 evidence=told)  # fmt: skip
 
 
 STUDY = Study(

@@ -1,10 +1,13 @@
 """The studies of Figures 2, 3 and 4 with what their captions say."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from experiments.figures.style import GIBBS_BOUNDS
+from experiments.papers.chance import below, count_noise, every
 from experiments.papers.entropy_sgld import judging, rows
 from experiments.papers.entropy_sgld.networks import SIZES, named_in, panels, plan
 from experiments.papers.entropy_sgld.settings import PAPER
@@ -13,6 +16,11 @@ from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
 
 Row = dict[str, Any]
 _HARMLESS = 0.02
+EXCESS = {
+    "FC1024": dict.fromkeys(judging.PAPER_BOUNDS, "slightly more than 0.03"),
+    "CONV": dict.fromkeys(("dp_pac_bayes_2018", "dp_chernoff_2018"), "about 0.03"),
+}  # fmt: skip
+"""How far Figure 4's caption has bounds above the test error; of CONV's H-bound it says nothing."""
 _FEWER = "fewer epochs and other step sizes below scale paper"
 _BOTH = (("entropy-sgld", "true"), ("entropy-sgld", "random"))
 _SGLD = (("sgld", "true"), ("sgld", "random"), ("entropy-sgld", "true"))
@@ -98,7 +106,9 @@ def judge_4(table: pl.DataFrame, scale: Scale) -> Verdict:
     random = judging.last(table, labels="random")
     claims = (
         judging.gaps_claim("On true labels the generalization gap is close to zero.", true, most=_HARMLESS),
-        judging.gaps_claim("On random labels Entropy-SGLD overfits by about 2% at most.", random, most=_HARMLESS),
+        judging.gaps_claim(
+            "On random labels Entropy-SGLD overfits by about 2% at most (here: less than 3%).", random, most=0.03
+        ),
         _guessing(random),
         _networks_order(true),
         judging.nonvacuous_claim("On true labels all bounds are nonvacuous.", true),
@@ -106,10 +116,11 @@ def judge_4(table: pl.DataFrame, scale: Scale) -> Verdict:
     )
     printed: list[Comparison] = []
     for row in true:
-        for name, of in (("dp_pac_bayes_2018", "gibbs_test_error"), ("dp_chernoff_2018", "test_error")):
-            printed.append(judging.compared(f"Caption: {name} minus test error, {row['network']} (about)", 0.03,
+        for name, excess in EXCESS.get(row["network"], {}).items():
+            of = "gibbs_test_error" if name in GIBBS_BOUNDS else "test_error"
+            printed.append(judging.compared(f"Caption: {name} minus test error, {row['network']}", excess,
                                             row[name] - row[of], _FEWER))  # fmt: skip
-    overfitting = {"FC1024": "0.02", "CONV": "<0.01"}
+    overfitting = {"FC1024": "about 0.02", "CONV": "<0.01"}
     for row in random:
         printed.append(judging.compared(f"Caption: overfitting of random labels, {row['network']}",
                                         overfitting.get(row["network"]), judging.gap(row), _FEWER))  # fmt: skip
@@ -133,22 +144,26 @@ def _similar(found: list[Row]) -> Claim:
     sentence = "Both training error and generalization error are similar for both network architectures."
     if len(found) < 2:
         return Claim(sentence=sentence, holds=None, evidence="fewer than two networks have finished")
-    spread = {name: max(row[name] for row in found) - min(row[name] for row in found)
-              for name in ("train_error", "test_error")}  # fmt: skip
-    told = "; ".join(f"{name} differs by {value:.4f}" for name, value in spread.items())
-    noise = max(judging.noise_of(row) for row in found)
-    return Claim(sentence=sentence, holds=max(spread.values()) < _HARMLESS + noise, evidence=told)
+    one, other = found[:2]
+    spread = {
+        "training error": (one["train_error"] - other["train_error"], judging.noise_between(one, other, "train_error")),
+        "generalization error": (judging.gap(one) - judging.gap(other),
+                                 math.hypot(judging.noise_of(one), judging.noise_of(other))),
+    }  # fmt: skip
+    told = "; ".join(f"{name} differs by {abs(value):.4f}" for name, (value, _) in spread.items())
+    holds = every([below(abs(value), _HARMLESS, noise) for value, noise in spread.values()])
+    return Claim(sentence=sentence, holds=holds, evidence=f"{told}; similar below {_HARMLESS:g}")
 
 
 def _higher(sentence: str, sgld: Row | None, entropy: Row | None) -> Claim:
     if sgld is None or entropy is None:
         return Claim(sentence=sentence, holds=None, evidence="one of the two runs has not finished")
-    pairs = [(sgld[name], entropy[name]) for name in ("train_error", "test_error")]
-    pairs += [(sgld[name], entropy[f"gibbs_{name}"]) for name in ("train_error", "test_error")]
+    seen = [judging.lower(entropy, sgld, f"{prefix}{name}", name)
+            for prefix in ("", "gibbs_") for name in ("train_error", "test_error")]  # fmt: skip
     told = (f"SGLD train {sgld['train_error']:.4f}, test {sgld['test_error']:.4f}; Entropy-SGLD mean "
             f"{entropy['train_error']:.4f}, {entropy['test_error']:.4f}, Gibbs {entropy['gibbs_train_error']:.4f}, "
             f"{entropy['gibbs_test_error']:.4f}")  # fmt: skip
-    return Claim(sentence=sentence, holds=all(one > other for one, other in pairs), evidence=told)
+    return Claim(sentence=sentence, holds=every(seen), evidence=told)
 
 
 def _bounds_order(sgld: Row | None, entropy: Row | None) -> Claim:
@@ -156,16 +171,19 @@ def _bounds_order(sgld: Row | None, entropy: Row | None) -> Claim:
     if sgld is None or entropy is None:
         return Claim(sentence=sentence, holds=None, evidence="one of the two runs has not finished")
     one, other = sgld["dp_chernoff_2018"], entropy["dp_chernoff_2018"]
-    return Claim(sentence=sentence, holds=one > other, evidence=f"{one:.4f} against {other:.4f}")
+    return Claim(sentence=sentence, holds=judging.lower(entropy, sgld, "dp_chernoff_2018"),
+                 evidence=f"{one:.4f} against {other:.4f}")  # fmt: skip
 
 
 def _guessing(random: list[Row]) -> Claim:
-    sentence = "On random labels training and test error remain close to the guessing rate (90%)."
-    if not random:
-        return Claim(sentence=sentence, holds=None, evidence="no such run has finished")
-    told = "; ".join(f"{row['network']}: {row['train_error']:.4f}, {row['test_error']:.4f}" for row in random)
-    close = all(abs(row[name] - 0.9) < 0.03 for row in random for name in ("train_error", "test_error"))
-    return Claim(sentence=sentence, holds=close, evidence=told)
+    sentence = "On random labels CONV's training and test error remain close to the guessing rate (90%)."
+    row = next((row for row in random if row["network"] == "CONV"), None)
+    if row is None:
+        return Claim(sentence=sentence, holds=None, evidence="CONV has not finished")
+    told = f"{row['train_error']:.4f}, {row['test_error']:.4f}; close within 0.03"
+    names = (("train_error", "n"), ("test_error", "n_test"))
+    close = [below(abs(row[name] - 0.9), 0.03, count_noise((row[name], row[n]))) for name, n in names]
+    return Claim(sentence=sentence, holds=every(close), evidence=told)
 
 
 def _networks_order(true: list[Row]) -> Claim:
@@ -175,8 +193,8 @@ def _networks_order(true: list[Row]) -> Claim:
         return Claim(sentence=sentence, holds=None, evidence="the table has not both networks")
     told = "; ".join(f"{name}: {found[name]['train_error']:.4f}, {found[name]['test_error']:.4f}"
                      for name in ("CONV", "FC1024"))  # fmt: skip
-    lower = all(found["CONV"][name] < found["FC1024"][name] for name in ("train_error", "test_error"))
-    return Claim(sentence=sentence, holds=lower, evidence=told)
+    lower = [judging.lower(found["CONV"], found["FC1024"], name) for name in ("train_error", "test_error")]
+    return Claim(sentence=sentence, holds=every(lower), evidence=told)
 
 
 FIGURE_2 = Study(

@@ -52,7 +52,7 @@ def smoke(dataset: str) -> Size:
 
 
 def mnist(dataset: str) -> Size:
-    """The paper's 2000 epochs, 100 on its axis."""
+    """2000 epochs, 100 on the paper's axis: what it prints for CIFAR-10; of MNIST it says "thousands of epochs"."""
     return Size(dataset=dataset, epochs=2000.0, records=10, track=PAPER_TRACK)
 
 

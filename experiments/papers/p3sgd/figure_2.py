@@ -7,6 +7,7 @@ import polars as pl
 
 from experiments.figures import p3sgd as figures
 from experiments.figures.style import figure, save
+from experiments.papers.chance import above
 from experiments.papers.p3sgd import notes
 from experiments.papers.p3sgd.problems import PRIVATE, SGD, problems, seeds
 from experiments.papers.p3sgd.rows import by_record, decide, mean, ordered, rounded, shown
@@ -43,7 +44,8 @@ def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
     names = ordered(table, "problem")
     said = (
         *notes.common(scale),
-        "The figure has no printed numbers. Losses are mean cross-entropies in nats of the whole training and test "
+        "The figure has no printed numbers, and its curves are not in the text at hand. "
+        "Losses are mean cross-entropies in nats of the whole training and test "
         "set, dropout off; P3SGD's were computed on the data without noise, which no epsilon covers.",
         *_flat(table),
     )
@@ -83,12 +85,14 @@ def _claims(table: pl.DataFrame, problem: str) -> list[Claim]:
     return [
         Claim(sentence=f"{problem}: P3SGD significantly reduces the overfitting compared to SGD (caption of Figure 2; "
                        "here: its test loss exceeds its training loss by less than half of SGD's excess)",
-              holds=decide(lambda ours, sgd: sgd > 0.0 and ours < sgd / 2.0, gap[PRIVATE], gap[SGD]),
+              holds=decide(lambda ours, sgd: ours < sgd / 2.0 if sgd > 0.0 else None, gap[PRIVATE], gap[SGD]),
               evidence=f"{shown(gap[PRIVATE], 3)} nats against {shown(gap[SGD], 3)}"),
-        Claim(sentence=f"{problem}: P3SGD ends with a lower test loss than SGD (as Figure 2 shows)",
-              holds=decide(lambda ours, sgd: ours < sgd, test[PRIVATE], test[SGD]),
+        Claim(sentence=f"{problem}: P3SGD ends with a lower test loss than SGD (our reading of Figure 2, whose "
+                       "curves are not in the text; None within a tenth)",
+              holds=decide(lambda ours, sgd: above(sgd, ours, 0.1 * sgd), test[PRIVATE], test[SGD]),
               evidence=f"{shown(test[PRIVATE], 3)} nats against {shown(test[SGD], 3)}"),
-        Claim(sentence=f"{problem}: SGD overfits, its test loss ends a tenth above its lowest (as Figure 2 shows)",
+        Claim(sentence=f"{problem}: SGD overfits, its test loss ends a tenth above its lowest (Section 4.2: it "
+                       "obviously overfits; the tenth is ours)",
               holds=decide(lambda end, low: end > 1.1 * low, test[SGD], best),
               evidence=f"lowest {shown(best, 3)}, at the end {shown(test[SGD], 3)} nats"),
     ]  # fmt: skip

@@ -9,6 +9,7 @@ import polars as pl
 
 from experiments.figures import p3sgd as figures
 from experiments.figures.style import figure, save
+from experiments.papers.chance import above
 from experiments.papers.p3sgd import notes
 from experiments.papers.p3sgd.config import Attack, Strategy
 from experiments.papers.p3sgd.problems import FIRST_WEIGHTS, PRIVATE, SGD, Problem, problems, seeds
@@ -126,45 +127,71 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
 def _claims(table: pl.DataFrame, problem: str) -> list[Claim]:
     train = {name: _ratio(table, problem, name, "train") for name in STRATEGIES}
     test = {name: _ratio(table, problem, name, "test") for name in STRATEGIES}
-    worse = _worse(table, problem)
+    images, classes = {"attack": "features", "part": "train"}, {"reference": "class mean"}
+    worse = _paired(table, problem, SGD, PRIVATE, images)
+    learnt = _paired(table, problem, SGD, FIRST_WEIGHTS, images)
+    closer = _paired(table, problem, SGD, PRIVATE, classes)
     excess = {name: _excess(table, problem, name) for name in (SGD, PRIVATE)}
     means = {n: mean(table, "psnr", problem=problem, strategy=n, reference="class mean") for n in STRATEGIES}
     start = mean(table, "start_psnr", problem=problem, strategy=SGD, reference="class mean")
     return [
         Claim(sentence=f"{problem}: training images are reconstructed worse from P3SGD's features than from SGD's "
                        "(Section 4.4: 27.82 against 27.84 dB; here: by more than two standard errors)",
-              holds=None if worse is None else worse[0] > 2.0 * worse[1],
+              holds=_beyond(worse),
               evidence=", ".join(f"{n} {shown(train[n])}" for n in STRATEGIES) + " dB" + _difference(worse)),
         Claim(sentence=f"{problem}: SGD's features give training images away more than test images (Section 4.4: it is "
                        "hard to reconstruct the test images; here: by 1 dB over what the start had)",
-              holds=decide(lambda gain: gain > 1.0, excess[SGD]),
+              holds=decide(lambda gain, noise: above(gain, 1.0, noise), excess[SGD], _excess_noise(table, problem)),
               evidence=f"train {shown(train[SGD])}, test {shown(test[SGD])} dB, gains over the start differ by "
                        f"{shown(excess[SGD])}"),
         Claim(sentence=f"{problem}: what is reconstructed was learnt: SGD's features give training images away more "
                        "than an untrained network's do (Section 4.4: cues for memorization)",
-              holds=decide(lambda sgd, first: sgd > first, train[SGD], train[FIRST_WEIGHTS]),
-              evidence=f"{shown(train[SGD])} against {shown(train[FIRST_WEIGHTS])} dB"),
+              holds=_beyond(learnt),
+              evidence=f"{shown(train[SGD])} against {shown(train[FIRST_WEIGHTS])} dB" + _difference(learnt)),
         Claim(sentence=f"{problem}: from the weights alone, classes of P3SGD's network come less close to their means "
                        "than those of SGD's (not in the paper)",
-              holds=decide(lambda ours, sgd: ours < sgd, means[PRIVATE], means[SGD]),
-              evidence=", ".join(f"{n} {shown(means[n])}" for n in STRATEGIES) + f", the start {shown(start)} dB"),
+              holds=_beyond(closer),
+              evidence=", ".join(f"{n} {shown(means[n])}" for n in STRATEGIES) + f", the start {shown(start)} dB"
+              + _difference(closer)),
     ]  # fmt: skip
 
 
-def _worse(table: pl.DataFrame, problem: str) -> tuple[float, float] | None:
-    """SGD's ratio less P3SGD's on the same training images: mean and standard error, 0 for one image alone."""
-    part = table.filter(pl.col("problem") == problem, pl.col("attack") == "features", pl.col("part") == "train")
-    sides = [part.filter(pl.col("strategy") == name) for name in (SGD, PRIVATE)]
-    pairs = sides[0].join(sides[1], on=["seed", "example"], suffix="_private")
-    differences = (pairs["psnr"] - pairs["psnr_private"]).to_numpy()
-    if not len(differences):
+def _paired(
+    table: pl.DataFrame, problem: str, one: str, other: str, where: dict[str, str]
+) -> tuple[float, float] | None:
+    """One strategy's ratios less the other's on the same images or classes: mean and standard error; None for fewer
+    than two pairs.
+    """
+    part = table.filter(pl.col("problem") == problem, *(pl.col(name) == value for name, value in where.items()))
+    sides = [part.filter(pl.col("strategy") == name) for name in (one, other)]
+    pairs = sides[0].join(sides[1], on=["seed", "example"], suffix="_other")
+    differences = (pairs["psnr"] - pairs["psnr_other"]).to_numpy()
+    if len(differences) < 2:
         return None
-    error = float(differences.std(ddof=1)) / math.sqrt(len(differences)) if len(differences) > 1 else 0.0
-    return float(differences.mean()), error
+    return float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(differences))
 
 
-def _difference(worse: tuple[float, float] | None) -> str:
-    return "" if worse is None else f", difference {shown(worse[0])} with standard error {shown(worse[1])}"
+def _beyond(difference: tuple[float, float] | None) -> bool | None:
+    """Whether it is positive by more than two standard errors; None within them."""
+    return None if difference is None else above(difference[0], 0.0, 2.0 * difference[1])
+
+
+def _difference(found: tuple[float, float] | None) -> str:
+    if found is None:
+        return ", fewer than two pairs to compare"
+    return f", difference {shown(found[0])} with standard error {shown(found[1])}"
+
+
+def _excess_noise(table: pl.DataFrame, problem: str) -> float | None:
+    """Two standard errors of the difference of SGD's mean gains on training and on test images."""
+    squares = []
+    for part in ("train", "test"):
+        rows = table.filter(problem=problem, strategy=SGD, attack="features", part=part)
+        gains = (rows["psnr"] - rows["start_psnr"]).to_numpy()
+        if len(gains) < 2:
+            return None
+        squares.append(float(gains.var(ddof=1)) / len(gains))
+    return 2.0 * math.sqrt(sum(squares))
 
 
 def _excess(table: pl.DataFrame, problem: str, strategy: str) -> float | None:

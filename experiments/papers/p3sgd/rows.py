@@ -1,5 +1,6 @@
 """Tables of the studies: rows of plain values from the folders that runs leave, and means over seeds."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from experiments.folder import Folder, read_json
+from experiments.papers.chance import above, count_noise
 from experiments.studies.study import Job
 
 Result = dict[str, Any]
@@ -16,6 +18,7 @@ RUN = {
     "test_accuracy": pl.Float64, "gap": pl.Float64, "train_loss": pl.Float64, "test_loss": pl.Float64,
     "epsilon": pl.Float64, "published_epsilon": pl.Float64, "delta": pl.Float64, "steps": pl.Int64,
     "halted": pl.Boolean, "quietest_chosen": pl.Float64, "noise_to_signal": pl.Float64,
+    "n": pl.Int64, "n_test": pl.Int64,
 }  # fmt: skip
 """Columns of a row a run: accuracies and gap in percent, losses in nats, epsilon (the upper end) of add-remove
 neighbours."""
@@ -75,10 +78,30 @@ def ordered(table: pl.DataFrame, column: str) -> list[str]:
     return table[column].drop_nulls().unique(maintain_order=True).to_list()
 
 
-def decide(holds: Callable[..., bool], *numbers: float | None) -> bool | None:
+def decide(holds: Callable[..., bool | None], *numbers: float | None) -> bool | None:
     """What a claim's rule says of its numbers; None where one is missing."""
     known = [number for number in numbers if number is not None]
     return holds(*known) if len(known) == len(numbers) else None
+
+
+def noise(table: pl.DataFrame, column: str, **where: str) -> float | None:
+    """Two standard errors of a mean accuracy or gap, in points, as counts on one test set: people make them larger,
+    and what another seed would change is not in them.
+    """
+    test, train = (mean(table, name, **where) for name in ("test_accuracy", "train_accuracy"))
+    n_test, n = (mean(table, name, **where) for name in ("n_test", "n"))
+    if test is None or n_test is None:
+        return None
+    if column == "test_accuracy":
+        return 100.0 * count_noise((test / 100.0, n_test))
+    if train is None or n is None:
+        return None
+    return 100.0 * count_noise((test / 100.0, n_test), (train / 100.0, n))
+
+
+def higher(one: float, its_noise: float, other: float, others_noise: float, by: float = 0.0) -> bool | None:
+    """Whether one > other + by; None within the noise of both."""
+    return above(one, other + by, math.hypot(its_noise, others_noise))
 
 
 def shown(number: float | None, digits: int = 2) -> str:
@@ -95,7 +118,7 @@ def _run(job: Job, result: Result) -> dict[str, Any]:
     final, spent = result["final"], result["privacy"] or {}
     train, test = _percent(final["train_error"]), _percent(final["test_error"])
     return {
-        **job.tags, **{name: result[name] for name in ("people", "unit", "parameters")},
+        **job.tags, **{name: result[name] for name in ("people", "unit", "parameters", "n", "n_test")},
         "majority": 100.0 * result["majority"], "train_accuracy": train, "test_accuracy": test, "gap": train - test,
         "train_loss": final["train_loss"], "test_loss": final["test_loss"], **{k: spent.get(k) for k in _SPENT},
     }  # fmt: skip

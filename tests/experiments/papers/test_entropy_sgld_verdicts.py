@@ -62,7 +62,7 @@ FIGURE_5 = list(_sweep())
 FIGURE_6 = [
     _private("true", error, error, gamma=gamma, beta=beta, tau=2000.0 / beta, n=50_000, epsilon=0.3056, margin=0.2)
     for beta, best in ((1.0, 0.4), (0.004, 0.19))
-    for gamma, error in ((0.003, best + 0.3), (0.03, best + 0.02), (0.3, best + 0.01), (3.0, best), (30.0, best + 0.05))
+    for gamma, error in ((0.003, best + 0.3), (0.03, best + 0.04), (0.3, best + 0.03), (3.0, best), (30.0, best + 0.05))
 ]
 AGREEING = {"1": FIGURE_1, "2": FIGURE_2, "3": FIGURE_3, "4": FIGURE_4, "5": FIGURE_5, "6": FIGURE_6}
 
@@ -96,18 +96,18 @@ FAULTS = [
     ("3", {"algorithm": "SGLD", "labels": "true"}, {"train_error": 0.01}, "higher training and test error"),
     ("3", {"algorithm": "SGLD", "labels": "random"}, {"train_error": 0.4}, "does not overfit"),
     ("3", {"algorithm": "SGLD", "labels": "true"}, {"dp_chernoff_2018": 0.055}, "worse than"),
-    ("4", {"labels": "true", "network": "CONV"}, {"test_error": 0.055}, "CONV has lower"),
+    ("4", {"labels": "true", "network": "CONV"}, {"test_error": 0.065}, "CONV has lower"),
     ("4", {"labels": "random", "network": "CONV"}, {"train_error": 0.8}, "guessing rate"),
     ("5", {"labels": "true", "gamma": 0.03, "tau": 1e5}, {"dp_chernoff_2018": 0.9}, "only at the values"),
     ("5", {"labels": "true", "gamma": 0.03, "tau": 1e2}, {"train_error": 0.4}, "Very little overfitting"),
     ("5", {"labels": "random", "gamma": 0.03, "tau": 1e6}, {"train_error": 0.85}, "the largest tau"),
     ("5", {"labels": "random", "gamma": 0.03, "tau": 1e5}, {"train_error": 0.01}, "increases with tau"),
-    ("5", {"labels": "random", "gamma": 0.03, "tau": 1e3}, {"train_error": 0.3}, "at a lower tau"),
+    ("5", {"labels": "random", "gamma": 0.03, "tau": 1e2}, {"train_error": 0.3}, "at a lower tau"),
     ("5", {"labels": "random", "gamma": 3.0, "tau": 1e6}, {"dp_kl_chernoff": 0.5}, "No generalization bounds"),
     ("6", {"beta": 1.0, "gamma": 30.0}, {"epsilon": 0.31}, "same privacy"),
     ("6", {"beta": 0.004, "gamma": 30.0}, {"dp_pac_bayes_2018": 0.9}, "tighter than the C-gen"),
     ("6", {"beta": 1.0, "gamma": 0.03}, {"dp_pac_bayes_2018": 0.7}, "are similar"),
-    ("6", {"beta": 1.0, "gamma": 0.03}, {"train_error": 0.39, "test_error": 0.39}, "gamma in [1, 3]"),
+    ("6", {"beta": 1.0, "gamma": 0.03}, {"train_error": 0.36, "test_error": 0.36}, "gamma in [1, 3]"),
     ("6", {"beta": 1.0, "gamma": 0.003}, {"test_error": 0.45}, "At gamma 0.003"),
     ("6", {"beta": 1.0, "gamma": 3.0}, {"train_error": 0.1}, "With beta 0.004"),
     ("6", {"beta": 1.0, "gamma": 3.0}, {"dp_kl_chernoff": 0.3}, "No generalization bounds"),
@@ -155,8 +155,34 @@ def test_the_last_record_counts_and_earlier_ones_do_not():
 def test_a_gap_counts_beyond_the_noise_of_two_counts():
     row = {"n": 400, "n_test": 100, "train_error": 0.3, "test_error": 0.42}
     assert math.isclose(gap(row), 0.12)
-    assert math.isclose(noise_of(row), 2 * math.sqrt(0.25 / 400 + 0.25 / 100))
+    assert math.isclose(noise_of(row), 2 * math.sqrt(0.3 * 0.7 / 400 + 0.42 * 0.58 / 100))
     assert noise_of({**row, "n": 60_000, "n_test": 10_000}) < 0.011
+
+
+OPEN = [
+    ("1", {"algorithm": "SGD", "labels": "true"}, {"test_error": 0.019}, "SGD achieves the smallest"),
+    ("1", {"algorithm": "SGD", "labels": "random"}, {"train_error": 0.395}, "On random labels SGD overfits"),
+    ("1", {"algorithm": "Entropy-SGLD", "labels": "random"}, {"gibbs_train_error": 0.475}, "SGLD does not overfit"),
+    ("2", {"network": "FC600"}, {"train_error": 0.019}, "gap is close to zero"),
+    ("3", {"algorithm": "SGLD", "labels": "true"}, {"test_error": 0.023}, "higher training and test error"),
+    ("4", {"labels": "true", "network": "CONV"}, {"test_error": 0.049}, "CONV has lower"),
+    ("4", {"labels": "random", "network": "CONV"}, {"network": "FC32"}, "guessing rate"),
+    ("5", {"labels": "random", "gamma": 0.03, "tau": 1e3}, {"train_error": 0.3}, "at a lower tau"),
+    ("6", {"beta": 1.0, "gamma": 0.3}, {"test_error": 0.405}, "gamma in [1, 3]"),
+    ("6", {"beta": 1.0, "gamma": 0.003}, {"test_error": 0.505}, "At gamma 0.003"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("figure", "where", "values", "words"), OPEN)
+def test_differences_within_chance_decide_nothing(figure, where, values, words):
+    verdict = JUDGE[figure](planted(COLUMNS, changed(AGREEING[figure], where, **values)), "paper")
+    (claim,) = [claim for sentence, claim in claims(verdict).items() if words in sentence]
+    assert claim.holds is None, claim
+
+
+def test_only_convs_errors_are_said_to_be_those_of_guessing():
+    rows = changed(FIGURE_4, {"labels": "random", "network": "FC1024"}, train_error=0.8)
+    assert not any("guessing" in sentence for sentence in failing(JUDGE["4"](planted(COLUMNS, rows), "paper")))
 
 
 def test_cuts_of_scale_are_said():

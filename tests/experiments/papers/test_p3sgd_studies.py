@@ -48,7 +48,7 @@ def test_a_smoke_run_makes_table_figure_and_verdict(study, ran, tmp_path):
     table.write_csv(tmp_path / "table.csv")
     verdict = study.judge(table, "smoke")
     assert verdict.claims
-    assert all(claim.holds is not None and "missing" not in claim.evidence for claim in verdict.claims)
+    assert not any("missing" in claim.evidence for claim in verdict.claims)
     assert all(comparison.ours is not None for comparison in verdict.comparisons)
     assert any("made-up" in note for note in verdict.notes)
     assert any("not public" in note for note in study.judge(table, "cpu").notes)
@@ -122,7 +122,7 @@ def test_a_run_that_diverges_is_an_error_and_no_row(tmp_path):
 
 def gaps(**numbers: tuple[float, float]) -> pl.DataFrame:
     names = {"sgd": SGD, "dropout": DROPOUT, "dropblock": DROPBLOCK, "p3sgd": PRIVATE}
-    common = {"problem": "p", "seed": 0, "majority": 50.0}
+    common = {"problem": "p", "seed": 0, "majority": 50.0, "n": 50_000, "n_test": 10_800}
     rows = [common | {"strategy": names[k], "train_accuracy": train, "test_accuracy": test, "gap": train - test}
             for k, (train, test) in numbers.items()]  # fmt: skip
     return tabled(rows, RUN)
@@ -134,22 +134,24 @@ def holds(study, table: pl.DataFrame) -> list[bool | None]:
 
 def test_table_1_is_judged_by_its_numbers():
     printed = gaps(sgd=(99.85, 92.25), dropout=(99.63, 92.12), dropblock=(98.85, 94.87), p3sgd=(95.70, 95.23))
-    assert holds(table_1, printed) == [True] * 4
+    # the paper's 216 patients of 50 patches do not tell 95.23 from 94.87
+    assert holds(table_1, printed) == [True, True, None, True]
     # a network that has learnt nothing closes the gap, and the notes say so
     useless = gaps(sgd=(99.0, 90.0), dropout=(99.0, 91.0), dropblock=(99.0, 90.5), p3sgd=(50.5, 50.0))
-    assert holds(table_1, useless) == [True, False, False, False]
+    assert holds(table_1, useless) == [True, False, False, None]
     assert any("learnt nothing" in note for note in table_1.judge(useless, "cpu").notes)
     assert not any("learnt nothing" in note for note in table_1.judge(printed, "cpu").notes)
     # where SGD has no gap there is none to close
     flat = gaps(sgd=(93.0, 94.0), dropout=(93.0, 94.0), p3sgd=(90.0, 92.0))
-    assert holds(table_1, flat) == [False, False, False]
+    assert holds(table_1, flat) == [None, False, False]
     assert any("little to regularise" in note for note in table_1.judge(flat, "cpu").notes)
 
 
 def test_table_2_is_judged_by_its_numbers():
     def rows(problem, accuracy=None, sound=None):
         return [{"problem": problem, "strategy": PRIVATE, "seed": 0, "noise_scales": scale_name(scales),
-                 "majority": 50.0, "test_accuracy": accuracy and accuracy[k], "epsilon": (sound or PRINTED)[k],
+                 "majority": 50.0, "n": 50_000, "n_test": 10_800,
+                 "test_accuracy": accuracy and accuracy[k], "epsilon": (sound or PRINTED)[k],
                  "published_epsilon": PRINTED[k]} for k, scales in enumerate(SETS)]  # fmt: skip
 
     PRINTED = [table_2.PRINTED[scales][1] for scales in SETS]
@@ -175,19 +177,21 @@ def test_figures_are_judged_by_their_numbers():
     assert [claim.holds for claim in judged.claims] == [True, False, True]
     assert any("higher test loss" in note for note in judged.notes)
 
-    def ratios(untrained, sgd, private, sgd_test):
+    def ratios(untrained, sgd, private, sgd_test, examples=3):
         numbers = {figure_3.FIRST_WEIGHTS: untrained, SGD: sgd, PRIVATE: private}
-        common = {"problem": "p", "seed": 0, "start_psnr": 10.0, "test_accuracy": 90.0, "example": 9}
+        common = {"problem": "p", "seed": 0, "start_psnr": 10.0, "test_accuracy": 90.0}
         rows = []
-        for name, number in numbers.items():
+        for name, number, example in ((*pair, k) for pair in numbers.items() for k in range(examples)):
             test = sgd_test if name == SGD else number
-            row = common | {"strategy": name, "attack": "features", "psnr": number}
+            row = common | {"strategy": name, "attack": "features", "psnr": number, "example": example}
             rows += [row | {"part": "train"}, row | {"part": "test", "psnr": test},
                      row | {"attack": "class", "reference": "class mean"}]  # fmt: skip
         return tabled(rows, INVERSION)
 
     assert holds(figure_3, ratios(15.0, 27.84, 27.82, 20.0)) == [True, True, True, True]
     assert holds(figure_3, ratios(30.0, 20.0, 21.0, 20.0)) == [False, False, False, False]
+    assert holds(figure_3, ratios(30.0, 20.0, 20.0, 20.0))[0] is None, "no difference is none"
+    assert holds(figure_3, ratios(15.0, 27.84, 27.82, 20.0, examples=1)) == [None] * 4, "one image decides nothing"
     for number, fails in ((9.0, True), (11.0, False)):
         notes = figure_3.judge(ratios(number, number, number, number), "cpu").notes
         assert any("the attack on classes fails" in note for note in notes) == fails
