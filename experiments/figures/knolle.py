@@ -30,7 +30,7 @@ def draw_scores(line: Sequence[Axes], table: pl.DataFrame, printed: Mapping[str,
         axes.set_ylabel(label)
         axes.set_title("; ".join(f"{one}{_standing(table, one)}" for one in table["data"].unique().sort()))
     line[-1].set_ylim(bottom=0.0)
-    if names:
+    if line[0].get_legend_handles_labels()[0]:
         line[0].legend(title="dot: a seed, bar: mean")
 
 

@@ -162,8 +162,8 @@ def _smaller_beta(cold: list[Row], hot: list[Row]) -> Claim:
     names = ("train_error", "test_error", "dp_pac_bayes_2018")
     pairs = {name: [min(line, key=lambda row, name=name: row[name]) for line in (hot, cold)] for name in names}
     told = "; ".join(f"{name}: {one[name]:.3f} against {other[name]:.3f}" for name, (one, other) in pairs.items())
-    return Claim(sentence=sentence, holds=every([judging.lower(*pair, name) for name, pair in pairs.items()]),
-                 evidence=told)  # fmt: skip
+    seen = [judging.lower(one, other, name) for name, (one, other) in pairs.items()]
+    return Claim(sentence=sentence, holds=every(seen), evidence=told)
 
 
 STUDY = Study(

@@ -38,16 +38,19 @@ def noise_of(row: Row, prefix: str = "") -> float:
     return count_noise((row[f"{prefix}train_error"], row["n"]), (row[f"{prefix}test_error"], row["n_test"]))
 
 
-def noise_between(one: Row, other: Row, name: str) -> float:
+def noise_between(one: Row, other: Row, name: str, other_name: str | None = None) -> float:
     """Two standard deviations of the difference of two runs' errors; of bounds, that of their training errors."""
-    counted = name if name.endswith("_error") else "train_error"
-    n = "n_test" if counted.endswith("test_error") else "n"
-    return count_noise((one[counted], one[n]), (other[counted], other[n]))
+    return count_noise(_counted(one, name), _counted(other, other_name or name))
+
+
+def _counted(row: Row, name: str) -> tuple[float, float]:
+    name = name if name.endswith("_error") else "train_error"
+    return row[name], row["n_test" if name.endswith("test_error") else "n"]
 
 
 def lower(one: Row, other: Row, name: str, other_name: str | None = None) -> bool | None:
     """Whether the first run's error or bound is lower, beyond the noise of counts."""
-    return below(one[name], other[other_name or name], noise_between(one, other, name))
+    return below(one[name], other[other_name or name], noise_between(one, other, name, other_name))
 
 
 def gap(row: Row, prefix: str = "") -> float:

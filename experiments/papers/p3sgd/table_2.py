@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -167,7 +168,7 @@ def _accuracies(table: pl.DataFrame, problem: str) -> list[Claim]:
     evidence = ", ".join(f"{scale_name(scales)} {shown(number)} %" for scales, number in found.items())
     error = {scales: noise(table, "test_accuracy", problem=problem, noise_scales=scale_name(scales)) for scales in SETS}
 
-    def over(one: tuple[float, ...], other: tuple[float, ...], by: float = 0.0) -> bool | None:
+    def over(one: Any, other: Any, by: float = 0.0) -> bool | None:
         sides = (found[one], error[one], found[other], error[other])
         return decide(lambda *numbers: higher(*numbers, by=by), *sides)
 
