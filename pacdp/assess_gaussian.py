@@ -137,7 +137,7 @@ def assess_gaussian(
         each.require_labels(classes)
     if test is not None:
         test.require_new(data)
-        prior.require_unseen(test, what="the test set's examples")
+        prior.require_untested(test)
     kl = posterior.kl_nats(prior.law)
     if not math.isfinite(kl):
         raise ValueError("the divergence from the prior is infinite: both laws must have the same fixed weights and "

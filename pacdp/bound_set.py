@@ -73,8 +73,8 @@ class BoundSet:
             DataError: indices of one data set, or of data sets without a hash, that are not disjoint.
             ValueError: the same examples.
         """
-        known = self.data_hash and other.data_hash and self.data_hash != other.data_hash
-        if self.indices is not None and other.indices is not None and not known:
+        apart = other_data(self.data_hash, other.data_hash)
+        if self.indices is not None and other.indices is not None and not apart:
             require_disjoint(self.indices, other.indices, ("the test set's examples", "the bound's examples"))
         if self.inputs.shape == other.inputs.shape and torch.equal(self.inputs, other.inputs):
             raise ValueError("the test set holds the bound's own examples: give examples that nothing was fitted to")
@@ -83,3 +83,8 @@ class BoundSet:
     def n(self) -> int:
         """How many."""
         return len(self.labels)
+
+
+def other_data(one: str, other: str) -> bool:
+    """Whether two hashes are known to be of different data sets, in which indices mean different examples."""
+    return bool(one and other and one != other)

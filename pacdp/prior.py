@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 import bounds
-from pacdp.bound_set import BoundSet
+from pacdp.bound_set import BoundSet, other_data
 from pacdp.data import Split, require_disjoint
 from pacdp.posterior import GaussianPosterior
 
@@ -86,29 +86,39 @@ class Prior:
                     about |= {"n": seen.indices.n, "hash": seen.indices.hash}
         return {"source": type(self.source).__name__, **about, "choice_nats": self.choice_nats}
 
-    def require_unseen(self, data: BoundSet, *, what: str = "the bound's examples") -> None:
+    def require_unseen(self, data: BoundSet) -> None:
         """Refuse a bound on examples that a prior without privacy has seen, or whose indices count in other data.
-
-        A test set may be of other data, and need not have indices.
 
         Raises:
             DataError: the two share an example.
             ValueError: nothing says which examples the bound's are, or the prior learnt from another data set.
         """
-        source = self.source.seen if isinstance(self.source, Private) else self.source
-        if not isinstance(source, HeldOut):
-            return
-        of_bound = what == "the bound's examples"
-        if data.indices is None and not of_bound:
+        seen = self._seen
+        if seen is None:
             return
         if data.indices is None:
             raise ValueError("give data.indices: the prior learnt from examples of this data set, and which ones the "
                              "bound rests on decides whether it may be used")  # fmt: skip
-        if source.data_hash and data.data_hash and source.data_hash != data.data_hash:
-            if not of_bound:
-                return
+        if other_data(seen.data_hash, data.data_hash):
             raise ValueError(
                 f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
-                f"({source.data_hash[:12]}), and indices mean nothing there: certify on those"
+                f"({seen.data_hash[:12]}), and indices mean nothing there: certify on those"
             )
-        require_disjoint(source.indices, data.indices, ("what the prior saw", what))
+        require_disjoint(seen.indices, data.indices, ("what the prior saw", "the bound's examples"))
+
+    def require_untested(self, test: BoundSet) -> None:
+        """Refuse a test set with examples that a prior without privacy has seen, as far as indices tell.
+
+        Raises:
+            DataError: the two share an example.
+        """
+        seen = self._seen
+        if seen is not None and test.indices is not None and not other_data(seen.data_hash, test.data_hash):
+            require_disjoint(seen.indices, test.indices, ("what the prior saw", "the test set's examples"))
+
+    @property
+    def _seen(self) -> HeldOut | None:
+        """What it met without privacy."""
+        return self.source.seen if isinstance(self.source, Private) else (
+            self.source if isinstance(self.source, HeldOut) else None
+        )  # fmt: skip

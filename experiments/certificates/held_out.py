@@ -6,7 +6,6 @@ the network's first weights and leaves all examples to the bound. The test set i
 but its own.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from experiments.certificates.clock import Clock
 from experiments.certificates.config import HeldOutConfig
 from pacdp import BoundSet, GaussianPosterior, MonteCarlo, Prior, assess_gaussian
 from pacdp.assess_gaussian import GaussianAssessment
@@ -86,7 +86,7 @@ def certify_on(
 ) -> HeldOutResult:  # fmt: skip
     """The same on data that are at hand."""
     tell = report or (lambda stage, done, total: None)
-    clock = _Clock()
+    clock = Clock()
     module = small_cnn(
         config.network,
         input_shape=train.inputs.shape[1:],
@@ -140,20 +140,6 @@ def _trained(
         generator=_generator(config, "posterior"), device=device,
         progress=lambda seen: tell("posterior", seen.step, seen.steps),
     )  # fmt: skip
-
-
-class _Clock:
-    """Seconds by stage."""
-
-    def __init__(self) -> None:
-        self.wall: dict[str, float] = {}
-        self.cpu: dict[str, float] = {}
-        self._last = (time.perf_counter(), time.process_time())
-
-    def lap(self, stage: str) -> None:
-        now = (time.perf_counter(), time.process_time())
-        self.wall[stage], self.cpu[stage] = (round(b - a, 2) for a, b in zip(self._last, now, strict=True))
-        self._last = now
 
 
 def _seed(config: HeldOutConfig, stream: str) -> int:

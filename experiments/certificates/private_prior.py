@@ -17,7 +17,6 @@ statement about the certificates; what the J runs reveal of the examples adds up
 
 import functools
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import bounds
+from experiments.certificates.clock import Clock
 from experiments.certificates.config import sizes
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, Private, assess_gaussian
 from pacdp.assess_gaussian import GaussianAssessment
@@ -215,27 +215,27 @@ def conduct(
             need ``SystemRandomness()``.
         references: whether to compute the certificates that are there for comparison.
     """
-    clock = _Clock()
+    clock = Clock()
     data, held_out = load(settings.dataset, root=root)
     features = OrientedGradients(
         size=data.inputs.shape[-1], orientations=settings.orientations, cells=settings.cells, scale=settings.scale
     )
     raw, raw_test = transform(features, data.inputs), transform(features, held_out.inputs)
     labels, test_labels = torch.tensor(data.labels), torch.tensor(held_out.labels)
-    clock.stop("features")
+    clock.lap("features")
     randomness = SeededRandomness(settings.seed) if randomness is None else randomness
     centre, spent = private_centre(raw, mu=settings.centre_mu, randomness=randomness)
     rows = BoundSet(inputs=unit(raw - centre), labels=labels)
     test_rows = BoundSet(inputs=unit(raw_test - centre), labels=test_labels)
     head, more = private_head(rows.inputs, labels, classes=data.classes, settings=settings, randomness=randomness)
     released = Released(centre, head, spent.followed_by(more))
-    clock.stop("private head")
+    clock.lap("private head")
     claim, centre_claim = (privacy_claim(history, adjacency="add-remove") for history in (released.history, spent))
     assess = functools.partial(_assessed, settings=settings)
     mean = _descended(rows, head, claim, settings)
-    clock.stop("posterior")
+    clock.lap("posterior")
     found = {"posterior": assess(mean, head, rows, test_rows, Private(privacy=claim))}
-    clock.stop("draws")
+    clock.lap("draws")
     if references:
         found["private_prior"] = assess(head, head, rows, test_rows, Private(privacy=claim))
         nothing = torch.zeros_like(head)
@@ -244,12 +244,12 @@ def conduct(
         raw_rows, raw_tests = (BoundSet(inputs=x, labels=y) for x, y in ((raw, labels), (raw_test, test_labels)))
         blind = _descended(raw_rows, nothing, None, settings)
         found["independent_prior"] = assess(blind, nothing, raw_rows, raw_tests, DataFree())
-        clock.stop("references")
+        clock.lap("references")
     error = _error(rows, head)
     transfer = bounds.transfer_cost(privacy=claim, n=data.n, failure_prob=settings.each).nats
     made = bounds.private_kl_chernoff(risk=error, n=data.n, privacy=claim, failure_prob=settings.each)
     return Outcome(
-        settings=settings, assessments=found, released=released, seconds=clock.seconds,
+        settings=settings, assessments=found, released=released, seconds=clock.cpu,
         head=replace(made, inputs={**made.inputs, "of": "private head", "measures": "0-1 risk"}),
         measured={
             "n": float(data.n), "n_test": float(held_out.n), "dim": float(head.shape[1]), "transfer_nats": transfer,
@@ -299,16 +299,3 @@ def _full_batch(n: int, *, clip_norm: float, steps: int, most: int) -> Mechanism
 def _zero(layer: nn.Linear) -> nn.Linear:
     nn.init.zeros_(layer.weight)
     return layer
-
-
-class _Clock:
-    """CPU seconds of this process, by stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.process_time()
-
-    def stop(self, stage: str) -> None:
-        now = time.process_time()
-        self.seconds[stage] = now - self._last
-        self._last = now

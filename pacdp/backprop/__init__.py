@@ -1,4 +1,4 @@
-"""PAC-Bayes with backprop: priors learnt on other examples, posteriors trained on a bound, and their certificates."""
+"""PAC-Bayes with backprop: priors learnt on other examples, posteriors trained on a bound."""
 
 from pacdp.backprop.augment import Augmentation as Augmentation
 from pacdp.backprop.augment import augmented as augmented
