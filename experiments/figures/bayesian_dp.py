@@ -34,7 +34,7 @@ def calibration_errors(line: Sequence[Axes], table: pl.DataFrame) -> None:
 
 
 def reliability(line: Sequence[Axes], table: pl.DataFrame, cells: Sequence[_Cell]) -> None:
-    """Accuracy of each bin at its mean confidence, with its band."""
+    """Accuracy of each bin at its mean confidence, with its band; behind it, the share of the examples in each bin."""
     if table.is_empty():
         return
     for axes, (algorithm, prior, private) in zip(line, cells, strict=True):
@@ -43,6 +43,8 @@ def reliability(line: Sequence[Axes], table: pl.DataFrame, cells: Sequence[_Cell
         confidence, accuracy, lower, upper = (
             bins[name].to_numpy() for name in ("confidence", "accuracy", "lower", "upper")
         )
+        share = bins["count"].to_numpy() / max(1, bins["count"].sum())
+        axes.bar(confidence, share, width=0.05, color="0.88", zorder=0)
         axes.plot([0.0, 1.0], [0.0, 1.0], color="0.6", linewidth=0.8)
         band = np.maximum(np.stack([accuracy - lower, upper - accuracy]), 0.0)
         axes.errorbar(confidence, accuracy, yerr=band, fmt="o", markersize=3, linewidth=1, capsize=2,
@@ -50,9 +52,9 @@ def reliability(line: Sequence[Axes], table: pl.DataFrame, cells: Sequence[_Cell
         axes.set_xlim(0.0, 1.02)
         axes.set_ylim(0.0, 1.04)
         axes.set_xlabel("confidence")
-        axes.set_ylabel("accuracy, band of each bin")
-        mce = runs.filter(part="run")["mce"]
-        shown = f"\nMCE {mce[0]:.3f}" if len(mce) else "\nnot run"
+        axes.set_ylabel("accuracy, band of each bin (bars: share)")
+        errors = runs.filter(part="run")
+        shown = f"\nECE {errors['ece'][0]:.3f}, MCE {errors['mce'][0]:.3f}" if len(errors) else "\nnot run"
         axes.set_title(f"{_name(algorithm, private)}, {PRIORS[prior]} prior{shown}")
 
 
@@ -111,6 +113,8 @@ def effects(grid: Sequence[Sequence[Axes]], table: pl.DataFrame) -> None:
             axes.plot(part[axis], part["accuracy"], "o-", color=COLOURS[algorithm], label="accuracy (left)")
             axes.set_ylim(0.0, 1.0)
             axes.set_xscale("log")
+            axes.set_xticks(part[axis].to_list(), [f"{value:g}" for value in part[axis]])
+            axes.minorticks_off()
             names = {"batch": "batch size", "rate": "learning rate" if algorithm == "SGD" else "n times step size"}
             axes.set_xlabel(names[panel])
             axes.set_ylabel("accuracy")
@@ -118,7 +122,8 @@ def effects(grid: Sequence[Sequence[Axes]], table: pl.DataFrame) -> None:
             other.plot(part[axis], part["epsilon"], "s--", color="#d62728", label="epsilon (right)")
             other.set_yscale("log")
             other.set_ylabel("epsilon")
-            axes.legend(handles=[*axes.lines, *other.lines])
+            axes.legend(handles=[*axes.lines, *other.lines], loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2,
+                        frameon=False)  # fmt: skip
 
 
 def bands(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: Sequence[str]) -> None:
@@ -148,17 +153,18 @@ def bands(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: Seque
 
 
 def _pairs(axes: Axes, table: pl.DataFrame, column: str) -> None:
-    """Means over seeds as bars, with one deviation where there are several; a pair of bars an algorithm and prior."""
+    """Means over seeds as bars, each seed as a dot; a pair of bars an algorithm and prior."""
     cells = table.select("algorithm", "prior").unique(maintain_order=True).rows()
     for place, (algorithm, prior) in enumerate(cells):
         for private, shift in ((True, -0.2), (False, 0.2)):
             values = table.filter(algorithm=algorithm, prior=prior, private=private)[column].drop_nulls()
             if len(values):
-                spread = float(values.std() or 0.0) if len(values) > 1 else None  # type: ignore[arg-type]
-                axes.bar(place + shift, float(values.mean() or 0.0), width=0.38, yerr=spread, capsize=2,  # type: ignore[arg-type]
-                         color=COLOURS[algorithm], alpha=1.0 if private else 0.4)  # fmt: skip
-    axes.set_xticks(range(len(cells)), [f"{algorithm}\n{PRIORS[prior]}" for algorithm, prior in cells], fontsize=6)
-    axes.set_xlabel("dark: with DP, light: without; whisker: one deviation over seeds")
+                axes.bar(place + shift, float(values.to_numpy().mean()), width=0.38, color=COLOURS[algorithm],
+                         alpha=1.0 if private else 0.4)  # fmt: skip
+                axes.plot([place + shift] * len(values), values, "o", color="black", markersize=2)
+    names = [f"{algorithm}\n{PRIORS[prior]}".replace("MC ", "MC\n") for algorithm, prior in cells]
+    axes.set_xticks(range(len(cells)), names, fontsize=6)
+    axes.set_xlabel("dark: with DP, light: without; dot: a seed")
 
 
 def _name(algorithm: str, private: bool) -> str:

@@ -50,7 +50,8 @@ def draw_curves(line: Sequence[Axes], table: pl.DataFrame, curves: pl.DataFrame)
         axes.set_ylabel("accuracy")
         axes.set_title(f"{letter}: {data}{_standing(table, data)}")
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(title="whiskers: range of the seeds;\nhollow: under 1% of the examples")
+            axes.legend(title="whiskers: range of the seeds;\nhollow: under 1% of the examples", loc="upper center",
+                        bbox_to_anchor=(0.5, -0.16), ncols=2)  # fmt: skip
     _draw_histogram(line[2], curves)
     line[2].set_title(f"C: X-rays{_standing(table, 'X-rays')}")
 

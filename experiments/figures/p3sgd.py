@@ -101,7 +101,7 @@ def ratios(axes: Axes, table: pl.DataFrame, title: str) -> None:
                           label=name if at == 0 else None)  # fmt: skip
             axes.plot(x, float(rows["start_psnr"].to_numpy().mean()), "_", color="black")
     axes.set_xticks(range(len(_GROUPS)), [label for *_, label in _GROUPS])
-    axes.set_ylabel("mean PSNR, dB, with standard error (ticks: start)")
+    axes.set_ylabel("mean PSNR, dB; ticks: start")
     axes.set_title(title)
     if strategies:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(strategies), frameon=False)

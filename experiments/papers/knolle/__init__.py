@@ -33,7 +33,7 @@ def draw_table(table: pl.DataFrame, out: Path) -> list[Path]:
 
 def draw_figure(table: pl.DataFrame, out: Path) -> list[Path]:
     """Figure 1: calibration curves of both data sets, the histogram of confidences of the second."""
-    drawn, grid = style.figure(1, 3, width=3.8)
+    drawn, grid = style.figure(1, 3, width=3.8, height=4.0)
     drawing.draw_curves(grid[0], table, pooled(table))
     return style.save(drawn, out / "figure")
 
