@@ -50,7 +50,7 @@ def render(root: Path, beside: Path) -> str:
     for verdict in sorted(root.glob("*/*/verdict.json")):
         if verdict.parts[-3] not in STUDIES:
             raise ValueError(f"{verdict} is of no study that is registered: register it, or remove its folder")
-    parts = [_HEAD]
+    parts = [_HEAD, *_in_short(root)]
     for name in STUDIES:
         parts += list(_study(name, root, beside))
     return "\n".join(parts)
@@ -99,9 +99,27 @@ def _scales(root: Path, name: str) -> list[Scale]:
     return [scale for scale in SCALES if (root / name / scale / "table.csv").is_file()]
 
 
+def _in_short(root: Path) -> Iterator[str]:
+    """How many claims of each study hold; the names lead to the sections."""
+    yield "## In short\n"
+    rows = []
+    for name in STUDIES:
+        link = f"[{name}](#{name})"
+        scales = _scales(root, name)
+        for scale in scales:
+            verdict = read_verdict(root / name / scale)
+            claims = [one["holds"] for one in verdict["claims"]]
+            rows.append((link, scale, *(str(claims.count(holds)) for holds in HOLDS), str(len(verdict["comparisons"]))))
+        if not scales:
+            rows.append((link, "not yet run", "–", "–", "–", "–"))
+    yield from _table(
+        ("study", "scale", "claims that hold", "that do not", "cannot tell", "numbers beside the paper's"), rows
+    )
+
+
 def _study(name: str, root: Path, beside: Path) -> Iterator[str]:
     found = study(name)
-    yield f"## {name}: {found.title}\n\n{found.paper}.\n"
+    yield f"## {name}\n\n{found.title}. {found.paper}.\n"
     scales = _scales(root, name)
     if not scales:
         yield "Not yet run.\n"
