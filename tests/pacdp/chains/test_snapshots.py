@@ -1,23 +1,14 @@
-"""Snapshots: a resumed chain's folder is that of an uninterrupted one; a kill leaves a beginning; memory is bounded."""
+"""Snapshots: a resumed chain's folder is that of an uninterrupted one; memory and disk are asked for before."""
 
 import errno
 import json
-import multiprocessing
 import os
-import pickle
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pacdp.chains import shards as module
@@ -25,47 +16,13 @@ from pacdp.chains.snapshots import (
     FORMAT,
     DiskSnapshots,
     MemorySnapshots,
-    SnapshotFolder,
-    Snapshots,
     Thinning,
     WeightsShape,
     read_snapshots,
     require_space,
 )
 from pacdp.errors import CheckpointError, Diverged
-
-SHAPE = WeightsShape(chains=2, parameters=(("z.weight", (2, 3)), ("a.bias", ())), layout="row-major")
-SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # three snapshots a shard
-
-
-def weights_at(step: int, shape: WeightsShape = SHAPE) -> Tensor:
-    """The chain: its weights are a function of the step, as those of a resumed chain are."""
-    return torch.randn((shape.chains, shape.dim), generator=torch.Generator().manual_seed(step))
-
-
-def fill(store: Snapshots, steps: list[int], *, flush_every: int = 10**9) -> None:
-    for step in steps:
-        store.append(step, weights_at(step))
-        if step % flush_every == 0:
-            store.flush()
-    store.flush()
-
-
-def written(folder: Path, *, steps: int = 8) -> Path:
-    fill(DiskSnapshots.create(folder, shape=SHAPE, shard_bytes=SMALL), list(range(1, steps + 1)))
-    return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def assert_holds(store: Snapshots | SnapshotFolder, steps: list[int]) -> None:
-    assert list(store.steps) == steps
-    assert len(store) == len(steps)
-    found = list(store)
-    assert [step for step, _ in found] == steps
-    assert all(torch.equal(weights, weights_at(step)) for step, weights in found)
+from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, fill, weights_at, written
 
 
 @pytest.mark.parametrize("burn_in", [0, 1, 7])
@@ -306,130 +263,6 @@ def test_space_is_asked_for_before_the_run(tmp_path: Path, monkeypatch: pytest.M
     assert sum(sizes) + max(sizes) <= needed <= 2 * (sum(sizes) + max(sizes)) + 2 * SMALL
 
 
-@pytest.mark.parametrize("shard", [0, 1, 2])
-def test_a_file_cut_anywhere_is_refused(tmp_path: Path, shard: int) -> None:
-    path = written(tmp_path) / f"snapshots-0000{shard}.safetensors"
-    whole = path.read_bytes()
-    for cut in (*(whole[:length] for length in {*range(20), *range(20, len(whole), 5), len(whole) - 1}), whole + b"x"):
-        path.write_bytes(cut)
-        with pytest.raises(CheckpointError, match=f"{path.name} is truncated or no safetensors file"):
-            read_snapshots(tmp_path)
-    with pytest.raises(CheckpointError, match="is truncated"):
-        DiskSnapshots.open(tmp_path, up_to_step=8)
-    path.write_bytes(whole)
-    assert len(read_snapshots(tmp_path)) == 8
-
-
-def test_damage_of_a_header_is_met_with_a_sentence_or_none(tmp_path: Path) -> None:
-    path = written(tmp_path) / "snapshots-00001.safetensors"
-    whole, rng, refused = path.read_bytes(), np.random.default_rng(0), 0
-    for _ in range(400):
-        damaged = bytearray(whole)
-        damaged[rng.integers(len(whole) - 3 * SHAPE.bytes)] = rng.integers(256)
-        path.write_bytes(damaged)
-        try:
-            for _ in read_snapshots(tmp_path):
-                pass
-        except CheckpointError:
-            refused += 1
-    assert refused > 300
-
-
-class Bomb:
-    """Unpickling this creates a folder."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple:
-        return os.mkdir, (str(self.path),)
-
-
-@pytest.mark.parametrize("writer", [lambda bomb, path: path.write_bytes(pickle.dumps(bomb)), torch.save])
-def test_a_pickle_is_refused_and_never_run(tmp_path: Path, writer: Callable[[Bomb, Path], object]) -> None:
-    writer(Bomb(tmp_path / "ran"), tmp_path / "snapshots-00000.safetensors")
-    with pytest.raises(CheckpointError, match="is truncated or no safetensors file"):
-        read_snapshots(tmp_path)
-    assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.parametrize(
-    ("metadata", "says"),
-    [
-        (None, "None"),
-        ({"author": "somebody"}, "None"),
-        ({"pacdp": "no json"}, "None"),
-        ({"pacdp": "[" * 100_000}, "None"),
-        ({"pacdp": "[1]"}, "None"),
-        ({"pacdp": '{"format": "pacdp-snapshots/2"}'}, "'pacdp-snapshots/2'"),
-    ],
-    ids=range(6),
-)
-def test_other_safetensors_are_refused(tmp_path: Path, metadata: dict[str, str] | None, says: str) -> None:
-    save_file({"weights": torch.ones(3, 2, 7)}, tmp_path / "snapshots-00000.safetensors", metadata=metadata)
-    with pytest.raises(CheckpointError, match=rf"holds no {FORMAT} \(it says {says}\)"):
-        read_snapshots(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"dim": 6}, {"chains": 1}, {"chains": "2"}, {"chains": None}, {"dtype": "float64"}, {"layout": 3, "dim": 0},
-        {"steps": [1, 2]}, {"steps": [1, 2, 3, 4]}, {"steps": [1, 3, 2]}, {"steps": [1, 1, 2]}, {"steps": [-1, 0, 1]},
-        {"steps": [1.0, 2.0, 3.0]}, {"steps": ["1", "2", "3"]}, {"steps": 3}, {"steps": None}, {"capacity": 2},
-        {"capacity": "3"}, {"capacity": 10**12}, {"parameters": []}, {"parameters": [["w", 7]]}, {"parameters": "w"},
-        {"parameters": [["w", [8]]]}, {"parameters": [["w", [-1]], ["v", [8]]]}, {"parameters": [[["w"], [7]]]},
-        {"more": 1},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_a_header_that_contradicts_itself_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    path = written(tmp_path, steps=3) / "snapshots-00000.safetensors"
-    with safe_open(path, framework="pt") as file:
-        header, tensor = json.loads(file.metadata()["pacdp"]), file.get_tensor("weights").clone()
-    save_file({"weights": tensor}, path, metadata={"pacdp": json.dumps(header)})
-    assert len(read_snapshots(tmp_path)) == 3
-    save_file({"weights": tensor}, path, metadata={"pacdp": json.dumps(header | change)})
-    with pytest.raises(CheckpointError, match="which its header does not describe"):
-        read_snapshots(tmp_path)
-    for tensors in ({"w": tensor}, {"weights": tensor.double()}, {"weights": tensor, "more": torch.ones(1)}, {}):
-        save_file(tensors, path, metadata={"pacdp": json.dumps(header)})
-        with pytest.raises(CheckpointError, match="which its header does not describe"):
-            read_snapshots(tmp_path)
-
-
-def test_shards_that_do_not_follow_each_other_are_refused(tmp_path: Path) -> None:
-    folder = written(tmp_path / "chain")
-    first, second, third = sorted(folder.iterdir())
-    data = contents(folder)
-    other = WeightsShape(chains=1, parameters=(("w", (14,)),), layout="")
-    foreign = DiskSnapshots.create(tmp_path / "other", shape=other, shard_bytes=SMALL)
-    foreign.append(9, torch.ones(14))
-    foreign.flush()
-
-    def refused(says: str) -> None:
-        with pytest.raises(CheckpointError, match=says):
-            read_snapshots(folder)
-        for path in folder.iterdir():
-            path.unlink()
-        for name, whole in data.items():
-            (folder / name).write_bytes(whole)
-        assert len(read_snapshots(folder)) == 8
-
-    first.unlink()
-    refused("lacks one of its first 2 shards")
-    second.unlink()
-    refused("lacks one of its first 2 shards")
-    (folder / "snapshots-old.safetensors").write_bytes(b"")
-    refused("lacks one of its first 4 shards or holds a foreign one")
-    second.write_bytes(third.read_bytes())
-    refused("snapshots-00002.safetensors does not go on from snapshots-00001.safetensors")
-    third.write_bytes(second.read_bytes())
-    refused("does not go on from")
-    third.write_bytes((foreign.folder / first.name).read_bytes())
-    refused("does not go on from")
-
-
 def test_a_reader_sees_the_folder_as_it_was(tmp_path: Path) -> None:
     store = DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=SMALL)
     fill(store, [1, 2, 3, 4])
@@ -439,128 +272,3 @@ def test_a_reader_sees_the_folder_as_it_was(tmp_path: Path) -> None:
     DiskSnapshots.open(tmp_path, up_to_step=2)
     with pytest.raises(CheckpointError, match="was cut back while it was read"):
         list(reader)
-
-
-def chain(folder: Path, last: int, stall_at: int | None, place: str) -> None:
-    """Go on from the checkpoint to step ``last``; ``stall_at``: the write that never ends."""
-    writes = 0
-
-    def stall(tensors: object, file: Path | None = None, metadata: object = None) -> None:
-        nonlocal writes
-        writes += 1
-        if writes == stall_at:
-            if file is not None:
-                file.write_bytes(b"half a shard")
-            (folder / "stalled").touch()
-            time.sleep(60)
-        if file is not None:
-            save_file(tensors, file, metadata=metadata)
-
-    if stall_at is not None:
-        setattr(*((module, "save_file", stall) if place == "save_file" else (module.os, "fsync", stall)))
-    checkpoint = folder / "checkpoint"
-    saved = int(checkpoint.read_text()) if checkpoint.exists() else 0
-    if checkpoint.exists():
-        store = DiskSnapshots.open(folder / "chain", up_to_step=saved)
-    else:
-        shutil.rmtree(folder / "chain", ignore_errors=True)
-        store = DiskSnapshots.create(folder / "chain", shape=SHAPE, shard_bytes=SMALL)
-    for step in range(saved + 1, last + 1):
-        store.append(step, weights_at(step))
-        if step % 5 == 0 or step == last:
-            store.flush()
-            (folder / "new").write_text(str(step))
-            (folder / "new").replace(checkpoint)
-
-
-def killed(folder: Path, last: int, stall_at: int | None, place: str, after: float) -> bool:
-    """Run the chain in a process and kill it, stalled or ``after`` seconds; whether the kill came in time."""
-    process = multiprocessing.get_context("fork").Process(target=chain, args=(folder, last, stall_at, place))
-    process.start()
-    if stall_at is None:
-        time.sleep(after)
-    while stall_at is not None and process.is_alive() and not (folder / "stalled").exists():
-        time.sleep(0.001)
-    process.kill()
-    process.join()
-    (folder / "stalled").unlink(missing_ok=True)
-    return process.exitcode == -signal.SIGKILL
-
-
-@pytest.mark.parametrize("place", ["save_file", "fsync", "anywhere"])
-def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path: Path, place: str) -> None:
-    rng, kills, halves = np.random.default_rng(1), 0, 0
-    for i in range(14):
-        stall_at = None if place == "anywhere" else 1 + i % 7
-        kills += killed(tmp_path, 200, stall_at, place, float(rng.uniform(0.001, 0.03)))
-        halves += any(tmp_path.glob("chain/.partial/*"))
-        if any(tmp_path.glob("chain/snapshots-*")):
-            steps = list(read_snapshots(tmp_path / "chain").steps)
-            assert_holds(read_snapshots(tmp_path / "chain"), list(range(1, len(steps) + 1)))
-            checkpoint = tmp_path / "checkpoint"
-            assert len(steps) >= (int(checkpoint.read_text()) if checkpoint.exists() else 0)
-    assert kills > (0 if place == "anywhere" else 3)
-    assert place == "anywhere" or halves == kills
-    chain(tmp_path, 200, None, place)
-    assert contents(tmp_path / "chain") == contents(written(tmp_path / "whole", steps=200))
-
-
-STREAM = """
-import sys, time
-from pathlib import Path
-import torch
-from pacdp.chains.snapshots import DiskSnapshots, WeightsShape, read_snapshots, require_space
-
-def peak():
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
-
-torch.set_num_threads(1)
-folder, count, dim, shard_bytes = Path(sys.argv[1]), *map(int, sys.argv[2:])
-shape = WeightsShape(chains=1, parameters=(("w", (dim,)),), layout="flat")
-model = torch.randn(dim)
-warm = DiskSnapshots.create(folder / "warm", shape=WeightsShape(chains=1, parameters=(("w", (1,)),), layout=""))
-warm.append(1, torch.ones(1))
-assert [float(weights) for _, weights in warm] == [1.0]
-del warm
-weights = model + 1
-baseline = peak()
-require_space(folder, shape=shape, snapshots=count, shard_bytes=shard_bytes)
-start = time.perf_counter()
-store = DiskSnapshots.create(folder / "stream", shape=shape, shard_bytes=shard_bytes)
-for step in range(count):
-    torch.add(model, step, out=weights)
-    store.append(step, weights)
-store.flush()
-write_s, write_peak, start = time.perf_counter() - start, peak(), time.perf_counter()
-del store
-for number, (step, read) in enumerate(read_snapshots(folder / "stream")):
-    assert step == number and torch.equal(read[0], torch.add(model, step, out=weights))
-assert number == count - 1
-read_s = time.perf_counter() - start
-print(baseline, write_peak - baseline, peak() - baseline, write_s, read_s)
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak from /proc")
-@pytest.mark.parametrize(
-    ("count", "dim", "shard_bytes", "most"),
-    [
-        pytest.param(100, 250_000, 4 * 2**20, 24 * 10**6, id="100MB"),
-        pytest.param(1_000, 832_201, 64 * 2**20, 10**9, id="FC600", marks=pytest.mark.slow),
-    ],
-)
-def test_memory_is_a_shard_and_not_the_chain(tmp_path: Path, count: int, dim: int, shard_bytes: int, most: int) -> None:
-    """Peak resident memory of a process above that with its model: VmHWM, mapped pages of the files included."""
-    command = [sys.executable, "-c", STREAM, str(tmp_path), str(count), str(dim), str(shard_bytes)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    finally:
-        shutil.rmtree(tmp_path, ignore_errors=True)
-    assert done.returncode == 0, done.stderr
-    baseline, writing, both, write_s, read_s = map(float, done.stdout.split())
-    megabytes = count * dim * 4 / 1e6
-    print(f"{megabytes:.0f} MB: peak above {baseline / 1e6:.0f} MB: {writing / 1e6:.0f} MB writing, "
-          f"{both / 1e6:.0f} MB with reading; {megabytes / write_s:.0f} MB/s written, "
-          f"{megabytes / read_s:.0f} MB/s read and compared")  # fmt: skip
-    assert both < most

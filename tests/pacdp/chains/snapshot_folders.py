@@ -1,0 +1,47 @@
+"""A small chain whose weights are a function of the step, and folders that hold it."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pacdp.chains import shards as module
+from pacdp.chains.snapshots import (
+    DiskSnapshots,
+    SnapshotFolder,
+    Snapshots,
+    WeightsShape,
+)
+
+SHAPE = WeightsShape(chains=2, parameters=(("z.weight", (2, 3)), ("a.bias", ())), layout="row-major")
+SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # three snapshots a shard
+
+
+def weights_at(step: int, shape: WeightsShape = SHAPE) -> Tensor:
+    """The chain: its weights are a function of the step, as those of a resumed chain are."""
+    return torch.randn((shape.chains, shape.dim), generator=torch.Generator().manual_seed(step))
+
+
+def fill(store: Snapshots, steps: list[int], *, flush_every: int = 10**9) -> None:
+    for step in steps:
+        store.append(step, weights_at(step))
+        if step % flush_every == 0:
+            store.flush()
+    store.flush()
+
+
+def written(folder: Path, *, steps: int = 8) -> Path:
+    fill(DiskSnapshots.create(folder, shape=SHAPE, shard_bytes=SMALL), list(range(1, steps + 1)))
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def assert_holds(store: Snapshots | SnapshotFolder, steps: list[int]) -> None:
+    assert list(store.steps) == steps
+    assert len(store) == len(steps)
+    found = list(store)
+    assert [step for step, _ in found] == steps
+    assert all(torch.equal(weights, weights_at(step)) for step, weights in found)

@@ -1,0 +1,145 @@
+"""A chain that is killed leaves its beginning; its memory is a shard."""
+
+import multiprocessing
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import save_file
+
+from pacdp.chains import shards as module
+from pacdp.chains.snapshots import (
+    DiskSnapshots,
+    read_snapshots,
+)
+from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, weights_at, written
+
+
+def chain(folder: Path, last: int, stall_at: int | None, place: str) -> None:
+    """Go on from the checkpoint to step ``last``; ``stall_at``: the write that never ends."""
+    writes = 0
+
+    def stall(tensors: object, file: Path | None = None, metadata: object = None) -> None:
+        nonlocal writes
+        writes += 1
+        if writes == stall_at:
+            if file is not None:
+                file.write_bytes(b"half a shard")
+            (folder / "stalled").touch()
+            time.sleep(60)
+        if file is not None:
+            save_file(tensors, file, metadata=metadata)
+
+    if stall_at is not None:
+        setattr(*((module, "save_file", stall) if place == "save_file" else (module.os, "fsync", stall)))
+    checkpoint = folder / "checkpoint"
+    saved = int(checkpoint.read_text()) if checkpoint.exists() else 0
+    if checkpoint.exists():
+        store = DiskSnapshots.open(folder / "chain", up_to_step=saved)
+    else:
+        shutil.rmtree(folder / "chain", ignore_errors=True)
+        store = DiskSnapshots.create(folder / "chain", shape=SHAPE, shard_bytes=SMALL)
+    for step in range(saved + 1, last + 1):
+        store.append(step, weights_at(step))
+        if step % 5 == 0 or step == last:
+            store.flush()
+            (folder / "new").write_text(str(step))
+            (folder / "new").replace(checkpoint)
+
+
+def killed(folder: Path, last: int, stall_at: int | None, place: str, after: float) -> bool:
+    """Run the chain in a process and kill it, stalled or ``after`` seconds; whether the kill came in time."""
+    process = multiprocessing.get_context("fork").Process(target=chain, args=(folder, last, stall_at, place))
+    process.start()
+    if stall_at is None:
+        time.sleep(after)
+    while stall_at is not None and process.is_alive() and not (folder / "stalled").exists():
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    (folder / "stalled").unlink(missing_ok=True)
+    return process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("place", ["save_file", "fsync", "anywhere"])
+def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path: Path, place: str) -> None:
+    rng, kills, halves = np.random.default_rng(1), 0, 0
+    for i in range(14):
+        stall_at = None if place == "anywhere" else 1 + i % 7
+        kills += killed(tmp_path, 200, stall_at, place, float(rng.uniform(0.001, 0.03)))
+        halves += any(tmp_path.glob("chain/.partial/*"))
+        if any(tmp_path.glob("chain/snapshots-*")):
+            steps = list(read_snapshots(tmp_path / "chain").steps)
+            assert_holds(read_snapshots(tmp_path / "chain"), list(range(1, len(steps) + 1)))
+            checkpoint = tmp_path / "checkpoint"
+            assert len(steps) >= (int(checkpoint.read_text()) if checkpoint.exists() else 0)
+    assert kills > (0 if place == "anywhere" else 3)
+    assert place == "anywhere" or halves == kills
+    chain(tmp_path, 200, None, place)
+    assert contents(tmp_path / "chain") == contents(written(tmp_path / "whole", steps=200))
+
+
+STREAM = """
+import sys, time
+from pathlib import Path
+import torch
+from pacdp.chains.snapshots import DiskSnapshots, WeightsShape, read_snapshots, require_space
+
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+torch.set_num_threads(1)
+folder, count, dim, shard_bytes = Path(sys.argv[1]), *map(int, sys.argv[2:])
+shape = WeightsShape(chains=1, parameters=(("w", (dim,)),), layout="flat")
+model = torch.randn(dim)
+warm = DiskSnapshots.create(folder / "warm", shape=WeightsShape(chains=1, parameters=(("w", (1,)),), layout=""))
+warm.append(1, torch.ones(1))
+assert [float(weights) for _, weights in warm] == [1.0]
+del warm
+weights = model + 1
+baseline = peak()
+require_space(folder, shape=shape, snapshots=count, shard_bytes=shard_bytes)
+start = time.perf_counter()
+store = DiskSnapshots.create(folder / "stream", shape=shape, shard_bytes=shard_bytes)
+for step in range(count):
+    torch.add(model, step, out=weights)
+    store.append(step, weights)
+store.flush()
+write_s, write_peak, start = time.perf_counter() - start, peak(), time.perf_counter()
+del store
+for number, (step, read) in enumerate(read_snapshots(folder / "stream")):
+    assert step == number and torch.equal(read[0], torch.add(model, step, out=weights))
+assert number == count - 1
+read_s = time.perf_counter() - start
+print(baseline, write_peak - baseline, peak() - baseline, write_s, read_s)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak from /proc")
+@pytest.mark.parametrize(
+    ("count", "dim", "shard_bytes", "most"),
+    [
+        pytest.param(100, 250_000, 4 * 2**20, 24 * 10**6, id="100MB"),
+        pytest.param(1_000, 832_201, 64 * 2**20, 10**9, id="FC600", marks=pytest.mark.slow),
+    ],
+)
+def test_memory_is_a_shard_and_not_the_chain(tmp_path: Path, count: int, dim: int, shard_bytes: int, most: int) -> None:
+    """Peak resident memory of a process above that with its model: VmHWM, mapped pages of the files included."""
+    command = [sys.executable, "-c", STREAM, str(tmp_path), str(count), str(dim), str(shard_bytes)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    finally:
+        shutil.rmtree(tmp_path, ignore_errors=True)
+    assert done.returncode == 0, done.stderr
+    baseline, writing, both, write_s, read_s = map(float, done.stdout.split())
+    megabytes = count * dim * 4 / 1e6
+    print(f"{megabytes:.0f} MB: peak above {baseline / 1e6:.0f} MB: {writing / 1e6:.0f} MB writing, "
+          f"{both / 1e6:.0f} MB with reading; {megabytes / write_s:.0f} MB/s written, "
+          f"{megabytes / read_s:.0f} MB/s read and compared")  # fmt: skip
+    assert both < most
