@@ -84,7 +84,7 @@ def train_corrupted(config: Corrupted, runtime: Runtime, folder: Path) -> dict[s
     train, test = config.problem.data(root=runtime.data_root)
     given, budget = config.training, config.training.budget
     public = Public(input_shape=train.inputs.shape[1:], classes=train.classes, size=float(train.n))
-    module = network(given, public).to(runtime.device)
+    module = network(given, public, device=runtime.device)
     trained = private.train(
         algorithm(given, public), module, TensorDataset(torch.tensor(train.inputs), torch.tensor(train.labels)),
         loss=_loss, randomness=private.SeededRandomness(given.seed), checkpoint=folder / "checkpoint.safetensors",

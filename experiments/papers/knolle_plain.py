@@ -78,7 +78,7 @@ def train_plain(config: PlainConfig, runtime: Runtime, folder: Path) -> dict[str
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
     same = PrivateConfig(dataset=config.dataset, features=config.features, architecture=config.architecture,
                          hidden=config.hidden, seed=config.seed)  # fmt: skip
-    module = network(same, public).to(runtime.device)
+    module = network(same, public, device=runtime.device)
     steps = _fit(module, data, config, runtime.device)
     module.cpu().eval()
     return {

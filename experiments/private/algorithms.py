@@ -25,19 +25,22 @@ class Public:
     """Examples, or people where the method protects people."""
 
 
-def network(config: PrivateConfig, public: Public) -> nn.Module:
-    """The network with its first weights, one output a class; layers made random where the method wants them so."""
+def network(config: PrivateConfig, public: Public, *, device: torch.device | str) -> nn.Module:
+    """The network with its first weights, one output a class; layers made random where the method wants them so.
+
+    First weights are drawn on the CPU; random layers draw on the device.
+    """
     generator = torch.Generator().manual_seed(config.seed)
     if config.architecture == "linear":
-        return linear(public)
+        return linear(public).to(device)
     # two classes get two outputs, so that every loss and metric below reads probabilities the same way
     module = build(Architecture(name=config.architecture, hidden=config.hidden), input_shape=public.input_shape,  # type: ignore[arg-type]
-                   classes=public.classes, generator=generator, outputs=public.classes)  # fmt: skip
+                   classes=public.classes, generator=generator, outputs=public.classes).to(device)  # fmt: skip
     match config.method:
         case methods.DPBBP(initial_std=std):
             return private.bayesian(module, initial_std=std, generator=generator)
         case methods.DPMCDropout(rate=rate):
-            return private.with_example_dropout(with_dropout(module, rate), generator=generator)
+            return private.with_example_dropout(with_dropout(module, rate), generator=generator, device=device)
         case _:
             return module
 

@@ -66,7 +66,7 @@ def certify_private(
     history = private.MechanismHistory.from_dict(checkpoint.header["history"])
     claim = private.privacy_claim(history, adjacency="add-remove")
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.train.n))
-    module = network(config, public)
+    module = network(config, public, device="cpu")
     snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
     released = private.PrivateRun(weights=dict(checkpoint.model), history=history, snapshots=snapshots)
     predict = predictor(config, module, released)

@@ -49,7 +49,7 @@ def train_private(
         data = examples(config.dataset, features=config.features, by_person=by_person(config.method),
                         root=runtime.data_root, progressbar=progressbar)  # fmt: skip
         public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
-        module = network(config, public).to(runtime.device)
+        module = network(config, public, device=runtime.device)
         going_on = resume and folder.checkpoint.is_file() and not force
         if going_on:
             folder.keep_rows(up_to_step=_steps_done(folder.checkpoint))

@@ -25,8 +25,13 @@ class ExampleDropout(nn.Module):
         return inputs * mask.div_(1.0 - self.rate)
 
 
-def with_example_dropout(module: nn.Module, *, generator: torch.Generator) -> nn.Module:
+def with_example_dropout(
+    module: nn.Module, *, generator: torch.Generator, device: torch.device | str | None = None
+) -> nn.Module:
     """``module`` with every ``nn.Dropout`` replaced, in place; each new layer's generator is seeded from ``generator``.
+
+    Args:
+        device: where the new layers draw, that of their inputs; None takes that of ``generator``.
 
     Raises:
         ValueError: dropout of another kind, which shares masks between units.
@@ -34,10 +39,10 @@ def with_example_dropout(module: nn.Module, *, generator: torch.Generator) -> nn
     for name, child in module.named_children():
         if type(child) is nn.Dropout:
             seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
-            own = torch.Generator(generator.device).manual_seed(seed)
+            own = torch.Generator(device or generator.device).manual_seed(seed)
             setattr(module, name, ExampleDropout(float(child.p), generator=own))
         elif isinstance(child, nn.modules.dropout._DropoutNd):
             raise ValueError(f"{type(child).__name__} has no counterpart here: use nn.Dropout")
         else:
-            with_example_dropout(child, generator=generator)
+            with_example_dropout(child, generator=generator, device=device)
     return module

@@ -163,3 +163,12 @@ def test_listing_recipes_imports_neither_torch_nor_opacus():
     code = "import sys, experiments.private.recipes; print('opacus' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("name", ["dp-sgd-mnist", "dp-bbp-mnist", "dp-mc-dropout-mnist"])
+def test_recipes_train_on_a_gpu_from_the_cpu_s_first_weights(name, tmp_path):
+    config = tiny(name, steps=2)
+    result = train_private(config, tmp_path / "gpu", Runtime(threads=1, device="cuda"))
+    assert result["privacy"] == train_private(config, tmp_path / "cpu", RUNTIME)["privacy"]
