@@ -18,7 +18,7 @@ from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
 def jobs(scale: Scale, seed: int) -> list[Job]:
     """Every problem by SGD and P3SGD, twenty records each."""
     return [
-        problem.job(strategy, problem.strategies()[strategy], seed=s, records=20)
+        problem.job(strategy, problem.strategies()[strategy], seed=s)
         for problem in problems(scale)
         for strategy in (SGD, PRIVATE)
         for s in seeds(scale, seed)

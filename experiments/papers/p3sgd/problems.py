@@ -61,8 +61,8 @@ class Problem:
         method = replace(self.private, noise_scales=scales, selection_epsilon=SELECTION_EPSILON)
         return Private(method=method, sampling=sampling, budget=Budget(epsilon=50.0, delta=self.delta))
 
-    def job(self, strategy: str, how: Strategy, *, seed: int, records: int = 10, attack: Attack | None = None) -> Job:
-        """One run of one strategy."""
+    def job(self, strategy: str, how: Strategy, *, seed: int, records: int = 20, attack: Attack | None = None) -> Job:
+        """One run of one strategy, with as many records as Figure 2's curves have points: the tables share its runs."""
         config = Training(dataset=self.dataset, features=self.features, network=self.network, strategy=how,
                           attack=attack, records=records, seed=seed)  # fmt: skip
         slug = "-".join((self.name, strategy)).lower().replace(", ", "-").replace(" ", "-").replace("+", "-")
