@@ -12,6 +12,7 @@ import bounds
 from experiments.config import Run, Runtime
 from experiments.ensemble import Ensemble
 from experiments.folder import Folder, provenance, require_space, write_json
+from experiments.serial import to_dict
 from pacdp import Diverged, NoPrivacy
 from pacdp.certify import gibbs_certificates, weights_certificates
 from pacdp.chains import Keys, Replayed, Trace, run_chains
@@ -55,7 +56,7 @@ class Batch:
             folder.clear()
             made_by = provenance(device=self.runtime.device, seed=run.seed)
             write_json(folder.provenance, made_by | {"runtime": self.runtime.recorded()})
-            write_json(folder.config, run.to_dict())
+            write_json(folder.config, to_dict(run))
             folder.keep_rows(up_to_step=-1)
         thinning = self.runs[0].thinning(self.runs[0].steps(self.objective.n))
         if thinning:
@@ -76,7 +77,7 @@ class Batch:
         save_trained(
             self.folders[chain].checkpoint, problem=run.problem, settings=run.sampler, objective=self.objective,
             hashes=self.hashes[chain], state=chain_of(self.state, chain), seed=run.seed, chain=run.chain,
-            run=run.to_dict(), trace=self.trace.tensors(chain), runtime=self.runtime.recorded(),
+            run=to_dict(run), trace=self.trace.tensors(chain), runtime=self.runtime.recorded(),
         )  # fmt: skip
 
     def go(self, report: Report) -> dict[Path, dict[str, Any] | Exception]:

@@ -11,6 +11,7 @@ from experiments.diagnosing import diagnose_checkpoints, siblings
 from experiments.figures import run as drawing
 from experiments.figures import style
 from experiments.folder import Folder, provenance, read_json
+from experiments.serial import from_dict
 from pacdp import load_trained
 from pacdp.gibbs import Progress
 
@@ -30,7 +31,7 @@ def certify(
     """
     runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root, device=runtime.device)
-    run = Run.from_dict(dict(trained.checkpoint.header.get("run", {})))
+    run = from_dict(Run, trained.checkpoint.header.get("run", {}))
     settings = replace(run.certify, **effort)
     assessment = trained.assess(
         failure_prob=run.failure_prob if failure_prob is None else failure_prob,

@@ -18,6 +18,7 @@ from experiments.private.command import holds_private_run, is_private, train_pri
 from experiments.private.recipes import PRIVATE_RECIPES
 from experiments.recipes import RECIPES, Scale, recipe
 from experiments.run import train
+from experiments.serial import from_dict, to_dict
 from experiments.studies.kinds import chains_kind
 from experiments.studies.study import Job
 from experiments.studies.sweep import carry_out
@@ -87,12 +88,12 @@ class Train:
         elif self.resume and self.out is not None:
             no_more(rest)
             one = chain_folder(self.out, 0) if self.chains > 1 else self.out
-            run, out = Run.from_dict(read_json(Folder(one).config)), self.out
+            run, out = from_dict(Run, read_json(Folder(one).config)), self.out
         else:
             known = ", ".join(sorted({**RECIPES, **PRIVATE_RECIPES}))
             usage(f"give a recipe, or --resume with --out; recipes: {known}")
         if self.show:
-            print(json.dumps(run.to_dict(), indent=2))
+            print(json.dumps(to_dict(run), indent=2))
             return
         if self.chains != 1 or not self.workers.here:
             result = _train_chains(run, out, self.runtime, self.chains, self.workers, resume=self.resume,

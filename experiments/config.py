@@ -1,16 +1,14 @@
 """What a run is: `Run` decides its numbers, `Runtime` may not."""
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from experiments.serial import digest
 from pacdp import GibbsSettings, Problem
 from pacdp.chains import Batching, Thinning
 from pacdp.samplers import SGD, EntropySGD, Settings
-from pacdp.trained import sampler_from_dict, sampler_to_dict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,32 +60,10 @@ class Run:
         gradients = self.epochs * n / self.sampler.batch_size
         return max(1, round(gradients / self.sampler.gradients_per_step))
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values only."""
-        return {**asdict(self), "sampler": sampler_to_dict(self.sampler), "problem": self.problem.to_dict()}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Run":
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            ValueError: a part is missing, unknown or out of range.
-        """
-        try:
-            parts = {
-                "problem": Problem.from_dict(values["problem"]),
-                "sampler": sampler_from_dict(values["sampler"]),
-                "track": GibbsSettings(**values["track"]),
-                "certify": GibbsSettings(**values["certify"]),
-            }
-            return cls(**{**values, **parts})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is not the configuration of a run of this version: {error}") from error
-
     @property
     def key(self) -> str:
         """Ten hex digits of the run's JSON: the name of its folder in an experiment."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:10]
+        return digest(self)
 
     @property
     def algorithm(self) -> str:

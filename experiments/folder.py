@@ -6,7 +6,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
+
+from experiments.serial import from_dict
 
 _OURS = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
          "certificates.json", "figure.png", "figure.pdf", "report.html",
@@ -64,10 +66,8 @@ class Folder:
                 f"another process is at work in {self.path}: wait for it, or choose another --out"
             ) from error
 
-    def require_free(self, config: Any, *, read: Callable[[dict[str, Any]], Any], resume: bool) -> None:
+    def require_free(self, config: Any, *, resume: bool) -> None:
         """Refuse a folder that another run has, or this one where it is not to be resumed.
-
-        ``read`` makes a configuration like ``config`` of what config.json holds.
 
         Raises:
             ValueError: the folder holds a finished run, an unfinished one without ``resume``, or another run's.
@@ -78,7 +78,7 @@ class Folder:
             raise ValueError(
                 f"{self.path} holds an unfinished run: continue it with --resume, or overwrite it with --force"
             )
-        if self.started and read(read_json(self.config)) != config:
+        if self.started and from_dict(type(config), read_json(self.config)) != config:
             raise ValueError(f"{self.path} holds a run of another configuration: choose another --out, or --force")
 
     def clear(self) -> None:

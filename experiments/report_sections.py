@@ -9,6 +9,7 @@ from experiments.config import Run
 from experiments.figures.numbers import down, down_digits, up, up_digits
 from experiments.private.methods import NAMES as PRIVATE_NAMES
 from experiments.report_material import Material
+from experiments.serial import from_dict
 
 _MOST_ROWS = 50
 _SCORES = (
@@ -34,8 +35,8 @@ def title(material: Material) -> str:
         return f"{made} on {config['dataset']}" if config else str(made)
     if "sampler" in config:
         try:
-            algorithm = Run.from_dict(config).algorithm
-        except (ValueError, AttributeError):  # of another version: its kind still is the name of the algorithm
+            algorithm = from_dict(Run, config).algorithm
+        except ValueError:  # of another version: its kind still is the name of the algorithm
             algorithm = config["sampler"]["kind"]
         return f"{algorithm} on {config['problem']['dataset']}"
     if "dataset" in config:

@@ -11,6 +11,7 @@ import torch
 from experiments.batch import Batch, Report
 from experiments.config import Run, Runtime
 from experiments.folder import Folder
+from experiments.serial import from_dict, to_dict
 from pacdp import CheckpointError, load_checkpoint
 from pacdp.chains import Keys, Trace, require_memory
 from pacdp.chains.memory import VECTORS
@@ -51,7 +52,7 @@ def train(
 
 def kind(run: Run) -> str:
     """What runs must share to go together: all but seeds, labels, temperatures and step sizes."""
-    values = run.to_dict()
+    values = to_dict(run)
     shape = ("kind", "batch_size", "clip_norm", "inner_steps", "correction", "freeze_after")
     values["sampler"] = {name: values["sampler"][name] for name in shape if name in values["sampler"]}
     values["sampler"]["noise"] = run.algorithm
@@ -86,7 +87,7 @@ def train_together(
         for folder, run in zip(folders, runs, strict=True):
             stack.enter_context(folder.lock())
             if not force:
-                folder.require_free(run, read=Run.from_dict, resume=resume)
+                folder.require_free(run, resume=resume)
         runtime.apply()
         batches = _batches(runs, folders, runtime, force=force, progressbar=progressbar)
         outcomes: dict[Path, Outcome] = {}
@@ -144,7 +145,7 @@ def _batches(
 
 
 def _require_same_run(folder: Folder, header: Mapping[str, Any], run: Run) -> None:
-    if Run.from_dict(dict(header.get("run", {}))) != run:
+    if from_dict(Run, header.get("run", {})) != run:
         raise CheckpointError(
             f"{folder.checkpoint} is of another run or chain than {folder.config} says: put its own back, or start the "
             "run again with --force"

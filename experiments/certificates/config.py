@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pacdp.backprop import Augmentation, FitSettings, PosteriorSettings, ScaleGrid
@@ -59,30 +59,6 @@ class HeldOutConfig:
             raise ValueError(f"expected passes >= 1 and compared >= 1, got {self.passes} and {self.compared}")
         if not self.prior_std > 0:
             raise ValueError(f"expected prior_std > 0, got {self.prior_std}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values only."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "HeldOutConfig":
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            ValueError: a part is missing, unknown or out of range.
-        """
-        try:
-            fit = {**values["fit"], "augmentation": Augmentation(**values["fit"]["augmentation"])}
-            network = {**values["network"], "channels": tuple(values["network"]["channels"])}
-            parts = {
-                "network": SmallCNN(**network),
-                "fit": FitSettings(**fit),
-                "posterior": PosteriorSettings(**values["posterior"]),
-                "scales": None if values["scales"] is None else ScaleGrid(**values["scales"]),
-            }
-            return cls(**{**values, **parts})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is not the configuration of a held-out certificate: {error}") from error
 
 
 _SMOKE = HeldOutConfig(

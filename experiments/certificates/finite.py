@@ -4,7 +4,7 @@ Each head is fitted, by L-BFGS on the cross-entropy, to its own random half of t
 examples then weight them, choose one of them, or choose one privately (the exponential mechanism).
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,22 +40,6 @@ class FiniteConfig:
     compared: int = 1
     """Settings of a list fixed beforehand, any of which may be chosen by looking at the bound's examples."""
     seed: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values only."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "FiniteConfig":
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            ValueError: a part is missing or unknown.
-        """
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise ValueError(f"this is not the configuration of a finite ensemble: {error}") from error
 
 
 def finite(config: FiniteConfig, *, root: str | None = None) -> dict[str, Any]:

@@ -79,22 +79,6 @@ class Settings:
         """The failure probability of each certificate."""
         return self.failure_prob / self.compared
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values only."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Settings":
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            ValueError: a part is missing or unknown.
-        """
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise ValueError(f"this is not the configuration of a private prior: {error}") from error
-
 
 # Settings were tried on MNIST; the certificates hold for every combination of these at once. The last six are those of
 # the features which Settings does not name.

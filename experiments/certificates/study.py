@@ -55,10 +55,10 @@ def _of_chain(run: Run, runtime: Runtime, folder: Path) -> dict[str, Any]:
     return {name: value for name, value in report.items() if name not in ("checkpoint", "provenance")}
 
 
-HELD_OUT = single(_of_held_out, read=HeldOutConfig.from_dict)
-FINITE = single(_of_finite, read=finite.FiniteConfig.from_dict)
-PRIVATE_PRIOR = single(_of_private_prior, read=private_prior.Settings.from_dict)
-CHAIN = single(_of_chain, read=Run.from_dict)
+HELD_OUT = single(_of_held_out)
+FINITE = single(_of_finite)
+PRIVATE_PRIOR = single(_of_private_prior)
+CHAIN = single(_of_chain)
 
 
 def jobs(scale: Scale, seed: int = 0) -> list[Job]:

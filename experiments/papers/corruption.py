@@ -5,8 +5,6 @@ test set drawn anew. With K classes no classifier's true error is then below sha
 does worse on average than 1 - 1/K; between the two lies what an algorithm has learnt, below them what it has memorised.
 """
 
-import hashlib
-import json
 import math
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from experiments.papers.entropy_sgld.settings import SMALL, Size, mnist, network
 from experiments.private.config import Budget, PrivateConfig, Sampling
 from experiments.private.recipes import METHODS
 from experiments.recipes import Scale
+from experiments.serial import digest
 from experiments.studies.kinds import sampler_job
 from experiments.studies.study import Job, Study, Verdict
 from pacdp import Architecture, GibbsSettings, Problem
@@ -83,13 +82,9 @@ def _private(algorithm: str, scale: Scale, seed: int, share: float) -> Job:
     )  # fmt: skip
     config = Corrupted(training=training, random_labels=share, train_size=SIZES[scale].train_size, seed=seed)
     return Job(
-        key=f"{algorithm}-{share:g}-{_digest(config)}", kind=CORRUPTED, config=config,
+        key=f"{algorithm}-{share:g}-{digest(config)}", kind=CORRUPTED, config=config,
         tags={"algorithm": training.algorithm, "network": network_name(network), "random_share": share},
     )  # fmt: skip
-
-
-def _digest(config: Corrupted) -> str:
-    return hashlib.sha256(json.dumps(config.to_dict(), sort_keys=True).encode()).hexdigest()[:10]
 
 
 def _judged(table: pl.DataFrame, scale: Scale) -> Verdict:

@@ -6,7 +6,7 @@ docs/guarantees.md): Λ is the price of the privacy that was accounted for step 
 convergence. Noise from a seed serves the bound, which needs it independent of the examples and not unknown.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import bounds
 from experiments.config import Runtime
 from experiments.private.algorithms import Predict, Public, algorithm, network, predictor
 from experiments.private.config import PrivateConfig
+from experiments.serial import to_dict
 from experiments.studies.single import single
 from pacdp import Problem, private
 from pacdp.data import Dataset
@@ -54,22 +55,6 @@ class Corrupted:
         return Problem(dataset=self.training.dataset, train_size=self.train_size, split_seed=self.seed,
                        random_labels=self.random_labels, label_seed=self.seed)  # fmt: skip
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values only."""
-        return {**asdict(self), "training": self.training.to_dict()}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Corrupted":
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            ValueError: a part is missing, unknown or out of range.
-        """
-        try:
-            return cls(**{**values, "training": PrivateConfig.from_dict(values["training"])})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is not the configuration of a run of this version: {error}") from error
-
 
 def train_corrupted(config: Corrupted, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Train, count errors on both sets, account, bound.
@@ -89,7 +74,7 @@ def train_corrupted(config: Corrupted, runtime: Runtime, folder: Path) -> dict[s
         algorithm(given, public), module, TensorDataset(torch.tensor(train.inputs), torch.tensor(train.labels)),
         loss=_loss, randomness=private.SeededRandomness(given.seed), checkpoint=folder / "checkpoint.safetensors",
         checkpoint_every=max(1, given.sampling.steps // given.records),
-        about={"data": {"train": train.hash, "test": test.hash}, "run": config.to_dict()},
+        about={"data": {"train": train.hash, "test": test.hash}, "run": to_dict(config)},
     )  # fmt: skip
     predict = predictor(given, module, trained)
     errors, wrong = _errors(predict, train), _errors(predict, test)
@@ -122,5 +107,5 @@ def _errors(predict: Predict, data: Dataset) -> int:
     return count
 
 
-CORRUPTED = single(train_corrupted, read=Corrupted.from_dict)
+CORRUPTED = single(train_corrupted)
 """The kind of these runs."""

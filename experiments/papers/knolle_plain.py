@@ -5,7 +5,7 @@
 Networks, first weights, data and the judgement of the predictions are those of a private run of the same seed.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,22 +48,6 @@ class PlainConfig:
             )
         if self.batch_size < 1 or self.epochs < 1:
             raise ValueError(f"expected batch_size and epochs >= 1, got {self.batch_size} and {self.epochs}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values only."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "PlainConfig":
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            ValueError: a part is missing, unknown or out of range.
-        """
-        try:
-            return cls(**{**values, "hidden": tuple(values["hidden"])})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is not the configuration of a plain run of this version: {error}") from error
 
 
 def train_plain(config: PlainConfig, runtime: Runtime, folder: Path) -> dict[str, Any]:
@@ -112,5 +96,5 @@ def _optimizer(module: nn.Module, config: PlainConfig) -> optim.Optimizer:
     return optim.SGD(module.parameters(), lr=config.learning_rate, momentum=config.momentum)
 
 
-PLAIN = single(train_plain, read=PlainConfig.from_dict)
+PLAIN = single(train_plain)
 """Jobs of :class:`PlainConfig`."""

@@ -19,6 +19,7 @@ from experiments.private.algorithms import Predict, Public, network, predictor
 from experiments.private.config import PrivateConfig
 from experiments.private.data import examples
 from experiments.private.methods import by_person
+from experiments.serial import from_dict
 from pacdp import (
     BoundSet,
     CheckpointError,
@@ -55,7 +56,7 @@ def certify_private(
     about = checkpoint.header.get("about") or {}
     if "run" not in about:
         raise CheckpointError(f"{path} does not say which run it is from: train by a recipe, or use pacdp.certify")
-    config = PrivateConfig.from_dict(dict(about["run"]))
+    config = from_dict(PrivateConfig, about["run"])
     if by_person(config.method):
         raise ValueError(
             f"the privacy of {config.algorithm} is counted by person, certificates by example: none applies"

@@ -11,6 +11,7 @@ from experiments.folder import Folder, read_json
 from experiments.overrides import overridden
 from experiments.private.config import PrivateConfig
 from experiments.private.recipes import private_recipe
+from experiments.serial import from_dict, to_dict
 from experiments.terminal import messages, no_more, output
 from pacdp import load_checkpoint
 
@@ -42,9 +43,9 @@ def train_private_recipe(
     else:
         assert out is not None
         no_more(rest)
-        config = PrivateConfig.from_dict(read_json(Folder(out).config))
+        config = from_dict(PrivateConfig, read_json(Folder(out).config))
     if show:
-        print(json.dumps(config.to_dict(), indent=2))
+        print(json.dumps(to_dict(config), indent=2))
         return
     if not alone:
         raise ValueError("a private recipe is one run: leave --chains, --workers and --backend; every further run on "

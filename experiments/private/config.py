@@ -1,9 +1,9 @@
 """What a private training run is: `PrivateConfig` decides its numbers."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
-from experiments.private.methods import DPSGD, NAMES, Method, by_person, fixes_noise, method_from_dict
+from experiments.private.methods import DPSGD, NAMES, Method, by_person, fixes_noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,25 +78,3 @@ class PrivateConfig:
     def algorithm(self) -> str:
         """The algorithm's name as the field writes it."""
         return NAMES[type(self.method).__name__]
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values only."""
-        return {**asdict(self), "method": {"kind": type(self.method).__name__, **asdict(self.method)}}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "PrivateConfig":
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            ValueError: a part is missing, unknown or out of range.
-        """
-        try:
-            parts = {
-                "method": method_from_dict(values["method"]),
-                "sampling": Sampling(**values["sampling"]),
-                "budget": Budget(**values["budget"]),
-                "hidden": tuple(values["hidden"]),
-            }
-            return cls(**{**values, **parts})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is not the configuration of a private run of this version: {error}") from error

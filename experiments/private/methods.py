@@ -5,7 +5,7 @@ them. Nothing here imports torch, so that listing the recipes is quick.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 Convention = Literal["gradient-slot", "parameter-slot", "tempered"]
 Law = Literal["none", "normal", "laplace"]
@@ -110,9 +110,6 @@ class UserDPSGD:
 
 
 Method = DPSGD | DPAdam | DPSGLD | DPBBP | DPMCDropout | P3SGD | UserDPSGD
-METHODS: dict[str, type[Method]] = {
-    kind.__name__: kind for kind in (DPSGD, DPAdam, DPSGLD, DPBBP, DPMCDropout, P3SGD, UserDPSGD)
-}
 NAMES = {
     "DPSGD": "DP-SGD", "DPAdam": "DP-Adam", "DPSGLD": "DP-SGLD", "DPBBP": "DP-BBP", "DPMCDropout": "DP-MC-Dropout",
     "P3SGD": "P3SGD", "UserDPSGD": "user-level DP-SGD",
@@ -127,18 +124,3 @@ def by_person(method: Method) -> bool:
 def fixes_noise(method: Method) -> bool:
     """Whether the method's own numbers say how much noise there is."""
     return isinstance(method, DPSGLD | P3SGD)
-
-
-def method_from_dict(values: dict[str, Any]) -> Method:
-    """A method from JSON values with its kind.
-
-    Raises:
-        ValueError: a kind that this version does not know.
-    """
-    fields = dict(values)
-    kind = fields.pop("kind", None)
-    if kind not in METHODS:
-        raise ValueError(f"expected a method of kind {', '.join(METHODS)}, got {kind!r}")
-    if "noise_scales" in fields:
-        fields["noise_scales"] = tuple(fields["noise_scales"])
-    return METHODS[kind](**fields)

@@ -16,6 +16,7 @@ from experiments.private.algorithms import Predict, Public, algorithm, network, 
 from experiments.private.config import PrivateConfig
 from experiments.private.data import Examples, examples
 from experiments.private.methods import P3SGD, by_person
+from experiments.serial import to_dict
 from pacdp import load_checkpoint, private
 from pacdp.calibration import reliability_curve, summary
 from pacdp.data import Dataset, Progress
@@ -44,7 +45,7 @@ def train_private(
     folder = Folder(out)
     with folder.lock():
         if not force:
-            folder.require_free(config, read=PrivateConfig.from_dict, resume=resume)
+            folder.require_free(config, resume=resume)
         runtime.apply()
         data = examples(config.dataset, features=config.features, by_person=by_person(config.method),
                         root=runtime.data_root, progressbar=progressbar)  # fmt: skip
@@ -58,7 +59,7 @@ def train_private(
             require_space(folder.path, bytes_needed=20 * size + 1_000_000)
             folder.clear()
             write_json(folder.provenance, provenance(device=runtime.device, seed=config.seed))
-            write_json(folder.config, config.to_dict())
+            write_json(folder.config, to_dict(config))
             folder.keep_rows(up_to_step=-1)
         result = _Training(config, folder, data, public, module, report or (lambda step, steps, row: None)).go()
         write_json(folder.result, result)
@@ -75,7 +76,7 @@ class _Training:
             "randomness": private.SeededRandomness(config.seed) if config.reproducible else private.SystemRandomness(),
             "checkpoint": folder.checkpoint,
             "checkpoint_every": max(1, config.sampling.steps // config.records),
-            "about": {"run": config.to_dict(), "data": {"train": data.train.hash, "test": data.test.hash}},
+            "about": {"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
         }
 
     def go(self) -> dict[str, Any]:

@@ -31,16 +31,16 @@ def _private(configs: Sequence[PrivateConfig], outs: Sequence[Path], runtime: Ru
     return found
 
 
-SAMPLER = Kind(carry_out=_samplers, read=Run.from_dict, together=kind)
+SAMPLER = Kind(carry_out=_samplers, together=kind)
 """`experiments.config.Run`: SGD, SGLD, Entropy-SG(L)D and their relatives, runs of one kind as one batch of chains."""
 
-PRIVATE = Kind(carry_out=_private, read=PrivateConfig.from_dict)
+PRIVATE = Kind(carry_out=_private)
 """`experiments.private.PrivateConfig`: training within a privacy budget."""
 
 
 def chains_kind(*, force: bool, report: Report | None = None) -> Kind:
     """:data:`SAMPLER` that overwrites what its folders hold, or reports; no report can be made from other processes."""
-    return Kind(carry_out=functools.partial(_samplers, force=force, report=report), read=Run.from_dict, together=kind)
+    return Kind(carry_out=functools.partial(_samplers, force=force, report=report), together=kind)
 
 
 def private_job(key: str, config: PrivateConfig, **tags: str | float | bool | None) -> Job:

@@ -12,6 +12,7 @@ import polars as pl
 
 from experiments.folder import Folder, provenance, read_json, write_json
 from experiments.recipes import Scale
+from experiments.serial import to_dict
 from experiments.studies.registry import STUDIES, study
 from experiments.studies.study import Job, Study
 
@@ -44,7 +45,7 @@ def publish(
                 "jobs": {"planned": len(jobs), "finished": finished, "failed": dict(failed)}}  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     table.write_csv(out / "table.csv")
-    planned = {job.key: {"config": job.config.to_dict(), "tags": dict(job.tags)} for job in jobs}
+    planned = {job.key: {"config": to_dict(job.config), "tags": dict(job.tags)} for job in jobs}
     write_json(out / "config.json", {"study": found.name, "scale": scale, "seed": seed, "jobs": planned})
     write_json(out / "provenance.json", made_by)
     table = read_table(out)

@@ -24,8 +24,6 @@ class Kind:
     carry_out: Callable[[Sequence[Any], Sequence[Path], Runtime], list[Outcome]]
     """Each in its own folder, taking up what an interrupted run left there: config.json and provenance.json first,
     result.json last, by rename. An error of one is returned, not raised, and the others go on."""
-    read: Callable[[dict[str, Any]], Any]
-    """The configuration of what config.json holds."""
     together: Callable[[Any], str] | None = None
     """Configurations with equal strings may go as one batch; None carries out each by itself."""
 
@@ -38,7 +36,7 @@ class Job:
     """Its folder's name: readable, and another for another configuration."""
     kind: Kind
     config: Any
-    """A frozen record with ``to_dict()``, which alone decides the run's numbers."""
+    """A frozen record as in :mod:`experiments.serial`, which alone decides the run's numbers."""
     tags: Mapping[str, Any] = field(default_factory=dict)
     """Where the run belongs in table and figure: plain values by column."""
 

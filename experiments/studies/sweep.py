@@ -15,6 +15,7 @@ from typing import Any
 
 from experiments.config import Runtime
 from experiments.folder import Folder, read_json
+from experiments.serial import from_dict
 from experiments.studies.study import Job
 from experiments.studies.workers import Pool, Workers
 
@@ -125,7 +126,7 @@ def _sentence(error: BaseException) -> str:
 def _other_run(job: Job, out: Path) -> str | None:
     """Why a finished folder is not this job's."""
     try:
-        same = job.kind.read(read_json(Folder(out).config)) == job.config
+        same = from_dict(type(job.config), read_json(Folder(out).config)) == job.config
     except ValueError as error:
         return str(error)
     return None if same else f"{out} holds a finished run of another configuration: choose another --out, or --force"

@@ -17,6 +17,7 @@ from tiny_runs import assert_same_chains, chain_folders
 from experiments.cli import main
 from experiments.config import Run, Runtime
 from experiments.run import train_together
+from experiments.serial import from_dict
 from pacdp import load_checkpoint
 
 RECIPE = "sgld-digits2"
@@ -70,7 +71,7 @@ def test_killed_at_any_moment_and_resumed_gives_the_uninterrupted_chains(uninter
 def test_chains_that_stand_at_different_steps_go_on_to_the_same_end(uninterrupted, tmp_path):
     folder = tmp_path / "run"
     outs = [folder / one.name for one in chain_folders(uninterrupted)]
-    runs = [Run.from_dict(read(one / "config.json")) for one in chain_folders(uninterrupted)]
+    runs = [from_dict(Run, read(one / "config.json")) for one in chain_folders(uninterrupted)]
 
     def stop_at(record):
         def stop(step, steps, row):

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_force_keeps_the_old_run_until_the_new_one_can_start(tmp_path) -> None:
     folder = Folder(tmp_path)
     folder.result.write_text("{}")
     with pytest.raises(ValueError, match="no-such-folder"):
-        train(Run.from_dict({**Run().to_dict(), "problem": {**Run().problem.to_dict(), "dataset": "mnist2"}}), tmp_path,
+        train(replace(Run(), problem=replace(Run().problem, dataset="mnist2")), tmp_path,
               Runtime(data_root="no-such-folder"), force=True)  # fmt: skip
     assert folder.finished
 

@@ -9,6 +9,7 @@ import pytest
 from experiments.certificates import config
 from experiments.certificates.config import HeldOutConfig, held_out_config
 from experiments.certificates.held_out import certify_on, held_out
+from experiments.serial import from_dict, to_dict
 from pacdp.backprop import FitSettings, PosteriorSettings, ScaleGrid
 from pacdp.data import Dataset, load
 
@@ -81,10 +82,10 @@ def test_what_was_tried_is_in_the_lists_that_are_paid_for():
 
 def test_configurations_survive_json():
     for one in (QUICK, held_out_config(), replace(QUICK, scales=ScaleGrid(largest=1.0, precision=3))):
-        assert HeldOutConfig.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+        assert from_dict(HeldOutConfig, json.loads(json.dumps(to_dict(one)))) == one
     assert held_out_config("cifar10").fit.augmentation.flip
     with pytest.raises(ValueError, match="not the configuration"):
-        HeldOutConfig.from_dict({"dataset": "digits"})
+        from_dict(HeldOutConfig, {"dataset": "digits"})
     with pytest.raises(ValueError, match="prior_share"):
         HeldOutConfig(prior_share=1.0)
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
@@ -12,9 +13,10 @@ from cli_tools import one_sentence, pacdp, read, rows, tensors
 import bounds
 from experiments.config import Runtime
 from experiments.private.config import Budget, PrivateConfig
-from experiments.private.methods import DPBBP, DPSGLD, METHODS, P3SGD
+from experiments.private.methods import DPBBP, DPSGLD, P3SGD, Method
 from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
 from experiments.private.run import train_private
+from experiments.serial import from_dict, to_dict
 from pacdp import load_checkpoint
 from pacdp.private import MechanismHistory, privacy_claim
 
@@ -43,7 +45,7 @@ def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_e
     assert [row["step"] for row in rows(tmp_path)] == [2, 4, 6]
     assert rows(tmp_path)[-1]["epsilon"] == spent["upper"]
     header = load_checkpoint(tmp_path).header
-    assert PrivateConfig.from_dict(header["about"]["run"]) == config
+    assert from_dict(PrivateConfig, header["about"]["run"]) == config
     if isinstance(config.method, P3SGD):
         assert spent["published_accounting"]["status"] == "optimistic"
 
@@ -91,7 +93,7 @@ def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
 @pytest.mark.parametrize("name", PRIVATE_RECIPES)
 def test_configurations_survive_json(name, scale):
     config = private_recipe(name, scale=scale, seed=3)
-    assert PrivateConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert from_dict(PrivateConfig, json.loads(json.dumps(to_dict(config)))) == config
 
 
 def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
@@ -104,15 +106,15 @@ def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
         with pytest.raises(ValueError, match=f"sampling.{field}"):
             replace(config, sampling=replace(config.sampling, **{field: value}))
     with pytest.raises(ValueError, match="kind"):
-        PrivateConfig.from_dict(config.to_dict() | {"method": {"kind": "Nothing"}})
-    assert set(METHODS) == {type(private_recipe(n, scale="smoke").method).__name__ for n in PRIVATE_RECIPES}
+        from_dict(PrivateConfig, to_dict(config) | {"method": {"kind": "Nothing"}})
+    assert set(get_args(Method)) == {type(private_recipe(n, scale="smoke").method) for n in PRIVATE_RECIPES}
 
 
 def test_the_command_trains_shows_overrides_and_resumes(tmp_path, capsys):
     out = tmp_path / "run"
     given = ("train", "dp-bbp-mnist", "--out", out, "--threads", "1")
     assert pacdp(*given, "--sampling.steps", "3", "--method.test-draws", "2", "--show") == 0
-    shown = PrivateConfig.from_dict(json.loads(capsys.readouterr().out))
+    shown = from_dict(PrivateConfig, json.loads(capsys.readouterr().out))
     assert shown.sampling.steps == 3
     assert isinstance(shown.method, DPBBP)
     assert shown.method.test_draws == 2

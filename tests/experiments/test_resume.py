@@ -12,9 +12,9 @@ import torch
 from cli_tools import QUICK, RUN_FILES, one_sentence, pacdp, read, rows, start, tensors
 
 from experiments.cli import main
-from experiments.config import Runtime
-from experiments.recipes import recipe
+from experiments.config import Run, Runtime
 from experiments.run import train
+from experiments.serial import from_dict
 from pacdp import load_trained
 
 RECIPE = "entropy-sgld-digits2"
@@ -119,7 +119,7 @@ def test_resume_without_a_recipe_takes_the_folder_s(uninterrupted, tmp_path):
 
     config = read(uninterrupted / "config.json")
     with pytest.raises(KeyboardInterrupt):
-        train(type(recipe(RECIPE, scale="smoke")).from_dict(config), tmp_path / "run", Runtime(threads=1), report=stop)
+        train(from_dict(Run, config), tmp_path / "run", Runtime(threads=1), report=stop)
     assert pacdp("train", "--resume", "--out", tmp_path / "run", "--threads", 1) == 0
     _assert_same_run(tmp_path / "run", uninterrupted)
 
@@ -133,7 +133,7 @@ def test_a_row_beyond_the_checkpoint_is_not_repeated_and_a_torn_one_is_dropped(u
         if row is not None and len(rows(folder)) == 2:
             raise KeyboardInterrupt
 
-    config = type(recipe(RECIPE, scale="smoke")).from_dict(read(uninterrupted / "config.json"))
+    config = from_dict(Run, read(uninterrupted / "config.json"))
     with pytest.raises(KeyboardInterrupt):
         train(config, folder, Runtime(threads=1), report=stop)
     text = (uninterrupted / "metrics.jsonl").read_text().splitlines(keepends=True)

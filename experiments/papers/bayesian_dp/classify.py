@@ -49,7 +49,7 @@ def classify(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-CLASSIFY = single(classify, read=BayesRun.from_dict)
+CLASSIFY = single(classify)
 """Jobs on images."""
 
 

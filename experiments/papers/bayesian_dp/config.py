@@ -1,8 +1,7 @@
 """A run of these studies: an algorithm with or without clipping and noise, and what is asked of its posterior."""
 
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from experiments.private.config import PrivateConfig
 from experiments.private.methods import DPBBP, DPSGLD, DPMCDropout
@@ -62,19 +61,3 @@ class BayesRun:
     def curve_steps(self) -> tuple[int, ...]:
         """The steps after which the current weights are judged."""
         return tuple((k * self.config.sampling.steps) // self.curve for k in range(1, self.curve + 1))
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values only."""
-        return {**asdict(self), "config": self.config.to_dict()}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "BayesRun":
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            ValueError: a part is missing, unknown or out of range.
-        """
-        try:
-            return cls(**{**values, "config": PrivateConfig.from_dict(values["config"])})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is not the configuration of a run of this version: {error}") from error

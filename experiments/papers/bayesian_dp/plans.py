@@ -6,8 +6,6 @@ dropout 0.5 and priors of scale 0.1. Learning rates of BBP and MC Dropout, and t
 and untuned. All private runs have one σ and sample rate, hence one epsilon: DP-SGLD's σ = B/(n √η C) fixes its C.
 """
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +15,7 @@ from experiments.papers.bayesian_dp.config import CNN, BayesRun
 from experiments.private.config import Budget, PrivateConfig, Sampling
 from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
 from experiments.recipes import Scale
+from experiments.serial import digest
 from experiments.studies.study import Job, Kind
 
 DELTA = 1e-5
@@ -121,9 +120,9 @@ def image_jobs(cells: list[tuple[str, str, str]], scale: Scale, seed: int, *, tw
 
 def named(run: BayesRun, kind: Kind, **tags: str | float | bool | None) -> Job:
     """The job of a run, under a key made of its algorithm and its configuration's hash."""
-    digest = hashlib.sha256(json.dumps(run.to_dict(), sort_keys=True).encode()).hexdigest()[:10]
     stem = f"{'dp-' if run.private else ''}{run.algorithm.lower().replace(' ', '-')}-{run.config.architecture}"
-    return Job(key=f"{stem}-{digest}", kind=kind, config=run, tags={"private": run.private, "seed": run.seed, **tags})
+    tags = {"private": run.private, "seed": run.seed, **tags}
+    return Job(key=f"{stem}-{digest(run)}", kind=kind, config=run, tags=tags)
 
 
 def with_curve(run: BayesRun, points: int) -> BayesRun:

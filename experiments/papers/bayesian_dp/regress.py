@@ -56,7 +56,7 @@ def regress(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-REGRESS = single(regress, read=BayesRun.from_dict)
+REGRESS = single(regress)
 """Jobs on the regression."""
 
 

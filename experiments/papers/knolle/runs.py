@@ -1,7 +1,5 @@
 """The runs behind the paper's tables and figure; studies that need the same run name it by the same key."""
 
-import hashlib
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +7,7 @@ from experiments.papers.knolle.benches import Bench, benches
 from experiments.papers.knolle_plain import PLAIN, PlainConfig
 from experiments.private.config import PrivateConfig
 from experiments.recipes import Scale
+from experiments.serial import digest
 from experiments.studies.kinds import private_job
 from experiments.studies.study import Job
 
@@ -86,6 +85,5 @@ def _tags(bench: Bench, procedure: str, seed: int) -> dict[str, Any]:
 
 
 def _key(bench: Bench, procedure: str, config: PlainConfig | PrivateConfig) -> str:
-    digest = hashlib.sha256(json.dumps(config.to_dict(), sort_keys=True).encode()).hexdigest()[:8]
-    words = f"knolle {bench.name} {procedure} seed {config.seed} {digest}".lower()
+    words = f"knolle {bench.name} {procedure} seed {config.seed} {digest(config, digits=8)}".lower()
     return words.replace(" ", "-")

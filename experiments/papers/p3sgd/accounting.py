@@ -1,8 +1,6 @@
 """Epsilon of P3SGD's settings without training anything: as the paper accounts, and as holds."""
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +23,6 @@ class Accounting:
     seed: int = 0
     """Of nothing: an accountant draws no numbers."""
 
-    @property
-    def key(self) -> str:
-        """Ten hex digits of the settings' JSON."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:10]
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values only."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Accounting":
-        """The inverse of :meth:`to_dict`. Raises ValueError for a part that is missing or unknown."""
-        try:
-            return cls(**{**values, "noise_scales": tuple(values["noise_scales"])})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"these are not the settings of an accounting of this version: {error}") from error
-
 
 def compute(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Both numbers; the sound one with its bracket."""
@@ -63,4 +44,4 @@ def compute(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any
     }  # fmt: skip
 
 
-ACCOUNTING = single(compute, read=Accounting.from_dict)
+ACCOUNTING = single(compute)

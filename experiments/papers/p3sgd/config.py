@@ -1,12 +1,10 @@
 """What a training run of this paper is: data with people in them, a network, a strategy, and an attack afterwards."""
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from experiments.private.config import Budget, PrivateConfig, Sampling
-from experiments.private.methods import Method, method_from_dict
+from experiments.private.methods import Method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +55,6 @@ class Private:
 
 
 Strategy = Plain | Private
-_REGULARISERS: dict[str, type[Dropout] | type[DropBlock]] = {kind.__name__: kind for kind in (Dropout, DropBlock)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,58 +97,8 @@ class Training:
         if plain and isinstance(plain.regulariser, DropBlock) and not self.network.width:
             raise ValueError("DropBlock drops squares of convolutions' outputs: take network.width > 0")
 
-    @property
-    def key(self) -> str:
-        """Ten hex digits of the run's JSON."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:10]
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values only."""
-        return {**asdict(self), "strategy": _strategy_to_dict(self.strategy)}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Training":
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            ValueError: a part is missing, unknown or out of range.
-        """
-        try:
-            parts = {
-                "network": Network(**values["network"]),
-                "strategy": _strategy_from_dict(values["strategy"]),
-                "attack": None if values["attack"] is None else Attack(**values["attack"]),
-            }
-            return cls(**{**values, **parts})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is not the configuration of a run of this version: {error}") from error
-
     def private(self, strategy: Private) -> PrivateConfig:
         """The same run as the private trainers' configuration."""
         return PrivateConfig(dataset=self.dataset, features=self.features, method=strategy.method,
                              sampling=strategy.sampling, budget=strategy.budget, seed=self.seed, reproducible=True,
                              records=self.records)  # fmt: skip
-
-
-def _strategy_to_dict(strategy: Strategy) -> dict[str, Any]:
-    values = {"kind": type(strategy).__name__, **asdict(strategy)}
-    match strategy:
-        case Private(method=method):
-            values["method"] = {"kind": type(method).__name__, **asdict(method)}
-        case Plain(regulariser=None):
-            pass
-        case Plain(regulariser=regulariser):
-            values["regulariser"]["kind"] = type(regulariser).__name__
-    return values
-
-
-def _strategy_from_dict(values: dict[str, Any]) -> Strategy:
-    fields = dict(values)
-    kind = fields.pop("kind")
-    if kind == "Private":
-        return Private(method=method_from_dict(fields["method"]), sampling=Sampling(**fields["sampling"]),
-                       budget=Budget(**fields["budget"]))  # fmt: skip
-    if fields["regulariser"] is not None:
-        inner = dict(fields["regulariser"])
-        fields["regulariser"] = _REGULARISERS[inner.pop("kind")](**inner)
-    return Plain(**fields)

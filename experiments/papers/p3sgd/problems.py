@@ -14,6 +14,7 @@ from experiments.papers.p3sgd.training import TRAINING
 from experiments.private.config import Budget, Sampling
 from experiments.private.methods import P3SGD
 from experiments.recipes import Scale
+from experiments.serial import digest
 from experiments.studies.study import Job
 
 PAPER_SCALES = (3.0, 1.0)
@@ -67,7 +68,7 @@ class Problem:
                           attack=attack, records=records, seed=seed)  # fmt: skip
         slug = "-".join((self.name, strategy)).lower().replace(", ", "-").replace(" ", "-").replace("+", "-")
         tags = {"problem": self.name, "strategy": strategy, "seed": seed, "noise_scales": scales_of(how)}
-        return Job(key=f"{slug}-{seed}-{config.key}", kind=TRAINING, config=config, tags=tags)
+        return Job(key=f"{slug}-{seed}-{digest(config)}", kind=TRAINING, config=config, tags=tags)
 
 
 def scales_of(how: Strategy) -> str | None:

@@ -27,6 +27,7 @@ from experiments.papers.p3sgd.rows import (
     tabled,
 )
 from experiments.recipes import Scale
+from experiments.serial import digest
 from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
 
 PAPER_SETTINGS = "the paper's settings"
@@ -63,7 +64,7 @@ def _accounting(scales: tuple[float, ...]) -> Job:
     config = Accounting(noise_scales=scales)
     name = "-".join(f"{z:g}" for z in scales)
     tags = {"problem": PAPER_SETTINGS, "strategy": PRIVATE, "seed": 0, "noise_scales": scale_name(scales)}
-    return Job(key=f"accounting-{name}-{config.key}", kind=ACCOUNTING, config=config, tags=tags)
+    return Job(key=f"accounting-{name}-{digest(config)}", kind=ACCOUNTING, config=config, tags=tags)
 
 
 def table(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:

@@ -111,4 +111,4 @@ def score(module: nn.Module, inputs: Tensor, labels: Tensor) -> Score:
     return Score(loss, error)
 
 
-TRAINING = single(compute, read=Training.from_dict)
+TRAINING = single(compute)

@@ -8,6 +8,7 @@ import pytest
 from experiments.certificates.study import STUDY
 from experiments.config import Runtime
 from experiments.report import write_report
+from experiments.serial import from_dict, to_dict
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 
@@ -27,7 +28,7 @@ def test_jobs_have_keys_of_their_own_and_survive_json(scale):
     plan = STUDY.jobs(scale, 1)
     assert len({job.key for job in plan}) == len(plan) >= 16
     for job in plan:
-        assert job.kind.read(json.loads(json.dumps(job.config.to_dict()))) == job.config
+        assert from_dict(type(job.config), json.loads(json.dumps(to_dict(job.config)))) == job.config
         assert job.config.seed == 1
 
 

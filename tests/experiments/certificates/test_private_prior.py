@@ -20,6 +20,7 @@ from experiments.certificates.private_prior import (
     private_centre,
     private_head,
 )
+from experiments.serial import from_dict, to_dict
 from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
 from pacdp.private import GaussianRun, MechanismHistory, SeededRandomness, privacy_claim
 
@@ -58,9 +59,9 @@ def test_what_was_chosen_by_looking_is_paid_for(outcome):
         assert getattr(value, "default", value) in values, name
     assert (0.19, 0.15) == inspect.signature(aligned).parameters["spreads"].default
     assert MNIST.compared == math.prod(map(len, TRIED.values()))
-    assert Settings.from_dict(json.loads(json.dumps(MNIST.to_dict()))) == MNIST
+    assert from_dict(Settings, json.loads(json.dumps(to_dict(MNIST)))) == MNIST
     with pytest.raises(ValueError, match="not the configuration"):
-        Settings.from_dict({"colour": 1})
+        from_dict(Settings, {"colour": 1})
 
 
 def test_the_pieces_add_up(outcome):

@@ -15,6 +15,7 @@ from experiments.papers.bayesian_dp.config import CNN, BayesRun
 from experiments.papers.bayesian_dp.plans import DELTA, SETTINGS, SIGMA
 from experiments.private.algorithms import Public, algorithm
 from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
+from experiments.serial import from_dict, to_dict
 from experiments.studies.study import Claim, Study, Verdict
 from pacdp import private
 
@@ -47,7 +48,7 @@ def test_jobs_have_keys_and_configurations_of_their_own(study: Study, scale):
     assert study.jobs(scale, 7) == jobs
     assert not {job.key for job in study.jobs(scale, 1000)} & {job.key for job in jobs}
     for job in jobs:
-        assert job.kind.read(json.loads(json.dumps(job.config.to_dict()))) == job.config
+        assert from_dict(type(job.config), json.loads(json.dumps(to_dict(job.config)))) == job.config
         assert job.tags["private"] == job.config.private == job.key.startswith("dp-")
 
 
@@ -141,7 +142,7 @@ def test_configurations_that_contradict_themselves_are_refused():
         with pytest.raises(ValueError, match="leave curve at 0"):
             BayesRun(config=replace(run.config, method=method), curve=2)
     with pytest.raises(ValueError, match="not the configuration"):
-        BayesRun.from_dict({"config": {}})
+        from_dict(BayesRun, {"config": {}})
 
 
 def test_a_budget_that_would_halt_the_run_is_an_error_not_a_shorter_run(tmp_path):

@@ -16,6 +16,7 @@ from experiments.papers.corruption_table import ACCOUNTED, COLUMNS
 from experiments.papers.entropy_sgld.rows import BOUNDS
 from experiments.private.algorithms import Public, network
 from experiments.private.config import PrivateConfig
+from experiments.serial import from_dict, to_dict
 from pacdp import load_checkpoint, private
 
 SCALES = ("smoke", "cpu", "paper")
@@ -55,8 +56,7 @@ def test_every_algorithm_meets_every_share(scale):
     assert keys.isdisjoint(job.key for job in others)
     problems = {}
     for job in jobs:
-        assert type(job.config).from_dict(job.config.to_dict()) == job.config
-        assert job.kind.read(job.config.to_dict()) == job.config
+        assert from_dict(type(job.config), to_dict(job.config)) == job.config
         problem = job.config.problem
         assert problem.random_labels == job.tags["random_share"]
         about = (problem.dataset, problem.train_size, problem.split_seed, problem.label_seed)
@@ -133,7 +133,7 @@ def test_secret_noise_is_refused():
     with pytest.raises(ValueError, match="reproducible=True"):
         Corrupted(training=PrivateConfig())
     with pytest.raises(ValueError, match="not the configuration"):
-        Corrupted.from_dict({})
+        from_dict(Corrupted, {})
 
 
 def _rows():

@@ -10,6 +10,7 @@ from experiments.figures.style import CONVERGED, GIBBS_BOUNDS
 from experiments.papers.entropy_sgld import STUDIES
 from experiments.papers.entropy_sgld.cifar import BETAS, GAMMAS, SWEEP_GAMMAS, TAUS
 from experiments.papers.entropy_sgld.rows import BOUNDS, COLUMNS
+from experiments.serial import from_dict, to_dict
 from pacdp.samplers import EntropySGD
 
 NAMED = {study.name.rpartition("-")[2]: study for study in STUDIES}
@@ -36,7 +37,7 @@ def test_jobs_differ_and_depend_on_the_seed(figure, scale):
     assert keys.isdisjoint(job.key for job in others)
     assert [job.tags for job in jobs] == [job.tags for job in others]
     for job in jobs:
-        assert Run.from_dict(job.config.to_dict()) == job.config
+        assert from_dict(Run, to_dict(job.config)) == job.config
         assert job.tags.keys() <= COLUMNS.keys()
         assert job.config.problem.random_labels == {"true": 0.0, "random": 1.0}[job.tags["labels"]]
 

@@ -11,6 +11,7 @@ from experiments.papers.p3sgd.dropblock import DropBlock2d
 from experiments.papers.p3sgd.networks import maps, network, regularised
 from experiments.private.config import Budget, Sampling
 from experiments.private.methods import P3SGD, UserDPSGD
+from experiments.serial import from_dict, to_dict
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -87,7 +88,7 @@ def test_regularisers_share_weights_and_stand_behind_activations():
 @pytest.mark.parametrize("attack", [None, Attack(images=3)])
 def test_configurations_come_back_from_json(strategy, attack):
     config = Training(network=Network(width=4), strategy=strategy, attack=attack)
-    assert Training.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert from_dict(Training, json.loads(json.dumps(to_dict(config)))) == config
 
 
 def test_configurations_that_make_no_sense_are_refused():
@@ -97,6 +98,6 @@ def test_configurations_that_make_no_sense_are_refused():
         Training(dataset="malaria", features="spots", network=Network(width=4))
     with pytest.raises(ValueError, match="records"):
         Training(records=0)
-    values = Training().to_dict()
+    values = to_dict(Training())
     with pytest.raises(ValueError, match="not the configuration"):
-        Training.from_dict(values | {"unknown": 1})
+        from_dict(Training, values | {"unknown": 1})

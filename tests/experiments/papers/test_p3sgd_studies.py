@@ -10,6 +10,7 @@ from experiments.papers.p3sgd.problems import DROPBLOCK, DROPOUT, PRIVATE, SETS,
 from experiments.papers.p3sgd.rows import CURVE, INVERSION, RUN, tabled
 from experiments.papers.p3sgd.training import TRAINING
 from experiments.private.data import examples
+from experiments.serial import from_dict, to_dict
 
 RUNTIME = Runtime(threads=1)
 
@@ -36,7 +37,7 @@ def test_jobs_have_keys_of_their_own_and_configurations_that_come_back(study, sc
     assert len({job.key for job in jobs}) == len(jobs)
     assert len({job.key for job in (*jobs, *study.jobs(scale, 17))}) > len(jobs)
     for job in jobs:
-        assert job.kind.read(job.config.to_dict()) == job.config
+        assert from_dict(type(job.config), to_dict(job.config)) == job.config
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

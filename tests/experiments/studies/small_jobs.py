@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,6 @@ class Small:
 
     seed: int
     way: str = "ends"
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
-
-
-def _read(values: dict[str, Any]) -> Small:
-    return Small(**values)
 
 
 def _compute(config: Small, runtime: Runtime, folder: Path) -> dict[str, Any]:
@@ -46,7 +38,7 @@ def _any(config: Small) -> str:
     return "all of them"
 
 
-SINGLE = single(_compute, read=_read)
+SINGLE = single(_compute)
 TOGETHER = replace(SINGLE, together=_any)
 
 

@@ -13,6 +13,7 @@ from report_pages import page_of
 from small_jobs import pids
 
 from experiments.random_labels import STUDY as RANDOM_LABELS
+from experiments.serial import to_dict
 from experiments.studies import registry
 from experiments.studies.publish import judge, read_table
 from experiments.studies.registry import STUDIES, study
@@ -95,7 +96,7 @@ def test_every_registered_name_is_its_study_s_and_jobs_differ_at_every_scale():
         for scale in ("smoke", "cpu", "paper"):
             plan = found.jobs(scale, 0)
             assert len({one.key for one in plan}) == len(plan) > 0
-            json.dumps([[one.config.to_dict(), dict(one.tags)] for one in plan])
+            json.dumps([[to_dict(one.config), dict(one.tags)] for one in plan])
 
 
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])

@@ -1,0 +1,70 @@
+"""Configurations as JSON and back, by the types of their fields.
+
+A configuration is a frozen dataclass of plain values, tuples of them, and such records in turn. Every record becomes an
+object of all its fields; where a field may hold one of several records, the object says under "kind" which. Plain
+values are left as they are, 1 an integer and 1.0 not: what was read must write the same JSON, whose hashes are keys.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+Config = TypeVar("Config")
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """JSON values only."""
+    return _written(config, type(config))
+
+
+def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
+    """The inverse of :func:`to_dict`. A plain value may be missing where it has a default; records and tuples may not.
+
+    Raises:
+        ValueError: a part is missing, unknown or out of range.
+    """
+    try:
+        return _read(values, kind)
+    except TypeError as error:
+        words = f"this is not the configuration of a run of this version ({kind.__name__})"
+        raise ValueError(f"{words}: {error}") from error
+
+
+def digest(config: Any, *, digits: int = 10) -> str:
+    """Hex digits of the configuration's JSON, for the name of its folder."""
+    return hashlib.sha256(json.dumps(to_dict(config), sort_keys=True).encode()).hexdigest()[:digits]
+
+
+def _written(value: Any, hint: Any) -> Any:
+    if not is_dataclass(value):
+        return value
+    hints = get_type_hints(type(value))
+    kind = {"kind": type(value).__name__} if len(_records(hint)) > 1 else {}
+    return kind | {field.name: _written(getattr(value, field.name), hints[field.name]) for field in fields(value)}
+
+
+def _read(value: Any, hint: Any) -> Any:
+    records = _records(hint)
+    if get_origin(hint) is tuple:
+        return tuple(value)
+    if not records or (value is None and NoneType in get_args(hint)):
+        return value
+    if not isinstance(value, Mapping):
+        raise TypeError(f"expected the fields of {' or '.join(records)}, got {value!r}")
+    given = dict(value)
+    name = given.pop("kind", None) if len(records) > 1 else next(iter(records))
+    if name not in list(records):
+        raise TypeError(f"expected the kind {' or '.join(records)}, got {name!r}")
+    hints = get_type_hints(records[name])
+    for part, kind in hints.items():
+        if part not in given and (_records(kind) or get_origin(kind) is tuple):
+            raise TypeError(f"{name} has no {part!r}")
+    return records[name](**{part: _read(inner, hints.get(part)) for part, inner in given.items()})
+
+
+def _records(hint: Any) -> dict[str, type]:
+    """The records that a field of this type may hold, by name."""
+    return {one.__name__: one for one in (hint, *get_args(hint)) if isinstance(one, type) and is_dataclass(one)}

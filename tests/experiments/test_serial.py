@@ -1,0 +1,138 @@
+"""Configurations as JSON: what was written is read back, and what was read writes the same text again."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.certificates.config import HeldOutConfig
+from experiments.config import Run
+from experiments.papers.p3sgd.config import Attack, DropBlock, Network, Plain, Private, Training
+from experiments.private.config import Budget, PrivateConfig, Sampling
+from experiments.private.methods import P3SGD
+from experiments.serial import digest, from_dict, to_dict
+from experiments.studies.registry import study
+from pacdp import Architecture, Problem
+from pacdp.backprop import ScaleGrid
+from pacdp.samplers import KINDS, SGLD
+from pacdp.trained import sampler_to_dict
+
+RESULTS = Path(__file__).parents[2] / "experiments" / "results"
+CONFIGS = (
+    Run(problem=Problem(architecture=Architecture(hidden=(3, 2))), sampler=SGLD(tau=3)),
+    HeldOutConfig(scales=ScaleGrid(largest=1.0, precision=100)),
+    PrivateConfig(method=P3SGD(noise_scales=(2, 1.0))),
+    Training(network=Network(width=4), strategy=Plain(regulariser=DropBlock()), attack=Attack()),
+    Training(strategy=Private(method=P3SGD(), sampling=Sampling(), budget=Budget())),
+)
+
+
+def text(config: Any) -> str:
+    return json.dumps(to_dict(config), sort_keys=True)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
+def test_what_was_read_is_equal_and_writes_the_same_text(config):
+    again = from_dict(type(config), json.loads(text(config)))
+    assert again == config
+    assert text(again) == text(config)
+    assert hash(again) == hash(config)  # lists have become tuples
+
+
+def test_records_that_a_checkpoint_holds_too_have_one_form():
+    for kind in KINDS:
+        sampler = kind(tau=2.0) if kind is not KINDS[0] else kind()
+        assert to_dict(Run(sampler=sampler))["sampler"] == sampler_to_dict(sampler)
+    assert to_dict(Run())["problem"] == Problem().to_dict()
+
+
+def test_one_of_several_records_says_which():
+    values = to_dict(CONFIGS[3])
+    assert (values["strategy"]["kind"], values["strategy"]["regulariser"]["kind"]) == ("Plain", "DropBlock")
+    assert to_dict(Training())["strategy"]["regulariser"] is None
+    assert "kind" not in values["attack"]
+    assert "kind" not in values
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/cpu/config.json")), ids=lambda path: path.parts[-3])
+def test_committed_configurations_are_read_and_written_alike(path):
+    found = json.loads(path.read_text())
+    if "study" in found:
+        kinds = {job.key: type(job.config) for job in study(found["study"]).jobs(found["scale"], found["seed"])}
+        runs = [(kinds[key], job["config"]) for key, job in found["jobs"].items() if key in kinds]
+    else:
+        runs = [(Run, run) for run in found["runs"].values()]
+        assert {from_dict(Run, run).key for run in found["runs"].values()} == set(found["runs"])
+    assert runs
+    for kind, values in runs:
+        assert text(from_dict(kind, values)) == json.dumps(values, sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            raise ValueError(f"expected size >= 0, got {self.size}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Other:
+    rate: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Whole:
+    part: _Part = field(default_factory=lambda: _Part(size=1))
+    one: _Part | _Other | None = None
+    widths: tuple[int, ...] = (1,)
+    seed: int = 0
+
+
+GOOD = {"part": {"size": 2}, "one": {"kind": "_Other", "rate": 1}, "widths": [3]}
+
+
+def test_the_key_is_the_hash_of_the_sorted_text():
+    written = b'{"one": null, "part": {"size": 1}, "seed": 0, "widths": [1, 2.0]}'
+    assert digest(_Whole(widths=(1, 2.0)), digits=8) == hashlib.sha256(written).hexdigest()[:8]  # type: ignore[arg-type]
+    assert digest(Run()) == Run().key
+
+
+def test_a_plain_value_with_a_default_may_be_missing():
+    assert from_dict(_Whole, GOOD) == _Whole(part=_Part(size=2), one=_Other(rate=1), widths=(3,), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"colour": 1}, "'colour'"),
+        ({"part": {"size": 2, "colour": 1}}, "'colour'"),
+        ({"part": {}}, "'size'"),
+        ({"part": 3}, "_Part, got 3"),
+        ({"part": None}, "_Part, got None"),
+        ({"one": {"kind": "_Whole"}}, "_Part or _Other, got '_Whole'"),
+        ({"one": {"rate": 0.1}}, "_Part or _Other, got None"),
+        ({"one": {"kind": ["_Part"], "size": 1}}, "_Part or _Other, got"),
+        ({"widths": 3}, "'int'"),
+    ],
+)
+def test_what_does_not_belong_is_refused_in_a_sentence(change, word):
+    with pytest.raises(ValueError, match=r"not the configuration .*\(_Whole\): ") as refused:
+        from_dict(_Whole, GOOD | change)
+    assert word in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["part", "one", "widths"])
+def test_records_and_tuples_may_not_be_missing(name):
+    with pytest.raises(ValueError, match=f"_Whole has no '{name}'"):
+        from_dict(_Whole, {part: value for part, value in GOOD.items() if part != name})
+
+
+def test_a_record_s_own_refusal_comes_through():
+    with pytest.raises(ValueError, match=r"^expected size >= 0, got -1$"):
+        from_dict(_Whole, GOOD | {"part": {"size": -1}})
