@@ -1,10 +1,11 @@
 """Tables of the studies: rows of plain values from the folders that runs leave, and means over seeds."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from experiments.folder import Folder, read_json
@@ -69,8 +70,12 @@ def by_image(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
 
 def mean(table: pl.DataFrame, column: str, **where: str) -> float | None:
     """Of the finite numbers of a column, in the rows whose columns are as given; None where there is none."""
-    part = table.filter(*(pl.col(name) == value for name, value in where.items()))[column].drop_nulls()
+    part = _part(table, column, where)
     return float(sum(part) / len(part)) if len(part) else None
+
+
+def _part(table: pl.DataFrame, column: str, where: Mapping[str, str]) -> pl.Series:
+    return table.filter(*(pl.col(name) == value for name, value in where.items()))[column].drop_nulls()
 
 
 def ordered(table: pl.DataFrame, column: str) -> list[str]:
@@ -85,18 +90,23 @@ def decide(holds: Callable[..., bool | None], *numbers: float | None) -> bool | 
 
 
 def noise(table: pl.DataFrame, column: str, **where: str) -> float | None:
-    """Two standard errors of a mean accuracy or gap, in points, as counts on one test set: people make them larger,
-    and what another seed would change is not in them.
+    """Two standard errors of a mean accuracy or gap, in points: of counts on one test set, which all seeds share and
+    which people make larger, and of the mean over seeds where there are several.
     """
     test, train = (mean(table, name, **where) for name in ("test_accuracy", "train_accuracy"))
     n_test, n = (mean(table, name, **where) for name in ("n_test", "n"))
     if test is None or n_test is None:
         return None
-    if column == "test_accuracy":
-        return 100.0 * count_noise((test / 100.0, n_test))
-    if train is None or n is None:
-        return None
-    return 100.0 * count_noise((test / 100.0, n_test), (train / 100.0, n))
+    counts = [(test / 100.0, n_test)]
+    if column != "test_accuracy":
+        if train is None or n is None:
+            return None
+        counts.append((train / 100.0, n))
+    return math.hypot(100.0 * count_noise(*counts), _noise_of_seeds(_part(table, column, where)))
+
+
+def _noise_of_seeds(values: pl.Series) -> float:
+    return 2.0 * float(np.std(values.to_numpy(), ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
 
 
 def higher(one: float, its_noise: float, other: float, others_noise: float, by: float = 0.0) -> bool | None:

@@ -80,10 +80,11 @@ def _claims(table: pl.DataFrame, problem: str) -> list[Claim]:
     beats = partial(_beats, table, problem)
     others = [DROPOUT, *([DROPBLOCK] if test[DROPBLOCK] is not None else [])]
     claims = [
-        Claim(sentence=f"{problem}: P3SGD's gap between training and testing is less than half of SGD's "
-                       "(Section 4.2: from 7.60 to 0.47; None where SGD's is below a point)",
-              holds=_halved(table, problem, gap),
-              evidence=f"{shown(gap[PRIVATE])} points against {shown(gap[SGD])}"),
+        *(Claim(sentence=f"{problem}: P3SGD's gap between training and testing is less than {words}SGD's "
+                         "(Section 4.2: from 7.60 to 0.47; left open where SGD's is below a point)",
+                holds=_narrower(table, problem, gap, share),
+                evidence=f"{shown(gap[PRIVATE])} points against {shown(gap[SGD])}")
+          for words, share in (("", 1.0), ("half of ", 0.5))),
         Claim(sentence=f"{problem}: P3SGD's testing accuracy is above SGD's (Section 4.2: by 2.98 points)",
               holds=beats(PRIVATE, SGD),
               evidence=f"{shown(test[PRIVATE])} % against {shown(test[SGD])} %, most frequent class {shown(floor)} %"),
@@ -106,11 +107,12 @@ def _beats(table: pl.DataFrame, problem: str, one: str, other: str) -> bool | No
     return decide(higher, *sides)
 
 
-def _halved(table: pl.DataFrame, problem: str, gap: dict[str, float | None]) -> bool | None:
+def _narrower(table: pl.DataFrame, problem: str, gap: dict[str, float | None], share: float) -> bool | None:
+    """Whether P3SGD's gap is below this share of SGD's, beyond the noise of counts."""
     ours, sgd = (noise(table, "gap", problem=problem, strategy=name) for name in (PRIVATE, SGD))
 
     def holds(one: float, one_noise: float, other: float, other_noise: float) -> bool | None:
-        return None if other < 1.0 else above(other / 2.0, one, math.hypot(one_noise, other_noise / 2.0))
+        return None if other < 1.0 else above(share * other, one, math.hypot(one_noise, share * other_noise))
 
     return decide(holds, gap[PRIVATE], ours, gap[SGD], sgd)
 

@@ -97,7 +97,7 @@ def test_errors_and_bound_of_a_private_run_by_hand(jobs, folder, table):
     assert checkpoint.header["about"]["data"] == {"train": train.hash, "test": test.hash}
     clean, _ = replace(job.config.problem, random_labels=0.0).data()
     assert 0.15 < (train.labels != clean.labels).mean() < 0.35
-    module = network(job.config.training, Public(input_shape=(1, 8, 8), classes=2, size=float(train.n)))
+    module = network(job.config.training, Public(input_shape=(1, 8, 8), classes=2, size=float(train.n)), device="cpu")
     module.load_state_dict(checkpoint.model)
     for data, name in ((train, "train_error"), (test, "test_error")):
         with torch.no_grad():
