@@ -1,6 +1,7 @@
 """Answers of three kinds: yes, no, and None where chance leaves it open."""
 
 import math
+import statistics
 from collections.abc import Sequence
 
 
@@ -37,3 +38,8 @@ def rises(values: Sequence[float], noises: Sequence[float]) -> bool | None:
 def count_noise(*counts: tuple[float, float]) -> float:
     """Two standard deviations of a sum or difference of shares, each given as (share, number of examples)."""
     return 2.0 * math.sqrt(sum(share * (1.0 - share) / number for share, number in counts))
+
+
+def seed_noise(values: Sequence[float]) -> float:
+    """Two standard errors of a mean over seeds; 0 where there is one, of which nothing is known."""
+    return 2.0 * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0

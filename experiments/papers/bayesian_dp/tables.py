@@ -52,14 +52,21 @@ def privacy_columns(spent: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def matching(table: pl.DataFrame, column: str, where: dict[str, Any]) -> pl.Series:
+    """The known values of a column in the rows that match."""
+    if table.is_empty() or column not in table.columns:
+        return pl.Series(column, [], dtype=pl.Float64)
+    return table.filter(*(pl.col(name) == value for name, value in where.items()))[column].drop_nulls()
+
+
 def mean(table: pl.DataFrame, column: str, **where: str | float | bool) -> float | None:
     """Mean over the seeds of the rows that match; None where there is none."""
-    return _number(_matching(table, column, where).mean())
+    return _number(matching(table, column, where).mean())
 
 
 def median(table: pl.DataFrame, column: str, **where: str | float | bool) -> float | None:
     """Median over the seeds of the rows that match; None where there is none."""
-    return _number(_matching(table, column, where).median())
+    return _number(matching(table, column, where).median())
 
 
 def shown(value: float | None, places: int = 3) -> str:
@@ -75,12 +82,6 @@ def more_than_half(values: Sequence[bool | None]) -> bool | None:
 def below(one: float | None, other: float | None) -> bool | None:
     """one < other, None where either is missing."""
     return None if one is None or other is None else one < other
-
-
-def _matching(table: pl.DataFrame, column: str, where: dict[str, Any]) -> pl.Series:
-    if table.is_empty() or column not in table.columns:
-        return pl.Series(column, [], dtype=pl.Float64)
-    return table.filter(*(pl.col(name) == value for name, value in where.items()))[column].drop_nulls()
 
 
 def _number(value: Any) -> float | None:

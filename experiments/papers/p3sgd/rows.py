@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from experiments.folder import Folder, read_json
-from experiments.papers.chance import above, count_noise
+from experiments.papers.chance import above, count_noise, seed_noise
 from experiments.studies.study import Job
 
 Result = dict[str, Any]
@@ -102,11 +101,7 @@ def noise(table: pl.DataFrame, column: str, **where: str) -> float | None:
         if train is None or n is None:
             return None
         counts.append((train / 100.0, n))
-    return math.hypot(100.0 * count_noise(*counts), _noise_of_seeds(_part(table, column, where)))
-
-
-def _noise_of_seeds(values: pl.Series) -> float:
-    return 2.0 * float(np.std(values.to_numpy(), ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return math.hypot(100.0 * count_noise(*counts), seed_noise(_part(table, column, where).to_list()))
 
 
 def higher(one: float, its_noise: float, other: float, others_noise: float, by: float = 0.0) -> bool | None:
