@@ -101,7 +101,7 @@ _MALARIA_SPOTS = Problem(
 )  # fmt: skip
 _MALARIA = Problem(
     name="malaria, conv", dataset="malaria", people=161, network=Network(width=8, hidden=64),
-    plain=Plain(epochs=20, learning_rate=0.1, batch_size=64),
+    plain=Plain(epochs=20, learning_rate=0.03, batch_size=64),
     private=P3SGD(learning_rate=0.3, local_batch_size=32), clip_norm=0.5, max_physical=8,
 )  # fmt: skip
 _WRITERS = Problem(
