@@ -21,6 +21,7 @@ from experiments.serial import from_dict
 _OURS = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
          "certificates.json", "figure.png", "figure.pdf", "report.html",
          "table.csv")  # fmt: skip
+_WRITTEN = (":(top,exclude)experiments/results", ":(top,exclude)docs/results.md")
 _PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
 
 
@@ -132,7 +133,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def provenance(*, device: str, seed: int) -> dict[str, Any]:
-    """What made a number: commit, dirty flag, versions, device, command line, seed, time."""
+    """What made a number: commit, whether code had changes that it does not hold, versions, device, command line, seed,
+    time. Results that were written since the commit made nothing.
+    """
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -142,7 +145,7 @@ def provenance(*, device: str, seed: int) -> dict[str, Any]:
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.machine()
     return {
         "commit": _git("rev-parse", "HEAD"),
-        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no", "--", ":/", *_WRITTEN)),
         "versions": versions,
         "device": {"type": device, "name": name, "cpu_count": os.cpu_count()},
         "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],

@@ -74,7 +74,8 @@ def draw_cells(line: Sequence[Axes], table: pl.DataFrame, name: str) -> None:
         axes.set_title(f"{name}{_standing(table, name)}")
         axes.margins(x=0.15)
     if line[0].get_legend_handles_labels()[0]:
-        line[0].legend(title="mean, standard error over seeds")
+        line[0].legend(title="mean, standard error over seeds", loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2,
+                       frameon=False)  # fmt: skip
 
 
 def _draw_curve(axes: Axes, part: pl.DataFrame, seeds: pl.DataFrame, name: str) -> None:

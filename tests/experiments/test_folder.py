@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from experiments import folder as module
 from experiments.config import Run, Runtime
 from experiments.folder import Folder
 from experiments.run import train
@@ -55,3 +56,20 @@ def test_rows_end_at_a_line_cut_short(tmp_path) -> None:
     with folder.metrics.open("a") as file:
         file.write('{"step": 2, "ti')
     assert [row["step"] for row in folder.rows()] == [1]
+
+
+def test_results_that_were_written_since_the_commit_are_no_change_of_the_code(tmp_path, monkeypatch):
+    files = {name: tmp_path / name for name in ("experiments/folder.py", "experiments/results/a/table.csv",
+                                                "docs/results.md", "pacdp/code.py")}  # fmt: skip
+    for file in files.values():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("before")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "first")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr(module, "__file__", str(files["experiments/folder.py"]))
+    files["experiments/results/a/table.csv"].write_text("after")
+    files["docs/results.md"].write_text("after")
+    assert module.provenance(device="cpu", seed=0)["dirty"] is False
+    files["pacdp/code.py"].write_text("after")
+    assert module.provenance(device="cpu", seed=0)["dirty"] is True
