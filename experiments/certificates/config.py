@@ -81,6 +81,10 @@ DISTORTIONS = {
     "scale": (0.0, 0.05, 0.1, 0.12, 0.15, 0.2),
     "shear": (0.0, 0.1, 0.15, 0.2), "elastic": (0.0, 0.4, 0.6, 0.8, 1.0),
 }  # fmt: skip
+DATASETS: dict[str, tuple[str, str]] = {
+    "smoke": ("digits2", "digits"), "cpu": ("mnist2", "mnist"), "paper": ("mnist2", "mnist"),
+}  # fmt: skip
+"""Of two classes and of ten."""
 NETWORKS_TRIED = len(NETWORKS["channels"]) ** 2 * len(NETWORKS["hidden"])
 _CPU = HeldOutConfig(
     fit=FitSettings(epochs=24, augmentation=DIGITS), posterior=PosteriorSettings(steps=0), compared=sizes(TRIED)

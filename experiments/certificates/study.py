@@ -1,6 +1,5 @@
 """The table of certificates: data sets, priors, posteriors, each with what it assumes and what it costs."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
-import bounds
 from experiments import certifying
 from experiments.certificates import finite, held_out, private_prior
-from experiments.certificates.config import NETWORKS_TRIED, HeldOutConfig, held_out_config, sizes
+from experiments.certificates.config import DATASETS, NETWORKS_TRIED, HeldOutConfig, held_out_config, sizes
+from experiments.certificates.verdict import judge
 from experiments.config import Run, Runtime
 from experiments.figures import certificates as drawing
 from experiments.figures import style
@@ -20,19 +19,11 @@ from experiments.folder import Folder, read_json
 from experiments.recipes import Scale, recipe
 from experiments.run import train
 from experiments.studies.single import single
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.studies.study import Job, Study
 from pacdp.backprop import PosteriorSettings
 from pacdp.backprop.network import SmallCNN
 
-DATASETS = {"smoke": ("digits2", "digits"), "cpu": ("mnist2", "mnist"), "paper": ("mnist2", "mnist")}
 _CHAINS = ("entropy-sgld", "entropy-sgld-clipped", "entropy-sgd-clipped")
-_PUBLISHED = (
-    ("posterior drawn anew for every answer: certificate", 0.0155, "PAC-Bayes with backprop, prior from half the data "
-     "(Pérez-Ortiz et al. 2021, f_quad, a four-layer CNN; an audited rerun of theirs gave 0.0369)", "held-out",
-     "randomised"),
-    ("one network drawn from the posterior: certificate", 0.012, "disintegrated bounds, prior from half the data "
-     "(Viallard et al. 2023)", "held-out", "one draw"),
-)  # fmt: skip
 
 
 def _of_held_out(config: HeldOutConfig, runtime: Runtime, folder: Path) -> dict[str, Any]:
@@ -167,76 +158,6 @@ def draw(found: pl.DataFrame, out: Path) -> list[Path]:
             axes.tick_params(labelleft=False)
     drawn.supxlabel(drawing.LEGEND)
     return style.save(drawn, out / "figure")
-
-
-def judge(found: pl.DataFrame, scale: Scale) -> Verdict:
-    """Against published certificates of ten-class MNIST, and against the test errors."""
-    risks = found.filter(pl.col("measures") == "0-1 risk")
-    ten = DATASETS[scale][1]
-    comparisons = [
-        Comparison(what=f"{ten}, {what}", paper=printed, ours=_value(risks, ten, recipe_name, of), why=(
-            f"{origin}; ours: {SmallCNN()} trained on augmented images, at the recipe's failure probability, with the "
-            "choice of its settings paid for"
-        ))
-        for what, printed, origin, recipe_name, of in _PUBLISHED
-    ]  # fmt: skip
-    claims = [
-        _above("Every rigorous certificate of a trained classifier is at least its test error.",
-               risks.filter((pl.col("status") == "rigorous") & pl.col("trained"))),
-        _above("So is every rigorous certificate of an untrained network.",
-               risks.filter((pl.col("status") == "rigorous") & ~pl.col("trained"))),
-        _above("So is every optimistic one.", risks.filter(pl.col("status") == "optimistic")),
-        *(_less(risks, dataset, *pair) for dataset in DATASETS[scale] for pair in _PAIRS),
-    ]  # fmt: skip
-    return Verdict(comparisons=tuple(comparisons), claims=tuple(claims), notes=_NOTES)
-
-
-_PAIRS = (
-    ("A prior from half the data certifies less risk than a data-free one.", "held-out", "data-free"),
-    ("A private prior certifies less risk than a data-free one on the same features.", "private-prior",
-     "private-prior: independent prior"),
-)  # fmt: skip
-_NOTES = (
-    "Each certificate has its failure probability by itself: quoting the smallest of k needs k times as much.",
-    "Settings of the data-free, held-out, finite and private-prior recipes were chosen with MNIST in view; column "
-    "compared says among how many settings the choice is paid for, in the failure probability of each certificate. The "
-    "lists were written down after the tries. Rows of the test set do not pay for test errors that were looked at.",
-    "Settings of Entropy-SG(L)D, clipped or not, were tried on MNIST too, and nothing pays for that: their rows are "
-    "statements about settings fixed beforehand.",
-    "The test images of MNIST are other people's handwriting than the training images: a bound for the law of the "
-    "latter may lie below an error on the former.",
-    "Optimistic rows assume that SGLD has converged, which nothing shows.",
-)  # fmt: skip
-
-
-def _above(sentence: str, rows: pl.DataFrame) -> Claim:
-    compared = rows["test_error"].count()
-    below = rows.filter(pl.col("below_test"))
-    said = "; ".join(_said(row) for row in below.iter_rows(named=True)) or "none below"
-    return Claim(sentence=sentence, holds=below.is_empty() if compared else None,
-                 evidence=f"{compared} compared; {said}")  # fmt: skip
-
-
-def _said(row: dict[str, Any]) -> str:
-    """A test error is an estimate: beside it stands the least risk that 95% confidence in it allows."""
-    said = f"{row['dataset']} {row['recipe']}, {row['of']}, {row['certificate']}: {row['value']:.4f} < test error"
-    least = float(bounds.binary_kl_lower(row["test_error"], math.log(20.0) / row["n_test"])) if row["n_test"] else None
-    return f"{said} {row['test_error']:.4f}" + ("" if least is None else f" (risk at least {least:.4f} at 95%)")
-
-
-def _value(risks: pl.DataFrame, dataset: str, name: str, of: str) -> float | None:
-    found = risks.filter(
-        (pl.col("dataset") == dataset) & (pl.col("recipe") == name) & (pl.col("of") == of)
-        & (pl.col("status") == "rigorous") & (pl.col("certificate") != "test_set_clopper_pearson")
-    )["value"]  # fmt: skip
-    return None if found.is_empty() else float(found[0])
-
-
-def _less(risks: pl.DataFrame, dataset: str, sentence: str, one: str, other: str) -> Claim:
-    values = [_value(risks, dataset, name, "randomised") for name in (one, other)]
-    evidence = f"{dataset}: " + " and ".join("missing" if v is None else f"{v:.4f}" for v in values)
-    holds = None if values[0] is None or values[1] is None else values[0] < values[1]
-    return Claim(sentence=sentence, holds=holds, evidence=evidence)
 
 
 STUDY = Study(

@@ -189,7 +189,7 @@ def held(verdict) -> dict[str, bool | None]:
 
 
 WORSE = "DP-SGD has a negative impact on model calibration compared to standard SGD"
-BETTER = "DP-SGLD provides substantially better calibrated predictive uncertainty than standard DP-SGD"
+BETTER = "DP-SGLD provides [...] better calibrated predictive uncertainty than standard DP-SGD"
 FOLD = "a reduction in ECE ~5-fold against DP-SGD"
 ALIKE = "differences between ECE, SCE and ACE were negligible"
 
@@ -247,14 +247,14 @@ def curve(name: str, accuracy: list[float], counts: list[int], data: str = "X-ra
 
 
 def test_the_figure_s_sentences_follow_the_bins(tmp_path):
-    private_, plain = curve("DP-SGD", [0.0, 0.3, 0.6], [10, 10, 80]), curve("SGD", [0.1, 0.5, 0.8], [20, 40, 40])
+    private_, plain = curve("DP-SGD", [0.0, 0.3, 0.6], [10, 10, 80]), curve("SGD", [0.1, 0.5, 0.8], [20, 50, 30])
     ours = curve("DP-SGLD", [0.1, 0.4, 0.8], [30, 40, 30])
     across, *extremes = judge_figure(pl.concat([private_, plain, ours]), "cpu").claims
     assert across.holds
     assert "3 of 3 bins" in across.evidence
     # equal counts in both seeds: any difference is beyond two standard errors
     assert [claim.holds for claim in extremes] == [True, True]
-    worse = curve("DP-SGLD", [0.1, 0.2, 0.8], [5, 5, 90])
+    worse = curve("DP-SGLD", [0.1, 0.2, 0.8], [5, 35, 60])  # less than DP-SGD's 80, and no contrast
     across, *extremes = judge_figure(pl.concat([private_, plain, worse]), "cpu").claims
     assert across.holds is None, "the worse bin holds five to ten examples"
     assert [claim.holds for claim in extremes] == [True, False]

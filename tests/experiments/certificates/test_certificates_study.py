@@ -69,6 +69,17 @@ def test_a_certificate_below_its_test_error_is_told(smoke):
     assert claim.holds is False
     assert "held-out" in claim.evidence
     assert "at 95%" in claim.evidence
+    barely = pl.when(pl.col("recipe") == "held-out").then(pl.col("test_error") - 1e-4).otherwise("value")
+    close = table.with_columns(value=barely).with_columns(below_test=pl.col("value") < pl.col("test_error"))
+    (claim,) = [c for c in STUDY.judge(close, "smoke").claims if c.sentence.startswith("Every rigorous")]
+    assert claim.holds is None, "the test error is an estimate"
+
+
+def test_certificates_that_are_one_are_no_evidence(smoke):
+    _, _, table = smoke
+    (claim,) = [c for c in STUDY.judge(table.with_columns(value=1.0), "smoke").claims if "optimistic" in c.sentence]
+    assert claim.holds is None
+    assert claim.evidence.startswith("0 compared")
 
 
 def test_what_has_not_run_is_left_out(smoke):
