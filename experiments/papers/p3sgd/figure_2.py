@@ -10,7 +10,7 @@ from experiments.figures.style import figure, save
 from experiments.papers.chance import above
 from experiments.papers.p3sgd import notes
 from experiments.papers.p3sgd.problems import PRIVATE, SGD, problems, seeds
-from experiments.papers.p3sgd.rows import by_record, decide, mean, ordered, rounded, shown
+from experiments.papers.p3sgd.rows import by_record, decide, mean, ordered, shown
 from experiments.recipes import Scale
 from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
 
@@ -69,7 +69,7 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
         Comparison(
             what=f"{problem}, {strategy}: {column.replace('_', ' ')} at the end, nats",
             paper=None,
-            ours=rounded(mean(ends, column, problem=problem, strategy=strategy), 3),
+            ours=mean(ends, column, problem=problem, strategy=strategy),
             why=notes.WHY,
         )
         for strategy in (SGD, PRIVATE)

@@ -13,7 +13,7 @@ from experiments.papers.chance import above
 from experiments.papers.p3sgd import notes
 from experiments.papers.p3sgd.config import Attack, Strategy
 from experiments.papers.p3sgd.problems import FIRST_WEIGHTS, PRIVATE, SGD, Problem, problems, seeds
-from experiments.papers.p3sgd.rows import by_image, decide, mean, ordered, rounded, shown
+from experiments.papers.p3sgd.rows import by_image, decide, mean, ordered, shown
 from experiments.recipes import Scale
 from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
 
@@ -105,7 +105,7 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
         Comparison(
             what=f"{problem}, {strategy}: mean PSNR of {part} images from their features, dB",
             paper=PRINTED.get(strategy) if part == "train" else None,
-            ours=rounded(_ratio(table, problem, strategy, part)),
+            ours=_ratio(table, problem, strategy, part),
             why=notes.WHY,
         )
         for strategy in STRATEGIES
@@ -116,7 +116,7 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
             what=f"{problem}, {strategy}: mean PSNR of classes from the weights, against the {reference}, dB",
             paper=None,
             why="not in the paper",
-            ours=rounded(mean(table, "psnr", problem=problem, strategy=strategy, reference=reference)),
+            ours=mean(table, "psnr", problem=problem, strategy=strategy, reference=reference),
         )
         for strategy in STRATEGIES
         for reference in ("class mean", "closest image")

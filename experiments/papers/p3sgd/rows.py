@@ -114,11 +114,6 @@ def shown(number: float | None, digits: int = 2) -> str:
     return "missing" if number is None else f"{number:.{digits}f}"
 
 
-def rounded(number: float | None, digits: int = 2) -> float | None:
-    """For comparisons."""
-    return None if number is None else round(number, digits)
-
-
 def _run(job: Job, result: Result) -> dict[str, Any]:
     final, spent = result["final"], result["privacy"] or {}
     train, test = _percent(final["train_error"]), _percent(final["test_error"])

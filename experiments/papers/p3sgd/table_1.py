@@ -12,7 +12,7 @@ from experiments.figures.style import figure, save
 from experiments.papers.chance import above, every
 from experiments.papers.p3sgd import notes
 from experiments.papers.p3sgd.problems import DROPBLOCK, DROPOUT, PRIVATE, SGD, problems, seeds
-from experiments.papers.p3sgd.rows import by_run, decide, higher, mean, noise, ordered, rounded, shown
+from experiments.papers.p3sgd.rows import by_run, decide, higher, mean, noise, ordered, shown
 from experiments.recipes import Scale
 from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
 
@@ -58,7 +58,7 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
         Comparison(
             what=f"{problem}, {strategy}: {column.replace('_', ' ')}, % (Table {3 if strategy == DROPBLOCK else 1})",
             paper=number,
-            ours=rounded(mean(table, column, problem=problem, strategy=strategy)),
+            ours=mean(table, column, problem=problem, strategy=strategy),
             why=notes.WHY,
         )
         for strategy, numbers in PRINTED.items()
@@ -68,7 +68,7 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
         Comparison(
             what=f"{problem}, {PRIVATE}: epsilon (Table 2)",
             paper=EPSILON,
-            ours=rounded(mean(table, "epsilon", problem=problem, strategy=PRIVATE)),
+            ours=mean(table, "epsilon", problem=problem, strategy=PRIVATE),
             why="sound accounting of the corrected algorithm; delta is N^-1.1 of our N people",
         )
     ]

@@ -22,7 +22,6 @@ from experiments.papers.p3sgd.rows import (
     mean,
     noise,
     ordered,
-    rounded,
     shown,
     tabled,
 )
@@ -120,7 +119,7 @@ def _printed(table: pl.DataFrame) -> list[Comparison]:
         Comparison(
             what=f"{scale_name(scales)}: epsilon at {PAPER_SETTINGS}",
             paper=PRINTED[scales][1],
-            ours=rounded(number),
+            ours=number,
             why=why,
         )
         for column, why in accountings
@@ -133,7 +132,7 @@ def _compared(table: pl.DataFrame, problem: str) -> list[Comparison]:
         Comparison(
             what=f"{problem}, {scale_name(scales)}: testing accuracy, % (Table 2)",
             paper=PRINTED[scales][0],
-            ours=rounded(number),
+            ours=number,
             why=notes.WHY,
         )
         for scales, number in _of(table, "test_accuracy", problem).items()
