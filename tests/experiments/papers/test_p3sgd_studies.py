@@ -187,7 +187,7 @@ def test_figures_are_judged_by_their_numbers():
     flat = curve(SGD, [(0.7, 0.7), (0.3, 0.32), (0.29, 0.325)])
     assert holds(figure_2, tabled(flat + good, CURVE)) == [None, None, False]
     seeds = tabled(over + good, CURVE), tabled(over + bad, CURVE).with_columns(seed=pl.lit(1, pl.Int64))
-    assert holds(figure_2, pl.concat(seeds))[:2] == [None, None], "one seed says yes, the other no"
+    assert holds(figure_2, pl.concat(seeds))[1] is None, "one seed says yes, the other no"
 
     def ratios(untrained, sgd, private, sgd_test, examples=3):
         numbers = {figure_3.FIRST_WEIGHTS: untrained, SGD: sgd, PRIVATE: private}
