@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 
-import bounds
 from experiments.figures import random_labels as drawing
 from experiments.figures import style
 from experiments.folder import Folder
+from experiments.random_labels_bounds import violations
 from experiments.random_labels_verdict import judge
 from experiments.recipes import SIZES, Scale, run, tau_of
 from experiments.studies.kinds import sampler_job
@@ -64,25 +64,6 @@ def collect(plan: Sequence[Job], folder: Path) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def violations(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """Every recorded row and bound where the bound lies below the test error of the classifier it speaks of.
-
-    A test error is itself an estimate: ``test_error_at_least`` is its lower confidence limit at 0.05 (kl-Chernoff),
-    and a bound above that limit is ``within_test_noise``. It is listed all the same.
-    """
-    found = []
-    for row in table.iter_rows(named=True):
-        for name in style.CONVERGED:
-            test = row["gibbs_test_error" if name in style.GIBBS_BOUNDS else "test_error"]
-            value = row.get(name)
-            if value is not None and test is not None and value < test:
-                least = float(bounds.binary_kl_lower(test, math.log(1 / 0.05) / row["n_test"]))
-                where = {key: row[key] for key in ("algorithm", "labels", "thermal_noise", "run", "step")}
-                what = {"bound": name, "value": value, "test_error": test, "n_test": row["n_test"]}
-                found.append(where | what | {"test_error_at_least": least, "within_test_noise": value >= least})
-    return found
-
-
 def summary(plan: Sequence[Job], table: pl.DataFrame) -> dict[str, Any]:
     """How many bounds were compared with test errors, which lie below them, and where each run ended."""
     names = [name for name in style.CONVERGED if name in table.columns]
@@ -112,6 +93,7 @@ def _final(table: pl.DataFrame) -> list[dict[str, Any]]:
 STUDY = Study(
     name="random-labels", title="Overfitting true and random labels, and what the bounds say",
     paper="Dziugaite and Roy (2018), Figure 1",
-    jobs=jobs, table=collect, draw=draw, judge=lambda table, scale: judge(table, scale, violations(table)),
+    jobs=jobs, table=collect, draw=draw,
+    judge=lambda table, scale: judge(table, scale, dataset=DATASETS[scale]),
     summary=summary,
 )  # fmt: skip

@@ -1,24 +1,25 @@
 """What the corruption study says: who memorises, who does not, and whether bounds know."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
-from experiments.figures.style import GIBBS_BOUNDS
+from experiments.figures.numbers import down, up, up_digits
+from experiments.figures.style import CHAIN_BOUNDS
 from experiments.papers.chance import below, every, rises
 from experiments.papers.corruption_table import ACCOUNTED
-from experiments.papers.entropy_sgld.judging import CONVERGENCE, gap, noise_of
+from experiments.papers.entropy_sgld.judging import CONVERGENCE
 from experiments.papers.entropy_sgld.rows import BOUNDS, final
 from experiments.papers.entropy_sgld.settings import Size
+from experiments.random_labels_bounds import VACUOUS, tested
+from experiments.random_labels_gaps import HARMLESS, UNFINISHED, gap, noise_of
+from experiments.random_labels_learning import guessing, learning_notes
 from experiments.recipes import Scale
 from experiments.studies.study import Claim, Verdict
 
 Row = dict[str, Any]
 PRIVATE = ("Entropy-SGLD", "DP-SGD", "DP-SGLD")
-_HARMLESS = 0.02
-_NOT_YET = "no such run has finished"
 
 
 def judge(table: pl.DataFrame, scale: Scale, size: Size) -> Verdict:
@@ -40,24 +41,29 @@ def broken(rows: Sequence[Row]) -> list[str]:
     found = []
     for row in rows:
         for name in (*BOUNDS, ACCOUNTED):
-            test = row["gibbs_test_error" if name in GIBBS_BOUNDS else "test_error"]
+            test = row[tested(name)]
             if row[name] is not None and test is not None and row[name] < test:
-                found.append(f"Bound below a test error: {name} {row[name]:.4f} < {test:.4f} ({row['algorithm']}, "
-                             f"{row['random_share']:g} of the labels random).")  # fmt: skip
+                found.append(f"Bound below a test error: {CHAIN_BOUNDS[name]} {row[name]:.4f} < {test:.4f} "
+                             f"({row['algorithm']}, {row['random_share']:g} of the labels random).")  # fmt: skip
     return found
 
 
 def _notes(scale: Scale, size: Size, rows: Sequence[Row]) -> tuple[str, ...]:
-    epsilons = {name: sorted({f"{row['epsilon']:.4g}" for row in rows if row["algorithm"] == name}) for name in PRIVATE}
+    epsilons = {name: sorted({up_digits(row["epsilon"], 4) for row in rows if row["algorithm"] == name})
+                for name in PRIVATE}  # fmt: skip
+    deltas = ", ".join(f"{delta:g}" for delta in sorted({row["delta"] for row in rows if row["delta"]}))
+    at = f" at delta {deltas}" if deltas else ""
+    true = [row for row in rows if row["random_share"] == 0]
     told = "; ".join(f"{name} {', '.join(values)}" for name, values in epsilons.items() if values)
     notes = (
         f"{CONVERGENCE} That goes for Entropy-SGLD; the bounds of DP-SGD and DP-SGLD are accounted for, and assume "
         "nothing.",
         "The labels of the test set are as random as those of the training set, so that both have one law.",
-        f"Epsilon by algorithm: {told}. Those of DP-SGD and DP-SGLD are for add-remove neighbours at the table's "
-        "delta; Entropy-SGLD's is pure, for replace-one neighbours, and assumes that its target was reached.",
+        f"Epsilon by algorithm: {told}. Those of DP-SGD and DP-SGLD are for add-remove neighbours{at}; "
+        "Entropy-SGLD's is pure, for replace-one neighbours, and assumes that its target was reached.",
         "Zhang et al. corrupt CIFAR-10 and ImageNet, with larger networks and many epochs; nothing here repeats their "
         "numbers.",
+        *learning_notes(true, guessing(size.dataset)),
     )
     if scale != "paper":
         part = f"{size.train_size} examples of {size.dataset}" if size.train_size else size.dataset
@@ -76,7 +82,7 @@ def _memorises(rows: list[Row]) -> Claim:
                 "error that any classifier can have.")  # fmt: skip
     noisy = [row for row in rows if row["least_error"] > 0]
     if not noisy:
-        return Claim(sentence=sentence, holds=None, evidence=_NOT_YET)
+        return Claim(sentence=sentence, holds=None, evidence=UNFINISHED)
     holds = all(row["train_error"] < 0.5 * row["least_error"] for row in noisy)
     return Claim(sentence=sentence, holds=holds, evidence=_told(noisy))
 
@@ -84,16 +90,16 @@ def _memorises(rows: list[Row]) -> Claim:
 def _grows(rows: list[Row]) -> Claim:
     sentence = "SGD's generalization error grows steadily with the share of random labels."
     if len(rows) < 2:
-        return Claim(sentence=sentence, holds=None, evidence=_NOT_YET)
+        return Claim(sentence=sentence, holds=None, evidence=UNFINISHED)
     holds = rises([gap(row) for row in rows], [noise_of(row) for row in rows])
     return Claim(sentence=sentence, holds=holds, evidence=_told(rows))
 
 
 def _harmless(name: str, rows: list[Row]) -> Claim:
-    sentence = f"{name} does not fit random labels: its gap is below 0.02 at every share, beyond chance."
+    sentence = f"{name} does not fit random labels: its gap is below {HARMLESS:g} at every share, beyond chance."
     if not rows:
-        return Claim(sentence=sentence, holds=None, evidence=_NOT_YET)
-    holds = every([below(gap(row), _HARMLESS, noise_of(row)) for row in rows])
+        return Claim(sentence=sentence, holds=None, evidence=UNFINISHED)
+    holds = every([below(gap(row), HARMLESS, noise_of(row)) for row in rows])
     return Claim(sentence=sentence, holds=holds, evidence=_told(rows))
 
 
@@ -103,17 +109,21 @@ def _nonvacuous(name: str, rows: list[Row]) -> Claim:
     true = [row for row in rows if row["random_share"] == 0]
     least = {bound: row[bound] for row in true for bound in (*BOUNDS, ACCOUNTED) if row[bound] is not None}
     if not least:
-        return Claim(sentence=sentence, holds=None, evidence=_NOT_YET)
+        return Claim(sentence=sentence, holds=None, evidence=UNFINISHED)
     best = min(least, key=lambda bound: least[bound])
-    return Claim(sentence=sentence, holds=least[best] < 0.5, evidence=f"{best} {least[best]:.4f}")
+    return Claim(sentence=sentence, holds=least[best] < 0.5, evidence=f"{CHAIN_BOUNDS[best]} bound {up(least[best])}")
 
 
 def _honest(rows: list[Row]) -> Claim:
     sentence = "No bound lies below the least error that any classifier can have on such labels."
     pairs = [(row[name], row["least_error"]) for row in rows for name in (*BOUNDS, ACCOUNTED) if row[name] is not None]
     if not pairs:
-        return Claim(sentence=sentence, holds=None, evidence=_NOT_YET)
-    below = sum(value < least for value, least in pairs)
-    margin = min((value - least for value, least in pairs), default=math.nan)
-    return Claim(sentence=sentence, holds=below == 0,
-                 evidence=f"{below} of {len(pairs)} bounds do; the smallest margin is {margin:.4f}")  # fmt: skip
+        return Claim(sentence=sentence, holds=None, evidence=UNFINISHED)
+    able = [(value, least) for value, least in pairs if value < VACUOUS]
+    under = sum(value < least for value, least in able)
+    margin = f"; the smallest margin is {down(min(value - least for value, least in able))}" if able else ""
+    return Claim(
+        sentence=sentence, holds=under == 0 if able else None,
+        evidence=f"{under} of {len(able)} bounds below {VACUOUS:g} do{margin}; {len(pairs) - len(able)} more are "
+        "vacuous and cannot",
+    )  # fmt: skip

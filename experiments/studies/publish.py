@@ -21,6 +21,8 @@ RESULTS = Path("experiments/results")
 SCALES: tuple[Scale, ...] = ("paper", "cpu", "smoke")
 """The most telling first."""
 _MOST_BYTES = 5_000_000
+_TEXT = {"labels": pl.String}
+"""Columns whose text would be read as another type: where all labels are "true", as truth values."""
 
 
 def publish(
@@ -79,7 +81,7 @@ def read_table(folder: Path) -> pl.DataFrame:
     path = folder / "table.csv"
     if not path.is_file():
         raise ValueError(f"{path} is missing: run the study, or give the folder of its results")
-    table = pl.read_csv(path, infer_schema_length=None)
+    table = pl.read_csv(path, infer_schema_length=None, schema_overrides=_TEXT)
     empty = [
         name for name, kind in table.schema.items() if kind == pl.String and table[name].null_count() == len(table)
     ]

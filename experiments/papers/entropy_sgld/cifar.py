@@ -9,12 +9,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import polars as pl
+
 from experiments.papers.entropy_sgld import judging
 from experiments.papers.entropy_sgld.settings import CAREFUL, PAPER_TRACK, SMALL, Size, job, smoke
 from experiments.recipes import Scale
 from experiments.studies.study import Job
 from pacdp import Architecture, GibbsSettings
 
+EXAMPLES = 50_000
+"""Of CIFAR-10's training set, all of which the paper has."""
 PRIVACY = 2000.0
 """βτ of Figure 6."""
 TAUS: dict[Scale, tuple[float, ...]] = {
@@ -69,7 +73,7 @@ def one(
     )  # fmt: skip
 
 
-def notes(scale: Scale, size: Size, *others: str) -> tuple[str, ...]:
+def notes(scale: Scale, size: Size, found: pl.DataFrame, *others: str) -> tuple[str, ...]:
     """Cuts, network, steps."""
     steps = (
         "Inner steps are divided by gamma where it exceeds 1: with the paper's 1/i the inner chain diverges at its "
@@ -77,11 +81,11 @@ def notes(scale: Scale, size: Size, *others: str) -> tuple[str, ...]:
     )
     if scale == "paper":
         nets = "All-CNN-C has group normalisation where the paper's has batch normalisation."
-        return judging.scale_notes(scale, size, steps, nets)
+        return judging.scale_notes(scale, size, found, steps, nets, *others)
     nets = "digits and a small network stand in for CIFAR-10 and All-CNN-C." if scale == "smoke" else (
         "A small convolutional network stands in for All-CNN-C."
     )  # fmt: skip
-    return judging.scale_notes(scale, size, steps, nets, *others)
+    return judging.scale_notes(scale, size, found, steps, nets, *others)
 
 
 def spaced(values: Sequence[float]) -> float:

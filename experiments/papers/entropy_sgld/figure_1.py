@@ -1,7 +1,9 @@
 """Figure 1: SGD, SGLD, Entropy-SGD at many thermal noises, Entropy-SGLD at tau = sqrt(n); CONV on two-class MNIST."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -11,6 +13,9 @@ from experiments.papers.chance import every
 from experiments.papers.entropy_sgld import judging, rows
 from experiments.papers.entropy_sgld.settings import CAREFUL, LABELS, PAPER, SMALL, Size, job, mnist, smoke
 from experiments.random_labels import NOISES
+from experiments.random_labels_bounds import epsilon_why, nonvacuous_claim, tightness_claim, violations_claim
+from experiments.random_labels_gaps import HARMLESS, HIGH, OVERFITS, contrast_claim, gaps_claim, lower
+from experiments.random_labels_learning import guessing
 from experiments.recipes import Scale, tau_of
 from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
 from pacdp import Architecture, GibbsSettings
@@ -28,9 +33,7 @@ SIZES: dict[Scale, Size] = {
 }
 PRIVATE_SIZES = SIZES | {"cpu": Size(dataset="mnist2", epochs=25.0, records=4, track=CAREFUL)}
 """Of Entropy-SGLD, which with tau = sqrt(n) learns little from few examples: all of them at every scale but smoke."""
-_HARMLESS = 0.02
-"""A gap that counts as almost none, beyond chance."""
-_OVERFITTED = 0.1
+_PAPER_N = mnist("mnist2").n
 
 
 def jobs(scale: Scale, seed: int) -> list[Job]:
@@ -57,11 +60,11 @@ def draw(table: pl.DataFrame, out: Path) -> list[Path]:
 def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
     """The caption's sentences and Section 5.2's."""
     notes = judging.scale_notes(
-        scale, SIZES[scale], *_private_note(scale),
+        scale, SIZES[scale], table, *_private_note(scale), *_other_study(scale),
         "Thermal noises are the paper's. The same noise on fewer examples leaves each example more weight (tau/n), so "
         "that overfitting reaches up to larger noises than the paper's sentences say.",
     )  # fmt: skip
-    return Verdict(comparisons=_comparisons(table), claims=_claims(table),
+    return Verdict(comparisons=_comparisons(table), claims=_claims(table, guessing(SIZES[scale].dataset)),
                    notes=(*notes, *judging.violation_notes(table)))  # fmt: skip
 
 
@@ -72,6 +75,16 @@ def _private_note(scale: Scale) -> tuple[str, ...]:
     return (
         f"Entropy-SGLD learns from all {size.n} examples, for {size.epochs:g} epochs: with its tau = sqrt(n) it would "
         "learn little from the part that the others have. Their errors are not to be compared with its.",
+    )
+
+
+def _other_study(scale: Scale) -> tuple[str, ...]:
+    size = SIZES[scale]
+    if scale == "paper":
+        return ()
+    return (
+        f"random-labels judges the same sentences in a setting of its own, and need not decide them alike: here SGD, "
+        f"SGLD and Entropy-SGD have {size.n} examples of {size.dataset} and {size.epochs:g} epochs.",
     )
 
 
@@ -88,16 +101,22 @@ def _comparisons(table: pl.DataFrame) -> tuple[Comparison, ...]:
         compared("Section 5.2, the same: differentially private PAC-Bayes bound (roughly)", 0.03,
                  number(private, "dp_pac_bayes_2018"), fewer),
         compared("Caption: epsilon at tau = sqrt(n) of 60000 (approximately)", 0.0327, number(private, "epsilon"),
-                 "ours has the loss's exact oscillation, 3.98 for the paper's 4, and the n of this scale"),
+                 epsilon_why(private, paper_n=_PAPER_N)),
         compared("Section 5.2: thermal noise at tau = sqrt(n) (approximately)", 0.09,
-                 number(private, "thermal_noise"), "the n of this scale"),
+                 number(private, "thermal_noise"), _noise_why(private)),
         compared("Caption: risk of SGLD at thermal noise 0.1 on true labels (close to)", 0.5,
                  number(hot, "test_error"), "ours has a Gaussian base measure; not run at scale cpu"),
     )  # fmt: skip
 
 
-def _claims(table: pl.DataFrame) -> tuple[Claim, ...]:
-    last, gaps = judging.last, judging.gaps_claim
+def _noise_why(private: Mapping[str, Any] | None) -> str:
+    if private is None:
+        return "not run"
+    return "the paper rounds" if private["n"] == _PAPER_N else f"n is {private['n']}"
+
+
+def _claims(table: pl.DataFrame, chance: float) -> tuple[Claim, ...]:
+    last, gaps = judging.last, gaps_claim
     private = last(table, algorithm="Entropy-SGLD")
     true = [row for row in private if row["labels"] == "true"]
     random = [row for row in private if row["labels"] == "random"]
@@ -110,21 +129,23 @@ def _claims(table: pl.DataFrame) -> tuple[Claim, ...]:
     cold = [row for row in sgld if row["thermal_noise"] < 0.011]
     return (
         _sgd_claim(table),
-        gaps("On random labels SGD overfits.", last(table, algorithm="SGD", labels="random"), least=_OVERFITTED),
+        gaps("On random labels SGD overfits.", last(table, algorithm="SGD", labels="random"), least=OVERFITS),
         gaps("On random labels, SGLD has high generalization error for thermal noise values 0.01 and below.", cold,
-             least=_OVERFITTED),
+             least=HIGH),
         gaps("At 0.05 thermal noise, SGLD has almost zero generalization error on both true and random labels.",
-             moderate, most=_HARMLESS),
+             moderate, most=HARMLESS),
         gaps("On random labels, Entropy-SGD overfits for thermal noise values 0.005 and below.",
-             [row for row in entropy if row["thermal_noise"] < 0.0051], least=_OVERFITTED),
+             [row for row in entropy if row["thermal_noise"] < 0.0051], least=OVERFITS),
         gaps("At 0.01 thermal noise, Entropy-SGD has low generalization error on both true and random labels.", good,
-             most=0.05),
-        gaps("On random labels, Entropy-SGLD does not overfit.", random, most=_HARMLESS),
+             most=OVERFITS),
+        gaps("On random labels, Entropy-SGLD does not overfit.", random, most=HARMLESS),
         gaps("On true labels, the generalization error for networks learned by Entropy-SGLD is close to zero.", true,
-             most=_HARMLESS),
-        judging.nonvacuous_claim("On true labels all bounds of Entropy-SGLD are nonvacuous.", true),
-        _tightness_claim(true),
-        judging.violations_claim(table, "We see almost no violations in the data."),
+             most=HARMLESS),
+        contrast_claim(last(table)),
+        nonvacuous_claim("On true labels all bounds of Entropy-SGLD are nonvacuous.", true, guessing=chance),
+        tightness_claim("The PAC-Bayes bounds are generally tighter (bound minus the test error of its classifier) "
+                        "than the H- and C-bounds (Entropy-SGLD, true labels).", true),
+        violations_claim(table, "We see almost no violations in the data (Section 5.2)."),
     )  # fmt: skip
 
 
@@ -135,19 +156,11 @@ def _sgd_claim(table: pl.DataFrame) -> Claim:
     if not found or not others:
         return Claim(sentence=sentence, holds=None, evidence="no such run has finished")
     least = {name: min(others, key=lambda row, name=name: row[name]) for name in ("train_error", "test_error")}
-    told = "; ".join(f"{name}: SGD {found[0][name]:.4f}, best SGLD {row[name]:.4f}" for name, row in least.items())
-    holds = every([judging.lower(found[0], row, name) for name, row in least.items()])
+    told = "; ".join(
+        f"{name.replace('_', ' ')}: SGD {found[0][name]:.4f}, best SGLD {row[name]:.4f}" for name, row in least.items()
+    )
+    holds = every([lower(found[0], row, name) for name, row in least.items()])
     return Claim(sentence=sentence, holds=holds, evidence=told)
-
-
-def _tightness_claim(true: list[dict[str, float]]) -> Claim:
-    sentence = "The PAC-Bayes bounds are generally tighter than the H- and C-bounds (Entropy-SGLD, true labels)."
-    if not true:
-        return Claim(sentence=sentence, holds=None, evidence="no such run has finished")
-    values = {name: true[0][name] for name in judging.PAPER_BOUNDS}
-    told = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
-    return Claim(sentence=sentence, holds=min(values, key=lambda name: values[name]) == "dp_pac_bayes_2018",
-                 evidence=told)  # fmt: skip
 
 
 STUDY = Study(

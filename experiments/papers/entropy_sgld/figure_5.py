@@ -8,17 +8,20 @@ import polars as pl
 
 from experiments.figures import entropy_sgld as drawing
 from experiments.figures import style
-from experiments.papers.chance import rises
+from experiments.papers.chance import above, rises
 from experiments.papers.entropy_sgld import judging, rows
-from experiments.papers.entropy_sgld.cifar import SWEEP_GAMMAS, TAU_SIZES, TAUS, notes, one
+from experiments.papers.entropy_sgld.cifar import EXAMPLES, SWEEP_GAMMAS, TAU_SIZES, TAUS, notes, one
 from experiments.papers.entropy_sgld.settings import LABELS, PAPER
+from experiments.random_labels_bounds import violations_claim
+from experiments.random_labels_gaps import HARMLESS, HIGH, gap, gaps_claim, noise_of
 from experiments.recipes import Scale
 from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
 from pacdp import Architecture
 
 Row = dict[str, Any]
 _GOOD = 0.3
-_OVERFITTED = 0.1
+_PAPER_ONSETS = dict(zip(SWEEP_GAMMAS, (5e4, 2e2), strict=True))
+"""The caption's tau by gamma, beyond which random labels are overfitted."""
 _NET = Architecture(name="cnn5")
 
 
@@ -50,17 +53,16 @@ def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
     true = _sorted(table, SWEEP_GAMMAS[0], "true")
     claims = (
         _only_where_vacuous(true),
-        judging.gaps_claim("Very little overfitting occurs for small tau (the smallest here), on true and random "
-                           "labels.", [line[0] for line in (wide, true) if line], most=0.02),
+        gaps_claim("Very little overfitting occurs for small tau (the smallest here), on true and random "
+                   "labels.", [line[0] for line in (wide, true) if line], most=HARMLESS),
         _largest_gap(wide),
-        judging.gaps_claim("At the largest tau random labels are overfitted, gamma 0.03.", wide[-1:],
-                           least=_OVERFITTED),
+        gaps_claim("At the largest tau random labels are overfitted, gamma 0.03.", wide[-1:], least=HIGH),
         _onset(wide, narrow),
-        judging.violations_claim(table, "No generalization bounds are violated.", share=0.0),
+        violations_claim(table, "No generalization bounds are violated.", share=0.0),
     )  # fmt: skip
-    others = ("With fewer examples overfitting sets in at a smaller tau than the paper's: tau/n is what counts.",)
-    return Verdict(comparisons=_comparisons(wide, narrow, true), claims=claims,
-                   notes=(*notes(scale, TAU_SIZES[scale], *others), *judging.violation_notes(table)))  # fmt: skip
+    others = [_onset_note(gamma, line) for gamma, line in zip(SWEEP_GAMMAS, (wide, narrow), strict=True) if line]
+    told = (*notes(scale, TAU_SIZES[scale], table, *others), *judging.violation_notes(table))
+    return Verdict(comparisons=_comparisons(wide, narrow, true), claims=claims, notes=told)
 
 
 def _sorted(table: pl.DataFrame, gamma: float, labels: str) -> list[Row]:
@@ -68,20 +70,21 @@ def _sorted(table: pl.DataFrame, gamma: float, labels: str) -> list[Row]:
 
 
 def _comparisons(wide: list[Row], narrow: list[Row], true: list[Row]) -> tuple[Comparison, ...]:
-    why = "the smallest tau of our grid with a gap beyond 0.1; a small network and subset below scale paper"
-    largest = max((judging.gap(row) for row in true), default=None)
+    why = f"the smallest tau of our grid with a gap beyond {HIGH:g}; a small network and subset below scale paper"
+    largest = max((gap(row) for row in true), default=None)
     return (
         judging.compared("Caption: tau beyond which random labels are overfitted, gamma 0.03", ">5e4",
-                         _first_overfitted(wide), why),
+                         _first(wide, HIGH), why),
         judging.compared("Caption: tau beyond which random labels are overfitted, gamma 3", ">2e2",
-                         _first_overfitted(narrow), why),
+                         _first(narrow, HIGH), why),
         judging.compared("Appendix E.1: largest generalization error on true labels, gamma 0.03", "<=0.2", largest,
                          "a small network and subset below scale paper"),
     )  # fmt: skip
 
 
-def _first_overfitted(line: list[Row]) -> float | None:
-    return next((row["tau"] for row in line if judging.gap(row) > _OVERFITTED + judging.noise_of(row)), None)
+def _first(line: list[Row], limit: float) -> float | None:
+    """The smallest tau with a gap above the limit, beyond two standard errors."""
+    return next((row["tau"] for row in line if above(gap(row), limit, noise_of(row))), None)
 
 
 def _only_where_vacuous(true: list[Row]) -> Claim:
@@ -101,18 +104,45 @@ def _largest_gap(line: list[Row]) -> Claim:
     sentence = "On random labels the generalization gap increases with tau."
     if len(line) < 2:
         return Claim(sentence=sentence, holds=None, evidence="fewer than two runs have finished")
-    told = "; ".join(f"tau {row['tau']:g}: {judging.gap(row):.3f}" for row in line)
-    holds = rises([judging.gap(row) for row in line], [judging.noise_of(row) for row in line])
+    told = "; ".join(f"tau {row['tau']:g}: {gap(row):.3f}" for row in line)
+    holds = rises([gap(row) for row in line], [noise_of(row) for row in line])
     return Claim(sentence=sentence, holds=holds, evidence=told)
 
 
 def _onset(wide: list[Row], narrow: list[Row]) -> Claim:
     sentence = "At gamma 3 Entropy-SGLD starts overfitting random labels at a lower tau than at gamma 0.03."
-    first, second = _first_overfitted(wide), _first_overfitted(narrow)
-    told = f"first tau with a gap beyond 0.1: {first} at gamma 0.03, {second} at gamma 3"
+    first, second = _first(wide, HARMLESS), _first(narrow, HARMLESS)
+    shown = ["none" if tau is None else f"{tau:g}" for tau in (first, second)]
+    told = f"first tau with a gap above {HARMLESS:g} beyond two standard errors: "
+    told += f"gamma 0.03 {shown[0]}, gamma 3 {shown[1]}"
     if not wide or not narrow or first == second:  # the same step of a coarse grid, or none
         return Claim(sentence=sentence, holds=None, evidence=told)
-    return Claim(sentence=sentence, holds=(second or math.inf) < (first or math.inf), evidence=told)
+    early = min(tau for tau in (first, second) if tau is not None)
+    there = [row for line in (wide, narrow) for row in line if row["tau"] == early]
+    if len(there) < 2:
+        return Claim(sentence=sentence, holds=None, evidence=f"{told}; one gamma has no run at {early:g}")
+    gaps, noise = [gap(row) for row in there], math.hypot(*(noise_of(row) for row in there))
+    told += f"; at tau {early:g} the gaps are {gaps[0]:.3f} and {gaps[1]:.3f}"
+    return Claim(sentence=sentence, holds=above(gaps[1], gaps[0], noise), evidence=told)
+
+
+def _onset_note(gamma: float, line: list[Row]) -> str:
+    """Between which values of the grid overfitting sets in, and where the paper has it."""
+    taus, onset, paper = [row["tau"] for row in line], _first(line, HARMLESS), _PAPER_ONSETS[gamma]
+    grid = f"At gamma {gamma:g} tau takes {', '.join(f'{tau:g}' for tau in taus)} on random labels."
+    if onset is None:
+        return f"{grid} None shows overfitting; the paper's begins beyond {paper:g}."
+    lower = max((tau for tau in taus if tau < onset), default=0.0)
+    where = f"{grid} Overfitting is seen first at {onset:g}, so that it sets in between {lower:g} and {onset:g}"
+    if lower < paper <= onset:
+        return f"{where}, as the paper's {paper:g} does: the grid shows no difference."
+    if onset < paper:
+        return f"{where}, earlier than the paper's {paper:g}."
+    n, steps = line[0]["n"], line[0]["step"]
+    return (
+        f"{where}, later than the paper's {paper:g}, although n is {n} ({EXAMPLES / n:g} times smaller), after {steps} "
+        "outer steps."
+    )
 
 
 STUDY = Study(

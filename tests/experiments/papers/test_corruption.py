@@ -178,6 +178,27 @@ def test_a_claim_that_the_table_contradicts_fails(where, values, words):
     assert bool(broken) == words.startswith("No bound")
 
 
+def test_bounds_of_one_are_not_counted_and_epsilons_are_upper_ends():
+    rows = changed(AGREEING, {"algorithm": "DP-SGD"}, **{ACCOUNTED: 1.0}, epsilon=0.511714, delta=1e-5)
+    verdict = STUDY.judge(planted(COLUMNS, rows), "paper")
+    (claim,) = [one for sentence, one in claims(verdict).items() if "No bound lies below" in sentence]
+    assert claim.holds
+    assert claim.evidence.endswith(f"{len(SHARES)} more are vacuous and cannot")
+    (told,) = [note for note in verdict.notes if note.startswith("Epsilon")]
+    assert "DP-SGD 0.5118" in told
+    assert "at delta 1e-05" in told
+    vacuous = [row for row in rows if row["algorithm"] == "DP-SGD"]
+    assert all(one.holds is None for one in STUDY.judge(planted(COLUMNS, vacuous), "paper").claims
+               if "No bound lies below" in one.sentence)  # fmt: skip
+
+
+def test_what_was_not_learnt_is_said():
+    assert not any("was learnt" in note for note in STUDY.judge(planted(COLUMNS, AGREEING), "cpu").notes)
+    weak = changed(AGREEING, {"algorithm": "Entropy-SGLD", "random_share": 0.0}, train_error=0.22)
+    (note,) = [one for one in STUDY.judge(planted(COLUMNS, weak), "cpu").notes if "was learnt" in one]
+    assert note.startswith("Only part of the true labels was learnt. Training errors: Entropy-SGLD 0.220 (CONV)")
+
+
 def test_an_empty_table_decides_nothing(tmp_path):
     table = STUDY.table(STUDY.jobs("smoke", 0), tmp_path)
     assert table.height == 0
