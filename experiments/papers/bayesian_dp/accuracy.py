@@ -9,10 +9,10 @@ import polars as pl
 from experiments.figures import bayesian_dp as drawing
 from experiments.figures import style
 from experiments.papers.bayesian_dp.config import CNN
-from experiments.papers.bayesian_dp.notes import cut, numbers_of
-from experiments.papers.bayesian_dp.plans import MLP, image_jobs
+from experiments.papers.bayesian_dp.notes import cut, differing, numbers_of
+from experiments.papers.bayesian_dp.plans import MLP, SETTINGS, image_jobs
 from experiments.papers.bayesian_dp.tables import below as smaller
-from experiments.papers.bayesian_dp.tables import every, image_table, matching, mean, shown
+from experiments.papers.bayesian_dp.tables import epsilon_shown, every, image_table, largest, matching, mean, shown
 from experiments.papers.chance import above, below, count_noise, seed_noise
 from experiments.recipes import Scale
 from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
@@ -52,20 +52,19 @@ def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
     """Every number of Table 1 and the sentences about it."""
     claims = (_best(table, "MLP"), _best(table, "CNN"), _similar(table), _langevin_drop(table), _other_drops(table),
               _slow(table), _theorem(table))  # fmt: skip
-    return Verdict(comparisons=(*_accuracies(table), *_times(table)), claims=claims,
-                   notes=(*cut(scale), numbers_of(table)))  # fmt: skip
+    return Verdict(comparisons=(*_accuracies(table, scale), *_times(table)), claims=claims,
+                   notes=(*cut(scale, seeds=SETTINGS[scale].seeds), numbers_of(table)))  # fmt: skip
 
 
-def _accuracies(table: pl.DataFrame) -> list[Comparison]:
+def _accuracies(table: pl.DataFrame, scale: Scale) -> list[Comparison]:
     found = []
     for (algorithm, prior, network), printed in PAPER.items():
         for private, number in zip((True, False), printed, strict=True):
             where = {"algorithm": algorithm, "prior": prior, "network": network, "private": private}
-            why = (
-                f"epsilon {shown(mean(table, 'epsilon', **where))} (ours, sound); the text prints none"
-                if private
-                else ""
-            )
+            if private:
+                why = f"epsilon {epsilon_shown(largest(table, 'epsilon', **where))} (ours, sound); the text prints none"
+            else:
+                why = differing(scale, network=MLP if network == "MLP" else CNN, several=algorithm != "SGD")
             found.append(Comparison(what=f"Table 1, MNIST, {network}, {'DP-' if private else ''}{algorithm}, prior "
                                          f"{prior}: accuracy", paper=number, ours=mean(table, "accuracy", **where),
                                     why=why))  # fmt: skip

