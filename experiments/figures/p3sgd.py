@@ -60,10 +60,11 @@ def accuracies(axes: Axes, table: pl.DataFrame, title: str) -> None:
         several = "," in str(name)
         axes.plot(runs["epsilon"], runs["test_accuracy"], "o" if several else "s",
                   color="#1f77b4" if several else "0.5")  # fmt: skip
-        axes.annotate(str(name), (float(runs["epsilon"][0]), float(runs["test_accuracy"][0])), fontsize=6,
-                      xytext=(4, 3), textcoords="offset points")  # fmt: skip
+        axes.annotate(str(name), (float(runs["epsilon"][0]), max(runs["test_accuracy"])), fontsize=6, rotation=60,
+                      xytext=(-2, 4), textcoords="offset points")  # fmt: skip
     if table.height:
         axes.axhline(float(table["majority"][0]), color="0.7", linestyle="--", linewidth=0.8)
+    axes.margins(y=0.12)
     axes.set_xlim(left=0.0)
     axes.set_xlabel("epsilon (sound)")
     axes.set_ylabel("test accuracy, %")
