@@ -30,8 +30,8 @@ def common(scale: Scale) -> tuple[str, ...]:
         f"At the paper's settings the noise of one step, z C √d/(q N) with d = 11.2 million weights, is {ratio:.0f} z "
         "times as long as the longest update that clipping allows; how its network learnt under it is not said.",
         "P3SGD is the corrected one of docs/private.md: public divisor, all candidates charged, losses of the choice "
-        "clipped by patient. Learning rates and clip norms were tried on these data, which is counted in no epsilon; batches "
-        "and noise come from the seed, as for public data only.",
+        "clipped by patient. Learning rates and clip norms were tried on these data, which is counted in no epsilon; "
+        "batches and noise come from the seed, as for public data only.",
         "X-rays are 64x64 pixels; features of a pre-trained network would be another start, and are not used here.",
     )
     cuts = (
