@@ -58,12 +58,14 @@ def by_record(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
 
 
 def by_image(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
-    """A row an attacked image or class, of the columns of :data:`INVERSION`."""
+    """A row an attacked image or class, of the columns of :data:`INVERSION`; pictures are those of the first seed."""
+    first = min((int(str(job.tags["seed"])) for job in jobs), default=0)
     rows = (
         dict(job.tags) | {"test_accuracy": _percent(result["final"]["test_error"])} | row
+        | ({} if job.tags["seed"] == first else {"original": None, "made": None})
         for job, result in finished(jobs, folder)
         for row in result["inversion"]
-    )
+    )  # fmt: skip
     return tabled(rows, INVERSION)
 
 
