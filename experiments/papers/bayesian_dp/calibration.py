@@ -12,6 +12,7 @@ from experiments.papers.bayesian_dp.notes import cut, numbers_of
 from experiments.papers.bayesian_dp.plans import MLP, SETTINGS, image_jobs
 from experiments.papers.bayesian_dp.seeds import Measured, measured, more_than_half, smaller
 from experiments.papers.bayesian_dp.tables import image_table, mean, shown
+from experiments.papers.chance import every
 from experiments.recipes import Scale
 from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
 
@@ -51,7 +52,7 @@ def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
     left = (f"MCE is the largest gap of any bin, however few images are in it: of {len(judged)} pairs compared, the "
             f"seeds leave {sum(verdict is None for verdict in judged)} open (a difference within two standard errors, "
             "or one seed).")  # fmt: skip
-    return Verdict(comparisons=tuple(_comparisons(table)), claims=tuple(one.claim for one in found),
+    return Verdict(comparisons=tuple(_comparisons(table)), claims=(*(one.claim for one in found), *_ece_claims(table)),
                    notes=(*cut(scale, seeds=SETTINGS[scale].seeds), _ONE_BIN, left, numbers_of(table)))  # fmt: skip
 
 
@@ -84,12 +85,12 @@ class _Cell(NamedTuple):
 _Pairs = dict[str, tuple[_Cell, _Cell]]
 
 
-def _mce(table: pl.DataFrame, cell: _Cell) -> Measured | None:
-    return measured(table, "mce", network="MLP", **cell._asdict())
+def _of(table: pl.DataFrame, cell: _Cell, error: str) -> Measured | None:
+    return measured(table, error, network="MLP", **cell._asdict())
 
 
-def _smaller(table: pl.DataFrame, pairs: _Pairs) -> list[bool | None]:
-    return [smaller(_mce(table, one), _mce(table, other)) for one, other in pairs.values()]
+def _smaller(table: pl.DataFrame, pairs: _Pairs, error: str = "mce") -> list[bool | None]:
+    return [smaller(_of(table, one, error), _of(table, other, error)) for one, other in pairs.values()]
 
 
 def _printed(pairs: _Pairs) -> int:
@@ -141,10 +142,25 @@ def _bayes_helps(table: pl.DataFrame) -> _Judged:
     return _Judged(claim, verdicts)
 
 
-def _listed(table: pl.DataFrame, pairs: _Pairs) -> str:
+def _ece_claims(table: pl.DataFrame) -> tuple[Claim, ...]:
+    """What Knolle et al. say of ECE, of these runs."""
+    harmed = {PRIORS[p]: (_Cell("SGD", p, False), _Cell("SGD", p, True)) for p in PRIORS}
+    mended = {PRIORS[p]: (_Cell("SGLD", p, True), _Cell("SGD", p, True)) for p in PRIORS}
+    return (
+        Claim(sentence="DP-SGD has a larger ECE than SGD, with either prior (the claim of Knolle et al.)",
+              holds=every(_smaller(table, harmed, "ece")),
+              evidence="ECE of SGD, DP-SGD: " + _listed(table, harmed, "ece")),
+        Claim(sentence="DP-SGLD, averaged over its members, has a smaller ECE than DP-SGD at equal epsilon, with "
+                       "either prior (the claim of Knolle et al., who do not average)",
+              holds=every(_smaller(table, mended, "ece")),
+              evidence="ECE of DP-SGLD, DP-SGD: " + _listed(table, mended, "ece")),
+    )  # fmt: skip
+
+
+def _listed(table: pl.DataFrame, pairs: _Pairs, error: str = "mce") -> str:
     said = []
-    for (name, cells), verdict in zip(pairs.items(), _smaller(table, pairs), strict=True):
-        one, other = (shown(found.mean if found else None) for found in (_mce(table, cell) for cell in cells))
+    for (name, cells), verdict in zip(pairs.items(), _smaller(table, pairs, error), strict=True):
+        one, other = (shown(found.mean if found else None) for found in (_of(table, cell, error) for cell in cells))
         said.append(f"{name} {one}, {other}{' (open)' if verdict is None else ''}")
     return "; ".join(said)
 
