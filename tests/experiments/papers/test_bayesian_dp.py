@@ -22,7 +22,7 @@ from pacdp import private
 SCALES = ("smoke", "cpu", "paper")
 QUICK = Runtime(threads=1)
 NAMES = [study.name for study in STUDIES]
-ONE_RUN_LEAVES_OPEN = {"dp-bnn-accuracy": 2, "dp-bnn-calibration": 5, "dp-bnn-reliability": 3, "dp-bnn-tradeoff": 2,
+ONE_RUN_LEAVES_OPEN = {"dp-bnn-accuracy": 2, "dp-bnn-calibration": 7, "dp-bnn-reliability": 3, "dp-bnn-tradeoff": 2,
                        "dp-bnn-regression": 6}  # fmt: skip
 """Claims, at most, about which a seed, a simulation or a hundred test digits cannot tell."""
 
