@@ -1,16 +1,14 @@
 """Claims on bounds: whether they are below 1, below a test error, and which is tighter."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
-import bounds
 from experiments.config import Run
 from experiments.figures import style
 from experiments.figures.numbers import up
-from experiments.papers.chance import below, count_noise, every
+from experiments.papers.chance import TEST_FAILURE_PROB, below, count_noise, every, least_risk
 from experiments.random_labels_gaps import UNFINISHED, Row, named
 from experiments.studies.study import Claim
 
@@ -21,7 +19,6 @@ LETTERS = {
 PAPER_BOUNDS = tuple(LETTERS)
 VACUOUS = 0.999
 """A bound from here on can hardly lie below a test error, and says nothing by not doing so."""
-_TEST_FAILURE_PROB = 0.05
 
 
 def tested(bound: str) -> str:
@@ -43,7 +40,7 @@ def violations(table: pl.DataFrame) -> list[dict[str, Any]]:
     found = []
     for row, name, value, test in _compared(table):
         if value < test:
-            least = float(bounds.binary_kl_lower(test, math.log(1 / _TEST_FAILURE_PROB) / row["n_test"]))
+            least = least_risk(test, row["n_test"])
             where = {key: row[key] for key in ("algorithm", "labels", "thermal_noise", "run", "step")}
             what = {"bound": name, "value": value, "test_error": test, "n_test": row["n_test"]}
             found.append(where | what | {"test_error_at_least": least, "within_test_noise": value >= least})
@@ -74,7 +71,7 @@ def violations_claim(table: pl.DataFrame, sentence: str, *, share: float | None 
     beyond = sum(not one["within_test_noise"] for one in broken)
     told = (
         f"{len(broken)} of {able} bounds below {VACUOUS:g} lie below the test error of their classifier, {beyond} of "
-        f"them below the {1.0 - _TEST_FAILURE_PROB:.0%} Chernoff limit of that error; {len(values) - able} more are "
+        f"them below the {1.0 - TEST_FAILURE_PROB:.0%} Chernoff limit of that error; {len(values) - able} more are "
         f"vacuous and cannot. Each may fail with probability {failure_prob:g}, those of a run not independently"
     )
     holds = beyond <= (failure_prob if share is None else share) * able if able else None

@@ -1,14 +1,12 @@
 """What the table of certificates says: of published certificates, of test errors, and of one prior against another."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
-import bounds
 from experiments.certificates.config import DATASETS
-from experiments.papers.chance import every
+from experiments.papers.chance import every, least_risk
 from experiments.recipes import Scale
 from experiments.studies.study import Claim, Comparison, Verdict
 from pacdp.backprop.network import SmallCNN
@@ -80,8 +78,7 @@ def _above(sentence: str, rows: pl.DataFrame) -> Claim:
 
 
 def _least(row: dict[str, Any]) -> float | None:
-    """The least risk that 95% confidence in the test error allows, by Chernoff's bound."""
-    return float(bounds.binary_kl_lower(row["test_error"], math.log(20.0) / row["n_test"])) if row["n_test"] else None
+    return least_risk(row["test_error"], row["n_test"]) if row["n_test"] else None
 
 
 def _beyond(row: dict[str, Any]) -> bool:

@@ -4,6 +4,11 @@ import math
 import statistics
 from collections.abc import Sequence
 
+import bounds
+
+TEST_FAILURE_PROB = 0.05
+"""With which a risk may lie below :func:`least_risk`."""
+
 
 def above(value: float, limit: float, noise: float) -> bool | None:
     """value > limit; None where they lie within ``noise`` of each other, beyond which their difference tells."""
@@ -43,3 +48,8 @@ def count_noise(*counts: tuple[float, float]) -> float:
 def seed_noise(values: Sequence[float]) -> float:
     """Two standard errors of a mean over seeds; 0 where there is one, of which nothing is known."""
     return 2.0 * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+def least_risk(error: float, n: float) -> float:
+    """The least risk that 95% confidence in an error on n test examples allows, by Chernoff's bound."""
+    return float(bounds.binary_kl_lower(error, math.log(1.0 / TEST_FAILURE_PROB) / n))

@@ -1,8 +1,7 @@
 """Table 1: test accuracy and time per epoch of private and other Bayesian networks on MNIST."""
 
-import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
@@ -11,9 +10,9 @@ from experiments.figures import style
 from experiments.papers.bayesian_dp.config import CNN
 from experiments.papers.bayesian_dp.notes import cut, differing, numbers_of
 from experiments.papers.bayesian_dp.plans import MLP, SETTINGS, image_jobs
-from experiments.papers.bayesian_dp.tables import below as smaller
-from experiments.papers.bayesian_dp.tables import epsilon_shown, every, image_table, largest, matching, mean, shown
-from experiments.papers.chance import above, below, count_noise, seed_noise
+from experiments.papers.bayesian_dp.seeds import Measured, mean_shown, measured, smaller
+from experiments.papers.bayesian_dp.tables import epsilon_shown, image_table, largest, mean, shown
+from experiments.papers.chance import count_noise, every
 from experiments.recipes import Scale
 from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
 
@@ -80,23 +79,14 @@ def _times(table: pl.DataFrame) -> list[Comparison]:
     ]  # fmt: skip
 
 
-class _Accuracy(NamedTuple):
-    mean: float
-    noise: float
-    """Two standard errors, of the counts on the test set and of the seeds."""
-
-
-def _accuracy(table: pl.DataFrame, algorithm: str, prior: str, network: str, *, private: bool) -> _Accuracy | None:
+def _accuracy(table: pl.DataFrame, algorithm: str, prior: str, network: str, *, private: bool) -> Measured | None:
     where = {"algorithm": algorithm, "prior": prior, "network": network, "private": private}
-    found, n = mean(table, "accuracy", **where), mean(table, "n", **where)
-    if found is None or n is None:
-        return None
-    seeds = matching(table, "accuracy", where).to_list()
-    return _Accuracy(found, math.hypot(count_noise((found, n)), seed_noise(seeds)))
+    found, n = measured(table, "accuracy", **where), mean(table, "n", **where)
+    return None if found is None or n is None else found.counted(n)
 
 
-def _said(one: _Accuracy | None) -> str:
-    return shown(one.mean if one else None)
+def _listed(found: Mapping[str, Measured | None]) -> str:
+    return ", ".join(f"{name} {mean_shown(one)}" for name, one in found.items())
 
 
 def _best(table: pl.DataFrame, network: str) -> Claim:
@@ -109,9 +99,8 @@ def _best(table: pl.DataFrame, network: str) -> Claim:
     return Claim(
         sentence=f"{network}: \"DP-SGLD outperforms other Bayesian and non-Bayesian methods under almost identical "
                  "privacy budgets\" (more accurate than each, prior normal)",
-        holds=every([None if ours is None or other is None else
-                     above(ours.mean, other.mean, math.hypot(ours.noise, other.noise)) for other in others.values()]),
-        evidence=f"DP-SGLD {_said(ours)}; " + ", ".join(f"{name} {_said(value)}" for name, value in others.items())
+        holds=every([smaller(other, ours) for other in others.values()]),
+        evidence=f"DP-SGLD {mean_shown(ours)}; " + _listed(others)
                  + f"; not counted: DP-SGD at DP-SGLD's own numbers {shown(twin)}",
     )  # fmt: skip
 
@@ -120,33 +109,31 @@ def _similar(table: pl.DataFrame) -> Claim:
     values = [_accuracy(table, *cell, private=False) for cell in PAPER]
     known = [value for value in values if value is not None]
     low, high = (pick(known, default=None, key=lambda one: one.mean) for pick in (min, max))
-    spread = None if low is None or high is None else _Accuracy(high.mean - low.mean, math.hypot(low.noise, high.noise))
+    spread = None if low is None or high is None else high.minus(low)
     return Claim(sentence='"all of non-DP methods have similar high test accuracy" (within 0.11: printed 0.10, '
                           "rounded)",
-                 holds=None if spread is None or len(known) < len(values) else below(spread.mean, 0.11, spread.noise),
-                 evidence=f"spread {_said(spread)}, from {_said(low)} to {_said(high)}")  # fmt: skip
+                 holds=None if spread is None or len(known) < len(values) else spread.below(0.11),
+                 evidence=f"spread {mean_shown(spread)}, from {mean_shown(low)} to {mean_shown(high)}")  # fmt: skip
 
 
-def _drop(table: pl.DataFrame, algorithm: str, prior: str) -> _Accuracy | None:
+def _drop(table: pl.DataFrame, algorithm: str, prior: str) -> Measured | None:
     plain = _accuracy(table, algorithm, prior, "MLP", private=False)
     private = _accuracy(table, algorithm, prior, "MLP", private=True)
-    if plain is None or private is None:
-        return None
-    return _Accuracy(plain.mean - private.mean, math.hypot(plain.noise, private.noise))
+    return None if plain is None or private is None else plain.minus(private)
 
 
 def _langevin_drop(table: pl.DataFrame) -> Claim:
     drop = _drop(table, "SGLD", "normal")
     return Claim(sentence='MLP: "DP-SGLD ... does not deteriorate comparing to its non-DP version" (drop below 0.06: '
-                          "printed 0.05, rounded)", holds=None if drop is None else below(drop.mean, 0.06, drop.noise),
-                 evidence=f"drop {_said(drop)}")  # fmt: skip
+                          "printed 0.05, rounded)", holds=None if drop is None else drop.below(0.06),
+                 evidence=f"drop {mean_shown(drop)}")  # fmt: skip
 
 
 def _other_drops(table: pl.DataFrame) -> Claim:
     drops = {f"{a} ({p})": _drop(table, a, p) for a, p in CELLS if a != "SGLD"}
     return Claim(sentence='MLP: "other methods experience an accuracy drop ≈ 20%" (at least 0.1 each)',
-                 holds=every([None if drop is None else above(drop.mean, 0.1, drop.noise) for drop in drops.values()]),
-                 evidence="drops: " + ", ".join(f"{name} {_said(drop)}" for name, drop in drops.items()))  # fmt: skip
+                 holds=every([None if drop is None else drop.above(0.1) for drop in drops.values()]),
+                 evidence="drops: " + _listed(drops))  # fmt: skip
 
 
 def _slow(table: pl.DataFrame) -> Claim:
@@ -156,8 +143,9 @@ def _slow(table: pl.DataFrame) -> Claim:
     ratio = None if slow is None or not quick else slow / quick
     return Claim(sentence='"DP-SGLD requires only 10 sec/epoch, while DP-BBP takes 480 sec/epoch" (a factor of 10 or '
                           'more)',
-                 holds=smaller(10.0, ratio), evidence=f"DP-BBP {shown(slow, 2)} s, DP-SGLD {shown(quick, 2)} s: factor "
-                                                    f"{shown(ratio, 1)}")  # fmt: skip
+                 holds=None if ratio is None else ratio > 10.0,
+                 evidence=f"DP-BBP {shown(slow, 2)} s, DP-SGLD {shown(quick, 2)} s: factor "
+                          f"{shown(ratio, 1)}")  # fmt: skip
 
 
 def _within(gap: float | None, table: pl.DataFrame, accuracy: float | None) -> bool | None:

@@ -10,7 +10,7 @@ from experiments.figures import bayesian_dp as drawing
 from experiments.figures import style
 from experiments.papers.bayesian_dp.notes import cut, numbers_of
 from experiments.papers.bayesian_dp.plans import MLP, SETTINGS, image_jobs
-from experiments.papers.bayesian_dp.seeds import Measured, measured, more_than_half, smaller
+from experiments.papers.bayesian_dp.seeds import Measured, mean_shown, measured, more_than_half, smaller
 from experiments.papers.bayesian_dp.tables import image_table, mean, shown
 from experiments.papers.chance import every
 from experiments.recipes import Scale
@@ -110,25 +110,25 @@ def _prior_helps(table: pl.DataFrame, *, private: bool) -> _Judged:
     return _Judged(claim, verdicts)
 
 
+def _with_privacy(table: pl.DataFrame, prior: str) -> tuple[_Pairs, list[bool | None], str]:
+    """MCEs without and with privacy, whether the first is the smaller one, and the pairs as evidence."""
+    pairs = {a: (_Cell(a, prior, False), _Cell(a, prior, True)) for a in ALGORITHMS}
+    return pairs, _smaller(table, pairs), "MCE without, with DP: " + _listed(table, pairs)
+
+
 def _privacy_harms(table: pl.DataFrame) -> _Judged:
-    pairs = {a: (_Cell(a, "none", False), _Cell(a, "none", True)) for a in ALGORITHMS}
-    verdicts = _smaller(table, pairs)
+    pairs, verdicts, evidence = _with_privacy(table, "none")
     sentence = ('"DP exacerbates the mis-calibration: leading to worse MCE when the non-informative prior is used" '
                 f"(in more than half of {len(pairs)}; printed: in {_printed(pairs)})")  # fmt: skip
-    claim = Claim(sentence=sentence, holds=more_than_half(verdicts),
-                  evidence="MCE without, with DP: " + _listed(table, pairs))  # fmt: skip
-    return _Judged(claim, verdicts)
+    return _Judged(Claim(sentence=sentence, holds=more_than_half(verdicts), evidence=evidence), verdicts)
 
 
 def _privacy_spares(table: pl.DataFrame) -> _Judged:
-    pairs = {a: (_Cell(a, "normal", False), _Cell(a, "normal", True)) for a in ALGORITHMS}
-    verdicts = _smaller(table, pairs)
+    pairs, verdicts, evidence = _with_privacy(table, "normal")
     worse = more_than_half(verdicts)
     sentence = ('"this is usually not the case when DP is guaranteed under the Gaussian prior" (MCE is worse in at '
                 f"most half of {len(pairs)}; printed: in {_printed(pairs)})")  # fmt: skip
-    claim = Claim(sentence=sentence, holds=None if worse is None else not worse,
-                  evidence="MCE without, with DP: " + _listed(table, pairs))  # fmt: skip
-    return _Judged(claim, verdicts)
+    return _Judged(Claim(sentence=sentence, holds=None if worse is None else not worse, evidence=evidence), verdicts)
 
 
 def _bayes_helps(table: pl.DataFrame) -> _Judged:
@@ -160,7 +160,7 @@ def _ece_claims(table: pl.DataFrame) -> tuple[Claim, ...]:
 def _listed(table: pl.DataFrame, pairs: _Pairs, error: str = "mce") -> str:
     said = []
     for (name, cells), verdict in zip(pairs.items(), _smaller(table, pairs, error), strict=True):
-        one, other = (shown(found.mean if found else None) for found in (_of(table, cell, error) for cell in cells))
+        one, other = (mean_shown(_of(table, cell, error)) for cell in cells)
         said.append(f"{name} {one}, {other}{' (open)' if verdict is None else ''}")
     return "; ".join(said)
 

@@ -15,7 +15,6 @@ from experiments.papers.bayesian_dp.regress import DATASET, REGRESS
 from experiments.papers.bayesian_dp.seeds import Ratio, ratio
 from experiments.papers.bayesian_dp.tables import (
     epsilon_shown,
-    every,
     finished,
     frame,
     largest,
@@ -24,6 +23,7 @@ from experiments.papers.bayesian_dp.tables import (
     privacy_columns,
     shown,
 )
+from experiments.papers.chance import every
 from experiments.private.config import Budget, PrivateConfig, Sampling
 from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
 from experiments.recipes import Scale

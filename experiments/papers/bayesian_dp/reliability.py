@@ -1,6 +1,5 @@
 """Figures 3 and 7: reliability diagrams of SGD, DP-SGD and DP-SGLD, and the members' predictions of one image."""
 
-import math
 from collections.abc import Sequence
 from itertools import combinations, product
 from pathlib import Path
@@ -14,9 +13,9 @@ from experiments.figures import style
 from experiments.papers.bayesian_dp.calibration import PAPER as TABLE_2
 from experiments.papers.bayesian_dp.notes import cut
 from experiments.papers.bayesian_dp.plans import MLP, image_jobs
-from experiments.papers.bayesian_dp.seeds import measured, smaller
-from experiments.papers.bayesian_dp.tables import every, finished, frame, matching, mean, shown
-from experiments.papers.chance import above, below, count_noise, seed_noise
+from experiments.papers.bayesian_dp.seeds import Measured, mean_shown, measured, smaller
+from experiments.papers.bayesian_dp.tables import finished, frame, matching, mean, shown
+from experiments.papers.chance import above, count_noise, every
 from experiments.recipes import Scale
 from experiments.studies.study import Claim, Job, Study, Verdict
 
@@ -125,26 +124,25 @@ def _changed(table: pl.DataFrame) -> Claim:
                  evidence="; ".join([*said, beside]))  # fmt: skip
 
 
-def _wrong(table: pl.DataFrame, name: str) -> tuple[float, float] | None:
+def _wrong(table: pl.DataFrame, name: str) -> Measured | None:
     """Mean confidence of wrong predictions, and its noise: of the images, at most as of counts, and of the seeds."""
     where: dict[str, Any] = {"algorithm": name, "prior": "normal", "private": True}
-    values = matching(table, "confidence_wrong", {"part": "run", **where}).to_list()
-    if not values:
+    found = measured(table, "confidence_wrong", part="run", **where)
+    if found is None:
         return None
+    runs = matching(table, "confidence_wrong", {"part": "run", **where}).len()
     bins = table.filter(pl.col("part") == "bin", pl.col("count") > 0, **where)
-    wrong = float((bins["count"] * (1.0 - bins["accuracy"])).sum()) / len(values)
-    found = float(np.mean(values))
-    return found, math.hypot(count_noise((found, wrong)), seed_noise(values))
+    return found.counted(float((bins["count"] * (1.0 - bins["accuracy"])).sum()) / runs)
 
 
 def _less_sure(table: pl.DataFrame) -> Claim:
     one, other = (_wrong(table, name) for name in ("SGLD", "BBP"))
-    noise = math.hypot(one[1], other[1]) if one and other else None
+    noise = one.minus(other).noise if one and other else None
     return Claim(sentence='"DP-SGLD is less confident about its mistake compared to DP-BBP" (mean confidence of all '
                           "wrong predictions)",
-                 holds=below(one[0], other[0], noise) if one and other and noise is not None else None,
-                 evidence=f"DP-SGLD {shown(one[0] if one else None)}, DP-BBP {shown(other[0] if other else None)}; two "
-                          f"standard errors of the difference {shown(noise)}")  # fmt: skip
+                 holds=smaller(one, other),
+                 evidence=f"DP-SGLD {mean_shown(one)}, DP-BBP {mean_shown(other)}; two standard errors of the "
+                          f"difference {shown(noise)}")  # fmt: skip
 
 
 def _sharper(table: pl.DataFrame) -> Claim:
@@ -155,7 +153,7 @@ def _sharper(table: pl.DataFrame) -> Claim:
     return Claim(sentence="Figure 3, right two: DP-SGLD is better calibrated with the Gaussian prior than without "
                           f"(MCE; Table 2: {TABLE_2['SGLD', 'normal'][1]} against {TABLE_2['SGLD', 'none'][1]})",
                  holds=smaller(one, other),
-                 evidence=f"with {shown(one.mean if one else None)}, without {shown(other.mean if other else None)}"
+                 evidence=f"with {mean_shown(one)}, without {mean_shown(other)}"
                           + ("; one seed" if single else ""))  # fmt: skip
 
 

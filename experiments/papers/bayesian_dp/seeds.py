@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from experiments.papers.bayesian_dp.tables import matching, shown
-from experiments.papers.chance import above, below, seed_noise
+from experiments.papers.chance import above, below, count_noise, seed_noise
 
 
 class Measured(NamedTuple):
@@ -17,6 +17,23 @@ class Measured(NamedTuple):
     mean: float
     noise: float | None
     """Two standard errors; None of one seed, of which nothing is known."""
+
+    def counted(self, n: float) -> "Measured":
+        """A share of n examples: with the noise of the counts, which one seed has as well."""
+        return Measured(self.mean, math.hypot(count_noise((self.mean, n)), self.noise or 0.0))
+
+    def minus(self, other: "Measured") -> "Measured":
+        """The difference of two such means."""
+        unknown = self.noise is None or other.noise is None
+        return Measured(self.mean - other.mean, None if unknown else math.hypot(self.noise or 0.0, other.noise or 0.0))
+
+    def above(self, limit: float) -> bool | None:
+        """Whether it exceeds a number."""
+        return None if self.noise is None else above(self.mean, limit, self.noise)
+
+    def below(self, limit: float) -> bool | None:
+        """Whether it stays below a number."""
+        return None if self.noise is None else below(self.mean, limit, self.noise)
 
 
 def measured(table: pl.DataFrame, column: str, **where: str | float | bool) -> Measured | None:
@@ -29,9 +46,12 @@ def measured(table: pl.DataFrame, column: str, **where: str | float | bool) -> M
 
 def smaller(one: Measured | None, other: Measured | None) -> bool | None:
     """one < other; None where either is missing or has one seed, or where seeds differ as much."""
-    if one is None or other is None or one.noise is None or other.noise is None:
-        return None
-    return below(one.mean, other.mean, math.hypot(one.noise, other.noise))
+    return None if one is None or other is None else one.minus(other).below(0.0)
+
+
+def mean_shown(found: Measured | None) -> str:
+    """For sentences: the mean, or that there is none."""
+    return shown(found.mean if found else None)
 
 
 def more_than_half(values: Sequence[bool | None]) -> bool | None:

@@ -8,7 +8,6 @@ import polars as pl
 
 from experiments.figures.numbers import up_digits
 from experiments.folder import Folder, read_json
-from experiments.papers.chance import every as every
 from experiments.studies.study import Job
 
 
@@ -83,11 +82,6 @@ def epsilon_shown(value: float | None) -> str:
 def shown(value: float | None, places: int = 3) -> str:
     """For sentences: a number, or that there is none."""
     return "missing" if value is None else f"{value:.{places}f}"
-
-
-def below(one: float | None, other: float | None) -> bool | None:
-    """one < other, None where either is missing."""
-    return None if one is None or other is None else one < other
 
 
 def _number(value: Any) -> float | None:

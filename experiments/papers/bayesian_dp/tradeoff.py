@@ -24,8 +24,8 @@ from experiments.papers.bayesian_dp.plans import (
     named,
     sampling,
 )
-from experiments.papers.bayesian_dp.tables import epsilon_shown, every, finished, frame, privacy_columns
-from experiments.papers.chance import above, count_noise
+from experiments.papers.bayesian_dp.tables import epsilon_shown, finished, frame, privacy_columns
+from experiments.papers.chance import above, count_noise, every
 from experiments.private.config import Budget, PrivateConfig
 from experiments.private.methods import DPSGD, DPSGLD
 from experiments.recipes import Scale

@@ -26,7 +26,7 @@ def _accuracies(paper: dict) -> pl.DataFrame:
 
 def _holds(verdict: Verdict, words: str) -> bool | None:
     found: list[Claim] = [claim for claim in verdict.claims if words in claim.sentence]
-    assert len(found) == 1, [claim.sentence for claim in verdict.claims[:5]]
+    assert len(found) == 1, [claim.sentence for claim in verdict.claims]
     return found[0].holds
 
 
