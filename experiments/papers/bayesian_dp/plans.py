@@ -8,7 +8,7 @@ and were not searched for. All private runs have one σ and sample rate, hence o
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.papers.bayesian_dp.classify import CLASSIFY
@@ -126,8 +126,3 @@ def named(run: BayesRun, kind: Kind, **tags: str | float | bool | None) -> Job:
     stem = f"{'dp-' if run.private else ''}{run.algorithm.lower().replace(' ', '-')}-{run.config.architecture}"
     tags = {"private": run.private, "seed": run.seed, **tags}
     return Job(key=f"{stem}-{digest(run)}", kind=kind, config=run, tags=tags)
-
-
-def with_curve(run: BayesRun, points: int) -> BayesRun:
-    """The run, judged at so many steps on the way."""
-    return replace(run, curve=points)
