@@ -1,67 +1,118 @@
-"""From costs in nats to a Certificate: the step that every bound of the kl family shares."""
+"""From a price and the costs of a formula to a Certificate: the step that every bound shares."""
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from bounds import _check
-from bounds._rounding import log_inverse, outward, total
-from bounds.certificate import Certificate
+from bounds._rounding import inward, outward, total
+from bounds.certificate import Certificate, Cost, costs_of, merged, total_of
+from bounds.hypotheses import Hypothesis, of_the_caller
 from bounds.kl import binary_kl_upper
+from bounds.prices import Inputs, Price
+
+# Names that papers and users know, in place of a price's prefix before the name of a formula.
+_NAMES = {
+    "max_information_langford_seeger": "dp_pac_bayes_max_information",
+    "printed_2018_langford_seeger": "dp_pac_bayes_2018",
+    "dp_maurer": "dp_pac_bayes",
+    "private_maurer": "private_pac_bayes",
+    "max_information_maurer": "max_information_pac_bayes",
+    "printed_2018_maurer": "printed_2018_pac_bayes",
+}
 
 
-def posterior_nats(
-    risk: float, kl_nats: float, n: int, failure_prob: float, extra: Mapping[str, float]
-) -> dict[str, float]:
-    """The costs of a bound for all posteriors under an independent prior, its arguments checked."""
-    _check.posterior(risk, kl_nats)
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
-    return {"kl_nats": kl_nats, **extra, "confidence_nats": log_inverse(failure_prob)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What a bound costs at a price, and what the price rests on.
 
-
-def kl_budget(nats: Mapping[str, float], n: int) -> tuple[float, dict[str, float]]:
-    """The summed cost per example (nats, rounded up), and the terms that show how it arose.
-
-    Each cost ``x_nats`` is joined by its share ``x_per_example`` = x_nats / n.
+    Attributes:
+        name: of the certificate.
+        costs: of the formula, then of the price.
+        per_example: their sum per record, rounded up.
+        failure_prob: of the whole.
+        budget: what its parts pay for.
+        terms: where the optimum of the price lies.
+        inputs: n, failure_prob and the parameters of the price.
+        hypotheses: of the caller and of the price.
+        reference: of the price.
     """
-    terms = dict(nats)
-    for name, cost in nats.items():
-        terms[f"{name.removesuffix('_nats')}_per_example"] = cost / n
-    terms["total_nats"] = max(0.0, total(*nats.values()))  # the log density at one draw may be negative
-    terms["total_per_example"] = outward(terms["total_nats"] / n)
-    return terms["total_per_example"], terms
+
+    name: str
+    costs: tuple[Cost, ...]
+    per_example: float
+    failure_prob: float
+    budget: Mapping[str, float]
+    terms: Mapping[str, float]
+    inputs: Inputs
+    hypotheses: tuple[Hypothesis, ...]
+    reference: str
+
+    @property
+    def total_nats(self) -> float:
+        """The costs added up, rounded up."""
+        return total_of(cost.nats for cost in self.costs)
+
+    def certificate(
+        self,
+        value: float,
+        *,
+        of: str = "randomised",
+        measures: str = "risk",
+        terms: Mapping[str, float],
+        inputs: Inputs,
+        reference: str,
+    ) -> Certificate:
+        """The certificate of this value, with the formula's own terms, inputs and reference."""
+        return Certificate(
+            name=self.name,
+            value=value,
+            failure_prob=self.failure_prob,
+            of=of,
+            measures=measures,
+            hypotheses=self.hypotheses,
+            costs=self.costs,
+            terms={**terms, **self.terms},
+            budget=self.budget,
+            reference="; ".join(part for part in (reference, self.reference) if part),
+            inputs={**inputs, **self.inputs},
+        )
 
 
-def kl_certificate(
-    *,
-    name: str,
-    risk: float,
-    nats: Mapping[str, float],
-    n: int,
-    failure_prob: float,
-    reference: str,
-    inputs: Mapping[str, float | int | str],
-    budget: Mapping[str, float] | None = None,
-    assumptions: tuple[str, ...] = (),
-    details: Mapping[str, float] | None = None,
-) -> Certificate:
-    """R ≤ kl⁻¹(risk, Σ nats / n), as a certificate; optimistic if there are assumptions."""
-    per_example, terms = kl_budget(nats, n)
-    return Certificate(
+def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: float) -> Bill:
+    """The bill of ``formula`` at ``price``: its own costs in ``nats`` by name, and the price for n records."""
+    charge = price.charge(n=n, failure_prob=failure_prob)
+    costs = costs_of({**nats, charge.name: charge.nats}, n)
+    name = price.prefix + formula
+    name = _NAMES.get(name, name)
+    return Bill(
         name=name,
-        value=float(binary_kl_upper(risk, per_example)),
+        costs=costs,
+        per_example=total_of(cost.per_example for cost in costs),
         failure_prob=failure_prob,
-        status="optimistic" if assumptions else "rigorous",
-        assumptions=assumptions,
-        terms={"empirical_risk": risk, **terms, **(details or {})},
-        budget=budget or {"bound": failure_prob},
-        reference=reference,
-        inputs=inputs,
+        budget=charge.budget,
+        terms=charge.terms,
+        inputs={"n": n, "failure_prob": failure_prob, **price.inputs},
+        hypotheses=merged(of_the_caller(*price.needs, function=name), price.known),
+        reference=price.reference,
     )
+
+
+def kl_value(risk: float, per_example: float) -> float:
+    """kl⁻¹(risk, per_example), rounded up."""
+    return float(binary_kl_upper(risk, per_example))
 
 
 def catoni_value(risk: float, inverse_temperature: float, nats: float, n: int) -> float:
     """[1 - exp(-(C risk + nats)/n)] / (1 - exp(-C/n)), rounded up, and never below the risk."""
+    _check.positive(inverse_temperature=inverse_temperature)
+    if inverse_temperature / n < 1e-290:  # its last digits would be lost, and the bound is above 1
+        return 1.0
     exponent = total(inverse_temperature * risk, nats) / n
-    value = outward(-math.expm1(-outward(exponent)) / -math.expm1(-inverse_temperature / n))
+    value = outward(-math.expm1(-outward(exponent)) / inward(-math.expm1(-inverse_temperature / n)))
     return max(value, risk)
+
+
+def quadratic_value(risk: float, c: float) -> float:
+    """risk + c + √(c² + 2c risk) = (√(risk + c/2) + √(c/2))², rounded up."""
+    return total(risk, c, math.sqrt(c) * math.sqrt(c + 2.0 * risk))

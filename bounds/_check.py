@@ -82,7 +82,9 @@ def whole(**values: int) -> None:
 
 
 def count(**values: int) -> None:
-    """Each value must be a whole number, one or more."""
+    """Each value must be a whole number, one or more, that a double holds exactly."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}; pass an int.")
+        if value > 2**53:
+            raise ValueError(f"{name} must be at most 2**53, beyond which doubles skip whole numbers; pass fewer.")

@@ -54,8 +54,11 @@ def inner_root(alpha: float, level: float, side: int) -> float:
     x, last = side * min(beyond, math.sqrt(2.0 * level / alpha)), math.inf
     for _ in range(100):  # Newton on a convex function; the loop below corrects what rounding leaves
         rising, falling = math.expm1(excess * x), math.expm1(-x)
+        if rising == falling:
+            break
         step = (rising / excess + falling - level) / (rising - falling)
-        x = side * min(beyond, side * (x - step))
+        moved = side * (x - step)
+        x = side * min(beyond, moved if moved > 0.0 else 0.5 * side * x)
         if abs(step) <= 1e-14 * abs(x) or abs(step) >= last:
             break
         last = abs(step)

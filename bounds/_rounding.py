@@ -18,8 +18,11 @@ def inward(value: float) -> float:
 
 
 def total(*nats: float) -> float:
-    """The sum of non-negative costs, rounded up."""
-    return outward(math.fsum(nats))
+    """The sum of non-negative costs, rounded up; infinite where it passes the largest double."""
+    try:
+        return outward(math.fsum(nats))
+    except OverflowError:
+        return math.inf
 
 
 def log_inverse(probability: float) -> float:

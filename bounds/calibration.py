@@ -12,20 +12,20 @@ ValueError. Proofs: docs/guarantees.md.
 """
 
 import math
-from collections.abc import Mapping
 
 from bounds import _check
-from bounds._assemble import kl_budget
-from bounds._rounding import log_inverse, outward, total
+from bounds._assemble import Bill, billed
+from bounds._rounding import outward, total
 from bounds.certificate import Certificate
 from bounds.means import ETAS, eta_cost
+from bounds.pac_bayes import INDEPENDENT
+from bounds.prices import Accounted, Fresh, Inputs, Price, Sharp
 from bounds.privacy import PrivacyClaim
-from bounds.private import transfer_nats
-from bounds.private_pac_bayes import cost_terms, privacy_inputs
-from bounds.transfer import transfer_cost
 
 _HELD_OUT = 'docs/guarantees.md, "Calibration error on held-out examples"'
 _TRAINING = 'docs/guarantees.md, "Calibration error from training data"'
+_FRESH = Fresh()
+_GRID = outward(math.log(len(ETAS)))
 
 
 def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> Certificate:
@@ -43,18 +43,14 @@ def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> C
         failure_prob: probability over the examples that the bound fails.
     """
     _check.probability(calibration_error=calibration_error)
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
-    confidence = log_inverse(failure_prob)
-    return Certificate(
-        name="ece_hoeffding",
-        value=total(calibration_error, math.sqrt(2.0 * confidence / n)),
-        failure_prob=failure_prob,
-        status="rigorous",
-        terms={"calibration_error": calibration_error, "confidence_nats": confidence},
-        budget={"bound": failure_prob},
+    bill = billed("ece_hoeffding", _FRESH, n=n, failure_prob=failure_prob)
+    return bill.certificate(
+        total(calibration_error, math.sqrt(2.0 * bill.per_example)),
+        of="predictor",
+        measures="ECE",
+        terms={"calibration_error": calibration_error},
+        inputs={"calibration_error": calibration_error},
         reference=_HELD_OUT,
-        inputs={"calibration_error": calibration_error, "n": n, "failure_prob": failure_prob},
     )
 
 
@@ -70,32 +66,29 @@ def ece_second_moment(*, calibration_error: float, mean_squared_gap: float, n: i
         mean_squared_gap: V̂, mean of (c - f)² over the n examples, all bins together; at least calibration_error².
     """
     _check_gaps(calibration_error, mean_squared_gap)
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
-    return _second_moment(
-        "ece_second_moment",
-        calibration_error,
-        mean_squared_gap,
-        {"confidence_nats": log_inverse(failure_prob)},
-        n,
-        reference=_HELD_OUT,
-        inputs={"n": n, "failure_prob": failure_prob},
-        budget={"bound": failure_prob},
-    )
+    bill = billed("ece_second_moment", _FRESH, n=n, failure_prob=failure_prob, grid=_GRID)
+    return _second_moment(bill, calibration_error, mean_squared_gap, {}, _HELD_OUT, "predictor")
 
 
 def ece_pac_bayes(
-    *, calibration_error: float, mean_squared_gap: float, kl_nats: float, n: int, failure_prob: float
+    *,
+    calibration_error: float,
+    mean_squared_gap: float,
+    kl_nats: float,
+    n: int,
+    failure_prob: float,
+    price: Price = INDEPENDENT,
 ) -> Certificate:
     """The ECE of a Gibbs predictor from its training data: the mean over the posterior Q of the ECE of each w.
 
-        E_Q ECE ≤ E_Q plug-in ECE + min_η [ (c_η/η) E_Q V̂ + (KL(Q‖P) + ln(20/failure_prob))/(η n) ]
+        E_Q ECE ≤ E_Q plug-in ECE + min_η [ (c_η/η) E_Q V̂ + (KL(Q‖P) + ln 20 + Λ)/(η n) ]
 
     with c_η = -η - ln(1-η) and the grid of ``ece_second_moment``. "Calibration error from training data" in
     docs/guarantees.md. It is about one w drawn from Q, not about averaged predictions (for those see ``brier_risk``).
 
-    Formal guarantee: for a prior fixed before the sample was seen, and bins that are a function of w and the example
-    alone, E_Q ECE ≤ value for all Q simultaneously with probability at least 1 - failure_prob.
+    Formal guarantee: for a prior fixed before the sample was seen (or a function of what the price's mechanism
+    released), and bins that are a function of w and the example alone, E_Q ECE ≤ value for all Q simultaneously with
+    probability at least 1 - failure_prob.
 
     Args:
         calibration_error: posterior mean of the plug-in ECE on the n examples, in [0, 1]; if it is an upper confidence
@@ -104,31 +97,18 @@ def ece_pac_bayes(
         kl_nats: KL(Q‖P) in nats.
         n: number of independent examples.
         failure_prob: probability over the sample that the bound fails.
+        price: where the prior came from, and so what Λ is.
     """
-    _check_posterior(calibration_error, mean_squared_gap, kl_nats)
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
-    return _second_moment(
-        "ece_pac_bayes",
-        calibration_error,
-        mean_squared_gap,
-        {"kl_nats": kl_nats, "confidence_nats": log_inverse(failure_prob)},
-        n,
-        reference=_TRAINING,
-        inputs={"kl_nats": kl_nats, "n": n, "failure_prob": failure_prob},
-        budget={"bound": failure_prob},
-    )
+    _check_gaps(calibration_error, mean_squared_gap)
+    _check.divergence(kl_nats=kl_nats)
+    bill = billed("ece_pac_bayes", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=_GRID)
+    return _second_moment(bill, calibration_error, mean_squared_gap, {"kl_nats": kl_nats}, _TRAINING, "randomised")
 
 
 def dp_ece_pac_bayes(
     *, calibration_error: float, mean_squared_gap: float, kl_nats: float, n: int, epsilon: float, failure_prob: float
 ) -> Certificate:
-    """``ece_pac_bayes`` for an epsilon-DP prior: ``transfer_nats`` in place of ln(1/failure_prob).
-
-        E_Q ECE ≤ E_Q plug-in ECE + min_η [ (c_η/η) E_Q V̂ + (KL(Q‖P_S) + ln 20 + Λ)/(η n) ],
-        Λ = (√ln(1/failure_prob) + epsilon √(n/8))²
-
-    "Calibration error from training data" in docs/guarantees.md.
+    """``ece_pac_bayes`` for an epsilon-DP prior, at the price ``Sharp``.
 
     Formal guarantee: if the prior is a function of what an epsilon-DP mechanism (replace-one) released, then
     E_Q ECE ≤ value for all posteriors Q simultaneously with probability at least 1 - failure_prob over sample and
@@ -137,17 +117,13 @@ def dp_ece_pac_bayes(
     Args:
         epsilon: replace-one privacy loss of the prior, in nats.
     """
-    _check_posterior(calibration_error, mean_squared_gap, kl_nats)
-    transfer = transfer_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
-    return _second_moment(
-        "dp_ece_pac_bayes",
-        calibration_error,
-        mean_squared_gap,
-        {"kl_nats": kl_nats, "transfer_nats": transfer},
-        n,
-        reference=_TRAINING,
-        inputs={"kl_nats": kl_nats, "n": n, "epsilon": epsilon, "failure_prob": failure_prob},
-        budget={"bound": failure_prob},
+    return ece_pac_bayes(
+        calibration_error=calibration_error,
+        mean_squared_gap=mean_squared_gap,
+        kl_nats=kl_nats,
+        n=n,
+        failure_prob=failure_prob,
+        price=Sharp(epsilon=epsilon),
     )
 
 
@@ -160,11 +136,7 @@ def private_ece_pac_bayes(
     privacy: PrivacyClaim,
     failure_prob: float,
 ) -> Certificate:
-    """``ece_pac_bayes`` for a prior that any accounted private mechanism released.
-
-        E_Q ECE ≤ E_Q plug-in ECE + min_η [ (c_η/η) E_Q V̂ + (KL(Q‖P_Y) + ln 20 + Λ)/(η n) ],    Λ = ``transfer_cost``
-
-    "Calibration error from training data" in docs/guarantees.md. For pure privacy it is ``dp_ece_pac_bayes``.
+    """``ece_pac_bayes`` for a prior that any accounted private mechanism released, at the price ``Accounted``.
 
     Formal guarantee: if P_Y is a function of what a mechanism with this privacy released, then E_Q ECE ≤ value for all
     posteriors Q simultaneously with probability at least 1 - failure_prob over sample and mechanism; optimistic when
@@ -173,49 +145,29 @@ def private_ece_pac_bayes(
     Args:
         privacy: what the mechanism promises, about all that it released.
     """
-    _check_posterior(calibration_error, mean_squared_gap, kl_nats)
-    cost = transfer_cost(privacy=privacy, n=n, failure_prob=failure_prob)
-    return _second_moment(
-        "private_ece_pac_bayes",
-        calibration_error,
-        mean_squared_gap,
-        {"kl_nats": kl_nats, "transfer_nats": cost.nats},
-        n,
-        reference=_TRAINING,
-        inputs={"kl_nats": kl_nats, "n": n, "failure_prob": failure_prob, **privacy_inputs(privacy)},
-        budget=cost.budget,
-        assumptions=privacy.assumptions,
-        details=cost_terms(cost),
+    return ece_pac_bayes(
+        calibration_error=calibration_error,
+        mean_squared_gap=mean_squared_gap,
+        kl_nats=kl_nats,
+        n=n,
+        failure_prob=failure_prob,
+        price=Accounted(privacy=privacy),
     )
 
 
 def _second_moment(
-    name: str,
-    calibration_error: float,
-    mean_squared_gap: float,
-    nats: Mapping[str, float],
-    n: int,
-    *,
-    reference: str,
-    inputs: Mapping[str, float | int | str],
-    budget: Mapping[str, float],
-    assumptions: tuple[str, ...] = (),
-    details: Mapping[str, float] | None = None,
+    bill: Bill, calibration_error: float, mean_squared_gap: float, inputs: Inputs, reference: str, of: str
 ) -> Certificate:
     """The un-expected Bernstein inequality at the best η of the grid, which costs ln 20 nats once."""
-    per_example, terms = kl_budget({**nats, "grid_nats": outward(math.log(len(ETAS)))}, n)
-    slack, best = min((total(eta_cost(eta) * mean_squared_gap, per_example / eta), eta) for eta in ETAS)
+    slack, best = min((total(eta_cost(eta) * mean_squared_gap, bill.per_example / eta), eta) for eta in ETAS)
     gaps = {"calibration_error": calibration_error, "mean_squared_gap": mean_squared_gap}
-    return Certificate(
-        name=name,
-        value=total(calibration_error, slack),
-        failure_prob=float(inputs["failure_prob"]),
-        status="optimistic" if assumptions else "rigorous",
-        assumptions=assumptions,
-        terms={**gaps, "eta": best, **terms, **(details or {})},
-        budget=budget,
-        reference=reference,
+    return bill.certificate(
+        total(calibration_error, slack),
+        of=of,
+        measures="ECE",
+        terms={**gaps, "eta": best},
         inputs={**gaps, **inputs},
+        reference=reference,
     )
 
 
@@ -227,8 +179,3 @@ def _check_gaps(calibration_error: float, mean_squared_gap: float) -> None:
             f"{mean_squared_gap!r}; pass the mean of (c - f)², not a variance; if both are upper bounds, pass the root "
             f"of this one as calibration_error, which it bounds too."
         )
-
-
-def _check_posterior(calibration_error: float, mean_squared_gap: float, kl_nats: float) -> None:
-    _check_gaps(calibration_error, mean_squared_gap)
-    _check.divergence(kl_nats=kl_nats)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from bounds import _check
 from bounds._rounding import at_most_one, log_inverse, outward, total
 from bounds.certificate import Certificate
+from bounds.hypotheses import of_the_caller
 from bounds.tails import clopper_pearson_lower, clopper_pearson_upper
 
 _SLACK = 2.0**-50  # more than the rounding of a few sums of numbers up to 2
@@ -185,7 +186,9 @@ def _largest(
         name=name,
         value=max(certified, default=1.0),
         failure_prob=failure_prob,
-        status="rigorous",
+        of="predictor",
+        measures="MCE",
+        hypotheses=of_the_caller("predictor saw none of these rows", function=name),
         terms={
             "largest_empirical_gap": max((one.gap for one in kept), default=0.0),
             "bins": len(bins),

@@ -3,14 +3,16 @@
 import json
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from bounds import _check
+from bounds._rounding import outward, total
+from bounds.hypotheses import Hypothesis
 
-FORMAT = "pacdp-certificate/1"
+FORMAT = "pacdp-certificate/2"
 # A ledger's entries are decimal fractions of decimal totals: their sum may exceed the total by rounding alone.
 _ROUNDING = 1.0 + 2.0**-50
 
@@ -18,32 +20,56 @@ Status = Literal["rigorous", "optimistic"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """An upper bound on a risk in [0, 1], with its assumptions, ingredients and failure probability.
+class Cost:
+    """One of the costs that add up to what a certificate adds to the empirical risk.
 
-    Formal guarantee: none by itself. A ``rigorous`` certificate made by a function of this package exceeds the
-    true risk except with probability ``failure_prob`` over the sample and the draws that the budget names; an
-    ``optimistic`` one does so if its ``assumptions`` hold. What "optimistic" means is in docs/guarantees.md.
+    Attributes:
+        name: what is paid for, such as "kl", "log_xi", "confidence", "transfer", "grid" or "levels".
+        nats: the cost, rounded up; that of one draw of a posterior may be negative.
+        per_example: nats divided by the number of independent records, rounded up.
+    """
+
+    name: str
+    nats: float
+    per_example: float
+
+    def __post_init__(self) -> None:
+        _check.above_minus_infinity(nats=self.nats, per_example=self.per_example)
+        object.__setattr__(self, "nats", float(self.nats))
+        object.__setattr__(self, "per_example", float(self.per_example))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """An upper bound on a risk in [0, 1], with its hypotheses, costs and failure probability.
+
+    Formal guarantee: none by itself. A certificate made by a function of this package exceeds the true risk except
+    with probability ``failure_prob`` over the sample and the draws that the budget names, if all its ``hypotheses``
+    are true. It is called rigorous when each of them is proved or declared, and optimistic when one is unproved.
 
     Attributes:
         name: the function that made it.
         value: the bound; larger numbers are stored as exactly 1. ``float(certificate)`` gives it.
         failure_prob: the probability, over everything random, that the bound does not hold.
-        status: "rigorous", or "optimistic" when the claim needs hypotheses that nobody has verified.
-        assumptions: one sentence each; non-empty exactly when the status is optimistic.
-        terms: every ingredient, by name; ``*_nats`` in nats, ``*_per_example`` in nats divided by n.
+        of: the predictor it is about, such as "randomised" or "mean weights".
+        measures: the risk that is bounded, such as "0-1 risk".
+        hypotheses: what must be true, each proved, declared or unproved; no name twice.
+        costs: what was paid, in nats; they add up to ``total_nats``.
+        terms: further ingredients by name, such as the empirical risk or the best parameter of a grid.
         budget: what each part of ``failure_prob`` pays for; sums to at most ``failure_prob``.
         reference: paper and theorem.
         inputs: the arguments that the function was called with.
 
-    Raises ValueError when a number is NaN, the budget is overdrawn, or status and assumptions disagree.
+    Raises ValueError when a number is NaN, the budget is overdrawn, or a name stands twice.
     """
 
     name: str
     value: float
     failure_prob: float
-    status: Status
-    assumptions: tuple[str, ...] = ()
+    of: str = "predictor"
+    measures: str = "risk"
+    hypotheses: tuple[Hypothesis, ...]
+    costs: tuple[Cost, ...] = ()
     terms: Mapping[str, float]
     budget: Mapping[str, float]
     reference: str
@@ -54,15 +80,13 @@ class Certificate:
         _check.open_probability(failure_prob=self.failure_prob)
         _check.above_minus_infinity(**{f"terms[{name!r}]": value for name, value in self.terms.items()})
         _check.nonnegative(**{f"budget[{name!r}]": value for name, value in self.budget.items()})
-        if self.status not in ("rigorous", "optimistic"):
-            raise ValueError(f"status must be 'rigorous' or 'optimistic', got {self.status!r}.")
-        if isinstance(self.assumptions, str):
-            raise ValueError(f"assumptions must be a tuple of sentences, got the string {self.assumptions!r}.")
-        if (self.status == "optimistic") != bool(self.assumptions):
-            raise ValueError(
-                f"assumptions must be given exactly when the status is optimistic, got status {self.status!r} "
-                f"with {len(self.assumptions)} of them; list what is assumed, or call the certificate rigorous."
-            )
+        for what, kind in (("hypotheses", Hypothesis), ("costs", Cost)):
+            records: Any = getattr(self, what)
+            if not isinstance(records, tuple) or not all(isinstance(one, kind) for one in cast(Any, records)):
+                raise ValueError(f"{what} must be a tuple of {kind.__name__} records, got {records!r}.")
+            names = [one.name for one in cast(tuple[Any, ...], records)]
+            if len(set(names)) < len(names):
+                raise ValueError(f"{what} must have different names, got {names}; give each once.")
         spent = math.fsum(self.budget.values())
         if spent > self.failure_prob * _ROUNDING:
             raise ValueError(
@@ -71,7 +95,6 @@ class Certificate:
         frozen: dict[str, Any] = {
             "value": min(1.0, float(self.value)),
             "failure_prob": float(self.failure_prob),
-            "assumptions": tuple(self.assumptions),
             "terms": MappingProxyType({name: float(value) for name, value in self.terms.items()}),
             "budget": MappingProxyType({name: float(value) for name, value in self.budget.items()}),
             "inputs": MappingProxyType({name: _plain(name, value) for name, value in self.inputs.items()}),
@@ -83,25 +106,64 @@ class Certificate:
         return self.value
 
     def __hash__(self) -> int:
-        return hash((self.name, self.value, self.failure_prob, self.status, self.assumptions, self.reference))
+        return hash((self.name, self.value, self.failure_prob, self.of, self.measures, self.hypotheses, self.reference))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Certificate.from_dict, (self.to_dict(),)
+
+    @property
+    def status(self) -> Status:
+        """ "optimistic" when a hypothesis is unproved, "rigorous" otherwise."""
+        return "optimistic" if self.unproved else "rigorous"
+
+    @property
+    def unproved(self) -> tuple[Hypothesis, ...]:
+        """The hypotheses that nothing shows."""
+        return tuple(one for one in self.hypotheses if one.standing == "unproved")
+
+    @property
+    def declared(self) -> tuple[Hypothesis, ...]:
+        """The hypotheses that somebody vouches for."""
+        return tuple(one for one in self.hypotheses if one.standing == "declared")
 
     @property
     def vacuous(self) -> bool:
         """Whether the bound says nothing: its value is 1."""
         return self.value >= 1.0
 
-    def with_assumptions(self, *sentences: str) -> "Certificate":
-        """The same number as an optimistic certificate that holds under these sentences as well.
+    @property
+    def total_nats(self) -> float:
+        """The costs added up, rounded up; no less than 0, since one draw may cost less than nothing."""
+        return total_of(one.nats for one in self.costs)
 
-        Raises ValueError when no sentence is given or one is empty.
+    @property
+    def total_per_example(self) -> float:
+        """The costs per independent record added up, rounded up."""
+        return total_of(one.per_example for one in self.costs)
+
+    def nats(self, name: str) -> float:
+        """The cost of this name, in nats. Raises ValueError when there is none."""
+        for one in self.costs:
+            if one.name == name:
+                return one.nats
+        raise ValueError(f"name must be one of the costs {[one.name for one in self.costs]}, got {name!r}.")
+
+    def hypothesis(self, name: str) -> Hypothesis:
+        """The hypothesis of this name. Raises ValueError when the certificate does not need it."""
+        for one in self.hypotheses:
+            if one.name == name:
+                return one
+        raise ValueError(f"name must be a hypothesis of this certificate, got {name!r}.")
+
+    def resting_on(self, *hypotheses: Hypothesis) -> "Certificate":
+        """The same number with these hypotheses in place of those of the same names, and beside all others.
+
+        A hypothesis that was unproved stays so where the new one only declares it: what a theorem lacks is not mended
+        by saying so. Raises ValueError when none is given.
         """
-        if not sentences or not all(sentence.strip() for sentence in sentences):
-            raise ValueError(f"sentences must be non-empty, got {sentences!r}; say what is assumed.")
-        added = tuple(sentence for sentence in sentences if sentence not in self.assumptions)
-        return replace(self, status="optimistic", assumptions=self.assumptions + added)
+        if not hypotheses:
+            raise ValueError("hypotheses must be at least one, got none; say what the certificate rests on.")
+        return replace(self, hypotheses=merged(self.hypotheses, hypotheses))
 
     def charged(self, name: str, failure_prob: float, **terms: float) -> "Certificate":
         """The same bound when its inputs hold only with probability 1 - ``failure_prob``, paid under ``name``.
@@ -124,38 +186,53 @@ class Certificate:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types for JSON; an infinite term or input is written as the string "inf"."""
+        """Plain types for JSON; an infinite number is written as the string "inf"."""
         record: dict[str, Any] = {"format": FORMAT}
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Mapping):
                 entries = cast(Mapping[str, Any], value)
-                value = {name: "inf" if entry == math.inf else entry for name, entry in entries.items()}
-            record[field.name] = list(cast(tuple[str, ...], value)) if isinstance(value, tuple) else value
+                value = {name: _written(entry) for name, entry in entries.items()}
+            record[field.name] = value
+            if field.name == "failure_prob":
+                record["status"] = self.status
+        record["hypotheses"] = [one.to_dict() for one in self.hypotheses]
+        record["costs"] = [
+            {"name": one.name, "nats": _written(one.nats), "per_example": _written(one.per_example)}
+            for one in self.costs
+        ]
         return record
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Certificate":
-        """The certificate that ``to_dict`` wrote. Raises ValueError when the record is not one of this format."""
+        """The certificate that ``to_dict`` wrote. Raises ValueError when the record is not one of this format.
+
+        A record whose status is not the one that follows from its hypotheses is refused. Whether its numbers follow
+        from each other is for ``pacdp verify`` to say.
+        """
         found = record.get("format") if isinstance(record, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if found != FORMAT:
             raise ValueError(f"record is not a certificate this version reads: format {found!r}, not {FORMAT!r}.")
         names = {field.name for field in fields(cls)}
-        given = set(record) - {"format"}
-        if given != names:
-            raise ValueError(
-                f"record has wrong fields: missing {sorted(names - given)}, extra {sorted(given - names)}."
-            )
+        given = set(record) - {"format", "status"}
+        if given != names or "status" not in record:
+            missing = sorted((names | {"status"}) - set(record))
+            raise ValueError(f"record has wrong fields: missing {missing}, extra {sorted(given - names)}.")
         values: dict[str, Any] = {name: record[name] for name in names}
         for name in ("terms", "budget", "inputs"):
             if not isinstance(values[name], Mapping):
                 raise ValueError(f"record must hold a mapping as {name}, got {values[name]!r}.")
             entries = cast(Mapping[str, Any], values[name])
-            values[name] = {key: math.inf if entry == "inf" else entry for key, entry in entries.items()}
-        if not isinstance(values["assumptions"], list | tuple):
-            raise ValueError(f"record must hold a list of sentences as assumptions, got {values['assumptions']!r}.")
-        values["assumptions"] = tuple(cast(list[str], values["assumptions"]))
-        return cls(**values)
+            values[name] = {str(key): _read(entry) for key, entry in entries.items()}
+        values["hypotheses"] = _records("hypotheses", Hypothesis, values["hypotheses"])
+        values["costs"] = _records("costs", Cost, values["costs"])
+        for name in ("name", "of", "measures", "reference"):
+            if not isinstance(values[name], str):
+                raise ValueError(f"record must hold text as {name}, got {values[name]!r}.")
+        made = cls(**values)
+        if record["status"] != made.status:
+            raise ValueError(f"status must be {made.status!r}, as the hypotheses say, got {record['status']!r}.")
+        return made
 
     def to_json(self, *, indent: int | None = None) -> str:
         """JSON text from which ``from_json`` restores an equal certificate, every float bit for bit."""
@@ -166,9 +243,59 @@ class Certificate:
         """The certificate in ``text``. Raises ValueError when it is not JSON or not a certificate."""
         try:
             record = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"text is not JSON ({error}); pass what to_json wrote.") from error
         return cls.from_dict(record)
+
+
+def merged(old: Iterable[Hypothesis], new: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
+    """Both lists as one, a later hypothesis in place of an earlier one of its name unless it only declares it true.
+
+    Formal guarantee: an unproved hypothesis is replaced by nothing but a proved one, or by another unproved one.
+    """
+    found = {one.name: one for one in old}
+    for one in new:
+        before = found.get(one.name)
+        if before is None or before.standing != "unproved" or one.standing != "declared":
+            found[one.name] = one
+    return tuple(found.values())
+
+
+def costs_of(nats: Mapping[str, float], n: int) -> tuple[Cost, ...]:
+    """Costs in nats by name as records, each with its share of one of n independent records."""
+    return tuple(Cost(name=name, nats=cost, per_example=_share(cost, n)) for name, cost in nats.items())
+
+
+def total_of(costs: Iterable[float]) -> float:
+    """The sum of costs of either sign, rounded up, and 0 where it is negative."""
+    parts = list(costs)
+    whole = total(*(part for part in parts if part > 0.0)) + math.fsum(part for part in parts if part < 0.0)
+    return max(0.0, outward(whole)) if whole > 0.0 else 0.0
+
+
+def _share(cost: float, n: int) -> float:
+    return outward(cost / n) if cost > 0.0 else cost / n
+
+
+def _written(value: Any) -> Any:
+    return "inf" if value == math.inf else value
+
+
+def _read(value: Any) -> Any:
+    return math.inf if value == "inf" else value
+
+
+def _records(what: str, kind: Any, entries: Any) -> tuple[Any, ...]:
+    """The typed records in a list of JSON objects."""
+    if not isinstance(entries, list | tuple):
+        raise ValueError(f"record must hold a list as {what}, got {entries!r}.")
+    names = {field.name for field in fields(kind)}
+    made: list[Any] = []
+    for entry in cast(list[Any], entries):
+        if not isinstance(entry, Mapping) or set(cast(Mapping[str, Any], entry)) != names:
+            raise ValueError(f"{what} must hold objects with the fields {sorted(names)}, got {entry!r}.")
+        made.append(kind(**{str(key): _read(value) for key, value in cast(Mapping[str, Any], entry).items()}))
+    return tuple(made)
 
 
 def _plain(name: str, value: Any) -> float | int | str:

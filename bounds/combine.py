@@ -1,11 +1,12 @@
 """Several statements at once: the best of J certificates, and a PAC-Bayes step on top of Monte Carlo."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bounds.budget import FailureBudget
-from bounds.certificate import Certificate
+from bounds.certificate import Certificate, merged
 from bounds.monte_carlo import MONTE_CARLO
 
 PAC_STEP = "PAC step"
@@ -23,17 +24,20 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
     chosen one.
 
     Formal guarantee: if each rigorous certificate exceeds its own risk except with its failure_prob, the one returned
-    exceeds the risk of the predictor it is about with probability at least 1 - failure_prob, the sum. The status and
-    the assumptions are those of the certificate chosen.
+    exceeds the risk of the predictor it is about with probability at least 1 - failure_prob, the sum. The hypotheses
+    are those of all of them, since all must hold together.
 
     Args:
         certificates: all that were looked at, also those discarded earlier.
         budget: what their failure probabilities may sum to: a number, or a ledger of which so much is left.
 
-    Raises ValueError when there is no certificate, or the union over them was not paid for.
+    Raises ValueError when there is no certificate, they measure different risks, or the union was not paid for.
     """
     if not certificates:
         raise ValueError("certificates must be at least one, got none; pass all that were compared.")
+    measured = sorted({one.measures for one in certificates})
+    if len(measured) > 1:
+        raise ValueError(f"certificates must measure one risk, got {', '.join(measured)}; compare like with like.")
     left = budget.left if isinstance(budget, FailureBudget) else FailureBudget(budget).left
     spent = math.fsum(one.failure_prob for one in certificates)
     if not (spent <= left * _ROUNDING and spent < 1.0):
@@ -44,10 +48,12 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
     position, best = min(enumerate(certificates), key=lambda pair: pair[1].value)
     names = dict.fromkeys(name for one in certificates for name in one.budget)
     compared = sum(int(one.terms.get("compared", 1)) for one in certificates)
+    everything = functools.reduce(merged, (one.hypotheses for one in certificates))
     return replace(
         best,
         name="best_of",
         failure_prob=spent,
+        hypotheses=everything,
         terms={**best.terms, "compared": float(compared)},
         budget={name: math.fsum(one.budget.get(name, 0.0) for one in certificates) for name in names},
         inputs={**best.inputs, "chosen": best.inputs.get("chosen", best.name), "chosen_position": position},
@@ -110,5 +116,4 @@ def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate],
             "bound": step.name,
         },
     )
-    sentences = tuple(dict.fromkeys((*risk.assumptions, *step.assumptions)))
-    return made.with_assumptions(*sentences) if sentences else made
+    return replace(made, hypotheses=merged(step.hypotheses, risk.hypotheses))

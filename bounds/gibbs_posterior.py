@@ -6,19 +6,22 @@ about the exact posterior, not about the weights that a Markov chain was at. Pro
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bounds import _check
-from bounds._rounding import inward, log_inverse, outward, total
+from bounds._assemble import Bill, billed
+from bounds._rounding import inward, outward
 from bounds.certificate import Certificate
 from bounds.gibbs import check_partition, gibbs_kl_upper
 from bounds.kl import binary_kl_upper
-from bounds.pac_bayes import log_xi
-from bounds.private import transfer_nats
+from bounds.pac_bayes import INDEPENDENT
+from bounds.prices import Inputs, Price, Sharp
+from bounds.xi import log_xi
 
 LOG_PARTITION = "log partition"
 _CELLS = 64
@@ -38,17 +41,19 @@ def gibbs_pac_bayes(
     n: int,
     failure_prob: float,
     log_partition_failure_prob: float,
+    price: Price = INDEPENDENT,
 ) -> Certificate:
-    """The 0-1 risk of the exact Gibbs posterior, from ln Z alone, for an independent prior.
+    """The 0-1 risk of the exact Gibbs posterior, from ln Z alone.
 
-        R(Q) ≤ max_x kl⁻¹( (x - loss_low)/(error_loss - loss_low), [-ln Z - τx + ln ξ(n) + ln(1/failure_prob)]/n )
+        R(Q) ≤ max_x kl⁻¹( (x - loss_low)/(error_loss - loss_low), [-ln Z - τx + ln ξ(n) + Λ]/n )
 
     x stands for E_Q R̂_s, which lies in [loss_low, min(loss_high, -ln Z/τ)]. An error costs at least ``error_loss``,
     hence the first argument; the second has KL(Q‖P) = -ln Z - τx. "Certificates without draws of the posterior" in
     docs/guarantees.md, where also the maximum is bounded from above cell by cell.
 
-    Formal guarantee: for a prior fixed before the sample was seen, R(Q) ≤ value for the exact Gibbs posterior Q with
-    probability at least 1 - failure_prob - log_partition_failure_prob.
+    Formal guarantee: for a prior fixed before the sample was seen (or a function of what the price's mechanism
+    released, the draws behind ln Z being fresh given sample and release), R(Q) ≤ value for the exact Gibbs posterior Q
+    with probability at least 1 - failure_prob - log_partition_failure_prob.
 
     Args:
         log_partition_lower_nats: a lower bound on ln Z, as from ``log_partition_best``.
@@ -59,17 +64,53 @@ def gibbs_pac_bayes(
         n: number of independent examples.
         failure_prob: probability over the sample that the PAC-Bayes bound fails.
         log_partition_failure_prob: probability that the lower bound on ln Z fails; 0 if it is certain.
+        price: where the prior came from.
 
     Raises ValueError when the bound on ln Z is above -tau·loss_low, error_loss is not in (loss_low, loss_high], or an
     argument is out of range.
     """
-    _check.open_probability(failure_prob=failure_prob)
-    return _without_draws(
-        "gibbs_pac_bayes",
-        {"log_xi_nats": log_xi(n), "confidence_nats": log_inverse(failure_prob)},
-        {"n": n},
-        log_partition_lower_nats, tau, loss_low, loss_high, error_loss, failure_prob, log_partition_failure_prob,
-    )  # fmt: skip
+    size = check_partition(log_partition_lower_nats, tau, loss_low, loss_high)
+    _check.real(error_loss=error_loss)
+    if not loss_low < error_loss <= loss_high:
+        raise ValueError(
+            f"error_loss must lie in ({loss_low!r}, {loss_high!r}], got {error_loss!r}; for cross-entropy it is ln 2."
+        )
+    bill = billed("gibbs_pac_bayes", price, n=n, failure_prob=failure_prob, log_xi=log_xi(n))
+    cap = gibbs_kl_upper(
+        log_partition_lower_nats=log_partition_lower_nats, tau=tau, loss_low=loss_low, loss_high=loss_high
+    )
+    free_energy = max(log_partition_lower_nats, -tau * loss_high - 2.0**-49 * size)  # finite, and at most ln Z
+    slack = 2.0**-48 * (size + abs(free_energy))
+    rest = bill.total_nats
+    scale = inward(error_loss - loss_low)
+
+    def bound(largest: _Array, smallest: _Array) -> _Array:
+        """Above the certificate at every x in [smallest, largest]."""
+        with np.errstate(over="ignore"):
+            risk = np.minimum(1.0, (largest - loss_low) / scale * _UP)
+            kl = np.clip(-free_energy - tau * smallest + slack, 0.0, cap)
+            return np.asarray(binary_kl_upper(risk, (kl + rest) / n * _UP))
+
+    top = min(loss_high, max(loss_low, (-free_energy + slack) / tau + slack / tau))
+    value, worst = _maximum(bound, loss_low, top)
+    return _certificate(
+        bill,
+        value,
+        {
+            "worst_mean_loss": worst,
+            "worst_kl_nats": min(cap, max(0.0, -free_energy - tau * worst)),
+            "kl_cap_nats": cap,
+        },
+        {
+            "log_partition_lower_nats": log_partition_lower_nats,
+            "tau": tau,
+            "loss_low": loss_low,
+            "loss_high": loss_high,
+            "error_loss": error_loss,
+        },
+        log_partition_failure_prob,
+        measures="0-1 risk",
+    )
 
 
 def dp_gibbs_pac_bayes(
@@ -84,8 +125,7 @@ def dp_gibbs_pac_bayes(
     failure_prob: float,
     log_partition_failure_prob: float,
 ) -> Certificate:
-    """As ``gibbs_pac_bayes`` for a prior that an epsilon-DP mechanism released: its ln(1/failure_prob) becomes
-    ``transfer_nats``.
+    """``gibbs_pac_bayes`` for a prior that an epsilon-DP mechanism released, at the price ``Sharp``.
 
     Formal guarantee: as for ``gibbs_pac_bayes``, if the prior is a function of what an epsilon-DP mechanism
     (replace-one) released, over sample, mechanism and the prior draws; those must be fresh given sample and release.
@@ -101,13 +141,17 @@ def dp_gibbs_pac_bayes(
         failure_prob: probability over sample and mechanism that the PAC-Bayes bound fails.
         log_partition_failure_prob: probability that the lower bound on ln Z fails; 0 if it is certain.
     """
-    transfer = transfer_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
-    return _without_draws(
-        "dp_gibbs_pac_bayes",
-        {"log_xi_nats": log_xi(n), "transfer_nats": transfer},
-        {"n": n, "epsilon": epsilon},
-        log_partition_lower_nats, tau, loss_low, loss_high, error_loss, failure_prob, log_partition_failure_prob,
-    )  # fmt: skip
+    return gibbs_pac_bayes(
+        log_partition_lower_nats=log_partition_lower_nats,
+        tau=tau,
+        loss_low=loss_low,
+        loss_high=loss_high,
+        error_loss=error_loss,
+        n=n,
+        failure_prob=failure_prob,
+        log_partition_failure_prob=log_partition_failure_prob,
+        price=Sharp(epsilon=epsilon),
+    )
 
 
 def gibbs_catoni(
@@ -119,10 +163,11 @@ def gibbs_catoni(
     n: int,
     failure_prob: float,
     log_partition_failure_prob: float,
+    price: Price = INDEPENDENT,
 ) -> Certificate:
     """Catoni's bound for the surrogate risk of the exact Gibbs posterior, rescaled to [0, 1].
 
-        (R_s(Q) - loss_low)/Δ ≤ [1 - exp((ln Z + τ·loss_low - ln(1/failure_prob))/n)] / (1 - e^(-τΔ/n))
+        (R_s(Q) - loss_low)/Δ ≤ [1 - exp((ln Z + τ·loss_low - Λ)/n)] / (1 - e^(-τΔ/n))
 
     with Δ = loss_high - loss_low. Catoni 2007, Theorem 1.2.1, at the posterior's own temperature C = τΔ,
     where C R̂(Q) + KL(Q‖P) is -ln Z and nothing about the posterior is left to be known.
@@ -133,74 +178,25 @@ def gibbs_catoni(
     Args: as for ``gibbs_pac_bayes``.
     """
     size = check_partition(log_partition_lower_nats, tau, loss_low, loss_high)
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
     spread = tau * (loss_high - loss_low)
     free_energy = outward(spread)
     if log_partition_lower_nats > -math.inf:
         free_energy = min(free_energy, max(0.0, -log_partition_lower_nats - tau * loss_low) + 2.0**-49 * size)
-    confidence = log_inverse(failure_prob)
-    exponent = outward(total(free_energy, confidence) / n)
+    bill = billed("gibbs_catoni", price, n=n, failure_prob=failure_prob, free_energy=free_energy)
+    shrink = -math.expm1(-inward(spread / n))
     return _certificate(
-        "gibbs_catoni",
-        outward(-math.expm1(-exponent) / -math.expm1(-inward(spread / n))),
-        {"free_energy_nats": free_energy, "confidence_nats": confidence, "inverse_temperature": spread},
+        bill,
+        outward(-math.expm1(-outward(bill.total_nats / n)) / shrink) if spread / n > 1e-290 else 1.0,
+        {"inverse_temperature": spread},
         {
-            "log_partition_lower_nats": log_partition_lower_nats, "tau": tau, "loss_low": loss_low,
-            "loss_high": loss_high, "n": n,
+            "log_partition_lower_nats": log_partition_lower_nats,
+            "tau": tau,
+            "loss_low": loss_low,
+            "loss_high": loss_high,
         },
-        failure_prob,
         log_partition_failure_prob,
-    )  # fmt: skip
-
-
-def _without_draws(
-    name: str,
-    nats: Mapping[str, float],
-    sample: Mapping[str, float | int],
-    log_partition_lower_nats: float,
-    tau: float,
-    loss_low: float,
-    loss_high: float,
-    error_loss: float,
-    failure_prob: float,
-    log_partition_failure_prob: float,
-) -> Certificate:
-    size = check_partition(log_partition_lower_nats, tau, loss_low, loss_high)
-    _check.real(error_loss=error_loss)
-    if not loss_low < error_loss <= loss_high:
-        raise ValueError(
-            f"error_loss must lie in ({loss_low!r}, {loss_high!r}], got {error_loss!r}; for cross-entropy it is ln 2."
-        )
-    n = int(sample["n"])
-    cap = gibbs_kl_upper(
-        log_partition_lower_nats=log_partition_lower_nats, tau=tau, loss_low=loss_low, loss_high=loss_high
+        measures="surrogate risk, rescaled to [0, 1]",
     )
-    free_energy = max(log_partition_lower_nats, -tau * loss_high - 2.0**-49 * size)  # finite, and at most ln Z
-    slack = 2.0**-48 * (size + abs(free_energy))
-    rest = total(*nats.values())
-    scale = inward(error_loss - loss_low)
-
-    def bound(largest: _Array, smallest: _Array) -> _Array:
-        """Above the certificate at every x in [smallest, largest]."""
-        risk = np.minimum(1.0, (largest - loss_low) / scale * _UP)
-        kl = np.clip(-free_energy - tau * smallest + slack, 0.0, cap)
-        return np.asarray(binary_kl_upper(risk, (kl + rest) / n * _UP))
-
-    top = min(loss_high, max(loss_low, (-free_energy + slack) / tau + slack / tau))
-    value, worst = _maximum(bound, loss_low, top)
-    return _certificate(
-        name,
-        value,
-        {"worst_mean_loss": worst, "worst_kl_nats": min(cap, max(0.0, -free_energy - tau * worst)), "kl_cap_nats": cap,
-         **nats},
-        {
-            "log_partition_lower_nats": log_partition_lower_nats, "tau": tau, "loss_low": loss_low,
-            "loss_high": loss_high, "error_loss": error_loss, **sample,
-        },
-        failure_prob,
-        log_partition_failure_prob,
-    )  # fmt: skip
 
 
 def _maximum(bound: Callable[[_Array, _Array], _Array], low: float, high: float) -> tuple[float, float]:
@@ -231,27 +227,28 @@ def _maximum(bound: Callable[[_Array, _Array], _Array], low: float, high: float)
 
 
 def _certificate(
-    name: str,
+    bill: Bill,
     value: float,
-    terms: Mapping[str, float],
-    inputs: Mapping[str, float | int],
-    failure_prob: float,
+    terms: dict[str, float],
+    inputs: dict[str, float],
     log_partition_failure_prob: float,
+    *,
+    measures: str,
 ) -> Certificate:
     _check.probability(log_partition_failure_prob=log_partition_failure_prob)
-    if not math.fsum((failure_prob, log_partition_failure_prob)) < 1.0:
+    whole = math.fsum((bill.failure_prob, log_partition_failure_prob))
+    if not whole < 1.0:
         raise ValueError(
             f"log_partition_failure_prob and failure_prob must sum to less than 1, got {log_partition_failure_prob!r} "
-            f"and {failure_prob!r}."
+            f"and {bill.failure_prob!r}."
         )
-    finite = {key: item for key, item in inputs.items() if item != -math.inf}
-    return Certificate(
-        name=name,
-        value=value,
-        failure_prob=math.fsum((failure_prob, log_partition_failure_prob)),
-        status="rigorous",
+    paid = replace(bill, failure_prob=whole, budget={**bill.budget, LOG_PARTITION: log_partition_failure_prob})
+    finite: Inputs = {key: item for key, item in inputs.items() if item != -math.inf}
+    return paid.certificate(
+        value,
+        of="Gibbs posterior",
+        measures=measures,
         terms=terms,
-        budget={"bound": failure_prob, LOG_PARTITION: log_partition_failure_prob},
+        inputs={**finite, "log_partition_failure_prob": log_partition_failure_prob},
         reference='docs/guarantees.md, "Certificates without draws of the posterior"',
-        inputs={**finite, "failure_prob": failure_prob, "log_partition_failure_prob": log_partition_failure_prob},
     )

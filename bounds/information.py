@@ -11,9 +11,10 @@ import numpy as np
 
 from bounds import _check
 from bounds._rounding import log_inverse, outward, total
-from bounds.pac_bayes import log_xi
+from bounds.hypotheses import Hypothesis
 from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConcentratedDP
 from bounds.privacy_loss import PrivacyLossDistribution
+from bounds.xi import log_xi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +26,14 @@ class InExpectation:
         information_nats: at least the mutual information I(S; Y), the part of it that privacy causes.
         name: the function that made it.
         reference: where it is proved.
-        assumptions: what it needs besides; one sentence each.
+        hypotheses: what the privacy record rests on besides.
     """
 
     value_nats: float
     information_nats: float
     name: str
     reference: str
-    assumptions: tuple[str, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
 
 
 def in_expectation_nats(*, privacy: PrivacyClaim, n: int) -> InExpectation:
@@ -57,7 +58,7 @@ def in_expectation_nats(*, privacy: PrivacyClaim, n: int) -> InExpectation:
         information_nats=information,
         name="in_expectation_nats",
         reference='docs/guarantees.md, "In expectation"',
-        assumptions=privacy.assumptions,
+        hypotheses=privacy.hypotheses,
     )
 
 

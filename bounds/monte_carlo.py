@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from bounds import _check
 from bounds._rounding import inward, log_inverse, outward
 from bounds.certificate import Certificate
+from bounds.hypotheses import declared, unproved
 from bounds.kl import binary_kl_upper
 
 MONTE_CARLO = "Monte Carlo"
@@ -108,9 +109,9 @@ def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certifica
     mean = min(1.0, outward(math.fsum(values) / values.size))
     inputs = {"mean": mean, "kept_steps": int(values.size), "failure_prob": failure_prob}
     made = _certificate("correlated_risk_upper", mean, effective, failure_prob, inputs)
-    return made.with_assumptions(
-        "The Markov chain was stationary at the posterior.",
-        "Its kept steps are worth as many independent draws as their autocorrelation suggests.",
+    return made.resting_on(
+        unproved("chain stationary", "nothing shows that the Markov chain was stationary at the posterior"),
+        unproved("draws independent", "the kept steps count as many draws as their autocorrelation suggests"),
     )
 
 
@@ -163,7 +164,9 @@ def _certificate(
         name=name,
         value=float(binary_kl_upper(mean, per_draw)),
         failure_prob=failure_prob,
-        status="rigorous",
+        of="randomised",
+        measures="empirical risk",
+        hypotheses=(declared("draws independent", f"the caller of bounds.{name}"),),
         terms={
             "monte_carlo_mean": mean,
             "monte_carlo_draws": draws,

@@ -18,7 +18,7 @@ from bounds import _check
 from bounds._rounding import log_inverse
 from bounds.kl import binary_kl_upper
 from bounds.kl_gradient import binary_kl_upper_gradient
-from bounds.pac_bayes import log_xi
+from bounds.xi import log_xi
 
 
 def cost_per_example(kl_nats: Any, *, n: int, failure_prob: float) -> Any:

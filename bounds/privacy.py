@@ -11,13 +11,18 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from bounds import _check
 from bounds._rounding import outward
+from bounds.hypotheses import Hypothesis, unproved
 
 Adjacency = Literal["replace-one", "add-remove"]
 PrivacyStatus = Literal["exact mechanism", "accounted", "assumes stationarity", "approximate accountant"]
 
-_ASSUMED = {
-    "assumes stationarity": "The Markov chain that the privacy guarantee is stated for has reached its target.",
-    "approximate accountant": "The accountant's approximation of the privacy loss does not understate it.",
+_UNPROVED = {
+    "assumes stationarity": unproved(
+        "chain stationary", "nothing shows that the Markov chain of the privacy guarantee has reached its target"
+    ),
+    "approximate accountant": unproved(
+        "accountant sound", "the accountant's approximation may understate the privacy loss"
+    ),
 }
 
 
@@ -53,9 +58,9 @@ class PrivacyClaim:
         """Refuse parameters out of range."""
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
-        """The sentences that a certificate resting on this record has to assume; empty when it is proved."""
-        return (_ASSUMED[self.status],) if self.status in _ASSUMED else ()
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        """What a certificate that uses this record rests on besides; empty when the record is proved."""
+        return (_UNPROVED[self.status],) if self.status in _UNPROVED else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON, with the notion of privacy under "notion"."""

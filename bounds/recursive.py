@@ -1,16 +1,17 @@
 """Recursive PAC-Bayes: a chain of posteriors, each the prior of the next, without giving up any of the data."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from bounds import _check
-from bounds._assemble import kl_budget, posterior_nats
+from bounds._assemble import billed, kl_value
 from bounds._rounding import outward
 from bounds.certificate import Certificate
-from bounds.kl import binary_kl_upper
-from bounds.pac_bayes import log_xi
+from bounds.pac_bayes import INDEPENDENT
+from bounds.prices import Price
 from bounds.refined import check_shares, split_value
+from bounds.xi import log_xi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +32,24 @@ class ExcessStep:
 
 
 def recursive(
-    *, risk: float, kl_nats: float, n: int, steps: Sequence[ExcessStep], gamma: float, failure_prob: float
+    *,
+    risk: float,
+    kl_nats: float,
+    n: int,
+    steps: Sequence[ExcessStep],
+    gamma: float,
+    failure_prob: float,
+    price: Price = INDEPENDENT,
 ) -> Certificate:
     """The Recursive PAC-Bayes bound on R(π_T) for posteriors π_1, ..., π_T trained on ever more of the sample.
 
-        B_1 = kl⁻¹(R̂(π_1), [KL(π_1‖π_0) + ln ξ(n) + ln(T/δ)] / n)
-        E_t = -γ + Σ_{j=1..3} (b_j - b_(j-1)) kl⁻¹(share_tj, [KL(π_t‖π_(t-1)) + ln ξ(n_t) + ln(3T/δ)] / n_t)
-        B_t = E_t + γ B_(t-1),    (b_0, ..., b_3) = (-γ, 0, 1-γ, 1),    δ = failure_prob
+        B_1 = kl⁻¹(R̂(π_1), [KL(π_1‖π_0) + ln ξ(n) + Λ(n)] / n)
+        E_t = -γ + Σ_{j=1..3} (b_j - b_(j-1)) kl⁻¹(share_tj, [KL(π_t‖π_(t-1)) + ln ξ(n_t) + ln 3 + Λ(n_t)] / n_t)
+        B_t = E_t + γ B_(t-1),    (b_0, ..., b_3) = (-γ, 0, 1-γ, 1)
+
+    with Λ the price at failure_prob/T, ln(T/failure_prob) for an independent π_0. At another price π_0 may be a
+    function of a private release that saw all n examples, and π_t of that release too: given the earlier parts, the
+    mechanism is private for the n_t examples of step t ("Recursive PAC-Bayes" in docs/guarantees.md).
 
     Wu, Zhang, Chérief-Abdellatif and Seldin, NeurIPS 2024, "Recursive PAC-Bayes", with ξ(n) ≤ 2√n.
 
@@ -53,39 +65,44 @@ def recursive(
         steps: one for each of π_2, ..., π_T; none makes this ``maurer``.
         gamma: weight of the predecessor's loss, strictly between 0 and 1; 0.5 in the paper.
         failure_prob: probability over the sample that the bound fails.
+        price: where π_0 came from.
     """
     _check.open_probability(gamma=gamma)
+    _check.posterior(risk, kl_nats)
+    _check.open_probability(failure_prob=failure_prob)
     count = len(steps) + 1
-    union = outward(math.log(count))
-    per_example, first = kl_budget(posterior_nats(risk, kl_nats, n, failure_prob, _extra(n, union)), n)
-    bound = float(binary_kl_upper(risk, per_example))
-    terms: dict[str, float] = {"empirical_risk": risk, **first, "bound_1": bound}
-    inputs: dict[str, float | int | str] = {"risk": risk, "kl_nats": kl_nats, "n": n, "gamma": gamma}
+    each = failure_prob / count if count == 1 else math.nextafter(failure_prob / count, 0.0)
+    bill = billed("recursive", price, n=n, failure_prob=each, kl=kl_nats, log_xi=log_xi(n))
+    bound = kl_value(risk, bill.per_example)
+    terms: dict[str, float] = {"empirical_risk": risk, "bound_1": bound}
+    inputs: dict[str, float | int | str] = {"risk": risk, "kl_nats": kl_nats, "gamma": gamma}
     earlier = n
     for t, step in enumerate(steps, start=2):
         check_shares(step.shares, 3)
+        _check.posterior(0.0, step.kl_nats)
         if not 1 <= step.n < earlier:
             raise ValueError(f"steps must have fewer examples each than before, got {step.n!r} after {earlier}.")
         earlier = step.n
-        nats = posterior_nats(0.0, step.kl_nats, step.n, failure_prob, _extra(step.n, outward(math.log(3.0 * count))))
-        per_example, costs = kl_budget(nats, step.n)
-        excess = split_value((-gamma, 0.0, 1.0 - gamma, 1.0), step.shares, per_example)
+        later = billed(
+            "recursive",
+            price,
+            n=step.n,
+            failure_prob=each,
+            kl=step.kl_nats,
+            log_xi=log_xi(step.n),
+            levels=outward(math.log(3.0)),
+        )
+        excess = split_value((-gamma, 0.0, 1.0 - gamma, 1.0), step.shares, later.per_example)
         bound = min(1.0, max(0.0, math.nextafter(math.fsum((excess, outward(gamma * bound))), math.inf)))
-        terms |= {f"{name}_{t}": cost for name, cost in costs.items()}
-        terms |= {f"excess_{t}": excess, f"bound_{t}": bound}
+        terms |= {f"{cost.name}_nats_{t}": cost.nats for cost in later.costs}
+        terms |= {f"total_per_example_{t}": later.per_example, f"excess_{t}": excess, f"bound_{t}": bound}
         inputs |= {f"share_{t}_{j}": share for j, share in enumerate(step.shares, start=1)}
         inputs |= {f"kl_nats_{t}": step.kl_nats, f"n_{t}": step.n}
-    return Certificate(
-        name="recursive",
-        value=bound,
-        failure_prob=failure_prob,
-        status="rigorous",
+    whole = {"bound": failure_prob}
+    paid = replace(bill, failure_prob=failure_prob, budget=whole, inputs={**bill.inputs, "failure_prob": failure_prob})
+    return paid.certificate(
+        bound,
         terms=terms,
-        budget={"bound": failure_prob},
+        inputs=inputs,
         reference="Wu, Zhang, Cherief-Abdellatif and Seldin, NeurIPS 2024, arXiv 2405.14681; Maurer 2004",
-        inputs={**inputs, "failure_prob": failure_prob},
     )
-
-
-def _extra(n: int, union: float) -> Mapping[str, float]:
-    return {"log_xi_nats": log_xi(n), "union_nats": union}

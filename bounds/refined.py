@@ -5,12 +5,14 @@ import math
 from collections.abc import Sequence
 
 from bounds import _check
-from bounds._assemble import kl_budget, posterior_nats
+from bounds._assemble import billed
 from bounds._rounding import outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
 from bounds.means import ETAS, eta_cost
-from bounds.pac_bayes import log_xi
+from bounds.pac_bayes import INDEPENDENT
+from bounds.prices import Price
+from bounds.xi import log_xi
 
 
 def split_value(levels: Sequence[float], shares: Sequence[float], per_example: float) -> float:
@@ -23,11 +25,17 @@ def split_value(levels: Sequence[float], shares: Sequence[float], per_example: f
 
 
 def split_kl(
-    *, levels: Sequence[float], shares: Sequence[float], kl_nats: float, n: int, failure_prob: float
+    *,
+    levels: Sequence[float],
+    shares: Sequence[float],
+    kl_nats: float,
+    n: int,
+    failure_prob: float,
+    price: Price = INDEPENDENT,
 ) -> Certificate:
     """The split-kl bound, for a loss with few values or a spread far from that of a coin.
 
-        R(Q) ≤ b_0 + Σ_{j=1..K} (b_j - b_(j-1)) kl⁻¹(share_j, [KL(Q‖P) + ln ξ(n) + ln(K/failure_prob)] / n)
+        R(Q) ≤ b_0 + Σ_{j=1..K} (b_j - b_(j-1)) kl⁻¹(share_j, [KL(Q‖P) + ln ξ(n) + ln K + Λ] / n)
 
     where share_j is the posterior mean over the examples of min{1, max{0, (loss - b_(j-1))/(b_j - b_(j-1))}}: for a
     loss that takes no other values than the levels, how often it is at least b_j. Wu and Seldin 2022, "Split-kl and
@@ -43,6 +51,7 @@ def split_kl(
         kl_nats: KL(Q‖P) in nats.
         n: number of independent examples.
         failure_prob: probability over the sample that the bound fails.
+        price: where the prior came from, and so what Λ is.
     """
     for level in levels:
         _check.probability(levels=level)
@@ -51,24 +60,18 @@ def split_kl(
     check_shares(shares, len(levels) - 1)
     steps = [high - low for low, high in itertools.pairwise(levels)]
     risk = min(1.0, total(levels[0], *(step * share for step, share in zip(steps, shares, strict=True))))
-    extra = {"log_xi_nats": log_xi(n), "levels_nats": outward(math.log(len(shares)))}
-    nats = posterior_nats(risk, kl_nats, n, failure_prob, extra)
-    per_example, terms = kl_budget(nats, n)
-    return Certificate(
-        name="split_kl",
-        value=split_value(levels, shares, per_example),
-        failure_prob=failure_prob,
-        status="rigorous",
-        terms={"empirical_risk": risk, **terms},
-        budget={"bound": failure_prob},
-        reference="Wu and Seldin, NeurIPS 2022, arXiv 2206.00706; Maurer 2004",
+    _check.posterior(risk, kl_nats)
+    union = outward(math.log(len(shares)))
+    bill = billed("split_kl", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n), levels=union)
+    return bill.certificate(
+        split_value(levels, shares, bill.per_example),
+        terms={"empirical_risk": risk},
         inputs={
             **{f"level_{j}": level for j, level in enumerate(levels)},
             **{f"share_{j}": share for j, share in enumerate(shares, start=1)},
             "kl_nats": kl_nats,
-            "n": n,
-            "failure_prob": failure_prob,
         },
+        reference="Wu and Seldin, NeurIPS 2022, arXiv 2206.00706; Maurer 2004",
     )
 
 
@@ -84,13 +87,19 @@ def check_shares(shares: Sequence[float], count: int) -> None:
 
 
 def unexpected_bernstein(
-    *, risk: float, second_moment: float, kl_nats: float, n: int, failure_prob: float
+    *,
+    risk: float,
+    second_moment: float,
+    kl_nats: float,
+    n: int,
+    failure_prob: float,
+    price: Price = INDEPENDENT,
 ) -> Certificate:
     """The PAC-Bayes un-expected Bernstein bound: small when the squares of the loss are.
 
-        R(Q) ≤ R̂(Q) + min_η [ (c_η/η) V̂(Q) + (KL(Q‖P) + ln(20/failure_prob)) / (η n) ],    c_η = -η - ln(1-η)
+        R(Q) ≤ R̂(Q) + min_η [ (c_η/η) V̂(Q) + (KL(Q‖P) + ln 20 + Λ) / (η n) ],    c_η = -η - ln(1-η)
 
-    with V̂(Q) the posterior mean of the squared losses and η on the fixed grid 0.5·0.8^k, k < 20, by the union bound.
+    with V̂(Q) the posterior mean of the squared losses and η on the fixed grid 0.5·0.8^k, k < 20, by a mixture.
     Mhammedi, Grünwald and Guedj 2019, "PAC-Bayes un-expected Bernstein inequality", in its plain form; "Un-expected
     Bernstein" in docs/guarantees.md.
 
@@ -102,29 +111,21 @@ def unexpected_bernstein(
         kl_nats: KL(Q‖P) in nats.
         n: number of independent examples.
         failure_prob: probability over the sample that the bound fails.
+        price: where the prior came from, and so what Λ is.
     """
-    nats = posterior_nats(risk, kl_nats, n, failure_prob, {"grid_nats": outward(math.log(len(ETAS)))})
+    _check.posterior(risk, kl_nats)
     _check.real(second_moment=second_moment)
     if not risk * risk * (1.0 - 1e-9) <= second_moment <= risk * (1.0 + 1e-9):
         raise ValueError(
             f"second_moment must lie between risk² and risk = {risk!r}, got {second_moment!r}; "
             f"pass the mean of the squared losses, not their variance."
         )
-    per_example, terms = kl_budget(nats, n)
-    slack, best = min((total(eta_cost(eta) * second_moment, per_example / eta), eta) for eta in ETAS)
-    return Certificate(
-        name="unexpected_bernstein",
-        value=total(risk, slack),
-        failure_prob=failure_prob,
-        status="rigorous",
-        terms={"empirical_risk": risk, "second_moment": second_moment, "eta": best, **terms},
-        budget={"bound": failure_prob},
+    grid = outward(math.log(len(ETAS)))
+    bill = billed("unexpected_bernstein", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=grid)
+    slack, best = min((total(eta_cost(eta) * second_moment, bill.per_example / eta), eta) for eta in ETAS)
+    return bill.certificate(
+        total(risk, slack),
+        terms={"empirical_risk": risk, "second_moment": second_moment, "eta": best},
+        inputs={"risk": risk, "second_moment": second_moment, "kl_nats": kl_nats},
         reference="Mhammedi, Grunwald and Guedj, NeurIPS 2019, arXiv 1905.13367; Fan, Grama and Liu 2015",
-        inputs={
-            "risk": risk,
-            "second_moment": second_moment,
-            "kl_nats": kl_nats,
-            "n": n,
-            "failure_prob": failure_prob,
-        },
     )

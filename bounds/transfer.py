@@ -16,7 +16,7 @@ from bounds._rounding import log_inverse, outward
 from bounds._transfer_search import TransferCost, search, settled
 from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConcentratedDP
 from bounds.privacy_loss import PrivacyLossDistribution
-from bounds.private import transfer_nats
+from bounds.pure_transfer import transfer_nats
 
 _SMALLEST_MU = 1e-12  # below it squares lose digits; rounding a guarantee up is sound
 

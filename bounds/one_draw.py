@@ -1,64 +1,74 @@
 """Bounds for one draw of the posterior: the network that is deployed, rather than the mean over fresh draws."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
-from bounds._assemble import kl_certificate
+from bounds._assemble import billed, kl_value
 from bounds._rounding import log_inverse, outward
 from bounds.certificate import Certificate
-from bounds.pac_bayes import log_xi
+from bounds.pac_bayes import INDEPENDENT
+from bounds.prices import Independent, Price
+from bounds.xi import log_xi
 
 # Sums of squares and of logarithms over coordinates, each within some ulp (see bounds.divergence).
 _OUTWARD = 2.0**-46
+# Shares of the failure probability that may pay for the draw itself under a private prior.
+_SHARES = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 
 
-def disintegrated(*, risk: float, log_density_ratio: float, n: int, failure_prob: float) -> Certificate:
+def disintegrated(
+    *, risk: float, log_density_ratio: float, n: int, failure_prob: float, price: Price = INDEPENDENT
+) -> Certificate:
     """The risk of one draw w ~ Q, by the density of Q against P at that draw.
 
-        kl(R̂(w) ‖ R(w)) ≤ [ ln (dQ/dP)(w) + ln ξ(n) + ln(1/failure_prob) ] / n
+        kl(R̂(w) ‖ R(w)) ≤ [ ln (dQ/dP)(w) + ln ξ(n) + Λ ] / n
 
     Rivasplata, Kuzborskij, Szepesvári and Shawe-Taylor 2020, "PAC-Bayes analysis beyond the usual bounds", with
-    Maurer's constant. "One draw" in docs/guarantees.md.
+    Maurer's constant. For an independent prior Λ = ln(1/failure_prob). For a prior that a private mechanism released
+    it is ln(1/(s δ)) plus the price at (1 - s) δ, δ = failure_prob: the first pays for the draw, the second for the
+    prior, at the best share s of a short list, which depends on the price, n and δ alone. "One draw" in
+    docs/guarantees.md.
 
-    Formal guarantee: for a prior P fixed before the sample was seen and w drawn once from a posterior Q that depends on
-    the sample in any fixed way, R(w) ≤ value with probability at least 1 - failure_prob over the sample and the draw. A
-    draw picked among several as the best on the sample is not such a draw.
+    Formal guarantee: for a prior P fixed before the sample was seen (or a function of what the price's mechanism
+    released) and w drawn once from a posterior Q that depends on the sample in any fixed way, R(w) ≤ value with
+    probability at least 1 - failure_prob over sample, mechanism and draw. A draw picked among several as the best on
+    the sample is not such a draw.
 
     Args:
         risk: R̂(w), mean loss in [0, 1] of that draw on the n examples.
         log_density_ratio: ln (dQ/dP)(w) in nats, as from ``gaussian_log_density_ratio``; it may be negative.
         n: number of independent examples.
         failure_prob: probability over the sample and the draw that the bound fails.
+        price: where the prior came from.
     """
-    _check.probability(risk=risk)
     _check.above_minus_infinity(log_density_ratio=log_density_ratio)
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
-    return kl_certificate(
-        name="disintegrated",
-        risk=risk,
-        nats={
-            "log_density_ratio_nats": log_density_ratio,
-            "log_xi_nats": log_xi(n),
-            "confidence_nats": log_inverse(failure_prob),
-        },
-        n=n,
-        failure_prob=failure_prob,
+    return _one_draw(
+        "disintegrated",
+        risk,
+        {"log_density_ratio": log_density_ratio},
+        n,
+        failure_prob,
+        price,
         reference="Rivasplata, Kuzborskij, Szepesvari and Shawe-Taylor, NeurIPS 2020, arXiv 2006.13057; Maurer 2004",
-        inputs={"risk": risk, "log_density_ratio": log_density_ratio, "n": n, "failure_prob": failure_prob},
+        inputs={"log_density_ratio": log_density_ratio},
     )
 
 
-def disintegrated_renyi(*, risk: float, renyi_nats: float, n: int, failure_prob: float) -> Certificate:
+def disintegrated_renyi(
+    *, risk: float, renyi_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT
+) -> Certificate:
     """The risk of one draw w ~ Q, by the Rényi divergence of order 2: it does not depend on the draw.
 
         kl(R̂(w) ‖ R(w)) ≤ [ D₂(Q‖P) + ln ξ(n) + ln(8/failure_prob³) ] / n
 
     Viallard, Germain, Habrard and Morvant 2023, "A general framework for the practical disintegration of PAC-Bayesian
-    bounds", at order 2. For Gaussians N(w, s² I) and N(v, s² I) D₂ is ‖w - v‖²/s², twice the KL.
+    bounds", at order 2. For Gaussians N(w, s² I) and N(v, s² I) D₂ is ‖w - v‖²/s², twice the KL. For a prior that a
+    private mechanism released, ln(2/δ) pays for ln (dQ/dP)(w) ≤ D₂ + ln(2/δ), by Markov's inequality, and the rest is
+    ``disintegrated`` at δ/2, δ = failure_prob.
 
     Formal guarantee: as for ``disintegrated``.
 
@@ -67,20 +77,66 @@ def disintegrated_renyi(*, risk: float, renyi_nats: float, n: int, failure_prob:
         renyi_nats: D₂(Q‖P) = ln E_Q dQ/dP in nats, as from ``gaussian_renyi``.
         n: number of independent examples.
         failure_prob: probability over the sample and the draw that the bound fails.
+        price: where the prior came from.
     """
-    _check.probability(risk=risk)
     _check.divergence(renyi_nats=renyi_nats)
+    return _one_draw(
+        "disintegrated_renyi",
+        risk,
+        {"renyi": renyi_nats},
+        n,
+        failure_prob,
+        price,
+        reference="Viallard, Germain, Habrard and Morvant 2023, arXiv 2102.08649, at order 2; Maurer 2004",
+        inputs={"renyi_nats": renyi_nats},
+    )
+
+
+def _one_draw(
+    formula: str,
+    risk: float,
+    nats: dict[str, float],
+    n: int,
+    failure_prob: float,
+    price: Price,
+    *,
+    reference: str,
+    inputs: dict[str, float],
+) -> Certificate:
+    _check.probability(risk=risk)
     _check.count(n=n)
     _check.open_probability(failure_prob=failure_prob)
-    confidence = outward(3.0 * (math.log(2.0) + log_inverse(failure_prob)))
-    return kl_certificate(
-        name="disintegrated_renyi",
-        risk=risk,
-        nats={"renyi_nats": renyi_nats, "log_xi_nats": log_xi(n), "cubed_confidence_nats": confidence},
-        n=n,
-        failure_prob=failure_prob,
-        reference="Viallard, Germain, Habrard and Morvant 2023, arXiv 2102.08649, at order 2; Maurer 2004",
-        inputs={"risk": risk, "renyi_nats": renyi_nats, "n": n, "failure_prob": failure_prob},
+    renyi = formula == "disintegrated_renyi"
+    if isinstance(price, Independent):
+        if renyi:  # ln(8/δ³) = ln(8/δ²) + ln(1/δ)
+            nats = {**nats, "order": outward(3.0 * math.log(2.0) + 2.0 * log_inverse(failure_prob))}
+        bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats, log_xi=log_xi(n))
+        budget = bill.budget
+    else:
+        left = 0.5 * failure_prob if renyi else failure_prob
+        if renyi:
+            nats = {**nats, "order": log_inverse(0.5 * failure_prob)}
+        bills = [
+            billed(
+                formula,
+                price,
+                n=n,
+                failure_prob=math.nextafter((1.0 - share) * left, 0.0),
+                **nats,
+                log_xi=log_xi(n),
+                draw=log_inverse(share * left),
+            )
+            for share in _SHARES
+        ]
+        bill, share = min(zip(bills, _SHARES, strict=True), key=lambda pair: pair[0].total_nats)
+        budget = {**bill.budget, "draw": share * left, **({"order": 0.5 * failure_prob} if renyi else {})}
+    bill = replace(bill, budget=budget, failure_prob=failure_prob, inputs={**bill.inputs, "failure_prob": failure_prob})
+    return bill.certificate(
+        kl_value(risk, bill.per_example),
+        of="one draw",
+        terms={"empirical_risk": risk},
+        inputs={"risk": risk, **inputs},
+        reference=reference,
     )
 
 

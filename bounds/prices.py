@@ -1,0 +1,181 @@
+"""Prices: what takes the place of ln(1/failure_prob) in a bound, by where its prior came from.
+
+A bound of this package is proved for a prior that does not depend on the sample: it says that some f(y, S) with
+E_S exp f(y, S) ≤ 1 for every fixed y exceeds ln(1/failure_prob) with probability at most failure_prob. When y is
+released by a mechanism that saw the same sample, a theorem about the mechanism gives the number Λ that f(Y, S) exceeds
+with probability at most failure_prob. That number is the price; every formula takes one as ``price``. Proofs:
+docs/guarantees.md, "Prices".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from bounds import _check
+from bounds._rounding import log_inverse
+from bounds.hypotheses import Hypothesis
+from bounds.privacy import PrivacyClaim
+from bounds.privacy_loss import PrivacyLossDistribution
+from bounds.pure_transfer import max_information_nats, transfer_nats, transfer_nats_2018
+from bounds.transfer import transfer_cost
+
+Inputs = Mapping[str, float | int | str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """What a price asks for n records at a failure probability.
+
+    Attributes:
+        name: of the cost: "confidence" for an independent prior, "transfer" for a private one.
+        nats: Λ, rounded up.
+        budget: what the parts of the failure probability pay for.
+        terms: where the optimum of the price lies.
+    """
+
+    name: str
+    nats: float
+    budget: Mapping[str, float]
+    terms: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+class Price:
+    """What a formula asks of a price; each kind is a frozen record.
+
+    Attributes:
+        prefix: begins the name of a certificate at this price; empty for an independent prior.
+        needs: names of the hypotheses under which the price is right, which the caller declares.
+        reference: where it is proved; empty for an independent prior, whose formula is proved as it stands.
+    """
+
+    __slots__ = ()
+    prefix: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]]
+    reference: ClassVar[str]
+
+    @property
+    def known(self) -> tuple[Hypothesis, ...]:
+        """Hypotheses whose standing the price itself knows."""
+        return ()
+
+    @property
+    def inputs(self) -> Inputs:
+        """The parameters of the price, for the inputs of a certificate."""
+        return {}
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """Λ for n independent records. Raises ValueError when an argument is out of range."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Independent(Price):
+    """ln(1/failure_prob): the prior was fixed before the sample was seen."""
+
+    prefix: ClassVar[str] = ""
+    needs: ClassVar[tuple[str, ...]] = ("prior saw none of these rows",)
+    reference: ClassVar[str] = ""
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """See ``Price``."""
+        _check.count(n=n)
+        _check.open_probability(failure_prob=failure_prob)
+        return Charge(name="confidence", nats=log_inverse(failure_prob), budget={"bound": failure_prob})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh(Independent):
+    """ln(1/failure_prob) for a predictor that is judged on examples new to it: no prior enters."""
+
+    needs: ClassVar[tuple[str, ...]] = ("predictor saw none of these rows",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pure(Price):
+    """A price for a prior that an epsilon-DP mechanism (replace-one adjacency) released."""
+
+    epsilon: float
+
+    needs: ClassVar[tuple[str, ...]] = ("privacy covers these rows", "noise secret or independent")
+
+    def __post_init__(self) -> None:
+        _check.nonnegative(epsilon=self.epsilon)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The privacy loss."""
+        return {"epsilon": self.epsilon}
+
+    def _settled(self, nats: float, failure_prob: float) -> Charge:
+        return Charge(name="transfer", nats=nats, budget={"bound": failure_prob})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharp(_Pure):
+    """(√ln(1/failure_prob) + epsilon √(n/8))²: the sharp transfer, ``transfer_nats``."""
+
+    prefix: ClassVar[str] = "dp_"
+    reference: ClassVar[str] = 'docs/guarantees.md, "Sharp pure-DP transfer"'
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """See ``Price``."""
+        return self._settled(transfer_nats(epsilon=self.epsilon, n=n, failure_prob=failure_prob), failure_prob)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxInformation(_Pure):
+    """The transfer by max-information, ``max_information_nats`` (Dziugaite and Roy, NeurIPS 2018)."""
+
+    prefix: ClassVar[str] = "max_information_"
+    reference: ClassVar[str] = "Dziugaite and Roy, NeurIPS 2018, arXiv 1802.09583, Theorem 4.2"
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """See ``Price``."""
+        return self._settled(max_information_nats(epsilon=self.epsilon, n=n, failure_prob=failure_prob), failure_prob)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed2018(_Pure):
+    """2 max{ln(3/failure_prob), n epsilon²}, as the Entropy-SGLD paper prints it, ``transfer_nats_2018``."""
+
+    prefix: ClassVar[str] = "printed_2018_"
+    reference: ClassVar[str] = "Dziugaite and Roy, ICML 2018, arXiv 1712.09376, Theorem 4.3"
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """See ``Price``."""
+        return self._settled(transfer_nats_2018(epsilon=self.epsilon, n=n, failure_prob=failure_prob), failure_prob)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounted(Price):
+    """``transfer_cost`` of what an accounted mechanism promises about all that it released.
+
+    Attributes:
+        privacy: the promise; for people as records, that of a mechanism with people as its unit.
+    """
+
+    privacy: PrivacyClaim
+
+    prefix: ClassVar[str] = "private_"
+    needs: ClassVar[tuple[str, ...]] = ("privacy covers these rows", "noise secret or independent")
+    reference: ClassVar[str] = 'docs/guarantees.md, "General transfer"'
+
+    @property
+    def known(self) -> tuple[Hypothesis, ...]:
+        """What the promise itself rests on."""
+        return self.privacy.hypotheses
+
+    @property
+    def inputs(self) -> Inputs:
+        """The promise in numbers and words; the masses of a distribution by their digest."""
+        record: dict[str, Any] = dict(self.privacy.to_dict())
+        if isinstance(self.privacy, PrivacyLossDistribution):
+            del record["with_record"], record["without_record"]
+            record["digest"] = self.privacy.digest
+        return {f"privacy_{name}": value for name, value in record.items()}
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """See ``Price``."""
+        cost = transfer_cost(privacy=self.privacy, n=n, failure_prob=failure_prob)
+        terms = {"transfer_alpha": cost.alpha, "transfer_level": cost.a}
+        return Charge(name="transfer", nats=cost.nats, budget=cost.budget, terms=terms)
