@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 import bounds
 from pacdp.losses import margins
-from pacdp.single_networks import error_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,28 +94,3 @@ def select(
     probabilities = np.exp(log_probabilities(errors, epsilon=epsilon, weights=weights))
     index = int(generator.choice(len(errors), p=probabilities / probabilities.sum()))
     return Selection(index=index, epsilon=float(epsilon))
-
-
-def selected_certificate(
-    selection: Selection, *, errors: Int64[np.ndarray, " networks"], n: int, failure_prob: float
-) -> bounds.Certificate:
-    """The risk of the network that was drawn, used as it is: :func:`bounds.dp_kl_chernoff`.
-
-    Formal guarantee: at least its risk with probability 1 - failure_prob over n independent examples and the draw.
-    """
-    risk = error_share(int(errors[selection.index]), n)
-    return bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=selection.epsilon, failure_prob=failure_prob)
-
-
-def centred_certificate(
-    selection: Selection, *, risk: float, kl_nats: float, n: int, failure_prob: float
-) -> bounds.Certificate:
-    """The risk of any posterior whose prior is a function of the network that was drawn: :func:`bounds.dp_pac_bayes`.
-
-    Formal guarantee: at least R(Q), for all Q at once, with probability 1 - failure_prob over examples and draw.
-
-    Args:
-        risk: R̂(Q).
-        kl_nats: KL(Q‖P), P such as a Gaussian around the drawn weights.
-    """
-    return bounds.dp_pac_bayes(risk=risk, kl_nats=kl_nats, n=n, epsilon=selection.epsilon, failure_prob=failure_prob)

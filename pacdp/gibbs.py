@@ -76,6 +76,9 @@ class GibbsEstimate:
     """ln of the mean over prior draws of exp(-τ R̂)."""
     kl_raw_nats: float
     """-mean_loss_nats - log_partition_nats; noise can make it negative."""
+    kl_error_nats: float
+    """Its standard error, as far as the run's own scatter tells: that of the mean loss over the effective draws, and
+    that of ln Z over the prior draws, of which the spread of -τ R̂ is the most it can be."""
     kl_nats: float
     """max(0, kl_raw_nats): what certificates use."""
     kl_clipped: bool
@@ -141,9 +144,9 @@ def estimate_gibbs(
 
 def _estimate(
     posterior: LocalGibbs, losses: np.ndarray, errors: np.ndarray, test_errors: list[float],
-    partition: tuple[float, float], steps: int, settings: GibbsSettings,
+    partition: tuple[float, float, float], steps: int, settings: GibbsSettings,
 ) -> GibbsEstimate:  # fmt: skip
-    log_partition, prior_loss = partition
+    log_partition, prior_loss, partition_error = partition
     loss = _average(losses, settings.alpha)
     kl = bounds.gibbs_kl(mean_loss_nats=posterior.tau * loss, log_partition_nats=log_partition)
     effective = bounds.effective_sample_size(errors)
@@ -158,6 +161,7 @@ def _estimate(
         mean_loss_nats=posterior.tau * loss,
         log_partition_nats=log_partition,
         kl_raw_nats=kl.raw_nats,
+        kl_error_nats=math.hypot(posterior.tau * _standard_error(losses), partition_error),
         kl_nats=kl.kl_nats,
         kl_clipped=kl.clipped,
         steps=steps,
@@ -169,8 +173,8 @@ def _estimate(
 
 def _prior_means(
     posteriors: Sequence[LocalGibbs], centre: Tensor, train: Objective, draws: int, keys: Keys
-) -> list[tuple[float, float]]:
-    """ln of the mean of exp(-τ R̂(w)), and the mean of R̂(w), over independent prior draws on all examples."""
+) -> list[tuple[float, float, float]]:
+    """ln of the mean of exp(-τ R̂(w)), the mean of R̂(w) and the spread of τ R̂(w) over independent prior draws."""
     means = [bounds.StreamingLogMeanExp() for _ in posteriors]
     losses: list[list[float]] = [[] for _ in posteriors]
     std = np.array([posterior.prior_std for posterior in posteriors])
@@ -179,7 +183,15 @@ def _prior_means(
         for k, risks in enumerate(train.risks(weights)):
             means[k].push(-posteriors[k].tau * risks.loss)
             losses[k].append(risks.loss)
-    return [(mean.value, math.fsum(own) / draws) for mean, own in zip(means, losses, strict=True)]
+    spreads = [p.tau * float(np.std(own)) for p, own in zip(posteriors, losses, strict=True)]
+    return [
+        (mean.value, math.fsum(own) / draws, spread)
+        for mean, own, spread in zip(means, losses, spreads, strict=True)
+    ]
+
+
+def _standard_error(values: np.ndarray) -> float:
+    return float(values.std()) / math.sqrt(bounds.effective_sample_size(values))
 
 
 def _average(values: np.ndarray, alpha: float) -> float:

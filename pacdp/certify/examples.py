@@ -1,0 +1,116 @@
+"""The examples that a certificate rests on: as tensors, with whose they are and which of a data set they are."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from pacdp.data import Dataset, Split
+from pacdp.data.rows import Rows
+
+Unit = Literal["example", "person"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundSet:
+    """Examples, and whose they are where that is known: then people, not examples, are counted as independent.
+
+    Attributes:
+        inputs: [n, ...].
+        labels: int64 [n].
+        indices: which examples of the data set they are, where that is known.
+        data_hash: hash of the data set that the indices count in, where it is known.
+        people: int64 [n], the number of each example's person; None declares the examples independent.
+
+    Raises ValueError when there are no examples, labels are not int64, or something is not one for each example.
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    indices: Split | None = None
+    data_hash: str = ""
+    people: Int64[np.ndarray, " n"] | None = None
+    _rows: list[Rows] = field(default_factory=list, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.labels) or len(self.labels) == 0:
+            raise ValueError(
+                f"expected one label for each of n >= 1 inputs, got {len(self.inputs)}, {len(self.labels)}"
+            )
+        if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
+            raise ValueError(
+                f"expected int64 labels [n], got {self.labels.dtype} {list(self.labels.shape)}: smaller types wrap "
+                "around and floats would be cut; call .long() on whole numbers"
+            )
+        if self.indices is not None and self.indices.n != len(self.labels):
+            raise ValueError(f"expected indices of the {len(self.labels)} examples, got {self.indices.n}")
+        if self.people is not None and (
+            self.people.dtype != np.int64 or self.people.shape != (len(self.labels),) or self.people.min() < 0
+        ):
+            raise ValueError("expected people as int64 [n], the number of each example's person, at least 0")
+
+    @classmethod
+    def of(cls, inputs: Tensor, labels: Tensor, indices: Split, *, data_hash: str = "") -> "BoundSet":
+        """The examples at these places of a data set that is at hand as tensors."""
+        places = torch.tensor(indices.indices)
+        return cls(inputs=inputs[places], labels=labels[places], indices=indices, data_hash=data_hash)
+
+    @classmethod
+    def part(cls, data: Dataset, indices: Split | None = None) -> "BoundSet":
+        """A data set with its people, or the examples at these places of it.
+
+        Raises ValueError when an index lies beyond the data.
+        """
+        chosen = data
+        if indices is not None:
+            if not indices.n or indices.indices[-1] >= data.n:
+                raise ValueError(f"expected some of the {data.n} examples of {data.name}, got {indices.n} indices")
+            chosen = data.subset(indices)
+        return cls(
+            inputs=torch.tensor(chosen.inputs),
+            labels=torch.tensor(chosen.labels),
+            indices=indices,
+            data_hash=data.hash,
+            people=chosen.people,
+        )
+
+    @property
+    def n(self) -> int:
+        """How many examples."""
+        return len(self.labels)
+
+    @property
+    def unit(self) -> Unit:
+        """What is counted as one independent record."""
+        return "example" if self.people is None else "person"
+
+    @property
+    def units(self) -> int:
+        """How many independent records there are: people where they are known."""
+        return self.n if self.people is None else len(np.unique(self.people))
+
+    @property
+    def shares(self) -> Float64[np.ndarray, " n"] | None:
+        """What each example weighs in its person's mean: one over the number of that person's examples."""
+        if self.people is None:
+            return None
+        _, owner, sizes = np.unique(self.people, return_inverse=True, return_counts=True)
+        return 1.0 / sizes[owner]
+
+    @property
+    def rows(self) -> Rows:
+        """Hashes of the examples, computed once."""
+        if not self._rows:
+            self._rows.append(Rows.of(self.inputs, self.labels, self.people))
+        return self._rows[0]
+
+    def require_labels(self, classes: int) -> None:
+        """Refuse labels that name no class: ValueError for a label outside 0 ... classes - 1."""
+        low, high = int(self.labels.min()), int(self.labels.max())
+        if low < 0 or high >= classes:
+            raise ValueError(
+                f"expected labels from 0 to {classes - 1}, as the network's outputs say, got {low} to {high}"
+            )

@@ -1,0 +1,285 @@
+"""Certificates of a Gaussian over the weights of any network: sampled risk, closed divergence, any prior.
+
+The risk of the posterior is sampled with fresh weights for every example and paid for, the divergence is closed, and
+where the prior came from decides the price.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import bounds
+from pacdp.certify.assessment import Measured, Refusal
+from pacdp.certify.examples import BoundSet
+from pacdp.certify.networks import about, clopper_pearson, fresh_certificates, judge, outputs_of, with_weights
+from pacdp.certify.priors import Prior, Private, price_of
+from pacdp.losses import Loss, brier, zero_one
+from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic import MonteCarloRisk, mean_risks
+
+Progress = Callable[[int, int], None]
+MONTE_CARLO, PAC_STEP = "Monte Carlo", "PAC step"
+_ONE_DRAW = 0x6F6E65  # key of the one draw among all uses of a seed
+_KNOWN = {"zero-one": ("randomised", "0-1 risk"), "brier": ("half_brier", "half the Brier risk")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonteCarlo:
+    """How the posterior's empirical risk is sampled.
+
+    Attributes:
+        passes: over the examples, with fresh weights for each.
+        share: of each failure probability that pays for it.
+        batch_size: examples at a time.
+        group_size: examples that share one draw where the network is not made of known layers.
+        resume: a file that holds the sums as they grow.
+    """
+
+    passes: int = 5
+    share: float = 0.1
+    batch_size: int = 64
+    group_size: int = 1
+    resume: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussians:
+    """A posterior, its prior, and where they are judged."""
+
+    posterior: GaussianPosterior
+    prior: Prior
+    module: nn.Module
+    data: BoundSet
+    test: BoundSet | None
+    failure_prob: float
+    how: MonteCarlo
+    losses: Sequence[Loss]
+    seed: int
+    device: torch.device | str
+    progress: Progress | None = None
+
+    @property
+    def price(self) -> bounds.Price:
+        """What pays for the prior."""
+        return price_of(self.prior.source)
+
+    @functools.cached_property
+    def kl_nats(self) -> float:
+        """KL(Q‖P) and what choosing the prior costs, rounded up.
+
+        Raises:
+            ValueError: it is infinite.
+        """
+        kl = self.posterior.kl_nats(self.prior.law)
+        if not math.isfinite(kl):
+            raise ValueError(
+                "the divergence from the prior is infinite: both laws must have the same fixed weights and buffers, "
+                "and a std > 0 for the same parameters"
+            )
+        return math.nextafter(kl + self.prior.choice_nats, math.inf) if self.prior.choice_nats else kl
+
+    def network(self, law: GaussianPosterior, weights: Any) -> Callable[[Tensor], Tensor]:
+        """The network at these weights of a law."""
+        return with_weights(self.module.to(self.device), weights, law.buffers, self.device)
+
+    def classes(self) -> int:
+        """How many classes the network's outputs distinguish: two for one logit."""
+        first = BoundSet(inputs=self.data.inputs[:1], labels=torch.zeros(1, dtype=torch.int64))
+        outputs = outputs_of(self.network(self.posterior, self.posterior.means), first, self.device)
+        return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What one part of the route has to say."""
+
+    certificates: Sequence[bounds.Certificate] = ()
+    measured: Sequence[Measured] = ()
+    refusals: Sequence[Refusal] = ()
+    monte_carlo: Sequence[MonteCarloRisk] = ()
+
+
+def parts(where: Gaussians) -> Iterator[Found]:
+    """Everything that applies to a Gaussian posterior, the randomised network first."""
+    names = ["zero-one", "brier", *(loss.name for loss in where.losses)]
+    if len(set(names)) != len(names):
+        raise ValueError(
+            f"expected losses of names that differ from each other and from zero-one and brier, got {names}"
+        )
+    classes = where.classes()
+    for each in (where.data, *([] if where.test is None else [where.test])):
+        each.require_labels(classes)
+    _ = where.kl_nats
+    yield randomised(where)
+    yield mean_weights(where)
+    yield prior_mean(where)
+    yield one_draw(where)
+
+
+def randomised(where: Gaussians) -> Found:
+    """Fresh weights for every prediction: 0-1 and Brier risk, also those of a test set."""
+    data, how = where.data, where.how
+    budget = bounds.FailureBudget(where.failure_prob).spend(MONTE_CARLO, how.share * where.failure_prob)
+    budget = budget.spend(PAC_STEP, budget.left)
+    sampled = functools.partial(
+        mean_risks, where.module, where.posterior, batch_size=how.batch_size, device=where.device
+    )
+    risks = sampled(
+        inputs=data.inputs,
+        labels=data.labels,
+        losses=(zero_one(), brier(), *where.losses),
+        passes=how.passes,
+        group_size=how.group_size,
+        seed=where.seed,
+        progress=where.progress,
+        resume=how.resume,
+        people=data.people,
+    )
+    step = functools.partial(bounds.maurer, kl_nats=where.kl_nats, n=data.units, price=where.price)
+    certificates = [_overall(risk, step, budget, where) for risk in risks]
+    measured = [Measured(of="randomised", on="bound", loss=r.loss, mean=r.mean, errors=None, n=r.n) for r in risks]
+    if where.test is None:
+        reason = "no examples were kept from prior and posterior"
+        refusals = [Refusal(name="test-set bounds", reason=reason)]
+        return Found(certificates=certificates, measured=measured, refusals=refusals, monte_carlo=risks)
+    # a draw for each example: Clopper and Pearson count independent errors
+    (fresh,) = sampled(
+        inputs=where.test.inputs,
+        labels=where.test.labels,
+        losses=(zero_one(),),
+        passes=1,
+        group_size=1,
+        seed=where.seed + 1,
+    )
+    errors = fresh.errors
+    measured.append(
+        Measured(of="randomised", on="test", loss="zero-one", mean=fresh.mean, errors=errors, n=where.test.n)
+    )
+    if where.test.unit == "example":
+        made = clopper_pearson(errors, where.test.n, where.failure_prob)
+        certificates.append(about(made, of="randomised", measures="0-1 risk"))
+    return Found(certificates=certificates, measured=measured, monte_carlo=risks)
+
+
+def mean_weights(where: Gaussians) -> Found:
+    """The network with the posterior's means, which the test set alone can speak of."""
+    of, network = "mean weights", where.network(where.posterior, where.posterior.means)
+    seen = judge(network, where.data, where.device)
+    measured = [Measured(of=of, on="bound", loss="zero-one", mean=seen.error, errors=seen.errors, n=seen.units)]
+    if where.test is None:
+        return Found(measured=measured)
+    tested = judge(network, where.test, where.device)
+    measured.append(
+        Measured(of=of, on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.units)
+    )
+    return Found(certificates=fresh_certificates(tested, of=of, failure_prob=where.failure_prob), measured=measured)
+
+
+def prior_mean(where: Gaussians) -> Found:
+    """The network with the prior's means, to which the bound's examples are new unless it met them privately."""
+    prior, of = where.prior, "prior mean"
+    if isinstance(prior.source, Private) or prior.choice_nats:
+        return Found()
+    network = where.network(prior.law, prior.law.means)
+    judged = judge(network, where.data, where.device)
+    made = fresh_certificates(judged, of=of, failure_prob=where.failure_prob, name="prior_mean")[0]
+    measured = [Measured(of=of, on="bound", loss="zero-one", mean=judged.error, errors=judged.errors, n=judged.units)]
+    return Found(certificates=(made,), measured=(*measured, *_tested(where, network, of)))
+
+
+def one_draw(where: Gaussians) -> Found:
+    """One network drawn from the posterior: 0-1 risk, and calibration error from the bound's own examples.
+
+    The draw must not depend on examples, prior or posterior: its generator has a key of its own, so that no training
+    that was seeded with the same number has met its numbers. The exponential moment behind the calibration error bounds
+    one draw by ln (dQ/dP)(w) just as it bounds the mean by the divergence ("One draw" in docs/guarantees.md), so the
+    positive part of the ratio stands where the divergence does.
+    """
+    of = "one draw"
+    weights = where.posterior.sample(_generator(where.seed))
+    ratio = log_density_ratio(where.posterior, where.prior.law, weights)
+    if not math.isfinite(ratio):
+        return Found(refusals=(Refusal(name=of, reason="the prior's density at the draw underflows"),))
+    ratio = math.nextafter(ratio + where.prior.choice_nats, math.inf)
+    network = where.network(where.posterior, weights)
+    judged = judge(network, where.data, where.device)
+    made = bounds.disintegrated(
+        risk=judged.error,
+        log_density_ratio=ratio,
+        n=judged.units,
+        failure_prob=where.failure_prob,
+        price=where.price,
+    )
+    found = [about(made, f"one_draw_{made.name}", of=of, measures=_risk(where.data))]
+    if judged.calibration is not None:
+        found.append(_calibrated_draw(where, judged.calibration, ratio, judged.units))
+    measured = [Measured(of=of, on="bound", loss="zero-one", mean=judged.error, errors=judged.errors, n=judged.units)]
+    return Found(certificates=found, measured=(*measured, *_tested(where, network, of)))
+
+
+def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: float, n: int) -> bounds.Certificate:
+    """The calibration error of one draw; under a private prior half the failure probability pays for the draw."""
+    private = isinstance(where.prior.source, Private)
+    paid = 0.5 * where.failure_prob if private else 0.0
+    nats = max(0.0, ratio)
+    if private:
+        nats = math.nextafter((nats - math.log(paid)) * (1.0 + 2.0**-50), math.inf)
+    made = bounds.ece_pac_bayes(
+        calibration_error=sample.calibration_error,
+        mean_squared_gap=sample.mean_squared_gap,
+        kl_nats=nats,
+        n=n,
+        failure_prob=where.failure_prob - paid,
+        price=where.price,
+    )
+    made = made.charged("draw", paid) if private else made
+    return about(made, "one_draw_ece", of="one draw", measures="ECE")
+
+
+def _risk(data: BoundSet) -> str:
+    return "0-1 risk" if data.unit == "example" else "0-1 risk of a new person"
+
+
+def _overall(
+    risk: MonteCarloRisk, step: Callable[..., bounds.Certificate], budget: bounds.FailureBudget, where: Gaussians
+) -> bounds.Certificate:
+    """The randomised network's certificate for one loss; the Brier loss is halved, since it reaches 2."""
+    made = bounds.overall_certificate(risk=risk.upper(budget.spent[MONTE_CARLO]), bound=step, budget=budget)
+    private = where.prior.source if isinstance(where.prior.source, Private) else None
+    bound = "hybrid_pac_bayes" if private is not None and private.seen is not None else made.inputs["bound"]
+    default = (f"rescaled_{risk.loss}", f"{risk.loss} risk, rescaled to [0, 1]")
+    name, measures = _KNOWN.get(risk.loss, default)
+    measures += " of a new person" if where.data.unit == "person" else ""
+    made = replace(made, inputs={**made.inputs, "bound": bound})
+    return about(made, f"{name}_{bound}", of="randomised", measures=measures)
+
+
+def _tested(where: Gaussians, network: Callable[[Tensor], Tensor], of: str) -> list[Measured]:
+    if where.test is None:
+        return []
+    tested = judge(network, where.test, where.device)
+    return [Measured(of=of, on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.units)]
+
+
+def _generator(seed: int) -> torch.Generator:
+    words = np.random.SeedSequence(seed, spawn_key=(_ONE_DRAW,)).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(words[0] >> np.uint64(1)))
+
+
+def log_density_ratio(posterior: GaussianPosterior, prior: GaussianPosterior, weights: Any) -> float:
+    """ln (dQ/dP)(weights) in nats, rounded up; weights that are fixed in both laws do not count."""
+    found = []
+    for name, mean in posterior.means.items():
+        given = (weights[name], mean, posterior.stds[name], prior.means[name], prior.stds[name])
+        values = [x.detach().cpu().double().expand(mean.shape).reshape(-1).numpy() for x in given]
+        free = values[2] > 0.0  # fixed weights are equal in both, or the divergence were infinite
+        if free.any():
+            found.append(bounds.gaussian_log_density_ratio(*(value[free] for value in values)))
+    return math.nextafter(math.fsum(found), math.inf)

@@ -1,0 +1,164 @@
+"""Networks as they are: outputs, errors and calibration on examples, and the certificates of fresh examples.
+
+Every route judges networks here: the mean of a posterior, one draw of it, the mean of a prior, a user's own network.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+import bounds
+from bounds.hypotheses import of_the_caller
+from pacdp.certify.examples import BoundSet
+from pacdp.losses import margins
+
+EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
+"""Of the bins of calibration errors."""
+_BATCH = 500
+Network = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What one network did on some examples.
+
+    Attributes:
+        errors: examples in error; a tie is an error.
+        error: their share, or the mean over people of their own shares, rounded up.
+        units: independent records.
+        calibration: what bounds on the calibration error need, where people are not counted.
+    """
+
+    errors: int
+    error: float
+    units: int
+    calibration: bounds.CalibrationSample | None
+    data: BoundSet
+    wrong: np.ndarray
+
+
+@torch.no_grad()
+def outputs_of(network: Network, data: BoundSet, device: torch.device | str = "cpu") -> Tensor:
+    """The network's outputs on all examples, on the CPU."""
+    return torch.cat([network(part.to(device)).cpu() for part in data.inputs.split(_BATCH)])
+
+
+def with_weights(
+    module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], device: torch.device | str
+) -> Network:
+    """The module as a function, at these weights and buffers."""
+    state = {name: value.to(device) for name, value in {**buffers, **weights}.items()}
+    return lambda inputs: functional_call(module, state, (inputs,))
+
+
+def judge(network: Network, data: BoundSet, device: torch.device | str = "cpu", *, scores: bool = False) -> Judged:
+    """Errors and calibration of a network on examples.
+
+    Args:
+        scores: the outputs are probabilities, not logits.
+
+    Raises:
+        ValueError: outputs that are not one row an example.
+    """
+    outputs = outputs_of(network, data, device)
+    if len(outputs) != data.n or outputs.ndim > 2:
+        raise ValueError(f"expected one row of logits for each of {data.n} examples, got shape {tuple(outputs.shape)}")
+    if scores:  # probabilities in place of logits leave errors as they are
+        own = outputs.gather(1, data.labels[:, None])
+        wrong = (~(outputs.scatter(1, data.labels[:, None], -1.0) < own).all(1)).numpy()
+    else:
+        wrong = (~(margins(outputs, data.labels) > 0)).numpy()
+    calibration = calibration_of(outputs, data.labels, scores=scores) if data.unit == "example" else None
+    return Judged(
+        errors=int(wrong.sum()),
+        error=mean_of(wrong, data),
+        units=data.units,
+        calibration=calibration,
+        data=data,
+        wrong=wrong,
+    )
+
+
+def mean_of(wrong: np.ndarray, data: BoundSet) -> float:
+    """The share of errors, or the mean over people of their own shares, rounded up."""
+    if data.people is None:
+        return error_share(int(wrong.sum()), data.n)
+    _, owner, sizes = np.unique(data.people, return_inverse=True, return_counts=True)
+    counts = np.bincount(owner, weights=wrong)
+    exact = sum((Fraction(int(k), int(m)) for k, m in zip(counts, sizes, strict=True)), Fraction(0)) / len(sizes)
+    share = float(exact)
+    return share if Fraction(share) >= exact else math.nextafter(share, math.inf)
+
+
+def error_share(errors: int, n: int) -> float:
+    """errors/n, rounded up."""
+    share = errors / n
+    return share if Fraction(share) >= Fraction(errors, n) else math.nextafter(share, math.inf)
+
+
+def calibration_of(outputs: Tensor, labels: Tensor, *, scores: bool = False) -> bounds.CalibrationSample:
+    """Confidence and correctness in fixed bins; one logit counts as two classes."""
+    if outputs.ndim == 1 or outputs.shape[1] == 1:
+        one = torch.sigmoid(outputs.reshape(-1).double())
+        probabilities = torch.stack([1.0 - one, one], dim=1)
+    else:
+        probabilities = outputs.double() if scores else torch.softmax(outputs.double(), dim=1)
+    confidence, predicted = probabilities.max(dim=1)
+    return bounds.calibration_sample(
+        confidence=confidence.clamp(0.0, 1.0).numpy(), correct=(predicted == labels).numpy(), edges=EDGES
+    )
+
+
+def about(made: bounds.Certificate, name: str = "", *, of: str, measures: str) -> bounds.Certificate:
+    """The certificate under the name of the predictor and the risk that it is about."""
+    return replace(made, name=name or made.name, of=of, measures=measures)
+
+
+def fresh_certificates(
+    judged: Judged, *, of: str, failure_prob: float, name: str = "test_set"
+) -> list[bounds.Certificate]:
+    """What examples new to a network say of it: its error, by person where people are known, and its calibration.
+
+    Formal guarantee: each fails with probability at most failure_prob over the examples, if the network does not depend
+    on them. With people the error is that on a new person, the mean of their own error.
+    """
+    if judged.data.people is not None:
+        made = bounds.new_person_kl(
+            sample=bounds.people_sample(losses=judged.wrong.astype(np.float64), people=judged.data.people),
+            failure_prob=failure_prob,
+        )
+        return [about(made, f"{name}_new_person", of=of, measures="0-1 risk of a new person")]
+    found = [about(clopper_pearson(judged.errors, judged.units, failure_prob, name=name), of=of, measures="0-1 risk")]
+    sample = judged.calibration
+    if sample is not None:
+        made = bounds.ece_second_moment(
+            calibration_error=sample.calibration_error,
+            mean_squared_gap=sample.mean_squared_gap,
+            n=judged.units,
+            failure_prob=failure_prob,
+        )
+        found.append(about(made, f"{name}_ece", of=of, measures="ECE"))
+    return found
+
+
+def clopper_pearson(errors: int, n: int, failure_prob: float, *, name: str = "test_set") -> bounds.Certificate:
+    """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
+
+    Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
+    """
+    return bounds.Certificate(
+        name=f"{name}_clopper_pearson",
+        value=bounds.clopper_pearson_upper(errors, n, failure_prob),
+        failure_prob=failure_prob,
+        hypotheses=of_the_caller("predictor saw none of these rows", function="clopper_pearson_upper"),
+        terms={"empirical_risk": errors / n},
+        budget={"test set": failure_prob},
+        reference="Clopper and Pearson (1934)",
+        inputs={"k": errors, "n": n, "failure_prob": failure_prob},
+    )

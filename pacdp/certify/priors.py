@@ -1,0 +1,192 @@
+"""Priors: a law over weights and where it came from, which decides the theorems that may use it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import bounds
+from bounds.prices import Accounted, Independent, Price
+from pacdp.certify.examples import BoundSet
+from pacdp.data import Split, require_disjoint
+from pacdp.data.row_checks import require_apart, require_covers
+from pacdp.data.rows import Rows
+from pacdp.posterior import GaussianPosterior
+
+_PRIOR = "prior saw none of these rows"
+_COVERS = "privacy covers these rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoPrivacy:
+    """The procedure read the bound's own examples and promises nothing: no certificate may rest on it."""
+
+    reason: str
+    """Why it is not private, one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFree:
+    """The prior was fixed before any example was looked at: random first weights, or weights learnt on other data."""
+
+    description: str = "fixed before the examples were seen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """The prior was learnt on other examples.
+
+    Attributes:
+        indices: which ones of the data set it saw, where it counts in the same one as the bound's.
+        data_hash: hash of that data set, where it is known.
+        rows: the hashes of the examples that it saw; with them their absence from the bound is proved, with indices
+            alone it is declared.
+    """
+
+    indices: Split | None = None
+    data_hash: str = ""
+    rows: Rows | None = None
+
+    def __post_init__(self) -> None:
+        if self.indices is None and self.rows is None:
+            raise ValueError("HeldOut needs rows or indices: say which examples the prior saw")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Private:
+    """The prior is a function of what a private mechanism released, which may have seen every example of the bound.
+
+    Attributes:
+        privacy: what it promises; several runs, chosen among by looking at the examples, count together. For people as
+            records, the promise must be to people.
+        seen: other examples, which it saw without any privacy and on which no bound may rest: a hybrid of both.
+        rows: the hashes of the examples that the promise is made to; with them it is proved that it covers the bound's.
+        unit: "example" or "person": whose data the mechanism hides.
+        noise: who says that the mechanism's noise was secret or independent of the examples.
+    """
+
+    privacy: bounds.PrivacyClaim
+    seen: HeldOut | None = None
+    rows: Rows | None = None
+    unit: str = "example"
+    noise: str = "whoever ran the mechanism"
+
+
+Source = DataFree | HeldOut | Private
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """A Gaussian over the weights of a network, with its source.
+
+    ``choice_nats`` is what choosing it among several costs, as in :func:`bounds.prior_scale_grid`; it is added to the
+    divergence.
+    """
+
+    law: GaussianPosterior
+    source: Source
+    choice_nats: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.choice_nats < float("inf"):
+            raise ValueError(f"expected choice_nats >= 0 and finite, got {self.choice_nats}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values: source and what the choice costs, not the weights."""
+        return {**source_to_dict(self.source), "choice_nats": self.choice_nats}
+
+
+def source_to_dict(source: Source) -> dict[str, Any]:
+    """JSON values of where a prior came from."""
+    about: dict[str, Any] = {"source": type(source).__name__}
+    match source:
+        case DataFree(description=description):
+            about["description"] = description
+        case HeldOut():
+            about |= _seen_to_dict(source)
+        case Private(privacy=privacy, seen=seen):
+            about["privacy"] = {name: getattr(privacy, name) for name in ("notion", "adjacency", "status")}
+            about["unit"] = source.unit
+            about |= {} if seen is None else _seen_to_dict(seen)
+    return about
+
+
+def price_of(source: Source | None) -> Price:
+    """What pays for a prior from there."""
+    return Accounted(privacy=source.privacy) if isinstance(source, Private) else Independent()
+
+
+def seen_freely(source: Source | None) -> HeldOut | None:
+    """What the prior's maker met without privacy."""
+    if isinstance(source, Private):
+        return source.seen
+    return source if isinstance(source, HeldOut) else None
+
+
+def standing(source: Source | None, data: BoundSet) -> tuple[bounds.Hypothesis, ...]:
+    """What is proved, and what only declared, of a prior's innocence of the bound's examples.
+
+    Raises:
+        DataError: a prior without privacy saw examples of the bound, or a privacy claim is about other examples.
+        ValueError: nothing says which examples the bound's are, or privacy of examples stands for that of people.
+    """
+    found: list[bounds.Hypothesis] = []
+    if source is None or isinstance(source, DataFree):
+        by = "the caller" if source is None else f"the caller: {source.description}"
+        return (bounds.declared(_PRIOR, by),)
+    seen = seen_freely(source)
+    if seen is not None:
+        found.append(_unseen(seen, data))
+    if isinstance(source, Private):
+        if data.unit == "person" and source.unit != "person":
+            raise ValueError(
+                "the bound's examples belong to people and the promise of privacy is to single examples, which are not "
+                "independent: give the privacy of a mechanism that hides people, or a prior from other people"
+            )
+        if source.rows is None:
+            found.append(bounds.declared(_COVERS, "the caller"))
+        else:
+            require_covers(source.rows, data.rows)
+            found.append(bounds.proved(_COVERS, "row hashes"))
+        found.append(bounds.declared("noise secret or independent", source.noise))
+    return tuple(found)
+
+
+def unseen_by_test(source: Source | None, test: BoundSet) -> None:
+    """Refuse a test set with examples that a prior without privacy has seen, as far as rows and indices tell."""
+    seen = seen_freely(source)
+    if seen is None:
+        return
+    if seen.rows is not None:
+        require_apart(seen.rows, test.rows, ("the prior's rows", "the test set's rows"))
+    elif seen.indices is not None and test.indices is not None and not other_data(seen.data_hash, test.data_hash):
+        require_disjoint(seen.indices, test.indices, ("what the prior saw", "the test set's examples"))
+
+
+def other_data(one: str, other: str) -> bool:
+    """Whether two hashes are known to be of different data sets, in which indices mean different examples."""
+    return bool(one and other and one != other)
+
+
+def _unseen(seen: HeldOut, data: BoundSet) -> bounds.Hypothesis:
+    if seen.rows is not None:
+        require_apart(seen.rows, data.rows, ("the prior's rows", "the bound's rows"))
+        return bounds.proved(_PRIOR, "row hashes")
+    if data.indices is None:
+        raise ValueError(
+            "give data.indices, or the rows that the prior saw: the prior learnt from examples of this data set, and "
+            "which ones the bound rests on decides whether it may be used"
+        )
+    if other_data(seen.data_hash, data.data_hash):
+        raise ValueError(
+            f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
+            f"({seen.data_hash[:12]}), and indices mean nothing there: certify on those, or give the prior's rows"
+        )
+    assert seen.indices is not None
+    require_disjoint(seen.indices, data.indices, ("what the prior saw", "the bound's examples"))
+    return bounds.declared(_PRIOR, "the caller's indices, which are disjoint")
+
+
+def _seen_to_dict(seen: HeldOut) -> dict[str, Any]:
+    if seen.indices is not None:
+        return {"n": seen.indices.n, "hash": seen.indices.hash}
+    assert seen.rows is not None
+    return {"n": seen.rows.n, "hash": ""}

@@ -1,0 +1,57 @@
+"""Who fixed the settings, and among how many: what a certificate pays for a choice that looked at its examples."""
+
+from dataclasses import dataclass
+
+import bounds
+from pacdp.certify.examples import BoundSet
+from pacdp.data.row_checks import require_apart
+from pacdp.data.rows import Rows
+
+_NAME = "settings fixed beforehand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the settings behind a predictor were chosen.
+
+    Attributes:
+        count: J, among how many settings the bound's examples may have had a part in choosing. Each certificate is
+            made at failure_prob / J, so that those of all J settings hold together.
+        hypothesis: "settings fixed beforehand", and by what.
+        elsewhere: the hashes of the rows that settings were chosen on, where these are apart from the bound's.
+        record: what a report says of the list.
+    """
+
+    count: int = 1
+    hypothesis: bounds.Hypothesis
+    elsewhere: Rows | None = None
+    record: dict[str, object] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise ValueError(f"expected a count of settings that is a whole number >= 1, got {self.count!r}")
+        if self.hypothesis.name != _NAME:
+            raise ValueError(f"expected a hypothesis {_NAME!r}, got {self.hypothesis.name!r}")
+
+    @classmethod
+    def declared(cls, by: str = "the caller, who names no list of settings") -> "Settings":
+        """Nobody has written down which settings were tried; ``by`` vouches that the examples had no part in it."""
+        return cls(hypothesis=bounds.declared(_NAME, by))
+
+    @classmethod
+    def tried(cls, count: int, by: str) -> "Settings":
+        """``count`` settings were tried on the examples, and all are paid for; the list was written after the tries."""
+        said = f"{by}: a list of {count} settings, all paid for, written down after they were tried"
+        return cls(count=count, hypothesis=bounds.declared(_NAME, said))
+
+    @classmethod
+    def chosen_on(cls, rows: Rows, by: str = "rows that the bound does not use") -> "Settings":
+        """The settings were chosen on these rows alone; that they are apart from the bound's is proved by hashes."""
+        return cls(hypothesis=bounds.declared(_NAME, f"chosen on {by}"), elsewhere=rows)
+
+    def standing(self, data: BoundSet) -> bounds.Hypothesis:
+        """The hypothesis, with the rows compared. Raises DataError when the settings were chosen on the bound's rows."""
+        if self.elsewhere is None:
+            return self.hypothesis
+        require_apart(self.elsewhere, data.rows, ("the rows that the settings were chosen on", "the bound's rows"))
+        return bounds.proved(_NAME, f"{self.hypothesis.by}; row hashes show that these are not the bound's")
