@@ -16,6 +16,10 @@ from pacdp.data.idx import read_idx as read_idx
 from pacdp.data.labels import random_labels as random_labels
 from pacdp.data.labels import randomise as randomise
 from pacdp.data.registry import locate as locate
+from pacdp.data.row_checks import require_apart as require_apart
+from pacdp.data.row_checks import require_covers as require_covers
+from pacdp.data.row_checks import require_plain as require_plain
+from pacdp.data.rows import Rows as Rows
 from pacdp.data.sources import REGISTRY as REGISTRY
 from pacdp.data.sources import DatasetEntry as DatasetEntry
 from pacdp.data.sources import FileEntry as FileEntry

@@ -1,0 +1,148 @@
+"""Whether a network carries rows of the data that a bound rests on, beside the weights that the bound pays for.
+
+Every theorem here takes a network that is a function of its weights and of nothing else that depends on the bound's
+rows. A memory of the training set in a buffer, an attribute or a closure is such a dependence, and costs nothing in
+KL: a nearest-neighbour network has no training error and any test error.
+"""
+
+import functools
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import UInt64
+from torch import Tensor, nn
+
+from pacdp.data import DataError
+from pacdp.data.hashing import array_of, row_hashes
+
+_PLAIN = (type, ModuleType, str, bytes, int, float, complex, torch.dtype, torch.device, torch.Generator, type(None))
+_CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
+"""What a class is searched for."""
+_FEW = 10
+
+
+class Held(NamedTuple):
+    """A tensor that holds rows: where in the network it is, and how many distinct ones."""
+
+    where: str
+    rows: int
+
+
+def held_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = ()) -> tuple[Held, ...]:
+    """The tensors and arrays in a network that hold some of these inputs.
+
+    Looked at are parameters, buffers (saved or not) and attributes of the network and of whatever objects, lists,
+    dictionaries, methods, partial functions and closures it refers to, as rows in their own order and, with two
+    dimensions, as columns. A row counts if its numbers are exactly an input's, in any shape and number format, or an
+    input's times 255 as bytes. Rows of one number over and over do not count, because zeros and ones are everywhere,
+    and where an input is a single number a tensor must hold half of all of them, and ten. Not found: rows that were
+    changed otherwise in any number, sparse or compressed ones, and what a file or a global variable holds.
+
+    Args:
+        inputs: array or tensor [n, ...].
+        paid: names of parameters as in ``module.named_parameters()`` whose law the bound pays for by its KL: these may
+            depend on the data.
+
+    Raises:
+        DataError: inputs are no numbers, or none.
+    """
+    hashes, width = _hashes(inputs, "inputs"), int(np.prod(np.shape(inputs)[1:]))
+    least = 1 if width > 1 else max(_FEW, len(hashes) / 2)
+    exempt = {id(tensor) for name, tensor in module.named_parameters() if name in paid}
+    found: list[Held] = []
+    for where, tensor in _tensors(module):
+        if id(tensor) in exempt:
+            continue
+        count = len(np.intersect1d(hashes, _hashes_by_width(tensor, width)))
+        if count >= least:
+            found.append(Held(where, count))
+    return tuple(found)
+
+
+def require_no_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = ()) -> None:
+    """Refuse a network that holds inputs of the bound set, as far as `held_rows` finds them.
+
+    Raises:
+        DataError: it does; the sentence names the first place and counts.
+    """
+    found = held_rows(module, inputs, paid=paid)
+    if not found:
+        return
+    first, *others = found
+    more = f" (and {len(others)} more of its tensors hold some)" if others else ""
+    raise DataError(
+        f"{first.where} of the network holds {first.rows} of the bound's {len(inputs)} inputs{more}, and the bound "
+        "pays for weights alone: remove them, or certify other examples."
+    )
+
+
+def _hashes_by_width(tensor: Tensor | np.ndarray, width: int) -> UInt64[np.ndarray, " k"]:
+    """Of the rows that a tensor of the network can be cut into; none if it is sparse, without values or not numbers."""
+    nothing = np.empty(0, dtype=np.uint64)
+    try:
+        array = array_of(tensor, "tensor")
+    except DataError:
+        return nothing
+    if not array.size or array.dtype.kind not in "biufc":
+        return nothing
+    cuts = [array.reshape(-1, width)] if array.size % width == 0 else []
+    if array.ndim == 2 and len(array) == width > 1:
+        cuts.append(array.T)
+    if array.dtype == np.uint8:
+        cuts += [np.divide(rows, 255, dtype=np.float32) for rows in cuts]
+    return np.concatenate([nothing, *(_hashes(rows, "tensor") for rows in cuts)])
+
+
+def _hashes(values: Any, name: str) -> UInt64[np.ndarray, " k"]:
+    """Of the rows with two different numbers; where a row is one number, of all."""
+    hashes = row_hashes(values, name=name)
+    rows = array_of(values, name).reshape(len(hashes), -1)
+    return np.unique(hashes[(rows != rows[:, :1]).any(axis=1)] if rows.shape[1] > 1 else hashes)
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor | np.ndarray]]:
+    """Every tensor and array that can be reached from the network without going through global variables."""
+    ahead: list[tuple[str, Any]] = [("", module)]
+    seen: dict[int, Any] = {}
+    while ahead:
+        where, thing = ahead.pop()
+        if id(thing) in seen or isinstance(thing, _PLAIN):
+            continue
+        seen[id(thing)] = thing  # kept, so that no other thing gets its id
+        if isinstance(thing, Tensor | np.ndarray):
+            yield where.removeprefix("."), thing
+        ahead.extend((where + name, part) for name, part in reversed(list(_parts(thing))))
+
+
+def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(thing, nn.Module):
+        for own in (thing._parameters, thing._buffers, thing._modules):
+            yield from ((f".{name}", part) for name, part in own.items())
+    if isinstance(thing, Mapping):
+        yield from ((f"[{key!r}]" if isinstance(key, str | int) else "[...]", part) for key, part in thing.items())
+    elif isinstance(thing, list | tuple | set | frozenset | deque):
+        yield from ((f"[{k}]", part) for k, part in enumerate(thing))
+    elif isinstance(thing, FunctionType):
+        cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
+        yield from ((f"<{name}>", cell) for name, cell in cells)
+        yield from ((" default", part) for part in (thing.__defaults__, thing.__kwdefaults__))
+    elif isinstance(thing, CellType):
+        with suppress(ValueError):  # an empty one
+            yield "", thing.cell_contents
+    elif isinstance(thing, MethodType):
+        yield from ((".self", thing.__self__), ("", thing.__func__))
+    elif isinstance(thing, functools.partial):
+        yield from (("", thing.func), (".args", thing.args), (".keywords", thing.keywords))
+    yield from ((f".{name}", part) for name, part in getattr(thing, "__dict__", {}).items())
+    for kind in type(thing).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(thing, name):
+                yield f".{name}", getattr(thing, name)
+        shared = ((name, part) for name, part in vars(kind).items() if isinstance(part, _CARRIERS))
+        yield from ((f".{name}", part) for name, part in shared)

@@ -1,0 +1,216 @@
+"""Which rows somebody saw: sorted hashes of examples, so that overlaps are facts and not declarations.
+
+What a prior learnt from, what a privacy claim protects, what a bound and a test rest on each carry their `Rows`. Equal
+rows are found wherever they stand, in O(n log n), with inputs under another label and, where people are known, the
+people themselves. What is not found: a row of which any number was changed, say by a channel appended, by noise, by
+standardising. Rows are made of the data: whoever has a record can look whether its hash is here. They stay out of
+whatever a private run publishes, unless they were made with a secret key (`pacdp.data.hashing` has the hash and what
+it promises).
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64, UInt64
+
+from pacdp.data.errors import DataError
+from pacdp.data.hashing import array_of, pair_hashes, row_hashes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """The hashes of n examples, aligned and sorted by example and then by person.
+
+    Attributes:
+        examples: of input and label together.
+        inputs: of the input alone.
+        owners: of each example's person, or None where nobody is known.
+        key_mark: says which secret key made the hashes, without telling it; 0 without a key.
+    """
+
+    examples: UInt64[np.ndarray, " n"]
+    inputs: UInt64[np.ndarray, " n"]
+    owners: UInt64[np.ndarray, " n"] | None = None
+    key_mark: int = 0
+
+    def __post_init__(self) -> None:
+        """Check that the hashes belong together; raises DataError naming the field."""
+        for name, array in self._arrays().items():
+            if array.dtype != np.uint64 or array.ndim != 1 or len(array) != len(self.examples):
+                raise DataError(f"{name} of Rows must be uint64, one for each example; make them with Rows.of.")
+            view = array.view()
+            view.setflags(write=False)
+            object.__setattr__(self, name, view)
+        if not len(self.examples) or not np.array_equal(
+            _order(self.examples, self.inputs, self.owners), np.arange(self.n)
+        ):
+            raise DataError("examples of Rows must be sorted, and at least one; make them with Rows.of.")
+
+    @classmethod
+    def of(cls, inputs: Any, labels: Any, people: Any = None, *, key: bytes = b"") -> "Rows":
+        """The rows of some examples.
+
+        Args:
+            inputs: array or tensor [n, ...] of numbers, on any device.
+            labels: array or tensor [n, ...] of numbers.
+            people: integers [n], the number of each example's person, in one numbering for all rows that are compared.
+            key: secret bytes, 16 or more. Rows of different keys cannot be compared.
+
+        Raises:
+            DataError: not as many labels or people as inputs, no examples, or things that are no numbers.
+        """
+        hashed = row_hashes(inputs, key=key, name="inputs")
+        examples = pair_hashes(hashed, _each(labels, "labels", len(hashed), key), key=key)
+        owners = None
+        if people is not None:
+            people = array_of(people, "people")
+            if people.ndim != 1 or people.dtype.kind not in "iu":
+                raise DataError(f"people must be a whole number for each example, got {people.dtype} {people.shape}.")
+            owners = _each(people.astype(np.int64), "people", len(hashed), key)
+        mark = int(row_hashes(np.zeros(1), key=key)[0]) if key else 0
+        return cls._sorted(examples, hashed, owners, mark)
+
+    @classmethod
+    def _sorted(cls, examples: np.ndarray, inputs: np.ndarray, owners: np.ndarray | None, mark: int) -> "Rows":
+        order = _order(examples, inputs, owners)
+        return cls(
+            examples=examples[order],
+            inputs=inputs[order],
+            owners=None if owners is None else owners[order],
+            key_mark=mark,
+        )
+
+    @property
+    def n(self) -> int:
+        """How many examples, repeats included."""
+        return len(self.examples)
+
+    @property
+    def people(self) -> int | None:
+        """How many people, if they are known."""
+        return None if self.owners is None else len(np.unique(self.owners))
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of the sorted hashes, people included: what a certificate names. The order does not enter."""
+        summed = hashlib.sha256(b"pacdp-rows/1")
+        for name, array in self._arrays().items():
+            summed.update(name.encode() + array.astype("<u8").tobytes())
+        return summed.hexdigest()
+
+    @property
+    def duplicates(self) -> int:
+        """How many examples, label included, are repeats of an earlier one."""
+        return self.n - len(np.unique(self.examples))
+
+    @property
+    def repeats(self) -> int:
+        """How many inputs, whatever their labels, are repeats; with people, repeats under one more person."""
+        return self.pairs - len(np.unique(self.inputs))
+
+    @property
+    def pairs(self) -> int:
+        """How many examples; with people, how many distinct pairs of input and person."""
+        return self.n if self.owners is None else len(np.unique(pair_hashes(self.inputs, self.owners)))
+
+    def shared(self, other: "Rows") -> int:
+        """How many distinct examples both have."""
+        return len(self._common(other, "examples"))
+
+    def shared_inputs(self, other: "Rows") -> int:
+        """How many distinct inputs both have, whatever their labels."""
+        return len(self._common(other, "inputs"))
+
+    def shared_people(self, other: "Rows") -> int:
+        """How many people both have; 0 if either knows of none."""
+        return 0 if self.owners is None or other.owners is None else len(self._common(other, "owners"))
+
+    def subset_of(self, other: "Rows") -> bool:
+        """Whether ``other`` has every example of these, however often."""
+        return self.missing_from(other) == 0
+
+    def missing_from(self, other: "Rows") -> int:
+        """How many distinct examples of these ``other`` lacks."""
+        return len(np.unique(self.examples)) - self.shared(other)
+
+    def union(self, *others: "Rows") -> "Rows":
+        """All rows of these and the others, each as often as the one that has it most often.
+
+        People are kept if all know them.
+        """
+        parts = (self, *others)
+        for other in others:
+            self._require_comparable(other)
+        known = all(part.owners is not None for part in parts)
+        columns = [
+            np.stack([p.examples, p.inputs, owners, _ranks(p.examples, owners)], axis=1)
+            for p in parts
+            for owners in [p.owners if known and p.owners is not None else np.zeros_like(p.inputs)]
+        ]
+        examples, inputs, owners, _ = np.unique(np.concatenate(columns), axis=0).T
+        return Rows._sorted(examples, inputs, owners if known else None, self.key_mark)
+
+    def summary(self) -> dict[str, Any]:
+        """JSON values: digest, n and people. The digest identifies a data set to whoever has it."""
+        return {"digest": self.digest, "n": self.n, "people": self.people}
+
+    def to_arrays(self) -> dict[str, Int64[np.ndarray, " k"]]:
+        """The hashes and the key's mark, as int64 bit for bit, which every file format knows."""
+        mark = np.array([self.key_mark], dtype=np.uint64)
+        return {name: array.view(np.int64) for name, array in (self._arrays() | {"key_mark": mark}).items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> "Rows":
+        """Rows from what `to_arrays` gave, as arrays or tensors.
+
+        Raises:
+            DataError: an array is missing, or they do not belong together.
+        """
+        found: dict[str, np.ndarray] = {}
+        for name in ("examples", "inputs", "owners", "key_mark"):
+            if name not in arrays and name != "owners":
+                raise DataError(f"Rows lack the array {name}; give what to_arrays() wrote.")
+            if name in arrays:
+                found[name] = array_of(arrays[name], name)
+                if found[name].dtype != np.int64:
+                    raise DataError(f"{name} of Rows must be int64 as to_arrays() wrote them, got {found[name].dtype}.")
+                found[name] = found[name].view(np.uint64)
+        mark = found.pop("key_mark")
+        if mark.shape != (1,):
+            raise DataError(f"key_mark of Rows must hold one number, got shape {mark.shape}.")
+        return cls(key_mark=int(mark[0]), **found)
+
+    def _arrays(self) -> dict[str, UInt64[np.ndarray, " n"]]:
+        named = {"examples": self.examples, "inputs": self.inputs}
+        return named if self.owners is None else named | {"owners": self.owners}
+
+    def _common(self, other: "Rows", name: str) -> UInt64[np.ndarray, " k"]:
+        self._require_comparable(other)
+        return np.intersect1d(getattr(self, name), getattr(other, name))
+
+    def _require_comparable(self, other: "Rows") -> None:
+        if self.key_mark != other.key_mark:
+            raise DataError("the two Rows were hashed with different keys and cannot be compared; make both with one.")
+
+
+def _each(values: Any, name: str, n: int, key: bytes) -> UInt64[np.ndarray, " n"]:
+    hashes = row_hashes(values, key=key, name=name)
+    if len(hashes) != n:
+        raise DataError(f"{name} must be one for each of the {n} inputs, got {len(hashes)}.")
+    return hashes
+
+
+def _order(
+    examples: UInt64[np.ndarray, " n"], inputs: UInt64[np.ndarray, " n"], owners: UInt64[np.ndarray, " n"] | None
+) -> Int64[np.ndarray, " n"]:
+    return np.lexsort((inputs, examples) if owners is None else (inputs, owners, examples))
+
+
+def _ranks(examples: UInt64[np.ndarray, " n"], owners: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
+    """0 for the first of equal neighbours, 1 for the second, and so on."""
+    places = np.arange(len(examples), dtype=np.uint64)
+    new = np.append(True, (examples[1:] != examples[:-1]) | (owners[1:] != owners[:-1]))
+    return places - np.maximum.accumulate(np.where(new, places, np.uint64(0)))

@@ -1,0 +1,129 @@
+"""Networks that carry the bound's rows, wherever they hide them; and networks that do not."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from pacdp.buffers import held_rows, require_no_rows
+from pacdp.data import DataError
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (40, 1, 5, 5), dtype=np.uint8)
+INPUTS = torch.tensor(np.divide(PIXELS, 255, dtype=np.float32))
+
+
+class Nearest(nn.Module):
+    """Finding C5: the label of the nearest stored example, so that the error on the stored ones is zero."""
+
+    def __init__(self, inputs: Tensor, *, persistent: bool = True) -> None:
+        super().__init__()
+        self.layer = nn.Linear(25, 25)
+        self.register_buffer("memory", inputs.flatten(1), persistent=persistent)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Holds something in a slot."""
+
+    kept: Any
+
+
+class Shared(nn.Module):
+    """Holds something in its class."""
+
+    memory = INPUTS[:4]
+
+
+def attribute(value: Any) -> nn.Module:
+    module = nn.Linear(3, 3)
+    module.extra = value  # type: ignore[assignment]
+    return module
+
+
+def hooked(rows: Tensor) -> nn.Module:
+    module = nn.Linear(3, 3)
+    module.register_forward_hook(lambda _module, _args, output: output + rows.sum())
+    return module
+
+
+PLACES: dict[str, Callable[[], tuple[nn.Module, str, int]]] = {
+    "buffer": lambda: (Nearest(INPUTS), "memory", 40),
+    "buffer that no file holds": lambda: (nn.Sequential(Nearest(INPUTS[:9], persistent=False)), "0.memory", 9),
+    "attribute": lambda: (attribute(INPUTS[3:5]), "extra", 2),
+    "list": lambda: (attribute([torch.ones(2), INPUTS[2]]), "extra[1]", 1),
+    "dictionary": lambda: (attribute({"a": (INPUTS[7],)}), "extra['a'][0]", 1),
+    "array": lambda: (attribute(INPUTS.numpy().reshape(-1)), "extra", 40),
+    "slot": lambda: (attribute(Store(INPUTS)), "extra.kept", 40),
+    "data set": lambda: (attribute(TensorDataset(INPUTS, torch.zeros(40))), "extra.tensors[0]", 40),
+    "partial": lambda: (attribute(functools.partial(torch.add, INPUTS)), "extra.args[0]", 40),
+    "hook": lambda: (hooked(INPUTS), "<rows>", 40),
+    "class": lambda: (Shared(), "memory", 4),
+    "double": lambda: (attribute(INPUTS.double()), "extra", 40),
+    "bytes": lambda: (attribute(torch.tensor(PIXELS)), "extra", 40),
+    "columns": lambda: (attribute(INPUTS.flatten(1).T.contiguous()), "extra", 40),
+    "among others": lambda: (attribute(torch.cat([torch.randn(6, 25), INPUTS[:1].flatten(1)])), "extra", 1),
+    "attribute of a tensor": lambda: (attribute(tagged(INPUTS)), "extra.memory", 40),
+}
+
+
+def tagged(rows: Tensor) -> Tensor:
+    tensor = torch.zeros(2)
+    tensor.memory = rows  # type: ignore[attr-defined]
+    return tensor
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_rows_are_found(place: str) -> None:
+    module, where, count = PLACES[place]()
+    found = held_rows(module, INPUTS)
+    assert [held.rows for held in found] == [count]
+    assert found[0].where.endswith(where)
+    with pytest.raises(DataError, match=rf"of the network holds {count} of the bound's 40 inputs, and the bound pays"):
+        require_no_rows(module, INPUTS)
+
+
+def test_several_places() -> None:
+    module = nn.Sequential(Nearest(INPUTS), attribute(INPUTS[:2] + 0))
+    with pytest.raises(
+        DataError, match=r"0\.memory of the network holds 40 .* \(and 1 more of its tensors hold some\)"
+    ):
+        require_no_rows(module, INPUTS)
+
+
+def test_parameters_that_the_bound_pays_for_may_be_rows() -> None:
+    module = nn.Linear(25, 40)
+    module.weight.data.copy_(INPUTS.flatten(1))
+    assert held_rows(module, INPUTS, paid=["weight"]) == ()
+    for paid in ([], ["bias"]):
+        with pytest.raises(DataError, match="weight of the network holds 40"):
+            require_no_rows(module, INPUTS, paid=paid)
+
+
+def test_networks_without_rows() -> None:
+    inputs = INPUTS.clone()
+    inputs[0], inputs[1] = 0.0, 1.0  # constant rows look like any fresh bias or running variance
+    module = nn.Sequential(
+        nn.Conv2d(1, 25, 3),
+        nn.BatchNorm2d(25),
+        nn.LazyLinear(5),
+        nn.Flatten(),
+        attribute(torch.zeros(50, 25)),
+        attribute([None, "text", {3: nn.functional.relu}, torch.eye(25).to_sparse(), np.array(["a"]), INPUTS + 1e-6]),
+    )
+    module.register_forward_hook(lambda *_: None)
+    module.loop = module  # type: ignore[assignment]
+    require_no_rows(module, inputs)
+
+
+def test_inputs_of_one_number() -> None:
+    inputs = torch.linspace(0, 1, 30)[:, None]
+    require_no_rows(nn.Linear(1, 5), torch.zeros(30, 1))
+    require_no_rows(attribute(inputs[:9]), inputs)
+    with pytest.raises(DataError, match="extra of the network holds 15 of the bound's 30 inputs"):
+        require_no_rows(attribute(inputs[:15]), inputs)
