@@ -1,0 +1,83 @@
+"""What a certificate takes for true: each hypothesis is a value that says who proved it, or that nobody did."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+Standing = Literal["proved", "declared", "unproved"]
+
+NAMES = (
+    "records independent",
+    "new data follow the same law",
+    "settings fixed beforehand",
+    "steps fixed beforehand",
+    "prior saw none of these rows",
+    "predictor saw none of these rows",
+    "privacy covers these rows",
+    "noise secret or independent",
+    "accountant sound",
+    "chain stationary",
+    "averages exact",
+    "clipping inactive",
+    "draws independent",
+    "losses one an example",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hypothesis:
+    """One thing that must be true for a certificate to hold.
+
+    Attributes:
+        name: which one, a member of ``NAMES``.
+        standing: "proved" (``by`` says by what), "declared" (``by`` says who vouches for it), or "unproved" (``by``
+            says what is missing). A certificate with an unproved hypothesis is optimistic.
+        by: one plain sentence or phrase.
+        unit: "example" or "person", for the independence of records; otherwise empty.
+
+    Raises ValueError when the name or the standing is none of these, or ``by`` is empty.
+    """
+
+    name: str
+    standing: Standing
+    by: str
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            raise ValueError(f"name must be one of {', '.join(NAMES)}, got {self.name!r}.")
+        if self.standing not in get_args(Standing):
+            raise ValueError(f"standing must be one of {', '.join(get_args(Standing))}, got {self.standing!r}.")
+        if not isinstance(self.by, str) or not self.by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"by must say who or what vouches for {self.name!r}, got {self.by!r}.")
+        if self.unit not in ("", "example", "person"):
+            raise ValueError(f"unit must be 'example', 'person' or empty, got {self.unit!r}.")
+
+    def __str__(self) -> str:
+        unit = f" ({'people' if self.unit == 'person' else 'examples'})" if self.unit else ""
+        return f"{self.name}{unit}: {self.standing}, {self.by}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types for JSON."""
+        return asdict(self)
+
+
+def proved(name: str, by: str, unit: str = "") -> Hypothesis:
+    """A hypothesis that was checked; ``by`` says how."""
+    return Hypothesis(name=name, standing="proved", by=by, unit=unit)
+
+
+def declared(name: str, by: str, unit: str = "") -> Hypothesis:
+    """A hypothesis that somebody vouches for; ``by`` says who."""
+    return Hypothesis(name=name, standing="declared", by=by, unit=unit)
+
+
+def unproved(name: str, by: str, unit: str = "") -> Hypothesis:
+    """A hypothesis that nothing shows; ``by`` says what is missing."""
+    return Hypothesis(name=name, standing="unproved", by=by, unit=unit)
+
+
+def of_the_caller(*names: str, function: str, unit: str = "example") -> tuple[Hypothesis, ...]:
+    """What every bound needs of the world, and ``names``, declared by whoever called ``function`` with bare numbers."""
+    by = f"the caller of bounds.{function}"
+    always = ("records independent", "new data follow the same law", "settings fixed beforehand")
+    return tuple(declared(name, by, unit if name == "records independent" else "") for name in (*always, *names))
