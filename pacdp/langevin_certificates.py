@@ -111,12 +111,16 @@ def thermal_std(settings: SGLD | EntropySGD) -> float:
 
 def with_accounted(
     found: Assessment, *, settings: SGLD | EntropySGD, weights: Float[Tensor, " dim"], steps: int, data: Objective,
-    test: Objective | None, seed: int,
+    test: Objective | None, seed: int, stopping_times: int = 1,
 ) -> Assessment:  # fmt: skip
     """The assessment of a clipped chain with its rigorous certificates in front, and what the chain spent.
 
     The optimistic certificates of ``found`` are about the chain without clipping, and are labelled so. The Gaussian
     classifier is the prior itself, N(weights, :func:`thermal_std`² I), at no divergence.
+
+    Args:
+        steps: that are accounted for, fixed before the chain began (:mod:`pacdp.steps`).
+        stopping_times: at which the run may have ended; the rigorous certificates hold for all of them together.
 
     Raises:
         ValueError: the data's batches or clipping are not those of the settings.
@@ -125,11 +129,12 @@ def with_accounted(
     privacy = accounted_privacy(settings, n=data.n, steps=steps)
     std = thermal_std(settings)
     prior = around(data, weights, std=std)
-    mixed, counted = gaussian_certificate(data, prior, prior=prior, privacy=privacy, failure_prob=found.failure_prob,
-                                          seed=seed)  # fmt: skip
-    rigorous = (
-        mixed, released_weights_certificate(found.train, privacy=privacy, failure_prob=found.failure_prob)
-    )  # fmt: skip
+    share = found.failure_prob / stopping_times
+    mixed, counted = gaussian_certificate(data, prior, prior=prior, privacy=privacy, failure_prob=share, seed=seed)
+    rigorous = mixed, released_weights_certificate(found.train, privacy=privacy, failure_prob=share)
+    if stopping_times > 1:
+        others = found.failure_prob - share
+        rigorous = tuple(one.charged("other stopping times", others) for one in rigorous)
     optimistic = (
         c.with_assumptions(UNCLIPPED) if c.status == "optimistic" else c for c in found.certificates
     )  # fmt: skip
