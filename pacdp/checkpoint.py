@@ -1,11 +1,18 @@
 """Checkpoints: safetensors with one JSON header. No code runs on load; writing is atomic; resume is exact.
 
-Format ``pacdp-checkpoint/2``. Tensors: ``model.<parameter>`` (the weights, readable by any safetensors reader),
+Format ``pacdp-checkpoint/3``. Tensors: ``model.<parameter>`` (the weights, readable by any safetensors reader),
 ``state.<name>`` (what else the sampler carries), ``trace.<name>`` (what the chain was seen to do, for diagnostics).
 The header, under the metadata key ``pacdp``, is one JSON object that says everything a certificate depends on: the run,
 the step, the loss and its interval, the hashes of the data.
+
+The header's ``content_hash`` covers the rest of the header and every tensor: it is SHA-256 of the canonical JSON
+(:mod:`pacdp.canonical`) of the header without it, and then, for each tensor in the order of their names in the file, of
+a line break, the canonical JSON of [name, type, shape] (such as ["model.0.weight","float32",[3,2]]), a line break and
+the bytes. Runs with equal numbers have equal hashes. Files of format 2 have no hash: they are read, but nobody can
+check that they are what was written.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -13,13 +20,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from pacdp.canonical import canonical
 from pacdp.errors import CheckpointError
 
-FORMAT = "pacdp-checkpoint/2"
+FORMAT = "pacdp-checkpoint/3"
+_WITHOUT_HASH = "pacdp-checkpoint/2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +44,12 @@ class Checkpoint:
     trace: Mapping[str, Tensor] = field(default_factory=dict)
     """Numbers recorded along the chain, by name."""
 
+    @property
+    def content_hash(self) -> str | None:
+        """The hash that the file carried and that its content was found to have; None where it carried none, so that
+        nothing shows that the file is what was written."""
+        return self.header.get("content_hash")
+
 
 def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
     """Write ``checkpoint`` so that ``path`` always holds a whole checkpoint: the old one or the new one.
@@ -42,14 +58,15 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
         CheckpointError: the disk is full or the folder cannot be written; the file that was there is untouched.
     """
     path = Path(path)
-    header = {"format": FORMAT, "parameters": list(checkpoint.model), **checkpoint.header}
+    header = {**checkpoint.header, "format": FORMAT, "parameters": list(checkpoint.model)}
     tensors = {f"model.{name}": tensor for name, tensor in checkpoint.model.items()}
     tensors |= {f"state.{name}": tensor for name, tensor in checkpoint.state.items()}
     tensors |= {f"trace.{name}": tensor for name, tensor in checkpoint.trace.items()}
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    header["content_hash"] = content_hash(header, tensors)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        save_file(tensors, temporary, metadata={"pacdp": json.dumps(header, allow_nan=False)})
+        save_file(tensors, temporary, metadata={"pacdp": canonical(header)})
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -64,7 +81,8 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
     """Read a checkpoint written by :func:`save_checkpoint`; ``path`` may also be the run folder that holds it.
 
     Raises:
-        CheckpointError: no such file; an empty or truncated one; one of another format.
+        CheckpointError: no such file; an empty or truncated one; one of another format; one whose content does not have
+            the hash that its header names.
     """
     path = Path(path)
     if path.is_dir():
@@ -86,23 +104,55 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
     try:
         header = json.loads(metadata["pacdp"])
         written_as = header["format"]
-    except (KeyError, TypeError, json.JSONDecodeError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         header, written_as = {}, None
-    if written_as != FORMAT:
+    if written_as not in (FORMAT, _WITHOUT_HASH):
         raise CheckpointError(
             f"{path} is a safetensors file but no {FORMAT} checkpoint (it says {written_as!r}): only files written by "
             "pacdp can be certified here"
         )
+    if written_as == FORMAT or "content_hash" in header:
+        _require_content(path, header, tensors)
     return _checkpoint(path, header, tensors)
 
 
+def content_hash(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """The hash of a header, but for its ``content_hash``, and of tensors by their names in the file.
+
+    Raises:
+        ValueError: a header that is not JSON.
+    """
+    found = hashlib.sha256(canonical({key: value for key, value in header.items() if key != "content_hash"}).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        kind = [name, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)]
+        found.update(f"\n{canonical(kind)}\n".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return found.hexdigest()
+
+
+def _require_content(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    said = header.get("content_hash")
+    try:
+        found = content_hash(header, tensors)
+    except ValueError as error:
+        raise CheckpointError(f"checkpoint {path} has a header that pacdp did not write: {error}") from error
+    if found != said:
+        raise CheckpointError(
+            f"checkpoint {path} is not what was written: its content has the hash {found[:12]}, its header says "
+            f"{str(said)[:12]}; take it from its source again, or train again"
+        )
+
+
 def _checkpoint(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoint:
-    missing = [name for name in header.get("parameters", ()) if f"model.{name}" not in tensors]
-    if missing or not header.get("parameters"):
+    named = header.get("parameters")
+    names = named if isinstance(named, list) else []
+    missing = [name for name in names if f"model.{name}" not in tensors]
+    if missing or not names:
         raise CheckpointError(f"checkpoint {path} lacks the tensors {missing or ['model.*']} that its header names")
     return Checkpoint(
         header=header,
-        model={name: tensors[f"model.{name}"] for name in header["parameters"]},
+        model={name: tensors[f"model.{name}"] for name in names},
         state=_part(tensors, "state."),
         trace=_part(tensors, "trace."),
     )

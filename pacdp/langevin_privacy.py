@@ -17,6 +17,7 @@ composition of its steps. To first order it costs μ² = (τC/2n)² Σ η: priva
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,8 @@ def accounted_event(
     sample rates at most, those of the event. This holds for an :class:`pacdp.objective.Objective` with the settings'
     ``clip_norm`` and ``batch_size``: Poisson batches, a fixed normaliser, examples that do not mix, gradients clipped
     one by one. First weights, settings, schedules and number of steps must not depend on the records; batches and noise
-    must be drawn independently of them; rounding of the sum is not accounted for.
+    must be drawn independently of them; rounding of the sum is not accounted for. The caller vouches for the number of
+    steps; :mod:`pacdp.steps` says which one a run pays for that may have been stopped on the way.
 
     Args:
         settings: of SGLD or Entropy-SG(L)D, with ``clip_norm``.
@@ -107,6 +109,7 @@ def accounted_event(
     ))  # fmt: skip
 
 
+@lru_cache(maxsize=8)  # the records of a run ask for the same planned steps
 def accounted_privacy(settings: Settings, *, n: int, steps: int, adjacency: Adjacency = "add-remove") -> Claim:
     """What the chain's weights promise, as the general transfer takes it.
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import bounds
+from pacdp.canonical import digest
 from pacdp.certify import Assessment, assess
 from pacdp.chains import Batching, Diagnosis, Keys, Layout
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -18,11 +19,13 @@ from pacdp.errors import CheckpointError
 from pacdp.gibbs import GibbsSettings, Progress
 from pacdp.langevin_certificates import with_accounted
 from pacdp.langevin_privacy import Claim, accounted_privacy
+from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.prior import GaussianPrior, NoPrivacy
 from pacdp.problem import Problem
 from pacdp.samplers import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, State, restore
+from pacdp.steps import ChargedSteps, Plan, charged_steps
 
 _SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
 
@@ -46,7 +49,7 @@ def sampler_from_dict(values: Mapping[str, Any]) -> Settings:
 
 
 def privacy_of(
-    settings: Settings, *, oscillation: float, n: int, step: int | None = None
+    settings: Settings, *, oscillation: float, n: int, step: int | None = None, plan: Plan | None = None
 ) -> bounds.PureDP | Claim | NoPrivacy:
     """What the sampler promises: its steps where they are private mechanisms, else its target distribution.
 
@@ -55,13 +58,14 @@ def privacy_of(
 
     Entropy-SGLD targets exp(βF): epsilon = 2 β τ Δ / n with Δ the loss's oscillation (Dziugaite and Roy 2018,
     Theorem 4.4). SGLD, SGHMC and, once its metric is frozen, pSGLD target exp(-τ R̂): epsilon = 2 τ Δ / n. These
-    assume stationarity. ``step`` is how many steps the chain has made.
+    assume stationarity. ``step`` is how many steps the chain has made; with a ``plan``, a clipped chain pays for what
+    :meth:`pacdp.steps.Plan.charged` says.
     """
     match settings:
         case SGLD() | EntropySGD() if settings.clip_norm is not None:
             if step is None:
                 return NoPrivacy(reason="a clipped chain is as private as its steps: say how many it has made")
-            return accounted_privacy(settings, n=n, steps=step)
+            return accounted_privacy(settings, n=n, steps=plan.charged(step).steps if plan else step)
         case SGD():
             return NoPrivacy(reason="SGD adds no noise, so its weights reveal the data without limit")
         case EntropySGD(beta=None):
@@ -97,12 +101,19 @@ class Trained:
     """The sampler's state, of one chain, ready to go on."""
     keys: Keys
     """The chain's keys."""
+    plan: Plan | None = None
+    """The number of steps, as it was written down before the first; None in checkpoints of earlier versions."""
 
     @property
     def privacy(self) -> bounds.PureDP | Claim | NoPrivacy:
         """See :func:`privacy_of`."""
         return privacy_of(self.settings, oscillation=self.objective.loss.oscillation, n=self.objective.n,
-                          step=self.state.step)  # fmt: skip
+                          step=self.state.step, plan=self.plan)  # fmt: skip
+
+    @property
+    def charged(self) -> ChargedSteps:
+        """The steps that certificates pay for, and what shows that their number was fixed beforehand."""
+        return charged_steps(self.plan, self.state.step)
 
     def posterior(self) -> LocalGibbs | Point:
         """The Gibbs classifier of Entropy-SG(L)D; the weights themselves for SGD and SGLD."""
@@ -136,8 +147,9 @@ class Trained:
                        seed=seed, progress=progress, diagnosis=diagnosis)  # fmt: skip
         if clipped is None:
             return found
-        return with_accounted(found, settings=clipped, weights=self.weights, steps=self.state.step,
-                              data=self.objective, test=self.test, seed=seed)  # fmt: skip
+        return with_accounted(found, settings=clipped, weights=self.weights, steps=self.charged.steps,
+                              stopping_times=self.charged.stopping_times, data=self.objective, test=self.test,
+                              seed=seed)  # fmt: skip
 
 
 def load_trained(
@@ -146,15 +158,16 @@ def load_trained(
     """Read a checkpoint, find its data, rebuild its network.
 
     Raises:
-        CheckpointError: the file is no checkpoint (see ``load_checkpoint``), or the data found here is not the data it
-            was trained on.
+        CheckpointError: the file is no checkpoint (see ``load_checkpoint``), the data found here is not the data it was
+            trained on, or its header contradicts itself or them.
     """
     checkpoint = load_checkpoint(path)
+    header = checkpoint.header
     try:
-        problem = Problem.from_dict(checkpoint.header["problem"])
-        settings = sampler_from_dict(checkpoint.header["sampler"])
-        _ = [checkpoint.header["data"][role] for role in ("train", "test")], checkpoint.header["step"]
-        seed, chain = checkpoint.header["seed"], checkpoint.header["chain"]
+        problem = Problem.from_dict(header["problem"])
+        settings = sampler_from_dict(header["sampler"])
+        _ = [header["data"][role] for role in ("train", "test")], header["step"]
+        seed, chain = header["seed"], header["chain"]
     except (KeyError, TypeError) as error:
         raise CheckpointError(
             f"{path} does not say how it was trained ({error}): only checkpoints of a training run of this version can "
@@ -163,9 +176,46 @@ def load_trained(
     train, test = problem.data(root=data_root, progressbar=progressbar)
     require_data(path, checkpoint, train, test)
     objective, held_out = objectives(problem, settings, train, test, device=device)
+    plan = require_consistent(path, header, objective)
+    _require_network(path, checkpoint, objective)
     state = chain_state(checkpoint, settings, objective.layout, device)
     return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
-                   weights=state.weights[0], state=state, keys=Keys.derive([seed], [chain]))  # fmt: skip
+                   weights=state.weights[0], state=state, keys=Keys.derive([seed], [chain]), plan=plan)  # fmt: skip
+
+
+def require_consistent(path: Path | str, header: Mapping[str, Any], objective: Objective) -> Plan | None:
+    """The plan that a header holds, once what it says of data, loss, steps and run was found to be what they are.
+
+    Nothing that a certificate rests on is taken from the header where it follows from problem and data.
+
+    Raises:
+        CheckpointError: it names what differs.
+    """
+    loss, run = objective.loss, header.get("run") or {}
+    expected = {"n": objective.n, "loss": _interval(loss)}
+    expected |= {name: run[name] for name in ("problem", "sampler", "seed", "chain") if name in run}
+    expected |= {"config_hash": digest(run)} if "config_hash" in header else {}
+    for name, value in expected.items():
+        if header.get(name) != value:
+            raise CheckpointError(
+                f"{path} says {name} = {header.get(name)!r}, but its run and data make it {value!r}: its header was "
+                "changed; take it from its source again, or train again"
+            )
+    try:
+        plan = Plan.from_header(header)
+        charged_steps(plan, header["step"])
+    except ValueError as error:
+        raise CheckpointError(f"{path} has a header with impossible steps: {error}") from error
+    return plan
+
+
+def _require_network(path: Path | str, checkpoint: Checkpoint, objective: Objective) -> None:
+    here = {name: tuple(view.shape) for name, view in objective.layout.views(objective.weights()[0]).items()}
+    saved = {name: tuple(value.shape) for name, value in checkpoint.model.items()}
+    if saved != here:
+        raise CheckpointError(
+            f"{path} holds tensors of another network than its problem describes: take it from its source again"
+        )
 
 
 def require_data(path: Path | str, checkpoint: Checkpoint, train: Dataset, test: Dataset) -> None:
@@ -223,12 +273,16 @@ def objectives(
 def save_trained(
     path: Path | str, *, problem: Problem, settings: Settings, objective: Objective, hashes: Mapping[str, str],
     state: Any, seed: int, chain: int = 0, run: Mapping[str, Any], trace: Mapping[str, Tensor] | None = None,
-    runtime: Mapping[str, Any] | None = None,
+    runtime: Mapping[str, Any] | None = None, plan: Plan | None = None, choices: Mapping[str, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Write one chain as it stands, with all that certifying and resuming need. ``run`` is carried as it is."""
+    """Write one chain as it stands, with all that certifying and resuming need. ``run`` is carried as it is.
+
+    Args:
+        plan: the number of steps, as it was fixed before the first; without one, nothing shows that it was.
+        choices: the record of a closed list of settings that covers the run (:meth:`pacdp.choices.Choices.require`).
+    """
     tensors = {name: value[0] for name, value in state._asdict().items() if isinstance(value, Tensor)}
     weights = tensors.pop("weights")
-    loss = objective.loss
     header = {
         "problem": problem.to_dict(),
         "sampler": sampler_to_dict(settings),
@@ -237,10 +291,17 @@ def save_trained(
         "chain": chain,
         "n": objective.n,
         "data": dict(hashes),
-        "loss": {"name": loss.name, "low": loss.low, "high": loss.high, "oscillation": loss.oscillation},
+        "loss": _interval(objective.loss),
         "device": objective.device.type,
         "runtime": dict(runtime or {}),
         "run": dict(run),
+        "config_hash": digest(dict(run)),
+        **(plan.to_header() if plan else {}),
+        **({"choices": dict(choices)} if choices else {}),
     }
     checkpoint = Checkpoint(header=header, model=objective.layout.views(weights), state=tensors, trace=trace or {})
     save_checkpoint(path, checkpoint)
+
+
+def _interval(loss: Loss) -> dict[str, Any]:
+    return {"name": loss.name, "low": loss.low, "high": loss.high, "oscillation": loss.oscillation}

@@ -1,13 +1,16 @@
 """A checkpoint is whole or refused in a sentence; loading runs no code; a failed write leaves the old file."""
 
 import errno
+import hashlib
 import json
 import os
 import pickle
+import random
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pacdp import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
@@ -39,7 +42,8 @@ def same(left: Checkpoint, right: Checkpoint) -> bool:
 def test_round_trip(tmp_path: Path) -> None:
     written, read = example(), load_checkpoint(saved(tmp_path))
     assert same(written, read)
-    assert {**written.header, "format": FORMAT, "parameters": ["z.weight", "a.bias", "b.scale"]} == read.header
+    added = {"format": FORMAT, "parameters": ["z.weight", "a.bias", "b.scale"], "content_hash": read.content_hash}
+    assert {**written.header, **added} == read.header
     assert list(read.model) == list(written.model)
     save_checkpoint(tmp_path / "again", read)
     assert same(load_checkpoint(tmp_path / "again"), read)
@@ -123,9 +127,10 @@ def test_safetensors_of_another_format_are_refused(tmp_path: Path, metadata: dic
         load_checkpoint(tmp_path / "foreign")
 
 
-@pytest.mark.parametrize("named", [["w", "lost"], [], None])
-def test_tensors_that_the_header_names_must_be_there(tmp_path: Path, named: list[str] | None) -> None:
-    header = json.dumps({"format": FORMAT} if named is None else {"format": FORMAT, "parameters": named})
+@pytest.mark.parametrize("named", [["w", "lost"], [], None, 3, [["w"]]])
+def test_tensors_that_the_header_names_must_be_there(tmp_path: Path, named: object) -> None:
+    old = {"format": "pacdp-checkpoint/2"}
+    header = json.dumps(old if named is None else {**old, "parameters": named})
     save_file({"model.w": torch.ones(2)}, tmp_path / "part", metadata={"pacdp": header})
     with pytest.raises(CheckpointError, match="lacks the tensors"):
         load_checkpoint(tmp_path / "part")
@@ -161,3 +166,125 @@ def test_nan_is_never_written_to_a_header(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         save_checkpoint(tmp_path / "nan", checkpoint)
     assert list(tmp_path.iterdir()) == []
+
+
+def rewritten(path: Path, *, tensors: dict[str, torch.Tensor] | None = None, **header: object) -> Path:
+    """The file with another header or other tensors, written by somebody who leaves the hash as it is."""
+    with safe_open(path, framework="pt") as file:
+        found = {name: file.get_tensor(name) for name in file.keys()}
+        said = json.loads(file.metadata()["pacdp"])
+    said = {key: value for key, value in {**said, **header}.items() if value is not ...}
+    save_file(tensors or found, path, metadata={"pacdp": json.dumps(said)})
+    return path
+
+
+def test_the_hash_follows_from_its_description(tmp_path: Path) -> None:
+    """By hand, from the file alone."""
+    with safe_open(saved(tmp_path), framework="np") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+        header = json.loads(file.metadata()["pacdp"])
+    said = header.pop("content_hash")
+
+    def text(values: object) -> str:
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    content = text(header).encode()
+    for name, values in sorted(tensors.items()):
+        content += f"\n{text([name, values.dtype.name, list(values.shape)])}\n".encode() + values.tobytes()
+    assert hashlib.sha256(content).hexdigest() == said == load_checkpoint(tmp_path).content_hash
+
+
+def test_all_kinds_of_numbers_have_a_hash(tmp_path: Path) -> None:
+    kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool)
+    state = {str(kind): torch.tensor([[0, 1, 1]]).to(kind) for kind in kinds}
+    state |= {"empty": torch.empty(0, 3), "turned": torch.arange(6.0).reshape(2, 3).T}
+    save_checkpoint(tmp_path / "c", Checkpoint(header={}, model={"w": torch.ones(())}, state=state))
+    read = load_checkpoint(tmp_path / "c")
+    assert all(torch.equal(read.state[name], value) for name, value in state.items())
+
+
+NOT_WRITTEN = r"is not what was written: its content has the hash \w{12}, its header says"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"step": 1}, {"n": 61}, {"step": 12.0}, {"run": {"seed": 4, "tags": ["a", None]}}, {"loss": {"high": 4}},
+     {"loss": ...}, {"extra": 1}, {"parameters": ["a.bias", "z.weight", "b.scale"]}, {"content_hash": "0" * 64},
+     {"content_hash": ...}, {"content_hash": None}, {"format": "pacdp-checkpoint/2"}],
+    ids=str,
+)  # fmt: skip
+def test_an_edited_header_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    with pytest.raises(CheckpointError, match=NOT_WRITTEN):
+        load_checkpoint(rewritten(saved(tmp_path), **change))
+
+
+def test_edited_tensors_are_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    whole = path.read_bytes()
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    fine = tensors["state.velocity"]
+    other = {"one number": torch.cat([fine[:10], fine[10:] + 1e-6]), "another shape": fine.reshape(11, 1),
+             "another type": fine.view(torch.int32)}  # fmt: skip
+    for value in other.values():
+        path.write_bytes(whole)
+        with pytest.raises(CheckpointError, match=NOT_WRITTEN):
+            load_checkpoint(rewritten(path, tensors={**tensors, "state.velocity": value}))
+    renamed = {("state.speed" if name == "state.velocity" else name): value for name, value in tensors.items()}
+    for others in (renamed, {**tensors, "state.more": torch.ones(1)}):
+        path.write_bytes(whole)
+        with pytest.raises(CheckpointError, match=NOT_WRITTEN):
+            load_checkpoint(rewritten(path, tensors=others))
+
+
+def test_a_file_of_the_format_without_hashes_is_read_and_says_that_nothing_shows_it_whole(tmp_path: Path) -> None:
+    old = rewritten(saved(tmp_path), format="pacdp-checkpoint/2", content_hash=...)
+    read = load_checkpoint(old)
+    assert same(read, example())
+    assert read.content_hash is None
+    save_checkpoint(tmp_path / "new", read)
+    assert load_checkpoint(tmp_path / "new").header == load_checkpoint(saved(tmp_path)).header
+
+
+def _damaged(whole: bytes, kind: int, numbers: random.Random) -> bytes:
+    damaged = bytearray(whole)
+    where = numbers.randrange(len(whole))
+    match kind:
+        case 0:
+            damaged[where] ^= 1 << numbers.randrange(8)
+        case 1:
+            damaged[where] = numbers.randrange(256)
+        case 2:
+            damaged[where : where + 8] = numbers.randbytes(len(damaged[where : where + 8]))
+        case 3:
+            del damaged[where:]
+        case 4:
+            del damaged[where]
+        case _:
+            other = numbers.randrange(len(whole))
+            damaged[where], damaged[other] = damaged[other], damaged[where]
+    return bytes(damaged)
+
+
+def test_two_thousand_damaged_files_are_refused_or_read_as_they_were(tmp_path: Path) -> None:
+    path, numbers = saved(tmp_path), random.Random(7)
+    whole, good = path.read_bytes(), load_checkpoint(path)
+    refused = 0
+    for k in range(2000):
+        path.write_bytes(_damaged(whole, k % 6, numbers))
+        try:
+            read = load_checkpoint(path)
+        except CheckpointError:
+            refused += 1
+        else:
+            assert same(read, good)
+            assert read.header == good.header
+    assert refused > 1900
+
+
+def test_nothing_but_a_checkpoint_error_leaves_a_header_that_json_does_not_have(tmp_path: Path) -> None:
+    for text in ('{"format": "pacdp-checkpoint/3", "content_hash": "0", "step": NaN}',
+                 '{"format": "pacdp-checkpoint/3", "step": ' + "[" * 100_000 + "]" * 100_000 + "}"):  # fmt: skip
+        save_file({"model.w": torch.ones(2)}, tmp_path / "bad", metadata={"pacdp": text})
+        with pytest.raises(CheckpointError):
+            load_checkpoint(tmp_path / "bad")

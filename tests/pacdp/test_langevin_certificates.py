@@ -24,6 +24,7 @@ from pacdp.langevin_certificates import (
 from pacdp.langevin_privacy import accounted_privacy
 from pacdp.objective import Risks
 from pacdp.samplers import SGLD, EntropySGD
+from pacdp.steps import Plan
 
 EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
 CLIPPED = {
@@ -37,7 +38,7 @@ PRIVACY = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
 @pytest.mark.parametrize("name", CLIPPED)
 def test_a_clipped_checkpoint_has_rigorous_certificates_beside_the_optimistic(tmp_path: Path, name: str) -> None:
     settings = CLIPPED[name]
-    train(tmp_path / "c", settings, steps=3)
+    train(tmp_path / "c", settings, steps=3, plan=Plan(steps=3))
     trained = load_trained(tmp_path / "c")
     found = trained.assess(settings=EFFORT)
     first, second, *others = found.certificates
@@ -65,18 +66,41 @@ def test_a_clipped_checkpoint_has_rigorous_certificates_beside_the_optimistic(tm
     assert report["gaussian_classifier"]["test"]["n"] == 360
 
 
-def test_a_resumed_chain_pays_for_all_its_steps(tmp_path: Path) -> None:
+def test_a_chain_pays_for_all_planned_steps_whenever_it_stops(tmp_path: Path) -> None:
     settings = CLIPPED["Entropy-SGLD"]
     train(tmp_path / "ten", settings, steps=10)
     train(tmp_path / "four", settings, steps=4)
-    before = load_trained(tmp_path / "four").assess(settings=EFFORT)
+    stopped = load_trained(tmp_path / "four").assess(settings=EFFORT)
     resume(tmp_path / "four", until=10)
     resumed, uninterrupted = (load_trained(tmp_path / name).assess(settings=EFFORT) for name in ("four", "ten"))
     assert resumed.to_dict() == uninterrupted.to_dict()
     assert resumed.accounted is not None
-    assert before.accounted is not None
+    assert stopped.accounted == resumed.accounted
     assert resumed.accounted["mechanisms"] == 40
-    assert before.accounted["epsilon_add_remove"] < resumed.accounted["epsilon_add_remove"]
+    privacy = accounted_privacy(settings, n=1437, steps=10)
+    expected = released_weights_certificate(stopped.train, privacy=privacy, failure_prob=0.05)
+    assert stopped.certificates[1].value == expected.value
+    train(tmp_path / "short", settings, steps=4, plan=Plan(steps=4))
+    planned = load_trained(tmp_path / "short").assess(settings=EFFORT)
+    assert planned.certificates[1].value < expected.value, "four planned steps cost less than four of ten"
+
+
+def test_listed_stopping_times_share_the_failure_probability(tmp_path: Path) -> None:
+    settings = CLIPPED["Entropy-SGLD"]
+    plan = Plan(steps=10, stopping="listed", listed=(2, 4, 10))
+    train(tmp_path / "c", settings, steps=4, plan=plan)
+    trained = load_trained(tmp_path / "c")
+    assert trained.plan == plan
+    found = trained.assess(settings=EFFORT)
+    privacy = accounted_privacy(settings, n=1437, steps=4)
+    alone = released_weights_certificate(found.train, privacy=privacy, failure_prob=0.05 / 3)
+    for one in found.certificates[:2]:
+        assert one.failure_prob == pytest.approx(0.05, rel=1e-15)
+        assert one.budget["other stopping times"] == pytest.approx(0.1 / 3, rel=1e-12)
+    assert found.certificates[1].value == alone.value
+    cheaper = released_weights_certificate(found.train, privacy=privacy, failure_prob=0.05)
+    assert cheaper.value < alone.value
+    assert trained.privacy == privacy
 
 
 def test_every_cost_in_nats_an_example_is_in_the_terms_and_the_value_follows() -> None:

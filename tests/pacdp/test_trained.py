@@ -24,6 +24,7 @@ from pacdp import (
 from pacdp import save_checkpoint as write
 from pacdp.chains import Keys, Trace, run_chains
 from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
+from pacdp.steps import Plan
 from pacdp.trained import first_model, objectives, sampler_from_dict, sampler_to_dict, save_trained
 
 PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(12,)))
@@ -38,10 +39,13 @@ SAMPLERS = [
 ]
 NAMES = ["SGD", "SGLD", "SGLD clipped", "pSGLD", "SGHMC", "Entropy-SGLD", "Entropy-SGD"]
 SEED, CHAIN = 2, 3
+PLAN = Plan(steps=10)
 
 
-def train(path: Path, settings: Settings, *, steps: int, problem: Problem = PROBLEM) -> None:
-    """A chain from its start, saved after ``steps``."""
+def train(
+    path: Path, settings: Settings, *, steps: int, plan: Plan | None = PLAN, problem: Problem = PROBLEM,
+) -> None:  # fmt: skip
+    """A chain from its start, saved after ``steps`` of those that were planned."""
     data, test = problem.data()
     objective, _ = objectives(problem, settings, data, test, device="cpu")
     start = objective.layout.of(first_model(problem, data, seed=SEED, chain=CHAIN))[None]
@@ -50,7 +54,7 @@ def train(path: Path, settings: Settings, *, steps: int, problem: Problem = PROB
         trace = trace.extended(part)
     hashes = {"train": data.hash, "test": test.hash}
     save_trained(path, problem=problem, settings=settings, objective=objective, hashes=hashes, state=part.state,
-                 seed=SEED, chain=CHAIN, run={"seed": 2}, trace=trace.tensors(0))  # fmt: skip
+                 seed=SEED, chain=CHAIN, run={"seed": 2}, trace=trace.tensors(0), plan=plan)  # fmt: skip
 
 
 def resume(path: Path, *, until: int) -> None:
@@ -62,7 +66,7 @@ def resume(path: Path, *, until: int) -> None:
     header = found.checkpoint.header
     save_trained(path, problem=found.problem, settings=found.settings, objective=found.objective,
                  hashes=header["data"], state=part.state, seed=header["seed"], chain=header["chain"],
-                 run=header["run"], trace=trace.tensors(0))  # fmt: skip
+                 run=header["run"], trace=trace.tensors(0), plan=found.plan)  # fmt: skip
 
 
 def same(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
@@ -96,6 +100,57 @@ def test_what_is_loaded_is_what_was_trained(tmp_path: Path, settings: Settings) 
     posterior = found.posterior()
     assert isinstance(posterior, LocalGibbs if isinstance(settings, EntropySGD) else Point)
     assert torch.equal(posterior.weights, found.weights)
+    assert (found.plan, found.charged) == (PLAN, PLAN.charged(3))
+
+
+def test_a_chain_without_a_plan_pays_for_its_steps_and_nothing_shows_that_they_were_fixed(tmp_path: Path) -> None:
+    train(tmp_path / "c", SGLD(tau=30.0, clip_norm=1.0), steps=3, plan=None)
+    found = load_trained(tmp_path / "c")
+    assert found.plan is None
+    assert (found.charged.steps, found.charged.stopping_times) == (3, 1)
+    assert found.charged.hypothesis.standing == "unproved"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"n": 1436}, "says n = 1436, but its run and data make it 1437"),
+        ({"n": None}, "says n = None"),
+        ({"loss": {"name": "mine", "low": 0.0, "high": 1.0, "oscillation": 1.0}}, "says loss = "),
+        ({"seed": 3}, "says seed = 3, but its run and data make it 2"),
+        ({"run": {"seed": 2, "epochs": 1}}, "says config_hash = "),
+        ({"run": {"seed": 2, "chain": 4}}, "says chain = 3"),
+        ({"run": {"seed": 2, "sampler": {"kind": "SGD"}}}, "says sampler = "),
+        ({"run": {"seed": 2, "problem": {"dataset": "mnist2"}}}, "says problem = "),
+        ({"step": 11}, "impossible steps: expected 0 <= step <= 10"),
+        ({"step": 2.0}, "impossible steps"),
+        ({"planned_steps": 2}, "impossible steps: expected 0 <= step <= 2"),
+        ({"planned_steps": "10"}, "impossible steps: expected planned steps >= 1, got '10'"),
+        ({"stopping": "never"}, "impossible steps: expected stopping to be"),
+        ({"listed_steps": 4}, "impossible steps: expected a list of steps"),
+        ({"listed_steps": [4, 10]}, "impossible steps: expected listed steps with"),
+    ],
+    ids=str,
+)
+def test_a_header_that_contradicts_its_run_or_its_data_is_refused(tmp_path: Path, change, said: str) -> None:
+    """Written again with a hash that fits, so that only the contradiction is left."""
+    train(tmp_path / "c", SGLD(tau=30.0, clip_norm=1.0), steps=3)
+    checkpoint = load_checkpoint(tmp_path / "c")
+    write(tmp_path / "c", dataclasses.replace(checkpoint, header={**checkpoint.header, **change}))
+    with pytest.raises(CheckpointError) as refused:
+        load_trained(tmp_path / "c")
+    assert said in str(refused.value)
+
+
+def test_tensors_of_another_network_are_refused(tmp_path: Path) -> None:
+    train(tmp_path / "c", SGD(), steps=1)
+    checkpoint = load_checkpoint(tmp_path / "c")
+    first, *others = checkpoint.model
+    for model in ({name: checkpoint.model[name] for name in others},
+                  {**checkpoint.model, first: checkpoint.model[first].T.contiguous()}):  # fmt: skip
+        write(tmp_path / "c", dataclasses.replace(checkpoint, model=model))
+        with pytest.raises(CheckpointError, match="holds tensors of another network"):
+            load_trained(tmp_path / "c")
 
 
 @pytest.mark.parametrize("role", ["train", "test"])

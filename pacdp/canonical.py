@@ -1,0 +1,28 @@
+"""One text for equal JSON values, and its hash: what records on disk name each other by.
+
+The text has sorted keys, no spaces and ASCII letters only; an integer and a float of equal value are different texts.
+"""
+
+import hashlib
+import json
+from typing import Any
+
+
+def canonical(values: Any) -> str:
+    """The canonical JSON text of ``values``.
+
+    Raises:
+        ValueError: a value that JSON does not have, such as NaN, infinity or an object of Python.
+    """
+    try:
+        return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"expected JSON values only, got {type(values).__name__}: {error}") from error
+
+
+def digest(values: Any, *, after: str = "") -> str:
+    """SHA-256, in hex digits, of the text ``after`` followed by the canonical JSON of ``values``.
+
+    ``after`` is the hash of the record before this one, where records form a chain.
+    """
+    return hashlib.sha256((after + canonical(values)).encode()).hexdigest()

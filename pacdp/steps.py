@@ -1,0 +1,133 @@
+"""Which number of steps a certificate of a chain pays for.
+
+The bounds by accounted privacy hold for the weights after a number of steps that was fixed before the chain began. Who
+watches a run and stops it when it looks best has not fixed that number. Two settings of a run say what is paid instead:
+
+    planned   all planned steps are accounted for, however many were made. The bound then holds for any function of what
+              the chain released and of randomness that is independent of the counted examples, so also for weights at
+              a moment chosen by looking at the weights or at other examples; not for a moment chosen by losses or
+              errors on the counted examples, of which whoever stopped the run must vouch.
+    listed    the steps at which the run may end are listed beforehand, m of them; each has a certificate at the
+              failure probability over m, for the steps made. All hold together, whatever the choice among them looked
+              at.
+
+Which of the two is a setting of the run, because choosing the cheaper one afterwards would be a choice as well.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from bounds.hypotheses import Hypothesis, declared, proved, unproved
+
+Stopping = Literal["planned", "listed"]
+FIXED = "steps fixed beforehand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargedSteps:
+    """What the certificates of one checkpoint pay for its number of steps."""
+
+    steps: int
+    """Steps that are accounted for."""
+    stopping_times: int
+    """Certificates are made at the failure probability over this number."""
+    hypothesis: Hypothesis
+    """``steps fixed beforehand``, and by what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The number of steps of a chain, written down before its first.
+
+    Raises:
+        ValueError: fewer than one step; a list that is not strictly increasing up to ``steps``; a list without
+            ``stopping="listed"``, or the reverse.
+    """
+
+    steps: int
+    """Steps of the whole run, as the sampler's state counts them."""
+    stopping: Stopping = "planned"
+    listed: tuple[int, ...] = ()
+    """With ``stopping="listed"``, the steps at which the run may end, the last one among them."""
+
+    def __post_init__(self) -> None:
+        if not (_whole(self.steps) and self.steps >= 1):
+            raise ValueError(f"expected planned steps >= 1, got {self.steps!r}")
+        if self.stopping not in get_args(Stopping):
+            raise ValueError(f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}")
+        if self.stopping == "planned":
+            if self.listed:
+                raise ValueError(f"expected listed steps with stopping='listed' only, got {self.listed}")
+            return
+        rising = all(map(_whole, self.listed)) and self.listed == tuple(sorted(set(self.listed)))
+        if not (rising and self.listed and self.listed[0] >= 1 and self.listed[-1] == self.steps):
+            raise ValueError(
+                f"expected listed steps that increase from 1 or more up to {self.steps}, got {self.listed}"
+            )
+
+    def charged(self, step: int) -> ChargedSteps:
+        """What a certificate of the chain after ``step`` steps pays for.
+
+        Formal guarantee: if the moment was chosen as the hypothesis says, the bound for ``steps`` accounted steps, at
+        the failure probability over ``stopping_times``, holds for the chosen weights with its failure probability.
+
+        Raises:
+            ValueError: ``step`` is negative, or more than was planned.
+        """
+        if not (_whole(step) and 0 <= step <= self.steps):
+            raise ValueError(f"expected 0 <= step <= {self.steps}, the planned number of steps, got {step!r}")
+        if self.stopping == "listed":
+            return self._listed(step)
+        if step == self.steps:
+            by = f"the checkpoint's plan: {self.steps} steps, all made and all paid for"
+            return ChargedSteps(steps=self.steps, stopping_times=1, hypothesis=proved(FIXED, by))
+        by = f"{_vouched(step)}; all {self.steps} planned steps are paid for"
+        return ChargedSteps(steps=self.steps, stopping_times=1, hypothesis=declared(FIXED, by))
+
+    def _listed(self, step: int) -> ChargedSteps:
+        times = len(self.listed)
+        following = next(one for one in self.listed if one >= step)
+        paid = f"the {times} steps at which the run may end were listed beforehand, and all are paid for"
+        found = proved(FIXED, f"the checkpoint's plan: {paid}")
+        if step != following:
+            found = declared(FIXED, f"{_vouched(step)}, which is none of those listed; {following} steps are paid for")
+        return ChargedSteps(steps=following, stopping_times=times, hypothesis=found)
+
+    def to_header(self) -> dict[str, Any]:
+        """JSON values for a checkpoint's header."""
+        listed = {"listed_steps": list(self.listed)} if self.stopping == "listed" else {}
+        return {"planned_steps": self.steps, "stopping": self.stopping, **listed}
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> "Plan | None":
+        """The plan that a header holds; None where it holds none, as those of earlier versions do.
+
+        Raises:
+            ValueError: a plan that cannot be.
+        """
+        if header.get("planned_steps") is None:
+            return None
+        listed = header.get("listed_steps", [])
+        if not isinstance(listed, list):
+            raise ValueError(f"expected a list of steps as listed_steps, got {listed!r}")
+        return cls(steps=header["planned_steps"], stopping=header.get("stopping", "planned"), listed=tuple(listed))
+
+
+def charged_steps(plan: Plan | None, step: int) -> ChargedSteps:
+    """See :meth:`Plan.charged`; without a plan the steps made are paid for, and nothing shows that they were fixed."""
+    if plan is not None:
+        return plan.charged(step)
+    by = f"the checkpoint does not say how many steps were planned; the {step} that were made are paid for"
+    return ChargedSteps(steps=step, stopping_times=1, hypothesis=unproved(FIXED, by))
+
+
+def _vouched(step: int) -> str:
+    return (
+        f"whoever stopped the run at step {step}, vouching that no loss or error on the counted examples had a part in "
+        "choosing when"
+    )
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
