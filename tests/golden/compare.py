@@ -1,10 +1,11 @@
 """What differs between frozen and found results, and in which way."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
-from tests.golden.intended import Way
+from tests.golden.intended import Intended, Way
 from tests.golden.records import RAISES
 
 Difference = tuple[Way, str]
@@ -23,6 +24,21 @@ def differences(frozen: Mapping[str, Any], found: Mapping[str, Any], *, rel: flo
         if ways:
             made[key] = ways
     return made
+
+
+def judged(
+    made: Mapping[str, Sequence[Difference]], meant: Sequence[Intended]
+) -> tuple[list[str], list[tuple[Intended, Way]]]:
+    """Differences that nobody meant, and entries with a way in which nothing differs any more."""
+    unmeant: list[str] = []
+    seen: set[tuple[Intended, Way]] = set()
+    for key, ways in made.items():
+        for way, said in ways:
+            covering = {(entry, way) for entry in meant if way in entry.may and fnmatchcase(key, entry.pattern)}
+            seen |= covering
+            if not covering:
+                unmeant.append(f"{key}: {way} ({said})")
+    return unmeant, [(entry, way) for entry in meant for way in entry.may if (entry, way) not in seen]
 
 
 def _ways(what: str, before: Any, after: Any, rel: float, near: float = 0.0) -> Iterator[Difference]:

@@ -1,7 +1,7 @@
 """Differences from golden.json that are meant: every mended fault that moves a public result is named here.
 
 An entry stands for the keys of a section that match ``pattern`` (as file names do); each of them may differ in the
-ways of ``may`` and in no other. An entry for which nothing differs any more fails the test.
+ways of ``may`` and in no other. An entry with a way in which nothing differs any more fails the test.
 """
 
 from dataclasses import dataclass

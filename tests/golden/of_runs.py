@@ -48,7 +48,7 @@ def _chain_runs() -> dict[str, Run]:
     recipes = ("sgd", "sgld", "entropy-sgd", "entropy-sgld", "entropy-sgd-clipped", "entropy-sgld-clipped")
     runs = {name: run(name, "digits2", scale="smoke") for name in recipes}
     others = {
-        "psgld": PSGLD(tau=500.0, batch_size=32, freeze_after=40),
+        "psgld": PSGLD(tau=500.0, batch_size=32, freeze_after=40, stabiliser=0.1),
         "sghmc": SGHMC(tau=500.0, batch_size=32),
         "sgld-clipped": SGLD(tau=5.0, step_size=0.2, batch_size=32, clip_norm=1.0),
     }
@@ -194,7 +194,7 @@ def studies() -> Frozen:
     found |= report("held out, compared", lambda: held_out(replace(quick, compared=100, seed=1)).to_dict())
     features = {"orientations": 8, "cells": 4, "scale": 0.7}
     found |= report("finite", lambda: finite(FiniteConfig(dataset="digits", networks=3, iterations=15, **features)))
-    made = conduct(replace(SMOKE, passes=2, iterations=4, steps=10), references=False).to_dict()
+    made = conduct(replace(SMOKE, passes=2, iterations=1, steps=10), references=False).to_dict()
     found |= report("private prior", lambda: made)
     found |= report("private head", lambda: {**made, "certificates": [made["private_head"]]})
     return found

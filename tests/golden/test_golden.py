@@ -1,12 +1,10 @@
 """Public results are what they were at commit b1452c7, but for what ``INTENDED`` names."""
 
-from fnmatch import fnmatchcase
-
 import pytest
 
-from tests.golden.compare import differences
+from tests.golden.compare import differences, judged
 from tests.golden.freeze import load
-from tests.golden.intended import INTENDED
+from tests.golden.intended import INTENDED, Intended
 from tests.golden.sections import SECTIONS
 
 FROZEN = load()
@@ -27,16 +25,9 @@ def test_every_section_is_frozen_and_every_intended_difference_has_one():
 def test_results_are_the_frozen_ones(name, one_thread):
     section = SECTIONS[name]
     made = differences(FROZEN[name], section.results(), rel=section.rel)
-    meant = [entry for entry in INTENDED if entry.section == name]
-    unmeant = [
-        f"{key}: {way} ({said})"
-        for key, ways in made.items()
-        for way, said in ways
-        if not any(fnmatchcase(key, entry.pattern) and way in entry.may for entry in meant)
-    ]
+    unmeant, idle = judged(made, [entry for entry in INTENDED if entry.section == name])
     assert not unmeant, f"{len(unmeant)} differences that nobody meant:\n" + "\n".join(unmeant[:40])
-    idle = [entry for entry in meant if not any(fnmatchcase(key, entry.pattern) for key in made)]
-    assert not idle, f"nothing differs any more under {idle}: take the entries out"
+    assert not idle, f"nothing differs in these ways any more: {idle}; take them out"
 
 
 def test_every_way_of_differing_is_found():
@@ -51,3 +42,14 @@ def test_every_way_of_differing_is_found():
                     "f": ["gone"], "g": ["new"]}  # fmt: skip
     assert differences({"a": 1.0}, {"a": 1.0 + 1e-11}, rel=1e-12)
     assert differences({"a": {"name": "maurer"}}, {"a": {"name": "catoni"}}, rel=1e-12)
+
+
+def test_a_listed_difference_passes_in_its_way_alone_and_an_idle_entry_is_told():
+    entry = Intended(section="s", pattern="catoni*", finding="C0", why="It was too small.", may=("grows",))
+    grown = {"catoni/1": [("grows", "1 -> 2")], "maurer/1": [("grows", "1 -> 2")]}
+    unmeant, idle = judged(grown, [entry])
+    assert [line.split(":")[0] for line in unmeant] == ["maurer/1"]
+    assert not idle
+    unmeant, idle = judged({"catoni/1": [("falls", "2 -> 1")]}, [entry])
+    assert len(unmeant) == 1
+    assert idle == [(entry, "grows")]
