@@ -14,10 +14,9 @@ from experiments.ensemble import Ensemble
 from experiments.folder import Folder, provenance, require_space, write_json
 from experiments.serial import to_dict
 from pacdp import Diverged, NoPrivacy
-from pacdp.certify import gibbs_certificates, weights_certificates
+from pacdp.certify.chain import gibbs_certificates, released_weights_certificate, weights_certificates
 from pacdp.chains import Keys, Replayed, Trace, run_chains
 from pacdp.gibbs import GibbsEstimate, estimate_gibbs
-from pacdp.langevin_certificates import released_weights_certificate
 from pacdp.objective import Objective, Risks
 from pacdp.samplers import EntropySGD, Sampler, build, chain_of, copied, selected
 from pacdp.trained import local_gibbs, privacy_of, save_trained

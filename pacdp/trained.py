@@ -11,18 +11,18 @@ from torch import Tensor, nn
 
 import bounds
 from pacdp.canonical import digest
-from pacdp.certify import Assessment, assess
+from pacdp.certify import Assessment, NoPrivacy, certify
+from pacdp.certify import Settings as ChoiceOfSettings
+from pacdp.certify.accounted import with_accounted
 from pacdp.chains import Batching, Diagnosis, Keys, Layout
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
 from pacdp.gibbs import GibbsSettings, Progress
-from pacdp.langevin_certificates import with_accounted
 from pacdp.langevin_privacy import Claim, accounted_privacy
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
-from pacdp.prior import GaussianPrior, NoPrivacy
 from pacdp.problem import Problem
 from pacdp.samplers import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, State, restore
 from pacdp.steps import ChargedSteps, Plan, charged_steps
@@ -129,6 +129,7 @@ class Trained:
         seed: int = 0,
         progress: Progress | None = None,
         diagnosis: Diagnosis | None = None,
+        choices: ChoiceOfSettings | None = None,
     ) -> Assessment:
         """Certificates of the posterior, with fresh randomness from ``seed``; ``diagnosis`` is of its chain.
 
@@ -140,16 +141,12 @@ class Trained:
         privacy = privacy_of(replace(clipped, clip_norm=None) if clipped else own,
                              oscillation=data.loss.oscillation, n=data.n, step=self.state.step)  # fmt: skip
         assert isinstance(privacy, bounds.PureDP | NoPrivacy)
-        prior: GaussianPrior | bounds.PureDP | NoPrivacy = privacy
-        if isinstance(posterior, LocalGibbs):
-            prior = GaussianPrior(mean=self.weights, std=posterior.prior_std, privacy=privacy)
-        found = assess(posterior, data, prior=prior, failure_prob=failure_prob, test=self.test, settings=settings,
-                       seed=seed, progress=progress, diagnosis=diagnosis)  # fmt: skip
+        found = certify(posterior, data, prior=privacy, failure_prob=failure_prob, test=self.test, gibbs=settings,
+                        seed=seed, progress=progress, diagnosis=diagnosis, settings=choices)  # fmt: skip
         if clipped is None:
             return found
-        return with_accounted(found, settings=clipped, weights=self.weights, steps=self.charged.steps,
-                              stopping_times=self.charged.stopping_times, data=self.objective, test=self.test,
-                              seed=seed)  # fmt: skip
+        return with_accounted(found, settings=clipped, weights=self.weights, charged=self.charged,
+                              data=self.objective, test=self.test, seed=seed)  # fmt: skip
 
 
 def load_trained(

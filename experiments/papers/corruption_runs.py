@@ -23,7 +23,7 @@ from experiments.serial import to_dict
 from experiments.studies.single import single
 from pacdp import Problem, private
 from pacdp.data import Dataset
-from pacdp.single_networks import error_share
+from pacdp.certify.networks import error_share
 
 _BATCH = 1000
 

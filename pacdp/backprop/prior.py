@@ -14,9 +14,10 @@ from torch import nn
 
 import bounds
 from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
+from pacdp.certify import DataFree, HeldOut, Prior
 from pacdp.data import Dataset, Split, make_splits, require_disjoint
+from pacdp.data.rows import Rows
 from pacdp.posterior import GaussianPosterior
-from pacdp.prior import DataFree, HeldOut, Prior
 
 
 class Parts(NamedTuple):
@@ -56,10 +57,11 @@ def fit_prior(
     Raises:
         ValueError, Diverged: see :func:`pacdp.backprop.fit`.
     """
+    seen = examples(data, split)
     trained = fit(
-        module, examples(data, split), settings=settings, generator=generator, device=device, progress=progress
+        module, seen, settings=settings, generator=generator, device=device, progress=progress
     )
-    source = HeldOut(indices=split, data_hash=data.hash)
+    source = HeldOut(indices=split, data_hash=data.hash, rows=Rows.of(seen.inputs, seen.labels))
     return Prior(law=GaussianPosterior.around(trained.cpu(), std=std), source=source)
 
 

@@ -1,0 +1,139 @@
+"""Certificates of clipped Langevin chains by their accounted privacy, in front of the optimistic ones.
+
+Nothing here asks whether the chain has converged. Its weights w are released by mechanisms whose privacy loss is
+accounted for (:mod:`pacdp.langevin_privacy`), and the general transfer pays Λ nats for using them on the same examples:
+
+    R(w) ≤ kl⁻¹(R̂(w), Λ/n)                                        the weights themselves
+    R(Q) ≤ kl⁻¹(R̂(Q), (KL(Q‖P) + ln ξ(n) + Λ)/n)                  any Q, with P = N(w, s² I) as prior
+
+The second holds for all Q at once, also for one that was trained on from w without any noise or clipping.
+"""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import bounds
+from bounds.accounting import event_to_dict
+from pacdp.certify.assessment import Assessment
+from pacdp.certify.chain import UNCLIPPED
+from pacdp.certify.examples import BoundSet
+from pacdp.certify.gaussian import MonteCarlo
+from pacdp.certify.priors import Prior, Private
+from pacdp.certify.routes import certify, privacy_to_dict
+from pacdp.langevin_privacy import accounted_event, accounted_privacy, spent
+from pacdp.objective import Objective
+from pacdp.posterior import GaussianPosterior, Point
+from pacdp.samplers import SGLD, EntropySGD
+from pacdp.steps import ChargedSteps
+from pacdp.stochastic import passes_for
+
+_MONTE_CARLO_SHARE = 0.02
+_SLACK_NATS = 1e-4
+_RUN = "the checkpoint: the run saw the data of this hash and no others"
+_NOISE = "the run, whose noise is drawn from a seed that must not depend on the examples"
+
+
+def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> GaussianPosterior:
+    """N(weights, std² I)."""
+    means = {name: view.detach().clone() for name, view in data.layout.views(weights).items()}
+    return GaussianPosterior(means=means, stds={name: mean.new_tensor(std) for name, mean in means.items()})
+
+
+def thermal_std(settings: SGLD | EntropySGD) -> float:
+    """(γτ)^-½, the standard deviation of Entropy-SG(L)D's local prior; with γ = 1 for SGLD."""
+    return settings.prior_std if isinstance(settings, EntropySGD) else settings.tau**-0.5
+
+
+def with_accounted(
+    found: Assessment,
+    *,
+    settings: SGLD | EntropySGD,
+    weights: Float[Tensor, " dim"],
+    charged: ChargedSteps,
+    data: Objective,
+    test: Objective | None,
+    seed: int,
+) -> Assessment:
+    """The assessment of a clipped chain with its rigorous certificates in front, and what the chain spent.
+
+    The optimistic certificates of ``found`` are about the chain without clipping, and are labelled so. The Gaussian
+    classifier is the prior itself, N(weights, :func:`thermal_std`² I), at no divergence.
+
+    Args:
+        charged: the steps that are accounted for, fixed before the chain began (:mod:`pacdp.steps`).
+
+    Raises:
+        ValueError: the data's batches or clipping are not those of the settings.
+    """
+    require_own_batches(settings, data)
+    claim = accounted_privacy(settings, n=data.n, steps=charged.steps)
+    event = accounted_event(settings, n=data.n, steps=charged.steps)
+    share = found.failure_prob / charged.stopping_times
+    law = around(data, weights, std=thermal_std(settings))
+    examples = _bound_set(data)
+    passes = passes_for(slack_nats=_SLACK_NATS, n=data.n, failure_prob=_MONTE_CARLO_SHARE * share)
+    gaussian = certify(
+        law,
+        examples,
+        prior=Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=_NOISE)),
+        network=data.model,
+        test=_bound_set(test) if test else None,
+        failure_prob=share,
+        monte_carlo=MonteCarlo(passes=passes, share=_MONTE_CARLO_SHARE),
+        seed=seed,
+        device=data.device,
+    )
+    released = certify(Point(weights=weights), data, prior=claim, failure_prob=share)
+    known = (
+        charged.hypothesis,
+        bounds.proved("privacy covers these rows", _RUN),
+        bounds.declared("noise secret or independent", _NOISE),
+    )
+    rigorous = []
+    for made in (*gaussian.certificates, *released.certificates):
+        if charged.stopping_times > 1:
+            made = made.charged("other stopping times", found.failure_prob - share)
+        own = {one.name for one in made.hypotheses}
+        if "privacy covers these rows" in own:
+            made = made.resting_on(*known)
+        rigorous.append(made)
+    optimistic = tuple(
+        one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates
+    )
+    joined = replace(found, certificates=(*rigorous, *optimistic)).joined(
+        replace(gaussian, certificates=()), replace(released, certificates=())
+    )
+    return replace(
+        joined,
+        prior=gaussian.prior,
+        rows=gaussian.rows,
+        privacy=privacy_to_dict(claim, event_to_dict(event) if event is not None else None),
+        details={
+            **joined.details,
+            "accounted": spent(settings, n=data.n, steps=charged.steps).to_dict(),
+            "std": thermal_std(settings),
+            "charged_steps": charged.steps,
+            "stopping_times": charged.stopping_times,
+        },
+    )
+
+
+def require_own_batches(settings: SGLD | EntropySGD, data: Objective) -> None:
+    """Refuse an objective whose gradients are not those that the settings' accounting is about.
+
+    Raises:
+        ValueError: another clip norm or batch size.
+    """
+    if (data.clip_norm, data.batch_size) != (settings.clip_norm, settings.batch_size):
+        raise ValueError(
+            f"expected an objective with clip_norm={settings.clip_norm} and batch_size={settings.batch_size}, which "
+            f"the accounting is about, got {data.clip_norm} and {data.batch_size}"
+        )
+
+
+def _bound_set(data: Objective) -> BoundSet:
+    inputs, labels = data.examples
+    return BoundSet(inputs=inputs.cpu(), labels=labels.cpu().to(torch.int64))
