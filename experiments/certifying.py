@@ -25,7 +25,7 @@ def certify(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The report ``pacdp-certificates/1`` of a checkpoint or of the run folder that holds it.
+    """The report ``pacdp-certificates/2`` of a checkpoint or of the run folder that holds it.
 
     ``effort`` replaces fields of the run's own ``GibbsSettings``; what is not given comes from the run.
     """
@@ -37,16 +37,14 @@ def certify(
         failure_prob=run.failure_prob if failure_prob is None else failure_prob,
         settings=settings, seed=seed, progress=progress, diagnosis=diagnose_checkpoints(siblings(path)),
     )  # fmt: skip
-    return {
-        **assessment.to_dict(),
+    header = trained.checkpoint.header
+    subject = {
         "checkpoint": str(path),
-        "step": trained.checkpoint.header["step"],
-        "loss": trained.checkpoint.header["loss"],
-        "sampler": trained.checkpoint.header["sampler"],
-        "data": trained.checkpoint.header["data"],
+        "content_hash": trained.checkpoint.content_hash,
         "effort": asdict(settings),
-        "provenance": provenance(device=runtime.device, seed=seed),
+        **{name: header[name] for name in ("step", "loss", "sampler", "data")},
     }
+    return assessment.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
 
 
 def plot(folder: Folder) -> list[Path]:

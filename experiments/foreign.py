@@ -4,7 +4,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from experiments.folder import provenance
-from pacdp.assess_gaussian import MonteCarlo, Progress, assess_gaussian
-from pacdp.bound_set import BoundSet
+from pacdp.certify import BoundSet, DataFree, HeldOut, MonteCarlo, Prior, certify
+from pacdp.certify.gaussian import Progress
+from pacdp.certify.priors import Source
 from pacdp.data import Split, index_hash
-from pacdp.foreign import law_of
-from pacdp.prior import DataFree, HeldOut, Prior, Source
+from pacdp.foreign import file_hash, law_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Foreign:
 def certify_foreign(
     path: Path, given: Foreign, *, failure_prob: float, seed: int, device: str, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """The report ``pacdp-certificates/1`` of a Gaussian around the weights in ``path``.
+    """The report ``pacdp-certificates/2`` of a Gaussian around the weights in ``path``.
 
     Raises:
         ValueError: something is missing or does not fit.
@@ -65,18 +65,26 @@ def certify_foreign(
     if not isinstance(module, nn.Module):
         raise ValueError(f"--model {given.model} returned {type(module).__name__}: return a torch.nn.Module")
     posterior = law_of(module, path, std=given.std)
-    prior = law_of(module, given.prior, std=given.std if given.prior_std is None else given.prior_std)
+    prior_std = given.std if given.prior_std is None else given.prior_std
+    prior = law_of(module, given.prior, std=prior_std)
     examples, test = _examples(given.data, "data"), None if given.test is None else _examples(given.test, "test")
     _require_fitting(module, examples)
-    found = assess_gaussian(
-        posterior, module, examples, prior=Prior(law=prior, source=source), test=test, failure_prob=failure_prob,
-        monte_carlo=MonteCarlo(passes=given.passes), seed=seed, device=device, progress=progress,
-    )  # fmt: skip
-    return {
-        **found.to_dict(), "checkpoint": str(path), "prior_checkpoint": str(given.prior), "std": given.std,
-        "prior_std": given.prior_std or given.std,
-        "provenance": provenance(device=device, seed=seed),
-    }  # fmt: skip
+    found = certify(
+        posterior,
+        examples,
+        prior=Prior(law=prior, source=source),
+        network=module,
+        test=test,
+        failure_prob=failure_prob,
+        monte_carlo=MonteCarlo(passes=given.passes),
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
+    stds = {"std": given.std, "prior_std": prior_std}
+    found = replace(found, details={**found.details, **stds, "prior_checkpoint": str(given.prior)})
+    subject = {"checkpoint": str(path), "content_hash": file_hash(path), "prior_hash": file_hash(given.prior)}
+    return found.to_dict(subject=subject, provenance=provenance(device=device, seed=seed))
 
 
 def _source(given: Foreign) -> Source:
@@ -119,7 +127,10 @@ def _examples(name: str, option: str) -> BoundSet:
         return found
     if not (isinstance(found, tuple | list) and len(found) == 2 and all(isinstance(x, torch.Tensor) for x in found)):
         raise ValueError(f"--{option} {name} must return (inputs, labels) as two tensors, or a pacdp.BoundSet")
-    return BoundSet(inputs=found[0], labels=found[1].long())
+    labels = found[1]
+    if labels.is_floating_point() or labels.is_complex():
+        raise ValueError(f"--{option} {name} returned labels of type {labels.dtype}: return whole numbers")
+    return BoundSet(inputs=found[0], labels=labels.long())
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """Weights of other people's networks: state dicts by name, from safetensors or ``.pt`` files, without running code."""
 
+import hashlib
 import pickle
 import warnings
 from collections.abc import Mapping
@@ -48,6 +49,12 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
     if not isinstance(found, Mapping) or not found or not all(isinstance(x, Tensor) for x in found.values()):
         raise CheckpointError(f"{path} holds no state dict (a dict from names to tensors): save model.state_dict()")
     return {str(name): tensor for name, tensor in found.items()}
+
+
+def file_hash(path: Path | str) -> str:
+    """sha256 (hex) of a file's bytes."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def load_into(module: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> nn.Module:

@@ -4,21 +4,19 @@ Each head is fitted, by L-BFGS on the cross-entropy, to its own random half of t
 examples then weight them, choose one of them, or choose one privately (the exponential mechanism).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-import bounds
+from pacdp import BoundSet, Finite, HeldOut, Settings, certify
 from pacdp.backprop import hold_out
 from pacdp.data import load
-from pacdp.exponential import error_counts, select, selected_certificate
+from pacdp.data.rows import Rows
 from pacdp.features import OrientedGradients, transform
-from pacdp.finite import assess_finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +41,7 @@ class FiniteConfig:
 
 
 def finite(config: FiniteConfig, *, root: str | None = None) -> dict[str, Any]:
-    """Carry out ``config``; values in the form ``pacdp-certificates/1``.
+    """Carry out ``config``; values in the form ``pacdp-certificates/2``.
 
     Raises:
         DataError: the data cannot be had.
@@ -60,30 +58,17 @@ def finite(config: FiniteConfig, *, root: str | None = None) -> dict[str, Any]:
     for _ in range(config.networks):
         half = own[torch.randperm(len(own), generator=generator)[: len(own) // 2]]
         networks.append(_head(rows[half], labels[half], classes=train.classes, config=config))
-    errors = error_counts(networks, rows[held], labels[held])
-    tested = error_counts(networks, transform(features, test.inputs), torch.tensor(test.labels)) / test.n
-    failure_prob = config.failure_prob / config.compared
-    found = assess_finite(errors, n=len(held), failure_prob=failure_prob)
-    drawn = select(errors, epsilon=config.epsilon, generator=np.random.default_rng(config.seed))
-    private = selected_certificate(drawn, errors=errors, n=len(held), failure_prob=failure_prob)
-    private = replace(private, inputs={**private.inputs, "of": "private choice", "measures": "0-1 risk"})
-    votes = _vote_error(networks, found.weights, transform(features, test.inputs), torch.tensor(test.labels))
-    test_errors = {
-        "ensemble": float(found.weights @ tested), "vote": votes, "best network": float(tested[found.best]),
-        "private choice": float(tested[drawn.index]),
-    }  # fmt: skip
-    certificates: list[bounds.Certificate] = [found.ensemble, found.vote, found.one, private]
-    return {
-        "format": "pacdp-certificates/1", "n": len(held), "n_test": test.n, "failure_prob": failure_prob,
-        "empirical_risk": found.ensemble.inputs["risk"], "test_risk": test_errors["ensemble"],
-        "kl_nats": found.ensemble.inputs["kl_nats"], "privacy": drawn.privacy.to_dict(),
-        "mean_classifier": {"train": {"error": float(errors[found.best] / len(held)), "n": len(held)},
-                            "test": {"error": test_errors["best network"]}},
-        "prior": {"source": "HeldOut", "n": parts.prior.n, "hash": parts.prior.hash, "choice_nats": 0.0},
-        "bound_hash": parts.bound.hash, "test_errors": test_errors, "gibbs_classifier": None, "not_applicable": [],
-        "diagnosis": None, "certificates": [made.to_dict() for made in certificates],
-        "errors": errors.tolist(), "weights": found.weights.tolist(),
-    }  # fmt: skip
+    law = Finite(networks=networks, epsilon=config.epsilon, seed=config.seed)
+    seen = Rows.of(rows[own], labels[own])
+    found = certify(
+        law,
+        BoundSet(inputs=rows[held], labels=labels[held], indices=parts.bound),
+        prior=HeldOut(indices=parts.prior, rows=seen),
+        test=BoundSet(inputs=transform(features, test.inputs), labels=torch.tensor(test.labels)),
+        failure_prob=config.failure_prob,
+        settings=Settings.tried(config.compared, "the study"),
+    )
+    return found.to_dict()
 
 
 def _head(
@@ -102,14 +87,3 @@ def _head(
 
     search.step(objective)  # type: ignore[arg-type]
     return head.eval()
-
-
-@torch.no_grad()
-def _vote_error(networks: list[nn.Module], weights: np.ndarray, rows: Tensor, labels: Tensor) -> float:
-    """A tie for the most votes is an error."""
-    votes = torch.zeros(len(labels), int(networks[0](rows[:1]).shape[1]), dtype=torch.float64)
-    for network, weight in zip(networks, weights, strict=True):
-        said = network(rows).argmax(1, keepdim=True)
-        votes.scatter_add_(1, said, torch.full(said.shape, float(weight), dtype=torch.float64))
-    own = votes.gather(1, labels[:, None])
-    return float((votes.scatter(1, labels[:, None], -1.0).amax(1, keepdim=True) >= own).double().mean())

@@ -7,7 +7,7 @@ but its own.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ from torch import nn
 
 from experiments.certificates.clock import Clock
 from experiments.certificates.config import HeldOutConfig
-from pacdp import BoundSet, GaussianPosterior, MonteCarlo, Prior, assess_gaussian
-from pacdp.assess_gaussian import GaussianAssessment
+from pacdp import Assessment, BoundSet, GaussianPosterior, MonteCarlo, Prior, Settings, certify
 from pacdp.backprop import (
     OBJECTIVES,
     Examples,
@@ -42,13 +41,12 @@ _LEAST_GRID_NATS = 0.5  # ln(π²/6), of the grid's first point
 class HeldOutResult:
     """Certificates, each by itself, and what they are about."""
 
-    assessment: GaussianAssessment
+    assessment: Assessment
     """Each certificate at the configuration's failure_prob/compared."""
     prior: Prior
     posterior: GaussianPosterior
     scale: float
     """Of the prior's standard deviations, where a grid was given; 1 where not."""
-    n_test: int
     parameters: int
     seconds: dict[str, float]
     """Wall clock by stage."""
@@ -56,11 +54,14 @@ class HeldOutResult:
     """Of this process, all threads, by stage."""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values, without the weights, in the form ``pacdp-certificates/1``."""
-        return {
-            **self.assessment.to_dict(), "prior_scale": self.scale, "n_test": self.n_test,
-            "parameters": self.parameters, "stage_seconds": self.seconds, "cpu_seconds": self.cpu_seconds,
-        }  # fmt: skip
+        """JSON values, without the weights, in the form ``pacdp-certificates/2``."""
+        details = {
+            "prior_scale": self.scale,
+            "parameters": self.parameters,
+            "stage_seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
+        }
+        return replace(self.assessment, details={**self.assessment.details, **details}).to_dict()
 
 
 def held_out(
@@ -102,14 +103,22 @@ def certify_on(
         prior, _, scale = choose_scale(posterior, prior, config.scales)
     clock.lap("posterior")
     how = MonteCarlo(passes=config.passes, share=config.monte_carlo_share, resume=resume)
-    found = assess_gaussian(
-        posterior, module, bound, prior=prior, test=BoundSet.part(test),
-        failure_prob=config.failure_prob / config.compared, monte_carlo=how, seed=_seed(config, "certificate"),
-        device=device, progress=lambda done, total: tell("certificate", done, total),
-    )  # fmt: skip
+    found = certify(
+        posterior,
+        bound,
+        prior=prior,
+        network=module,
+        test=BoundSet.part(test),
+        failure_prob=config.failure_prob,
+        settings=Settings.tried(config.compared, "the study"),
+        monte_carlo=how,
+        seed=_seed(config, "certificate"),
+        device=device,
+        progress=lambda done, total: tell("certificate", done, total),
+    )
     clock.lap("certificate")
     return HeldOutResult(
-        assessment=found, prior=prior, posterior=posterior, scale=scale, n_test=test.n,
+        assessment=found, prior=prior, posterior=posterior, scale=scale,
         parameters=sum(p.numel() for p in module.parameters()), seconds=clock.wall, cpu_seconds=clock.cpu,
     )  # fmt: skip
 

@@ -30,15 +30,15 @@ from torch.utils.data import TensorDataset
 import bounds
 from experiments.certificates.clock import Clock
 from experiments.certificates.config import sizes
-from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, Private, assess_gaussian
-from pacdp.assess_gaussian import GaussianAssessment
+from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, Private, certify
+from pacdp import Settings as Choice
+from pacdp.certify.networks import error_share
+from pacdp.certify.priors import Source
 from pacdp.data import load
 from pacdp.features import OrientedGradients, fit_mean, transform, unit
 from pacdp.losses import margins
-from pacdp.prior import Source
 from pacdp.private import DPSGD, Mechanism, MechanismHistory, SeededRandomness, Table, privacy_claim, train
 from pacdp.private.randomness import Randomness
-from pacdp.single_networks import error_share
 
 _FRESH = 1000
 """Posteriors were compared by draws of the seeds themselves."""
@@ -114,24 +114,27 @@ class Outcome:
     """Assessments by name, the private head's own certificate, measurements, CPU seconds."""
 
     settings: Settings
-    assessments: dict[str, GaussianAssessment]
+    assessments: dict[str, Assessment]
     """"posterior" is the one; "private_prior" is the prior itself, "independent_prior" a prior that saw nothing, on
     features without a centre, "zero_head" one whose centre alone is private."""
-    head: bounds.Certificate
-    """Of the private head, used as it is."""
+    head: Assessment
+    """The private head, used as it is."""
     measured: dict[str, float]
     seconds: dict[str, float] = field(default_factory=dict)
     released: Released
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values in the form ``pacdp-certificates/1``, the posterior's, with all else beside them."""
-        return {
-            **self.assessments["posterior"].to_dict(), "n_test": int(self.measured["n_test"]),
-            "settings": asdict(self.settings), "measured": self.measured,
-            "cpu_seconds": self.seconds, "private_head": self.head.to_dict(),
+        """JSON values in the form ``pacdp-certificates/2``, with references in the details."""
+        found = self.assessments["posterior"].joined(self.head)
+        details = {
+            **found.details,
+            "settings": asdict(self.settings),
+            "numbers": self.measured,
+            "cpu_seconds": self.seconds,
             "references": {name: each.to_dict() for name, each in self.assessments.items() if name != "posterior"},
             "history": self.released.history.to_dict(),
-        }  # fmt: skip
+        }
+        return replace(found, details=details).to_dict()
 
 
 def claim_for_choice(histories: Sequence[MechanismHistory]) -> bounds.PrivacyClaim:
@@ -218,12 +221,12 @@ def conduct(
     assess = functools.partial(_assessed, settings=settings)
     mean = _descended(rows, head, claim, settings)
     clock.lap("posterior")
-    found = {"posterior": assess(mean, head, rows, test_rows, Private(privacy=claim))}
+    found = {"posterior": assess(mean, head, rows, test_rows, _private(claim, rows))}
     clock.lap("draws")
     if references:
-        found["private_prior"] = assess(head, head, rows, test_rows, Private(privacy=claim))
+        found["private_prior"] = assess(head, head, rows, test_rows, _private(claim, rows))
         nothing = torch.zeros_like(head)
-        source: Source = Private(privacy=centre_claim)
+        source: Source = _private(centre_claim, rows)
         found["zero_head"] = assess(_descended(rows, nothing, centre_claim, settings), nothing, rows, test_rows, source)
         raw_rows, raw_tests = (BoundSet(inputs=x, labels=y) for x, y in ((raw, labels), (raw_test, test_labels)))
         blind = _descended(raw_rows, nothing, None, settings)
@@ -231,10 +234,14 @@ def conduct(
         clock.lap("references")
     error = _error(rows, head)
     transfer = bounds.transfer_cost(privacy=claim, n=data.n, failure_prob=settings.each).nats
-    made = bounds.private_kl_chernoff(risk=error, n=data.n, privacy=claim, failure_prob=settings.each)
+    as_it_is = Network(network=lambda inputs: inputs @ head.T, of="private head")
+    alone = certify(
+        as_it_is, rows, prior=_private(claim, rows), test=test_rows, failure_prob=settings.failure_prob,
+        settings=_choice(settings),
+    )  # fmt: skip
     return Outcome(
         settings=settings, assessments=found, released=released, seconds=clock.cpu,
-        head=replace(made, inputs={**made.inputs, "of": "private head", "measures": "0-1 risk"}),
+        head=replace(alone, certificates=alone.certificates[:1]),
         measured={
             "n": float(data.n), "n_test": float(held_out.n), "dim": float(head.shape[1]), "transfer_nats": transfer,
             "train_error_of_head": error, "test_error_of_head": _error(test_rows, head),
@@ -257,14 +264,23 @@ def _descended(
 
 def _assessed(
     mean: Tensor, prior_mean: Tensor, rows: BoundSet, test: BoundSet, source: Source, *, settings: Settings
-) -> GaussianAssessment:
+) -> Assessment:
     classes, dim = mean.shape
     how = MonteCarlo(passes=settings.passes, share=settings.monte_carlo_share, batch_size=4096)
-    return assess_gaussian(
-        _gaussian(mean, settings.std), nn.Linear(dim, classes, bias=False).eval(), rows,
-        prior=Prior(law=_gaussian(prior_mean, settings.std), source=source), test=test, failure_prob=settings.each,
-        monte_carlo=how, seed=settings.seed + _FRESH,
+    return certify(
+        _gaussian(mean, settings.std), rows, network=nn.Linear(dim, classes, bias=False).eval(),
+        prior=Prior(law=_gaussian(prior_mean, settings.std), source=source), test=test,
+        failure_prob=settings.failure_prob, settings=_choice(settings), monte_carlo=how, seed=settings.seed + _FRESH,
     )  # fmt: skip
+
+
+def _choice(settings: Settings) -> Choice:
+    return Choice.tried(settings.compared, "the study")
+
+
+def _private(claim: bounds.PrivacyClaim, rows: BoundSet) -> Private:
+    """The claim is about the images that these rows were made of, one by one."""
+    return Private(privacy=claim, rows=rows.rows, noise="the study, whose noise is drawn from its seed")
 
 
 def _gaussian(mean: Tensor, std: float) -> GaussianPosterior:

@@ -22,8 +22,8 @@ from experiments.private.config import PrivateConfig
 from experiments.serial import to_dict
 from experiments.studies.single import single
 from pacdp import Problem, private
-from pacdp.data import Dataset
 from pacdp.certify.networks import error_share
+from pacdp.data import Dataset
 
 _BATCH = 1000
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-import bounds
+from bounds.accounting import event_to_dict
 from experiments.config import Runtime
 from experiments.folder import provenance
-from experiments.private.algorithms import Predict, Public, network, predictor
+from experiments.private.algorithms import Public, network, predictor
 from experiments.private.config import PrivateConfig
 from experiments.private.data import examples
 from experiments.private.methods import by_person
@@ -25,15 +24,16 @@ from pacdp import (
     CheckpointError,
     GaussianPosterior,
     MonteCarlo,
+    Network,
     Prior,
     Private,
-    assess_gaussian,
+    certify,
     load_checkpoint,
     private,
 )
-from pacdp.assess_gaussian import Progress
-from pacdp.data import Dataset
-from pacdp.single_networks import error_share
+from pacdp.certify import Refusal
+from pacdp.certify.gaussian import Progress
+from pacdp.certify.routes import privacy_to_dict
 
 _BATCH = 1000
 
@@ -41,15 +41,15 @@ _BATCH = 1000
 def certify_private(
     path: Path, runtime: Runtime, *, failure_prob: float, std: float, seed: int, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """The report ``pacdp-certificates/1`` of a private run's checkpoint.
+    """The report ``pacdp-certificates/2`` of a private run's checkpoint.
 
     Args:
         std: of the Gaussian weights around what was released, where the released weights are not Gaussian by
             themselves; fixed before looking at the data.
 
     Raises:
-        ValueError: privacy by person, whose unit is not the example; or other data than the run's.
-        CheckpointError: the checkpoint does not say what it was trained on.
+        ValueError: the history is not one of the run's settings.
+        CheckpointError: the checkpoint does not say what it was trained on, or was trained on other data.
     """
     runtime.apply()
     checkpoint = load_checkpoint(path)
@@ -70,48 +70,26 @@ def certify_private(
     module = network(config, public, device="cpu")
     snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
     released = private.PrivateRun(weights=dict(checkpoint.model), history=history, snapshots=snapshots)
-    predict = predictor(config, module, released)
-    errors, test_errors = _errors(predict, data.train), _errors(predict, data.test)
-    deployed = bounds.private_kl_chernoff(risk=error_share(errors, data.train.n), n=data.train.n, privacy=claim,
-                                          failure_prob=failure_prob)  # fmt: skip
-    deployed = replace(deployed, inputs={**deployed.inputs, "of": "predictor", "measures": "0-1 risk"})
-    law = GaussianPosterior.around(private.with_weights(module, dict(checkpoint.model)), std=std)
-    spent = private.privacy_spent(history, delta=config.budget.delta, adjacency=config.budget.adjacency)
-    report = {
-        "format": "pacdp-certificates/1", "n": data.train.n, "failure_prob": failure_prob,
-        "empirical_risk": errors / data.train.n, "test_risk": test_errors / data.test.n, "kl_nats": 0.0,
-        "privacy": spent.to_dict(), "gibbs_classifier": None, "diagnosis": None, "not_applicable": [],
-        "mean_classifier": {"train": {"error": errors / data.train.n, "n": data.train.n},
-                            "test": {"error": test_errors / data.test.n, "n": data.test.n}},
-        "certificates": [deployed.to_dict()], "checkpoint": str(path), "algorithm": config.algorithm,
-        "provenance": provenance(device=runtime.device, seed=seed),
-    }  # fmt: skip
+    bound, test = BoundSet.part(data.train), BoundSet.part(data.test)
+    noise = "the run, which kept its noise secret or drew it from a seed of its own"
+    source = Private(privacy=claim, rows=bound.rows, noise=noise)
+    deployed = Network(network=predictor(config, module, released), of="predictor", scores=True, batch_size=_BATCH)
+    found = certify(deployed, bound, prior=source, test=test, failure_prob=failure_prob)
     if any(isinstance(getattr(layer, "generator", None), torch.Generator) for layer in module.modules()):
         reason = "the network draws weights or masks of its own; its averaged predictions are certified"
-        report["not_applicable"] = [{"name": "Gaussian weights around what was released", "reason": reason}]
-        return report
-    found = assess_gaussian(
-        law, module.eval(), BoundSet.part(data.train), prior=Prior(law=law, source=Private(privacy=claim)),
-        test=BoundSet.part(data.test), failure_prob=failure_prob, monte_carlo=MonteCarlo(passes=2), seed=seed,
-        progress=progress,
-    )  # fmt: skip
-    randomised = found.to_dict()
-    report["certificates"] += randomised["certificates"]
-    report["not_applicable"] = randomised["not_applicable"]
-    return report | {name: randomised[name] for name in ("monte_carlo", "empirical_risk", "test_risk")} | {"std": std}
-
-
-@torch.no_grad()
-def _errors(predict: Predict, data: Dataset) -> int:
-    """A tie for the largest probability is an error."""
-    count = 0
-    for start in range(0, data.n, _BATCH):
-        probabilities = predict(torch.tensor(data.inputs[start : start + _BATCH]))
-        labels = torch.tensor(data.labels[start : start + _BATCH])
-        count += int((~_right(probabilities, labels)).sum())
-    return count
-
-
-def _right(probabilities: Tensor, labels: Tensor) -> Tensor:
-    own = probabilities.gather(1, labels[:, None])
-    return (probabilities.scatter(1, labels[:, None], -1.0) < own).all(1)
+        refused = Refusal(name="Gaussian weights around what was released", reason=reason)
+        found = replace(found, refusals=(*found.refusals, refused))
+    else:
+        law = GaussianPosterior.around(private.with_weights(module, dict(checkpoint.model)), std=std)
+        around = certify(
+            law, bound, prior=Prior(law=law, source=source), network=module.eval(), test=test,
+            failure_prob=failure_prob, monte_carlo=MonteCarlo(passes=2), seed=seed, progress=progress,
+        )  # fmt: skip
+        found = found.joined(around)
+    spent = private.privacy_spent(history, delta=config.budget.delta, adjacency=config.budget.adjacency)
+    event = event_to_dict(private.privacy_event(history))
+    found = replace(
+        found, privacy=privacy_to_dict(claim, event), details={**found.details, "std": std, "spent": spent.to_dict()}
+    )
+    subject = {"checkpoint": str(path), "content_hash": checkpoint.content_hash, "algorithm": config.algorithm}
+    return found.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))

@@ -100,9 +100,7 @@ def with_accounted(
         if "privacy covers these rows" in own:
             made = made.resting_on(*known)
         rigorous.append(made)
-    optimistic = tuple(
-        one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates
-    )
+    optimistic = tuple(one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates)
     joined = replace(found, certificates=(*rigorous, *optimistic)).joined(
         replace(gaussian, certificates=()), replace(released, certificates=())
     )

@@ -44,9 +44,11 @@ class Judged:
 
 
 @torch.no_grad()
-def outputs_of(network: Network, data: BoundSet, device: torch.device | str = "cpu") -> Tensor:
+def outputs_of(
+    network: Network, data: BoundSet, device: torch.device | str = "cpu", *, batch_size: int = _BATCH
+) -> Tensor:
     """The network's outputs on all examples, on the CPU."""
-    return torch.cat([network(part.to(device)).cpu() for part in data.inputs.split(_BATCH)])
+    return torch.cat([network(part.to(device)).cpu() for part in data.inputs.split(batch_size)])
 
 
 def with_weights(
@@ -57,7 +59,14 @@ def with_weights(
     return lambda inputs: functional_call(module, state, (inputs,))
 
 
-def judge(network: Network, data: BoundSet, device: torch.device | str = "cpu", *, scores: bool = False) -> Judged:
+def judge(
+    network: Network,
+    data: BoundSet,
+    device: torch.device | str = "cpu",
+    *,
+    scores: bool = False,
+    batch_size: int = _BATCH,
+) -> Judged:
     """Errors and calibration of a network on examples.
 
     Args:
@@ -66,7 +75,7 @@ def judge(network: Network, data: BoundSet, device: torch.device | str = "cpu", 
     Raises:
         ValueError: outputs that are not one row an example.
     """
-    outputs = outputs_of(network, data, device)
+    outputs = outputs_of(network, data, device, batch_size=batch_size)
     if len(outputs) != data.n or outputs.ndim > 2:
         raise ValueError(f"expected one row of logits for each of {data.n} examples, got shape {tuple(outputs.shape)}")
     if scores:  # probabilities in place of logits leave errors as they are

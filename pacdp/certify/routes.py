@@ -43,11 +43,13 @@ class Network:
         network: the function.
         of: what it is called in certificates.
         scores: whether it returns probabilities in place of logits.
+        batch_size: examples at a time.
     """
 
     network: Callable[[torch.Tensor], torch.Tensor]
     of: str = "your network"
     scores: bool = False
+    batch_size: int = 500
 
 
 Law = GaussianPosterior | LocalGibbs | Point | Network | Finite
@@ -114,9 +116,7 @@ def certify(
     failure_prob = failure_prob / settings.count
     if isinstance(data, Objective) or isinstance(law, LocalGibbs | Point):
         if not isinstance(data, Objective) or not isinstance(law, LocalGibbs | Point):
-            raise ValueError(
-                "expected LocalGibbs or Point weights together with an Objective, got one without the other"
-            )
+            raise ValueError("the weights of a chain and an Objective go together, got one without the other")
         if test is not None and not isinstance(test, Objective):
             raise ValueError("expected the test set of a chain as an Objective, like its data")
         found = _of_chain(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)
@@ -249,7 +249,7 @@ def _of_network(
 ) -> Assessment:
     if isinstance(law.network, nn.Module):
         require_no_rows(law.network, data.inputs)
-    seen = judge(law.network, data, device, scores=law.scores)
+    seen = judge(law.network, data, device, scores=law.scores, batch_size=law.batch_size)
     measured = [Measured(of=law.of, on="bound", loss="zero-one", mean=seen.error, errors=seen.errors, n=seen.units)]
     if isinstance(source, Private):
         made = released_certificate(
@@ -259,7 +259,7 @@ def _of_network(
     else:
         certificates = fresh_certificates(seen, of=law.of, failure_prob=failure_prob, name="new_examples")
     if test is not None:
-        tested = judge(law.network, test, device, scores=law.scores)
+        tested = judge(law.network, test, device, scores=law.scores, batch_size=law.batch_size)
         measured.append(
             Measured(of=law.of, on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.units)
         )

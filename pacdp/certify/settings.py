@@ -50,7 +50,7 @@ class Settings:
         return cls(hypothesis=bounds.declared(_NAME, f"chosen on {by}"), elsewhere=rows)
 
     def standing(self, data: BoundSet) -> bounds.Hypothesis:
-        """The hypothesis, with the rows compared. Raises DataError when the settings were chosen on the bound's rows."""
+        """The hypothesis, with the rows compared; DataError when the two share some."""
         if self.elsewhere is None:
             return self.hypothesis
         require_apart(self.elsewhere, data.rows, ("the rows that the settings were chosen on", "the bound's rows"))
