@@ -140,7 +140,7 @@ def randomised(where: Gaussians) -> Found:
         seed=where.seed,
         progress=where.progress,
         resume=how.resume,
-        people=data.people,
+        **({} if data.people is None else {"people": data.people}),
     )
     step = functools.partial(bounds.maurer, kl_nats=where.kl_nats, n=data.units, price=where.price)
     certificates = [_overall(risk, step, budget, where) for risk in risks]

@@ -10,13 +10,8 @@ from scipy import stats
 from torch import nn
 
 import bounds
-from pacdp.exponential import (
-    centred_certificate,
-    error_counts,
-    log_probabilities,
-    select,
-    selected_certificate,
-)
+from pacdp.certify.finite import selected_certificate
+from pacdp.exponential import error_counts, log_probabilities, select
 
 
 def test_the_law_of_the_draws():
@@ -69,7 +64,7 @@ def test_certificates_are_those_of_pure_privacy():
     made = selected_certificate(chosen, errors=errors, n=n, failure_prob=0.05)
     assert made.value == bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=0.05, failure_prob=0.05).value
     assert made.status == "rigorous"
-    centred = centred_certificate(chosen, risk=0.02, kl_nats=3.0, n=n, failure_prob=0.05)
+    centred = bounds.dp_pac_bayes(risk=0.02, kl_nats=3.0, n=n, epsilon=chosen.epsilon, failure_prob=0.05)
     general = bounds.private_pac_bayes(risk=0.02, kl_nats=3.0, n=n, privacy=chosen.privacy, failure_prob=0.05)
     assert centred.value == pytest.approx(general.value, rel=1e-12)
 

@@ -8,7 +8,7 @@ import torch
 from backprop_toys import blobs, network, seeded
 from torch import nn
 
-from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, Prior, assess_gaussian
+from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, Prior, certify
 from pacdp.backprop import (
     Augmentation,
     Examples,
@@ -21,7 +21,9 @@ from pacdp.backprop import (
     hold_out,
     scaled,
 )
+from pacdp.certify.priors import standing
 from pacdp.data import DataError, Split, index_hash
+from pacdp.data.rows import Rows
 from pacdp.errors import Diverged
 
 QUICK = FitSettings(epochs=4, batch_size=20)
@@ -45,13 +47,13 @@ def test_an_overlap_is_refused_before_any_work():
     prior = Prior(law=law, source=HeldOut(indices=parts.prior, data_hash=data.hash))
     overlapping = split_of(*sorted({*parts.bound.indices.tolist(), int(parts.prior.indices[0])}))
     with pytest.raises(DataError, match="share 1 example;"):
-        assess_gaussian(law, module, BoundSet.part(data, overlapping), prior=prior)
+        certify(law, BoundSet.part(data, overlapping), prior=prior, network=module)
     with pytest.raises(DataError, match="share 20 examples;"):
-        prior.require_unseen(BoundSet.part(data, parts.prior))
+        standing(prior.source, BoundSet.part(data, parts.prior))
     with pytest.raises(ValueError, match="not the data that the prior was learnt from"):
-        prior.require_unseen(BoundSet.part(blobs(40, seed=1), parts.bound))
+        standing(prior.source, BoundSet.part(blobs(40, seed=1), parts.bound))
     with pytest.raises(ValueError, match=r"give data\.indices"):
-        prior.require_unseen(BoundSet.part(data))
+        standing(prior.source, BoundSet.part(data))
     with pytest.raises(ValueError, match="some of the 40 examples"):
         BoundSet.part(data, split_of(3, 40))
 
@@ -60,8 +62,8 @@ def test_a_prior_without_data_may_meet_any():
     data = blobs(40)
     prior = data_free_prior(network(), std=0.1)
     assert isinstance(prior.source, DataFree)
-    prior.require_unseen(BoundSet.part(data, hold_out(40, seed=0).bound))
-    prior.require_unseen(BoundSet.part(blobs(30, seed=4)))
+    standing(prior.source, BoundSet.part(data, hold_out(40, seed=0).bound))
+    standing(prior.source, BoundSet.part(blobs(30, seed=4)))
 
 
 def test_holding_out():
@@ -85,7 +87,10 @@ def test_a_prior_knows_what_it_has_seen():
     )
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-    assert first.source == HeldOut(indices=parts.prior, data_hash=data.hash)
+    assert isinstance(first.source, HeldOut)
+    assert first.source.indices == parts.prior
+    seen = data.subset(parts.prior)
+    assert first.source.rows.digest == Rows.of(seen.inputs, seen.labels).digest
     assert all(torch.equal(first.law.means[name], again.law.means[name]) for name in first.law.means)
     assert not torch.equal(first.law.means["0.weight"], other.law.means["0.weight"])
 

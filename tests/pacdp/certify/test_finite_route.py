@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import bounds
-from pacdp.finite import assess_finite
+from pacdp.certify.finite import assess_finite
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,6 +1,7 @@
 """Certificates of Gaussian posteriors: assembled as proved, refused where nothing is proved, and they hold."""
 
 import math
+from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
@@ -11,11 +12,11 @@ from torch import nn
 from torch.distributions import Normal
 
 import bounds
-from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Prior, Private, assess_gaussian
+from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Prior, Private, certify
 from pacdp.backprop import ScaleGrid, choose_scale
+from pacdp.certify.gaussian import Gaussians, _generator, log_density_ratio, one_draw
 from pacdp.data import DataError, Split, index_hash
 from pacdp.losses import bounded_cross_entropy, brier
-from pacdp.single_networks import Examples, _generator, log_density_ratio, one_draw
 from pacdp.stochastic import mean_risks
 
 MU = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
@@ -52,25 +53,29 @@ def fitted(inputs, labels, *, ridge=1.0):
 
 
 def named(found, of, measures="0-1 risk"):
-    return [c for c in found.certificates if c.inputs.get("of") == of and c.inputs.get("measures") == measures]
+    return [c for c in found.certificates if (c.of, c.measures) == (of, measures)]
+
+
+def assess(posterior, module, data, **options):
+    return certify(posterior, data, network=module, **options)
 
 
 def test_the_overall_certificate_is_the_composition_that_the_ledger_says():
     inputs, labels = problem(400, seed=0)
     q, p = around(fitted(inputs, labels), 0.1), around(torch.zeros(1, 5), 0.5)
     data = BoundSet(inputs=inputs, labels=labels)
-    found = assess_gaussian(q, network(), data, prior=Prior(law=p, source=DataFree()), monte_carlo=MonteCarlo(passes=3))
+    found = assess(q, network(), data, prior=Prior(law=p, source=DataFree()), monte_carlo=MonteCarlo(passes=3))
     (made,) = named(found, "randomised")
-    risk = found.risks[0]
-    assert risk.terms == 1200
-    upper = bounds.binary_kl_upper(risk.mean, math.log(1 / 0.005) / 1200)
+    risk = found.monte_carlo[0]
+    assert risk["terms"] == 1200
+    upper = bounds.binary_kl_upper(risk["mean"], math.log(1 / 0.005) / 1200)
     expected = bounds.maurer(risk=float(upper), kl_nats=q.kl_nats(p), n=400, failure_prob=0.045)
     assert float(made) == pytest.approx(float(expected), rel=1e-9)
     assert sum(made.budget.values()) == pytest.approx(0.05)
     assert made.failure_prob == pytest.approx(0.05)
-    paid = assess_gaussian(q, network(), data, prior=Prior(law=p, source=DataFree(), choice_nats=2.0),
+    paid = assess(q, network(), data, prior=Prior(law=p, source=DataFree(), choice_nats=2.0),
                            monte_carlo=MonteCarlo(passes=3))  # fmt: skip
-    assert paid.kl_nats == pytest.approx(found.kl_nats + 2.0)
+    assert paid.details["kl_nats"] == pytest.approx(found.details["kl_nats"] + 2.0)
     assert float(named(paid, "randomised")[0]) > float(made)
 
 
@@ -97,18 +102,18 @@ def test_the_whole_chain_at_high_precision(grid, failure_prob):
         prior, place, _ = choose_scale(q, prior, grid)
         paid = 2 * mp.log(place) + mp.log(mp.pi**2 / 6)
     how = MonteCarlo(passes=3, share=0.25)
-    found = assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels), prior=prior, monte_carlo=how,
+    found = assess(q, network(), BoundSet(inputs=inputs, labels=labels), prior=prior, monte_carlo=how,
                             failure_prob=failure_prob, losses=(bounded_cross_entropy(classes=2),))  # fmt: skip
-    count, made = found.risks[0], found.certificate()
+    count, made = found.monte_carlo[0], found.certificate()
     with mp.workdps(40):
         delta = mp.mpf(failure_prob)
-        inner = kl_inverse(mp.mpf(count.errors) / 600, -mp.log(delta / 4) / 600)
+        inner = kl_inverse(mp.mpf(count["total"] >> 32) / 600, -mp.log(delta / 4) / 600)
         nats = mp.mpf(q.kl_nats(prior.law)) + paid + mp.log(xi(200)) - mp.log(delta * 3 / 4)
         twin = kl_inverse(inner, nats / 200)
         assert made.value >= twin
         assert made.value == pytest.approx(float(twin), rel=1e-9)
     (extra,) = (c for c in found.certificates if c.name.startswith("rescaled_"))
-    assert extra.value > found.risks[2].mean
+    assert extra.value > found.monte_carlo[2]["mean"]
     assert (
         found.certificate(of="prior mean").value
         == bounds.clopper_pearson_upper(int(extra_errors(p, inputs, labels)), 200, failure_prob)
@@ -141,22 +146,23 @@ def test_what_would_certify_another_classifier_is_refused():
     q = around(torch.ones(1, 5), 0.1)
     prior = Prior(law=q, source=DataFree())
     data = BoundSet(inputs=inputs, labels=labels)
+    broken = torch.cat([torch.full((1, 5), math.nan), inputs[1:]])
     with pytest.raises(ValueError, match="NaN or infinite"):
-        assess_gaussian(q, network(), BoundSet(inputs=inputs * math.nan, labels=labels), prior=prior)
+        assess(q, network(), BoundSet(inputs=broken, labels=labels), prior=prior)
     with pytest.raises(ValueError, match="expected int64 labels"):
         BoundSet(inputs=inputs, labels=labels.to(torch.uint8))
     with pytest.raises(ValueError, match="labels from 0 to 1"):
-        assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels + 1), prior=prior)
-    with pytest.raises(ValueError, match="the bound's own examples"):
-        assess_gaussian(q, network(), data, prior=prior, test=BoundSet(inputs=inputs, labels=labels))
+        assess(q, network(), BoundSet(inputs=inputs, labels=labels + 1), prior=prior)
+    with pytest.raises(ValueError, match="share 60 examples"):
+        assess(q, network(), data, prior=prior, test=BoundSet(inputs=inputs, labels=labels))
     with pytest.raises(ValueError, match="names that differ"):
-        assess_gaussian(q, network(), data, prior=prior, losses=(brier(),))
+        assess(q, network(), data, prior=prior, losses=(brier(),))
     held = Prior(law=q, source=HeldOut(indices=split(0, 20)))
     rest, new = BoundSet.of(inputs, labels, split(20, 50)), BoundSet.of(inputs, labels, split(50, 60))
-    assert assess_gaussian(q, network(), rest, prior=held, test=new).test_error is not None
+    assert assess(q, network(), rest, prior=held, test=new).error("randomised", "test") is not None
     for start in (10, 40):
         with pytest.raises(DataError, match="share 10 examples"):
-            assess_gaussian(q, network(), rest, prior=held, test=BoundSet.of(inputs, labels, split(start, start + 10)))
+            assess(q, network(), rest, prior=held, test=BoundSet.of(inputs, labels, split(start, start + 10)))
 
 
 class Mixing(nn.Linear):
@@ -170,9 +176,7 @@ def test_a_network_that_mixes_its_batch_is_refused(group_size):
     q = around(torch.ones(1, 5), 0.1)
     data, how = BoundSet(inputs=inputs, labels=labels), MonteCarlo(group_size=group_size)
     with pytest.raises(ValueError, match="depends on the other examples"):
-        assess_gaussian(
-            q, Mixing(5, 1, bias=False).eval(), data, prior=Prior(law=q, source=DataFree()), monte_carlo=how
-        )
+        assess(q, Mixing(5, 1, bias=False).eval(), data, prior=Prior(law=q, source=DataFree()), monte_carlo=how)
 
 
 class Absolute(nn.Module):
@@ -189,7 +193,7 @@ def test_the_test_set_counts_a_draw_for_each_example_whatever_the_groups():
     q = GaussianPosterior.around(Absolute().eval(), std=1.0)
     data, test = BoundSet(inputs=inputs, labels=labels), BoundSet(inputs=inputs + 1.0, labels=labels)
     for seed in range(8):
-        found = assess_gaussian(q, Absolute().eval(), data, prior=Prior(law=q, source=DataFree()), test=test,
+        found = assess(q, Absolute().eval(), data, prior=Prior(law=q, source=DataFree()), test=test,
                                 monte_carlo=MonteCarlo(group_size=200), seed=seed)  # fmt: skip
         assert min(c.value for c in named(found, "randomised")) > 0.5, "the risk is 1/2, by the sign of the draw"
 
@@ -197,26 +201,31 @@ def test_the_test_set_counts_a_draw_for_each_example_whatever_the_groups():
 def test_one_draw_s_numbers_are_its_own():
     inputs, labels = problem(60, seed=5)
     q = around(torch.zeros(1, 5), 1.0)
-    where = Examples(module=network(), data=BoundSet(inputs=inputs, labels=labels), test=None, failure_prob=0.05,
-                     device="cpu")  # fmt: skip
-    errors = {one_draw(q, Prior(law=q, source=DataFree()), where, seed=seed).error for seed in range(6)}
+    where = Gaussians(posterior=q, prior=Prior(law=q, source=DataFree()), module=network(), test=None,
+                      data=BoundSet(inputs=inputs, labels=labels), failure_prob=0.05, how=MonteCarlo(), losses=(),
+                      seed=0, device="cpu")  # fmt: skip
+    errors = {one_draw(replace(where, seed=seed)).measured[0].mean for seed in range(6)}
     assert len(errors) > 2
     trained = q.sample(torch.Generator().manual_seed(0))["weight"]
     assert all(not torch.equal(trained, q.sample(_generator(seed))["weight"]) for seed in range(50))
 
 
-def test_a_private_prior_pays_the_transfer_and_gets_no_single_draw():
+def test_a_private_prior_pays_the_transfer_and_its_single_draw_a_share_of_the_failure_probability():
     inputs, labels = problem(400, seed=1)
     q = around(fitted(inputs, labels), 0.1)
     data = BoundSet(inputs=inputs, labels=labels)
-    free = assess_gaussian(q, network(), data, prior=Prior(law=q, source=DataFree()))
-    private = assess_gaussian(q, network(), data, prior=Prior(law=q, source=Private(privacy=MU)))
+    free = assess(q, network(), data, prior=Prior(law=q, source=DataFree()))
+    private = assess(q, network(), data, prior=Prior(law=q, source=Private(privacy=MU)))
     assert float(named(private, "randomised")[0]) > float(named(free, "randomised")[0])
-    assert "transfer_nats" in named(private, "randomised")[0].terms
-    assert not named(private, "one draw")
-    assert [r.name for r in private.refusals] == ["one draw", "test-set bounds"]
+    assert named(private, "randomised")[0].nats("transfer") > 0.0
+    (drawn,), (own,) = named(private, "one draw"), named(free, "one draw")
+    assert drawn.value > own.value
+    assert drawn.budget["draw"] > 0.0
+    assert math.fsum(drawn.budget.values()) <= 0.05
+    assert named(private, "one draw", "ECE")[0].budget["draw"] == 0.025
+    assert [r.name for r in private.refusals] == ["test-set bounds"]
     claimed = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="approximate accountant")
-    optimistic = assess_gaussian(q, network(), data, prior=Prior(law=q, source=Private(privacy=claimed)))
+    optimistic = assess(q, network(), data, prior=Prior(law=q, source=Private(privacy=claimed)))
     assert named(optimistic, "randomised")[0].status == "optimistic"
 
 
@@ -225,12 +234,12 @@ def test_a_hybrid_prior_bounds_the_examples_it_met_privately_alone():
     q = around(fitted(inputs, labels), 0.1)
     prior = Prior(law=q, source=Private(privacy=MU, seen=HeldOut(indices=split(0, 100))))
     with pytest.raises(DataError, match="share 5 examples"):
-        assess_gaussian(q, network(), BoundSet.of(inputs, labels, split(95, 300)), prior=prior)
+        assess(q, network(), BoundSet.of(inputs, labels, split(95, 300)), prior=prior)
     rest = BoundSet.of(inputs, labels, split(100, 300))
-    found = assess_gaussian(q, network(), rest, prior=prior)
-    alone = assess_gaussian(q, network(), rest, prior=Prior(law=q, source=Private(privacy=MU)))
+    found = assess(q, network(), rest, prior=prior)
+    alone = assess(q, network(), rest, prior=Prior(law=q, source=Private(privacy=MU)))
     assert found.certificate().name == "randomised_hybrid_pac_bayes"
-    assert found.certificate().inputs["n_bound"] == 200
+    assert found.certificate().inputs["n"] == 200
     assert found.certificate().value == alone.certificate().value
     assert found.prior["n"] == 100
 
@@ -240,11 +249,12 @@ def test_the_prior_s_examples_and_the_bound_s_must_be_others():
     q = around(fitted(inputs, labels), 0.1)
     prior = Prior(law=q, source=HeldOut(indices=split(0, 50)))
     with pytest.raises(DataError, match="share 10 examples"):
-        assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels, indices=split(40, 140)), prior=prior)
+        assess(q, network(), BoundSet(inputs=inputs, labels=labels, indices=split(40, 140)), prior=prior)
     with pytest.raises(ValueError, match=r"give data\.indices"):
-        assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels), prior=prior)
-    found = assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels, indices=split(50, 150)), prior=prior)
+        assess(q, network(), BoundSet(inputs=inputs, labels=labels), prior=prior)
+    found = assess(q, network(), BoundSet(inputs=inputs, labels=labels, indices=split(50, 150)), prior=prior)
     assert all(c.status == "rigorous" for c in found.certificates)
+    assert found.certificate().hypothesis("prior saw none of these rows").standing == "declared"
 
 
 def test_what_cannot_be_is_refused_in_a_sentence():
@@ -252,7 +262,7 @@ def test_what_cannot_be_is_refused_in_a_sentence():
     q = around(fitted(inputs, labels), 0.1)
     for p in (around(fitted(inputs, labels), 0.0), around(torch.ones(1, 5), 0.0)):
         with pytest.raises(ValueError, match="divergence from the prior is infinite"):
-            assess_gaussian(q, network(), BoundSet(inputs=inputs, labels=labels), prior=Prior(law=p, source=DataFree()))
+            assess(q, network(), BoundSet(inputs=inputs, labels=labels), prior=Prior(law=p, source=DataFree()))
     with pytest.raises(ValueError, match="one label for each"):
         BoundSet(inputs=inputs, labels=labels[:-1])
     with pytest.raises(ValueError, match="expected indices"):
@@ -283,8 +293,9 @@ def simulated(*, runs, n, failure_prob, planted=""):
         q = around(fitted(inputs[n:], labels[n:]) * 2.0, 0.2) if planted != "overlap" else p
         data = BoundSet(inputs=inputs[n:], labels=labels[n:], indices=split(n, 2 * n))
         if planted == "twice":
-            data = BoundSet(inputs=inputs[n:].repeat(4, 1), labels=labels[n:].repeat(4), indices=split(n, 5 * n))
-        found = assess_gaussian(q, network(), data, prior=Prior(law=p, source=HeldOut(indices=split(0, n))),
+            again = inputs[n:].repeat(4, 1) + 1e-6 * torch.arange(4.0).repeat_interleave(n)[:, None]
+            data = BoundSet(inputs=again, labels=labels[n:].repeat(4), indices=split(n, 5 * n))
+        found = assess(q, network(), data, prior=Prior(law=p, source=HeldOut(indices=split(0, n))),
                                 failure_prob=failure_prob, monte_carlo=MonteCarlo(passes=2), seed=seed)  # fmt: skip
         losses = zero_one_of(q, fresh_inputs, fresh_labels, seed)
         missed["randomised"] += float(named(found, "randomised")[0]) < losses[0]

@@ -5,12 +5,12 @@ import math
 from dataclasses import replace
 
 import pytest
-import torch
 from toys import toy_data, toy_objective
 
 import bounds
-from pacdp import Assessment, GaussianPrior, GibbsSettings, LocalGibbs, NoPrivacy, Point, assess, certify
-from pacdp.certify import MONTE_CARLO, STATIONARITY, gibbs_certificates, held_out_certificate, weights_certificates
+from pacdp import Assessment, GibbsSettings, LocalGibbs, NoPrivacy, Point, certify
+from pacdp.certify.chain import gibbs_certificates, refuted, weights_certificates
+from pacdp.certify.networks import clopper_pearson
 from pacdp.gibbs import GibbsEstimate
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Risks
@@ -35,17 +35,14 @@ def assessed(
     train = toy_objective(toy_data())
     test = toy_objective(toy_data(seed=1)) if held_out else None
     (weights,) = train.weights()
-    posterior, prior = Point(weights=weights), privacy
-    if local:
-        posterior = LocalGibbs(weights=weights, tau=20.0, gamma=2.0)
-        prior = GaussianPrior(mean=weights, std=40**-0.5, privacy=privacy)
-    return assess(posterior, train, prior=prior, test=test, settings=QUICK, failure_prob=failure_prob)
+    posterior = LocalGibbs(weights=weights, tau=20.0, gamma=2.0) if local else Point(weights=weights)
+    return certify(posterior, train, prior=privacy, test=test, gibbs=QUICK, failure_prob=failure_prob)
 
 
 def estimate(**values: float) -> GibbsEstimate:
     known = dict(error=0.02, loss=0.1, test_error=0.03, tau=300.0, prior_loss=2.0, mean_loss_nats=30.0,
-                 log_partition_nats=-530.0, kl_raw_nats=500.0, kl_nats=500.0, kl_clipped=False, steps=10, draws=8,
-                 effective_draws=5.0, prior_draws=4)  # fmt: skip
+                 log_partition_nats=-530.0, kl_raw_nats=500.0, kl_error_nats=1.0, kl_nats=500.0, kl_clipped=False, steps=10,
+                 draws=8, effective_draws=5.0, prior_draws=4)  # fmt: skip
     return GibbsEstimate(**{**known, **values})
 
 
@@ -71,7 +68,7 @@ def test_the_papers_epsilon_and_what_it_costs() -> None:
     certificates = gibbs_certificates(estimate(), n=N, loss=LOSS, privacy=privacy, failure_prob=0.05)
     *certificates, without_draws = certificates
     assert without_draws.budget == pytest.approx({"bound": 0.045, "log partition": 0.005})
-    costs = {c.name: c.terms["transfer_nats"] for c in certificates}
+    costs = {c.name: c.nats("transfer") for c in certificates}
     assert costs == {
         "dp_pac_bayes_2018": pytest.approx(128, rel=1e-12),
         "dp_pac_bayes_max_information": pytest.approx(47.53053695, abs=1e-8),
@@ -116,7 +113,7 @@ def test_a_clipped_chain_promises_what_its_steps_cost(kind: type) -> None:
     found = privacy_of(settings, oscillation=4.0, n=N, step=3)
     assert isinstance(found, bounds.PrivacyLossDistribution)
     assert (found.status, found.adjacency) == ("accounted", "add-remove")
-    assert found.assumptions == ()
+    assert found.hypotheses == ()
 
 
 @pytest.mark.parametrize("local", [True, False])
@@ -126,15 +123,16 @@ def test_what_rests_on_stationarity_is_optimistic_and_the_test_set_rigorous(loca
     for certificate in found.certificates:
         rigorous = certificate.name in TEST_SET
         assert certificate.status == ("rigorous" if rigorous else "optimistic")
-        assert (STATIONARITY in certificate.assumptions) == (not rigorous)
-        assert (MONTE_CARLO in certificate.assumptions) == (certificate.name in GIBBS)
+        missing = {one.name for one in certificate.unproved}
+        assert ("chain stationary" in missing) == (not rigorous)
+        assert ("averages exact" in missing) == (certificate.name in GIBBS)
     assert not found.refusals
 
 
 def test_an_exact_mechanism_leaves_the_monte_carlo_error_of_the_gibbs_classifier() -> None:
     for certificate in assessed(EXACT).certificates:
         if certificate.name in GIBBS:
-            assert (certificate.status, certificate.assumptions) == ("optimistic", (MONTE_CARLO,))
+            assert [one.name for one in certificate.unproved] == ["averages exact"]
         else:
             assert certificate.status == "rigorous"
 
@@ -158,15 +156,22 @@ def test_without_privacy_only_the_test_set_certifies(local: bool) -> None:
 
 def test_certificates_are_computed_from_what_was_measured() -> None:
     found = assessed(STATIONARY, failure_prob=0.01)
+    gibbs, weights = GibbsEstimate(**found.gibbs), found.details["weights"]
     expected = [
-        *gibbs_certificates(
-            found.gibbs, n=60, loss=toy_objective(toy_data()).loss, privacy=STATIONARY, failure_prob=0.01
-        ),
-        *weights_certificates(found.train, privacy=STATIONARY, failure_prob=0.01),
-        held_out_certificate(found.test, failure_prob=0.01),
+        *gibbs_certificates(gibbs, n=60, loss=toy_objective(toy_data()).loss, privacy=STATIONARY, failure_prob=0.01),
+        *weights_certificates(Risks(**weights["train"]), privacy=STATIONARY, failure_prob=0.01),
+        clopper_pearson(weights["test"]["errors"], 60, 0.01),
     ]
-    assert list(found.certificates) == expected
+    assert [(c.name, c.value, c.costs) for c in found.certificates] == [(c.name, c.value, c.costs) for c in expected]
     assert all(c.failure_prob == pytest.approx(0.01, rel=1e-15) for c in found.certificates)
+
+
+@pytest.mark.parametrize(("raw", "error", "bound"), [(-40.0, 5.0, False), (-40.0, 20.0, True), (3.0, 0.1, True)])
+def test_an_estimate_that_its_own_run_refutes_gives_no_bound(raw: float, error: float, bound: bool) -> None:
+    told = estimate(kl_raw_nats=raw, kl_error_nats=error, kl_nats=max(0.0, raw), kl_clipped=raw < 0.0)
+    names = {c.name for c in gibbs_certificates(told, n=N, loss=LOSS, privacy=STATIONARY, failure_prob=0.05)}
+    assert names == (GIBBS if bound else set()) | WITHOUT_DRAWS, "the one without draws does not use the estimate"
+    assert bool(refuted(told)) == (not bound)
 
 
 def test_bounds_on_weights_use_the_continuous_loss() -> None:
@@ -176,43 +181,35 @@ def test_bounds_on_weights_use_the_continuous_loss() -> None:
 
 
 def test_the_test_set_bound_is_that_of_clopper_and_pearson() -> None:
-    certificate = held_out_certificate(Risks(0.1, 0.03, 0.03, 300, 10_000), failure_prob=0.05)
+    certificate = clopper_pearson(300, 10_000, 0.05)
     assert certificate.value == pytest.approx(0.03295943590, abs=1e-11)
 
 
-def test_certify_gives_the_certificates_of_assess_by_default_with_seed_zero() -> None:
+def test_the_seed_decides_every_draw() -> None:
     train = toy_objective(toy_data())
     q = LocalGibbs(weights=train.weights()[0], tau=20.0, gamma=2.0)
-    prior = GaussianPrior(mean=q.weights, std=q.prior_std, privacy=STATIONARY)
-    assert certify(q, train, prior=prior, settings=QUICK) == certify(q, train, prior=prior, settings=QUICK, seed=0)
+    first, again, other = (certify(q, train, prior=STATIONARY, gibbs=QUICK, seed=seed) for seed in (0, 0, 1))
+    assert first == again
+    assert first.gibbs != other.gibbs
 
 
-@pytest.mark.parametrize("wrong", ["mean", "std", "kind"])
-def test_a_prior_that_is_not_the_posteriors_own_is_refused(wrong: str) -> None:
+def test_a_chain_without_its_promise_is_refused() -> None:
     train = toy_objective(toy_data())
-    q = LocalGibbs(weights=train.weights()[0], tau=20.0, gamma=2.0)
-    mean = torch.zeros_like(q.weights) if wrong == "mean" else q.weights
-    prior = GaussianPrior(mean=mean, std=q.prior_std * (1.01 if wrong == "std" else 1), privacy=STATIONARY)
-    with pytest.raises(ValueError, match="expected prior to be GaussianPrior with the posterior's weights as mean"):
-        certify(q, train, prior=STATIONARY if wrong == "kind" else prior, settings=QUICK)
+    with pytest.raises(ValueError, match="need prior="):
+        certify(Point(weights=train.weights()[0]), train)
 
 
 @pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize("held_out", [True, False])
 @pytest.mark.parametrize("privacy", [STATIONARY, NoPrivacy(reason="because")], ids=["private", "not"])
-def test_an_assessment_is_json_with_the_promised_keys(
-    privacy: bounds.PureDP | NoPrivacy, held_out: bool, local: bool
-) -> None:
-    record = json.loads(json.dumps(assessed(privacy, local=local, held_out=held_out).to_dict(), allow_nan=False))
-    assert list(record) == [
-        "format", "n", "failure_prob", "empirical_risk", "test_risk", "kl_nats", "privacy",
-        "mean_classifier", "gibbs_classifier", "certificates", "not_applicable", "diagnosis",
-            "accounted_privacy", "gaussian_classifier",
-    ]  # fmt: skip
-    assert (record["format"], record["n"], record["failure_prob"]) == ("pacdp-certificates/1", 60, 0.05)
-    judged = record["gibbs_classifier"] if local else record["mean_classifier"]["train"]
-    assert record["empirical_risk"] == judged["error"]
-    assert (record["kl_nats"] is None) == (record["gibbs_classifier"] is None) == (not local)
-    assert (record["test_risk"] is None) == (record["mean_classifier"]["test"] is None) == (not held_out)
+def test_an_assessment_is_json_of_the_one_form(privacy: bounds.PureDP | NoPrivacy, held_out: bool, local: bool) -> None:
+    found = assessed(privacy, local=local, held_out=held_out)
+    record = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert (record["format"], record["n"], record["unit"]) == ("pacdp-certificates/2", 60, "example")
+    assert (record["gibbs"] is None) == (not local)
+    on = {(one["of"], one["on"]) for one in record["measured"]}
+    assert (("weights", "test") in on) == held_out
+    assert (("Gibbs classifier", "test") in on) == (held_out and local)
     for certificate in record["certificates"]:
         assert bounds.Certificate.from_dict(certificate).to_dict() == certificate
+    assert found.headline()
