@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bounds import Certificate, dp_pac_bayes, maurer
+from bounds import Certificate, Cost, declared, dp_pac_bayes, maurer, proved, unproved
+
+STATIONARY = unproved("chain stationary", "nobody looked")
 
 
 def certificate(**changes):
@@ -18,8 +20,9 @@ def certificate(**changes):
         "name": "toy",
         "value": 0.25,
         "failure_prob": 0.05,
-        "status": "rigorous",
-        "terms": {"empirical_risk": 0.1, "kl_nats": 3.0},
+        "hypotheses": (declared("records independent", "the caller", "example"),),
+        "costs": (Cost(name="kl", nats=3.0, per_example=0.3),),
+        "terms": {"empirical_risk": 0.1},
         "budget": {"bound": 0.04, "sampling": 0.01},
         "reference": "nowhere",
         "inputs": {"n": 10, "risk": 0.1, "source": "toy"},
@@ -44,7 +47,7 @@ def test_json_holds_no_nan_or_infinity():
     text = made.to_json()
     json.loads(text, parse_constant=pytest.fail)
     assert Certificate.from_json(text) == made
-    assert json.loads(text)["format"] == "pacdp-certificate/1"
+    assert json.loads(text)["format"] == "pacdp-certificate/2"
 
 
 def test_value_is_capped_and_vacuous_says_so():
@@ -64,14 +67,25 @@ def test_it_cannot_be_changed():
         made.value = 0.0  # type: ignore[misc]
 
 
-def test_optimistic_means_assumptions_and_they_add_up():
-    made = certificate().with_assumptions("The chain is stationary.")
+def test_optimistic_means_unproved_hypotheses_and_they_add_up():
+    assert certificate().status == "rigorous"
+    made = certificate().resting_on(STATIONARY)
     assert made.status == "optimistic"
-    again = made.with_assumptions("The chain is stationary.", "Draws are independent.")
-    assert again.assumptions == ("The chain is stationary.", "Draws are independent.")
+    drawn = unproved("draws independent", "one chain")
+    again = made.resting_on(STATIONARY, drawn)
+    assert again.unproved == (STATIONARY, drawn)
+    assert again.declared == certificate().hypotheses
     assert again.value == 0.25
-    with pytest.raises(ValueError, match=r"^sentences must be non-empty"):
-        certificate().with_assumptions()
+    with pytest.raises(ValueError, match=r"^hypotheses must be at least one"):
+        certificate().resting_on()
+
+
+def test_only_a_proof_takes_the_place_of_what_is_unproved():
+    made = certificate().resting_on(STATIONARY)
+    assert made.resting_on(declared("chain stationary", "the caller")).unproved == (STATIONARY,)
+    assert made.resting_on(proved("chain stationary", "the law was sampled exactly")).status == "rigorous"
+    counted = proved("records independent", "the list of people", "person")
+    assert certificate().resting_on(counted).hypotheses == (counted,)
 
 
 def test_charged_adds_failure_probability_and_terms():
@@ -82,7 +96,7 @@ def test_charged_adds_failure_probability_and_terms():
     with pytest.raises(ValueError, match=r"^name must be new to the budget"):
         made.charged("sampling", 0.01)
     with pytest.raises(ValueError, match=r"^terms must be new"):
-        made.charged("more", 0.01, kl_nats=1.0)
+        made.charged("more", 0.01, empirical_risk=1.0)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +110,11 @@ def test_charged_adds_failure_probability_and_terms():
         ({"inputs": {"x": None}}, "x.* must be a real number"),
         ({"inputs": {"x": "inf"}}, "x.* must be a number"),
         ({"budget": {"bound": 0.06}}, "^budget sums to 0.06"),
-        ({"status": "certain"}, "^status must be"),
-        ({"status": "optimistic"}, "^assumptions must be given exactly"),
-        ({"assumptions": ("A.",)}, "^assumptions must be given exactly"),
-        ({"assumptions": "A.", "status": "optimistic"}, "^assumptions must be a tuple"),
+        ({"hypotheses": ("A.",)}, "^hypotheses must be a tuple of Hypothesis"),
+        ({"hypotheses": STATIONARY}, "^hypotheses must be a tuple of Hypothesis"),
+        ({"hypotheses": (STATIONARY, STATIONARY)}, "^hypotheses must have different names"),
+        ({"costs": (STATIONARY,)}, "^costs must be a tuple of Cost"),
+        ({"costs": (Cost(name="kl", nats=1.0, per_example=0.1),) * 2}, "^costs must have different names"),
     ],
 )
 def test_contradictions_are_refused(changes, sentence):
@@ -112,8 +127,8 @@ def test_contradictions_are_refused(changes, sentence):
     [
         ("not json", "^text is not JSON"),
         ("[1]", "not a certificate this version reads"),
-        ('{"format": "pacdp-certificate/2"}', "format 'pacdp-certificate/2'"),
-        ('{"format": "pacdp-certificate/1"}', "^record has wrong fields: missing"),
+        ('{"format": "pacdp-certificate/1"}', "format 'pacdp-certificate/1'"),
+        ('{"format": "pacdp-certificate/2"}', "^record has wrong fields: missing"),
     ],
 )
 def test_foreign_json_is_refused_with_a_sentence(text, sentence):
@@ -121,7 +136,7 @@ def test_foreign_json_is_refused_with_a_sentence(text, sentence):
         Certificate.from_json(text)
 
 
-@pytest.mark.parametrize("name", ["terms", "budget", "assumptions", "value"])
+@pytest.mark.parametrize("name", ["terms", "budget", "hypotheses", "costs", "status", "inputs", "value"])
 def test_a_damaged_field_is_refused(name):
     record = {**certificate().to_dict(), name: "nonsense"}
     with pytest.raises(ValueError, match=name):

@@ -37,7 +37,7 @@ def test_b2_monte_carlo_and_pac_step_each_use_their_own_failure_probability():
     risk = gibbs_risk_upper(mean=0.03, draws=1000, failure_prob=0.01)
     made = overall_certificate(risk=risk, bound=partial(maurer, kl_nats=50.0, n=30_000), budget=budget)
     assert made.terms["monte_carlo_confidence_nats"] == pytest.approx(math.log(100))
-    assert made.terms["confidence_nats"] == pytest.approx(math.log(40))
+    assert made.nats("confidence") == pytest.approx(math.log(40))
     assert made.failure_prob == pytest.approx(0.035)
     with pytest.raises(ValueError, match=r"^PAC step wants 0\.03, 0\.025 is left"):
         FailureBudget(0.035).spend("Monte Carlo", 0.01).spend("PAC step", 0.03)
@@ -61,7 +61,7 @@ def test_b4_a_grid_of_priors_chosen_by_certificate_is_paid_or_refused():
     paid = best_of([maurer(risk=float(r), kl_nats=5.0, n=1000, failure_prob=each) for r in risks], budget=0.05)
     unpaid = maurer(risk=0.05, kl_nats=5.0, n=1000, failure_prob=0.05)
     assert paid.value > unpaid.value
-    cost = paid.terms["confidence_nats"] - unpaid.terms["confidence_nats"]
+    cost = paid.nats("confidence") - unpaid.nats("confidence")
     assert cost == pytest.approx(math.log(12))
 
 

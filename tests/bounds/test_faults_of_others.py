@@ -191,7 +191,7 @@ def test_ten_bisection_steps_for_a_test_set_bound():
 def test_an_objective_below_the_bound_it_stands_for():
     """A quadratic form with half the cost is no upper bound on the inverse kl; ours is."""
     at = {"risk": 0.05, "kl_nats": 300.0, "n": 10_000, "failure_prob": 0.05}
-    cost = maurer(**at).terms["total_per_example"]
+    cost = maurer(**at).total_per_example
     assert 0.05 + cost / 2 + math.sqrt((cost / 2) ** 2 + 0.05 * cost) < maurer(**at).value <= f_quad(**at)
 
 

@@ -107,7 +107,7 @@ def test_formal_guarantee_no_posterior_with_this_log_partition_has_a_larger_boun
 def test_maximum_is_above_every_point_of_a_grid_and_close(log_partition, n, tau):
     given = BASE | {"log_partition_lower_nats": log_partition, "n": n, "tau": tau}
     for made in (gibbs_pac_bayes(**given), dp_gibbs_pac_bayes(**given, epsilon=0.02)):
-        nats = made.terms["log_xi_nats"] + made.terms.get("confidence_nats", made.terms.get("transfer_nats"))
+        nats = made.nats("log_xi") + made.nats("confidence" if made.name == "gibbs_pac_bayes" else "transfer")
         brute = certificate_on_a_grid(log_partition, tau, 0.0, 4.0, LN2, nats, n)
         assert brute * (1 - 1e-12) <= made.value <= brute + 2e-4
 
@@ -116,7 +116,7 @@ def test_an_inner_maximum_is_found_to_a_millionth():
     """Where the price of KL beats the risk, the largest value is neither at x = loss_low nor at KL = 0."""
     given = BASE | {"log_partition_lower_nats": -40.0, "tau": 45.0, "n": 60, "error_loss": 3.0}
     made = gibbs_pac_bayes(**given)
-    nats = made.terms["log_xi_nats"] + made.terms["confidence_nats"]
+    nats = made.nats("log_xi") + made.nats("confidence")
     brute = certificate_on_a_grid(-40.0, 45.0, 0.0, 4.0, 3.0, nats, 60, points=400_001)
     assert brute <= made.value <= brute + 1e-6
     assert 0.0 < made.terms["worst_kl_nats"] < 40.0

@@ -132,15 +132,13 @@ def test_no_knowledge_is_exactly_one(bound):
 )
 def test_value_follows_from_terms_and_inputs_alone(bound, changes):
     made = call(bound, **changes)
-    for name, cost in made.terms.items():
-        compute = slow.TRANSFERS.get(made.name, slow.transfer) if name == "transfer_nats" else slow.COSTS.get(name)
-        if compute:
-            truth = compute(made.inputs)
-            assert truth <= cost <= truth * (1 + mp.mpf("1e-11")), name  # rounded up, barely
-        if name.endswith("_per_example") and name != "total_per_example":
-            whole = made.terms[name.removesuffix("_per_example") + "_nats"]
-            assert cost == pytest.approx(whole / made.inputs["n"], rel=1e-12)
-    truth = min(mp.mpf(1), slow.VALUES[made.name](made.terms, made.inputs))
+    for paid in made.costs:
+        truth = slow.cost(paid.name, made)
+        assert truth <= paid.nats <= truth * (1 + mp.mpf("1e-11")), paid.name  # rounded up, barely
+        assert paid.nats <= mp.mpf(paid.per_example) * made.inputs["n"] <= paid.nats * (1 + mp.mpf("1e-14")), paid.name
+    risk = made.terms.get("empirical_risk")
+    assert risk is None or slow.empirical_risk(made.inputs) <= risk <= slow.empirical_risk(made.inputs) * (1 + 1e-14)
+    truth = min(mp.mpf(1), slow.VALUES[made.name](made))
     assert truth * (1 - mp.mpf("1e-25")) <= made.value <= truth * (1 + mp.mpf("1e-9"))
 
 

@@ -81,7 +81,7 @@ def test_a_chain_is_optimistic_and_worth_its_effective_draws():
         chain.append(0.2 + 0.01 * math.tanh(state / 5))
     made = correlated_risk_upper(chain=chain, failure_prob=0.05)
     assert made.status == "optimistic"
-    assert len(made.assumptions) == 2
+    assert [one.name for one in made.unproved] == ["draws independent", "chain stationary"]
     assert made.inputs["kept_steps"] == 4000
     assert 20 < made.terms["monte_carlo_draws"] < 400
     assert made.value > gibbs_risk_upper(mean=float(np.mean(chain)), draws=4000, failure_prob=0.05).value

@@ -53,9 +53,13 @@ def test_records_of_another_notion_are_refused(record):
                 type(record).from_dict(other.to_dict())
 
 
-def test_only_unproved_records_bring_assumptions():
-    assert [len(record.assumptions) for record in RECORDS.values()] == [1, 0, 1, 0, 0]
-    assert RECORDS["pure"].assumptions != RECORDS["gaussian"].assumptions
+def test_only_unproved_records_bring_hypotheses():
+    assert [len(record.hypotheses) for record in RECORDS.values()] == [1, 0, 1, 0, 0]
+    assert [RECORDS[name].hypotheses[0].name for name in ("pure", "gaussian")] == [
+        "chain stationary",
+        "accountant sound",
+    ]
+    assert all(one.standing == "unproved" for record in RECORDS.values() for one in record.hypotheses)
 
 
 @pytest.mark.parametrize(

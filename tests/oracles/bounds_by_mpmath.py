@@ -1,6 +1,7 @@
-"""Every bound once more, from the terms and inputs of its certificate alone, at 50 digits.
+"""Every bound once more, from the costs, terms and inputs of its certificate alone, at 50 digits.
 
-``COSTS`` recomputes each term from the inputs; ``VALUES`` recomputes the value from the terms.
+``COSTS`` recomputes each cost from the inputs, ``TRANSFERS`` that of a private prior; ``VALUES`` recomputes the value
+from the costs.
 """
 
 import mpmath as mp
@@ -51,109 +52,108 @@ def temperatures(inputs):
 ETAS = [0.5 * 0.8**k for k in range(20)]
 
 COSTS = {
-    "empirical_risk": empirical_risk,
-    "log_density_ratio_nats": lambda inputs: mp.mpf(inputs["log_density_ratio"]),
-    "renyi_nats": lambda inputs: mp.mpf(inputs["renyi_nats"]),
-    "cubed_confidence_nats": lambda inputs: 3 * (mp.log(2) + log_inverse(inputs)),
-    "grid_nats": lambda inputs: mp.log(len(temperatures(inputs)) if "inverse_temperatures" in inputs else len(ETAS)),
-    "levels_nats": lambda inputs: mp.log(len(numbered(inputs, "share"))),
-    "kl_nats": lambda inputs: mp.mpf(inputs["kl_nats"]),
-    "confidence_nats": log_inverse,
-    "log_xi_nats": log_xi,
-    "log_two_sqrt_n_nats": lambda inputs: mp.log(2 * mp.sqrt(inputs["n"])),
-    "log_three_nats": lambda inputs: mp.log(3) + log_inverse(inputs),
+    "log_density_ratio": lambda inputs: mp.mpf(inputs["log_density_ratio"]),
+    "renyi": lambda inputs: mp.mpf(inputs["renyi_nats"]),
+    "order": lambda inputs: mp.log(8) + 2 * log_inverse(inputs),
+    "grid": lambda inputs: mp.log(len(temperatures(inputs)) if "inverse_temperatures" in inputs else len(ETAS)),
+    "levels": lambda inputs: mp.log(len(numbered(inputs, "share"))),
+    "kl": lambda inputs: mp.mpf(inputs["kl_nats"]),
+    "confidence": log_inverse,
+    "log_xi": log_xi,
+    "log_two_sqrt_n": lambda inputs: mp.log(2 * mp.sqrt(inputs["n"])),
 }
 TRANSFERS = {
     "dp_pac_bayes_max_information": max_information,
     "dp_pac_bayes_2018": transfer_2018,
 }
 
-PARTS = (
-    "kl_nats",
-    "log_density_ratio_nats",
-    "renyi_nats",
-    "log_xi_nats",
-    "log_two_sqrt_n_nats",
-    "grid_nats",
-    "levels_nats",
-    "union_nats",
-    "confidence_nats",
-    "cubed_confidence_nats",
-    "transfer_nats",
-)
+
+def cost(name, made):
+    """What the certificate ought to have paid under this name."""
+    compute = TRANSFERS.get(made.name, transfer) if name == "transfer" else COSTS[name]
+    return compute(made.inputs)
 
 
-def kl_of_total(terms, inputs):
-    return kl_upper(terms["empirical_risk"], per_example(terms, inputs))
+def kl_of_total(made):
+    return kl_upper(made.terms["empirical_risk"], per_example(made))
 
 
-def per_example(terms, inputs):
-    return sum(mp.mpf(terms[name]) for name in PARTS if name in terms) / inputs["n"]
+def per_example(made):
+    return max(mp.mpf(0), sum(mp.mpf(cost.nats) for cost in made.costs)) / made.inputs["n"]
 
 
-def quadratic(terms, inputs):
-    half = per_example(terms, inputs) / 2
-    return (mp.sqrt(terms["empirical_risk"] + half) + mp.sqrt(half)) ** 2
+def risk_of(made):
+    return mp.mpf(made.terms["empirical_risk"])
 
 
-def thiemann(terms, inputs):
-    return (terms["empirical_risk"] + per_example(terms, inputs) / terms["lam"]) / (1 - mp.mpf(terms["lam"]) / 2)
+def mcallester(made):
+    return risk_of(made) + mp.sqrt(per_example(made) / 2)
 
 
-def catoni(terms, inputs):
-    return catoni_at(mp.mpf(terms["inverse_temperature"]), terms, inputs)
+def quadratic(made):
+    half = per_example(made) / 2
+    return (mp.sqrt(risk_of(made) + half) + mp.sqrt(half)) ** 2
 
 
-def catoni_at(scale, terms, inputs):
-    n = inputs["n"]
-    exponent = scale * terms["empirical_risk"] / n + per_example(terms, inputs)
-    return mp.expm1(-exponent) / mp.expm1(-scale / n)
+def thiemann(made):
+    lam = mp.mpf(made.terms["lam"])
+    return (risk_of(made) + per_example(made) / lam) / (1 - lam / 2)
 
 
-def unexpected_bernstein(terms, inputs):
-    risk, second, c = mp.mpf(inputs["risk"]), mp.mpf(inputs["second_moment"]), per_example(terms, inputs)
-    return risk + min((-eta - mp.log(1 - eta)) / eta * second + c / eta for eta in map(mp.mpf, ETAS))
+def catoni(made):
+    return catoni_at(mp.mpf(made.terms["inverse_temperature"]), made)
 
 
-def ece_bernstein(terms, inputs):
+def catoni_at(scale, made):
+    n = made.inputs["n"]
+    return mp.expm1(-(scale * risk_of(made) / n + per_example(made))) / mp.expm1(-scale / n)
+
+
+def bernstein(risk, second_moment, per_example):
+    risk, second = mp.mpf(risk), mp.mpf(second_moment)
+    return risk + min((-eta - mp.log(1 - eta)) / eta * second + per_example / eta for eta in map(mp.mpf, ETAS))
+
+
+def unexpected_bernstein(made):
+    return bernstein(made.inputs["risk"], made.inputs["second_moment"], per_example(made))
+
+
+def ece_bernstein(made):
     """The un-expected Bernstein inequality of the calibration error."""
-    told = {"risk": inputs["calibration_error"], "second_moment": inputs["mean_squared_gap"], "n": inputs["n"]}
-    return unexpected_bernstein(terms, told)
+    return bernstein(made.inputs["calibration_error"], made.inputs["mean_squared_gap"], per_example(made))
 
 
-def ece_hoeffding(terms, inputs):
-    return inputs["calibration_error"] + mp.sqrt(2 * mp.mpf(terms["confidence_nats"]) / inputs["n"])
+def ece_hoeffding(made):
+    return made.inputs["calibration_error"] + mp.sqrt(2 * per_example(made))
 
 
-def tolstikhin_seldin(terms, inputs):
-    risk, c = mp.mpf(terms["empirical_risk"]), per_example(terms, inputs)
+def tolstikhin_seldin(made):
+    risk, c = risk_of(made), per_example(made)
     return risk + mp.sqrt(2 * risk * c) + 2 * c
 
 
-def linear(terms, inputs):
-    lam = mp.mpf(terms["lam"])
-    return (terms["empirical_risk"] + lam * per_example(terms, inputs)) / (1 - 1 / (2 * lam))
+def linear(made):
+    lam = mp.mpf(made.terms["lam"])
+    return (risk_of(made) + lam * per_example(made)) / (1 - 1 / (2 * lam))
 
 
-def dp_chernoff(terms, inputs):
-    c = mp.mpf(terms["transfer_nats"]) / inputs["n"]
-    return terms["empirical_risk"] + c + mp.sqrt(c**2 + 2 * c * terms["empirical_risk"])
+def dp_hoeffding(made):
+    slack = mp.sqrt(log_inverse(made.inputs) / mp.mpf(2 * made.inputs["n"]))
+    return risk_of(made) + mp.mpf(made.inputs["epsilon"]) / 4 + slack
 
 
-def dp_hoeffding(terms, inputs):
-    slack = mp.sqrt(terms["confidence_nats"] / mp.mpf(2 * inputs["n"]))
-    return terms["empirical_risk"] + mp.mpf(inputs["epsilon"]) / 4 + slack
+def epsilon_bar(made):
+    log_term = mp.log(3) + log_inverse(made.inputs)
+    return max(mp.mpf(made.inputs["epsilon"]), mp.sqrt(log_term / mp.mpf(made.inputs["n"])))
 
 
-def dp_hoeffding_2018(terms, inputs):
-    bar = max(mp.mpf(inputs["epsilon"]), mp.sqrt(terms["log_three_nats"] / mp.mpf(inputs["n"])))
-    return terms["empirical_risk"] + bar + 1 / mp.sqrt(inputs["n"])
+def dp_hoeffding_2018(made):
+    return risk_of(made) + epsilon_bar(made) + 1 / mp.sqrt(made.inputs["n"])
 
 
-def dp_chernoff_2018(terms, inputs):
-    risk, n = mp.mpf(terms["empirical_risk"]), mp.mpf(inputs["n"])
-    bar = max(mp.mpf(inputs["epsilon"]), mp.sqrt(terms["log_three_nats"] / n))
-    return risk + mp.sqrt(6 * risk) * (bar + 1 / mp.sqrt(n)) + 6 * (bar**2 + 1 / n)
+def dp_chernoff_2018(made):
+    n, bar = mp.mpf(made.inputs["n"]), epsilon_bar(made)
+    return risk_of(made) + mp.sqrt(6 * risk_of(made)) * (bar + 1 / mp.sqrt(n)) + 6 * (bar**2 + 1 / n)
 
 
 VALUES = {
@@ -163,14 +163,14 @@ VALUES = {
     "disintegrated_renyi": kl_of_total,
     "recursive": kl_of_total,
     "tolstikhin_seldin": tolstikhin_seldin,
-    "catoni_grid": lambda terms, inputs: min(catoni_at(scale, terms, inputs) for scale in temperatures(inputs)),
-    "split_kl": lambda terms, inputs: split(inputs, lambda share: kl_upper(share, per_example(terms, inputs))),
+    "catoni_grid": lambda made: min(catoni_at(scale, made) for scale in temperatures(made.inputs)),
+    "split_kl": lambda made: split(made.inputs, lambda share: kl_upper(share, per_example(made))),
     "unexpected_bernstein": unexpected_bernstein,
     "ece_hoeffding": ece_hoeffding,
     "ece_second_moment": ece_bernstein,
     "ece_pac_bayes": ece_bernstein,
     "dp_ece_pac_bayes": ece_bernstein,
-    "mcallester": lambda terms, inputs: terms["empirical_risk"] + mp.sqrt(per_example(terms, inputs) / 2),
+    "mcallester": mcallester,
     "quadratic": quadratic,
     "thiemann": thiemann,
     "catoni": catoni,
@@ -178,10 +178,8 @@ VALUES = {
     "dp_pac_bayes": kl_of_total,
     "dp_pac_bayes_max_information": kl_of_total,
     "dp_pac_bayes_2018": kl_of_total,
-    "dp_kl_chernoff": lambda terms, inputs: kl_upper(
-        terms["empirical_risk"], mp.mpf(terms["transfer_nats"]) / inputs["n"]
-    ),
-    "dp_chernoff": dp_chernoff,
+    "dp_kl_chernoff": kl_of_total,
+    "dp_chernoff": quadratic,
     "dp_hoeffding": dp_hoeffding,
     "dp_chernoff_2018": dp_chernoff_2018,
     "dp_hoeffding_2018": dp_hoeffding_2018,
