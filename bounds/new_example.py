@@ -1,0 +1,210 @@
+"""The risk for a new example when examples come in groups: a ratio of means, R = E[S]/E[N].
+
+A person gives N examples with losses that sum to S. Whoever draws a new example from the whole population meets people
+in proportion to how many examples they have, and the ratio is the risk of that example. Nobody may have more than
+``most_examples`` of them, a number fixed beforehand (``bounds.people.thinned`` keeps to it). With K = examples /
+most_examples, which is n when everyone gives as many as they may, the kl bound of n records becomes that of K.
+Arguments out of range raise ValueError. Proofs: docs/people.md.
+"""
+
+import math
+from dataclasses import replace
+
+from bounds import _check
+from bounds._assemble import Bill, billed, kl_value
+from bounds._rounding import inward, log_inverse, outward, total
+from bounds.certificate import Certificate, Cost, costs_of, merged
+from bounds.hypotheses import declared, of_the_caller
+from bounds.kl import binary_kl_upper
+from bounds.means import ratio_betting_upper
+from bounds.pac_bayes import INDEPENDENT
+from bounds.people import PeopleSample
+from bounds.prices import Fresh, Price
+from bounds.xi import log_xi
+
+NEW_EXAMPLE = "risk for a new example"
+FRESH = Fresh()
+
+
+def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_prob: float) -> Certificate:
+    """The largest ratio that a fair game on Σ loss - R · size does not refute: ``ratio_betting_upper``.
+
+    It sees how much people really differ, in size and in loss, and is the least of the bounds here for a predictor that
+    did not meet these people.
+
+    Formal guarantee: people drawn independently from one law, none of whom the predictor saw, who have at most
+    ``most_examples`` examples and stand in an order that their losses did not decide, give a risk for a new example of
+    at most ``value`` with probability at least 1 - failure_prob.
+
+    Args:
+        sample: sizes and sums of the people.
+        most_examples: the largest number of examples that anyone can have, fixed beforehand.
+        failure_prob: probability over the people that the bound fails.
+    """
+    if sample.largest > _checked(sample.n, sample.examples, most_examples):
+        raise ValueError(
+            f"most_examples must be at least the {sample.largest} examples of one person of the sample, got "
+            f"{most_examples!r}; drop the surplus by thinned(), or pass a limit that was known beforehand."
+        )
+    name = "new_example_betting"
+    return Certificate(
+        name=name,
+        value=ratio_betting_upper(sample.means, sample.sizes / most_examples, failure_prob),
+        failure_prob=failure_prob,
+        measures=NEW_EXAMPLE,
+        hypotheses=of_the_caller("predictor saw none of these rows", function=name, unit="person"),
+        costs=costs_of({"confidence": log_inverse(failure_prob)}, sample.n),
+        terms={"empirical_risk": sample.example_risk},
+        budget={"bound": failure_prob},
+        reference='Waudby-Smith and Ramdas 2024; docs/people.md, "Betting on a ratio"',
+        inputs={
+            "risk": sample.example_risk,
+            "n": sample.n,
+            "examples": sample.examples,
+            "most_examples": most_examples,
+            "failure_prob": failure_prob,
+        },
+    )
+
+
+def new_example_kl(
+    *, risk: float, n: int, examples: int, most_examples: int, failure_prob: float, price: Price = FRESH
+) -> Certificate:
+    """The kl bound for a ratio, from totals alone.
+
+    It is the largest r with K [kl(R̂‖r) - kl(R̂‖q(r))] < Λ, where q(r) < r solves n kl(q(r)‖r) = Λ and
+    K = examples/most_examples. With K = n it is kl⁻¹(R̂, Λ/n). "One predictor" in docs/people.md.
+
+    Formal guarantee: people drawn independently, who have at most ``most_examples`` examples and whom the predictor did
+    not see, give a risk for a new example of at most ``value`` with probability at least 1 - failure_prob. At another
+    price, for weights that are a function of what the price's mechanism released, over people and mechanism.
+
+    Args:
+        risk: mean loss over all examples, in [0, 1].
+        n: number of people.
+        examples: number of their examples.
+        most_examples: the largest number of examples that anyone can have, fixed beforehand.
+        failure_prob: probability over the people that the bound fails.
+        price: what the predictor knows of these people; by default nothing.
+    """
+    _check.probability(risk=risk)
+    bill = _billed("new_example_kl", price, n, examples, most_examples, failure_prob)
+    return bill.certificate(
+        _kl_ratio_upper(risk, n, examples / most_examples, bill.total_nats),
+        of="predictor",
+        measures=NEW_EXAMPLE,
+        terms={"empirical_risk": risk, "effective_people": examples / most_examples},
+        inputs={"risk": risk},
+        reference='docs/people.md, "One predictor"',
+    )
+
+
+def new_example_pac_bayes(
+    *,
+    risk: float,
+    kl_nats: float,
+    n: int,
+    examples: int,
+    most_examples: int,
+    failure_prob: float,
+    price: Price = INDEPENDENT,
+) -> Certificate:
+    """The PAC-Bayes-kl bound for a ratio: K = examples/most_examples takes the place of n.
+
+        kl(R̂(Q) ‖ R(Q)) ≤ [ KL(Q‖P) + ln ξ(n) + Λ ] / K
+
+    With K = n it is ``maurer``. "PAC-Bayes" in docs/people.md.
+
+    Formal guarantee: people drawn independently from one law, who have at most ``most_examples`` examples, and a prior
+    that was fixed before they were seen give R(Q) ≤ value for all Q simultaneously with probability at least
+    1 - failure_prob. At another price, for a prior that is a function of what the price's mechanism released, over
+    people and mechanism; the mechanism must protect all examples of a person together.
+
+    Args:
+        risk: R̂(Q), mean loss of the posterior over all examples, in [0, 1].
+        kl_nats: KL(Q‖P) in nats.
+        n: number of people.
+        examples: number of their examples.
+        most_examples: the largest number of examples that anyone can have, fixed beforehand.
+        failure_prob: probability over the people that the bound fails.
+        price: where the prior came from, and so what Λ is.
+    """
+    _check.posterior(risk, kl_nats)
+    name, nats = "new_example_pac_bayes", {"kl": kl_nats, "log_xi": log_xi(n)}
+    bill = _billed(name, price, n, examples, most_examples, failure_prob, **nats)
+    bill = _divided(bill, examples / most_examples)
+    return bill.certificate(
+        kl_value(risk, bill.per_example),
+        measures=NEW_EXAMPLE,
+        terms={"empirical_risk": risk, "effective_people": examples / most_examples},
+        inputs={"risk": risk, "kl_nats": kl_nats},
+        reference='Maurer 2004; docs/people.md, "PAC-Bayes"',
+    )
+
+
+def _checked(n: int, examples: int, most_examples: int) -> int:
+    """``most_examples``, if n people can have so many examples."""
+    _check.count(n=n, examples=examples, most_examples=most_examples)
+    if not n <= examples <= n * most_examples:
+        raise ValueError(
+            f"examples must lie between n = {n} and n times most_examples = {n * most_examples}, got {examples!r}; "
+            f"count people in n and all their examples in examples."
+        )
+    return most_examples
+
+
+def _billed(
+    formula: str, price: Price, n: int, examples: int, most_examples: int, failure_prob: float, **nats: float
+) -> Bill:
+    """The bill of n people."""
+    _checked(n, examples, most_examples)
+    bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
+    people = declared("records independent", f"the caller of bounds.{bill.name}", "person")
+    inputs = {**bill.inputs, "examples": examples, "most_examples": most_examples}
+    return replace(bill, inputs=inputs, hypotheses=merged(bill.hypotheses, (people,)))
+
+
+def _divided(bill: Bill, effective_people: float) -> Bill:
+    """The bill with its costs divided among so many people."""
+    each = inward(effective_people)
+    costs = tuple(Cost(name=cost.name, nats=cost.nats, per_example=outward(cost.nats / each)) for cost in bill.costs)
+    return replace(bill, costs=costs, per_example=total(*(cost.per_example for cost in costs)))
+
+
+def _kl_ratio_upper(risk: float, n: int, effective_people: float, nats: float) -> float:
+    """The bound of ``new_example_kl``, rounded up, by bisection over q.
+
+    A point q is used only when it refutes r(q), the upper inverse of kl at q, by more than its rounding error: with
+    the ends of the interval of 64 ulp in which r(q) lies, each where it hurts.
+    """
+    per_person = outward(nats / n)
+    level = outward(n * per_person)
+    if not per_person < 40.0:  # the inverse of kl is 1
+        return 1.0
+    wrong = outward(risk * effective_people)
+    right = inward((1.0 - risk) * effective_people)
+
+    def refuted(q: float) -> float | None:
+        """r(q), rounded up, if the sample refutes it."""
+        high = float(binary_kl_upper(q, per_person))
+        low = max(q, high * (1.0 - 2.0**-46))
+        if high >= 1.0 or (q == 0.0 and wrong > 0.0):
+            return None
+        gain = right * inward(math.log1p((low - q) / (1.0 - low)))
+        loss = 0.0 if wrong == 0.0 else wrong * outward(math.log1p((high - q) / q))
+        return high if inward(gain) >= total(loss, level) else None
+
+    value = refuted(0.0)
+    if value is not None:
+        return value
+    low, high, value = 0.0, 1.0, 1.0
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        if high - low <= 1e-12 * high or not low < middle < high:
+            break
+        found = refuted(middle)
+        if found is None:
+            low = middle
+        else:
+            high, value = middle, found
+    return value

@@ -1,0 +1,280 @@
+"""Examples that come in groups, such as cells of patients: what n people say of the risk for a new person.
+
+Examples of one person are alike, so that they do not count as independent records; people do. ``n`` is the number of
+people. The risk for a new person is the mean over people of their own mean loss: an average of n independent numbers in
+[0, 1], to which every bound of this package applies. The risk for a new example, whose people count by how many
+examples they have, is a ratio of means: ``bounds.new_example``. Arguments out of range raise ValueError. Proofs:
+docs/people.md.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds import _check
+from bounds._rounding import log_inverse, outward, total
+from bounds.certificate import Certificate, costs_of
+from bounds.hypotheses import declared, of_the_caller
+from bounds.means import ETAS, betting_upper, empirical_bernstein_upper, second_moment_upper
+from bounds.monte_carlo import gibbs_risk_upper
+from bounds.tails import clopper_pearson_upper, hoeffding_upper, kl_chernoff_upper
+
+NEW_PERSON = "risk for a new person"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PeopleSample:
+    """How many examples each of n people gave, and the sum of the losses on them.
+
+    People stand in an order that must not follow from their losses, because ``new_person_betting`` and
+    ``new_example_betting`` go through them one by one. ``people_sample`` draws the order.
+
+    Attributes:
+        sizes: int64 [n], the number of examples of each person, at least 1, read-only.
+        sums: float64 [n], the sum of each person's losses in [0, 1], rounded up, at most ``sizes``, read-only.
+
+    Raises ValueError when the arrays differ in length, are empty, or hold an impossible number.
+    """
+
+    sizes: NDArray[np.int64]
+    sums: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        sizes, sums = np.asarray(self.sizes), np.array(self.sums, dtype=np.float64)
+        if not np.issubdtype(sizes.dtype, np.integer) or sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 1:
+            raise ValueError(f"sizes must be whole numbers of at least 1, one a person, got {self.sizes!r}.")
+        if sums.shape != sizes.shape or not ((sums >= 0.0) & (sums <= sizes)).all():
+            raise ValueError(
+                "sums must be one number for each person, from 0 to the person's number of examples; "
+                "rescale the loss to [0, 1]."
+            )
+        for name, array in (("sizes", sizes.astype(np.int64)), ("sums", sums)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def n(self) -> int:
+        """The number of people."""
+        return int(self.sizes.size)
+
+    @property
+    def examples(self) -> int:
+        """The number of examples of all people together."""
+        return int(self.sizes.sum())
+
+    @property
+    def smallest(self) -> int:
+        """The number of examples of the person who gave fewest."""
+        return int(self.sizes.min())
+
+    @property
+    def largest(self) -> int:
+        """The number of examples of the person who gave most."""
+        return int(self.sizes.max())
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Each person's mean loss, rounded up; exact for one example, no loss and nothing but losses of 1."""
+        means = self.sums / self.sizes
+        exact = (self.sizes == 1) | (self.sums == 0.0) | (self.sums == self.sizes)
+        return np.where(exact, means, np.minimum(1.0, np.nextafter(means, 2.0)))
+
+    @property
+    def person_risk(self) -> float:
+        """The mean over people of their mean loss, rounded up: ``risk`` for any formula whose n counts people."""
+        return min(1.0, outward(math.fsum(self.means) / self.n))
+
+    @property
+    def person_second_moment(self) -> float:
+        """The mean over people of their squared mean loss, rounded up."""
+        return min(1.0, outward(math.fsum(self.means**2) / self.n))
+
+    @property
+    def example_risk(self) -> float:
+        """The mean loss over all examples, rounded up: ``risk`` for the bounds of ``bounds.new_example``."""
+        return min(1.0, outward(math.fsum(self.sums) / self.examples))
+
+
+def people_sample(*, losses: ArrayLike, people: ArrayLike, seed: int = 0) -> PeopleSample:
+    """The sizes and sums of people from one loss in [0, 1] and one person for each example.
+
+    Sums of 0-1 losses are exact, others are rounded up. People who were numbered class by class would reach the betting
+    bounds class by class; so their order is drawn from ``seed``, which must not be chosen by looking at results.
+
+    Args:
+        losses: one number in [0, 1] an example; for predictions by fresh weights, its mean over the passes.
+        people: one whole number or text an example, which says whose it is.
+        seed: of the order of people.
+    """
+    values: NDArray[np.float64] = np.asarray(losses, dtype=np.float64)
+    owners = _owners(people)
+    if values.shape != owners.shape or not ((values >= 0.0) & (values <= 1.0)).all():
+        raise ValueError("losses must be numbers in [0, 1], one for each entry of people; rescale the loss to [0, 1].")
+    _check.whole(seed=seed)
+    position = np.unique(owners, return_inverse=True)[1].ravel()
+    order = np.random.default_rng(seed).permutation(int(position.max()) + 1)
+    sizes = np.bincount(position)[order]
+    sums: NDArray[np.float64] = np.bincount(position, weights=values).astype(np.float64)[order]
+    if not ((values == 0.0) | (values == 1.0)).all():
+        sums = np.minimum(sizes, sums * (1.0 + (sizes + 8) * 2.0**-52))  # one rounding an addition
+    return PeopleSample(sizes=sizes, sums=sums)
+
+
+def thinned(*, people: ArrayLike, most_examples: int, seed: int) -> NDArray[np.int64]:
+    """The examples that stay when everyone keeps at most ``most_examples`` of theirs, as increasing indices.
+
+    Which ones stay is drawn from ``seed``, which must not be chosen by looking at results. The risk for a new example
+    is then that of an example from the same population thinned in the same way.
+
+    Args:
+        people: one whole number or text an example, which says whose it is.
+        most_examples: how many a person may keep.
+        seed: of the draws.
+    """
+    owners = _owners(people)
+    _check.count(most_examples=most_examples)
+    _check.whole(seed=seed)
+    position = np.unique(owners, return_inverse=True)[1].ravel()
+    order = np.lexsort((np.random.default_rng(seed).permutation(position.size), position))
+    first = np.searchsorted(position[order], position[order])
+    kept = order[np.arange(position.size) - first < most_examples]
+    return np.sort(kept).astype(np.int64)
+
+
+def new_person_clopper_pearson(*, sample: PeopleSample, failure_prob: float) -> Certificate:
+    """The exact bound for people who gave one 0-1 example each: ``clopper_pearson_upper``.
+
+    Formal guarantee: people drawn independently from one law, none of whom the predictor saw, give a risk for a new
+    person of at most ``value`` with probability at least 1 - failure_prob.
+    """
+    if sample.largest > 1 or not (sample.sums == np.floor(sample.sums)).all():
+        raise ValueError(
+            f"sample must have one 0-1 example a person, got people with up to {sample.largest} examples or other "
+            f"losses; use new_person_betting."
+        )
+    value = clopper_pearson_upper(int(sample.sums.sum()), sample.n, failure_prob)
+    return _new_person("clopper_pearson", value, sample, failure_prob, "Clopper and Pearson 1934")
+
+
+def new_person_kl(*, sample: PeopleSample, failure_prob: float) -> Certificate:
+    """R ≤ kl⁻¹(mean over people of their mean loss, ln(1/failure_prob)/n): ``kl_chernoff_upper``.
+
+    Formal guarantee: as for ``new_person_clopper_pearson``.
+    """
+    value = kl_chernoff_upper(sample.person_risk, sample.n, failure_prob)
+    return _new_person("kl", value, sample, failure_prob, "Hoeffding 1963, Theorem 1", confidence=0.0)
+
+
+def new_person_hoeffding(*, sample: PeopleSample, failure_prob: float) -> Certificate:
+    """R ≤ mean over people of their mean loss + √(ln(1/failure_prob)/(2n)): ``hoeffding_upper``.
+
+    Formal guarantee: as for ``new_person_clopper_pearson``.
+    """
+    value = hoeffding_upper(sample.person_risk, sample.n, failure_prob)
+    return _new_person("hoeffding", value, sample, failure_prob, "Hoeffding 1963, Theorem 2", confidence=0.0)
+
+
+def new_person_bernstein(*, sample: PeopleSample, failure_prob: float) -> Certificate:
+    """``empirical_bernstein_upper`` of people's mean losses: small when people are alike.
+
+    Formal guarantee: as for ``new_person_clopper_pearson``.
+    """
+    if sample.n < 2:
+        raise ValueError(f"sample must have at least two people, got {sample.n}; use new_person_kl.")
+    value = empirical_bernstein_upper(sample.means, failure_prob)
+    reference = "Maurer and Pontil 2009, Theorem 4"
+    return _new_person("bernstein", value, sample, failure_prob, reference, union=math.log(2.0), confidence=0.0)
+
+
+def new_person_second_moment(*, sample: PeopleSample, failure_prob: float) -> Certificate:
+    """``second_moment_upper`` of people's mean losses: small when few people have any.
+
+    Formal guarantee: as for ``new_person_clopper_pearson``.
+    """
+    value = second_moment_upper(sample.person_risk, sample.person_second_moment, sample.n, failure_prob)
+    reference = 'docs/guarantees.md, "Un-expected Bernstein"'
+    return _new_person(
+        "second_moment", value, sample, failure_prob, reference, grid=math.log(len(ETAS)), confidence=0.0
+    )
+
+
+def new_person_betting(*, sample: PeopleSample, failure_prob: float) -> Certificate:
+    """``betting_upper`` of people's mean losses: for most samples the least of these bounds.
+
+    Formal guarantee: as for ``new_person_clopper_pearson``; people stand in an order that their losses did not decide.
+    """
+    value = betting_upper(sample.means, failure_prob)
+    reference = "Waudby-Smith and Ramdas 2024"
+    return _new_person("betting", value, sample, failure_prob, reference, confidence=0.0)
+
+
+def for_a_new_person(certificate: Certificate) -> Certificate:
+    """The certificate of a formula that was given ``person_risk`` and counted people as n, with its true name of risk.
+
+    Formal guarantee: that of the formula, whose records are people, for the risk for a new person.
+    """
+    by = f"the caller of bounds.{certificate.name}"
+    return replace(certificate, measures=NEW_PERSON).resting_on(declared("records independent", by, "person"))
+
+
+def new_person_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: float) -> Certificate:
+    """An upper bound on the mean over people of their mean loss under Q, from fresh weights for every example.
+
+        R̂(Q) ≤ kl⁻¹(person_risk, ln(1/failure_prob) / (n · passes · smallest))
+
+    Given the data, an example of person p enters each pass with weight 1/(n · passes · sizes_p): the largest weight
+    takes the place of one draw ("Averages of independent draws" in docs/guarantees.md). It is never above the bound
+    that counts n · passes draws, a person's mean in a pass being one.
+
+    Formal guarantee: if every example had fresh weights in every pass, R̂(Q) ≤ value with probability at least
+    1 - failure_prob over the weights.
+
+    Args:
+        sample: of the losses' means over the passes.
+        passes: how many there were.
+        failure_prob: probability over the weights that the bound fails.
+    """
+    _check.count(passes=passes)
+    draws = sample.n * passes * sample.smallest
+    return gibbs_risk_upper(mean=sample.person_risk, draws=draws, failure_prob=failure_prob)
+
+
+def new_example_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: float) -> Certificate:
+    """The same for the mean loss over all examples, to which every example of every pass contributes alike.
+
+    Formal guarantee and arguments: as for ``new_person_monte_carlo``, R̂(Q) being the mean loss over all examples.
+    """
+    _check.count(passes=passes)
+    return gibbs_risk_upper(mean=sample.example_risk, draws=sample.examples * passes, failure_prob=failure_prob)
+
+
+def _new_person(
+    name: str, value: float, sample: PeopleSample, failure_prob: float, reference: str, **nats: float
+) -> Certificate:
+    name = f"new_person_{name}"
+    if "confidence" in nats:
+        nats["confidence"] = log_inverse(failure_prob)
+    return Certificate(
+        name=name,
+        value=value,
+        failure_prob=failure_prob,
+        measures=NEW_PERSON,
+        hypotheses=of_the_caller("predictor saw none of these rows", function=name, unit="person"),
+        costs=costs_of({cost: total(paid) for cost, paid in nats.items()}, sample.n),
+        terms={"empirical_risk": sample.person_risk, "second_moment": sample.person_second_moment},
+        budget={"bound": failure_prob},
+        reference=f"{reference}; docs/people.md",
+        inputs={"risk": sample.person_risk, "n": sample.n, "examples": sample.examples, "failure_prob": failure_prob},
+    )
+
+
+def _owners(people: ArrayLike) -> NDArray[np.generic]:
+    owners = np.asarray(people)
+    if owners.ndim != 1 or owners.size == 0 or owners.dtype.kind not in "iuU":
+        raise ValueError(
+            f"people must be a list of whole numbers or texts, one an example, got {owners.dtype} of shape "
+            f"{owners.shape}; number people."
+        )
+    return owners

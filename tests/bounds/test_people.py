@@ -1,0 +1,253 @@
+"""People as records: sums, bounds for a new person, Monte Carlo with fresh weights, private priors."""
+
+import math
+
+import numpy as np
+import people_by_mpmath as slow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import bounds
+from bounds import PeopleSample, people_sample, thinned
+
+OF_MEANS = {
+    "kl": lambda values, level: bounds.kl_chernoff_upper(float(np.mean(values)), len(values), level),
+    "hoeffding": lambda values, level: bounds.hoeffding_upper(float(np.mean(values)), len(values), level),
+    "bernstein": bounds.empirical_bernstein_upper,
+    "second_moment": lambda values, level: bounds.second_moment_upper(
+        float(np.mean(values)), float(np.mean(values**2)), len(values), level
+    ),
+    "betting": bounds.betting_upper,
+}
+every_bound = pytest.mark.parametrize("name", OF_MEANS)
+SIZES, SUMS = [3, 1, 7, 2, 40, 5], [1.0, 0.0, 2.0, 2.0, 3.0, 0.0]
+
+
+def new_person(name, sample, failure_prob=0.05):
+    return getattr(bounds, f"new_person_{name}")(sample=sample, failure_prob=failure_prob)
+
+
+def of(sizes, sums):
+    return PeopleSample(sizes=np.array(sizes), sums=np.array(sums, dtype=np.float64))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 1)), min_size=1, max_size=60), st.booleans())
+def test_sums_are_those_of_the_definition_rounded_up(rows, counted):
+    people = np.array([person for person, _ in rows])
+    losses = np.array([float(loss > 0.5) if counted else loss for _, loss in rows])
+    sample = people_sample(losses=losses, people=people)
+    found = sorted(zip(sample.sizes.tolist(), sample.sums.tolist(), strict=True))
+    exact = sorted((int((people == p).sum()), math.fsum(losses[people == p])) for p in set(people.tolist()))
+    assert [size for size, _ in found] == [size for size, _ in exact]
+    for (size, total), (_, truth) in zip(found, exact, strict=True):
+        assert truth <= total <= min(size, truth * (1 + 1e-13))
+        assert total == truth or not counted
+    assert (sample.n, sample.examples) == (len(set(people.tolist())), len(rows))
+    mean = math.fsum(total / size for size, total in exact) / sample.n
+    assert mean * (1 - 1e-15) <= sample.person_risk <= min(1.0, mean * (1 + 1e-13) + 1e-300)
+    assert math.fsum(losses) / len(rows) * (1 - 1e-15) <= sample.example_risk <= 1.0
+    assert sample.person_risk**2 * (1 - 1e-9) <= sample.person_second_moment <= sample.person_risk * (1 + 1e-9)
+
+
+def test_the_order_of_people_does_not_follow_their_numbers_or_names():
+    people = np.repeat(np.arange(200), 3)
+    sample = people_sample(losses=(people >= 100) * 1.0, people=people)  # numbered class by class
+    assert 30 <= sample.sums[:100].sum() / 3 <= 70
+    named = people_sample(losses=(people >= 100) * 1.0, people=np.array([f"p{person:03d}" for person in people]))
+    assert (named.sums == sample.sums).all()
+    other = people_sample(losses=(people >= 100) * 1.0, people=people, seed=1)
+    assert (other.sums != sample.sums).any()
+    assert sorted(other.sums) == sorted(sample.sums)
+
+
+def test_thinning_keeps_at_most_so_many_and_everyone_and_draws_without_favour():
+    people = np.repeat([5, 2, 9], [1, 4, 40])
+    kept = thinned(people=people, most_examples=4, seed=0)
+    assert (np.diff(kept) > 0).all()
+    assert dict(zip(*np.unique(people[kept], return_counts=True), strict=True)) == {5: 1, 2: 4, 9: 4}
+    assert (thinned(people=people, most_examples=40, seed=0) == np.arange(45)).all()
+    drawn = np.concatenate([thinned(people=people, most_examples=4, seed=seed)[5:] for seed in range(600)])
+    assert stats.chisquare(np.bincount(drawn - 5, minlength=40)).pvalue > 1e-4
+
+
+@every_bound
+def test_one_example_a_person_gives_the_plain_bound_back(name):
+    for losses in ((np.arange(50) % 7 == 0) * 1.0, np.random.default_rng(0).random(50)):
+        sample = people_sample(losses=losses, people=np.arange(50))
+        plain = OF_MEANS[name](sample.sums, 0.05)
+        assert plain * (1 - 1e-12) <= new_person(name, sample).value <= plain * (1 + 1e-12)
+    alone = people_sample(losses=(np.arange(50) % 7 == 0) * 1.0, people=np.arange(50))
+    exact = bounds.clopper_pearson_upper(8, 50, 0.05)
+    assert new_person("clopper_pearson", alone).value == exact <= new_person("kl", alone).value
+
+
+@every_bound
+def test_laws_of_a_new_person(name):
+    sample = of(SIZES, SUMS)
+    base = new_person(name, sample)
+    assert sample.person_risk <= base.value <= 1.0
+    assert new_person(name, sample, 0.001).value >= base.value
+    worse = of(SIZES, [*SUMS[:-1], 5.0])
+    assert new_person(name, worse).value >= base.value
+    more = of(SIZES * 30, SUMS * 30)
+    assert new_person(name, more).value < new_person(name, of(SIZES * 8, SUMS * 8)).value <= base.value
+    merged = of([2 * size for size in SIZES * 4], [2 * total for total in SUMS * 4])  # pairs of alike people as one
+    assert new_person(name, merged).value >= new_person(name, of(SIZES * 8, SUMS * 8)).value
+    as_examples = of([1] * 58, [1.0] * 8 + [0.0] * 50)
+    assert new_person(name, of([29, 29], [4.0, 4.0])).value > new_person(name, as_examples).value
+
+
+@every_bound
+def test_a_certificate_for_a_new_person_says_whose_records_are_independent(name):
+    made = new_person(name, of(SIZES, SUMS))
+    assert made.measures == "risk for a new person"
+    assert made.hypothesis("records independent").unit == "person"
+    assert {one.standing for one in made.hypotheses} == {"declared"}
+    assert made.inputs["n"] == 6
+    assert made.inputs["examples"] == 58
+    assert bounds.Certificate.from_json(made.to_json()) == made
+    assert made.total_nats >= math.log(20)
+
+
+KINDS = [(0.3, 1, 0), (0.25, 4, 1), (0.15, 2, 2), (0.2, 10, 1), (0.1, 10, 10)]
+ALIKE = [(0.55, 10, 0), (0.45, 10, 10)]
+
+
+@every_bound
+@pytest.mark.parametrize("kinds", [KINDS, ALIKE], ids=["mixed", "all or nothing"])
+def test_coverage_of_a_new_person_over_every_sample(name, kinds):
+    truth, n = slow.new_person(kinds), 5
+    for level in (0.3, 0.06):
+        missed = slow.failures(
+            lambda sizes, sums, level=level: new_person(name, of(sizes, sums), level).value,
+            kinds,
+            n,
+            truth,
+            name == "betting",
+        )
+        assert missed <= level
+
+
+@pytest.mark.parametrize("share", [1.0, 2 / 3, 0.5])
+def test_examples_as_records_fail_and_so_does_a_third_of_the_cost_left_out(share):
+    """All or nothing, at the rate where a sample without a loss refutes a bound at this share of its cost."""
+    n, level, nats = 12, 0.05, math.log(20) / 12
+    rate = -math.expm1(-share * nats) * (1 + 1e-9)
+
+    def missed(bound):
+        return slow.failures(lambda a, b: bound(of(a, b)), [(1 - rate, 10, 0), (rate, 10, 10)], n, rate)
+
+    assert missed(lambda sample: new_person("kl", sample, level).value) <= level
+    assert missed(lambda sample: bounds.binary_kl_upper(sample.person_risk, share * nats)) >= 0.99 * level**share
+    as_examples = missed(lambda sample: bounds.clopper_pearson_upper(int(sum(sample.sums)), sample.examples, level))
+    assert as_examples > 4 * level
+
+
+def test_monte_carlo_formal_guarantee_counts_the_largest_weight():
+    """One person of one example, one of many: the average is no better than a third of a coin."""
+    sizes, passes, level = [1, 6, 6], 2, 0.3
+    sample = of(sizes, [0.5, 2.0, 0.0])
+    made = bounds.new_person_monte_carlo(sample=sample, passes=passes, failure_prob=level)
+    assert made.terms["monte_carlo_draws"] == 3 * passes * 1
+    assert made.value == bounds.gibbs_risk_upper(mean=sample.person_risk, draws=6, failure_prob=level).value
+    pooled = bounds.new_example_monte_carlo(sample=sample, passes=passes, failure_prob=level)
+    assert pooled.terms["monte_carlo_draws"] == 13 * passes
+    more = bounds.new_person_monte_carlo(sample=of([4, 6, 6], [2.0, 2.0, 0.0]), passes=passes, failure_prob=level)
+    assert more.terms["monte_carlo_draws"] == 3 * passes * 4
+    weighted = bounds.weighted_risk_upper(
+        values=[0.25] * (13 * passes),
+        weights=[1 / size for size in sizes for _ in range(size * passes)],
+        failure_prob=level,
+    )
+    assert weighted.terms["monte_carlo_draws"] == pytest.approx(6)
+
+    for rates in ((0.9, 0.0, 0.0), (0.18, 0.18, 0.18), (0.5, 0.1, 0.3)):  # of the examples of the three people
+        truth = sum(rates) / 3
+        counts = np.arange(passes * 6 + 1)
+        laws = [stats.binom.pmf(counts, passes * size, rate) for size, rate in zip(sizes, rates, strict=True)]
+        failing, as_examples = 0.0, 0.0
+        for i in range(passes + 1):
+            for j, k in np.ndindex(len(counts), len(counts)):
+                probability = laws[0][i] * laws[1][j] * laws[2][k]
+                if probability == 0.0:
+                    continue
+                drawn = of(sizes, [i / passes, j / passes, k / passes])
+                bound = bounds.new_person_monte_carlo(sample=drawn, passes=passes, failure_prob=level)
+                failing += probability * (bound.value < truth)
+                wrong = bounds.gibbs_risk_upper(mean=drawn.person_risk, draws=13 * passes, failure_prob=level)
+                as_examples += probability * (wrong.value < truth)
+        assert failing <= level
+        if rates[0] == 0.9:
+            assert as_examples > 0.0
+
+
+def test_private_formulas_take_people_as_records():
+    """The same price with n people: a formula knows records only, so that the law is the same number."""
+    sample = of(SIZES * 200, SUMS * 200)
+    told = {"risk": sample.person_risk, "kl_nats": 3.0, "n": sample.n, "failure_prob": 0.05}
+    for made in (
+        bounds.maurer(**told),
+        bounds.dp_pac_bayes(**told, epsilon=0.1),
+        bounds.private_pac_bayes(
+            **told, privacy=bounds.GaussianDP(mu=0.05, adjacency="add-remove", status="exact mechanism")
+        ),
+    ):
+        of_person = bounds.for_a_new_person(made)
+        assert of_person.value == made.value
+        assert of_person.measures == "risk for a new person"
+        assert of_person.hypothesis("records independent").unit == "person"
+        assert of_person.status == made.status
+    # an example-level promise is a person-level one only at the number of examples of a person times its epsilon
+    weak = bounds.dp_pac_bayes(**told, epsilon=0.1 * sample.largest)
+    assert weak.value > bounds.dp_pac_bayes(**told, epsilon=0.1).value
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sums", "word"),
+    [
+        ([], [], "sizes"),
+        ([1.0, 2.0], [0.0, 0.0], "sizes"),
+        ([0, 2], [0.0, 0.0], "sizes"),
+        ([[1, 2]], [[0.0, 0.0]], "sizes"),
+        ([1, 2], [0.0], "sums"),
+        ([1, 2], [0.0, 2.1], "sums"),
+        ([1, 2], [-0.1, 2.0], "sums"),
+        ([1, 2], [math.nan, 2.0], "sums"),
+    ],
+)
+def test_impossible_samples_are_refused(sizes, sums, word):
+    with pytest.raises(ValueError, match=rf"^{word} must"):
+        PeopleSample(sizes=np.array(sizes), sums=np.array(sums))
+
+
+def test_misuse_is_refused():
+    for losses, people, word in (
+        ([0.1, 1.2], [0, 1], "losses"),
+        ([0.1, math.nan], [0, 1], "losses"),
+        ([0.1], [0, 1], "losses"),
+        ([0.1, 0.2], [0.0, 1.0], "people"),
+        ([0.1, 0.2], [True, False], "people"),
+        ([], [], "people"),
+        ([[0.1]], [[1]], "people"),
+    ):
+        with pytest.raises(ValueError, match=rf"^{word} must"):
+            people_sample(losses=losses, people=people)
+    with pytest.raises(ValueError, match=r"^seed must"):
+        people_sample(losses=[0.1], people=[1], seed=-1)
+    with pytest.raises(ValueError, match=r"^most_examples must"):
+        thinned(people=[1, 1], most_examples=0, seed=0)
+    with pytest.raises(ValueError, match=r"^passes must"):
+        bounds.new_person_monte_carlo(sample=of([1], [0.0]), passes=0, failure_prob=0.05)
+    with pytest.raises(ValueError, match=r"^sample must have at least two people"):
+        new_person("bernstein", of([4], [1.0]))
+    for sizes, sums in (([2, 1], [0.0, 1.0]), ([1, 1], [0.5, 1.0])):
+        with pytest.raises(ValueError, match=r"^sample must have one 0-1 example a person"):
+            new_person("clopper_pearson", of(sizes, sums))
+    for name in (*OF_MEANS, "clopper_pearson"):
+        with pytest.raises(ValueError, match=r"^failure_prob must"):
+            new_person(name, of([1, 1], [1.0, 0.0]), 1.0)
+    sample = of([2], [1.0])
+    with pytest.raises(ValueError, match="read-only"):
+        sample.sums[0] = 0.0
