@@ -1,7 +1,7 @@
 """Some runs as one batch of chains in this process, each with its own folder."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ class Batch:
     folders: list[Folder]
     hashes: list[dict[str, str]]
     """Of each run's training and test data."""
+    choices: list[Mapping[str, Any] | None]
+    """For each run, the record of the closed list of settings that covers it."""
     runtime: Runtime
     objective: Objective
     test: Objective
@@ -49,7 +51,8 @@ class Batch:
         """Write the first files of fresh runs; drop from the others what lies beyond their checkpoints."""
         for i, (run, folder) in enumerate(zip(self.runs, self.folders, strict=True)):
             if not fresh[i]:
-                folder.keep_rows(up_to_step=self.state.step)
+                made = [mark for mark in run.marks(self.objective.n) if mark <= self.state.step]
+                folder.keep_rows(up_to_step=self.state.step, expected=made)
                 continue
             require_space(folder.path, bytes_needed=20 * self.objective.dim + 1_000_000)
             folder.clear()
@@ -77,15 +80,15 @@ class Batch:
             self.folders[chain].checkpoint, problem=run.problem, settings=run.sampler, objective=self.objective,
             hashes=self.hashes[chain], state=chain_of(self.state, chain), seed=run.seed, chain=run.chain,
             run=to_dict(run), trace=self.trace.tensors(chain), runtime=self.runtime.recorded(),
+            plan=run.plan(self.objective.n), choices=self.choices[chain],
         )  # fmt: skip
 
     def go(self, report: Report) -> dict[Path, dict[str, Any] | Exception]:
         """Train to the end, recording on the way; by folder, the result or what ended the run."""
         steps = self.runs[0].steps(self.objective.n)
-        records = self.runs[0].records
         outcomes: dict[Path, dict[str, Any] | Exception] = {}
         started = time.monotonic()
-        for mark in sorted({round(k * steps / records) for k in range(1, records + 1)} - {0}):
+        for mark in self.runs[0].marks(self.objective.n):
             if mark <= self.state.step:
                 continue
             rows: list[dict[str, Any]] = []
@@ -103,6 +106,7 @@ class Batch:
                 report(self.state.step, steps, rows[0])
         for i, folder in enumerate(self.folders):
             result = {"format": "pacdp-result/1", "steps": steps, "n": self.objective.n, "final": folder.rows()[-1]}
+            result["rests_on"] = folder.content_hashes()
             if self.ensembles:
                 result["ensemble"] = self.ensembles[i].summary()
             write_json(folder.result, result)
@@ -138,6 +142,7 @@ class Batch:
         self.runs = [self.runs[i] for i in kept]
         self.folders = [self.folders[i] for i in kept]
         self.hashes = [self.hashes[i] for i in kept]
+        self.choices = [self.choices[i] for i in kept]
         self.ensembles = [self.ensembles[i] for i in kept] if self.ensembles else []
         if kept:
             self.objective, self.test = self.objective.select(kept), self.test.select(kept)
@@ -191,7 +196,9 @@ class Batch:
             "step": self.state.step, "epochs": gradients * run.sampler.batch_size / objective.n,
             "train_loss": train.loss, "train_error": train.error, "test_error": test.error, "n_test": test.n,
         }  # fmt: skip
-        privacy = privacy_of(run.sampler, oscillation=objective.loss.oscillation, n=objective.n, step=self.state.step)
+        plan = run.plan(objective.n)
+        privacy = privacy_of(run.sampler, oscillation=objective.loss.oscillation, n=objective.n, step=self.state.step,
+                             plan=plan)  # fmt: skip
         if gibbs:
             row |= {"gibbs_train_error": gibbs.error, "gibbs_test_error": gibbs.test_error,
                     "kl_nats": gibbs.kl_nats, "kl_raw_nats": gibbs.kl_raw_nats}  # fmt: skip
@@ -203,7 +210,8 @@ class Batch:
                 )
             row |= {"epsilon": privacy.epsilon, "bounds": {c.name: c.value for c in found}}
         elif not isinstance(privacy, NoPrivacy):
-            one = released_weights_certificate(train, privacy=privacy, failure_prob=run.failure_prob)
+            share = run.failure_prob / plan.charged(self.state.step).stopping_times
+            one = released_weights_certificate(train, privacy=privacy, failure_prob=share)
             row |= {"bounds": {one.name: one.value}}
         return row
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from experiments.config import Run, Runtime
+from experiments.config import Runtime
 from experiments.diagnosing import diagnose_checkpoints, siblings
 from experiments.figures import run as drawing
 from experiments.figures import style
 from experiments.folder import Folder, provenance, read_json
-from experiments.serial import from_dict
+from experiments.rederived import require_rederived
 from pacdp import load_trained
 from pacdp.gibbs import Progress
 
@@ -31,7 +31,7 @@ def certify(
     """
     runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root, device=runtime.device)
-    run = from_dict(Run, trained.checkpoint.header.get("run", {}))
+    run = require_rederived(path, trained.checkpoint.header, n=trained.objective.n)
     settings = replace(run.certify, **effort)
     assessment = trained.assess(
         failure_prob=run.failure_prob if failure_prob is None else failure_prob,

@@ -1,14 +1,15 @@
 """What a run is: `Run` decides its numbers, `Runtime` may not."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
-from experiments.serial import digest
+from experiments.serial import JOINED_LATER, digest
 from pacdp import GibbsSettings, Problem
 from pacdp.chains import Batching, Thinning
 from pacdp.samplers import SGD, EntropySGD, Settings
+from pacdp.steps import Plan, Stopping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,10 @@ class Run:
     their predictions is judged on the test set."""
     snapshot_burn_in: float = 0.5
     """Share of the run without snapshots."""
+    stopping: Stopping = field(default="planned", metadata=JOINED_LATER)
+    """What certificates of a clipped chain pay for its number of steps. planned: all steps of the run, whenever it
+    stops; listed: the steps made, at the failure probability over the number of records, at each of which it may end.
+    """
 
     def __post_init__(self) -> None:
         if not (self.epochs > 0 and self.records >= 1):
@@ -47,6 +52,8 @@ class Run:
             raise ValueError(f"expected chain >= 0, got {self.chain}")
         if not 0 < self.failure_prob < 1:
             raise ValueError(f"expected 0 < failure_prob < 1, got {self.failure_prob}")
+        if self.stopping not in get_args(Stopping):
+            raise ValueError(f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}")
 
     def thinning(self, steps: int) -> Thinning | None:
         """Which of ``steps`` steps leave a snapshot."""
@@ -59,6 +66,16 @@ class Run:
         """Sampler steps that make ``epochs`` passes over ``n`` examples."""
         gradients = self.epochs * n / self.sampler.batch_size
         return max(1, round(gradients / self.sampler.gradients_per_step))
+
+    def marks(self, n: int) -> tuple[int, ...]:
+        """The steps, in order, at which risks and bounds are recorded; the last is the last of the run."""
+        steps = self.steps(n)
+        return tuple(sorted({round(k * steps / self.records) for k in range(1, self.records + 1)} - {0}))
+
+    def plan(self, n: int) -> Plan:
+        """The number of steps over ``n`` examples, as checkpoints carry it."""
+        listed = self.marks(n) if self.stopping == "listed" else ()
+        return Plan(steps=self.steps(n), stopping=self.stopping, listed=listed)
 
     @property
     def key(self) -> str:

@@ -1,4 +1,9 @@
-"""A run's folder, which can be believed: `result.json` is written last, by rename, and means finished."""
+"""A run's folder, which can be believed: `result.json` is written last, by rename, and means finished.
+
+Rows of `metrics.jsonl` are chained: each carries, as `hash`, SHA-256 of the hash of the row before it and of its own
+canonical JSON without it (:mod:`pacdp.canonical`). `result.json` names the hashes of the configuration, the last row
+and the checkpoint that it rests on.
+"""
 
 import json
 import os
@@ -6,7 +11,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -17,10 +22,12 @@ import torch
 from filelock import FileLock, Timeout
 
 from experiments.serial import from_dict
+from pacdp.canonical import chained, digest, follows
+from pacdp.checkpoint import load_checkpoint
 
 _OURS = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
          "certificates.json", "figure.png", "figure.pdf", "report.html",
-         "table.csv")  # fmt: skip
+         "table.csv", "choices.jsonl")  # fmt: skip
 _WRITTEN = (":(top,exclude)experiments/results", ":(top,exclude)docs/results.md")
 _PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
 
@@ -37,6 +44,7 @@ class Folder:
         self.result = self.path / "result.json"
         self.snapshots = self.path / "snapshots"
         self.certificates = self.path / "certificates.json"
+        self.choices = self.path / "choices.jsonl"
 
     @property
     def finished(self) -> bool:
@@ -90,23 +98,52 @@ class Folder:
             shard.unlink()
 
     def rows(self) -> list[dict[str, Any]]:
-        """The recorded rows; a last line cut short by a crash is left out."""
-        if not self.metrics.is_file():
-            return []
-        return list(_whole_lines(self.metrics))
+        """The recorded rows; a last line cut short by a crash is left out.
 
-    def keep_rows(self, *, up_to_step: int) -> None:
-        """Drop the rows that lie beyond a checkpoint's step: the resumed run writes them again."""
+        Raises:
+            ValueError: a row that is not what was written.
+        """
+        return [{name: value for name, value in row.items() if name != "hash"} for row in _chained(self.metrics)]
+
+    def keep_rows(self, *, up_to_step: int, expected: Sequence[int] | None = None) -> None:
+        """Drop the rows that lie beyond a checkpoint's step: the resumed run writes them again.
+
+        Raises:
+            ValueError: a row that is not what was written, or other steps than the ``expected`` ones are left.
+        """
         kept = [row for row in self.rows() if row["step"] <= up_to_step]
-        text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in kept)
-        _replace(self.metrics, text)
+        steps = [row["step"] for row in kept]
+        if expected is not None and steps != list(expected):
+            raise ValueError(
+                f"{self.metrics} has rows for the steps {steps}, but the checkpoint's run has recorded "
+                f"{list(expected)}: restore the file, or start the run again with --force"
+            )
+        lines, last = [], ""
+        for row in kept:
+            own = chained(row, after=last)
+            last = own["hash"]
+            lines.append(json.dumps(own, allow_nan=False) + "\n")
+        _replace(self.metrics, "".join(lines))
 
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a row and hand it to the disk."""
+        own = chained(row, after=self._last_hash())
         with self.metrics.open("a") as file:
-            file.write(json.dumps(dict(row), allow_nan=False) + "\n")
+            file.write(json.dumps(own, allow_nan=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+    def content_hashes(self) -> dict[str, str | None]:
+        """The hashes of configuration, recorded rows and checkpoint, where these exist."""
+        return {
+            "config": digest(read_json(self.config)) if self.config.is_file() else None,
+            "metrics": self._last_hash() or None,
+            "checkpoint": load_checkpoint(self.checkpoint).content_hash if self.checkpoint.is_file() else None,
+        }
+
+    def _last_hash(self) -> str:
+        rows = _chained(self.metrics)
+        return rows[-1].get("hash", "") if rows else ""
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
@@ -184,9 +221,32 @@ def _replace(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
-    for line in path.read_text().splitlines():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            return
+def _chained(path: Path) -> list[dict[str, Any]]:
+    """The rows with their hashes, each found to follow from the one before it; those of earlier versions have none."""
+    if not path.is_file():
+        return []
+    *lines, cut_short = path.read_bytes().decode(errors="replace").split("\n")
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate([*lines, cut_short], start=1):
+        row = _row(line, rows)
+        if row is not None:
+            rows.append(row)
+        elif number <= len(lines):
+            raise ValueError(
+                f"{path} is damaged: row {number} is not what was written after the rows before it; restore the file, "
+                "or start the run again with --force"
+            )
+    return rows
+
+
+def _row(line: str, before: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The row, if it follows those before it."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+        return None
+    if "hash" not in row:
+        return row if not any("hash" in one for one in before) else None
+    return row if follows(row, after=before[-1].get("hash", "") if before else "") else None

@@ -1,6 +1,7 @@
 """Carrying out runs: train, record, checkpoint, resume. Runs of one kind go together, as one batch of chains."""
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,11 +12,14 @@ import torch
 from experiments.batch import Batch, Report
 from experiments.config import Run, Runtime
 from experiments.folder import Folder
-from experiments.serial import from_dict, to_dict
+from experiments.rederived import require_own_run
+from experiments.serial import to_dict
 from pacdp import CheckpointError, load_checkpoint
 from pacdp.chains import Keys, Trace, require_memory
 from pacdp.chains.memory import VECTORS
+from pacdp.choices import Choices
 from pacdp.data import Progress, load
+from pacdp.fixed_settings import carried_on
 from pacdp.samplers import PSGLD, build, stacked
 from pacdp.trained import chain_state, first_model, objectives, require_data
 
@@ -31,19 +35,22 @@ def train(
     force: bool = False,
     report: Report | None = None,
     progressbar: bool | Progress = False,
+    choices: Path | None = None,
 ) -> dict[str, Any]:
     """Carry out ``run`` in folder ``out`` and return its result, as written to ``result.json``.
 
     Killed at any moment, it leaves a folder that ``resume`` takes up where the last checkpoint stands, with weights
-    identical to an uninterrupted run. ``progressbar`` is shown a download, should the data need one.
+    identical to an uninterrupted run. ``progressbar`` is shown a download, should the data need one. ``choices`` is the
+    file of a closed list of settings that has this run (:mod:`pacdp.choices`); its hash goes into every checkpoint.
 
     Raises:
-        ValueError: the folder holds a finished run, or an unfinished one and neither ``resume`` nor ``force`` is set,
-            or an unfinished one of another configuration; or another process is at work in it.
+        ValueError: the list is open or does not have the run; the folder holds a finished run, or an unfinished one and
+            neither ``resume`` nor ``force`` is set, or an unfinished one of another configuration or list; or another
+            process is at work in it.
         Diverged: a loss or a weight is not finite; the last good checkpoint is kept.
     """
     (outcome,) = train_together(
-        [run], [out], runtime, resume=resume, force=force, report=report, progressbar=progressbar
+        [run], [out], runtime, resume=resume, force=force, report=report, progressbar=progressbar, choices=choices
     )
     if isinstance(outcome, Exception):
         raise outcome
@@ -71,6 +78,7 @@ def train_together(
     force: bool = False,
     report: Report | None = None,
     progressbar: bool | Progress = False,
+    choices: Path | None = None,
 ) -> list[Outcome]:
     """Carry out runs of one kind as one batch of chains, each in its own folder: its result or its error.
 
@@ -83,13 +91,17 @@ def train_together(
     if len({kind(run) for run in runs}) != 1:
         raise ValueError("expected runs of one kind: the same data, network, algorithm and length")
     folders = [Folder(out) for out in outs]
+    listed = Choices.load(choices) if choices else None
+    records = [listed.require(to_dict(run)) if listed else None for run in runs]
     with ExitStack() as stack:
         for folder, run in zip(folders, runs, strict=True):
             stack.enter_context(folder.lock())
             if not force:
                 folder.require_free(run, resume=resume)
         runtime.apply()
-        batches = _batches(runs, folders, runtime, force=force, progressbar=progressbar)
+        batches = _batches(runs, folders, runtime, records, force=force, progressbar=progressbar)
+        for folder in folders if choices else ():
+            shutil.copyfile(choices, folder.choices)  # the list that certificates are verified against
         outcomes: dict[Path, Outcome] = {}
         for batch in batches:
             outcomes |= batch.go(report or (lambda step, steps, row: None))
@@ -97,7 +109,13 @@ def train_together(
 
 
 def _batches(
-    runs: Sequence[Run], folders: Sequence[Folder], runtime: Runtime, *, force: bool, progressbar: bool | Progress
+    runs: Sequence[Run],
+    folders: Sequence[Folder],
+    runtime: Runtime,
+    records: Sequence[Mapping[str, Any] | None],
+    *,
+    force: bool,
+    progressbar: bool | Progress,
 ) -> list[Batch]:
     """One batch of chains for each step at which some of them stand."""
     problem = runs[0].problem
@@ -106,11 +124,13 @@ def _batches(
     resumed = [folder.checkpoint.is_file() and not force for folder in folders]
     checkpoints = [load_checkpoint(f.checkpoint) if again else None for f, again in zip(folders, resumed, strict=True)]
     found: dict[int, list[int]] = {}
+    carried = list(records)
     for i, checkpoint in enumerate(checkpoints):
         if checkpoint is not None:
-            _require_same_run(folders[i], checkpoint.header, runs[i])
+            require_own_run(folders[i].checkpoint, checkpoint.header, runs[i], n=own[runs[i].problem][0].n)
             require_data(folders[i].checkpoint, checkpoint, *own[runs[i].problem])
             _require_same_device(folders[i], checkpoint.header, runtime)
+            carried[i] = carried_on(checkpoint.header.get("choices"), records[i], where=folders[i].path)
         found.setdefault(checkpoint.header["step"] if checkpoint else 0, []).append(i)
     batches = []
     for _, members in sorted(found.items()):
@@ -136,20 +156,13 @@ def _batches(
         batch = Batch(
             runs=chosen, folders=[folders[i] for i in members], runtime=runtime,
             hashes=[{"train": train.hash, "test": test.hash} for train, test in data],
+            choices=[carried[i] for i in members],
             objective=objective, test=test, sampler=sampler, state=stacked(states), trace=trace,
             keys=Keys.derive([run.seed for run in chosen], [run.chain for run in chosen]),
         )  # fmt: skip
         batch.prepare(fresh=[not resumed[i] for i in members])
         batches.append(batch)
     return batches
-
-
-def _require_same_run(folder: Folder, header: Mapping[str, Any], run: Run) -> None:
-    if from_dict(Run, header.get("run", {})) != run:
-        raise CheckpointError(
-            f"{folder.checkpoint} is of another run or chain than {folder.config} says: put its own back, or start the "
-            "run again with --force"
-        )
 
 
 def _require_same_device(folder: Folder, header: Mapping[str, Any], runtime: Runtime) -> None:

@@ -3,16 +3,21 @@
 A configuration is a frozen dataclass of plain values, tuples of them, and such records in turn. Every record becomes an
 object of all its fields; where a field may hold one of several records, the object says under "kind" which. Plain
 values are left as they are, 1 an integer and 1.0 not: what was read must write the same JSON, whose hashes are keys.
+A plain field that joined a record later is declared with :data:`JOINED_LATER` and left out while it has its default, so
+that the JSON and the keys of earlier configurations stay what they were.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 Config = TypeVar("Config")
+
+JOINED_LATER = MappingProxyType({"left out at its default": True})
+"""Metadata of a plain field with a default."""
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -43,7 +48,10 @@ def _written(value: Any, hint: Any) -> Any:
         return value
     hints = get_type_hints(type(value))
     kind = {"kind": type(value).__name__} if len(_records(hint)) > 1 else {}
-    return kind | {field.name: _written(getattr(value, field.name), hints[field.name]) for field in fields(value)}
+    written = [
+        one for one in fields(value) if not (one.metadata == JOINED_LATER and getattr(value, one.name) == one.default)
+    ]
+    return kind | {field.name: _written(getattr(value, field.name), hints[field.name]) for field in written}
 
 
 def _read(value: Any, hint: Any) -> Any:

@@ -5,6 +5,7 @@ The text has sorted keys, no spaces and ASCII letters only; an integer and a flo
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -26,3 +27,18 @@ def digest(values: Any, *, after: str = "") -> str:
     ``after`` is the hash of the record before this one, where records form a chain.
     """
     return hashlib.sha256((after + canonical(values)).encode()).hexdigest()
+
+
+def chained(values: Mapping[str, Any], *, after: str) -> dict[str, Any]:
+    """``values`` with a ``hash`` that covers them and, through ``after``, every record before them."""
+    return {**values, "hash": digest(dict(values), after=after)}
+
+
+def follows(record: Any, *, after: str) -> bool:
+    """Whether ``record`` is one that :func:`chained` made after the record of hash ``after``."""
+    if not isinstance(record, Mapping) or "hash" not in record:
+        return False
+    try:
+        return record["hash"] == digest({key: value for key, value in record.items() if key != "hash"}, after=after)
+    except ValueError:
+        return False

@@ -194,9 +194,11 @@ def require_consistent(path: Path | str, header: Mapping[str, Any], objective: O
     expected |= {"config_hash": digest(run)} if "config_hash" in header else {}
     for name, value in expected.items():
         if header.get(name) != value:
+            said = f"{name} = {header.get(name)!r}, but its run and data make it {value!r}"
+            if len(said) > 120:
+                said = f"another {name} than its run and data make it"
             raise CheckpointError(
-                f"{path} says {name} = {header.get(name)!r}, but its run and data make it {value!r}: its header was "
-                "changed; take it from its source again, or train again"
+                f"{path} says {said}: its header was changed; take it from its source again, or train again"
             )
     try:
         plan = Plan.from_header(header)

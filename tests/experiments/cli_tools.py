@@ -42,9 +42,9 @@ def read(path: Path) -> dict:
 
 
 def rows(folder: Path) -> list[dict]:
-    """The rows of metrics.jsonl but for the time they took."""
+    """The rows of metrics.jsonl but for the time they took and what follows from it."""
     found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
+    return [{name: value for name, value in row.items() if name not in ("seconds", "hash")} for row in found]
 
 
 def tensors(folder: Path) -> dict[str, bytes]:

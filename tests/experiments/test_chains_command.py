@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from cli_tools import QUICK, RUN_FILES, one_sentence, pacdp, read, rows, tensors
@@ -10,7 +11,7 @@ from safetensors.torch import save_file
 from tiny_runs import assert_same_chains, chain_folders, left_behind
 
 import pacdp.chains.memory as memory
-from pacdp import load_checkpoint
+from pacdp import load_checkpoint, save_checkpoint
 
 RECIPE = "sgld-digits2"
 LENGTH = (*QUICK, "--problem.architecture.hidden", "8")
@@ -158,7 +159,7 @@ def test_a_checkpoint_of_the_first_format_is_refused_with_its_sentence(chains, c
     for arguments in (("certify", folder), ("train", "--resume", "--out", folder)):
         assert pacdp(*arguments, "--threads", 1) == 1
         said = one_sentence(capsys.readouterr().err)
-        assert "no pacdp-checkpoint/2" in said
+        assert "no pacdp-checkpoint/3" in said
         assert "'pacdp-checkpoint/1'" in said
     assert path.read_bytes() == before
 
@@ -184,11 +185,9 @@ def test_a_run_goes_on_only_as_it_was_carried_out(chains, capsys):
     for more, words in ((("--bfloat16",), "'bfloat16': True"), (("--batching", "loop"), "'batching': 'loop'")):
         assert pacdp("train", "--resume", "--out", folder, "--threads", 1, *more) == 1
         assert words in one_sentence(capsys.readouterr().err)
-    path = folder / "checkpoint.safetensors"
-    with safe_open(path, framework="pt") as file:
-        found = {name: file.get_tensor(name) for name in file.keys()}
-        header = json.loads(file.metadata()["pacdp"])
-    save_file(found, path, metadata={"pacdp": json.dumps({**header, "device": "cuda"})})
+    checkpoint = load_checkpoint(folder)
+    other = replace(checkpoint, header={**checkpoint.header, "device": "cuda"})
+    save_checkpoint(folder / "checkpoint.safetensors", other)
     assert pacdp("train", "--resume", "--out", folder, "--threads", 1) == 1
     assert "'device': 'cuda'" in one_sentence(capsys.readouterr().err)
     assert tensors(folder) == before

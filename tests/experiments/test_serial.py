@@ -13,7 +13,7 @@ from experiments.config import Run
 from experiments.papers.p3sgd.config import Attack, DropBlock, Network, Plain, Private, Training
 from experiments.private.config import Budget, PrivateConfig, Sampling
 from experiments.private.methods import P3SGD
-from experiments.serial import digest, from_dict, to_dict
+from experiments.serial import JOINED_LATER, digest, from_dict, to_dict
 from experiments.studies.registry import study
 from pacdp import Architecture, Problem
 from pacdp.backprop import ScaleGrid
@@ -91,6 +91,21 @@ class _Whole:
     one: _Part | _Other | None = None
     widths: tuple[int, ...] = (1,)
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grown:
+    size: int = 1
+    stopping: str = field(default="planned", metadata=JOINED_LATER)
+
+
+def test_a_field_that_joined_later_changes_no_earlier_key():
+    assert to_dict(_Grown()) == {"size": 1}
+    assert to_dict(_Grown(stopping="listed")) == {"size": 1, "stopping": "listed"}
+    for one in (_Grown(), _Grown(stopping="listed")):
+        assert from_dict(_Grown, to_dict(one)) == one
+    assert "stopping" not in to_dict(Run())
+    assert Run(stopping="listed").key != Run().key
 
 
 GOOD = {"part": {"size": 2}, "one": {"kind": "_Other", "rate": 1}, "widths": [3]}

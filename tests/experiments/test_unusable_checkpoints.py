@@ -7,6 +7,17 @@ from cli_tools import one_sentence, pacdp
 from safetensors.numpy import save_file
 
 from pacdp import load_checkpoint, save_checkpoint
+from pacdp.canonical import digest
+
+
+def _edited(path, before, after):
+    whole = path.read_bytes()
+    assert whole.count(before) == 1
+    path.write_bytes(whole.replace(before, after))
+
+
+def _flipped(whole):
+    return whole[:-1] + bytes([whole[-1] ^ 1])
 
 
 def _changed(path, **header):
@@ -24,7 +35,11 @@ DAMAGE = {
     "other data": (lambda path: _changed(path, data={"train": "0" * 64, "test": "0"}), "was trained on train data"),
     "header of another program": (lambda path: _changed(path, problem={}), "does not say how it was trained"),
     "unknown sampler": (lambda path: _changed(path, sampler={"kind": "Adam"}), "expected a sampler of kind"),
-    "no configuration": (lambda path: _changed(path, run={}), "is not the configuration of a run"),
+    "no configuration": (lambda path: _changed(path, run={}, config_hash=digest({})), "is not the configuration of a"),
+    "an edited number": (lambda path: _edited(path, rb'\"step\":4', rb'\"step\":1'), "is not what was written"),
+    "a flipped bit": (lambda path: path.write_bytes(_flipped(path.read_bytes())), "is not what was written"),
+    "other planned steps": (lambda path: _changed(path, planned_steps=5), "its run on 1437 examples makes"),
+    "more examples": (lambda path: _changed(path, n=14_370), "says n = 14370, but its run and data make it 1437"),
 }  # fmt: skip
 
 
@@ -40,3 +55,13 @@ def test_each_unusable_checkpoint_has_its_own_sentence(copied, capsys):
         assert printed.out == ""
         assert words in one_sentence(printed.err), what
         assert not (folder / "certificates.json").exists()
+
+
+def test_a_configuration_beside_the_checkpoint_that_is_not_its_run_is_refused(copied, capsys):
+    """The header forged as a whole: run, hash of the run and plan agree with each other, and not with config.json."""
+    folder = copied("entropy-sgld")
+    checkpoint = load_checkpoint(folder)
+    run = {**checkpoint.header["run"], "epochs": 1.0}
+    _changed(folder / "checkpoint.safetensors", run=run, config_hash=digest(run), planned_steps=4)
+    assert pacdp("certify", folder) == 1
+    assert "is of another run or chain than" in one_sentence(capsys.readouterr().err)
