@@ -121,17 +121,15 @@ def parts(where: Gaussians) -> Iterator[Found]:
     yield mean_weights(where)
     yield prior_mean(where)
     yield one_draw(where)
+    yield randomised_on_test(where)
 
 
 def randomised(where: Gaussians) -> Found:
-    """Fresh weights for every prediction: 0-1 and Brier risk, also those of a test set."""
+    """Fresh weights for every prediction: 0-1 and Brier risk."""
     data, how = where.data, where.how
     budget = bounds.FailureBudget(where.failure_prob).spend(MONTE_CARLO, how.share * where.failure_prob)
     budget = budget.spend(PAC_STEP, budget.left)
-    sampled = functools.partial(
-        mean_risks, where.module, where.posterior, batch_size=how.batch_size, device=where.device
-    )
-    risks = sampled(
+    risks = _sampled(where)(
         inputs=data.inputs,
         labels=data.labels,
         losses=(zero_one(), brier(), *where.losses),
@@ -145,12 +143,17 @@ def randomised(where: Gaussians) -> Found:
     step = functools.partial(bounds.maurer, kl_nats=where.kl_nats, n=data.units, price=where.price)
     certificates = [_overall(risk, step, budget, where) for risk in risks]
     measured = [Measured(of="randomised", on="bound", loss=r.loss, mean=r.mean, errors=None, n=r.n) for r in risks]
+    return Found(certificates=certificates, measured=measured, monte_carlo=risks)
+
+
+def randomised_on_test(where: Gaussians) -> Found:
+    """The randomised network on the test set: a draw for each example, since Clopper and Pearson count independent
+    errors.
+    """
     if where.test is None:
         reason = "no examples were kept from prior and posterior"
-        refusals = [Refusal(name="test-set bounds", reason=reason)]
-        return Found(certificates=certificates, measured=measured, refusals=refusals, monte_carlo=risks)
-    # a draw for each example: Clopper and Pearson count independent errors
-    (fresh,) = sampled(
+        return Found(refusals=[Refusal(name="test-set bounds", reason=reason)])
+    (fresh,) = _sampled(where)(
         inputs=where.test.inputs,
         labels=where.test.labels,
         losses=(zero_one(),),
@@ -158,14 +161,17 @@ def randomised(where: Gaussians) -> Found:
         group_size=1,
         seed=where.seed + 1,
     )
-    errors = fresh.errors
-    measured.append(
-        Measured(of="randomised", on="test", loss="zero-one", mean=fresh.mean, errors=errors, n=where.test.n)
-    )
-    if where.test.unit == "example":
-        made = clopper_pearson(errors, where.test.n, where.failure_prob)
-        certificates.append(about(made, of="randomised", measures="0-1 risk"))
-    return Found(certificates=certificates, measured=measured, monte_carlo=risks)
+    of, errors = "randomised", fresh.errors
+    measured = [Measured(of=of, on="test", loss="zero-one", mean=fresh.mean, errors=errors, n=where.test.n)]
+    if where.test.unit == "person":
+        return Found(measured=measured)
+    made = clopper_pearson(errors, where.test.n, where.failure_prob)
+    return Found(certificates=[about(made, of=of, measures="0-1 risk")], measured=measured)
+
+
+def _sampled(where: Gaussians) -> Callable[..., tuple[MonteCarloRisk, ...]]:
+    batch_size, device = where.how.batch_size, where.device
+    return functools.partial(mean_risks, where.module, where.posterior, batch_size=batch_size, device=device)
 
 
 def mean_weights(where: Gaussians) -> Found:
@@ -244,7 +250,7 @@ def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: 
 
 
 def _risk(data: BoundSet) -> str:
-    return "0-1 risk" if data.unit == "example" else "0-1 risk of a new person"
+    return "0-1 risk" if data.unit == "example" else "0-1 risk for a new person"
 
 
 def _overall(
@@ -256,7 +262,7 @@ def _overall(
     bound = "hybrid_pac_bayes" if private is not None and private.seen is not None else made.inputs["bound"]
     default = (f"rescaled_{risk.loss}", f"{risk.loss} risk, rescaled to [0, 1]")
     name, measures = _KNOWN.get(risk.loss, default)
-    measures += " of a new person" if where.data.unit == "person" else ""
+    measures += " for a new person" if where.data.unit == "person" else ""
     made = replace(made, inputs={**made.inputs, "bound": bound})
     return about(made, f"{name}_{bound}", of="randomised", measures=measures)
 

@@ -142,7 +142,7 @@ def fresh_certificates(
             sample=bounds.people_sample(losses=judged.wrong.astype(np.float64), people=judged.data.people),
             failure_prob=failure_prob,
         )
-        return [about(made, f"{name}_new_person", of=of, measures="0-1 risk of a new person")]
+        return [about(made, f"{name}_new_person", of=of, measures="0-1 risk for a new person")]
     found = [about(clopper_pearson(judged.errors, judged.units, failure_prob, name=name), of=of, measures="0-1 risk")]
     sample = judged.calibration
     if sample is not None:

@@ -112,7 +112,8 @@ def certify(
             rows with them, or a network that holds them.
     """
     settings = settings or Settings.declared()
-    bounds.FailureBudget(failure_prob)  # refuses what is no probability, before any work
+    if not 0.0 < failure_prob < 1.0:
+        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
     failure_prob = failure_prob / settings.count
     if isinstance(data, Objective) or isinstance(law, LocalGibbs | Point):
         if not isinstance(data, Objective) or not isinstance(law, LocalGibbs | Point):
@@ -255,7 +256,7 @@ def _of_network(
         made = released_certificate(
             seen.error, n=data.units, privacy=source.privacy, failure_prob=failure_prob, of=law.of
         )
-        certificates = [made if data.unit == "example" else replace(made, measures=f"{made.measures} of a new person")]
+        certificates = [made if data.unit == "example" else replace(made, measures=f"{made.measures} for a new person")]
     else:
         certificates = fresh_certificates(seen, of=law.of, failure_prob=failure_prob, name="new_examples")
     if test is not None:

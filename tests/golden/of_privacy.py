@@ -138,7 +138,7 @@ def _expected(made: bounds.InExpectation) -> Frozen:
     return {
         "value_nats": made.value_nats,
         "information_nats": made.information_nats,
-        "status": "optimistic" if made.assumptions else "rigorous",
+        "status": "optimistic" if made.hypotheses else "rigorous",
     }
 
 

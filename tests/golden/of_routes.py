@@ -9,7 +9,6 @@ from pacdp import (
     BoundSet,
     DataFree,
     GaussianPosterior,
-    GaussianPrior,
     GibbsSettings,
     HeldOut,
     LocalGibbs,
@@ -18,12 +17,11 @@ from pacdp import (
     Point,
     Prior,
     Private,
-    assess,
-    assess_gaussian,
+    certify,
 )
+from pacdp.certify.finite import assess_finite, selected_certificate
 from pacdp.data import Split, index_hash
-from pacdp.exponential import centred_certificate, log_probabilities, select, selected_certificate
-from pacdp.finite import assess_finite
+from pacdp.exponential import log_probabilities, select
 from pacdp.losses import bounded_cross_entropy
 from pacdp.trained import privacy_of
 from tests.golden.of_training import SAMPLERS, toy
@@ -98,8 +96,7 @@ def gaussian() -> Frozen:
 
 def _assessed(law: GaussianPosterior, data: BoundSet, **options) -> Frozen:
     module = nn.Linear(5, law.means["bias"].numel()).eval()
-    found = assess_gaussian(law, module, data, **options)
-    return {**found.to_dict(), "kl_nats": found.kl_nats}
+    return certify(law, data, network=module, **options).to_dict()
 
 
 def chains() -> Frozen:
@@ -118,16 +115,15 @@ def chains() -> Frozen:
     found: Frozen = {}
     for word, privacy in privacies.items():
         point, local = Point(weights=weights), LocalGibbs(weights=weights, tau=20.0, gamma=2.0)
-        prior = GaussianPrior(mean=weights, std=local.prior_std, privacy=privacy)
-        at = {"settings": EFFORT, "failure_prob": 0.1, "seed": 5}
+        at = {"gibbs": EFFORT, "failure_prob": 0.1, "seed": 5}
         found |= report(
-            f"point, {word}", lambda p=privacy, q=point, at=at: assess(q, train, prior=p, test=test, **at).to_dict()
+            f"point, {word}", lambda p=privacy, q=point, at=at: certify(q, train, prior=p, test=test, **at).to_dict()
         )
         found |= report(
-            f"gibbs, {word}", lambda p=prior, q=local, at=at: assess(q, train, prior=p, test=test, **at).to_dict()
+            f"gibbs, {word}", lambda p=privacy, q=local, at=at: certify(q, train, prior=p, test=test, **at).to_dict()
         )
     found |= report(
-        "point, untested", lambda: assess(Point(weights=weights), train, prior=privacies["exact"]).to_dict()
+        "point, untested", lambda: certify(Point(weights=weights), train, prior=privacies["exact"]).to_dict()
     )
     for name, settings in SAMPLERS.items():
         for step in (None, 3):
@@ -170,5 +166,5 @@ def _exponential(errors: np.ndarray) -> list[bounds.Certificate]:
     chosen = select(errors, epsilon=0.05, generator=np.random.default_rng(1))
     return [
         selected_certificate(chosen, errors=errors, n=1000, failure_prob=0.1),
-        centred_certificate(chosen, risk=0.02, kl_nats=3.0, n=1000, failure_prob=0.1),
+        bounds.dp_pac_bayes(risk=0.02, kl_nats=3.0, n=1000, epsilon=chosen.epsilon, failure_prob=0.1),
     ]

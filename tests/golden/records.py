@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from bounds import Certificate
+from bounds.certificate import total_of
 
 RAISES = "raises"
 Frozen = dict[str, Any]
@@ -58,15 +59,24 @@ def certificate(made: Certificate | Mapping[str, Any]) -> Frozen:
         "value": float(record["value"]),
         "failure_prob": float(record["failure_prob"]),
         "status": record["status"],
-        "nats": plain_number(record["terms"].get("total_nats")),
-        "of": record["inputs"].get("of"),
-        "measures": record["inputs"].get("measures"),
+        "nats": total_of(float(cost["nats"]) for cost in record["costs"]) if record["costs"] else None,
+        "of": record["of"],
+        "measures": record["measures"],
     }
 
 
 def plain_number(value: Any) -> float | None:
     """A number of a report, where infinity is the word "inf"."""
     return None if value is None else float(value)
+
+
+def _mean(record: Mapping[str, Any], on: str) -> float | None:
+    """The error of the law that the route is about, the first of these that was measured."""
+    for of in ("randomised", "Gibbs classifier", "ensemble", "weights", "predictor"):
+        for one in record["measured"]:
+            if (one["of"], one["on"], one["loss"]) == (of, on, "zero-one"):
+                return float(one["mean"])
+    return None
 
 
 def digest(weights: Tensor) -> Frozen:
@@ -91,7 +101,11 @@ def report(prefix: str, call: Callable[[], Mapping[str, Any]]) -> Frozen:
         record = call()
     except ValueError:
         return {prefix: RAISES}
-    measured = {name: plain_number(record.get(name)) for name in ("empirical_risk", "test_risk", "kl_nats")}
+    measured = {
+        "empirical_risk": _mean(record, "bound"),
+        "test_risk": _mean(record, "test"),
+        "kl_nats": plain_number((record["gibbs"] or record["details"]).get("kl_nats")),
+    }
     found = many(prefix, lambda: record["certificates"])
     found[f"{prefix}/measured"] = {"n": record["n"], "failure_prob": record["failure_prob"], **measured}
     found[f"{prefix}/refused"] = sorted({refusal["name"] for refusal in record["not_applicable"]})
