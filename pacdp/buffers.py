@@ -23,6 +23,7 @@ from pacdp.data.hashing import array_of, row_hashes
 _PLAIN = (type, ModuleType, str, bytes, int, float, complex, torch.dtype, torch.device, torch.Generator, type(None))
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 """What a class is searched for."""
+
 _FEW = 10
 
 
@@ -56,11 +57,11 @@ def held_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = ()) -> 
     exempt = {id(tensor) for name, tensor in module.named_parameters() if name in paid}
     found: list[Held] = []
     for where, tensor in _tensors(module):
-        if id(tensor) in exempt:
-            continue
-        count = len(np.intersect1d(hashes, _hashes_by_width(tensor, width)))
-        if count >= least:
-            found.append(Held(where, count))
+        own = None if id(tensor) in exempt else _hashes_by_width(tensor, width)
+        if own is not None and len(own):
+            count = len(np.intersect1d(hashes, own))
+            if count >= least:
+                found.append(Held(where, count))
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from experiments.terminal import messages
-from pacdp.data import GROUPED_NAMES, Dataset, Progress, load, load_grouped
+from pacdp.data import Dataset, Progress, load
 from pacdp.features import embed
 from pacdp.spots import spot_features
 
@@ -63,8 +63,7 @@ def _in_features(
     found = _named(name, by_person=by_person, root=root, progressbar=progressbar)
     rows = {"spots": spot_features, "backbone": _backbone_rows}[features]
     train, test = (
-        Dataset(f"{data.name}-{features}", rows(data.inputs), data.labels, data.classes)
-        for data in (found.train, found.test)
+        replace(data, name=f"{data.name}-{features}", inputs=rows(data.inputs)) for data in (found.train, found.test)
     )
     return replace(found, train=train, test=test)
 
@@ -86,12 +85,9 @@ def _telling() -> Callable[[int, int], None]:
 
 
 def _named(name: str, *, by_person: bool, root: str | None, progressbar: bool | Progress) -> Examples:
-    if not by_person:
-        train, test = load(name, root=root, progressbar=progressbar)
-        return Examples(train=train, test=test, people=None, unit="example")
-    if name in GROUPED_NAMES:
-        grouped, other = load_grouped(name, root=root, progressbar=progressbar)
-        return Examples(train=grouped.dataset, test=other.dataset, people=torch.tensor(grouped.groups),
-                        unit=grouped.unit)  # fmt: skip
     train, test = load(name, root=root, progressbar=progressbar)
+    if not by_person:
+        return Examples(train=train, test=test, people=None, unit="example")
+    if train.people is not None:
+        return Examples(train=train, test=test, people=torch.tensor(train.people), unit=train.unit)
     return Examples(train=train, test=test, people=torch.arange(train.n) // _MADE_UP, unit="made-up person")

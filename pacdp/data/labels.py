@@ -1,9 +1,11 @@
 """Random labels: the test that a bound must pass to say anything about generalisation (Zhang et al., 2017)."""
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Int64
 
-from pacdp.data.datasets import Dataset
+from pacdp.data.dataset import Dataset
 from pacdp.data.errors import DataError
 from pacdp.data.streams import LABEL_SUBSET, LABEL_VALUES, permutation, words
 
@@ -50,9 +52,5 @@ def randomise(dataset: Dataset, *, fraction: float, seed: int) -> Dataset:
     Raises:
         DataError: as `random_labels`.
     """
-    return Dataset(
-        name=f"{dataset.name}+random{float(fraction)}@{seed}",
-        inputs=dataset.inputs,
-        labels=random_labels(dataset.labels, fraction=fraction, classes=dataset.classes, seed=seed),
-        classes=dataset.classes,
-    )
+    labels = random_labels(dataset.labels, fraction=fraction, classes=dataset.classes, seed=seed)
+    return replace(dataset, name=f"{dataset.name}+random{float(fraction)}@{seed}", labels=labels)

@@ -8,17 +8,28 @@ stain, light and microscope, so a split that mixes patients measures too small a
 import os
 import zipfile
 import zlib
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
-from pacdp.data.datasets import Dataset
-from pacdp.data.download import Progress
+from pacdp.data.dataset import Dataset
 from pacdp.data.errors import DataError
-from pacdp.data.groups import Grouped
-from pacdp.data.registry import locate
+from pacdp.data.registry import REGISTRY, DatasetEntry, FileEntry, Where
 from pacdp.data.splits import make_splits
+
+REGISTRY["malaria_cells"] = DatasetEntry(
+    files=MappingProxyType(
+        {
+            "malaria_cells_50x50_gray.npz": FileEntry(
+                size=33_985_535, sha256="0b74a94bd5e6da82ba4f0766cfa67dc1cba4954e7ae685fa1d3beca7da268554"
+            )
+        }
+    ),
+    source="it is derived from the malaria cell images of the NIH's National Library of Medicine "
+    "(https://lhncbc.nlm.nih.gov/LHC-research/LHC-projects/image-processing/malaria-datasheet.html)",
+)
 
 # the split belongs to the name "malaria" and never changes
 _SEEDS = {"healthy": 0, "infected": 1}
@@ -38,26 +49,21 @@ class Cells(NamedTuple):
     patients: Int64[np.ndarray, " n"]
 
 
-def load_malaria(
-    *, root: str | os.PathLike[str] | None, download: bool, progressbar: bool | Progress
-) -> tuple[Grouped, Grouped]:
-    """The cells of four patients in five, and those of the rest; `pacdp.data.load_grouped` with the name "malaria".
+def load_malaria(name: str, where: Where) -> tuple[Dataset, Dataset]:
+    """The cells of four patients in five, and those of the rest.
 
     Raises:
         DataError: the file is missing, damaged or not what it should be.
     """
-    path = locate(
-        "malaria_cells_50x50_gray.npz", "malaria_cells", root=root, download=download, progressbar=progressbar
-    )
-    cells = read_malaria(path)
+    cells = read_malaria(where.locate("malaria_cells_50x50_gray.npz", "malaria_cells"))
     chosen = split_patients(cells.labels, cells.patients)
-    train, test = (_grouped(cells, np.isin(cells.patients, chosen[part])) for part in ("train", "test"))
+    train, test = (_cells_of(name, cells, np.isin(cells.patients, chosen[part])) for part in _SHARES)
     return train, test
 
 
-def _grouped(cells: Cells, rows: np.ndarray) -> Grouped:
+def _cells_of(name: str, cells: Cells, rows: np.ndarray) -> Dataset:
     inputs = np.divide(cells.images[rows][:, None], 255, dtype=np.float32)
-    return Grouped(Dataset("malaria", inputs, cells.labels[rows], 2), cells.patients[rows], "patient")
+    return Dataset(name, inputs, cells.labels[rows], 2, people=cells.patients[rows], unit="patient")
 
 
 def split_patients(

@@ -1,19 +1,60 @@
 """Where data files come from: a folder of yours, the cache, or a public mirror; always the same bytes.
 
-A file is used only if its sha256 is the registered one, wherever it was found.
+A file is used only if its sha256 is the registered one, wherever it was found. Whose data they are and who serves them
+is registered beside the reader of each data set.
 """
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pooch
 
 from pacdp.data.download import Progress, fetch
 from pacdp.data.errors import DataError
-from pacdp.data.sources import REGISTRY, DatasetEntry, FileEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """What a file must be: its length in bytes and its sha256 in lowercase hex."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetEntry:
+    """The files of one dataset by name, and where they come from.
+
+    Attributes:
+        files: what each file must be.
+        mirrors: folders on the web that serve them, best first; none if nobody serves these very bytes.
+        source: without mirrors, whose data they are and where the original is; it ends a sentence.
+    """
+
+    files: Mapping[str, FileEntry]
+    mirrors: tuple[str, ...] = ()
+    source: str = ""
+
+
+REGISTRY: dict[str, DatasetEntry] = {}
+"""The files of data sets by the name of their folder; each reader's module adds its own."""
+
+
+class Where(NamedTuple):
+    """Where a reader looks for its files; fields as the arguments of `locate`."""
+
+    root: str | os.PathLike[str] | None = None
+    download: bool = True
+    progressbar: bool | Progress = False
+
+    def locate(self, file_name: str, dataset: str) -> Path:
+        """`locate` there."""
+        return locate(file_name, dataset, root=self.root, download=self.download, progressbar=self.progressbar)
 
 
 def cache_folder() -> Path:

@@ -7,44 +7,48 @@ and two that are not used here. The training file has MNIST's 60,000 rows; the f
 """
 
 import os
+from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Int64
 
-from pacdp.data.datasets import Dataset, load
-from pacdp.data.download import Progress
+from pacdp.data.dataset import Dataset
 from pacdp.data.errors import DataError
-from pacdp.data.groups import Grouped
 from pacdp.data.idx import read_idx
-from pacdp.data.registry import locate
+from pacdp.data.mnist import load_mnist
+from pacdp.data.registry import REGISTRY, DatasetEntry, FileEntry, Where
+
+REGISTRY["mnist_writers"] = DatasetEntry(
+    files=MappingProxyType(
+        {
+            "qmnist-train-labels-idx2-int.gz": FileEntry(
+                size=463_024, sha256="2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f"
+            ),
+            "qmnist-test-labels-idx2-int.gz": FileEntry(
+                size=526_800, sha256="9fbcbe594c3766fdf4f0b15c5165dc0d1e57ac604e01422608bb72c906030d06"
+            ),
+        }
+    ),
+    mirrors=(
+        "https://raw.githubusercontent.com/facebookresearch/qmnist/master/",
+        "https://github.com/facebookresearch/qmnist/raw/master/",
+    ),
+)
 
 _CLASS, _WRITER, _COLUMNS = 0, 2, 8
 
 
-def load_writers(
-    *, root: str | os.PathLike[str] | None, download: bool, progressbar: bool | Progress
-) -> tuple[Grouped, Grouped]:
-    """MNIST and its writers; `pacdp.data.load_grouped` with the name "mnist-writers".
+def load_writers(name: str, where: Where) -> tuple[Dataset, Dataset]:
+    """MNIST and its writers.
 
     Raises:
-        DataError: a file that is missing, damaged or not what it should be.
+        DataError: a file is missing, damaged or not what it should be.
     """
-    paths = [
-        locate(
-            f"qmnist-{part}-labels-idx2-int.gz",
-            "mnist_writers",
-            root=root,
-            download=download,
-            progressbar=progressbar,
-        )
-        for part in ("train", "test")
-    ]
-    digits = load("mnist", root=root, download=download, progressbar=progressbar)
+    paths = [where.locate(f"qmnist-{part}-labels-idx2-int.gz", "mnist_writers") for part in ("train", "test")]
     train, test = (
-        Grouped(
-            Dataset("mnist-writers", part.inputs, part.labels, part.classes), read_writers(path, part.labels), "writer"
-        )
-        for path, part in zip(paths, digits, strict=True)
+        replace(part, name=name, people=read_writers(path, part.labels), unit="writer")
+        for path, part in zip(paths, load_mnist("mnist", where), strict=True)
     )
     return train, test
 

@@ -18,19 +18,32 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
 
-from pacdp.data.datasets import Dataset
-from pacdp.data.download import Progress
+from pacdp.data.dataset import Dataset
 from pacdp.data.errors import DataError
-from pacdp.data.groups import Grouped
-from pacdp.data.registry import locate
+from pacdp.data.registry import REGISTRY, DatasetEntry, FileEntry, Where
 
 SIDE = 224
 """Height and width of the files, in pixels."""
+
+_SMALL = 64
+
+REGISTRY["chest_xray"] = DatasetEntry(
+    files=MappingProxyType(
+        {
+            "metadata.csv": FileEntry(
+                size=512_511, sha256="d26ea9527a9af7d9d26e8e0f7640af8ebcfcb49d646c57bea65e085febc56751"
+            )
+        }
+    ),
+    source="it lists the chest X-rays of Kermany et al. 2018 (https://doi.org/10.17632/rscbjbr9sj) scaled to 224x224 "
+    "pixels and lies beside their folder images",
+)
 
 _CLASSES = ("normal", "bacteria", "virus")
 _COLUMNS = ("path", "split", "class", "label", "patient_key")
@@ -47,17 +60,16 @@ class Film(NamedTuple):
     patient: str
 
 
-def load_xrays(
-    name: str, *, side: int, root: str | os.PathLike[str] | None, download: bool, progressbar: bool | Progress
-) -> tuple[Grouped, Grouped]:
-    """The authors' two sets, scaled to `side`; `pacdp.data.load_grouped` with a name that begins with "xrays".
+def load_xrays(name: str, where: Where) -> tuple[Dataset, Dataset]:
+    """The authors' two sets: 224x224 if the name ends in 224, else 64x64.
 
     Raises:
         DataError: a file is missing, damaged or not what it should be.
     """
-    table = locate("metadata.csv", "chest_xray", root=root, download=download, progressbar=progressbar)
+    table = where.locate("metadata.csv", "chest_xray")
     folder = table.parent / "images"
     films = read_table(table)
+    side = SIDE if name.endswith(str(SIDE)) else _SMALL
     images, sha256 = read_films([folder / film.path for film in films], side=side)
     if sha256 != _IMAGES_SHA256:
         raise DataError(f"{folder} does not hold the registered images (their sha256 differs); replace them.")
@@ -66,7 +78,7 @@ def load_xrays(
 
 def group_films(
     name: str, films: Sequence[Film], images: UInt8[np.ndarray, "n height width"]
-) -> tuple[Grouped, Grouped]:
+) -> tuple[Dataset, Dataset]:
     """Train and test set, in the table's order; patients are numbered by their keys' alphabetical order.
 
     Raises:
@@ -75,10 +87,13 @@ def group_films(
     numbers = np.unique([film.patient for film in films], return_inverse=True)[1].astype(np.int64)
     labels = np.array([film.label for film in films], dtype=np.int64)
     train, test = (
-        Grouped(
-            Dataset(name, np.divide(images[rows][:, None], 255, dtype=np.float32), labels[rows], len(_CLASSES)),
-            numbers[rows],
-            "patient",
+        Dataset(
+            name,
+            np.divide(images[rows][:, None], 255, dtype=np.float32),
+            labels[rows],
+            len(_CLASSES),
+            people=numbers[rows],
+            unit="patient",
         )
         for rows in ([k for k, film in enumerate(films) if film.split == part] for part in ("train", "test"))
     )

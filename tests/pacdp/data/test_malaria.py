@@ -10,7 +10,7 @@ from data_tools import law, put, register
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pacdp.data import DataError, load, load_grouped
+from pacdp.data import DataError, load
 from pacdp.data.malaria import read_malaria, split_patients
 
 # 12 patients of five cells each; the even ones are infected, in one of their cells
@@ -29,15 +29,14 @@ def npz(**changes: np.ndarray | None) -> bytes:
 def test_small_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / "malaria_cells" / "malaria_cells_50x50_gray.npz", npz())
     register(monkeypatch, tmp_path)
-    train, test = load_grouped("malaria", root=tmp_path)
-    assert (train.n + test.n, train.people + test.people) == (60, 12)
+    train, test = load("malaria", root=tmp_path)
+    assert (train.n + test.n, train.units + test.units) == (60, 12)
     assert train.unit == "patient"
     for part in (train, test):  # every example is still beside its own patient, label and pixels
-        rows = np.flatnonzero(np.isin(PATIENTS, part.groups))
-        np.testing.assert_array_equal(part.groups, PATIENTS[rows])
-        np.testing.assert_array_equal(part.dataset.labels, LABELS[rows])
-        np.testing.assert_array_equal(part.dataset.inputs[:, 0], (IMAGES[rows] / 255).astype(np.float32))
-    assert load("malaria", root=tmp_path)[1].hash == test.dataset.hash
+        rows = np.flatnonzero(np.isin(PATIENTS, part.people))
+        np.testing.assert_array_equal(part.people, PATIENTS[rows])
+        np.testing.assert_array_equal(part.labels, LABELS[rows])
+        np.testing.assert_array_equal(part.inputs[:, 0], (IMAGES[rows] / 255).astype(np.float32))
 
 
 @law

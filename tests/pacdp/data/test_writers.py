@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from data_tools import idx_bytes, put, register
 
-from pacdp.data import DataError, load, load_grouped
+from pacdp.data import DataError, load
 from pacdp.data.writers import read_writers
 
 DIGITS = np.array([5, 0, 4, 1, 9])
@@ -73,14 +73,14 @@ def root(tmp_path: Path) -> Path:
 def test_a_small_mnist_with_writers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(root / "mnist_writers" / "qmnist-test-labels-idx2-int.gz", idx_bytes(table(np.arange(9), 20)))
     register(monkeypatch, root)
-    train, test = load_grouped("mnist-writers", root=root, download=False)
-    assert (train.n, train.people, train.unit) == (6, 3, "writer")
-    assert test.groups.tolist() == [20, 20, 21, 21]
-    assert [part.hash for part in load("mnist-writers", root=root)] == [train.dataset.hash, test.dataset.hash]
+    train, test = load("mnist-writers", root=root, download=False)
+    assert (train.n, train.units, train.unit) == (6, 3, "writer")
+    assert test.people.tolist() == [20, 20, 21, 21]
+    assert [part.hash for part in load("mnist", root=root)] == [train.hash, test.hash]
 
 
 def test_a_writer_on_both_sides(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(root / "mnist_writers" / "qmnist-test-labels-idx2-int.gz", idx_bytes(table(np.arange(4), 12)))
     register(monkeypatch, root)
     with pytest.raises(DataError, match=r"train and test of mnist-writers share 1 writer \(the first has number 12\)"):
-        load_grouped("mnist-writers", root=root, download=False)
+        load("mnist-writers", root=root, download=False)

@@ -9,7 +9,7 @@ import pytest
 from data_tools import put, register
 from PIL import Image
 
-from pacdp.data import DataError, load_grouped, xrays
+from pacdp.data import DataError, load, xrays
 
 HEAD = "path,split,class,label,patient_key,person\n"
 ROWS = [
@@ -41,14 +41,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(("name", "side"), [("xrays", 64), ("xrays224", 224)])
 def test_small_films(root: Path, name: str, side: int) -> None:
-    train, test = load_grouped(name, root=root)
-    assert train.dataset.inputs.shape == (3, 1, side, side)
-    assert (train.dataset.name, train.unit, train.dataset.classes) == (name, "patient", 3)
-    assert train.dataset.labels.tolist() == [0, 1, 1]
-    assert train.groups.tolist() == [1, 0, 0]
-    assert (test.groups.tolist(), test.dataset.labels.tolist()) == ([2], [2])
-    np.testing.assert_allclose(train.dataset.inputs[:, 0, 0, 0] * 255, [0, 60, 180], atol=1)
-    np.testing.assert_allclose(test.dataset.inputs * 255, 120, atol=1)
+    train, test = load(name, root=root)
+    assert train.inputs.shape == (3, 1, side, side)
+    assert (train.name, train.unit, train.classes) == (name, "patient", 3)
+    assert train.labels.tolist() == [0, 1, 1]
+    assert train.people.tolist() == [1, 0, 0]
+    assert (test.people.tolist(), test.labels.tolist()) == ([2], [2])
+    np.testing.assert_allclose(train.inputs[:, 0, 0, 0] * 255, [0, 60, 180], atol=1)
+    np.testing.assert_allclose(test.inputs * 255, 120, atol=1)
 
 
 def test_each_pixel_is_the_mean_of_its_area(tmp_path: Path) -> None:
@@ -71,13 +71,13 @@ def test_a_patient_on_both_sides(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     put(root / "chest_xray" / "metadata.csv", mixed)
     register(monkeypatch, root)
     with pytest.raises(DataError, match="train and test of xrays share 1 patient "):
-        load_grouped("xrays", root=root)
+        load("xrays", root=root)
 
 
 def test_an_image_of_other_bytes(root: Path) -> None:
     put(root / "chest_xray" / "images" / "train" / "b.jpeg", jpeg(61))
     with pytest.raises(DataError, match=r"chest_xray/images does not hold the registered images"):
-        load_grouped("xrays", root=root)
+        load("xrays", root=root)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_images_that_are_something_else(root: Path, content: bytes | None, match
     path = root / "chest_xray" / "images" / "test" / "c.jpeg"
     path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(DataError, match=match) as caught:
-        load_grouped("xrays", root=root)
+        load("xrays", root=root)
     assert re.fullmatch(rf"{path} .*\.", str(caught.value))
 
 

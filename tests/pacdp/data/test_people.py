@@ -8,18 +8,7 @@ import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
 
-from pacdp.data import (
-    ALL_NAMES,
-    GROUPED_NAMES,
-    NAMES,
-    DataError,
-    Dataset,
-    Grouped,
-    load,
-    load_grouped,
-    make_splits,
-    require_other_people,
-)
+from pacdp.data import ALL_NAMES, NAMES, DataError, Dataset, load, make_splits, randomise, require_other_people
 
 HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
 FOLDERS = {"mnist-writers": "mnist_writers", "malaria": "malaria_cells", "xrays": "chest_xray"}
@@ -45,69 +34,96 @@ FACTS = {
 def test_the_data_here(name: str) -> None:
     if not (HERE / FOLDERS[name]).is_dir():
         pytest.skip(f"PACDP_DATA names no folder with {FOLDERS[name]}/")
-    parts = load_grouped(name, download=False)
+    parts = load(name, download=False)
     for part, (shape, people, counts, digest) in zip(parts, FACTS[name], strict=True):
-        assert part.dataset.name == name
-        assert part.dataset.inputs.shape == shape
-        assert part.dataset.inputs.min() == 0.0
-        assert 0.8 < part.dataset.inputs.max() <= 1.0
-        assert part.people == people
+        assert part.name == name
+        assert part.inputs.shape == shape
+        assert part.inputs.min() == 0.0
+        assert 0.8 < part.inputs.max() <= 1.0
+        assert part.people is not None
+        assert part.units == people == part.rows().people
         if counts is not None:
-            assert np.bincount(part.dataset.labels).tolist() == counts
+            assert np.bincount(part.labels).tolist() == counts
         if digest is not None:
-            assert part.hash == digest
-    assert not set(parts[0].groups.tolist()) & set(parts[1].groups.tolist())
+            assert part.people_hash == digest
+    assert not parts[0].rows().shared_people(parts[1].rows())
     if name == "mnist-writers":
-        sizes = np.unique(parts[0].groups, return_counts=True)[1]
+        sizes = np.unique(parts[0].people, return_counts=True)[1]
         assert (sizes.min(), np.median(sizes), sizes.max()) == (19, 116, 131)
-        for part, plain in zip(load(name, download=False), load("mnist", download=False), strict=True):
+        for part, plain in zip(parts, load("mnist", download=False), strict=True):
             assert part.hash == plain.hash  # the digits are MNIST's, in MNIST's order
 
 
 def test_names() -> None:
-    assert ALL_NAMES == (*NAMES, "cifar10", *GROUPED_NAMES)
-    with pytest.raises(DataError, match=f"'mnist' has no known people; choose one of {', '.join(GROUPED_NAMES)}"):
-        load_grouped("mnist")
+    assert ALL_NAMES == (*NAMES, "cifar10", "mnist-writers", "malaria", "xrays", "xrays224")
 
 
-def toy(groups: list[int], *, unit: str = "patient") -> Grouped:
-    n = len(groups)
+def toy(people: list[int] | np.ndarray, *, unit: str = "patient") -> Dataset:
+    n = len(people)
     inputs = np.arange(2 * n, dtype=np.float32).reshape(n, 2)
-    return Grouped(Dataset("toy", inputs, np.arange(n) % 2, 2), np.array(groups), unit)
+    return Dataset("toy", inputs, np.arange(n) % 2, 2, people=np.array(people), unit=unit)
+
+
+NOBODY = Dataset("toy", np.arange(8, dtype=np.float32).reshape(4, 2), np.arange(4) % 2, 2)
 
 
 def test_people_and_hash() -> None:
     one = toy([4, 4, 0, 9])
-    assert (one.n, one.people) == (4, 3)
-    assert one.hash == toy([4, 4, 0, 9], unit="writer").hash
-    assert one.hash not in (one.dataset.hash, toy([4, 4, 0, 8]).hash, toy([4, 0, 4, 9]).hash)
+    assert (one.n, one.units, one.unit) == (4, 3, "patient")
+    assert one.people_hash == toy([4, 4, 0, 9], unit="writer").people_hash
+    assert one.people_hash not in (one.hash, toy([4, 4, 0, 8]).people_hash, toy([4, 0, 4, 9]).people_hash)
+    # whose they are changes neither the examples nor the hash that checkpoints carry
+    assert one.hash == NOBODY.hash
+    assert (NOBODY.units, NOBODY.unit, NOBODY.people_hash) == (4, "example", "")
+    assert one.people is not None
     with pytest.raises(ValueError, match="read-only"):
-        one.groups[0] = 1
+        one.people[0] = 1
+
+
+def test_rows_know_the_people() -> None:
+    one = toy([4, 4, 0, 9])
+    assert one.rows().people == 3
+    assert one.rows().digest != NOBODY.rows().digest
+    assert one.rows().shared(NOBODY.rows()) == 4
+    assert one.rows(key=bytes(16)).digest != one.rows().digest
 
 
 def test_subset_keeps_each_with_their_examples() -> None:
     one = toy([4, 4, 0, 9, 2])
+    assert one.people is not None
     split = make_splits(5, sizes={"a": 3}, seed=1)["a"]
     part = one.subset(split)
-    np.testing.assert_array_equal(part.groups, one.groups[split.indices])
-    np.testing.assert_array_equal(part.dataset.inputs, one.dataset.inputs[split.indices])
+    assert part.people is not None
+    np.testing.assert_array_equal(part.people, one.people[split.indices])
+    np.testing.assert_array_equal(part.inputs, one.inputs[split.indices])
     assert part.unit == "patient"
+    assert part.hash != one.hash
     assert one.subset(make_splits(5, sizes={"a": 1.0}, seed=1)["a"]) is one
+    assert NOBODY.subset(make_splits(4, sizes={"a": 2}, seed=1)["a"]).people is None
+
+
+def test_other_labels_are_still_of_the_same_people() -> None:
+    one = toy([4, 4, 0, 9, 2])
+    mixed = randomise(one, fraction=1.0, seed=3)
+    assert mixed.people is not None
+    assert (mixed.people.tolist(), mixed.unit) == ([4, 4, 0, 9, 2], "patient")
 
 
 @pytest.mark.parametrize(
-    ("groups", "unit", "match"),
+    ("people", "unit", "match"),
     [
         (np.zeros(2, np.int32), "patient", "must be int64"),
         (np.zeros((2, 1), np.int64), "patient", "must be int64"),
-        (np.zeros(3, np.int64), "patient", "2 examples and groups for 3"),
+        (np.zeros(3, np.int64), "patient", "2 examples and people for 3"),
         (np.array([0, -1]), "patient", "at least 0, got -1"),
-        (np.zeros(2, np.int64), " ", "unit of toy is empty"),
+        (np.zeros(2, np.int64), " ", "unit of toy is ' '; say what a person is"),
+        (np.zeros(2, np.int64), "example", "unit of toy is 'example'; say what a person is"),
+        (None, "patient", "unit of toy is 'patient' and people are not given"),
     ],
 )
-def test_malformed_groups(groups: np.ndarray, unit: str, match: str) -> None:
+def test_malformed_people(people: np.ndarray | None, unit: str, match: str) -> None:
     with pytest.raises((DataError, TypeCheckError)) as caught:
-        Grouped(toy([0, 1]).dataset, groups, unit)
+        Dataset("toy", np.zeros((2, 2), np.float32), np.array([0, 1]), 2, people=people, unit=unit)
     if isinstance(caught.value, DataError):  # where shapes are checked, the annotation may speak first
         assert re.search(f"toy.*{match}|{match}", str(caught.value))
         assert "\n" not in str(caught.value)
@@ -115,6 +131,7 @@ def test_malformed_groups(groups: np.ndarray, unit: str, match: str) -> None:
 
 def test_a_person_on_both_sides() -> None:
     require_other_people(toy([1, 2]), toy([3, 0]))
+    require_other_people(NOBODY, toy([3, 0]))
     with pytest.raises(DataError, match=r"train and test of toy share 1 patient \(the first has number 2\); move all"):
         require_other_people(toy([1, 2, 2]), toy([3, 2]))
     with pytest.raises(DataError, match=r"share 2 patients \(the first has number 1\)"):
