@@ -74,7 +74,7 @@ class BoundSet:
             labels=torch.tensor(chosen.labels),
             indices=indices,
             data_hash=data.hash,
-            people=getattr(chosen, "people", None),
+            people=chosen.people,
         )
 
     @property

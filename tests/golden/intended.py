@@ -94,6 +94,6 @@ INTENDED: tuple[Intended, ...] = (
         pattern="*/test_set_*",
         finding="S1",
         why="The predictor that was released has test-set bounds of its own, before those of its mean weights.",
-        may=("new", "moves", "falls"),
+        may=("new", "moves", "falls", "grows"),
     ),
 )
