@@ -19,6 +19,7 @@ from experiments.private.algorithms import Predict, Public, network, predictor
 from experiments.private.config import PrivateConfig
 from experiments.private.data import examples
 from experiments.private.methods import by_person
+from experiments.private.planning import charged_history
 from experiments.serial import from_dict
 from pacdp import (
     BoundSet,
@@ -64,9 +65,9 @@ def certify_private(
     data = examples(config.dataset, features=config.features, by_person=False, root=runtime.data_root)
     if data.train.hash != about["data"]["train"]:
         raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")
-    history = private.MechanismHistory.from_dict(checkpoint.header["history"])
-    claim = private.privacy_claim(history, adjacency="add-remove")
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.train.n))
+    history, _ = charged_history(path, checkpoint.header, config, public)
+    claim = private.privacy_claim(history, adjacency="add-remove")
     module = network(config, public, device="cpu")
     snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
     released = private.PrivateRun(weights=dict(checkpoint.model), history=history, snapshots=snapshots)
