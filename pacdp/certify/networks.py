@@ -15,6 +15,7 @@ from torch.func import functional_call
 
 import bounds
 from bounds.hypotheses import of_the_caller
+from pacdp.certify.assessment import Measured
 from pacdp.certify.examples import BoundSet
 from pacdp.losses import margins
 
@@ -41,6 +42,10 @@ class Judged:
     calibration: bounds.CalibrationSample | None
     data: BoundSet
     wrong: np.ndarray
+
+    def measured(self, of: str, on: str) -> Measured:
+        """The error as a line of a report."""
+        return Measured(of=of, on=on, loss="zero-one", mean=self.error, errors=self.errors, n=self.units)
 
 
 @torch.no_grad()

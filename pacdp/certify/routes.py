@@ -1,5 +1,6 @@
 """The one door: a law over networks, examples, where the prior came from -> an assessment."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from pacdp.certify.chain import (
 )
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.finite import Finite, finite_parts
-from pacdp.certify.gaussian import Gaussians, MonteCarlo, Progress, parts
+from pacdp.certify.gaussian import Found, Gaussians, MonteCarlo, Progress, parts
 from pacdp.certify.networks import about, clopper_pearson, fresh_certificates, judge
 from pacdp.certify.priors import NoPrivacy, Prior, Private, Source, source_to_dict, standing, unseen_by_test
 from pacdp.certify.settings import Settings
@@ -250,30 +251,20 @@ def _of_network(
 ) -> Assessment:
     if isinstance(law.network, nn.Module):
         require_no_rows(law.network, data.inputs)
-    seen = judge(law.network, data, device, scores=law.scores, batch_size=law.batch_size)
-    measured = [Measured(of=law.of, on="bound", loss="zero-one", mean=seen.error, errors=seen.errors, n=seen.units)]
+    look = functools.partial(judge, law.network, device=device, scores=law.scores, batch_size=law.batch_size)
+    seen, of = look(data), law.of
+    measured = [seen.measured(of, "bound")]
     if isinstance(source, Private):
-        made = released_certificate(
-            seen.error, n=data.units, privacy=source.privacy, failure_prob=failure_prob, of=law.of
-        )
+        made = released_certificate(seen.error, n=data.units, privacy=source.privacy, failure_prob=failure_prob, of=of)
         certificates = [made if data.unit == "example" else replace(made, measures=f"{made.measures} for a new person")]
     else:
-        certificates = fresh_certificates(seen, of=law.of, failure_prob=failure_prob, name="new_examples")
+        certificates = fresh_certificates(seen, of=of, failure_prob=failure_prob, name="new_examples")
     if test is not None:
-        tested = judge(law.network, test, device, scores=law.scores, batch_size=law.batch_size)
-        measured.append(
-            Measured(of=law.of, on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.units)
-        )
-        certificates += fresh_certificates(tested, of=law.of, failure_prob=failure_prob)
-    return Assessment(
-        route="released" if isinstance(source, Private) else "new examples",
-        n=data.units,
-        unit=data.unit,
-        examples=data.n,
-        failure_prob=failure_prob,
-        certificates=tuple(certificates),
-        measured=tuple(measured),
-    )
+        tested = look(test)
+        measured.append(tested.measured(of, "test"))
+        certificates += fresh_certificates(tested, of=of, failure_prob=failure_prob)
+    found = [Found(certificates=certificates, measured=measured)]
+    return _assembled("released" if isinstance(source, Private) else "new examples", found, data, failure_prob)
 
 
 def _of_chain(
