@@ -121,8 +121,13 @@ def certify(
             raise ValueError("the weights of a chain and an Objective go together, got one without the other")
         if test is not None and not isinstance(test, Objective):
             raise ValueError("expected the test set of a chain as an Objective, like its data")
+        if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
+            raise ValueError("the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy")
+        source = Private(privacy=prior) if isinstance(prior, bounds.PrivacyClaim) else None
+        bound, tested = BoundSet.behind(data), None if test is None else BoundSet.behind(test)
+        evidence = _standing(source, bound, tested)
         found = _of_chain(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)
-        return _resting(found, settings.hypothesis, settings)
+        return _resting(found, settings.standing(bound), settings, *evidence)
     if isinstance(test, Objective):
         raise ValueError("expected the test set as a BoundSet, like the data")
     source = _source(prior)
@@ -270,7 +275,7 @@ def _of_network(
 def _of_chain(
     law: LocalGibbs | Point,
     data: Objective,
-    prior: From,
+    prior: bounds.PrivacyClaim | NoPrivacy,
     test: Objective | None,
     failure_prob: float,
     effort: GibbsSettings | None,
@@ -279,8 +284,6 @@ def _of_chain(
     diagnosis: Diagnosis | None,
 ) -> Assessment:
     """The Gibbs classifier around a chain's weights and the weights themselves."""
-    if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
-        raise ValueError("the weights of a chain need prior=, what their chain promises: a privacy claim or NoPrivacy")
     (train,) = data.risks(law.weights[None])
     tested = test.risks(law.weights[None])[0] if test else None
     measured = [Measured(of="weights", on="bound", loss="zero-one", mean=train.error, errors=train.errors, n=train.n)]
