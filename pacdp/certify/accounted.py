@@ -98,7 +98,7 @@ def with_accounted(
     rigorous = rigorous.resting_on(*known, beside="privacy covers these rows")
     optimistic = tuple(one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates)
     joined = replace(rigorous, certificates=(*rigorous.certificates, *optimistic)).joined(
-        replace(gaussian, certificates=()), replace(released, certificates=())
+        replace(gaussian, certificates=()), replace(released, certificates=(), refusals=())
     )
     return replace(
         joined,
