@@ -199,7 +199,7 @@ def test_certificates_say_what_they_rest_on_and_survive_json():
         new_example_pac_bayes(**told(sample, 9), kl_nats=math.inf),
         new_example_betting(sample=sample, most_examples=9, failure_prob=LEVEL),
     ):
-        assert made.measures == "risk for a new example"
+        assert made.measures == "risk of a new example"
         assert made.hypothesis("records independent").unit == "person"
         assert made.status == "rigorous"
         assert {"n", "examples", "most_examples"} <= set(made.inputs)

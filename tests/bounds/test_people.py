@@ -102,7 +102,7 @@ def test_laws_of_a_new_person(name):
 @every_bound
 def test_a_certificate_for_a_new_person_says_whose_records_are_independent(name):
     made = new_person(name, of(SIZES, SUMS))
-    assert made.measures == "risk for a new person"
+    assert made.measures == "risk of a new person"
     assert made.hypothesis("records independent").unit == "person"
     assert {one.standing for one in made.hypotheses} == {"declared"}
     assert made.inputs["n"] == 6
@@ -196,7 +196,7 @@ def test_private_formulas_take_people_as_records():
     ):
         of_person = bounds.for_a_new_person(made)
         assert of_person.value == made.value
-        assert of_person.measures == "risk for a new person"
+        assert of_person.measures == "risk of a new person"
         assert of_person.hypothesis("records independent").unit == "person"
         assert of_person.status == made.status
     # an example-level promise is a person-level one only at the number of examples of a person times its epsilon
