@@ -1,6 +1,9 @@
 """People as records: sums, bounds for a new person, Monte Carlo with fresh weights, private priors."""
 
+import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import people_by_mpmath as slow
@@ -251,3 +254,35 @@ def test_misuse_is_refused():
     sample = of([2], [1.0])
     with pytest.raises(ValueError, match="read-only"):
         sample.sums[0] = 0.0
+
+
+def test_the_page_says_what_the_experiments_found():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "people.md").read_text(encoding="utf-8")
+    found = json.loads((root / "benchmarks" / "results" / "people_coverage.json").read_text(encoding="utf-8"))[
+        "results"
+    ]
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith(("| malaria", "| mnist", "| xrays"))]
+    assert len(rows) == 8
+    for who, what, truth, *numbers in rows:
+        name = who.removeprefix("| ").split(",")[0]
+        kind = what.split(" (")[0]
+        part = found[name][f"new {kind}"]
+        asked = "clopper_pearson of examples", *(f"new_{kind.split(',')[0]}_{bound}" for bound in ("kl", "betting"))
+        assert float(truth) == round(part["risk"], 4)
+        for bound, missed, value in zip(asked, numbers[::2], numbers[1::2], strict=True):
+            assert float(missed.strip("*")) == round(part[bound]["missed"], 3)
+            assert 0.0 <= float(value.rstrip(" |")) - part[bound]["value on the test people"] <= 1e-4
+            assert (part[bound]["missed"] <= 0.05) == (bound in asked[1:])  # of 2,000 trials
+
+
+def test_the_theorems_are_cited_where_they_stand():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "people.md").read_text(encoding="utf-8")
+    headings = set(re.findall(r"^#+ (.+)$", page, re.MULTILINE))
+    source = "".join((root / "bounds" / f"{name}.py").read_text() for name in ("people", "new_example", "means"))
+    cited = re.findall(r'docs/people\.md,\s+"([^"\n]+)"', source) + re.findall(
+        r'"([A-Z][^"\n]+)" in docs/people', source
+    )
+    assert len(cited) >= 5
+    assert set(cited) <= headings
