@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,8 @@ def test_sums_are_those_of_the_definition_rounded_up(rows, counted):
         assert truth <= total <= min(size, truth * (1 + 1e-13))
         assert total == truth or not counted
     assert (sample.n, sample.examples) == (len(set(people.tolist())), len(rows))
+    for size, total, mean in zip(sample.sizes.tolist(), sample.sums.tolist(), sample.means.tolist(), strict=True):
+        assert 0 <= Fraction(mean) - Fraction(total) / size <= 2.0**-51 * mean
     mean = math.fsum(total / size for size, total in exact) / sample.n
     assert mean * (1 - 1e-15) <= sample.person_risk <= min(1.0, mean * (1 + 1e-13) + 1e-300)
     assert math.fsum(losses) / len(rows) * (1 - 1e-15) <= sample.example_risk <= 1.0
