@@ -1,4 +1,4 @@
-"""Worlds of people who gave several examples: alike, unlike, of different sizes; and the bounds that count people."""
+"""Worlds of people of different sizes who are alike within: what is lost when examples are counted for people."""
 
 from functools import partial
 
@@ -7,11 +7,11 @@ from scipy import stats
 
 import bounds
 from bounds import PeopleSample
-from tests.coverage import adapters, mechanisms, tight
+from tests.coverage import mechanisms, tight
 from tests.coverage.harness import FRACTIONS, Cases, Entry
 from tests.coverage.worlds import DELTA
 
-MOST, _, _, FIFTH, TENTH = FRACTIONS
+MOST = FRACTIONS[0]
 _JUST_ABOVE = 1 + 1e-9
 
 
@@ -27,12 +27,6 @@ def crowd(n: int, kinds, of: str, name: str):
 
     world.__doc__ = f"{n} people, {name}, risk of a new {of} {truth:.3f}"
     return world
-
-
-def all_or_none(n: int, size: int, rate: float, of: str = "person"):
-    """Nothing, or all, of what a person gave is lost."""
-    kinds = [(1 - rate, size, 0), (rate, size, size)]
-    return crowd(n, kinds, of, f"{size} examples each, all or none lost")
 
 
 def few_small(n: int, bound, fraction: float = 1.0, small: float = 0.05, allowed: int = 1):
@@ -66,29 +60,23 @@ def lucky_crowd(n: int, nats: float, rate: float, full: float):
     return world
 
 
-def fresh_weights(sizes, passes: int, rates, of: str):
+def fresh_weights(sizes, passes: int, rates):
     """Fresh weights for every example in every pass: each example errs at the rate of its person."""
     sizes, rates = np.array(sizes), np.array(rates)
-    truth = float(rates.mean() if of == "person" else sizes @ rates / sizes.sum())
 
     def world(rng, datasets):
         wrong = rng.binomial(passes * sizes, rates, (datasets, sizes.size)) / passes
         columns = {"sizes": np.tile(sizes, (datasets, 1)), "sums": wrong, "passes": passes, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, truth))
+        return Cases(columns, np.full(datasets, rates.mean()))
 
-    told = ", ".join(map(str, sizes))
-    world.__doc__ = f"Monte Carlo, {passes} passes over people of {told} examples, mean over {of}s {truth:.3f}"
+    world.__doc__ = f"Monte Carlo, {passes} passes over people of {', '.join(map(str, sizes))} examples"
     return world
 
 
-def of_people(bound, sizes, sums, failure_prob):
-    return bound(sample=PeopleSample(sizes=sizes, sums=sums), failure_prob=failure_prob)
-
-
-def of_ratio(bound, sizes, sums, most_examples, failure_prob):
+def kl_of_ratio(sizes, sums, most_examples, failure_prob):
     sample = PeopleSample(sizes=sizes, sums=sums)
     counts = {"n": sample.n, "examples": sample.examples, "most_examples": most_examples}
-    return bound(risk=sample.example_risk, **counts, failure_prob=failure_prob)
+    return bounds.new_example_kl(risk=sample.example_risk, **counts, failure_prob=failure_prob)
 
 
 def betting_on_ratio(sizes, sums, most_examples, failure_prob):
@@ -96,68 +84,37 @@ def betting_on_ratio(sizes, sums, most_examples, failure_prob):
     return bounds.new_example_betting(sample=sample, most_examples=most_examples, failure_prob=failure_prob)
 
 
-def by_moments(name, sizes, sums, failure_prob, fraction=1.0):
-    """At a fraction of its cost, the bound for means that the bound for people passes people's means on to."""
+def monte_carlo(sizes, sums, passes, failure_prob):
     sample = PeopleSample(sizes=sizes, sums=sums)
-    if fraction == 1.0:
-        return getattr(bounds, f"new_person_{name}")(sample=sample, failure_prob=failure_prob)
-    if name == "bernstein":
-        return adapters.empirical_bernstein(sample.means, failure_prob, fraction)
-    told = {"mean": sample.person_risk, "second_moment": sample.person_second_moment, "n": sample.n}
-    return adapters.second_moment(**told, failure_prob=failure_prob, fraction=fraction)
+    return bounds.new_person_monte_carlo(sample=sample, passes=passes, failure_prob=failure_prob)
 
 
-def monte_carlo(of, sizes, sums, passes, failure_prob):
-    bound = bounds.new_person_monte_carlo if of == "person" else bounds.new_example_monte_carlo
-    return bound(sample=PeopleSample(sizes=sizes, sums=sums), passes=passes, failure_prob=failure_prob)
+def released_to_people(risk, n, epsilon, failure_prob):
+    made = bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=epsilon, failure_prob=failure_prob)
+    return bounds.for_a_new_person(made)
 
 
-def pac_bayes_of_ratio(risk, kl_nats, n, examples, most_examples, failure_prob, fraction=1.0):
-    counts = {"n": n, "examples": examples, "most_examples": most_examples, "failure_prob": failure_prob}
-    made = bounds.new_example_pac_bayes(risk=risk, kl_nats=kl_nats, **counts)
-    return made if fraction == 1.0 else bounds.binary_kl_upper(risk, fraction * made.total_per_example)
-
-
-def released_to_people(risk, n, epsilon, failure_prob, fraction=1.0):
-    made = bounds.for_a_new_person(bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=epsilon, failure_prob=failure_prob))
-    return made if fraction == 1.0 else bounds.binary_kl_upper(risk, fraction * made.total_per_example)
-
-
-by_kl = partial(of_ratio, bounds.new_example_kl)
 UNLIKE = [(0.35, 1, 0), (0.2, 1, 1), (0.2, 3, 1), (0.15, 8, 1), (0.1, 8, 8)]
 HEAVY = [(0.8, 1, 0), (0.12, 20, 0), (0.08, 20, 20)]
-_NATS = MOST * np.log(1 / DELTA)
-ALIKE = all_or_none(40, 25, tight.none_at(40, np.log(1 / DELTA)))
-CHEAP = (all_or_none(40, 25, tight.none_at(40, _NATS)),)
-SINGLE = [(all_or_none(40, 1, tight.none_at(40, share * np.log(1 / DELTA))),) for share in (1.0, MOST)]
-BETS = (all_or_none(3, 25, bounds.betting_upper(np.zeros(3), DELTA**MOST) * _JUST_ABOVE),)
-PERSON = (ALIKE, crowd(40, UNLIKE, "person", "unlike"))
 EXAMPLE = (crowd(12, UNLIKE, "example", "unlike"), crowd(40, HEAVY, "example", "a fifth of them large"))
+RATE = tight.none_at(40, np.log(1 / DELTA))
+PERSON = (crowd(40, [(1 - RATE, 25, 0), (RATE, 25, 25)], "person", "25 examples each, all or none lost"),)
 LUCKY = (lucky_crowd(2000, 60.0, 0.3, full=0.5),)
-FAIR, UNFAIR = ((all_or_none(500, 3, rate),) for rate in (0.5, 0.05))
-EVEN = {of: (fresh_weights((5, 5, 5), 4, [tight.none_at(60, _NATS)] * 3, of),) for of in ("person", "example")}
-UNEVEN = {of: (fresh_weights((1, 50, 50), 1, (0.9, 0.0, 0.0), of),) for of in ("person", "example")}
+FEW = tuple(few_small(12, kl_of_ratio, fraction) for fraction in (1.0, MOST))
+EVEN = (fresh_weights((5, 5, 5), 4, [tight.none_at(60, MOST * np.log(1 / DELTA))] * 3),)
+UNEVEN = (fresh_weights((1, 50, 50), 1, (0.9, 0.0, 0.0)),)
 RESPONSE = (mechanisms.randomised_response(4000, 6 * np.sqrt(8 / 4000)),)
 
-_VARIANCE = "ln(2/failure_prob), and 7/3 for a variance that is estimated"
-_GRID = "a union over 20 values of eta costs as much again as the failure probability"
 ENTRIES = [
-    Entry("new_person_clopper_pearson", partial(of_people, bounds.new_person_clopper_pearson), *SINGLE, 0.9),
-    Entry("new_person_kl", partial(of_people, bounds.new_person_kl), PERSON, CHEAP, 0.9),
+    Entry("new_example_kl, sizes at random", kl_of_ratio, (*EXAMPLE, FEW[0]), FEW[1:], share=0.6),
     Entry(
-        "new_person_hoeffding",
-        partial(of_people, bounds.new_person_hoeffding),
-        PERSON,
-        (all_or_none(2, 25, float(np.sqrt(_NATS / 4)) * _JUST_ABOVE),),
+        "new_example_betting, sizes at random",
+        betting_on_ratio,
+        EXAMPLE[:1],
+        (few_small(3, betting_on_ratio, MOST, small=0.01, allowed=0),),
     ),
-    Entry("new_person_bernstein", partial(by_moments, "bernstein"), PERSON, FAIR, caught=FIFTH, why=_VARIANCE),
-    Entry("new_person_second_moment", partial(by_moments, "second_moment"), PERSON, UNFAIR, caught=TENTH, why=_GRID),
-    Entry("new_person_betting", partial(of_people, bounds.new_person_betting), PERSON[1:], BETS),
-    Entry("new_example_kl", by_kl, (*EXAMPLE, few_small(12, by_kl)), (few_small(12, by_kl, MOST),), share=0.6),
-    Entry("new_example_betting", betting_on_ratio, EXAMPLE[:1], (few_small(3, betting_on_ratio, MOST, 0.01, 0),)),
-    Entry("new_example_pac_bayes", pac_bayes_of_ratio, LUCKY, LUCKY),
-    Entry("new_person_monte_carlo", partial(monte_carlo, "person"), UNEVEN["person"], EVEN["person"]),
-    Entry("new_example_monte_carlo", partial(monte_carlo, "example"), UNEVEN["example"], EVEN["example"]),
+    Entry("new_example_pac_bayes, sizes at random", bounds.new_example_pac_bayes, LUCKY, LUCKY),
+    Entry("new_person_monte_carlo, uneven people", monte_carlo, UNEVEN, EVEN),
     Entry("for_a_new_person of dp_kl_chernoff", released_to_people, RESPONSE, RESPONSE),
 ]
 
@@ -187,9 +144,9 @@ def privacy_of_examples(risk, n, epsilon, failure_prob):
 
 
 BROKEN = [
-    Entry("examples counted as people", examples_as_people, PERSON[:1]),
+    Entry("examples counted as people", examples_as_people, PERSON),
     Entry("examples of people of different sizes counted as records", examples_as_people, EXAMPLE),
-    Entry("limit of examples understated", limit_halved, (few_small(12, by_kl, MOST),)),
-    Entry("examples of a person counted as draws", examples_as_draws, UNEVEN["person"]),
+    Entry("limit of examples understated", limit_halved, FEW[1:]),
+    Entry("examples of a person counted as draws", examples_as_draws, UNEVEN),
     Entry("privacy of examples for people", privacy_of_examples, RESPONSE),
 ]
