@@ -22,7 +22,7 @@ from bounds.people import PeopleSample
 from bounds.prices import Fresh, Price
 from bounds.xi import log_xi
 
-NEW_EXAMPLE = "risk for a new example"
+NEW_EXAMPLE = "risk of a new example"
 FRESH = Fresh()
 
 
