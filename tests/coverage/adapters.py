@@ -65,9 +65,7 @@ def gibbs_catoni(
     log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, failure_prob, posterior_risk=None, fraction=1.0
 ):
     """At a fraction the posterior's own part of -ln Z, C R̂(Q), is not scaled: it is no cost."""
-    made = without_draws(
-        bounds.gibbs_catoni, log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, failure_prob
-    )
+    made = without_draws(bounds.gibbs_catoni, log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, failure_prob)
     if fraction == 1.0:
         return made
     spread = tau * (loss_high - loss_low)

@@ -120,13 +120,11 @@ def value_at(bound: Callable[..., Any], given: dict[str, Any], fraction: float) 
 
 
 def _run(entry: Entry, world: World, datasets: int, fraction: float) -> Outcome:
-    cases = _cases(world, datasets)
-    known = inspect.signature(entry.bound).parameters
-    columns = {name: column for name, column in cases.columns.items() if name in known}
+    cases = cases_of(world, datasets)
     seen: dict[Any, float] = {}
     values = np.empty(datasets)
     for row in range(datasets):
-        given = {name: _cell(column, row) for name, column in columns.items()}
+        given = given_to(entry.bound, cases, row)
         if any(isinstance(value, np.ndarray) for value in given.values()):
             values[row] = value_at(entry.bound, given, fraction)
             continue
@@ -136,12 +134,24 @@ def _run(entry: Entry, world: World, datasets: int, fraction: float) -> Outcome:
         values[row] = seen[key]
     distance = cases.truth - values if entry.lower else values - cases.truth
     failed = distance < -_ROUNDING * np.abs(cases.truth)
-    return Outcome(world_name(world), float(cases.columns["failure_prob"]), int(failed.sum()), datasets, float(distance.mean()))
+    nominal = float(cases.columns["failure_prob"])
+    return Outcome(world_name(world), nominal, int(failed.sum()), datasets, float(distance.mean()))
 
 
 @lru_cache(maxsize=64)
-def _cases(world: World, datasets: int) -> Cases:
+def cases_of(world: World, datasets: int) -> Cases:
+    """Data sets of a world; each world has its own seed."""
     return world(np.random.default_rng([SEED, zlib.crc32(world_name(world).encode())]), datasets)
+
+
+def given_to(bound: Callable[..., Any], cases: Cases, row: int) -> dict[str, Any]:
+    """What a bound asks for of one data set."""
+    return {name: _cell(cases.columns[name], row) for name in _asked(bound) if name in cases.columns}
+
+
+@lru_cache(maxsize=256)
+def _asked(bound: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(bound).parameters)
 
 
 def _cell(column: Any, row: int) -> Any:

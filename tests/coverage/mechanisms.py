@@ -1,7 +1,7 @@
 """Private mechanisms that leave hardly any of the price of their privacy unused, and their exact failure probability.
 
-The sample is n records at n public inputs, each with a label of its own; the truth is the mean risk over fresh labels of
-the same inputs. The mechanism releases weights, one prediction for each input, so that the prior, or the weights
+The sample is n records at n public inputs, each with a label of its own; the truth is the risk over fresh labels of the
+same inputs. The mechanism releases weights, one prediction for each input, so that the prior, or the weights
 themselves, are the worst-case function of what is released:
 
 - randomised response moves every prediction towards its label by as much as epsilon allows, independently;
@@ -12,10 +12,11 @@ themselves, are the worst-case function of what is released:
 - coarse shared noise releases in place of |g| only whether it is large, so that the rare event tells the same always.
 """
 
+import bisect
 import math
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import special, stats
 
 from bounds import GaussianDP, PrivacyLossDistribution, PureDP
 from tests.coverage.harness import Cases
@@ -48,7 +49,7 @@ def randomised_response(n: int, epsilon: float, rate: float = 0.5, step: int = 1
 
 def randomised_gaps(n: int, epsilon: float):
     """The same of the calibration error."""
-    return _gaps(randomised_response(n, epsilon), 1 - response_rate(epsilon, 0.5))
+    return _gaps(randomised_response(n, epsilon), n, 1 - response_rate(epsilon, 0.5))
 
 
 def shared_noise(n: int, mu: float, share: float | None = None):
@@ -73,12 +74,12 @@ def shared_noise(n: int, mu: float, share: float | None = None):
 
 def shared_gaps(n: int, mu: float, share: float):
     """The same of the calibration error."""
-    return _gaps(shared_noise(n, mu, share), _levels(mu, share)[1][1])
+    return _gaps(shared_noise(n, mu, share), n, _levels(mu, share)[1][1])
 
 
 def response_failure(n: int, epsilon: float, nats: float) -> float:
-    """The probability that n kl(R̂(w)‖1/2) exceeds so many nats, R̂ below 1/2, under randomised response."""
-    return float(stats.binom.cdf(_largest(n, nats), n, response_rate(epsilon, 0.5)))
+    """How often so many nats are not enough under randomised response: the probability of the ``rarest`` errors."""
+    return float(stats.binom.cdf(rarest(n, nats), n, response_rate(epsilon, 0.5)))
 
 
 def noise_failure(n: int, mu: float, nats: float, share: float | None = None) -> float:
@@ -88,7 +89,7 @@ def noise_failure(n: int, mu: float, nats: float, share: float | None = None) ->
     else:
         g = np.linspace(-9, 9, 8001)
         chances, correct = stats.norm.pdf(g) * (g[1] - g[0]), special.expit(2 * mu * np.abs(mu + g))
-    return float(chances @ stats.binom.cdf(_largest(n, nats), n, 1 - correct))
+    return float(chances @ stats.binom.cdf(rarest(n, nats), n, 1 - correct))
 
 
 def own_loss(mu: float, spacing: float) -> PrivacyLossDistribution:
@@ -103,8 +104,14 @@ def own_loss(mu: float, spacing: float) -> PrivacyLossDistribution:
     up = ((p * np.exp(-x[:-1]) - q) / -np.diff(np.exp(-x))).clip(0, p)
     masses = np.append(p - up, 0.0) + np.append(0.0, up)
     return PrivacyLossDistribution(
-        spacing=spacing, lowest=round(x[0] / spacing), with_record=masses, without_record=masses * np.exp(-x),
-        infinity_mass=0.0, zero_mass=float(tails[1][0][0]), adjacency="add-remove", **EXACT,
+        spacing=spacing,
+        lowest=round(x[0] / spacing),
+        with_record=masses,
+        without_record=masses * np.exp(-x),
+        infinity_mass=0.0,
+        zero_mass=float(tails[1][0][0]),
+        adjacency="add-remove",
+        **EXACT,
     )
 
 
@@ -120,12 +127,16 @@ def _levels(mu, share):
     return np.array([1 - share, share]), np.array([(all_right - large) / (1 - share), large / share])
 
 
-def _largest(n, nats):
-    """The most errors of n whose share q < 1/2 has n kl(q‖1/2) above nats; -1 if there is none."""
-    least = math.log(2) - nats / n
-    if least <= 0:
-        return -1
-    return math.ceil(n * optimize.brentq(lambda q: special.entr(q) + special.entr(1 - q) - least, 0, 0.5)) - 1
+def rarest(n: int, nats: float) -> int:
+    """The most errors k with P(Bin(n, 1/2) ≤ k) ≤ e^-nats, the tail bounded by a geometric series; -1 if there is none.
+
+    f = nats on k errors or fewer has E_S e^f ≤ 1 for every release, so the price of privacy must be paid for it.
+    """
+
+    def short(k):
+        return stats.binom.logpmf(k, n, 0.5) - math.log1p(-k / (n - k + 1)) <= -nats
+
+    return bisect.bisect_left(range((n + 1) // 2), True, key=lambda k: not short(k)) - 1
 
 
 def _columns(errors, n, seen, rate):
@@ -153,8 +164,9 @@ def _columns(errors, n, seen, rate):
     }
 
 
-def _gaps(world, confidence):
-    """A predictor of one confidence, nearly calibrated at the records that the mechanism saw, of truth 1/2."""
+def _gaps(world, n, right):
+    """A predictor of one confidence, nearly calibrated at records of which so many are right, while half of all are."""
+    confidence = right + 2 / math.sqrt(n)  # four deviations: the mean gap keeps its sign
 
     def calibrated(rng, datasets):
         cases = world(rng, datasets)

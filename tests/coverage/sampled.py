@@ -32,7 +32,7 @@ def shared_weights(rng, datasets):
 
 
 def unequal_batches(alike: bool, fraction: float = 1.0):
-    """Gibbs risk, eleven mini-batches of which the last is smaller; the rate at so much of the cost without an error."""
+    """Gibbs risk, eleven mini-batches of which the last is smaller; the rate where none of them errs at a part of the cost."""
     sizes = np.array([10.0] * 10 + [3.0])
     least = 1 - DELTA ** (fraction * 10 / sizes.sum())
     rates = np.full(11, least * (1 + 1e-9)) if alike else np.linspace(0.05, 0.4, 11)
@@ -42,7 +42,8 @@ def unequal_batches(alike: bool, fraction: float = 1.0):
         columns = {"values": bad, "weights": np.tile(sizes, (datasets, 1)), "failure_prob": DELTA}
         return Cases(columns, np.full(datasets, float(sizes @ rates / sizes.sum())))
 
-    world.__doc__ = f"Gibbs risk, eleven mini-batches, the last smaller, risks {'alike' if alike else 'unlike'}, {rates[0]:.3f}"
+    kind = f"{'alike' if alike else 'unlike'}, {rates[0]:.3f}"
+    world.__doc__ = f"Gibbs risk, eleven mini-batches, the last smaller, risks {kind}"
     return world
 
 

@@ -18,7 +18,11 @@ def check(entry, datasets):
     for outcome in outcomes:
         assert outcome.p_value >= LEVEL, outcome
     assert worst(outcomes).interval[1] >= entry.share * worst(outcomes).nominal  # and not absurdly rarely
-    assert min(outcome.p_value for outcome in run_at(entry, datasets, entry.caught)) < LEVEL, "no power"
+    assert any(has_power(entry, many) for many in (datasets, 20_000)), f"{entry.caught:.2g} of the cost will do"
+
+
+def has_power(entry, datasets):
+    return min(outcome.p_value for outcome in run_at(entry, datasets, entry.caught)) < LEVEL
 
 
 @every_entry

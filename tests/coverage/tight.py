@@ -75,7 +75,7 @@ def lucky_step(n: int, nats: float, rate: float, gamma: float):
         }
         return Cases(columns, np.full(datasets, rate))
 
-    world.__doc__ = f"n = {n}, a posterior that is its prior, then the luckiest of e^{nats:g} hypotheses on fresh halves"
+    world.__doc__ = f"n = {n}, the prior for half the sample, then the luckiest of e^{nats:g} on the other half"
     return world
 
 
@@ -150,5 +150,3 @@ def gaps(n: int, rate: float):
 def none_at(n: int, nats: float) -> float:
     """The rate at which n examples are free of errors with probability e^-nats, or hardly less."""
     return -math.expm1(-nats / n) * _JUST_ABOVE
-
-
