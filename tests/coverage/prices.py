@@ -9,17 +9,17 @@ from bounds import GaussianDP, max_information_nats, transfer_cost, transfer_nat
 from tests.coverage import mechanisms
 from tests.coverage.worlds import DELTA
 
+PURE = {"sharp": transfer_nats, "max-information": max_information_nats, "2018": transfer_nats_2018}
 SHARES = np.geomspace(0.002, 0.5, 120)
 
 
 def exact_prices(fractions):
     """A row for every price and mechanism; ``fractions`` of the price by value, with their names, the first four."""
-    for price, nats in (
-        ("sharp", transfer_nats),
-        ("max-information", max_information_nats),
-        ("2018", transfer_nats_2018),
-    ):
-        yield from _row(price, nats, 60_000, 8 / math.sqrt(60_000), fractions)
+    n, epsilon = 60_000, 8 / math.sqrt(60_000)
+    how, response = f"n = {n}, epsilon = {epsilon:.4f}", partial(mechanisms.response_failure, n, epsilon)
+    for price, nats in PURE.items():
+        charged = nats(epsilon=epsilon, n=n, failure_prob=DELTA)
+        yield _record(price, f"randomised response, {how}", charged, response, fractions)
     for n, mu in ((60_000, 0.1), (10**6, 0.03)):
         curve = GaussianDP(mu=mu, adjacency="add-remove", **mechanisms.EXACT)
         own, at = mechanisms.own_loss(mu, mu / 500), f"n = {n}, mu = {mu:g}"
@@ -36,12 +36,6 @@ def exact_prices(fractions):
 def worst_share(n, mu, nats):
     """The failure probability of coarse shared noise at the level that is worst for this price."""
     return max(mechanisms.noise_failure(n, mu, nats, share) for share in SHARES)
-
-
-def _row(price, nats, n, epsilon, fractions):
-    how = f"randomised response, n = {n}, epsilon = {epsilon:.4f}"
-    failure = partial(mechanisms.response_failure, n, epsilon)
-    yield _record(price, how, nats(epsilon=epsilon, n=n, failure_prob=DELTA), failure, fractions)
 
 
 def _record(price, how, nats, failure, fractions):

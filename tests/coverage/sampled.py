@@ -32,7 +32,7 @@ def shared_weights(rng, datasets):
 
 
 def unequal_batches(alike: bool, fraction: float = 1.0):
-    """Gibbs risk, eleven mini-batches of which the last is smaller; the rate where none of them errs at a part of the cost."""
+    """Gibbs risk, eleven mini-batches of which the last is smaller, at the rate that no error certifies."""
     sizes = np.array([10.0] * 10 + [3.0])
     least = 1 - DELTA ** (fraction * 10 / sizes.sum())
     rates = np.full(11, least * (1 + 1e-9)) if alike else np.linspace(0.05, 0.4, 11)
