@@ -35,6 +35,8 @@ def at_fraction(certificate, fraction):
     if certificate.name in WHOLE:
         return min(1.0, WHOLE[certificate.name](inputs, fraction))
     n = inputs.get("n", inputs.get("n_bound"))
+    if "most_examples" in inputs:  # how many people the examples are worth
+        n = inputs["examples"] / inputs["most_examples"]
     return min(1.0, FORMULAS[certificate.name](inputs, fraction * total(certificate) / n))
 
 
@@ -134,7 +136,8 @@ def _dp_chernoff_2018(inputs, fraction):
 
 
 FORMULAS = {
-    **dict.fromkeys(("maurer", "langford_seeger", "disintegrated", "disintegrated_renyi"), _kl),
+    **dict.fromkeys(("maurer", "langford_seeger", "new_example_pac_bayes"), _kl),
+    **dict.fromkeys(("disintegrated", "disintegrated_renyi"), _kl),
     **dict.fromkeys(("dp_pac_bayes", "dp_pac_bayes_max_information", "dp_pac_bayes_2018", "dp_kl_chernoff"), _kl),
     **dict.fromkeys(("private_pac_bayes", "hybrid_pac_bayes", "private_kl_chernoff"), _kl),
     **dict.fromkeys(("mcallester", "dp_hoeffding"), _root),

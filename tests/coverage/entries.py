@@ -8,7 +8,7 @@ import numpy as np
 
 import bounds
 from tests.coverage import adapters as by
-from tests.coverage import calibrated, catalogue, mechanisms, released, sampled, tight, worlds
+from tests.coverage import calibrated, catalogue, mechanisms, people, released, sampled, tight, worlds
 from tests.coverage.harness import FRACTIONS, Entry
 from tests.coverage.worlds import DELTA
 
@@ -20,6 +20,7 @@ FREE = (worlds.point(30, 0.0, fraction=MOST),)
 EVEN = (tight.lucky(2000, 60.0, 0.5),)
 NO_ERROR = (worlds.tail(40, rate=tight.none_at(40, _NATS)),)
 TWO_DRAWS = math.sqrt(_NATS / 4) * (1 + 1e-9)  # Hoeffding's bound of two draws without an error
+TWO = (worlds.tail(2, rate=TWO_DRAWS),)
 WEIGHTED = (sampled.unequal_batches(alike=True, fraction=MOST),)
 CHECKPOINTS = (worlds.checkpoints(n=40, count=10, at=(DELTA / 10) ** MOST),)
 SCALES = (catalogue.prior_scales(2, 60, paid=True, fraction=MOST),)
@@ -43,10 +44,12 @@ RARE_ARC = (mechanisms.randomised_response(10**6, 20 * math.sqrt(8 / 10**6), rat
 FIVE = (mechanisms.randomised_response(5, 0.9),)
 FOUR = (mechanisms.randomised_response(4, 1.0, rate=0.7),)
 SIXTEEN = (mechanisms.randomised_response(16, 0.5, rate=0.2),)
+FEWER_COINS = (tight.coins(10**4, 0.05),)
 FAIR, COINS = (catalogue.coins(500, 0.5, "fair"),), (tight.coins(10**5, 0.05),)
 ANNEALED = (*sampled.LOG_PARTITION, sampled.annealed)
 
 _GRID = "a union over 20 values of eta costs as much again as the failure probability"
+_ESTIMATED = "ln(2/failure_prob), and 7/3 for a variance that is estimated"
 _PRINTED = "printed constants: epsilon in place of epsilon/4, and 1/√n besides"
 LOOSE = {
     "dp_pac_bayes_max_information": (
@@ -58,15 +61,34 @@ LOOSE = {
     "dp_hoeffding_2018": (FIFTH, _PRINTED),
     "dp_chernoff_2018": (TENTH, _PRINTED),
     "markov_transfer_nats": (FIFTH, "Markov's inequality of a mean: I/failure_prob where the sharp price has about I"),
-    "empirical_bernstein_upper": (FIFTH, "ln(2/failure_prob), and 7/3 for a variance that is estimated"),
+    "empirical_bernstein_upper": (FIFTH, _ESTIMATED),
+    "new_person_bernstein": (FIFTH, _ESTIMATED),
+    "new_person_second_moment": (TENTH, _GRID),
     "second_moment_upper": (TENTH, _GRID),
     "ece_hoeffding": (THIRD, "gaps have a range of 2, and a folded mean cannot be small by a lattice's last point"),
     "ece_second_moment": (TENTH, _GRID),
 }
+PERSON = {
+    name: partial(people.person, getattr(bounds, f"new_person_{name}")) for name in ("kl", "hoeffding", "betting")
+}
+PEOPLE = [
+    Entry("new_person_clopper_pearson", people.person_clopper_pearson, worlds.TAILS, NO_ERROR, 0.9),
+    Entry("new_person_kl", PERSON["kl"], worlds.TAILS, NO_ERROR, 0.9),
+    Entry("new_person_hoeffding", PERSON["hoeffding"], worlds.TAILS, TWO),
+    Entry("new_person_bernstein", people.person_bernstein, catalogue.MEANS[2:3], FAIR),
+    Entry("new_person_second_moment", people.person_second_moment, catalogue.MEANS, FEWER_COINS),
+    Entry("new_person_betting", PERSON["betting"], catalogue.MEANS[1:2], BETS, 0.25),
+    Entry("for_a_new_person of maurer", people.person_maurer, worlds.PAC_BAYES[:2], LUCKY),
+    Entry("new_person_monte_carlo", people.person_monte_carlo, people.FRESH_PEOPLE, NO_ERROR),
+    Entry("new_example_monte_carlo", people.example_monte_carlo, people.FRESH_EXAMPLES, NO_ERROR),
+    Entry("new_example_kl", people.example_kl, (*worlds.TAILS, *people.UNEVEN), NO_ERROR, 0.9),
+    Entry("new_example_pac_bayes", people.example_pac_bayes, (*worlds.PAC_BAYES[:2], *people.UNEVEN), LUCKY),
+    Entry("new_example_betting", people.example_betting, people.UNEVEN, BETS),
+]
 _ENTRIES = [
     Entry("clopper_pearson_upper", bounds.clopper_pearson_upper, worlds.TAILS, NO_ERROR, share=0.9),
     Entry("kl_chernoff_upper", bounds.kl_chernoff_upper, worlds.TAILS, NO_ERROR, share=0.9),
-    Entry("hoeffding_upper", bounds.hoeffding_upper, worlds.TAILS, (worlds.tail(2, rate=TWO_DRAWS),)),
+    Entry("hoeffding_upper", bounds.hoeffding_upper, worlds.TAILS, TWO),
     Entry("gibbs_risk_upper", bounds.gibbs_risk_upper, (*worlds.TAILS, *sampled.MONTE_CARLO), NO_ERROR, share=0.9),
     Entry("weighted_risk_upper", bounds.weighted_risk_upper, sampled.WEIGHTED, WEIGHTED, share=0.7),
     Entry("maurer", bounds.maurer, worlds.PAC_BAYES, LUCKY, share=0.3),
@@ -123,6 +145,7 @@ _ENTRIES = [
     Entry("private_ece_pac_bayes, Gaussian", bounds.private_ece_pac_bayes, calibrated.GAUSSIAN, SHARED_GAPS),
     Entry("mce_hoeffding, all bins", by.mce_hoeffding, calibrated.BINS, ONE_BIN[:1]),
     Entry("mce_clopper_pearson, all bins", by.mce_clopper_pearson, calibrated.BINS, ONE_BIN, share=0.05),
+    *PEOPLE,
     Entry("brier_risk of maurer", by.brier_risk, calibrated.BRIER, (tight.lucky_brier,)),
 ]
 ENTRIES = [

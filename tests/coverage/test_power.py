@@ -28,7 +28,10 @@ FAMILIES = {
     "sharp transfer to weights": "dp_kl_chernoff",
     "general transfer": "private_pac_bayes, Gaussian",
     "general transfer to weights": "private_kl_chernoff, Gaussian",
-    # "people": the bounds for new people join here, with their lines in ENTRIES
+    "new people": "new_person_kl",
+    "new people, PAC-Bayes": "for_a_new_person of maurer",
+    "new examples of people": "new_example_kl",
+    "new examples of people, PAC-Bayes": "new_example_pac_bayes",
 }
 
 

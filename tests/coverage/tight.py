@@ -127,9 +127,9 @@ def coins(n: int, rate: float):
     """A large sample of coins, of which confidence bounds see mean and squares."""
 
     def world(rng, datasets):
-        mean = rng.binomial(n, rate, datasets) / n
-        columns = {"mean": mean, "second_moment": mean, "calibration_error": mean, "mean_squared_gap": mean, "n": n}
-        return Cases(columns | {"failure_prob": DELTA}, np.full(datasets, rate))
+        k = rng.binomial(n, rate, datasets)
+        columns = dict.fromkeys(("mean", "second_moment", "calibration_error", "mean_squared_gap"), k / n)
+        return Cases(columns | {"k": k, "n": n, "failure_prob": DELTA}, np.full(datasets, rate))
 
     world.__doc__ = f"{n} coins of rate {rate:g}"
     return world
