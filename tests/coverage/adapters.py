@@ -1,7 +1,9 @@
 """Between a world's columns and a bound that wants them otherwise; ``fraction`` is that of the cost (see ``costs``)."""
 
 import math
-from functools import partial
+from functools import lru_cache, partial
+
+import numpy as np
 
 import bounds
 from bounds import FailureBudget, best_of, overall_certificate
@@ -17,11 +19,15 @@ def shared(failure_prob, ways, fraction):
     return min(_NEARLY_ONE, ways * (failure_prob / ways) ** fraction)
 
 
+@lru_cache(maxsize=4096)
+def risk_upper(k, n, failure_prob):
+    return bounds.gibbs_risk_upper(mean=k / n, draws=n, failure_prob=failure_prob)
+
+
 def checkpoints_at_share(errors, n, failure_prob, fraction=1.0):
     total = shared(failure_prob, len(errors), fraction)
     each = FailureBudget(total).spend("checkpoints", total).share("checkpoints", len(errors))
-    made = [bounds.gibbs_risk_upper(mean=float(k / n), draws=n, failure_prob=each) for k in errors]
-    return best_of(made, budget=total)
+    return best_of([risk_upper(int(k), n, each) for k in errors], budget=total)
 
 
 def prior_grid_paid(risk, n, count, failure_prob):  # the least risk has the least certificate
@@ -110,7 +116,8 @@ def prior_scale(risk, scale, index, n, failure_prob):
     return bounds.maurer(risk=risk, kl_nats=nats, n=n, failure_prob=failure_prob)
 
 
-def empirical_bernstein(values, failure_prob, fraction=1.0):
+def empirical_bernstein(failure_prob, values=None, k=None, n=None, fraction=1.0):
+    values = 1.0 * (np.arange(n) < k) if values is None else values
     return bounds.empirical_bernstein_upper(values, shared(failure_prob, 2, fraction))
 
 

@@ -4,12 +4,12 @@ from functools import partial
 
 import bounds
 from tests.coverage import calibrated, catalogue, released, sampled, worlds
-from tests.coverage.adapters import mce_clopper_pearson, recursive, split_kl
+from tests.coverage.adapters import mce_clopper_pearson, recursive, risk_upper, split_kl
 from tests.coverage.harness import Entry
 
 
 def checkpoints_unpaid(errors, n, failure_prob):
-    return min(bounds.gibbs_risk_upper(mean=float(k / n), draws=n, failure_prob=failure_prob).value for k in errors)
+    return min(risk_upper(int(k), n, failure_prob).value for k in errors)
 
 
 def doubled(risk, kl_nats, n, failure_prob):

@@ -25,8 +25,14 @@ def total(certificate):
     return certificate.terms.get("total_nats", certificate.terms.get("transfer_nats"))
 
 
+def formula_of(certificate):
+    """The formula of a certificate's value in its inputs and nats an example, whatever its price; None if unknown."""
+    name = certificate.name
+    return next((FORMULAS[name[len(p) :]] for p in PREFIXES if name.startswith(p) and name[len(p) :] in FORMULAS), None)
+
+
 def has_formula(certificate):
-    return certificate.name in FORMULAS or certificate.name in WHOLE
+    return certificate.name in WHOLE or formula_of(certificate) is not None
 
 
 def at_fraction(certificate, fraction):
@@ -37,7 +43,7 @@ def at_fraction(certificate, fraction):
     n = inputs.get("n", inputs.get("n_bound"))
     if "most_examples" in inputs:  # how many people the examples are worth
         n = inputs["examples"] / inputs["most_examples"]
-    return min(1.0, FORMULAS[certificate.name](inputs, fraction * total(certificate) / n))
+    return min(1.0, formula_of(certificate)(inputs, fraction * total(certificate) / n))
 
 
 def bernstein(mean, squares, c):
@@ -135,19 +141,18 @@ def _dp_chernoff_2018(inputs, fraction):
     return risk + math.sqrt(6 * risk * fraction) * (bar + n**-0.5) + 6 * fraction * (bar * bar + 1 / n)
 
 
+PREFIXES = ("", "dp_", "max_information_", "printed_2018_", "private_", "hybrid_")  # of the prices
 FORMULAS = {
-    **dict.fromkeys(("maurer", "langford_seeger", "new_example_pac_bayes"), _kl),
-    **dict.fromkeys(("disintegrated", "disintegrated_renyi"), _kl),
-    **dict.fromkeys(("dp_pac_bayes", "dp_pac_bayes_max_information", "dp_pac_bayes_2018", "dp_kl_chernoff"), _kl),
-    **dict.fromkeys(("private_pac_bayes", "hybrid_pac_bayes", "private_kl_chernoff"), _kl),
-    **dict.fromkeys(("mcallester", "dp_hoeffding"), _root),
-    **dict.fromkeys(("quadratic", "thiemann", "dp_chernoff"), _quadratic),
+    **dict.fromkeys(("maurer", "langford_seeger", "disintegrated", "disintegrated_renyi", "kl_chernoff"), _kl),
+    **dict.fromkeys(("pac_bayes", "pac_bayes_max_information", "pac_bayes_2018", "new_example_pac_bayes"), _kl),
+    **dict.fromkeys(("mcallester", "hoeffding"), _root),
+    **dict.fromkeys(("quadratic", "thiemann", "chernoff"), _quadratic),
     "tolstikhin_seldin": _tolstikhin_seldin,
     "linear": _linear,
-    **dict.fromkeys(("catoni", "catoni_grid", "private_catoni"), _catoni),
+    **dict.fromkeys(("catoni", "catoni_grid"), _catoni),
     "split_kl": _split_kl,
     "unexpected_bernstein": _unexpected_bernstein,
-    **dict.fromkeys(("ece_second_moment", "ece_pac_bayes", "dp_ece_pac_bayes", "private_ece_pac_bayes"), _ece),
+    **dict.fromkeys(("ece_second_moment", "ece_pac_bayes"), _ece),
 }
 WHOLE = {
     "recursive": _recursive,

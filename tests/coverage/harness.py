@@ -125,10 +125,7 @@ def _run(entry: Entry, world: World, datasets: int, fraction: float) -> Outcome:
     values = np.empty(datasets)
     for row in range(datasets):
         given = given_to(entry.bound, cases, row)
-        if any(isinstance(value, np.ndarray) for value in given.values()):
-            values[row] = value_at(entry.bound, given, fraction)
-            continue
-        key = tuple(given.values())
+        key = tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in given.values())
         if key not in seen:
             seen[key] = value_at(entry.bound, given, fraction)
         values[row] = seen[key]

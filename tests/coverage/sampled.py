@@ -103,8 +103,9 @@ def gibbs_without_draws(released: bool, hypotheses: int, tau: float):
             posterior, _, _ = gibbs(prior, ERROR_LOSS * empirical, tau)
             drawn = (rng.random((len(part), k, 1)) > prior.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
             losses = ERROR_LOSS * np.take_along_axis(empirical, drawn, axis=1)
-            columns["log_mean_exp"].append(np.log(np.exp(-tau * losses).mean(axis=1)))
-            columns["mean_loss"].append(losses.mean(axis=1))
+            # rounded to the safe side, so that few different ones occur
+            columns["log_mean_exp"].append(np.floor(np.log(np.exp(-tau * losses).mean(axis=1)) * 10) / 10)
+            columns["mean_loss"].append(np.minimum(ERROR_LOSS, np.ceil(losses.mean(axis=1) * 50) / 50))
             truth.append(posterior @ rates)
         fixed = {
             "tau": tau,

@@ -11,6 +11,7 @@ from tests.coverage.broken import BROKEN
 from tests.coverage.costs import at_fraction, has_formula, nats, total
 from tests.coverage.entries import ENTRIES, MOST
 from tests.coverage.harness import cases_of, given_to, run
+from tests.coverage.priced import PRICED
 from tests.coverage.worlds import DELTA
 
 FAMILIES = {
@@ -43,11 +44,11 @@ def test_every_family_has_a_world_in_which_two_thirds_of_its_cost_fail(family):
 
 
 def test_a_bound_that_gives_away_more_than_a_third_of_its_cost_says_why():
-    for entry in ENTRIES:
+    for entry in [*ENTRIES, *PRICED]:
         assert (entry.caught < MOST) == bool(entry.why), entry.name
 
 
-@pytest.mark.parametrize("entry", [*ENTRIES, *BROKEN], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [*ENTRIES, *PRICED, *BROKEN], ids=lambda entry: entry.name)
 def test_the_formula_at_the_whole_cost_is_the_certificate(entry):
     for world in (*entry.worlds, *entry.power):
         cases = cases_of(world, 50)
