@@ -153,7 +153,9 @@ def test_people_are_counted_where_they_are_known():
     people = np.repeat(np.arange(16), 5).astype(np.int64)
     data = examples(80, people=people)
     found = certify(Network(network=network()), data)
-    (made,) = found.certificates
+    betting, made = found.certificates
+    assert betting.value < made.value
+    assert (betting.measures, betting.hypotheses) == (made.measures, made.hypotheses)
     assert made.measures == "0-1 risk for a new person"
     assert made.hypothesis("records independent").unit == "person"
     plain = certify(Network(network=network()), replace(data, people=None)).certificates[0]
