@@ -5,6 +5,7 @@ where the prior came from decides the price.
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 
 Progress = Callable[[int, int], None]
+Formula = Callable[..., bounds.Certificate]
 MONTE_CARLO, PAC_STEP = "Monte Carlo", "PAC step"
 _ONE_DRAW = 0x6F6E65  # key of the one draw among all uses of a seed
 _KNOWN = {"zero-one": ("randomised", "0-1 risk"), "brier": ("half_brier", "half the Brier risk")}
@@ -61,6 +63,7 @@ class Gaussians:
     failure_prob: float
     how: MonteCarlo
     losses: Sequence[Loss]
+    formulas: Sequence[Formula]
     seed: int
     device: torch.device | str
     progress: Progress | None = None
@@ -154,10 +157,18 @@ def randomised(where: Gaussians) -> Found:
         resume=how.resume,
         **({} if data.people is None else {"people": data.people}),
     )
-    step = functools.partial(bounds.maurer, kl_nats=where.kl_nats, n=data.units, price=where.price)
-    certificates = [_overall(risk, step, budget, where) for risk in risks]
+    at = {"kl_nats": where.kl_nats, "n": data.units, "price": where.price}
+    certificates = [_overall(risk, functools.partial(bounds.maurer, **at), budget, where) for risk in risks]
+    certificates += [_overall(risks[0], _of_errors(each, at), budget, where) for each in where.formulas]
     measured = [Measured(of="randomised", on="bound", loss=r.loss, mean=r.mean, errors=None, n=r.n) for r in risks]
     return Found(certificates=certificates, measured=measured, monte_carlo=risks)
+
+
+def _of_errors(formula: Formula, at: dict[str, Any]) -> Formula:
+    """A formula for the 0-1 loss, whose square is itself."""
+    if "second_moment" not in inspect.signature(formula).parameters:
+        return functools.partial(formula, **at)
+    return lambda *, risk, failure_prob: formula(risk=risk, second_moment=risk, failure_prob=failure_prob, **at)
 
 
 def randomised_on_test(where: Gaussians) -> Found:

@@ -21,7 +21,7 @@ from pacdp.certify.chain import (
 )
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.finite import Finite, finite_parts
-from pacdp.certify.gaussian import Found, Gaussians, MonteCarlo, Progress, parts
+from pacdp.certify.gaussian import Formula, Found, Gaussians, MonteCarlo, Progress, parts
 from pacdp.certify.networks import about, clopper_pearson, fresh_certificates, judge
 from pacdp.certify.priors import NoPrivacy, Prior, Private, Source, source_to_dict, standing, unseen_by_test
 from pacdp.certify.settings import Settings
@@ -69,6 +69,7 @@ def certify(
     monte_carlo: MonteCarlo | None = None,
     gibbs: GibbsSettings | None = None,
     losses: Sequence[Loss] = (),
+    formulas: Sequence[Formula] = (),
     seed: int = 0,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
@@ -104,6 +105,8 @@ def certify(
         monte_carlo: how a Gaussian's risk is sampled.
         gibbs: effort spent on a Gibbs posterior.
         losses: more losses for a Gaussian, each bounded on its interval rescaled to [0, 1].
+        formulas: more bounds of :mod:`bounds` for a Gaussian's 0-1 risk beside ``bounds.maurer``, such as
+            ``bounds.quadratic`` or ``functools.partial(bounds.catoni, inverse_temperature=n)``; fixed beforehand.
         seed: of all draws made here.
         diagnosis: of the chains that learnt the weights; reported where a certificate assumes stationarity.
 
@@ -146,6 +149,7 @@ def certify(
                 failure_prob=failure_prob,
                 how=monte_carlo or MonteCarlo(),
                 losses=losses,
+                formulas=formulas,
                 seed=seed,
                 device=device,
                 progress=progress,

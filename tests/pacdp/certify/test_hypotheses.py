@@ -140,9 +140,7 @@ def test_privacy_of_examples_proves_nothing_of_people():
     assert (found.n, found.unit, found.examples) == (20, "person", 80)
     assert made.inputs["n"] == 20
     assert made.hypothesis("records independent").unit == "person"
-    expected = bounds.private_kl_chernoff(
-        risk=found.measured[0].mean, n=20, privacy=MU, failure_prob=0.05
-    )
+    expected = bounds.private_kl_chernoff(risk=found.measured[0].mean, n=20, privacy=MU, failure_prob=0.05)
     assert made.value == expected.value
     rows = Rows.of(data.inputs, data.labels)
     with pytest.raises(DataError, match="the privacy claim covers one example at a time"):
