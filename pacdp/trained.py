@@ -143,12 +143,13 @@ class Trained:
         privacy = privacy_of(replace(clipped, clip_norm=None) if clipped else own,
                              oscillation=data.loss.oscillation, n=data.n, step=self.state.step)  # fmt: skip
         assert isinstance(privacy, bounds.PureDP | NoPrivacy)
-        found = certify(posterior, data, prior=privacy, failure_prob=failure_prob, test=self.test, gibbs=settings,
-                        seed=seed, progress=progress, diagnosis=diagnosis, settings=self.fixed)  # fmt: skip
-        if clipped is None:
-            return found
-        return with_accounted(found, settings=clipped, weights=self.weights, charged=self.charged,
-                              data=self.objective, test=self.test, seed=seed)  # fmt: skip
+        share = failure_prob / self.charged.stopping_times
+        found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, gibbs=settings, seed=seed,
+                        progress=progress, diagnosis=diagnosis, settings=self.fixed)  # fmt: skip
+        if clipped is not None:
+            found = with_accounted(found, settings=clipped, weights=self.weights, charged=self.charged,
+                                   data=self.objective, test=self.test, seed=seed, fixed=self.fixed)  # fmt: skip
+        return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
 
 
 def load_trained(

@@ -12,7 +12,7 @@ ERRORS = (
     ("train_error", "train, mean", "black", "-"), ("test_error", "test, mean", "black", "o"),
     ("gibbs_train_error", "train, Gibbs", "tab:blue", "-"), ("gibbs_test_error", "test, Gibbs", "tab:blue", "s"),
 )  # fmt: skip
-LEGEND = "bounds*: optimistic, assume that SGLD has converged"
+LEGEND = "bounds*: optimistic, assume that SGLD has converged; none where a run refutes its estimate of the divergence"
 
 
 def legend(panels: Sequence[Axes]) -> None:

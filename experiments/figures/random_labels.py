@@ -55,4 +55,4 @@ def _draw_private(axes: Axes, part: pl.DataFrame) -> None:
         axes.plot(x, values, style, color=COLOURS[name], linewidth=1, label=NAMES[name] + "*")
         vacuous = run.filter(pl.col(name) >= 1.0)["epochs_over_l"]
         axes.plot(vacuous, [1.0] * len(vacuous), "x", color=COLOURS[name])
-    axes.legend(ncols=2, title="bounds*: optimistic, assume that SGLD has converged")
+    axes.legend(ncols=2, title="bounds*: optimistic, assume that SGLD has converged;\nnone where a run refutes its estimate")

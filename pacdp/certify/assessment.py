@@ -8,6 +8,7 @@ from typing import Any
 import bounds
 from bounds.sentence import headline
 from pacdp.certify.examples import Unit
+from pacdp.steps import ChargedSteps
 
 FORMAT = "pacdp-certificates/2"
 
@@ -122,6 +123,15 @@ class Assessment:
         """One true sentence for a report: the first certificate of the 0-1 risk, and what it takes for true."""
         found = [made for made in self.certificates if made.measures.startswith("0-1 risk")]
         return headline(found[0]) if found else "Nothing was certified."
+
+    def at_any_of(self, charged: ChargedSteps, *, failure_prob: float) -> "Assessment":
+        """The same certificates, holding together at all steps where the run may have ended (:mod:`pacdp.steps`)."""
+        others = failure_prob - self.failure_prob
+        made = self.certificates
+        if charged.stopping_times > 1:
+            made = tuple(one.charged("other stopping times", others) for one in made)
+        made = tuple(one.resting_on(charged.hypothesis) for one in made)
+        return replace(self, certificates=made, failure_prob=failure_prob)
 
     def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Assessment":
         """The same with these hypotheses on every certificate that needs the one named ``beside``."""

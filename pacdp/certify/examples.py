@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pacdp.data import Dataset, Split
 from pacdp.data.rows import Rows
+from pacdp.objective import Objective
 
 Unit = Literal["example", "person"]
 
@@ -76,6 +77,12 @@ class BoundSet:
             data_hash=data.hash,
             people=chosen.people,
         )
+
+    @classmethod
+    def behind(cls, objective: Objective) -> "BoundSet":
+        """The examples of an objective, with the labels of its first chain."""
+        inputs, labels = objective.examples
+        return cls(inputs=inputs.cpu(), labels=labels.cpu().to(torch.int64))
 
     @property
     def n(self) -> int:

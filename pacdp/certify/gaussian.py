@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 import bounds
 from pacdp.certify.assessment import Measured, Refusal
 from pacdp.certify.examples import BoundSet
-from pacdp.certify.networks import about, clopper_pearson, fresh_certificates, judge, outputs_of, with_weights
+from pacdp.certify.networks import Judged, about, clopper_pearson, fresh_certificates, judge, outputs_of, with_weights
 from pacdp.certify.priors import Prior, Private, price_of
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
@@ -94,6 +94,20 @@ class Gaussians:
         first = BoundSet(inputs=self.data.inputs[:1], labels=torch.zeros(1, dtype=torch.int64))
         outputs = outputs_of(self.network(self.posterior, self.posterior.means), first, self.device)
         return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
+
+    def judged(self, network: Callable[[Tensor], Tensor], of: str) -> "Twice":
+        """What a network did on the bound's examples and on the test set."""
+        seen = judge(network, self.data, self.device)
+        tested = None if self.test is None else judge(network, self.test, self.device)
+        return Twice(seen, tested, [one.measured(of, on) for one, on in ((seen, "bound"), (tested, "test")) if one])
+
+
+class Twice(NamedTuple):
+    """A network on the bound's examples and, where there is one, on the test set."""
+
+    seen: Judged
+    tested: Judged | None
+    measured: list[Measured]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,14 +191,9 @@ def _sampled(where: Gaussians) -> Callable[..., tuple[MonteCarloRisk, ...]]:
 def mean_weights(where: Gaussians) -> Found:
     """The network with the posterior's means, which the test set alone can speak of."""
     of, network = "mean weights", where.network(where.posterior, where.posterior.means)
-    seen = judge(network, where.data, where.device)
-    measured = [Measured(of=of, on="bound", loss="zero-one", mean=seen.error, errors=seen.errors, n=seen.units)]
-    if where.test is None:
+    _, tested, measured = where.judged(network, of)
+    if tested is None:
         return Found(measured=measured)
-    tested = judge(network, where.test, where.device)
-    measured.append(
-        Measured(of=of, on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.units)
-    )
     return Found(certificates=fresh_certificates(tested, of=of, failure_prob=where.failure_prob), measured=measured)
 
 
@@ -194,10 +203,9 @@ def prior_mean(where: Gaussians) -> Found:
     if isinstance(prior.source, Private) or prior.choice_nats:
         return Found()
     network = where.network(prior.law, prior.law.means)
-    judged = judge(network, where.data, where.device)
-    made = fresh_certificates(judged, of=of, failure_prob=where.failure_prob, name="prior_mean")[0]
-    measured = [Measured(of=of, on="bound", loss="zero-one", mean=judged.error, errors=judged.errors, n=judged.units)]
-    return Found(certificates=(made,), measured=(*measured, *_tested(where, network, of)))
+    seen, _, measured = where.judged(network, of)
+    made = fresh_certificates(seen, of=of, failure_prob=where.failure_prob, name="prior_mean")[0]
+    return Found(certificates=[made], measured=measured)
 
 
 def one_draw(where: Gaussians) -> Found:
@@ -212,22 +220,17 @@ def one_draw(where: Gaussians) -> Found:
     weights = where.posterior.sample(_generator(where.seed))
     ratio = log_density_ratio(where.posterior, where.prior.law, weights)
     if not math.isfinite(ratio):
-        return Found(refusals=(Refusal(name=of, reason="the prior's density at the draw underflows"),))
+        return Found(refusals=[Refusal(name=of, reason="the prior's density at the draw underflows")])
     ratio = math.nextafter(ratio + where.prior.choice_nats, math.inf)
     network = where.network(where.posterior, weights)
-    judged = judge(network, where.data, where.device)
-    made = bounds.disintegrated(
-        risk=judged.error,
-        log_density_ratio=ratio,
-        n=judged.units,
-        failure_prob=where.failure_prob,
-        price=where.price,
-    )
-    found = [about(made, f"one_draw_{made.name}", of=of, measures=_risk(where.data))]
-    if judged.calibration is not None:
-        found.append(_calibrated_draw(where, judged.calibration, ratio, judged.units))
-    measured = [Measured(of=of, on="bound", loss="zero-one", mean=judged.error, errors=judged.errors, n=judged.units)]
-    return Found(certificates=found, measured=(*measured, *_tested(where, network, of)))
+    seen, _, measured = where.judged(network, of)
+    at = {"n": seen.units, "failure_prob": where.failure_prob, "price": where.price}
+    made = bounds.disintegrated(risk=seen.error, log_density_ratio=ratio, **at)
+    risk = "0-1 risk" if where.data.unit == "example" else "0-1 risk for a new person"
+    found = [about(made, f"one_draw_{made.name}", of=of, measures=risk)]
+    if seen.calibration is not None:
+        found.append(_calibrated_draw(where, seen.calibration, ratio, seen.units))
+    return Found(certificates=found, measured=measured)
 
 
 def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: float, n: int) -> bounds.Certificate:
@@ -249,10 +252,6 @@ def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: 
     return about(made, "one_draw_ece", of="one draw", measures="ECE")
 
 
-def _risk(data: BoundSet) -> str:
-    return "0-1 risk" if data.unit == "example" else "0-1 risk for a new person"
-
-
 def _overall(
     risk: MonteCarloRisk, step: Callable[..., bounds.Certificate], budget: bounds.FailureBudget, where: Gaussians
 ) -> bounds.Certificate:
@@ -265,13 +264,6 @@ def _overall(
     measures += " for a new person" if where.data.unit == "person" else ""
     made = replace(made, inputs={**made.inputs, "bound": bound})
     return about(made, f"{name}_{bound}", of="randomised", measures=measures)
-
-
-def _tested(where: Gaussians, network: Callable[[Tensor], Tensor], of: str) -> list[Measured]:
-    if where.test is None:
-        return []
-    tested = judge(network, where.test, where.device)
-    return [Measured(of=of, on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.units)]
 
 
 def _generator(seed: int) -> torch.Generator:

@@ -15,12 +15,14 @@ from torch.func import functional_call
 
 import bounds
 from bounds.hypotheses import of_the_caller
+from pacdp.certify.assessment import Measured
 from pacdp.certify.examples import BoundSet
 from pacdp.losses import margins
 
 EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
 """Of the bins of calibration errors."""
 _BATCH = 500
+_FOR_PEOPLE = (bounds.new_person_betting, bounds.new_person_kl)
 Network = Callable[[Tensor], Tensor]
 
 
@@ -41,6 +43,10 @@ class Judged:
     calibration: bounds.CalibrationSample | None
     data: BoundSet
     wrong: np.ndarray
+
+    def measured(self, of: str, on: str) -> Measured:
+        """The error as a line of a report."""
+        return Measured(of=of, on=on, loss="zero-one", mean=self.error, errors=self.errors, n=self.units)
 
 
 @torch.no_grad()
@@ -138,11 +144,9 @@ def fresh_certificates(
     on them. With people the error is that on a new person, the mean of their own error.
     """
     if judged.data.people is not None:
-        made = bounds.new_person_kl(
-            sample=bounds.people_sample(losses=judged.wrong.astype(np.float64), people=judged.data.people),
-            failure_prob=failure_prob,
-        )
-        return [about(made, f"{name}_new_person", of=of, measures="0-1 risk for a new person")]
+        sample = bounds.people_sample(losses=judged.wrong.astype(np.float64), people=judged.data.people)
+        made = [form(sample=sample, failure_prob=failure_prob) for form in _FOR_PEOPLE]
+        return [about(one, f"{name}_{one.name}", of=of, measures="0-1 risk for a new person") for one in made]
     found = [about(clopper_pearson(judged.errors, judged.units, failure_prob, name=name), of=of, measures="0-1 risk")]
     sample = judged.calibration
     if sample is not None:

@@ -1,5 +1,6 @@
 """The one door: a law over networks, examples, where the prior came from -> an assessment."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from pacdp.certify.chain import (
 )
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.finite import Finite, finite_parts
-from pacdp.certify.gaussian import Gaussians, MonteCarlo, Progress, parts
+from pacdp.certify.gaussian import Found, Gaussians, MonteCarlo, Progress, parts
 from pacdp.certify.networks import about, clopper_pearson, fresh_certificates, judge
 from pacdp.certify.priors import NoPrivacy, Prior, Private, Source, source_to_dict, standing, unseen_by_test
 from pacdp.certify.settings import Settings
@@ -120,8 +121,13 @@ def certify(
             raise ValueError("the weights of a chain and an Objective go together, got one without the other")
         if test is not None and not isinstance(test, Objective):
             raise ValueError("expected the test set of a chain as an Objective, like its data")
+        if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
+            raise ValueError("the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy")
+        source = Private(privacy=prior) if isinstance(prior, bounds.PrivacyClaim) else None
+        bound, tested = BoundSet.behind(data), None if test is None else BoundSet.behind(test)
+        evidence = _standing(source, bound, tested)
         found = _of_chain(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)
-        return _resting(found, settings.hypothesis, settings)
+        return _resting(found, settings.standing(bound), settings, *evidence)
     if isinstance(test, Objective):
         raise ValueError("expected the test set as a BoundSet, like the data")
     source = _source(prior)
@@ -250,36 +256,26 @@ def _of_network(
 ) -> Assessment:
     if isinstance(law.network, nn.Module):
         require_no_rows(law.network, data.inputs)
-    seen = judge(law.network, data, device, scores=law.scores, batch_size=law.batch_size)
-    measured = [Measured(of=law.of, on="bound", loss="zero-one", mean=seen.error, errors=seen.errors, n=seen.units)]
+    look = functools.partial(judge, law.network, device=device, scores=law.scores, batch_size=law.batch_size)
+    seen, of = look(data), law.of
+    measured = [seen.measured(of, "bound")]
     if isinstance(source, Private):
-        made = released_certificate(
-            seen.error, n=data.units, privacy=source.privacy, failure_prob=failure_prob, of=law.of
-        )
+        made = released_certificate(seen.error, n=data.units, privacy=source.privacy, failure_prob=failure_prob, of=of)
         certificates = [made if data.unit == "example" else replace(made, measures=f"{made.measures} for a new person")]
     else:
-        certificates = fresh_certificates(seen, of=law.of, failure_prob=failure_prob, name="new_examples")
+        certificates = fresh_certificates(seen, of=of, failure_prob=failure_prob, name="new_examples")
     if test is not None:
-        tested = judge(law.network, test, device, scores=law.scores, batch_size=law.batch_size)
-        measured.append(
-            Measured(of=law.of, on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.units)
-        )
-        certificates += fresh_certificates(tested, of=law.of, failure_prob=failure_prob)
-    return Assessment(
-        route="released" if isinstance(source, Private) else "new examples",
-        n=data.units,
-        unit=data.unit,
-        examples=data.n,
-        failure_prob=failure_prob,
-        certificates=tuple(certificates),
-        measured=tuple(measured),
-    )
+        tested = look(test)
+        measured.append(tested.measured(of, "test"))
+        certificates += fresh_certificates(tested, of=of, failure_prob=failure_prob)
+    found = [Found(certificates=certificates, measured=measured)]
+    return _assembled("released" if isinstance(source, Private) else "new examples", found, data, failure_prob)
 
 
 def _of_chain(
     law: LocalGibbs | Point,
     data: Objective,
-    prior: From,
+    prior: bounds.PrivacyClaim | NoPrivacy,
     test: Objective | None,
     failure_prob: float,
     effort: GibbsSettings | None,
@@ -288,8 +284,6 @@ def _of_chain(
     diagnosis: Diagnosis | None,
 ) -> Assessment:
     """The Gibbs classifier around a chain's weights and the weights themselves."""
-    if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
-        raise ValueError("the weights of a chain need prior=, what their chain promises: a privacy claim or NoPrivacy")
     (train,) = data.risks(law.weights[None])
     tested = test.risks(law.weights[None])[0] if test else None
     measured = [Measured(of="weights", on="bound", loss="zero-one", mean=train.error, errors=train.errors, n=train.n)]
