@@ -3,7 +3,7 @@
 from functools import partial
 
 import bounds
-from tests.coverage import calibrated, catalogue, released, sampled, worlds
+from tests.coverage import calibrated, catalogue, crowds, released, sampled, worlds
 from tests.coverage.adapters import mce_clopper_pearson, recursive, risk_upper, split_kl
 from tests.coverage.harness import Entry
 
@@ -88,4 +88,5 @@ BROKEN = [
     Entry("calibration of the chosen as if held out", bounds.ece_hoeffding, calibrated.CHOSEN),
     Entry("bins without a union", bins_one_by_one, calibrated.BINS[:1]),
     Entry("cost of Gaussian privacy dropped", weights_transfer_dropped, released.WEIGHTS),
+    *crowds.BROKEN,
 ]

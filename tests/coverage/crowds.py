@@ -1,6 +1,5 @@
 """Worlds of people of different sizes who are alike within: what is lost when examples are counted for people."""
 
-
 import numpy as np
 from scipy import stats
 
