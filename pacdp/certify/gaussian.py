@@ -237,7 +237,7 @@ def one_draw(where: Gaussians) -> Found:
     seen, _, measured = where.judged(network, of)
     at = {"n": seen.units, "failure_prob": where.failure_prob, "price": where.price}
     made = bounds.disintegrated(risk=seen.error, log_density_ratio=ratio, **at)
-    risk = "0-1 risk" if where.data.unit == "example" else "0-1 risk for a new person"
+    risk = "0-1 risk" if where.data.unit == "example" else "0-1 risk of a new person"
     found = [about(made, f"one_draw_{made.name}", of=of, measures=risk)]
     if seen.calibration is not None:
         found.append(_calibrated_draw(where, seen.calibration, ratio, seen.units))
@@ -272,7 +272,7 @@ def _overall(
     bound = "hybrid_pac_bayes" if private is not None and private.seen is not None else made.inputs["bound"]
     default = (f"rescaled_{risk.loss}", f"{risk.loss} risk, rescaled to [0, 1]")
     name, measures = _KNOWN.get(risk.loss, default)
-    measures += " for a new person" if where.data.unit == "person" else ""
+    measures += " of a new person" if where.data.unit == "person" else ""
     made = replace(made, inputs={**made.inputs, "bound": bound})
     return about(made, f"{name}_{bound}", of="randomised", measures=measures)
 

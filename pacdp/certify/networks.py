@@ -146,7 +146,7 @@ def fresh_certificates(
     if judged.data.people is not None:
         sample = bounds.people_sample(losses=judged.wrong.astype(np.float64), people=judged.data.people)
         made = [form(sample=sample, failure_prob=failure_prob) for form in _FOR_PEOPLE]
-        return [about(one, f"{name}_{one.name}", of=of, measures="0-1 risk for a new person") for one in made]
+        return [about(one, f"{name}_{one.name}", of=of, measures="0-1 risk of a new person") for one in made]
     found = [about(clopper_pearson(judged.errors, judged.units, failure_prob, name=name), of=of, measures="0-1 risk")]
     sample = judged.calibration
     if sample is not None:

@@ -265,7 +265,7 @@ def _of_network(
     measured = [seen.measured(of, "bound")]
     if isinstance(source, Private):
         made = released_certificate(seen.error, n=data.units, privacy=source.privacy, failure_prob=failure_prob, of=of)
-        certificates = [made if data.unit == "example" else replace(made, measures=f"{made.measures} for a new person")]
+        certificates = [made if data.unit == "example" else replace(made, measures=f"{made.measures} of a new person")]
     else:
         certificates = fresh_certificates(seen, of=of, failure_prob=failure_prob, name="new_examples")
     if test is not None:

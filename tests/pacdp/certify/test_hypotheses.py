@@ -154,7 +154,7 @@ def test_people_are_counted_where_they_are_known():
     betting, made = found.certificates
     assert betting.value < made.value
     assert (betting.measures, betting.hypotheses) == (made.measures, made.hypotheses)
-    assert made.measures == "0-1 risk for a new person"
+    assert made.measures == "0-1 risk of a new person"
     assert made.hypothesis("records independent").unit == "person"
     plain = certify(Network(network=network()), replace(data, people=None)).certificates[0]
     assert made.value > 1.5 * plain.value
