@@ -28,6 +28,12 @@ from pacdp.certify.networks import about, clopper_pearson, error_share, judge, o
 from pacdp.exponential import Selection, log_probabilities, select
 
 
+_CHOSEN = (
+    bounds.proved("privacy covers these rows", "the exponential mechanism, run here on the errors on these examples"),
+    bounds.declared("noise secret or independent", "whoever fixed the seed of the choice"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finite:
     """Finitely many networks, in eval mode, that saw none of the bound's examples.
@@ -62,7 +68,7 @@ def finite_parts(
     if law.epsilon is not None:
         drawn = select(errors, epsilon=law.epsilon, generator=np.random.default_rng(law.seed), weights=law.weights)
         private = selected_certificate(drawn, errors=errors, n=data.n, failure_prob=failure_prob)
-        chosen.append(("private choice", drawn.index, private))
+        chosen.append(("private choice", drawn.index, private.resting_on(*_CHOSEN)))
     measured = []
     for of, index, made in chosen:
         mean = made.terms["empirical_risk"]
