@@ -27,6 +27,11 @@ from pacdp.certify.gaussian import Found
 from pacdp.certify.networks import about, clopper_pearson, error_share, outputs_of
 from pacdp.exponential import Selection, log_probabilities, select
 
+_CHOSEN = (
+    bounds.proved("privacy covers these rows", "the exponential mechanism, run here on the errors on these examples"),
+    bounds.declared("noise secret or independent", "whoever fixed the seed of the choice"),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finite:
@@ -60,7 +65,8 @@ def finite_parts(
         generator = np.random.default_rng(law.seed)
         drawn = select(errors, epsilon=law.epsilon, generator=generator, weights=law.weights)
         chosen["private choice"] = drawn.index
-        made["private choice"] = selected_certificate(drawn, errors=errors, n=data.n, failure_prob=failure_prob)
+        private = selected_certificate(drawn, errors=errors, n=data.n, failure_prob=failure_prob)
+        made["private choice"] = private.resting_on(*_CHOSEN)
     measured = [_measured(of, said, found.weights, chosen, data, "bound") for of in made]
     if test is not None:
         again = _said(law.networks, test, device)

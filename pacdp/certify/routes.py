@@ -34,6 +34,7 @@ from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 
 _SAME_LAW = declared("new data follow the same law", "the caller")
 _NEW = "predictor saw none of these rows"
+_NOISE = "the run, whose noise is drawn from a seed that no example may change"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +127,7 @@ def certify(
             raise ValueError("expected the test set of a chain as an Objective, like its data")
         if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
             raise ValueError("the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy")
-        source = Private(privacy=prior) if isinstance(prior, bounds.PrivacyClaim) else None
+        source = Private(privacy=prior, noise=_NOISE) if isinstance(prior, bounds.PrivacyClaim) else None
         bound, tested = BoundSet.behind(data), None if test is None else BoundSet.behind(test)
         evidence = _standing(source, bound, tested)
         found = _of_chain(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)

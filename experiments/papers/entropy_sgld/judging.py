@@ -17,8 +17,7 @@ from experiments.studies.study import Comparison
 Row = Mapping[str, Any]
 CONVERGENCE = (
     "Every bound here is optimistic: it takes the weights for a draw from the chain's private target, and nothing "
-    "shows that a chain has reached it. Where a run refutes its own estimate of the divergence, by a negative one beyond "
-    "its error, the table has no PAC-Bayes bound."
+    "shows that a chain has reached it."
 )
 _ONE_RUN = (
     "One run a setting: what another seed would change is not measured. Differences of errors within two standard "
