@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 import bounds
 from pacdp.bound_set import BoundSet
 from pacdp.certify import new_examples_certificate
-from pacdp.losses import margins
+from pacdp.losses import error_count
+from pacdp.plain import call_with
 from pacdp.posterior import GaussianPosterior
 from pacdp.prior import Prior, Private
 
@@ -146,7 +146,7 @@ def _outputs(where: Examples, law: GaussianPosterior, weights: Any, data: BoundS
     """Of one network, on the CPU."""
     module = where.module.to(where.device)
     state = {name: value.to(where.device) for name, value in {**law.buffers, **weights}.items()}
-    parts = [functional_call(module, state, (part.to(where.device),)).cpu() for part in data.inputs.split(_BATCH)]
+    parts = [call_with(module, state, part.to(where.device)).cpu() for part in data.inputs.split(_BATCH)]
     return torch.cat(parts)
 
 
@@ -157,7 +157,7 @@ def error_share(errors: int, n: int) -> float:
 
 
 def _errors(outputs: Tensor, labels: Tensor) -> int:
-    return int((~(margins(outputs, labels) > 0)).sum())
+    return error_count(outputs, labels)
 
 
 def _calibration(outputs: Tensor, labels: Tensor) -> bounds.CalibrationSample:

@@ -15,35 +15,69 @@ from torch import Tensor, nn
 
 from pacdp.losses import Loss
 from pacdp.posterior import GaussianPosterior
+from pacdp.probes import AT_MOST, MOST, made_up_labels, pool, require_own_losses
 from pacdp.stochastic.forward import FreshPass, fresh_pass
 from pacdp.stochastic.noise import LIMIT, Draws
-from pacdp.stochastic.progress import Saved, fingerprint
-from pacdp.stochastic.risk import MonteCarloRisk, in_units, terms_of
+from pacdp.stochastic.progress import Saved, Signature, fingerprint
+from pacdp.stochastic.risk import UNIT, MonteCarloRisk, in_units, terms_of
 
 Progress = Callable[[int, int], None]
 """Told how many examples this process has passed, and how many it will."""
 _SAVE_SECONDS = 5.0
-_PROBE = 3
+_ROWS = 5
+"""Rows on which a count must give again what it gave when its file was written."""
+_NUMBERS = 2
+_SEED = 0
 
 
 def mean_risk(
-    module: nn.Module, posterior: GaussianPosterior, *, inputs: Tensor, labels: Int64[Tensor, " n"], loss: Loss,
-    passes: int, seed: int, batch_size: int = 64, group_size: int = 1, device: torch.device | str = "cpu",
-    progress: Progress | None = None, resume: Path | None = None,
-) -> MonteCarloRisk:  # fmt: skip
+    module: nn.Module,
+    posterior: GaussianPosterior,
+    *,
+    inputs: Tensor,
+    labels: Int64[Tensor, " n"],
+    loss: Loss,
+    passes: int,
+    seed: int,
+    batch_size: int = 64,
+    group_size: int = 1,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+    resume: Path | None = None,
+) -> MonteCarloRisk:
     """As :func:`mean_risks`, for one loss."""
     (found,) = mean_risks(
-        module, posterior, inputs=inputs, labels=labels, losses=(loss,), passes=passes, seed=seed,
-        batch_size=batch_size, group_size=group_size, device=device, progress=progress, resume=resume,
-    )  # fmt: skip
+        module,
+        posterior,
+        inputs=inputs,
+        labels=labels,
+        losses=(loss,),
+        passes=passes,
+        seed=seed,
+        batch_size=batch_size,
+        group_size=group_size,
+        device=device,
+        progress=progress,
+        resume=resume,
+    )
     return found
 
 
 def mean_risks(
-    module: nn.Module, posterior: GaussianPosterior, *, inputs: Tensor, labels: Int64[Tensor, " n"],
-    losses: Sequence[Loss], passes: int, seed: int, batch_size: int = 64, group_size: int = 1,
-    device: torch.device | str = "cpu", progress: Progress | None = None, resume: Path | None = None,
-) -> tuple[MonteCarloRisk, ...]:  # fmt: skip
+    module: nn.Module,
+    posterior: GaussianPosterior,
+    *,
+    inputs: Tensor,
+    labels: Int64[Tensor, " n"],
+    losses: Sequence[Loss],
+    passes: int,
+    seed: int,
+    batch_size: int = 64,
+    group_size: int = 1,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+    resume: Path | None = None,
+) -> tuple[MonteCarloRisk, ...]:
     """Losses of the randomised network ``posterior`` on all examples, ``passes`` times, each time with fresh weights.
 
     Formal guarantee: ``result.upper(failure_prob)`` bounds R̂(Q) for each loss; several losses share the draws and
@@ -64,27 +98,43 @@ def mean_risks(
             appends ``.r`` to the name.
 
     Raises:
-        ValueError: nothing to count, labels of another number, a loss outside its interval, or what
-            :func:`pacdp.stochastic.fresh_pass` refuses.
-        CheckpointError: ``resume`` belongs to another count.
+        ValueError: nothing to count, labels of another number, a loss that is not one value an example, outside its
+            interval or dependent on the rest of a batch, or what :func:`pacdp.stochastic.fresh_pass` refuses.
+        CheckpointError: ``resume`` belongs to another count, or to a network or loss that computes something else, or
+            was edited.
     """
     n = len(inputs)
     _require_countable(n, labels, losses, passes, batch_size)
     device = torch.device(device)
-    way = fresh_pass(module, posterior, inputs[: _PROBE * group_size].to(device), group_size=group_size)
+    probe = inputs[: max(MOST, min(batch_size, AT_MOST))].to(device)
+    way = fresh_pass(module, posterior, probe, group_size=group_size)
+    signature = _tried(way, probe, labels.to(device), losses)
     rank, world = _ranks()
     jobs = _jobs(n, passes, batch_size, way.group_size)[rank::world]
     mark = ""
     if resume is not None:
         resume = resume if rank == 0 else resume.with_name(f"{resume.name}.{rank}")
         settings = {
-            "passes": passes, "seed": seed, "batch_size": batch_size, "group_size": way.group_size, "rank": rank,
-            "world": world, "losses": [(loss.name, loss.low, loss.high) for loss in losses],
-        }  # fmt: skip
+            "passes": passes,
+            "seed": seed,
+            "batch_size": batch_size,
+            "group_size": way.group_size,
+            "rank": rank,
+            "world": world,
+            "losses": [(loss.name, loss.low, loss.high) for loss in losses],
+        }
         mark = fingerprint(settings, module, posterior, inputs, labels)
-    saved = Saved(resume, losses=[loss.name for loss in losses], mark=mark, seconds=_SAVE_SECONDS)
-    share = sum(job.stop - job.start for job in jobs)
-    done = sum(job.stop - job.start for job in jobs[: saved.tally.jobs])
+    sizes = [job.stop - job.start for job in jobs]
+    saved = Saved(
+        resume,
+        losses=[loss.name for loss in losses],
+        mark=mark,
+        signature=signature,
+        jobs=sizes,
+        most=UNIT,
+        seconds=_SAVE_SECONDS,
+    )
+    share, done = sum(sizes), sum(sizes[: saved.tally.jobs])
     for job in jobs[saved.tally.jobs :]:
         counted = _count(way, job, inputs, labels, losses, seed, device)
         saved.tally.totals = [total + more for total, more in zip(saved.tally.totals, counted, strict=True)]
@@ -122,7 +172,30 @@ def _count(
     draws = Draws.of(seed=seed, number=job.number, examples=groups)
     outputs = way.run(inputs[job.start : job.stop].to(device), draws)
     own = labels[job.start : job.stop].to(device)
-    return [in_units(loss(outputs, own), loss) for loss in losses]
+    return [in_units(loss.judge(outputs, own), loss) for loss in losses]
+
+
+def _tried(way: FreshPass, probe: Tensor, labels: Tensor, losses: Sequence[Loss]) -> Signature:
+    """What network and losses give on a few rows of data and as many made-up ones, under a few draws.
+
+    Raises:
+        ValueError: a loss of one example depends on the rest of its batch, or is none of one example.
+    """
+    rows = pool(probe[:_ROWS], size=_ROWS)
+    groups = torch.arange(-(-len(rows) // way.group_size))
+    outputs = [way.run(rows, Draws.of(seed=_SEED, number=number, examples=groups)) for number in range(_NUMBERS)]
+    own = made_up_labels(labels, len(rows))
+    for loss in losses:
+        require_own_losses(loss, outputs[0][:_ROWS], labels, size=max(MOST, len(probe)))
+    return Signature.of(
+        outputs,
+        [
+            (loss(out, y).double() - loss.low) / (loss.high - loss.low)
+            for loss in losses
+            for out in outputs
+            for y in own
+        ],
+    )
 
 
 def _ranks() -> tuple[int, int]:

@@ -96,14 +96,7 @@ def terms_of(*, n: int, passes: int, group_size: int) -> int:
 
 
 def in_units(values: Float[Tensor, " batch"], loss: Loss) -> int:
-    """The sum of (values - low)/(high - low), each rounded up to a multiple of 1/UNIT.
-
-    Raises:
-        ValueError: a loss is NaN or lies outside the loss's interval.
-    """
-    if not bool(torch.isfinite(values).all()):
-        raise ValueError(f"loss {loss.name} is NaN or infinite on drawn weights: the weights have diverged")
-    loss.check(float(values.min()), float(values.max()))
+    """The sum of (values - low)/(high - low), each rounded up to a multiple of 1/UNIT; values from ``loss.judge``."""
     # three roundings of 2⁻⁵³ each; the ends of the interval stay exact
     share = (values.double() - loss.low) / (loss.high - loss.low) * (UNIT * _OUTWARD)
     return int(share.ceil().clamp(0, UNIT).to(torch.int64).sum())
