@@ -100,14 +100,6 @@ class BoundSet:
         return self.n if self.people is None else len(np.unique(self.people))
 
     @property
-    def shares(self) -> Float64[np.ndarray, " n"] | None:
-        """What each example weighs in its person's mean: one over the number of that person's examples."""
-        if self.people is None:
-            return None
-        _, owner, sizes = np.unique(self.people, return_inverse=True, return_counts=True)
-        return 1.0 / sizes[owner]
-
-    @property
     def rows(self) -> Rows:
         """Hashes of the examples, computed once."""
         if not self._rows:

@@ -155,12 +155,14 @@ def randomised(where: Gaussians) -> Found:
         seed=where.seed,
         progress=where.progress,
         resume=how.resume,
-        **({} if data.people is None else {"people": data.people}),
+        people=data.people,
     )
     at = {"kl_nats": where.kl_nats, "n": data.units, "price": where.price}
     certificates = [_overall(risk, functools.partial(bounds.maurer, **at), budget, where) for risk in risks]
     certificates += [_overall(risks[0], _of_errors(each, at), budget, where) for each in where.formulas]
-    measured = [Measured(of="randomised", on="bound", loss=r.loss, mean=r.mean, errors=None, n=r.n) for r in risks]
+    measured = [
+        Measured(of="randomised", on="bound", loss=r.loss, mean=r.mean, errors=None, n=r.people or r.n) for r in risks
+    ]
     return Found(certificates=certificates, measured=measured, monte_carlo=risks)
 
 

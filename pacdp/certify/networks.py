@@ -11,13 +11,13 @@ from fractions import Fraction
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 import bounds
 from bounds.hypotheses import of_the_caller
 from pacdp.certify.assessment import Measured
 from pacdp.certify.examples import BoundSet
-from pacdp.losses import margins
+from pacdp.losses import in_error
+from pacdp.plain import call_with
 
 EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
 """Of the bins of calibration errors."""
@@ -62,7 +62,7 @@ def with_weights(
 ) -> Network:
     """The module as a function, at these weights and buffers."""
     state = {name: value.to(device) for name, value in {**buffers, **weights}.items()}
-    return lambda inputs: functional_call(module, state, (inputs,))
+    return lambda inputs: call_with(module, state, inputs)
 
 
 def judge(
@@ -88,7 +88,7 @@ def judge(
         own = outputs.gather(1, data.labels[:, None])
         wrong = (~(outputs.scatter(1, data.labels[:, None], -1.0) < own).all(1)).numpy()
     else:
-        wrong = (~(margins(outputs, data.labels) > 0)).numpy()
+        wrong = in_error(outputs, data.labels).numpy()
     calibration = calibration_of(outputs, data.labels, scores=scores) if data.unit == "example" else None
     return Judged(
         errors=int(wrong.sum()),
