@@ -34,7 +34,7 @@ from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 
 _SAME_LAW = declared("new data follow the same law", "the caller")
 _NEW = "predictor saw none of these rows"
-_NOISE = "the run, whose noise is drawn from a seed that no example may change"
+_NOISE = "the run, whose noise is drawn from a seed that must not depend on the examples"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
