@@ -20,6 +20,7 @@ from bounds.kl import binary_kl_lower, binary_kl_upper
 
 # Below this ln Ẑ its exponential loses digits; a Chernoff bound there would need e^600 draws to say anything.
 _SMALLEST_LOG = -600.0
+_LARGEST = 1e300  # of losses in nats: their sums must be numbers too
 _ULP = 2.0**-52
 _BLOCK = 64.0
 """Units in the last place that a term and its place in a block of a sum may cost."""
@@ -45,8 +46,8 @@ class StreamingLogMeanExp:
 
     def push(self, values: ArrayLike) -> None:
         """Take in a number or an array of numbers. Raises ValueError when one is NaN or plus infinity."""
-        batch: Any = np.asarray(values, dtype=np.float64).ravel()
-        if np.isnan(batch).any() or (batch == math.inf).any():
+        batch: Any = _check.array("values", values).ravel()
+        if not (batch < math.inf).all():
             raise ValueError("values must be below infinity and not NaN; has the loss overflowed?")
         self._count += batch.size
         top = float(batch.max(initial=-math.inf))
@@ -183,7 +184,7 @@ def log_partition_jensen(
 
     Raises ValueError when the mean lies outside the interval or another argument is out of range.
     """
-    check_loss(tau, loss_low, loss_high)
+    tau, loss_low, loss_high = checked_loss(tau, loss_low, loss_high)
     _check.real(mean_loss=mean_loss)
     if not loss_low <= mean_loss <= loss_high:
         raise ValueError(f"mean_loss must lie in [{loss_low!r}, {loss_high!r}], got {mean_loss!r}; check the interval.")
@@ -225,7 +226,7 @@ def log_partition_best(
 
     Raises ValueError when ln Ẑ exceeds -tau·loss_low, or another argument is out of range.
     """
-    check_loss(tau, loss_low, loss_high)
+    tau, loss_low, loss_high = checked_loss(tau, loss_low, loss_high)
     _check.real(log_mean_exp=log_mean_exp)
     _check.open_probability(failure_prob=failure_prob)
     half = failure_prob / 2.0
@@ -255,14 +256,21 @@ def log_partition_best(
     )
 
 
-def check_loss(tau: float, loss_low: float, loss_high: float) -> None:
-    """Refuse a temperature that is not positive and an interval of losses that is empty or infinite."""
+def checked_loss(tau: float, loss_low: float, loss_high: float) -> tuple[float, float, float]:
+    """The three as floats; refuses a temperature that is not positive and an interval that is empty or infinite."""
     _check.positive(tau=tau)
     _check.real(loss_low=loss_low, loss_high=loss_high)
     if not -math.inf < loss_low < loss_high < math.inf:
         raise ValueError(
             f"loss_low must be below loss_high, both finite, got {loss_low!r} and {loss_high!r}; bound the loss."
         )
+    tau, low, high = float(tau), float(loss_low), float(loss_high)
+    if max(abs(low), abs(high)) * max(1.0, tau) > _LARGEST:
+        raise ValueError(
+            f"loss_low and loss_high, and tau = {tau!r} times them, must be below 1e300, got {low!r} and {high!r}; "
+            f"rescale the loss."
+        )
+    return tau, low, high
 
 
 def _floor(tau: float, loss_low: float, loss_high: float) -> float:
