@@ -142,8 +142,19 @@ class Assessment:
         return replace(self, certificates=tuple(made))
 
     def joined(self, *others: "Assessment") -> "Assessment":
-        """This assessment with the certificates, measurements and refusals of others about the same examples."""
+        """This assessment with the certificates, measurements and refusals of others about the same examples.
+
+        Raises:
+            ValueError: the others are about other examples, as far as their numbers and digests tell.
+        """
         parts = (self, *others)
+        for other in others:
+            mine, theirs = ((each.n, each.unit, each.examples) for each in (self, other))
+            if mine != theirs or (self.rows and other.rows and self.rows["bound"] != other.rows["bound"]):
+                raise ValueError(
+                    f"expected assessments of the same examples, got {mine} and {theirs} as n, unit and examples of "
+                    "two that have other rows: keep them apart"
+                )
         return replace(
             self,
             certificates=_once(made for part in parts for made in part.certificates),

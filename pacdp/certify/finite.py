@@ -22,14 +22,15 @@ from torch import nn
 
 import bounds
 from pacdp.certify.assessment import Measured
-from pacdp.certify.examples import BoundSet
+from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.gaussian import Found
-from pacdp.certify.networks import about, clopper_pearson, error_share, outputs_of
+from pacdp.certify.networks import about, classes_of, clopper_pearson, error_share, outputs_of
 from pacdp.exponential import Selection, log_probabilities, select
 
 _CHOSEN = (
     bounds.proved("privacy covers these rows", "the exponential mechanism, run here on the errors on these examples"),
     bounds.declared("noise secret or independent", "whoever fixed the seed of the choice"),
+    bounds.declared("prior saw none of these rows", "the caller"),
 )
 
 
@@ -48,6 +49,15 @@ class Finite:
     weights: Float64[np.ndarray, " networks"] | None = None
     epsilon: float | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.networks, Sequence) or not self.networks or not all(map(callable, self.networks)):
+            raise ValueError("expected Finite.networks to be a list of networks, at least one")
+        require_kind("Finite.weights", self.weights, np.ndarray | None)
+        require_kind("Finite.epsilon", self.epsilon, float | int | None)
+        require_kind("Finite.seed", self.seed, int)
+        if self.seed < 0:
+            raise ValueError(f"expected Finite.seed >= 0, got {self.seed}")
 
 
 def finite_parts(
@@ -79,6 +89,9 @@ def _said(networks: Sequence[nn.Module], data: BoundSet, device: torch.device | 
     found = []
     for network in networks:
         outputs = outputs_of(network, data, device)
+        data.require_labels(classes_of(outputs))
+        if outputs.ndim == 1:
+            outputs = outputs[:, None]
         if outputs.shape[1] == 1:
             outputs = torch.cat([-outputs, outputs], dim=1)
         top = outputs.topk(2, dim=1)

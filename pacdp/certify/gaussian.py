@@ -18,12 +18,22 @@ from torch import Tensor, nn
 
 import bounds
 from pacdp.certify.assessment import Measured, Refusal
-from pacdp.certify.examples import BoundSet
-from pacdp.certify.networks import Judged, about, clopper_pearson, fresh_certificates, judge, outputs_of, with_weights
+from pacdp.certify.examples import BoundSet, require_kind
+from pacdp.certify.networks import (
+    Judged,
+    about,
+    classes_of,
+    clopper_pearson,
+    fresh_certificates,
+    judge,
+    outputs_of,
+    with_weights,
+)
 from pacdp.certify.priors import Prior, Private, price_of
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import MonteCarloRisk, mean_risks
+from pacdp.stochastic.law import require_law_of
 
 Progress = Callable[[int, int], None]
 Formula = Callable[..., bounds.Certificate]
@@ -49,6 +59,16 @@ class MonteCarlo:
     batch_size: int = 64
     group_size: int = 1
     resume: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("passes", "batch_size", "group_size"):
+            require_kind(f"MonteCarlo.{name}", getattr(self, name), int)
+            if getattr(self, name) < 1:
+                raise ValueError(f"expected MonteCarlo.{name} >= 1, got {getattr(self, name)}")
+        require_kind("MonteCarlo.share", self.share, float)
+        if not 0.0 < self.share < 1.0:
+            raise ValueError(f"expected MonteCarlo.share strictly between 0 and 1, got {self.share}")
+        require_kind("MonteCarlo.resume", self.resume, Path | None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,11 +112,10 @@ class Gaussians:
         """The network at these weights of a law."""
         return with_weights(self.module.to(self.device), weights, law.buffers, self.device)
 
-    def classes(self) -> int:
-        """How many classes the network's outputs distinguish: two for one logit."""
-        first = BoundSet(inputs=self.data.inputs[:1], labels=torch.zeros(1, dtype=torch.int64))
-        outputs = outputs_of(self.network(self.posterior, self.posterior.means), first, self.device)
-        return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
+    def classes(self, data: BoundSet) -> int:
+        """How many classes the network's outputs distinguish, tried on an example."""
+        first = BoundSet(inputs=data.inputs[:1], labels=torch.zeros(1, dtype=torch.int64))
+        return classes_of(outputs_of(self.network(self.posterior, self.posterior.means), first, self.device))
 
     def judged(self, network: Callable[[Tensor], Tensor], of: str) -> "Twice":
         """What a network did on the bound's examples and on the test set."""
@@ -125,15 +144,17 @@ class Found:
 
 def parts(where: Gaussians) -> Iterator[Found]:
     """Everything that applies to a Gaussian posterior, the randomised network first."""
+    for loss in where.losses:
+        require_kind("each of losses", loss, Loss)
     names = ["zero-one", "brier", *(loss.name for loss in where.losses)]
     if len(set(names)) != len(names):
         raise ValueError(
             f"expected losses of names that differ from each other and from zero-one and brier, got {names}"
         )
-    classes = where.classes()
-    for each in (where.data, *([] if where.test is None else [where.test])):
-        each.require_labels(classes)
+    require_law_of(where.module, where.posterior)
     _ = where.kl_nats
+    for each in (where.data, *([] if where.test is None else [where.test])):
+        each.require_labels(where.classes(each))
     yield randomised(where)
     yield mean_weights(where)
     yield prior_mean(where)
@@ -167,10 +188,20 @@ def randomised(where: Gaussians) -> Found:
 
 
 def _of_errors(formula: Formula, at: dict[str, Any]) -> Formula:
-    """A formula for the 0-1 loss, whose square is itself."""
-    if "second_moment" not in inspect.signature(formula).parameters:
-        return functools.partial(formula, **at)
-    return lambda *, risk, failure_prob: formula(risk=risk, second_moment=risk, failure_prob=failure_prob, **at)
+    """A formula for the 0-1 loss, whose square is itself; ValueError when it is none of a risk and a divergence."""
+
+    def step(*, risk: float, failure_prob: float) -> bounds.Certificate:
+        given = {**at, "risk": risk, "failure_prob": failure_prob}
+        try:
+            takes = inspect.signature(formula).parameters
+            made = formula(**given, **({"second_moment": risk} if "second_moment" in takes else {}))
+        except TypeError as error:
+            raise ValueError(f"expected formulas of bounds that take {', '.join(given)}, got one: {error}") from error
+        if not isinstance(made, bounds.Certificate) or not {"n", "kl_nats"} <= made.inputs.keys():
+            raise ValueError(f"expected formulas of bounds that return certificates, got {type(made).__name__}")
+        return made
+
+    return step
 
 
 def randomised_on_test(where: Gaussians) -> Found:

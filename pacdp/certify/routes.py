@@ -19,7 +19,7 @@ from pacdp.certify.chain import (
     released_weights_certificate,
     weights_certificates,
 )
-from pacdp.certify.examples import BoundSet
+from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.finite import Finite, finite_parts
 from pacdp.certify.gaussian import Formula, Found, Gaussians, MonteCarlo, Progress, parts
 from pacdp.certify.networks import about, clopper_pearson, fresh_certificates, judge
@@ -52,6 +52,14 @@ class Network:
     of: str = "your network"
     scores: bool = False
     batch_size: int = 500
+
+    def __post_init__(self) -> None:
+        if not callable(self.network):
+            raise ValueError(f"expected Network.network to be a function of inputs, got {type(self.network).__name__}")
+        require_kind("Network.of", self.of, str)
+        require_kind("Network.batch_size", self.batch_size, int)
+        if self.batch_size < 1:
+            raise ValueError(f"expected Network.batch_size >= 1, got {self.batch_size}")
 
 
 Law = GaussianPosterior | LocalGibbs | Point | Network | Finite
@@ -116,10 +124,18 @@ def certify(
         DataError: examples that the prior or the settings saw, copies among the bound's rows, a test set that shares
             rows with them, or a network that holds them.
     """
-    settings = settings or Settings.declared()
+    settings = Settings.declared() if settings is None else settings
+    require_kind("law", law, Law)
+    require_kind("data", data, BoundSet | Objective)
+    require_kind("test", test, BoundSet | Objective | None)
+    require_kind("settings", settings, Settings)
+    require_kind("monte_carlo", monte_carlo, MonteCarlo | None)
+    require_kind("gibbs", gibbs, GibbsSettings | None)
+    require_kind("failure_prob", failure_prob, float | int)
+    _require_draws(seed, device)
     if not 0.0 < failure_prob < 1.0:
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
-    failure_prob = failure_prob / settings.count
+    failure_prob = settings.share(failure_prob)
     if isinstance(data, Objective) or isinstance(law, LocalGibbs | Point):
         if not isinstance(data, Objective) or not isinstance(law, LocalGibbs | Point):
             raise ValueError("the weights of a chain and an Objective go together, got one without the other")
@@ -131,16 +147,20 @@ def certify(
         bound, tested = BoundSet.behind(data), None if test is None else BoundSet.behind(test)
         evidence = _standing(source, bound, tested)
         found = _of_chain(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)
-        return _resting(found, settings.standing(bound), settings, *evidence)
+        return _resting(found, settings.standing(bound, tested), settings, *evidence)
     if isinstance(test, Objective):
         raise ValueError("expected the test set as a BoundSet, like the data")
     source = _source(prior)
     evidence, tested = _standing(source, data, test)
+    fixed = settings.standing(data, test)
+    for each, whose in ((data, "the bound's"), (test, "the test set's")):
+        if each is not None:
+            _require_nothing_held(law, network, prior, each, whose)
+    version = _version(data, test)
     match law:
         case GaussianPosterior():
-            if not isinstance(prior, Prior) or network is None:
+            if not isinstance(prior, Prior) or not isinstance(network, nn.Module):
                 raise ValueError("a Gaussian posterior needs prior=Prior(law=..., source=...) and network=, its module")
-            require_no_rows(network, data.inputs, paid=tuple(law.means))
             where = Gaussians(
                 posterior=law,
                 prior=prior,
@@ -149,8 +169,8 @@ def certify(
                 test=test,
                 failure_prob=failure_prob,
                 how=monte_carlo or MonteCarlo(),
-                losses=losses,
-                formulas=formulas,
+                losses=tuple(losses),
+                formulas=tuple(formulas),
                 seed=seed,
                 device=device,
                 progress=progress,
@@ -166,7 +186,47 @@ def certify(
     privacy = _privacy(source)
     rows = {"bound": data.rows.summary(), "test": None if test is None else test.rows.summary(), "prior": None}
     found = replace(found, privacy=privacy, rows=rows, prior=found.prior or _prior_dict(source))
-    return _resting(found, settings.standing(data), settings, evidence, tested)
+    if _version(data, test) != version:
+        raise ValueError("the network writes on its inputs or on labels, which changes the examples: let it copy them")
+    return _resting(found, fixed, settings, evidence, tested)
+
+
+def _version(*sets: BoundSet | None) -> tuple[int, ...]:
+    return tuple(each.version for each in sets if each is not None)
+
+
+def _require_draws(seed: Any, device: Any) -> None:
+    require_kind("seed", seed, int)
+    if not 0 <= seed < 2**63 - 1:
+        raise ValueError(f"expected a seed from 0 to 2**63 - 2, got {seed}")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(f"expected a device that is here, such as 'cpu', got {device!r}: {error}") from error
+
+
+def _require_nothing_held(law: Law, network: nn.Module | None, prior: From, data: BoundSet, whose: str) -> None:
+    """Refuse a predictor or a prior in which the examples themselves stand.
+
+    Of a Gaussian it is the laws whose tensors are used: the bound pays for the posterior's random weights alone, and
+    examples in the prior's mean, in a weight of deviation 0 or in a buffer are free of charge. A test set pays for
+    nothing.
+    """
+    held = nn.Module()
+    match law:
+        case Network():
+            held.network = law.network
+        case Finite():
+            held.networks = list(law.networks)
+        case GaussianPosterior():
+            laws = {"posterior": law.buffers}
+            if isinstance(prior, Prior):
+                laws["prior"] = {**prior.law.buffers, **prior.law.means}
+            if whose != "the bound's":
+                laws["posterior"] = {**law.buffers, **law.means}
+            held.laws = {name: {key: each.detach() for key, each in own.items()} for name, own in laws.items()}
+            held.network = network
+    require_no_rows(held, data.inputs, paid=[f"network.{name}" for name in getattr(law, "means", ())], whose=whose)
 
 
 def _standing(
@@ -214,6 +274,7 @@ def _resting(
 
 
 def _source(prior: From) -> Source | None:
+    require_kind("prior", prior, From)
     if isinstance(prior, Prior):
         return prior.source
     if isinstance(prior, bounds.PrivacyClaim):
@@ -259,8 +320,6 @@ def _of_network(
     failure_prob: float,
     device: torch.device | str,
 ) -> Assessment:
-    if isinstance(law.network, nn.Module):
-        require_no_rows(law.network, data.inputs)
     look = functools.partial(judge, law.network, device=device, scores=law.scores, batch_size=law.batch_size)
     seen, of = look(data), law.of
     measured = [seen.measured(of, "bound")]

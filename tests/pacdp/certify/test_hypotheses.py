@@ -224,4 +224,4 @@ def test_the_headline_is_one_true_sentence():
 @pytest.mark.parametrize("bad", [0.0, 1.0, -0.1, math.nan])
 def test_an_impossible_failure_probability_is_refused_before_any_work(bad):
     with pytest.raises(ValueError, match="must lie strictly between 0 and 1"):
-        certify(Network(network=None), examples(80), failure_prob=bad)
+        certify(Network(network=network()), examples(80), failure_prob=bad)
