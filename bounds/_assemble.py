@@ -79,12 +79,16 @@ class Bill:
         )
 
 
+def called(formula: str, prefix: str) -> str:
+    """The name of the certificates of a formula at the price of this prefix."""
+    return _NAMES.get(prefix + formula, prefix + formula)
+
+
 def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: float) -> Bill:
     """The bill of ``formula`` at ``price``: its own costs in ``nats`` by name, and the price for n records."""
     charge = price.charge(n=n, failure_prob=failure_prob)
     costs = costs_of({**nats, charge.name: charge.nats}, n)
-    name = price.prefix + formula
-    name = _NAMES.get(name, name)
+    name = called(formula, price.prefix)
     return Bill(
         name=name,
         costs=costs,

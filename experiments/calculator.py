@@ -1,5 +1,6 @@
-"""`pacdp bound`: the functions of `bounds` as a calculator for people."""
+"""`pacdp bound`: every formula of `bounds` at every price, as a calculator for people."""
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -7,27 +8,23 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import bounds
+from bounds._assemble import called
+from bounds.prices import Charge, Fresh
 
 Bound = Callable[..., bounds.Certificate]
 
-_PRIOR = "the prior was fixed before the n examples were seen"
-_PRIVATE = "came from a mechanism with the given privacy, all of whose releases together it covers"
-_ASSUMES: dict[str, str] = {
-    **dict.fromkeys(
-        ("maurer", "langford_seeger", "mcallester", "quadratic", "thiemann", "tolstikhin_seldin", "linear", "catoni"),
-        _PRIOR,
-    ),
-    **dict.fromkeys(
-        ("dp_pac_bayes", "dp_pac_bayes_max_information", "dp_pac_bayes_2018", "private_pac_bayes", "private_catoni"),
-        f"the prior {_PRIVATE}, on the same n independent examples",
-    ),
-    **dict.fromkeys(
-        ("dp_kl_chernoff", "dp_chernoff", "dp_hoeffding", "dp_chernoff_2018", "dp_hoeffding_2018",
-         "private_kl_chernoff"),
-        f"the weights {_PRIVATE}, on the same n independent examples",
-    ),
-    "hybrid_pac_bayes": f"the prior saw other examples freely, and of the n_bound examples only what {_PRIVATE}",
-}  # fmt: skip
+_POSTERIOR: tuple[Bound, ...] = (
+    bounds.maurer,
+    bounds.langford_seeger,
+    bounds.mcallester,
+    bounds.quadratic,
+    bounds.thiemann,
+    bounds.tolstikhin_seldin,
+    bounds.linear,
+    bounds.catoni,
+)
+_WEIGHTS: tuple[Bound, ...] = (bounds.kl_chernoff, bounds.chernoff, bounds.hoeffding)
+_OTHERS: tuple[Bound, ...] = (bounds.dp_chernoff_2018, bounds.dp_hoeffding_2018, bounds.hybrid_pac_bayes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +36,13 @@ class Given:
     kl_nats: float | None = None
     """KL divergence of posterior from prior, in nats."""
     n: int | None = None
-    """Independent examples."""
+    """Independent records: examples, or people where the risk is a mean over people."""
     n_bound: int | None = None
     """For a prior that saw other examples freely: the examples that the bound uses."""
     failure_prob: float = 0.05
     """Probability that the bound fails."""
     epsilon: float | None = None
-    """Pure differential privacy of what the examples told prior or weights; with --delta, approximate."""
+    """Pure differential privacy of what the records told prior or weights; with --delta, approximate."""
     delta: float | None = None
     adjacency: Literal["replace-one", "add-remove"] = "replace-one"
     """Of epsilon, mu and rho."""
@@ -95,14 +92,45 @@ class Goal(Given):
     """The value that a bound should reach; for draws, the Monte Carlo upper bound on the empirical risk."""
 
 
-def names() -> tuple[str, ...]:
-    """The bounds that this command computes."""
-    return tuple(_ASSUMES)
+def _priced(formula: Bound, price: type[bounds.Price]) -> Bound:
+    """A formula at a kind of price, as a function of the arguments of both."""
+    own = [p for p in inspect.signature(formula).parameters.values() if p.name != "price"]
+    asked = [p.replace(kind=p.KEYWORD_ONLY) for p in inspect.signature(price).parameters.values()]
+
+    def bound(**given: Any) -> bounds.Certificate:
+        paid = price(**{p.name: given.pop(p.name) for p in asked})
+        return formula(**given, price=paid)
+
+    needed = sorted([*own, *asked], key=lambda p: p.default is not p.empty)
+    bound.__signature__ = inspect.Signature(needed)  # type: ignore[attr-defined]
+    return bound
 
 
-def assumption(name: str) -> str:
-    """What must be true of prior or weights for the bound to apply."""
-    return _ASSUMES[name]
+class _Accounted(bounds.Accounted):
+    """``Accounted``, which remembers what it charged: a comparison and a plan ask for the same n many times."""
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """See :class:`bounds.Price`."""
+        return _charge(self.privacy, n, failure_prob)
+
+
+@functools.lru_cache(maxsize=4096)
+def _charge(privacy: bounds.PrivacyClaim, n: int, failure_prob: float) -> Charge:
+    return bounds.Accounted(privacy=privacy).charge(n=n, failure_prob=failure_prob)
+
+
+_PRICES = (bounds.Independent, bounds.Sharp, bounds.MaxInformation, bounds.Printed2018, _Accounted)
+
+
+@functools.cache
+def cells() -> dict[str, Bound]:
+    """Every bound by the name of its certificates: each formula at each price, and those that are none of these."""
+    found: dict[str, Bound] = {}
+    for formula in (*_POSTERIOR, *_WEIGHTS):
+        for price in _PRICES:
+            kind = Fresh if price is bounds.Independent and formula in _WEIGHTS else price
+            found[called(formula.__name__, kind.prefix)] = _priced(formula, kind)
+    return found | {other.__name__: other for other in _OTHERS}
 
 
 def compute(name: str, given: Given) -> bounds.Certificate:
@@ -111,8 +139,8 @@ def compute(name: str, given: Given) -> bounds.Certificate:
     Raises:
         ValueError: no such bound, or something it needs was not given.
     """
-    if name not in _ASSUMES:
-        raise ValueError(f"no bound is called {name!r}: choose compare, plan or one of {', '.join(_ASSUMES)}")
+    if name not in cells():
+        raise ValueError(f"no bound is called {name!r}: choose compare, plan or one of {', '.join(cells())}")
     arguments = given.arguments()
     missing = _missing(name, arguments)
     if missing:
@@ -125,7 +153,7 @@ def compare(given: Given) -> tuple[list[bounds.Certificate], dict[str, str]]:
     arguments = given.arguments()
     certificates: list[bounds.Certificate] = []
     others: dict[str, str] = {}
-    for name in _ASSUMES:
+    for name in cells():
         missing = _missing(name, arguments)
         if missing:
             others[name] = "needs " + ", ".join(_flag(argument) for argument in missing)
@@ -138,13 +166,13 @@ def compare(given: Given) -> tuple[list[bounds.Certificate], dict[str, str]]:
 
 
 def plan_examples(goal: Goal) -> dict[str, int | None]:
-    """For each bound, the fewest examples at which it reaches the target, all else equal; None beyond 2^40.
+    """For each bound, the fewest records at which it reaches the target, all else equal; None beyond 2^40.
 
     The bounds fall with n, so doubling and bisection find it. (Bounds that need a parameter fixed for one n are left
     out unless it is given.)
     """
     arguments = {**goal.arguments(), "n": goal.n or 1}
-    return {name: _fewest(name, arguments, goal.target) for name in _ASSUMES if not _missing(name, arguments)}
+    return {name: _fewest(name, arguments, goal.target) for name in cells() if not _missing(name, arguments)}
 
 
 def plan_draws(*, risk: float, target: float, failure_prob: float) -> int:
@@ -174,12 +202,12 @@ def _fewest(name: str, arguments: dict[str, Any], target: float) -> int | None:
 
 
 def _missing(name: str, arguments: dict[str, Any]) -> list[str]:
-    parameters = inspect.signature(getattr(bounds, name)).parameters.values()
+    parameters = inspect.signature(cells()[name]).parameters.values()
     return [p.name for p in parameters if p.default is p.empty and p.name not in arguments]
 
 
 def _call(name: str, arguments: dict[str, Any]) -> bounds.Certificate:
-    bound: Bound = getattr(bounds, name)
+    bound = cells()[name]
     accepted = inspect.signature(bound).parameters
     return bound(**{argument: value for argument, value in arguments.items() if argument in accepted})
 

@@ -6,46 +6,68 @@ from typing import Any
 from rich.table import Table
 
 import bounds
+from bounds.sentence import headline
 from experiments import calculator
+from experiments.figures.numbers import up_digits
+from experiments.reading import bill, cost_name
 from experiments.terminal import output
 
 
 def print_certificate(certificate: bounds.Certificate, *, json_only: bool) -> None:
-    """One bound with its terms, what it assumes and its source."""
+    """One bound as a sentence, with its costs, terms, hypotheses and source."""
     if json_only:
         print(certificate.to_json())
         return
     out = output()
-    vacuous = " (vacuous)" if certificate.vacuous else ""
-    out.print(f"{certificate.name}: risk <= {certificate.value:.6g}{vacuous}, failing with probability at most "
-              f"{certificate.failure_prob:g}; {certificate.status}")  # fmt: skip
+    out.print(headline(certificate))
+    out.print(
+        f"{certificate.name}: {certificate.measures} of {certificate.of} <= {_value(certificate)}, failing with "
+        f"probability at most {certificate.failure_prob:g}; {certificate.status}"
+    )
+    for cost in certificate.costs:
+        out.print(
+            f"  {cost_name(cost.name):24} {up_digits(cost.nats, 8)} nats, {up_digits(cost.per_example, 8)} a record"
+        )
+    if certificate.costs:
+        total, share = up_digits(certificate.total_nats, 8), up_digits(certificate.total_per_example, 8)
+        out.print(f"  {'in all':24} {total} nats, {share} a record")
     for name, value in certificate.terms.items():
         out.print(f"  {name:24} {value:.8g}")
-    out.print(f"assumes: {calculator.assumption(certificate.name)}")
-    for sentence in certificate.assumptions:
-        out.print(f"assumes: {sentence}")
+    for one in certificate.hypotheses:
+        out.print(f"rests on: {one}", markup=False)
     out.print(f"source: {certificate.reference}")
 
 
 def print_comparison(certificates: list[bounds.Certificate], others: dict[str, str], *, json_only: bool) -> None:
-    """All bounds that apply, smallest first, and what the others lack."""
+    """All bounds that apply, smallest first, with what each pays and rests on, and what the others lack."""
     if json_only:
         print(json.dumps({"certificates": [c.to_dict() for c in certificates], "not_applicable": others}))
         return
     out = output()
+    needs = [{f"{one.name} ({one.standing})": None for one in made.hypotheses} for made in certificates]
+    shared = [name for name in (needs[0] if needs else ()) if all(name in own for own in needs)]
     table = Table(title="each bound by itself; quoting the smallest of J needs failure_prob / J")
-    for column in ("bound", "risk <=", "status", "assumes that"):
-        table.add_column(column, justify="right" if column == "risk <=" else "left")
-    for c in certificates:
-        value = f"{c.value:.6g}" + (" (vacuous)" if c.vacuous else "")
-        table.add_row(c.name, value, c.status, calculator.assumption(c.name))
+    table.add_column("bound", overflow="fold")
+    table.add_column("of", overflow="fold")
+    table.add_column("at most", justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    for column in ("pays", "rests also on"):
+        table.add_column(column, overflow="fold")
+    for made, own in zip(certificates, needs, strict=True):
+        also = "; ".join(name for name in own if name not in shared)
+        table.add_row(made.name, f"{made.measures}, {made.of}", _value(made), made.status, bill(made), also)
     out.print(table)
+    if shared:
+        out.print(f"each rests on: {'; '.join(shared)}; by whoever calls")
+    lacking: dict[str, list[str]] = {}
     for name, why in others.items():
-        out.print(f"not applicable: {name}: {why}")
+        lacking.setdefault(why, []).append(name)
+    for why, names in lacking.items():
+        out.print(f"not applicable: {', '.join(names)}: {why}")
 
 
 def print_plan(goal: calculator.Goal, *, json_only: bool) -> None:
-    """How many examples each bound needs for the target, and how many draws a Monte Carlo risk needs."""
+    """How many records each bound needs for the target, and how many draws a Monte Carlo risk needs."""
     examples = calculator.plan_examples(goal)
     draws = None
     if goal.risk is not None and goal.risk < goal.target < 1:
@@ -63,3 +85,7 @@ def print_plan(goal: calculator.Goal, *, json_only: bool) -> None:
         )
     if not examples and draws is None:
         out.print("nothing can be planned from this: give --risk, and --kl-nats or the privacy")
+
+
+def _value(made: bounds.Certificate) -> str:
+    return "1 (vacuous)" if made.vacuous else up_digits(made.value, 6)

@@ -18,7 +18,7 @@ class Bound:
     """A calculator: one bound from its ingredients, all that apply compared, or what a target takes.
 
     pacdp bound maurer --risk 0.02 --kl-nats 3000 --n 60000;  pacdp bound compare ... sorts every applicable bound and
-    says what each assumes;  pacdp bound plan --target 0.05 ... says how many examples or draws that takes.
+    says what each pays and rests on;  pacdp bound plan --target 0.05 ... says how many examples or draws that takes.
     """
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from xml.etree import ElementTree
 
@@ -12,6 +12,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bounds import Certificate
 from experiments.figures import costs, privacy, reliability, run, style
 from pacdp.calibration import ReliabilityCurve
 
@@ -29,14 +30,13 @@ def training(rows: list[dict]) -> Markup:
 
 def certificates(report: dict) -> Markup:
     """Bound against test error."""
-    height = 1.2 + 0.26 * len(report["certificates"])
-    return _drawn("bounds", "Each certificate as a bar, the measured test error as a tick", 7.6, height,
+    return _drawn("bounds", "Each certificate as a bar, the measured test error as a tick", 7.6, 2.0,
                   lambda axes: run.draw_certificates(axes, report))  # fmt: skip
 
 
-def cost_breakdown(found: list[costs.Cost]) -> Markup:
+def cost_breakdown(found: Sequence[Certificate]) -> Markup:
     """What each certificate pays."""
-    return _drawn("costs", "What each certificate pays in nats per example, as stacked bars", 7.6,
+    return _drawn("costs", "What each certificate pays in nats per record, as stacked bars", 7.6,
                   1.4 + 0.26 * len(found), lambda axes: costs.draw(axes, found))  # fmt: skip
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.folder import Folder, read_json
+from experiments.reading import FORMAT
 
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
-CERTIFICATES = "pacdp-certificates/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,13 @@ def read(path: Path) -> Material:
         read_json(file) if file.is_file() else None
         for file in (folder.config, folder.provenance, folder.result, folder.certificates)
     )
-    if report is None and result is not None and result.get("format") == CERTIFICATES:
+    if report is None and result is not None and result.get("format") == FORMAT:
         result, report = None, result  # of a study, whose runs end with their certificates
     of_run = config is not None and ("sampler" in config or "budget" in config)
     if not (of_run or result or report):
         raise ValueError(_nothing(path))
     _require_format(folder.result, result, RESULTS)
-    _require_format(folder.certificates, report, (CERTIFICATES,))
+    _require_format(folder.certificates, report, (FORMAT,))
     return Material(
         path=path, private="budget" in (config or {}) or "privacy" in (result or {}), config=config,
         provenance=made_by, rows=tuple(folder.rows()), result=result, report=report,

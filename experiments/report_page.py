@@ -5,8 +5,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from experiments import report_certificates, report_figures, report_sections
-from experiments.figures.costs import PARTS
+from experiments import reading, report_certificates, report_figures, report_sections
+from experiments.figures import costs
+from experiments.figures.style import label
 from experiments.report_material import Material
 
 
@@ -22,45 +23,61 @@ def render(material: Material) -> str:
 def fill(template: str, values: dict[str, Any]) -> str:
     """A template with everything that the values say escaped, but for finished SVG."""
     environment = Environment(
-        loader=PackageLoader("experiments", "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=PackageLoader("experiments", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     return environment.get_template(template).render(values | {"version": _version()})
 
 
 def context(material: Material) -> dict[str, Any]:
     """What the template shows; figures are finished SVG, all else is text."""
     return {
-        "title": report_sections.title(material), "folder": str(material.path),
-        "state": report_sections.state(material), "has_run": material.config is not None, "private": material.private,
+        "title": report_sections.title(material),
+        "folder": str(material.path),
+        "state": report_sections.state(material),
+        "has_run": material.config is not None,
+        "private": material.private,
         "privacy_by_person": report_sections.by_person(material),
         "certified": _certified(material.report) if material.report else None,
-        "privacy": report_sections.privacy(material), "calibration": report_sections.calibration(material),
-        "ensemble": report_sections.ensemble(material), "training": report_sections.training(material),
+        "privacy": report_sections.privacy(material),
+        "calibration": report_sections.calibration(material),
+        "ensemble": report_sections.ensemble(material),
+        "training": report_sections.training(material),
         "provenance": report_sections.provenance(material),
         "configuration": report_sections.configuration(material),
-    }  # fmt: skip
+    }
 
 
 def _certified(report: dict[str, Any]) -> dict[str, Any]:
-    certificates = report_certificates.verified(report)
-    rows = report_certificates.certificate_rows(report, certificates)
-    found = report_certificates.costs(certificates)
-    columns = [part for part in PARTS if any(part in cost.parts for cost in found)]
+    certificates = reading.certificates_of(report)
+    found = reading.notes(certificates)
+    rows = report_certificates.certificate_rows(report, certificates, found)
+    paying = costs.drawn(certificates)
     return {
-        "n": report["n"], "measured": report_certificates.measured(report), "rows": rows, "count": len(rows),
-        "rigorous": sum(not row["optimistic"] for row in rows), "optimistic": sum(row["optimistic"] for row in rows),
-        "vacuous": sum(row["vacuous"] for row in rows), "below_test": [r["name"] for r in rows if r["below_test"]],
+        "n": report["n"],
+        "unit": "people" if report["unit"] == "person" else "examples",
+        "examples": report["examples"],
+        "headline": reading.first_sentence(certificates),
+        "measured": reading.measured(report),
+        "rows": rows,
+        "count": len(rows),
+        "rigorous": sum(not row["optimistic"] for row in rows),
+        "optimistic": sum(row["optimistic"] for row in rows),
+        "vacuous": sum(row["vacuous"] for row in rows),
+        "remarks": reading.remarks(certificates, report, label),
         "figure": report_figures.certificates(report) if rows else None,
         "ledger": report_certificates.ledger(certificates),
-        "assumptions": report_certificates.assumptions(certificates),
+        "hypotheses": report_certificates.hypothesis_rows(certificates, found),
         "refusals": report["not_applicable"],
-        "diagnosis": report.get("diagnosis"),
-        "cost_columns": columns, "costs": report_certificates.cost_rows(found, columns),
-        "cost_figure": report_figures.cost_breakdown(found) if found else None,
-        "without_costs": [row["name"] for row, c in zip(rows, certificates, strict=True)
-                          if not report_certificates.parts(c)],
-    }  # fmt: skip
+        "diagnosis": report["diagnosis"],
+        "cost_columns": [reading.cost_name(name) for name in reading.cost_names(certificates)],
+        "costs": report_certificates.cost_rows(certificates),
+        "cost_figure": report_figures.cost_breakdown(paying) if paying else None,
+        "without_costs": [label(made.name) for made in certificates if not made.costs],
+    }
 
 
 def _version() -> str:

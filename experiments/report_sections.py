@@ -21,8 +21,6 @@ _TRACED = (
     ("test_error", "test error"), ("gibbs_train_error", "Gibbs training error"),
     ("gibbs_test_error", "Gibbs test error"), ("kl_nats", "KL (nats)"), ("epsilon", "epsilon (rounded up)"),
 )  # fmt: skip
-_CERTIFIED = ("checkpoint", "step", "sampler", "loss", "data", "effort", "prior_checkpoint", "prior", "std",
-              "prior_std")  # fmt: skip
 _PROVED = ("exact mechanism", "accounted")
 _SPENT = ("adjacency", "status", "unit", "units", "method", "noise")
 
@@ -41,7 +39,8 @@ def title(material: Material) -> str:
         return f"{algorithm} on {config['problem']['dataset']}"
     if "dataset" in config:
         return f"Certificates on {config['dataset']}"
-    return f"Certificates of {report['checkpoint']}" if "checkpoint" in report else "Certificates"
+    subject = report.get("subject") or {}
+    return f"Certificates of {subject['checkpoint']}" if "checkpoint" in subject else "Certificates"
 
 
 def state(material: Material) -> str:
@@ -69,8 +68,8 @@ def privacy(material: Material) -> dict[str, Any] | None:
     rows = [row for row in material.rows if "epsilon" in row and "delta" in row]
     return {
         "spent": _spent(spent) if spent else None,
-        "claimed": [(name, _claimed(name, value)) for name, value in claimed.items()] if claimed else None,
-        "assumed": bool(claimed) and claimed.get("status") not in _PROVED,
+        "claimed": [(name, _claimed(name, value)) for name, value in claimed["record"].items()] if claimed else None,
+        "assumed": bool(claimed) and claimed["status"] not in _PROVED,
         "budget": {name: repr(value) if name != "adjacency" else value for name, value in budget.items()}
         if budget else None,
         "figure": report_figures.privacy_spent(rows, budget["epsilon"] if budget else None) if rows else None,
@@ -146,7 +145,8 @@ def training(material: Material) -> dict[str, Any] | None:
 def provenance(material: Material) -> list[dict[str, Any]]:
     """What made the run, and what made its certificates."""
     report = material.report or {}
-    certified = (report.get("provenance") or {}) | {name: report[name] for name in _CERTIFIED if name in report}
+    about = {name: report[name] for name in ("prior", "rows", "choices") if report.get(name)}
+    certified = (report.get("provenance") or {}) | (report.get("subject") or {}) | about
     found = (("the run", material.provenance), ("the certificates", certified))
     return [{"of": of, "entries": made_by(made)} for of, made in found if made]
 

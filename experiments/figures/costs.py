@@ -1,50 +1,70 @@
-"""What each certificate pays, in nats per example: bars of the parts, a mark for what is paid per draw instead."""
+"""What each certificate pays, in nats per record: bars of its costs, a mark for what is paid per draw instead."""
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-PARTS = {
-    "KL / n": "#4c72b0", "privacy": "#c44e52", "confidence": "#dd8452", "ln ξ(n) / n": "#937860",
-    "grids and unions": "#8c8c8c", "other": "#ccb974",
-}  # fmt: skip
-"""Every part a bar may have, from left to right, with its colour."""
+from bounds import Certificate
+from experiments.figures.style import label, plain
+from experiments.reading import cost_name, cost_names
+
+COLOURS = {
+    "kl": "#4c72b0",
+    "worst_kl": "#4c72b0",
+    "log_density_ratio": "#55a868",
+    "renyi": "#64b5cd",
+    "free_energy": "#4c72b0",
+    "transfer": "#c44e52",
+    "confidence": "#dd8452",
+    "log_xi": "#937860",
+    "log_two_sqrt_n": "#937860",
+}
 PER_DRAW = "Monte Carlo, per draw"
+_OTHER = "#8c8c8c"
 
 
-class Cost(NamedTuple):
-    """What one certificate pays."""
-
-    label: str
-    optimistic: bool
-    parts: dict[str, float]
-    """Nats per example, by the names in ``PARTS``; a negative one (the log density at one draw) lowers the total."""
-    monte_carlo: float | None
-    """Nats per draw of the posterior, paid before the risk enters the bound; None where nothing is."""
+def drawn(certificates: Sequence[Certificate]) -> list[Certificate]:
+    """Those that pay in nats, and a finite sum."""
+    return [made for made in certificates if made.costs and math.isfinite(made.total_per_example)]
 
 
-def draw(axes: Axes, costs: Sequence[Cost]) -> None:
-    """A stacked bar a certificate; optimistic ones are hatched and starred."""
-    for height, cost in enumerate(costs):
+def draw(axes: Axes, certificates: Sequence[Certificate]) -> None:
+    """A stacked bar a certificate; optimistic ones are hatched and starred; a negative cost lowers the sum."""
+    names = cost_names(certificates)
+    per_draw = [made.terms.get("monte_carlo_nats_per_draw") for made in certificates]
+    for height, (made, draws) in enumerate(zip(certificates, per_draw, strict=True)):
         right = left = 0.0
-        for part, nats in ((part, cost.parts[part]) for part in PARTS if part in cost.parts):
-            start = right if nats >= 0.0 else left + nats
-            axes.barh(height, abs(nats), left=start, color=PARTS[part], alpha=0.55 if cost.optimistic else 1.0,
-                      hatch="//" if cost.optimistic else None, edgecolor="white", linewidth=0.0)  # fmt: skip
-            right, left = right + max(nats, 0.0), left + min(nats, 0.0)
-        if cost.monte_carlo is not None:
-            axes.plot([cost.monte_carlo], [height], "D", color="black", markersize=5)
+        optimistic = made.status == "optimistic"
+        nats = {cost.name: cost.per_example for cost in made.costs}
+        for name in (name for name in names if name in nats):
+            paid = nats[name]
+            axes.barh(
+                height,
+                abs(paid),
+                left=right if paid >= 0.0 else left + paid,
+                color=COLOURS.get(name, _OTHER),
+                alpha=0.55 if optimistic else 1.0,
+                hatch="//" if optimistic else None,
+                edgecolor="white",
+                linewidth=0.0,
+            )
+            right, left = right + max(paid, 0.0), left + min(paid, 0.0)
+        if draws is not None:
+            axes.plot([draws], [height], "D", color="black", markersize=5)
     keys: list[Patch | Line2D] = [
-        Patch(color=colour, label=part) for part, colour in PARTS.items() if any(part in cost.parts for cost in costs)
+        Patch(color=COLOURS.get(name, _OTHER), label=plain(cost_name(name))) for name in names
     ]
-    if any(cost.monte_carlo is not None for cost in costs):
+    if any(draws is not None for draws in per_draw):
         keys.append(Line2D([], [], marker="D", linestyle="", color="black", markersize=5, label=PER_DRAW))
-    axes.set_yticks(range(len(costs)), [cost.label + (" *" if cost.optimistic else "") for cost in costs])
-    axes.set_ylim(len(costs) - 0.5, -0.5)
-    assumed = "\n* optimistic: rests on the assumptions listed" if any(cost.optimistic for cost in costs) else ""
-    axes.set_xlabel(f"nats per example{assumed}")
+    starred = [
+        f"{label(made.name)}, {plain(made.of)}" + (" *" if made.status == "optimistic" else "") for made in certificates
+    ]
+    axes.set_yticks(range(len(starred)), starred)
+    axes.set_ylim(len(starred) - 0.5, -0.5)
+    assumed = any(made.status == "optimistic" for made in certificates)
+    axes.set_xlabel("nats per record" + ("\n* optimistic: rests on a hypothesis that is not proved" if assumed else ""))
     axes.legend(handles=keys)
     axes.set_title("what each certificate pays")

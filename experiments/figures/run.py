@@ -1,20 +1,18 @@
 """One run: errors and bounds over training, and its certificates against the test error."""
 
+import math
+import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
 
+from bounds.sentence import records
 from experiments.figures import numbers
-from experiments.figures.style import (
-    ACCOUNTED,
-    GAUSSIAN_BOUNDS,
-    GIBBS_BOUNDS,
-    NAMES,
-    OPTIMISTIC,
-    colour,
-    error_axis,
-    label,
-)
+from experiments.figures.style import ACCOUNTED, OPTIMISTIC, colour, error_axis, label, plain
+from experiments.reading import certificates_of, cited, error_on_test, first_sentence, notes
+
+_PER_INCH = 17  # characters of the small print
 
 
 def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
@@ -28,80 +26,78 @@ def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
     draw_bounds(axes, epochs, [row.get("bounds", {}) for row in rows])
     error_axis(axes)
     axes.set_xlabel("epochs")
-    assumed = rows[-1].get("bounds", {}).keys() - set(ACCOUNTED)
+    assumed = {name for row in rows for name in row.get("bounds", {})} - set(ACCOUNTED)
     axes.set_title("training; bounds " + OPTIMISTIC if assumed else "training")
     axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))  # inside it would hide what is vacuous
 
 
 def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]]) -> None:
-    """Bounds as dashed lines; a vacuous one lies at 1 and is marked with a cross."""
-    for name in found[-1] if found else ():
-        values = [bounds[name] for bounds in found]
-        axes.plot(positions, values, "--", color=colour(name), linewidth=1.0, label=label(name))
+    """Bounds as dashed lines; a vacuous one lies at 1 and is marked with a cross.
+
+    Where a run refutes its own estimate of the divergence it has no bound, and the line a gap, which the legend tells.
+    """
+    for name in dict.fromkeys(name for bounds in found for name in bounds):
+        values = [bounds.get(name, math.nan) for bounds in found]
+        gap = " (gap: estimate refuted)" if any(map(math.isnan, values)) else ""
+        axes.plot(positions, values, "--", color=colour(name), linewidth=1.0, label=label(name) + gap)
         vacuous = [position for position, value in zip(positions, values, strict=True) if value >= 1.0]
         axes.plot(vacuous, [1.0] * len(vacuous), "x", color=colour(name), markersize=5)
 
 
-def subject(certificate: dict[str, Any]) -> tuple[str, str]:
-    """Which classifier a certificate speaks of and what it bounds; "" for both of a bound not known here."""
-    inputs = certificate.get("inputs", {})
-    name = inputs.get("bound", inputs.get("chosen", certificate["name"]))
-    of = "Gibbs" if name in GIBBS_BOUNDS else "Gaussian" if name in GAUSSIAN_BOUNDS else "mean weights"
-    known = (of, "0-1 risk") if name in NAMES else ("", "")
-    return str(inputs.get("of", known[0])), str(inputs.get("measures", known[1]))
+def subject(certificate: Mapping[str, Any]) -> tuple[str, str]:
+    """Which predictor a certificate's record speaks of, and which of its risks it bounds."""
+    return certificate["of"], certificate["measures"]
 
 
-def measured_error(certificate: dict[str, Any], report: dict[str, Any]) -> float | None:
-    """The test error of the classifier that a certificate speaks of; None where it is not known."""
-    of, measures = subject(certificate)
-    known = report.get("test_errors", {})
-    if measures == "0-1 risk" and of in known:
-        return known[of]
-    match of, measures:
-        case "Gibbs", "0-1 risk":
-            return (report["gibbs_classifier"] or {}).get("test_error")
-        case "Gaussian", "0-1 risk":
-            return ((report.get("gaussian_classifier") or {}).get("test") or {}).get("mean")
-        case "randomised", "0-1 risk":
-            return report["test_risk"]
-        case "mean weights" | "predictor", "0-1 risk":
-            return (report["mean_classifier"]["test"] or {}).get("error")
-        case _:
-            return None
+def measured_error(certificate: Mapping[str, Any], report: Mapping[str, Any]) -> float | None:
+    """The test error of the predictor that a certificate's record speaks of; None where it is not known."""
+    return error_on_test(report, *subject(certificate))
 
 
-def caption(certificate: dict[str, Any]) -> str:
-    """A certificate's name in a figure; where it says whose risk it bounds, that too."""
-    if "of" not in certificate.get("inputs", {}):
-        return label(certificate["name"])
-    of, measures = subject(certificate)
-    return f"{label(certificate['name'])}: {label(measures)}, {label(of)}"
-
-
-def draw_certificates(axes: Axes, report: dict[str, Any]) -> None:
-    """Each certificate as a bar, with the test error of the classifier that it speaks of."""
-    certificates = report["certificates"]
+def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
+    """Each certificate as a bar, with the test error of the predictor that it speaks of, and all that it rests on."""
+    certificates = certificates_of(report)
+    found = notes(certificates)
     labels = []
-    for height, certificate in enumerate(certificates):
-        name, value = certificate["name"], certificate["value"]
-        optimistic = certificate["status"] == "optimistic"
-        axes.barh(height, value, color=colour(name), alpha=0.45 if optimistic else 0.9,
-                  hatch="//" if optimistic else None, edgecolor="white")  # fmt: skip
-        test = measured_error(certificate, report)
+    for height, made in enumerate(certificates):
+        optimistic = made.status == "optimistic"
+        axes.barh(
+            height,
+            made.value,
+            color=colour(made.name),
+            alpha=0.45 if optimistic else 0.9,
+            hatch="//" if optimistic else None,
+            edgecolor="white",
+        )
+        test = error_on_test(report, made.of, made.measures)
         if test is not None:
             axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
-        vacuous = " vacuous" if value >= 1.0 else ""
-        axes.text(min(value, 1.0) + 0.01, height, numbers.up(value) + vacuous, va="center")
-        labels.append(caption(certificate) + (" *" if optimistic else ""))
+        said = numbers.up(made.value) + (" vacuous" if made.vacuous else "")
+        below = test is not None and made.value < test
+        axes.text(
+            made.value + 0.01,
+            height,
+            f"{said}, below test error" if below else said,
+            va="center",
+            color="tab:red" if below else "black",
+        )
+        about = ", ".join(part for part in (made.measures, made.of, records(made)) if part)
+        labels.append(f"{label(made.name)} [{cited(height, found)}]\n{plain(about)}" + (" *" if optimistic else ""))
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.2)
-    assumed = f"\n* {_meaning(certificates)}" if any(c["status"] == "optimistic" for c in certificates) else ""
-    kinds = dict.fromkeys(label(subject(c)[1]) for c in certificates if subject(c)[1])
-    axes.set_xlabel(f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){assumed}")
-    axes.set_title(f"certificates, each failing with probability at most {report['failure_prob']:g}")
+    kinds = dict.fromkeys(plain(made.measures) for made in certificates)
+    assumed = any(made.status == "optimistic" for made in certificates)
+    starred = "\n* optimistic: rests on a hypothesis that is not proved" if assumed else ""
+    axes.set_xlabel(f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred}")
+    axes.set_title(f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself")
+    _rests_on(axes, [first_sentence(certificates), *map(str, found)], bars=len(certificates))
 
 
-def _meaning(certificates: list[dict[str, Any]]) -> str:
-    known = all(c["name"] in NAMES and "of" not in c.get("inputs", {}) for c in certificates)
-    return OPTIMISTIC if known else "optimistic: rests on assumptions that nobody has verified"
+def _rests_on(axes: Axes, said: list[str], *, bars: int) -> None:
+    """Sentences at the foot of the figure, which grows to hold them."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    lines = [line for one in said for line in textwrap.wrap(plain(one), int(_PER_INCH * figure.get_figwidth()))]
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7)
+    figure.set_figheight(max(figure.get_figheight(), 1.4 + 0.34 * bars + 0.13 * len(lines)))

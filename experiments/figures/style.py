@@ -21,7 +21,6 @@ CHAIN_BOUNDS = {
     "private_kl_chernoff": "kl-Chernoff (accounted)",
 }
 """Of a chain's checkpoint, by the names of their functions."""
-GAUSSIAN_BOUNDS = ("private_pac_bayes",)
 ACCOUNTED = ("private_pac_bayes", "private_kl_chernoff")
 """Of chains with clipped gradients; rigorous."""
 CONVERGED = {name: label for name, label in CHAIN_BOUNDS.items() if name not in ACCOUNTED}
@@ -41,6 +40,12 @@ NAMES = {
     "finite_ensemble": "PAC-Bayes-kl (finite)",
     "vote_finite_ensemble": "twice PAC-Bayes-kl (finite)",
     "one_of_finitely_many": "Clopper-Pearson, union",
+    "one_draw_private_disintegrated": "disintegrated PAC-Bayes, private prior",
+    "new_examples_clopper_pearson": "new examples (Clopper-Pearson)",
+    "new_examples_ece": "new examples (second moment)",
+    "new_examples_new_person": "new people (kl)",
+    "test_set_new_person": "test set of people (kl)",
+    "prior_mean_new_person": "new people, prior mean (kl)",
 }
 GIBBS_BOUNDS = ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes", "dp_gibbs_pac_bayes")
 COLOURS = {
@@ -52,7 +57,9 @@ COLOURS = {
     "one_draw_ece": "#e7ba52", "private_pac_bayes": "#17a398", "private_kl_chernoff": "#9edae5",
     "test_set_ece": "#c7c7c7", "randomised_hybrid_pac_bayes": "#6b6ecf", "half_brier_hybrid_pac_bayes": "#5254a3",
     "prior_mean_clopper_pearson": "#637939", "finite_ensemble": "#8ca252", "vote_finite_ensemble": "#b5cf6b",
-    "one_of_finitely_many": "#cedb9c",
+    "one_of_finitely_many": "#cedb9c", "one_draw_private_disintegrated": "#bd9e39",
+    "new_examples_clopper_pearson": "#843c39", "new_examples_ece": "#ad494a", "new_examples_new_person": "#d6616b",
+    "test_set_new_person": "#7b4173", "prior_mean_new_person": "#a55194",
 }  # fmt: skip
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"
@@ -60,7 +67,12 @@ _OTHER = "#bcbd22"
 
 def label(name: str) -> str:
     """A bound's name in figures and tables; one without a name here is called as its function is."""
-    return NAMES.get(name) or "".join(c if " " < c <= "~" else "?" for c in name[:60])
+    return NAMES.get(name) or plain(name[:60])
+
+
+def plain(text: str) -> str:
+    """The text with a question mark for every character that the figures' font may lack."""
+    return "".join(c if c.isprintable() and ord(c) < 0x590 else "?" for c in text)
 
 
 def colour(name: str) -> str:

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import bounds
+from bounds.sentence import headline
 from pacdp.certify.examples import Unit
 
 FORMAT = "pacdp-certificates/2"
-_PEOPLE = {"example": "examples", "person": "people"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class Assessment:
     def headline(self) -> str:
         """One true sentence for a report: the first certificate of the 0-1 risk, and what it takes for true."""
         found = [made for made in self.certificates if made.measures.startswith("0-1 risk")]
-        return headline(found[0], unit=self.unit, n=self.n) if found else "Nothing was certified."
+        return headline(found[0]) if found else "Nothing was certified."
 
     def joined(self, *others: "Assessment") -> "Assessment":
         """This assessment with the certificates, measurements and refusals of others about the same examples."""
@@ -160,20 +160,6 @@ class Assessment:
             "details": self.details,
             "provenance": provenance,
         }
-
-
-def headline(made: bounds.Certificate, *, unit: str, n: int) -> str:
-    """What a certificate of the 0-1 risk says, in one sentence; the percentages are rounded up."""
-    if made.vacuous:
-        return f"Nothing is known of the error on new data: the certificate of the {made.of} is 1."
-    percent = math.ceil(made.value * 1e4 - 1e-9 * made.value) / 100.0
-    confidence = math.floor((1.0 - made.failure_prob) * 1e4 + 1e-6) / 100.0
-    percent = percent if percent >= 100.0 * made.value else percent + 0.01
-    whom = "on new people" if unit == "person" else "on new data"
-    said = f"The error of the {made.of} {whom} is at most {percent:.2f}%, with {confidence:g}% confidence"
-    taken = "; ".join(f"{one.name} ({one.standing})" for one in (*made.unproved, *made.declared))
-    label = "" if made.status == "rigorous" else " This is an optimistic number: nothing proves what it rests on."
-    return f"{said}, from {n} {_PEOPLE[unit]}, if {taken}.{label}" if taken else f"{said}, from {n} {_PEOPLE[unit]}."
 
 
 def _once(things: Iterable[Any]) -> tuple[Any, ...]:

@@ -1,0 +1,47 @@
+"""A certificate as one true sentence, with numbers that never look better than they are."""
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from bounds.certificate import Certificate
+
+_ERROR, _PERSON = "0-1 risk", " of a new person"
+_WHOSE = {"randomised": "the randomised network"}
+_SUMS = 1 - Decimal(2) ** -50  # what a ledger's sums may exceed their decimal totals by
+
+
+def headline(made: Certificate) -> str:
+    """What a certificate says, from how many records, and everything that it takes for true without a proof.
+
+    Formal guarantee: the percentage is no smaller than the value, and the confidence no larger than 1 - failure_prob.
+    """
+    of, measures = whose(made.of), made.measures.removesuffix(_PERSON)
+    risk = "error" if measures == _ERROR else measures
+    where = "on a new person" if made.measures.endswith(_PERSON) else "on new data"
+    if made.vacuous:
+        return f"Nothing is known of the {risk} of {of} {where}: its certificate is 1."
+    most = (Decimal(repr(made.value)) * 100).quantize(Decimal("0.01"), ROUND_CEILING)
+    sure = (100 - Decimal(repr(made.failure_prob)) * _SUMS * 100).quantize(Decimal("0.01"), ROUND_FLOOR).normalize()
+    said = f"The {risk} of {of} {where} is at most {most}%, with {sure:f}% confidence"
+    known = records(made)
+    said += f", from {known}" if known else ""
+    taken = "; ".join(f"{one.name} ({one.standing})" for one in (*made.unproved, *made.declared))
+    label = "" if made.status == "rigorous" else " This number is optimistic: something that it rests on is not proved."
+    return f"{said}, if {taken}.{label}" if taken else f"{said}."
+
+
+def whose(of: str) -> str:
+    """The predictor's name with its article, where it has none."""
+    return _WHOSE.get(of) or (of if of.split(" ")[0] in ("your", "the", "one", "a", "an") else f"the {of}")
+
+
+def unit(made: Certificate) -> str:
+    """What the certificate counts as one independent record, "example" or "person"; empty where it does not say."""
+    return next((one.unit for one in made.hypotheses if one.name == "records independent"), "")
+
+
+def records(made: Certificate) -> str:
+    """How many independent records the certificate counts, such as "200 examples"; empty where it does not say."""
+    n, what = made.inputs.get("n"), unit(made)
+    if not isinstance(n, int) or not what:
+        return ""
+    return f"{n} {what if n == 1 else {'example': 'examples', 'person': 'people'}[what]}"
