@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 export PIP_NO_INPUT := 1
 
-.PHONY: demo test test-slow lean lint bench coverage papers clean
+.PHONY: size demo test test-slow lean lint bench coverage papers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pacdp demo
@@ -67,3 +67,13 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) $(VENV)-lean build dist
+
+# lines by package, escapes from the formatter, longest files; files touched by the last commit that added a bound, a sampler, a data set
+size:
+	@for d in bounds pacdp pacdp/certify pacdp/verify experiments benchmarks tests; do \
+	  files=$$(git ls-files $$d | grep '\.py$$'); \
+	  printf '%-14s %5d files %7d lines %5d formatter escapes\n' $$d $$(echo "$$files" | wc -l) $$(cat $$files | wc -l) \
+	    $$(cat $$files | grep -c 'fmt: \(skip\|off\)' || true); \
+	done
+	@git ls-files bounds pacdp experiments | grep '\.py$$' | xargs wc -l | grep -v total | sort -n | \
+	  awk '{a[NR]=$$1; f[NR]=$$2} END {print "median file " a[int((NR+1)/2)] " lines; longest " a[NR] " (" f[NR] ")"}'

@@ -5,6 +5,7 @@ from typing import Annotated
 import tyro
 
 from experiments.commands_bounds import Bound, Privacy
+from experiments.commands_choices import Choices
 from experiments.commands_results import Data, Plot, Report
 from experiments.commands_runs import Certify, Demo, Train
 from experiments.commands_studies import Experiment, Results
@@ -12,6 +13,7 @@ from experiments.commands_studies import Experiment, Results
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Choices, tyro.conf.subcommand("choices")]
     | Annotated[Certify, tyro.conf.subcommand("certify")]
     | Annotated[Bound, tyro.conf.subcommand("bound")]
     | Annotated[Privacy, tyro.conf.subcommand("privacy")]

@@ -63,6 +63,8 @@ class Train:
     """Independent chains of the run, each with first weights, minibatches and noise of its own, in --out/chain-00 and
     so on; their diagnostics go to --out/diagnosis.json."""
     workers: tyro.conf.OmitArgPrefixes[Workers] = field(default_factory=Workers)
+    choices: Path | None = None
+    """A closed list of settings that has this run (pacdp choices): its certificates divide by the list's J."""
     json: bool = False
     """Print result.json on standard output."""
     show: bool = False
@@ -78,7 +80,7 @@ class Train:
             train_private_recipe(
                 self.recipe, rest, scale=self.scale, out=self.out, seed=self.seed, runtime=self.runtime,
                 resume=self.resume, force=self.force, as_json=self.json, show=self.show, fields=self.fields,
-                alone=self.chains == 1 and self.workers == Workers(),
+                alone=self.chains == 1 and self.workers == Workers(), choices=self.choices,
             )  # fmt: skip
             return
         if self.recipe is not None:
@@ -96,13 +98,18 @@ class Train:
             print(json.dumps(to_dict(run), indent=2))
             return
         if self.chains != 1 or not self.workers.here:
+            if self.choices:
+                raise ValueError(
+                    "--choices goes with one run here: list the chains with --vary chain=0,1 and train them one by one "
+                    "by --chain 0 and so on"
+                )
             result = _train_chains(run, out, self.runtime, self.chains, self.workers, resume=self.resume,
                                    force=self.force)  # fmt: skip
             out = chain_folder(out, 0)
             if result["diagnosis"] and not self.json:
                 print_diagnosis(result["diagnosis"])
         else:
-            result = _train(run, out, self.runtime, resume=self.resume, force=self.force)
+            result = _train(run, out, self.runtime, resume=self.resume, force=self.force, choices=self.choices)
         if self.json:
             print(json.dumps(result, allow_nan=False))
         messages.print(f"finished {out}; next: pacdp certify {out}")
@@ -183,13 +190,17 @@ class Certify:
             print_report(report)
 
 
-def _train(run: Run, out: Path, runtime: Runtime, *, resume: bool, force: bool) -> dict[str, Any]:
+def _train(
+    run: Run, out: Path, runtime: Runtime, *, resume: bool, force: bool, choices: Path | None = None
+) -> dict[str, Any]:
     with progress(f"{run.algorithm} on {run.problem.dataset}", 1000) as advance:
 
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
-        return train(run, out, runtime, resume=resume, force=force, report=report, progressbar=DownloadBar())
+        return train(
+            run, out, runtime, resume=resume, force=force, report=report, progressbar=DownloadBar(), choices=choices
+        )
 
 
 def _train_chains(

@@ -20,8 +20,9 @@ from pacdp.chains.memory import VECTORS
 from pacdp.choices import Choices
 from pacdp.data import Progress, load
 from pacdp.fixed_settings import carried_on
+from pacdp.rederived import require_data
 from pacdp.samplers import PSGLD, build, stacked
-from pacdp.trained import chain_state, first_model, objectives, require_data
+from pacdp.trained import chain_state, first_model, objectives
 
 Outcome = dict[str, Any] | Exception
 

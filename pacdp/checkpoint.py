@@ -85,9 +85,9 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
             the hash that its header names.
     """
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         path = path / "checkpoint.safetensors"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise CheckpointError(
             f"no checkpoint at {path}: train first, or give the path of a checkpoint or its run folder"
         )

@@ -48,11 +48,11 @@ class Choices:
         created = datetime.now(UTC).isoformat(timespec="seconds")
         header = {"format": FORMAT, "name": name or path.stem, "created": created, "salt": secrets.token_hex(16)}
         line = chained(header, after="")
+        if os.path.lexists(path):
+            raise ValueError(f"{path} exists: add to it, or choose another file for a new list")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, line, os.O_CREAT | os.O_EXCL)
-        except FileExistsError as error:
-            raise ValueError(f"{path} exists: add to it, or choose another file for a new list") from error
         except OSError as error:
             raise ValueError(f"cannot write the list of settings {path}: {error}") from error
         return cls(path, [line])
@@ -74,7 +74,7 @@ class Choices:
     @classmethod
     def open(cls, path: Path | str, *, name: str = "") -> "Choices":
         """The list at ``path``, started if there is none."""
-        return cls.load(path) if Path(path).exists() else cls.create(path, name=name)
+        return cls.load(path) if os.path.lexists(path) else cls.create(path, name=name)
 
     def add(self, settings: Mapping[str, Any]) -> int:
         """Write down a setting, any JSON object, and return its number; one that is listed already keeps its own.
@@ -235,13 +235,11 @@ def _write(path: Path, line: Mapping[str, Any], how: int) -> None:
 
 def _nearest(settings: Mapping[str, Any], listed: tuple[dict[str, Any], ...]) -> str:
     """In which fields the settings differ from the listed ones that are most like them."""
-    here = flat(settings)
-    differing = [
-        sorted(key for key in here.keys() | one.keys() if _text(here, key) != _text(one, key))
-        for one in map(flat, listed)
-    ]
-    closest = min(range(len(listed)), key=lambda i: len(differing[i]))
-    there, names = flat(listed[closest]), differing[closest]
+    here, each = flat(settings), [flat(one) for one in listed]
+    differing = [sorted(key for key in here.keys() | one.keys() if _text(here, key) != _text(one, key)) for one in each]
+    unequal = [sum(here.get(key) != one.get(key) for key in keys) for one, keys in zip(each, differing, strict=True)]
+    closest = min(range(len(listed)), key=lambda i: (len(differing[i]), unequal[i]))
+    there, names = each[closest], differing[closest]
     told = [f"{name} is {_text(here, name)} here and {_text(there, name)} there" for name in names[:2]]
     more = f" and {len(names) - 2} more differ" if names[2:] else ""
     return f": number {closest} of its settings comes nearest, but {', '.join(told)}{more}"
@@ -256,4 +254,4 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:
-    return canonical(values[key]) if key in values else "not there"
+    return canonical(values[key]) if key in values else "nothing"

@@ -5,29 +5,19 @@ on. With the list at hand the hypothesis "settings fixed beforehand" is proved, 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bounds.hypotheses import Hypothesis, declared, proved
+from bounds.hypotheses import declared, proved
+from pacdp.certify.settings import Settings
 from pacdp.choices import Choices
 
 FIXED = "settings fixed beforehand"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixedSettings:
-    """What a run's certificates pay for the choice of its settings."""
-
-    J: int
-    """Certificates are made at the failure probability over this number."""
-    hypothesis: Hypothesis
-    """``settings fixed beforehand``, and by what."""
-
-
 def fixed_settings(
     record: Mapping[str, Any] | None, settings: Mapping[str, Any], *, choices: Choices | None
-) -> FixedSettings:
+) -> Settings:
     """What ``record``, which a run took into its checkpoint before its first step, shows of its settings.
 
     Args:
@@ -40,14 +30,14 @@ def fixed_settings(
     """
     if record is None:
         by = "whoever chose the settings; no list of them was written before the run"
-        return FixedSettings(J=1, hypothesis=declared(FIXED, by))
+        return Settings.declared(by)
     try:
         said, size = str(record["digest"]), int(record["J"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"expected a record of a list of settings with digest, J and index, got {record!r}") from error
     if choices is None:
         by = f"the checkpoint, which names a list of {size} settings (hash {said[:12]}) that is not at hand"
-        return FixedSettings(J=size, hypothesis=declared(FIXED, by))
+        return Settings(count=size, hypothesis=declared(FIXED, by), record=dict(record))
     if not choices.closed or choices.digest != said:
         raise ValueError(
             f"{choices.path} has the hash {choices.digest[:12]}, but the run was started with the list {said[:12]}: it "
@@ -59,7 +49,7 @@ def fixed_settings(
             "header was changed; take the checkpoint from its source again"
         )
     by = f"the list {choices.name!r} of {size} settings (hash {said[:12]}), closed before the run's first step"
-    return FixedSettings(J=size, hypothesis=proved(FIXED, by))
+    return Settings(count=size, hypothesis=proved(FIXED, by), record=dict(record))
 
 
 def carried_on(

@@ -118,6 +118,8 @@ def charged_steps(plan: Plan | None, step: int) -> ChargedSteps:
     """See :meth:`Plan.charged`; without a plan the steps made are paid for, and nothing shows that they were fixed."""
     if plan is not None:
         return plan.charged(step)
+    if not (_whole(step) and step >= 0):
+        raise ValueError(f"expected step >= 0, got {step!r}")
     by = f"the checkpoint does not say how many steps were planned; the {step} that were made are paid for"
     return ChargedSteps(steps=step, stopping_times=1, hypothesis=unproved(FIXED, by))
 

@@ -1,7 +1,7 @@
 """A checkpoint put back together: problem, sampler, weights, and what the sampler promises about them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ from pacdp.chains import Batching, Diagnosis, Keys, Layout
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
+from pacdp.fixed_settings import fixed_settings
 from pacdp.gibbs import GibbsSettings, Progress
 from pacdp.langevin_privacy import Claim, accounted_privacy
-from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.problem import Problem
+from pacdp.rederived import interval, require_consistent, require_data, require_network, settings_of
 from pacdp.samplers import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, State, restore
 from pacdp.steps import ChargedSteps, Plan, charged_steps
 
@@ -103,6 +104,8 @@ class Trained:
     """The chain's keys."""
     plan: Plan | None = None
     """The number of steps, as it was written down before the first; None in checkpoints of earlier versions."""
+    fixed: ChoiceOfSettings = field(default_factory=lambda: fixed_settings(None, {}, choices=None))
+    """What certificates pay for the choice of the settings, and what shows that they were fixed beforehand."""
 
     @property
     def privacy(self) -> bounds.PureDP | Claim | NoPrivacy:
@@ -129,7 +132,6 @@ class Trained:
         seed: int = 0,
         progress: Progress | None = None,
         diagnosis: Diagnosis | None = None,
-        choices: ChoiceOfSettings | None = None,
     ) -> Assessment:
         """Certificates of the posterior, with fresh randomness from ``seed``; ``diagnosis`` is of its chain.
 
@@ -142,7 +144,7 @@ class Trained:
                              oscillation=data.loss.oscillation, n=data.n, step=self.state.step)  # fmt: skip
         assert isinstance(privacy, bounds.PureDP | NoPrivacy)
         found = certify(posterior, data, prior=privacy, failure_prob=failure_prob, test=self.test, gibbs=settings,
-                        seed=seed, progress=progress, diagnosis=diagnosis, settings=choices)  # fmt: skip
+                        seed=seed, progress=progress, diagnosis=diagnosis, settings=self.fixed)  # fmt: skip
         if clipped is None:
             return found
         return with_accounted(found, settings=clipped, weights=self.weights, charged=self.charged,
@@ -174,62 +176,11 @@ def load_trained(
     require_data(path, checkpoint, train, test)
     objective, held_out = objectives(problem, settings, train, test, device=device)
     plan = require_consistent(path, header, objective)
-    _require_network(path, checkpoint, objective)
+    require_network(path, checkpoint, objective)
     state = chain_state(checkpoint, settings, objective.layout, device)
     return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
-                   weights=state.weights[0], state=state, keys=Keys.derive([seed], [chain]), plan=plan)  # fmt: skip
-
-
-def require_consistent(path: Path | str, header: Mapping[str, Any], objective: Objective) -> Plan | None:
-    """The plan that a header holds, once what it says of data, loss, steps and run was found to be what they are.
-
-    Nothing that a certificate rests on is taken from the header where it follows from problem and data.
-
-    Raises:
-        CheckpointError: it names what differs.
-    """
-    loss, run = objective.loss, header.get("run") or {}
-    expected = {"n": objective.n, "loss": _interval(loss)}
-    expected |= {name: run[name] for name in ("problem", "sampler", "seed", "chain") if name in run}
-    expected |= {"config_hash": digest(run)} if "config_hash" in header else {}
-    for name, value in expected.items():
-        if header.get(name) != value:
-            said = f"{name} = {header.get(name)!r}, but its run and data make it {value!r}"
-            if len(said) > 120:
-                said = f"another {name} than its run and data make it"
-            raise CheckpointError(
-                f"{path} says {said}: its header was changed; take it from its source again, or train again"
-            )
-    try:
-        plan = Plan.from_header(header)
-        charged_steps(plan, header["step"])
-    except ValueError as error:
-        raise CheckpointError(f"{path} has a header with impossible steps: {error}") from error
-    return plan
-
-
-def _require_network(path: Path | str, checkpoint: Checkpoint, objective: Objective) -> None:
-    here = {name: tuple(view.shape) for name, view in objective.layout.views(objective.weights()[0]).items()}
-    saved = {name: tuple(value.shape) for name, value in checkpoint.model.items()}
-    if saved != here:
-        raise CheckpointError(
-            f"{path} holds tensors of another network than its problem describes: take it from its source again"
-        )
-
-
-def require_data(path: Path | str, checkpoint: Checkpoint, train: Dataset, test: Dataset) -> None:
-    """Refuse data that the checkpoint was not trained on.
-
-    Raises:
-        CheckpointError: it names the part and the two hashes.
-    """
-    for role, data in (("train", train), ("test", test)):
-        trained_on = checkpoint.header["data"][role]
-        if data.hash != trained_on:
-            raise CheckpointError(
-                f"{path} was trained on {role} data with hash {trained_on[:12]}, but {data.name} here has "
-                f"{data.hash[:12]}: give the data it was trained on"
-            )
+                   weights=state.weights[0], state=state, keys=Keys.derive([seed], [chain]), plan=plan,
+                   fixed=settings_of(path, header))  # fmt: skip
 
 
 def chain_state(checkpoint: Checkpoint, settings: Settings, layout: Layout, device: torch.device | str) -> State:
@@ -290,7 +241,7 @@ def save_trained(
         "chain": chain,
         "n": objective.n,
         "data": dict(hashes),
-        "loss": _interval(objective.loss),
+        "loss": interval(objective.loss),
         "device": objective.device.type,
         "runtime": dict(runtime or {}),
         "run": dict(run),
@@ -300,7 +251,3 @@ def save_trained(
     }
     checkpoint = Checkpoint(header=header, model=objective.layout.views(weights), state=tensors, trace=trace or {})
     save_checkpoint(path, checkpoint)
-
-
-def _interval(loss: Loss) -> dict[str, Any]:
-    return {"name": loss.name, "low": loss.low, "high": loss.high, "oscillation": loss.oscillation}

@@ -18,6 +18,7 @@ from experiments.private.algorithms import Public, network, predictor
 from experiments.private.config import PrivateConfig
 from experiments.private.data import examples
 from experiments.private.methods import by_person
+from experiments.private.planning import charged_history
 from experiments.serial import from_dict
 from pacdp import (
     BoundSet,
@@ -34,6 +35,7 @@ from pacdp import (
 from pacdp.certify import Refusal
 from pacdp.certify.gaussian import Progress
 from pacdp.certify.routes import privacy_to_dict
+from pacdp.rederived import settings_of
 
 _BATCH = 1000
 
@@ -64,9 +66,10 @@ def certify_private(
     data = examples(config.dataset, features=config.features, by_person=False, root=runtime.data_root)
     if data.train.hash != about["data"]["train"]:
         raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")
-    history = private.MechanismHistory.from_dict(checkpoint.header["history"])
-    claim = private.privacy_claim(history, adjacency="add-remove")
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.train.n))
+    history, charged = charged_history(path, checkpoint.header, config, public)
+    fixed = settings_of(path, {**checkpoint.header, "run": about["run"]})
+    claim = private.privacy_claim(history, adjacency="add-remove")
     module = network(config, public, device="cpu")
     snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
     released = private.PrivateRun(weights=dict(checkpoint.model), history=history, snapshots=snapshots)
@@ -74,7 +77,7 @@ def certify_private(
     noise = "the run, which kept its noise secret or drew it from a seed of its own"
     source = Private(privacy=claim, rows=bound.rows, noise=noise)
     deployed = Network(network=predictor(config, module, released), of="predictor", scores=True, batch_size=_BATCH)
-    found = certify(deployed, bound, prior=source, test=test, failure_prob=failure_prob)
+    found = certify(deployed, bound, prior=source, test=test, failure_prob=failure_prob, settings=fixed)
     if any(isinstance(getattr(layer, "generator", None), torch.Generator) for layer in module.modules()):
         reason = "the network draws weights or masks of its own; its averaged predictions are certified"
         refused = Refusal(name="Gaussian weights around what was released", reason=reason)
@@ -83,11 +86,12 @@ def certify_private(
         law = GaussianPosterior.around(private.with_weights(module, dict(checkpoint.model)), std=std)
         around = certify(
             law, bound, prior=Prior(law=law, source=source), network=module.eval(), test=test,
-            failure_prob=failure_prob, monte_carlo=MonteCarlo(passes=2), seed=seed, progress=progress,
+            failure_prob=failure_prob, monte_carlo=MonteCarlo(passes=2), seed=seed, progress=progress, settings=fixed,
         )  # fmt: skip
         found = found.joined(around)
     spent = private.privacy_spent(history, delta=config.budget.delta, adjacency=config.budget.adjacency)
     event = event_to_dict(private.privacy_event(history))
+    found = found.resting_on(charged.hypothesis, beside="privacy covers these rows")
     found = replace(
         found, privacy=privacy_to_dict(claim, event), details={**found.details, "std": std, "spent": spent.to_dict()}
     )

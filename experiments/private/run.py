@@ -1,7 +1,8 @@
 """Carrying out a private run: train within the budget, judge on test data, leave a folder like any other run's."""
 
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from experiments.private.methods import P3SGD, by_person
 from experiments.serial import to_dict
 from pacdp import load_checkpoint, private
 from pacdp.calibration import reliability_curve, summary
+from pacdp.choices import Choices
 from pacdp.data import Dataset, Progress
+from pacdp.fixed_settings import carried_on
 
 FORMAT = "pacdp-private-result/1"
 Report = Callable[[int, int, dict[str, Any] | None], None]
@@ -35,14 +38,19 @@ def train_private(
     force: bool = False,
     report: Report | None = None,
     progressbar: bool | Progress = False,
+    choices: Path | None = None,
 ) -> dict[str, Any]:
     """Carry out ``config`` in folder ``out`` and return its result, as written to ``result.json``.
 
+    ``choices`` is the file of a closed list of settings that has this run (:mod:`pacdp.choices`).
+
     Raises:
-        ValueError: the folder cannot be used, or the data, network or budget do not fit together.
+        ValueError: the list is open, does not have the run, or is not that of the run's first step; the folder cannot
+            be used, or the data, network or budget do not fit together.
         Diverged: a weight is not finite.
     """
     folder = Folder(out)
+    record = Choices.load(choices).require(to_dict(config)) if choices else None
     with folder.lock():
         if not force:
             folder.require_free(config, resume=resume)
@@ -53,7 +61,9 @@ def train_private(
         module = network(config, public, device=runtime.device)
         going_on = resume and folder.checkpoint.is_file() and not force
         if going_on:
-            folder.keep_rows(up_to_step=_steps_done(folder.checkpoint))
+            header = load_checkpoint(folder.checkpoint).header
+            record = carried_on(header["about"].get("choices"), record, where=folder.path)
+            folder.keep_rows(up_to_step=_steps_done(header))
         else:
             size = sum(p.numel() for p in module.parameters())
             require_space(folder.path, bytes_needed=20 * size + 1_000_000)
@@ -61,14 +71,18 @@ def train_private(
             write_json(folder.provenance, provenance(device=runtime.device, seed=config.seed))
             write_json(folder.config, to_dict(config))
             folder.keep_rows(up_to_step=-1)
-        result = _Training(config, folder, data, public, module, report or (lambda step, steps, row: None)).go()
+        if choices:
+            shutil.copyfile(choices, folder.choices)
+        training = _Training(config, folder, data, public, module, report or (lambda step, steps, row: None), record)
+        result = training.go()
+        result["rests_on"] = folder.content_hashes()
         write_json(folder.result, result)
     return result
 
 
 class _Training:
     def __init__(self, config: PrivateConfig, folder: Folder, data: Examples, public: Public, module: nn.Module,
-                 report: Report) -> None:  # fmt: skip
+                 report: Report, choices: Mapping[str, Any] | None = None) -> None:  # fmt: skip
         self.config, self.folder, self.data, self.public, self.module = config, folder, data, public, module
         self.report = report
         self.common: dict[str, Any] = {
@@ -78,6 +92,8 @@ class _Training:
             "checkpoint_every": max(1, config.sampling.steps // config.records),
             "about": {"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
         }
+        if choices:
+            self.common["about"]["choices"] = dict(choices)
 
     def go(self) -> dict[str, Any]:
         started = time.monotonic()
@@ -162,6 +178,5 @@ def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str,
     return scores
 
 
-def _steps_done(checkpoint: Path) -> int:
-    header = load_checkpoint(checkpoint).header
+def _steps_done(header: Mapping[str, Any]) -> int:
     return int(header["step"]) if "step" in header else len(header["chosen"])

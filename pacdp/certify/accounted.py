@@ -92,16 +92,13 @@ def with_accounted(
         bounds.proved("privacy covers these rows", _RUN),
         bounds.declared("noise secret or independent", _NOISE),
     )
-    rigorous = []
-    for made in (*gaussian.certificates, *released.certificates):
-        if charged.stopping_times > 1:
-            made = made.charged("other stopping times", found.failure_prob - share)
-        own = {one.name for one in made.hypotheses}
-        if "privacy covers these rows" in own:
-            made = made.resting_on(*known)
-        rigorous.append(made)
+    rigorous = [
+        made.charged("other stopping times", found.failure_prob - share) if charged.stopping_times > 1 else made
+        for made in (*gaussian.certificates, *released.certificates)
+    ]
     optimistic = tuple(one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates)
-    joined = replace(found, certificates=(*rigorous, *optimistic)).joined(
+    joined = replace(found, certificates=tuple(rigorous)).resting_on(*known, beside="privacy covers these rows")
+    joined = replace(joined, certificates=(*joined.certificates, *optimistic)).joined(
         replace(gaussian, certificates=()), replace(released, certificates=())
     )
     return replace(

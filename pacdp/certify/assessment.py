@@ -123,6 +123,14 @@ class Assessment:
         found = [made for made in self.certificates if made.measures.startswith("0-1 risk")]
         return headline(found[0]) if found else "Nothing was certified."
 
+    def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Assessment":
+        """The same with these hypotheses on every certificate that needs the one named ``beside``."""
+        made = (
+            one.resting_on(*hypotheses) if any(h.name == beside for h in one.hypotheses) else one
+            for one in self.certificates
+        )
+        return replace(self, certificates=tuple(made))
+
     def joined(self, *others: "Assessment") -> "Assessment":
         """This assessment with the certificates, measurements and refusals of others about the same examples."""
         parts = (self, *others)

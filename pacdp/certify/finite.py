@@ -54,7 +54,10 @@ def finite_parts(
     networks = list(law.networks)
     errors = np.array([judge(one, data, device).errors for one in networks], dtype=np.int64)
     found = assess_finite(errors, n=data.n, failure_prob=failure_prob, weights=law.weights)
-    chosen: list[tuple[str, int | None, bounds.Certificate]] = [("ensemble", None, found.ensemble), ("vote", None, found.vote)]
+    chosen: list[tuple[str, int | None, bounds.Certificate]] = [
+        ("ensemble", None, found.ensemble),
+        ("vote", None, found.vote),
+    ]
     chosen.append(("best network", found.best, found.one))
     if law.epsilon is not None:
         drawn = select(errors, epsilon=law.epsilon, generator=np.random.default_rng(law.seed), weights=law.weights)

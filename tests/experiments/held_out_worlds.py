@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from pacdp.assess_gaussian import GaussianAssessment
 from scipy.special import ndtr
 from torch import nn
 
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, assess_gaussian
-from pacdp.assess_gaussian import GaussianAssessment
 from pacdp.backprop import (
     Examples,
     FitSettings,

@@ -43,6 +43,9 @@ def test_without_a_plan_nothing_is_shown() -> None:
     found = charged_steps(None, 5)
     assert (found.steps, found.stopping_times, found.hypothesis.standing) == (5, 1, "unproved")
     assert charged_steps(Plan(steps=9), 5) == Plan(steps=9).charged(5)
+    for step in (-1, 2.0):
+        with pytest.raises(ValueError, match="expected step >= 0, got"):
+            charged_steps(None, step)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
