@@ -23,6 +23,7 @@ from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.priors import Prior, Private
 from pacdp.certify.routes import certify, privacy_to_dict
+from pacdp.certify.settings import Settings
 from pacdp.langevin_privacy import accounted_event, accounted_privacy, spent
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, Point
@@ -53,6 +54,7 @@ def with_accounted(
     settings: SGLD | EntropySGD,
     weights: Float[Tensor, " dim"],
     charged: ChargedSteps,
+    fixed: Settings | None = None,
     data: Objective,
     test: Objective | None,
     seed: int,
@@ -64,6 +66,7 @@ def with_accounted(
 
     Args:
         charged: the steps that are accounted for, fixed before the chain began (:mod:`pacdp.steps`).
+        fixed: what ``found`` has paid for the choice of the settings.
 
     Raises:
         ValueError: the data's batches or clipping are not those of the settings.
@@ -92,12 +95,14 @@ def with_accounted(
         bounds.proved("privacy covers these rows", _RUN),
         bounds.declared("noise secret or independent", _NOISE),
     )
+    chosen = (fixed or Settings.declared()).hypothesis
     rigorous = [
         made.charged("other stopping times", found.failure_prob - share) if charged.stopping_times > 1 else made
         for made in (*gaussian.certificates, *released.certificates)
     ]
     optimistic = tuple(one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates)
     joined = replace(found, certificates=tuple(rigorous)).resting_on(*known, beside="privacy covers these rows")
+    joined = joined.resting_on(chosen, beside=chosen.name)
     joined = replace(joined, certificates=(*joined.certificates, *optimistic)).joined(
         replace(gaussian, certificates=()), replace(released, certificates=())
     )
