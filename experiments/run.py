@@ -101,8 +101,9 @@ def train_together(
                 folder.require_free(run, resume=resume)
         runtime.apply()
         batches = _batches(runs, folders, runtime, records, force=force, progressbar=progressbar)
-        for folder in folders if choices else ():
-            shutil.copyfile(choices, folder.choices)  # the list that certificates are verified against
+        if choices is not None:
+            for folder in folders:
+                shutil.copyfile(choices, folder.choices)  # the list that certificates are verified against
         outcomes: dict[Path, Outcome] = {}
         for batch in batches:
             outcomes |= batch.go(report or (lambda step, steps, row: None))

@@ -191,6 +191,7 @@ class Choices:
 def _verified(path: Path, whole: str, cut_short: str) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     for number, text in enumerate(whole.split("\n") if whole else [], start=1):
+        line: Any
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):

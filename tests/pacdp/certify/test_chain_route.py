@@ -40,9 +40,11 @@ def assessed(
 
 
 def estimate(**values: float) -> GibbsEstimate:
-    known = dict(error=0.02, loss=0.1, test_error=0.03, tau=300.0, prior_loss=2.0, mean_loss_nats=30.0,
-                 log_partition_nats=-530.0, kl_raw_nats=500.0, kl_error_nats=1.0, kl_nats=500.0, kl_clipped=False, steps=10,
-                 draws=8, effective_draws=5.0, prior_draws=4)  # fmt: skip
+    known = {
+        **dict(error=0.02, loss=0.1, test_error=0.03, tau=300.0, prior_loss=2.0, mean_loss_nats=30.0),
+        **dict(log_partition_nats=-530.0, kl_raw_nats=500.0, kl_error_nats=1.0, kl_nats=500.0, kl_clipped=False),
+        **dict(steps=10, draws=8, effective_draws=5.0, prior_draws=4),
+    }
     return GibbsEstimate(**{**known, **values})
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import bounds
+from bounds.sentence import headline
 from pacdp import (
     BoundSet,
     DataFree,
@@ -22,7 +23,6 @@ from pacdp import (
     Settings,
     certify,
 )
-from pacdp.certify.assessment import headline
 from pacdp.data import DataError, Split, index_hash
 from pacdp.data.rows import Rows
 
@@ -144,8 +144,8 @@ def test_privacy_of_examples_proves_nothing_of_people():
         risk=found.measured[0].mean, n=20, privacy=MU, failure_prob=0.05
     )
     assert made.value == expected.value
+    rows = Rows.of(data.inputs, data.labels)
     with pytest.raises(DataError, match="the privacy claim covers one example at a time"):
-        rows = Rows.of(data.inputs, data.labels)
         certify(Network(network=network()), data, prior=Private(privacy=MU, unit="person", rows=rows))
 
 
@@ -213,12 +213,12 @@ def test_the_headline_is_one_true_sentence():
     assert "from 80 examples" in said
     assert "new data follow the same law (declared)" in said
     vacuous = bounds.maurer(risk=0.5, kl_nats=math.inf, n=10, failure_prob=0.05)
-    assert headline(vacuous, unit="example", n=10).startswith("Nothing is known")
+    assert headline(vacuous).startswith("Nothing is known")
     optimistic = made.certificates[0].resting_on(bounds.unproved("chain stationary", "nobody knows"))
-    assert "optimistic" in headline(optimistic, unit="example", n=80)
+    assert "optimistic" in headline(optimistic)
     for exact, printed in ((0.0123, "1.23%"), (0.01230001, "1.24%"), (0.1, "10.00%"), (0.99999, "100.00%")):
         at = replace(made.certificates[0], value=exact)
-        assert f"at most {printed}" in headline(at, unit="example", n=80)
+        assert f"at most {printed}" in headline(at)
 
 
 @pytest.mark.parametrize("bad", [0.0, 1.0, -0.1, math.nan])
