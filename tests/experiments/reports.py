@@ -29,7 +29,7 @@ def handmade() -> dict[str, Any]:
         budget=bounds.FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03),
         bound=lambda *, risk, failure_prob: bounds.maurer(risk=risk, kl_nats=30.0, n=1437, failure_prob=failure_prob),
     )
-    optimistic = bounds.dp_pac_bayes_2018(risk=0.0856, kl_nats=1.3, n=1437, epsilon=0.001, failure_prob=0.05)
+    optimistic = bounds.dp_pac_bayes_2018(risk=0.0856, kl_nats=1.4, n=1437, epsilon=0.001, failure_prob=0.05)
     people = bounds.kl_chernoff(risk=0.1, n=40, failure_prob=0.05, price=bounds.Independent())
     people = people.resting_on(bounds.declared("records independent", CLINIC, "person"))
     vacuous = bounds.maurer(risk=0.5, kl_nats=1e6, n=1437, failure_prob=0.05)

@@ -1,5 +1,6 @@
 """Terminal, page, figure and calculator: each shows what a certificate rests on, what it pays, and none looks better."""
 
+import math
 import re
 
 import matplotlib as mpl
@@ -78,7 +79,7 @@ def test_status_predictor_risk_and_unit_are_in_sight(surface, shown):
     text = shown(surface, handmade())
     words = ("Gibbs classifier", "0-1 risk of a new person", "40 people", "1437 examples")
     if surface == "terminal, 80 columns":  # cells wrap; what must not be cut is on one line
-        words = ("Gibbs", "new person", "40 people", "1437")
+        words = ("Gibbs", "person", "40 people", "1437")
         assert text.count("│ optimistic │") == 1
         assert text.count("│ rigorous │") == 3
     elif surface == "figure":
@@ -97,7 +98,7 @@ def test_no_certificate_is_rounded_down(surface, shown):
     assert round(values[1], 4) < values[1], "one that the nearest digit would make smaller"
     text = shown(surface, report)
     for value in values:
-        said = f"{-(-value * 1e4 // 1) / 1e4:.4f}" if value < 1.0 else "vacuous"
+        said = f"{math.ceil(value * 1e4) / 1e4:.4f}" if value < 1.0 else "vacuous"
         assert said in text
     assert f"{values[1]:.4f}" not in text
 
@@ -151,7 +152,7 @@ def test_bars_are_the_costs_of_each_certificate():
 
 
 def test_the_calculator_shows_who_vouches_for_what(capsys):
-    made = bounds.dp_pac_bayes(risk=0.0856, kl_nats=1.3, n=1437, epsilon=0.001, failure_prob=0.05)
+    made = bounds.dp_pac_bayes(risk=0.0856, kl_nats=1.4, n=1437, epsilon=0.001, failure_prob=0.05)
     calculator_tables.print_certificate(made.resting_on(STATIONARY), json_only=False)
     text = " ".join(capsys.readouterr().out.split())
     assert f"rests on: {STATIONARY}" in text
