@@ -1,4 +1,4 @@
-"""Terminal, page, figure and calculator: each shows what a certificate rests on, what it pays, and none looks better."""
+"""Terminal, page, figure and calculator: each shows what a certificate rests on and pays, and none looks better."""
 
 import math
 import re
