@@ -101,7 +101,8 @@ def measured(report: Mapping[str, Any]) -> list[str]:
     """A sentence on what was measured of each predictor, and one on the run behind a Gibbs classifier."""
     places: dict[tuple[str, str], list[str]] = {}
     for one in report["measured"]:
-        count = "" if one["errors"] is None else f" ({one['errors']} errors)"
+        wrong = one["errors"]
+        count = "" if wrong is None else f" ({wrong} error{'' if wrong == 1 else 's'})"
         where = "on the bound's examples" if one["on"] == "bound" else "on the test set"
         places.setdefault((one["of"], one["loss"]), []).append(f"{one['mean']:.4f}{count} {where}")
     said = [f"{of}: mean {loss} loss {', '.join(means)}." for (of, loss), means in places.items()]

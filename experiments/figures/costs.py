@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bounds import Certificate
-from experiments.figures.style import label, plain
+from experiments.figures.style import label, plain, wrapped
 from experiments.reading import cost_name, cost_names
 
 COLOURS = {
@@ -55,12 +55,13 @@ def draw(axes: Axes, certificates: Sequence[Certificate]) -> None:
         if draws is not None:
             axes.plot([draws], [height], "D", color="black", markersize=5)
     keys: list[Patch | Line2D] = [
-        Patch(color=COLOURS.get(name, _OTHER), label=plain(cost_name(name))) for name in names
+        Patch(color=COLOURS.get(name, _OTHER), label=plain(cost_name(name)[:30])) for name in names
     ]
     if any(draws is not None for draws in per_draw):
         keys.append(Line2D([], [], marker="D", linestyle="", color="black", markersize=5, label=PER_DRAW))
     starred = [
-        f"{label(made.name)}, {plain(made.of)}" + (" *" if made.status == "optimistic" else "") for made in certificates
+        wrapped(f"{label(made.name)}, {made.of}") + (" *" if made.status == "optimistic" else "")
+        for made in certificates
     ]
     axes.set_yticks(range(len(starred)), starred)
     axes.set_ylim(len(starred) - 0.5, -0.5)

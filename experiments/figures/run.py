@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from bounds.sentence import records
 from experiments.figures import numbers
-from experiments.figures.style import ACCOUNTED, OPTIMISTIC, colour, error_axis, label, plain
+from experiments.figures.style import ACCOUNTED, OPTIMISTIC, colour, error_axis, label, plain, wrapped
 from experiments.reading import certificates_of, cited, error_on_test, first_sentence, notes
 
 _PER_INCH = 17  # characters of the small print
@@ -82,22 +82,22 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
             color="tab:red" if below else "black",
         )
         about = ", ".join(part for part in (made.measures, made.of, records(made)) if part)
-        labels.append(f"{label(made.name)} [{cited(height, found)}]\n{plain(about)}" + (" *" if optimistic else ""))
+        labels.append(wrapped(f"{label(made.name)} [{cited(height, found)}]", about) + (" *" if optimistic else ""))
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.2)
-    kinds = dict.fromkeys(plain(made.measures) for made in certificates)
+    kinds = dict.fromkeys(plain(made.measures[:60]) for made in certificates)
     assumed = any(made.status == "optimistic" for made in certificates)
     starred = "\n* optimistic: rests on a hypothesis that is not proved" if assumed else ""
     axes.set_xlabel(f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred}")
     axes.set_title(f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself")
-    _rests_on(axes, [first_sentence(certificates), *map(str, found)], bars=len(certificates))
+    _rests_on(axes, [first_sentence(certificates), *map(str, found)], lines=sum(one.count("\n") + 1 for one in labels))
 
 
-def _rests_on(axes: Axes, said: list[str], *, bars: int) -> None:
-    """Sentences at the foot of the figure, which grows to hold them."""
+def _rests_on(axes: Axes, said: list[str], *, lines: int) -> None:
+    """Sentences at the foot of the figure, which grows to hold them and the ``lines`` of its labels."""
     figure = axes.get_figure(root=True)
     assert figure is not None
-    lines = [line for one in said for line in textwrap.wrap(plain(one), int(_PER_INCH * figure.get_figwidth()))]
-    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7)
-    figure.set_figheight(max(figure.get_figheight(), 1.4 + 0.34 * bars + 0.13 * len(lines)))
+    small = [line for one in said for line in textwrap.wrap(plain(one), int(_PER_INCH * figure.get_figwidth()))]
+    figure.supxlabel("\n".join(small), x=0.01, ha="left", fontsize=7)
+    figure.set_figheight(max(figure.get_figheight(), 1.4 + 0.17 * lines + 0.13 * len(small)))

@@ -1,5 +1,6 @@
 """One look for every figure: colours, names of bounds, the mark of a vacuous or optimistic number."""
 
+import textwrap
 from pathlib import Path
 
 import matplotlib as mpl
@@ -63,11 +64,17 @@ COLOURS = {
 }  # fmt: skip
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"
+_LABEL = 42  # characters of a line
 
 
 def label(name: str) -> str:
     """A bound's name in figures and tables; one without a name here is called as its function is."""
     return NAMES.get(name) or plain(name[:60])
+
+
+def wrapped(*lines: str) -> str:
+    """Lines for a bar's label, cut and broken so that bars keep their room."""
+    return "\n".join(textwrap.fill(plain(line[:90]), _LABEL) for line in lines)
 
 
 def plain(text: str) -> str:

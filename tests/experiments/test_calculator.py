@@ -1,12 +1,16 @@
 """`pacdp bound`: one bound, a comparison, a plan."""
 
+import inspect
 import json
 import math
+import re
 
 import pytest
 from cli_tools import one_sentence, pacdp
 
 import bounds
+from bounds._assemble import called
+from bounds.prices import Fresh
 from experiments import calculator
 
 
@@ -16,16 +20,41 @@ def test_one_bound_is_the_library_s(capsys) -> None:
     assert said == bounds.maurer(risk=0.02, kl_nats=3000.0, n=60_000, failure_prob=0.05)
 
 
-def test_a_bound_is_printed_with_terms_assumption_and_source(capsys) -> None:
+def test_a_bound_is_printed_with_costs_hypotheses_and_source(capsys) -> None:
     assert pacdp("bound", "maurer", "--risk", 0.02, "--kl-nats", 3000, "--n", 60_000) == 0
     said = capsys.readouterr().out
-    assert all(word in said for word in ("risk <=", "kl_per_example", "assumes: the prior was fixed", "source: Maurer"))
+    words = ("randomised <=", "KL  ", "3000.0000 nats", "in all", "rests on: prior saw none of these rows: declared")
+    assert all(word in said for word in (*words, "rests on: new data follow the same law", "source: Maurer"))
 
 
-@pytest.mark.parametrize("name", calculator.names())
-def test_every_name_is_a_bound_of_the_library_and_says_what_it_assumes(name: str) -> None:
-    assert callable(getattr(bounds, name))
-    assert calculator.assumption(name)
+def test_a_printed_bound_is_rounded_up(capsys) -> None:
+    made = bounds.maurer(risk=0.0856, kl_nats=1.4, n=1437, failure_prob=0.05)
+    assert float(f"{made.value:.6g}") < made.value, "one that the nearest digit would make smaller"
+    assert pacdp("bound", "maurer", "--risk", 0.0856, "--kl-nats", 1.4, "--n", 1437) == 0
+    said = re.search(r"<= ([\d.]+)", capsys.readouterr().out)
+    assert said is not None
+    assert made.value <= float(said[1]) < made.value * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("name", calculator.cells())
+def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if_it_has_one(name: str) -> None:
+    given = calculator.Given(risk=0.02, kl_nats=100.0, n=60_000, n_bound=60_000, epsilon=0.001, lam=1.0,
+                             inverse_temperature=6e4)  # fmt: skip
+    made = calculator.compute(name, given)
+    assert made.name == name
+    assert made.hypotheses
+    known = given.arguments()
+    function = getattr(bounds, name, None)
+    if function is not None:
+        asked = inspect.signature(function).parameters
+        price = {"price": Fresh()} if name in ("kl_chernoff", "chernoff", "hoeffding") else {}
+        assert made == function(**{key: value for key, value in known.items() if key in asked}, **price)
+
+
+def test_every_formula_stands_at_every_price() -> None:
+    for formula in ("maurer", "catoni", "linear", "kl_chernoff", "hoeffding"):
+        for prefix in ("", "dp_", "max_information_", "printed_2018_", "private_"):
+            assert called(formula, prefix) in calculator.cells()
 
 
 def test_comparison_is_sorted_and_says_what_the_others_lack(capsys) -> None:
@@ -36,14 +65,18 @@ def test_comparison_is_sorted_and_says_what_the_others_lack(capsys) -> None:
     named = {certificate["name"] for certificate in said["certificates"]}
     assert {"maurer", "private_pac_bayes", "private_kl_chernoff"} <= named
     assert said["not_applicable"]["dp_pac_bayes"] == "needs --epsilon"
-    assert named | said["not_applicable"].keys() == set(calculator.names())
+    assert named | said["not_applicable"].keys() == set(calculator.cells())
+    assert "private_quadratic" in named, "a formula without a name of its own at this price"
 
 
-def test_comparison_prints_assumptions_and_the_price_of_choosing(capsys) -> None:
+def test_comparison_prints_hypotheses_costs_and_the_price_of_choosing(capsys) -> None:
     assert pacdp("bound", "compare", "--risk", 0.9, "--kl-nats", 50_000, "--n", 60_000) == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert "vacuous" in said
     assert "failure_prob / J" in said
+    assert "each rests on: records independent (declared); new data follow the same law (declared)" in said
+    assert "KL 50000" in said
+    assert "not applicable: dp_pac_bayes, max_information_pac_bayes" in said
 
 
 @pytest.mark.parametrize("name", ["maurer", "mcallester", "dp_pac_bayes", "dp_hoeffding_2018"])

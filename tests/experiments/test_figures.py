@@ -1,11 +1,15 @@
 """Figures: vacuous bounds are at 1 and marked, optimistic ones say so, both file formats are written."""
 
+import math
+
 import matplotlib as mpl
 import polars as pl
 import pytest
 from cli_tools import one_sentence, pacdp
+from reports import BELOW, handmade
 
 from experiments.figures import random_labels, run, style
+from experiments.figures.numbers import up
 
 _OTHERS = (*style.GIBBS_BOUNDS, *style.ACCOUNTED, "test_set_clopper_pearson")
 WEIGHTS_BOUNDS = [name for name in style.CHAIN_BOUNDS if name not in _OTHERS]
@@ -58,22 +62,31 @@ def test_training_without_bounds_says_nothing_of_them():
     assert _crosses(axes) == []
 
 
+def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells():
+    _, ((axes,),) = style.figure(1, 1)
+    rows = [_row(1, dp_pac_bayes=0.4, dp_kl_chernoff=0.7), _row(2, dp_kl_chernoff=0.6), _row(3, dp_kl_chernoff=0.5)]
+    run.draw_training(axes, rows)
+    (line,) = (line for line in axes.lines if line.get_label().startswith(style.NAMES["dp_pac_bayes"]))
+    assert line.get_label().endswith("(gap: estimate refuted)")
+    assert [math.isnan(y) for y in line.get_ydata()] == [False, True, True]
+    assert not any(label.get_text().endswith("refuted)") for label in axes.get_legend().get_texts()
+                   if "kl-Chernoff" in label.get_text())  # fmt: skip
+    assert "optimistic" in _texts(axes)
+
+
 def test_certificates_mark_what_is_vacuous_and_what_is_optimistic():
-    report = {
-        "failure_prob": 0.05, "gibbs_classifier": {"test_error": 0.22}, "mean_classifier": {"test": {"error": 0.2}},
-        "certificates": [{"name": "dp_pac_bayes_2018", "value": 1.0, "status": "optimistic"},
-                         {"name": "dp_kl_chernoff", "value": 0.4, "status": "optimistic"},
-                         {"name": "test_set_clopper_pearson", "value": 0.25, "status": "rigorous"}],
-    }  # fmt: skip
+    report = handmade()
     _, ((axes,),) = style.figure(1, 1)
     run.draw_certificates(axes, report)
+    values = [certificate["value"] for certificate in report["certificates"]]
     labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert [label.endswith(" *") for label in labels] == [True, True, False]
-    assert [text.get_text() for text in axes.texts] == ["1.0000 vacuous", "0.4000", "0.2500"]
-    assert [bar.get_hatch() for bar in axes.patches] == ["//", "//", None]
-    assert [bar.get_width() for bar in axes.patches] == [1.0, 0.4, 0.25]
+    assert [label.endswith(" *") for label in labels] == [False, True, False, False]
+    said = [text.get_text() for text in axes.texts]
+    assert said == [f"{up(values[0])}, below test error", up(values[1]), up(values[2]), "1.0000 vacuous"]
+    assert [bar.get_hatch() for bar in axes.patches] == [None, "//", None, None]
+    assert [bar.get_width() for bar in axes.patches] == values
     ticks = [line.get_xdata()[0] for line in axes.lines]
-    assert ticks == [0.22, 0.2, 0.2], "the Gibbs bound beside the Gibbs error, the others beside the mean's"
+    assert ticks == [BELOW, 0.09], "each beside the error of its own predictor, where that was measured"
     assert "* optimistic" in axes.get_xlabel()
 
 

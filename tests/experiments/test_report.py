@@ -18,7 +18,9 @@ import bounds
 from experiments.config import Runtime
 from experiments.private.recipes import private_recipe
 from experiments.private.run import train_private
-from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, assess_gaussian
+from experiments.reading import certificates_of
+from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
+from tests.schema import validate
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results" / "private"
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{</svg>&lt;"
@@ -97,8 +99,11 @@ def test_every_certificate_with_its_status_in_words_and_no_value_below_its_own(c
     for table in page.tables:
         if "pays for" in table[0] or "sum" in table[0]:
             assert "status" in table[0]
-    for sentence in {sentence for certificate in found for sentence in certificate["assumptions"]}:
-        assert sentence in page.text
+    header, *lines = next(table for table in page.tables if "standing" in table[0])
+    shown = {tuple(line[header.index(name)] for name in ("standing", "by")) for line in lines}
+    needed = {(one["standing"], one["by"]) for certificate in found for one in certificate["hypotheses"]}
+    assert shown == needed
+    assert {standing for standing, _ in shown} >= {"declared", "unproved"}
 
 
 def test_the_ledger_holds_every_entry_of_every_budget(certified, tmp_path):
@@ -115,15 +120,14 @@ def test_the_ledger_holds_every_entry_of_every_budget(certified, tmp_path):
 def test_costs_add_up_to_the_certificates_own_totals(certified, tmp_path):
     page = report(certified, out=tmp_path / "page.html")
     header, *rows = next(table for table in page.tables if "sum" in table[0])
-    totals = [c["terms"].get("total_per_example", c["terms"].get("transfer_per_example"))
-              for c in read(certified / "certificates.json")["certificates"]]  # fmt: skip
-    sums = [float(row[header.index("sum")]) for row in rows]
-    assert len(rows) == 7
-    for total in filter(None, totals):
-        assert any(total <= shown <= total * 1.001 for shown in sums)
-    for row in rows:
+    paying = [made for made in certificates_of(read(certified / "certificates.json")) if made.costs]
+    assert len(rows) == len(paying) == 7
+    for row, made in zip(rows, paying, strict=True):
+        total = float(row[header.index("sum")])
+        assert made.total_nats <= total <= made.total_nats * 1.001
         parts = [float(cell) for cell in row[2 : header.index("sum")] if cell != "–"]
-        assert math.fsum(parts) == pytest.approx(float(row[header.index("sum")]), rel=2e-3)
+        assert len(parts) == len(made.costs)
+        assert math.fsum(parts) == pytest.approx(total, rel=2e-3)
 
 
 def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itself(private, tmp_path):
@@ -151,7 +155,9 @@ def test_certificates_of_a_private_run_say_that_they_tell_of_its_examples(privat
     assert "not on this page" not in page.text
     header, *rows = next(table for table in page.tables if "at most" in table[0])
     assert rows[0][header.index("bounds")] == "0-1 risk, predictor"
-    assert rows[0][header.index("test error")] == f"{found['mean_classifier']['test']['error']:.4f}"
+    (tested,) = (one["mean"] for one in found["measured"] if (one["of"], one["on"]) == ("predictor", "test"))
+    assert rows[0][header.index("test error")] == f"{tested:.4f}"
+    assert validate(found)
 
 
 @pytest.mark.parametrize("folder", sorted(RESULTS.glob("*/*")), ids=lambda path: path.parent.name)
@@ -192,13 +198,14 @@ def test_what_is_missing_is_said_in_a_sentence(copied, tmp_path):
 def test_hostile_strings_are_text(certified, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(certified, folder)
-    config, made, found = (read(folder / name) for name in ("config.json", "provenance.json", "certificates.json"))
+    config, source, found = (read(folder / name) for name in ("config.json", "provenance.json", "certificates.json"))
     config["problem"]["dataset"] = HOSTILE
-    made["argv"], made["versions"][HOSTILE], made["commit"] = [HOSTILE], HOSTILE, HOSTILE
-    found["certificates"][0] |= {"name": HOSTILE, "assumptions": [HOSTILE], "reference": HOSTILE,
-                                 "budget": {HOSTILE: 0.05}}  # fmt: skip
+    source["argv"], source["versions"][HOSTILE], source["commit"] = [HOSTILE], HOSTILE, HOSTILE
+    made = found["certificates"][0]
+    made |= {"name": HOSTILE, "of": HOSTILE, "measures": HOSTILE, "reference": HOSTILE, "budget": {HOSTILE: 0.05}}
+    made["hypotheses"][0]["by"] = made["costs"][0]["name"] = HOSTILE
     found["not_applicable"] = [{"name": HOSTILE, "reason": HOSTILE}]
-    for name, values in (("config.json", config), ("provenance.json", made), ("certificates.json", found)):
+    for name, values in (("config.json", config), ("provenance.json", source), ("certificates.json", found)):
         write(folder / name, values)
     before = report(certified, out=tmp_path / "before.html")
     page = report(folder, out=tmp_path / "page.html")
@@ -214,7 +221,7 @@ def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_pat
     found["certificates"][0]["status"] = "rigorous"
     write(tmp_path / "certificates.json", found)
     assert pacdp("report", tmp_path) == 1
-    assert "assumptions must be given exactly when the status is optimistic" in one_sentence(capsys.readouterr().err)
+    assert "status must be 'optimistic', as the hypotheses say, got 'rigorous'" in one_sentence(capsys.readouterr().err)
     assert not (tmp_path / "report.html").exists()
 
 
@@ -230,11 +237,11 @@ def test_a_bound_of_any_name_is_shown_with_what_its_draws_cost(certified, tmp_pa
     write(tmp_path / "certificates.json", found)
     page = report(tmp_path, out=tmp_path / "page.html")
     header, (row,) = next((table[0], table[1:]) for table in page.tables if "sum" in table[0])
-    assert row[:2] == ["overall_certificate", "rigorous"]
+    assert row[:2] == ["overall_certificate: risk, randomised", "rigorous"]
     per_draw = made.terms["monte_carlo_nats_per_draw"]
     assert per_draw <= float(row[header.index("Monte Carlo")]) < per_draw * 1.001
-    assert made.terms["total_per_example"] <= float(row[header.index("sum")])
-    assert "every certificate is rigorous" in page.text
+    assert made.total_per_example <= float(row[header.index("sum per record")])
+    assert "1 rigorous, 0 optimistic" in page.text
 
 
 def test_gaussian_certificates_say_what_they_bound_and_of_which_classifier(tmp_path):
@@ -243,20 +250,20 @@ def test_gaussian_certificates_say_what_they_bound_and_of_which_classifier(tmp_p
     law = GaussianPosterior.around(module, std=0.1)
     data = BoundSet(inputs=inputs, labels=(inputs[:, 0] > 0).long())
     test = BoundSet(inputs=-inputs, labels=(inputs[:, 0] <= 0).long())
-    found = assess_gaussian(law, module, data, prior=Prior(law=law, source=DataFree()), test=test,
-                            monte_carlo=MonteCarlo(passes=2)).to_dict()  # fmt: skip
+    prior = Prior(law=law, source=DataFree())
+    made = certify(law, data, prior=prior, network=module, test=test, monte_carlo=MonteCarlo(passes=2))
+    found = made.to_dict()
     write(tmp_path / "certificates.json", found)
     page = report(tmp_path, out=tmp_path / "page.html")
     header, *rows = next(table for table in page.tables if "at most" in table[0])
     bounded, test = header.index("bounds"), header.index("test error")
-    assert [row[bounded] for row in rows] == [
-        f"{c['inputs']['measures']}, {c['inputs']['of']}" for c in found["certificates"]
-    ]
+    assert [row[bounded] for row in rows] == [f"{c['measures']}, {c['of']}" for c in found["certificates"]]
     for row, certificate in zip(rows, found["certificates"], strict=True):
         assert row[2] == certificate["status"]
-        if certificate["inputs"]["measures"] != "0-1 risk":
+        if certificate["measures"] != "0-1 risk":
             assert row[test] == "–", "a test error is beside bounds on errors alone"
-    assert "Randomised classifier" in page.text
+    assert "randomised: mean zero-one loss" in page.text
+    assert made.headline() in page.text
     costs = next(table for table in page.tables if "Monte Carlo" in table[0])
     assert any(row[-1] != "–" for row in costs[1:])
 
@@ -268,7 +275,8 @@ def test_gaussian_certificates_say_what_they_bound_and_of_which_classifier(tmp_p
         ({"config.json": {"scale": "cpu", "runs": {}}, "table.csv": {}}, "holds an experiment's table"),
         ({"chain-00/config.json": {}, "chain-01/config.json": {}}, "holds 2 chains: report one of them"),
         ({"certificates.json": {"format": "other/1"}}, "has format 'other/1'"),
-        ({"certificates.json": {"format": "pacdp-certificates/1"}}, "does not read (KeyError"),
+        ({"certificates.json": {"format": "pacdp-certificates/1"}}, "has format 'pacdp-certificates/1'"),
+        ({"certificates.json": {"format": "pacdp-certificates/2"}}, "does not read (KeyError"),
         ({"config.json": {"sampler": 3}, "result.json": {"format": "pacdp-result/1"}}, "does not read"),
     ],
 )

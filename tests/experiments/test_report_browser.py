@@ -51,7 +51,7 @@ def test_the_page_opens_without_a_word_on_the_console(load, copied, tmp_path):
     assert console == []
     for section in (
         "certificates",
-        "assumptions",
+        "hypotheses",
         "ledger",
         "costs",
         "privacy",

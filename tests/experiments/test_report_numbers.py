@@ -7,6 +7,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+from bounds import Certificate, Cost, Hypothesis
 from experiments import report_figures
 from experiments.figures import costs, numbers, privacy, style
 
@@ -51,20 +52,36 @@ def test_numbers_that_are_none_are_refused_and_infinity_is_said():
     assert numbers.up_digits(math.inf) == "∞"
 
 
+def _made(name: str, standing: str, nats: dict[str, float], **terms: float) -> Certificate:
+    """A certificate of one record that pays these nats."""
+    fixed = Hypothesis(name="settings fixed beforehand", standing=standing, by="somebody")  # type: ignore[arg-type]
+    paid = tuple(Cost(name=cost, nats=paid, per_example=paid) for cost, paid in nats.items())
+    return Certificate(name=name, value=0.5, failure_prob=0.05, of="weights", hypotheses=(fixed,), costs=paid,
+                       terms=terms, budget={}, reference="none", inputs={})  # fmt: skip
+
+
 def test_bars_of_costs_are_stacked_in_order_and_optimistic_ones_are_marked_in_text():
     _, ((axes,),) = style.figure(1, 1)
-    found = [costs.Cost("a", True, {"privacy": 0.2, "KL / n": 0.1}, None),
-             costs.Cost("b", False, {"KL / n": -0.1, "confidence": 0.3}, 0.05)]  # fmt: skip
+    found = [
+        _made("a", "unproved", {"transfer": 0.2, "kl": 0.1, "new": 0.0}),
+        _made("b", "declared", {"log_density_ratio": -0.1, "confidence": 0.3}, monte_carlo_nats_per_draw=0.05),
+    ]
     costs.draw(axes, found)
     drawn = np.array([(bar.get_x(), bar.get_width()) for bar in axes.patches])
-    assert np.allclose(drawn, [(0.0, 0.1), (0.1, 0.2), (-0.1, 0.1), (0.0, 0.3)])
-    assert [bar.get_hatch() for bar in axes.patches] == ["//", "//", None, None]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a *", "b"]
+    assert np.allclose(drawn, [(0.0, 0.1), (0.1, 0.2), (0.3, 0.0), (-0.1, 0.1), (0.0, 0.3)])
+    assert [bar.get_hatch() for bar in axes.patches] == ["//", "//", "//", None, None]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a, weights *", "b, weights"]
     assert [line.get_xdata()[0] for line in axes.lines] == [0.05]
     assert "* optimistic" in axes.get_xlabel()
     legend = axes.get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["KL / n", "privacy", "confidence", costs.PER_DRAW]
+    keys = [text.get_text() for text in legend.get_texts()]
+    assert keys == ["KL", "ln dQ/dP", "transfer", "confidence", "new", costs.PER_DRAW]
+
+
+def test_a_certificate_of_infinite_cost_has_no_bar():
+    found = [_made("a", "declared", {"kl": math.inf}), _made("b", "declared", {}), _made("c", "declared", {"kl": 1.0})]
+    assert [made.name for made in costs.drawn(found)] == ["c"]
 
 
 def test_privacy_is_drawn_as_points_below_the_budget():

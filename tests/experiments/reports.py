@@ -1,0 +1,108 @@
+"""Reports of certificates to show: one made by hand with something of every kind, and real ones, small."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+import bounds
+from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, GibbsSettings, MonteCarlo, Network, Prior, Problem
+from pacdp.certify import Assessment, Measured, Refusal, certify
+from pacdp.posterior import LocalGibbs
+from pacdp.samplers import EntropySGD
+from pacdp.trained import objectives
+
+CLINIC = "the clinic, which drew its patients at random"
+STATIONARY = bounds.unproved("chain stationary", "nothing shows that the chain has reached its target")
+PRIVATE = bounds.PureDP(epsilon=0.01, adjacency="replace-one", status="approximate accountant")
+BELOW = 0.35
+"""The measured test error of the randomised predictor, above its rigorous certificate."""
+
+
+def handmade() -> dict[str, Any]:
+    """A report with rigorous, optimistic and vacuous certificates, examples and people, costs of many kinds."""
+    risk = bounds.gibbs_risk_upper(mean=0.2, draws=1000, failure_prob=0.01)
+    sampled = bounds.overall_certificate(
+        risk=risk,
+        budget=bounds.FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03),
+        bound=lambda *, risk, failure_prob: bounds.maurer(risk=risk, kl_nats=30.0, n=1437, failure_prob=failure_prob),
+    )
+    optimistic = bounds.dp_pac_bayes_2018(risk=0.0856, kl_nats=1.4, n=1437, epsilon=0.001, failure_prob=0.05)
+    people = bounds.kl_chernoff(risk=0.1, n=40, failure_prob=0.05, price=bounds.Independent())
+    people = people.resting_on(bounds.declared("records independent", CLINIC, "person"))
+    vacuous = bounds.maurer(risk=0.5, kl_nats=1e6, n=1437, failure_prob=0.05)
+    free = bounds.declared("prior saw none of these rows", "whoever fixed the prior")
+    drawn = bounds.proved("draws independent", "draws keyed by seed, pass and example")
+    made = (
+        replace(sampled, measures="0-1 risk").resting_on(free, drawn),
+        replace(optimistic, of="Gibbs classifier", measures="0-1 risk").resting_on(STATIONARY),
+        replace(people, of="weights", measures="0-1 risk of a new person"),
+        replace(vacuous, of="ensemble", measures="ECE"),
+    )
+    return Assessment(
+        route="gibbs",
+        n=1437,
+        examples=1437,
+        failure_prob=0.05,
+        certificates=made,
+        refusals=(Refusal(name="H-bound", reason="there is no chain"),),
+        measured=(
+            Measured(of="randomised", on="bound", loss="zero-one", mean=0.2, errors=None, n=1437),
+            Measured(of="randomised", on="test", loss="zero-one", mean=BELOW, errors=126, n=360),
+            Measured(of="Gibbs classifier", on="test", loss="zero-one", mean=0.09, errors=None, n=360),
+        ),
+    ).to_dict(subject={"checkpoint": "run/checkpoint.safetensors", "step": 45}, provenance={"commit": "0" * 40})
+
+
+def _digits() -> tuple[BoundSet, BoundSet, nn.Module]:
+    train, test = Problem(dataset="digits2").data()
+    module = nn.Linear(train.inputs[0].size, 2)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        module.weight.normal_(0.0, 0.1, generator=generator)
+        module.bias.zero_()
+    sets = [BoundSet(inputs=torch.tensor(one.inputs), labels=torch.tensor(one.labels)) for one in (train, test)]
+    return sets[0], sets[1], nn.Sequential(nn.Flatten(), module).eval()
+
+
+def _fresh() -> Assessment:
+    data, test, module = _digits()
+    return certify(Network(network=module), data, test=test)
+
+
+def _released() -> Assessment:
+    data, test, module = _digits()
+    return certify(Network(network=module), data, prior=PRIVATE, test=test)
+
+
+def _finite() -> Assessment:
+    data, test, module = _digits()
+    return certify(Finite(networks=[module, _digits()[2]], epsilon=0.1), data, test=test)
+
+
+def _gaussian() -> Assessment:
+    data, test, module = _digits()
+    law = GaussianPosterior.around(module, std=0.1)
+    prior = Prior(law=law, source=DataFree())
+    return certify(law, data, prior=prior, network=module, test=test, monte_carlo=MonteCarlo(passes=1))
+
+
+def _chain() -> Assessment:
+    problem = Problem(dataset="digits2")
+    data, test = objectives(problem, EntropySGD(tau=20.0), *problem.data(), device="cpu")
+    privacy = replace(PRIVATE, status="assumes stationarity")
+    law = LocalGibbs(weights=data.weights()[0], tau=20.0, gamma=2.0)
+    effort = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
+    return certify(law, data, prior=privacy, test=test, gibbs=effort)
+
+
+REAL: dict[str, Callable[[], Assessment]] = {
+    "new examples": _fresh,
+    "released": _released,
+    "finite": _finite,
+    "gaussian": _gaussian,
+    "gibbs": _chain,
+}
+"""Assessments by their route, each of a small network on digits."""
