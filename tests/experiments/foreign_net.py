@@ -60,6 +60,11 @@ def persons_as_bound_set():
     return BoundSet(inputs=inputs, labels=labels, indices=Split(BOUND, index_hash(BOUND)), people=people)
 
 
+def persons_before():
+    """The first of them is the last of ``persons``."""
+    return *examples(PRIOR), 59 + torch.arange(len(PRIOR)) // 15
+
+
 def float_labels():
     inputs, labels = examples(BOUND)
     return inputs, labels + 0.5

