@@ -1,6 +1,7 @@
 """The commands that train and certify: demo, train, certify."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,7 +39,11 @@ class Demo:
         no_more(rest)
         run = recipe("entropy-sgld-digits2", scale="smoke")
         _train(run, self.out, self.runtime, resume=False, force=True)
-        report = _certify(self.out, self.runtime)
+        with progress("certifying", 1000) as advance:
+            report = certifying.certify(
+                self.out, self.runtime, progress=lambda done, total: advance(1000 * done // total)
+            )
+        certifying.write_report(_beside(self.out), report)
         print_report(report)
         for path in certifying.plot(Folder(self.out)):
             print(f"wrote {path}")
@@ -127,17 +132,23 @@ class Certify:
     """Certify a checkpoint: every bound that applies, the optimistic ones labelled, and why the others do not.
 
     Weights that pacdp did not train: pacdp certify weights.safetensors --model package.module:factory --data
-    package.module:bound_set --prior prior.safetensors --std 0.01, and how the prior was made.
+    package.module:bound_set, on examples that are new to them; and with --prior prior.safetensors --std 0.01 and how
+    the prior was made, on examples that the weights may have seen.
     """
 
     path: tyro.conf.Positional[Path]
     """A checkpoint or the run folder that holds it."""
     out: Path | None = None
-    """Where to write the report; by default certificates.json beside the checkpoint."""
+    """Where to write the report; by default certificates.json beside the checkpoint. An earlier report that differs is
+    kept as certificates.json.1; another file is not overwritten."""
     json: bool = False
     """Print the report as JSON instead of a table."""
     failure_prob: float | None = None
-    """Of each certificate; by default the run's."""
+    """Of each certificate, before paying for a list of settings; by default the run's, or 0.05."""
+    choices: Path | None = None
+    """The closed list of settings (pacdp choices) that covers the run, where it does not lie beside the checkpoint:
+    with the list that the run was started with, "settings fixed beforehand" is proved; its number of settings is paid
+    for in any case."""
     epochs: float | None = None
     """Length of the SGLD run on the Gibbs posterior, in passes over the data."""
     alpha: float | None = None
@@ -151,43 +162,35 @@ class Certify:
 
     def __call__(self, rest: list[str]) -> None:
         no_more(rest)
-        if self.foreign.given:
-            self._foreign()
-            return
-        if is_private(self.path):
-            self._private()
-            return
-        given = {name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")}
-        report = _certify(self.path, self.runtime, failure_prob=self.failure_prob, out=self.out, seed=self.seed,
-                          effort={name: value for name, value in given.items() if value is not None})  # fmt: skip
-        self._show(report)
-
-    def _foreign(self) -> None:
-        self.runtime.apply()
+        if self.failure_prob is not None and not 0.0 < self.failure_prob < 1.0:
+            raise ValueError(
+                f"--failure-prob must lie strictly between 0 and 1, got {self.failure_prob}: 0.05 is customary"
+            )
+        out = self.out or _beside(self.path)
+        certifying.require_replaceable(out)
         with progress("certifying", 1000) as advance:
-            report = certify_foreign(
-                self.path, self.foreign, failure_prob=self.failure_prob or 0.05, seed=self.seed,
-                device=self.runtime.device, progress=lambda done, total: advance(1000 * done // total),
-            )  # fmt: skip
-        write_json(self.out or self.path.parent / "certificates.json", report)
-        self._show(report)
-
-    def _private(self) -> None:
-        from experiments.private.certify import certify_private
-
-        with progress("certifying", 1000) as advance:
-            report = certify_private(
-                self.path, self.runtime, failure_prob=self.failure_prob or 0.05, std=self.foreign.std, seed=self.seed,
-                progress=lambda done, total: advance(1000 * done // total),
-            )  # fmt: skip
-        write_json(self.out or (self.path if self.path.is_dir() else self.path.parent) / "certificates.json", report)
-        self._show(report)
-
-    def _show(self, report: dict[str, Any]) -> None:
+            report = self._report(lambda done, total: advance(1000 * done // total))
+        certifying.write_report(out, report)
         if self.json:
             print(json.dumps(report, allow_nan=False))
         else:
             print_report(report)
+
+    def _report(self, advance: Callable[[int, int], None]) -> dict[str, Any]:
+        common: dict[str, Any] = {"seed": self.seed, "choices": self.choices, "progress": advance}
+        failure_prob = 0.05 if self.failure_prob is None else self.failure_prob
+        if self.foreign.given:
+            self.runtime.apply()
+            return certify_foreign(
+                self.path, self.foreign, failure_prob=failure_prob, device=self.runtime.device, **common
+            )
+        if is_private(self.path):
+            from experiments.private.certify import certify_private
+
+            return certify_private(self.path, self.runtime, failure_prob=failure_prob, std=self.foreign.std, **common)
+        given = {name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")}
+        effort = {name: value for name, value in given.items() if value is not None}
+        return certifying.certify(self.path, self.runtime, failure_prob=self.failure_prob, effort=effort, **common)
 
 
 def _train(
@@ -237,14 +240,6 @@ def _train_chains(
     return {"format": "pacdp-results/1", "chains": results, "diagnosis": found}
 
 
-def _certify(
-    path: Path, runtime: Runtime, *, failure_prob: float | None = None, out: Path | None = None, seed: int = 0,
-    effort: dict[str, Any] | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    with progress("certifying", 1000) as advance:
-        report = certifying.certify(
-            path, runtime, failure_prob=failure_prob, effort=effort or {}, seed=seed,
-            progress=lambda done, total: advance(1000 * done // total),
-        )  # fmt: skip
-    write_json(out or (path if path.is_dir() else path.parent) / "certificates.json", report)
-    return report
+def _beside(path: Path) -> Path:
+    """Where the report of a checkpoint or of its folder goes."""
+    return (path if path.is_dir() else path.parent) / "certificates.json"

@@ -115,7 +115,16 @@ class Runtime:
     """Refuse kernels whose result depends on scheduling (GPU)."""
 
     def apply(self) -> None:
-        """Set what torch keeps for the whole process."""
+        """Set what torch keeps for the whole process.
+
+        Raises:
+            ValueError: there is no such device here.
+        """
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            said = str(error).strip().splitlines()[0]
+            raise ValueError(f"--device {self.device} is not to be had here ({said}): cpu always is") from error
         if self.threads:
             torch.set_num_threads(self.threads)
         if self.deterministic:

@@ -26,7 +26,7 @@ from pacdp.canonical import chained, digest, follows
 from pacdp.checkpoint import load_checkpoint
 
 _OURS = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
-         "certificates.json", "figure.png", "figure.pdf", "report.html",
+         "certificates.json", "certificates.json.1", "figure.png", "figure.pdf", "report.html",
          "table.csv", "choices.jsonl")  # fmt: skip
 _WRITTEN = (":(top,exclude)experiments/results", ":(top,exclude)docs/results.md")
 _PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")

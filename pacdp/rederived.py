@@ -74,17 +74,18 @@ def require_data(path: Path | str, checkpoint: Checkpoint, train: Dataset, test:
             )
 
 
-def settings_of(path: Path | str, header: Mapping[str, Any]) -> Settings:
-    """What a header and the list ``choices.jsonl`` beside its checkpoint show of the run's settings.
+def settings_of(path: Path | str, header: Mapping[str, Any], *, choices: Path | None = None) -> Settings:
+    """What a header and a list show of the run's settings: ``choices``, or ``choices.jsonl`` beside the checkpoint.
 
     Raises:
         CheckpointError: the list is not the one that the run was started with.
     """
     record, folder = header.get("choices"), Path(path) if Path(path).is_dir() else Path(path).parent
-    at_hand = folder / "choices.jsonl"
+    beside = folder / "choices.jsonl"
+    at_hand = choices or (beside if record is not None and beside.is_file() else None)
     try:
-        choices = Choices.load(at_hand) if record is not None and at_hand.is_file() else None
-        return fixed_settings(record, header.get("run") or {}, choices=choices)
+        known = Choices.load(at_hand) if at_hand else None
+        return fixed_settings(record, header.get("run") or {}, choices=known)
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
 

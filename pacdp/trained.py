@@ -106,6 +106,8 @@ class Trained:
     """The number of steps, as it was written down before the first; None in checkpoints of earlier versions."""
     fixed: ChoiceOfSettings = field(default_factory=lambda: fixed_settings(None, {}, choices=None))
     """What certificates pay for the choice of the settings, and what shows that they were fixed beforehand."""
+    records: bounds.Hypothesis | None = None
+    """"records independent", where the data set names people, of whom a chain's certificates know nothing."""
 
     @property
     def privacy(self) -> bounds.PureDP | Claim | NoPrivacy:
@@ -149,13 +151,17 @@ class Trained:
         if clipped is not None:
             found = with_accounted(found, settings=clipped, weights=self.weights, charged=self.charged,
                                    data=self.objective, test=self.test, seed=seed, fixed=self.fixed)  # fmt: skip
+        found = found if self.records is None else found.resting_on(self.records, beside=self.records.name)
         return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
 
 
 def load_trained(
-    path: Path | str, *, data_root: str | None = None, device: torch.device | str = "cpu", progressbar: bool = False
-) -> Trained:
+    path: Path | str, *, data_root: str | None = None, device: torch.device | str = "cpu", progressbar: bool = False,
+    choices: Path | None = None,
+) -> Trained:  # fmt: skip
     """Read a checkpoint, find its data, rebuild its network.
+
+    ``choices`` is a closed list of settings, where it does not lie beside the checkpoint as ``choices.jsonl``.
 
     Raises:
         CheckpointError: the file is no checkpoint (see ``load_checkpoint``), the data found here is not the data it was
@@ -181,7 +187,14 @@ def load_trained(
     state = chain_state(checkpoint, settings, objective.layout, device)
     return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
                    weights=state.weights[0], state=state, keys=Keys.derive([seed], [chain]), plan=plan,
-                   fixed=settings_of(path, header))  # fmt: skip
+                   fixed=settings_of(path, header, choices=choices), records=_records(train))  # fmt: skip
+
+
+def _records(data: Dataset) -> bounds.Hypothesis | None:
+    if data.people is None:
+        return None
+    by = f"{data.name} says whose its examples are, and a chain's certificates count examples, not {data.unit}s"
+    return bounds.unproved("records independent", by, "example")
 
 
 def chain_state(checkpoint: Checkpoint, settings: Settings, layout: Layout, device: torch.device | str) -> State:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from pacdp import Settings
 from pacdp.backprop import Augmentation, FitSettings, PosteriorSettings, ScaleGrid
 from pacdp.backprop.network import SmallCNN
 
@@ -14,6 +15,13 @@ Scale = Literal["smoke", "cpu"]
 def sizes(lists: Mapping[str, Sequence[Any]]) -> int:
     """How many combinations there are: what ``compared`` has to be, to pay for choosing one."""
     return math.prod(len(values) for values in lists.values())
+
+
+def of_a_list(compared: int) -> Settings:
+    """What certificates pay for settings that were chosen with the data in view, by a list written after the tries."""
+    if compared == 1:
+        return Settings.declared("the study, which names no list of settings")
+    return Settings.tried(compared, "the study")
 
 
 DIGITS = Augmentation(shift=2.0, rotation=12.0, scale=0.12, shear=0.15, elastic=0.8)
@@ -48,7 +56,7 @@ class HeldOutConfig:
     failure_prob: float = 0.05
     monte_carlo_share: float = 0.1
     compared: int = 1
-    """Configurations of a list fixed beforehand, any of which may be chosen by looking at the bound's examples: each
+    """Configurations of a list, any of which may be chosen by looking at the bound's examples: each
     has failure_prob/compared, so that all of them hold at once."""
     seed: int = 0
 

@@ -7,14 +7,16 @@ examples then weight them, choose one of them, or choose one privately (the expo
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from pacdp import BoundSet, Finite, HeldOut, Settings, certify
+from experiments.certificates.config import of_a_list
+from pacdp import BoundSet, Finite, HeldOut, certify
 from pacdp.backprop import hold_out
-from pacdp.data import load
+from pacdp.data import Dataset, Split, load
 from pacdp.data.rows import Rows
 from pacdp.features import OrientedGradients, transform
 
@@ -62,13 +64,17 @@ def finite(config: FiniteConfig, *, root: str | None = None) -> dict[str, Any]:
     seen = Rows.of(rows[own], labels[own])
     found = certify(
         law,
-        BoundSet(inputs=rows[held], labels=labels[held], indices=parts.bound),
+        BoundSet(inputs=rows[held], labels=labels[held], indices=parts.bound, people=_people(train, parts.bound)),
         prior=HeldOut(indices=parts.prior, rows=seen),
         test=BoundSet(inputs=transform(features, test.inputs), labels=torch.tensor(test.labels)),
         failure_prob=config.failure_prob,
-        settings=Settings.tried(config.compared, "the study"),
+        settings=of_a_list(config.compared),
     )
     return found.to_dict()
+
+
+def _people(data: Dataset, part: Split) -> np.ndarray | None:
+    return None if data.people is None else data.people[part.indices]
 
 
 def _head(

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from experiments.certificates.clock import Clock
-from experiments.certificates.config import HeldOutConfig
-from pacdp import Assessment, BoundSet, GaussianPosterior, MonteCarlo, Prior, Settings, certify
+from experiments.certificates.config import HeldOutConfig, of_a_list
+from pacdp import Assessment, BoundSet, GaussianPosterior, MonteCarlo, Prior, certify
 from pacdp.backprop import (
     OBJECTIVES,
     Examples,
@@ -110,7 +110,7 @@ def certify_on(
         network=module,
         test=BoundSet.part(test),
         failure_prob=config.failure_prob,
-        settings=Settings.tried(config.compared, "the study"),
+        settings=of_a_list(config.compared),
         monte_carlo=how,
         seed=_seed(config, "certificate"),
         device=device,
@@ -129,7 +129,7 @@ def _prior(
     """The prior, and the examples that it leaves to the bound."""
     if not config.prior_share:
         return data_free_prior(module, std=config.prior_std), BoundSet.part(train)
-    parts = hold_out(train.n, prior_share=config.prior_share, seed=config.seed)
+    parts = hold_out(train.n, prior_share=config.prior_share, seed=config.seed, people=train.people)
     prior = fit_prior(
         module, train, parts.prior, std=config.prior_std, settings=config.fit, generator=_generator(config, "prior"),
         device=device, progress=lambda done, total: tell("prior", done, total),

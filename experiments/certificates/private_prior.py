@@ -28,8 +28,9 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import bounds
+from bounds.accounting import event_to_dict
 from experiments.certificates.clock import Clock
-from experiments.certificates.config import sizes
+from experiments.certificates.config import of_a_list, sizes
 from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, Private, certify
 from pacdp import Settings as Choice
 from pacdp.certify.networks import error_share
@@ -37,7 +38,16 @@ from pacdp.certify.priors import Source
 from pacdp.data import load
 from pacdp.features import OrientedGradients, fit_mean, transform, unit
 from pacdp.losses import error_count
-from pacdp.private import DPSGD, Mechanism, MechanismHistory, SeededRandomness, Table, privacy_claim, train
+from pacdp.private import (
+    DPSGD,
+    Mechanism,
+    MechanismHistory,
+    SeededRandomness,
+    Table,
+    privacy_claim,
+    privacy_event,
+    train,
+)
 from pacdp.private.randomness import Randomness
 
 _FRESH = 1000
@@ -212,7 +222,7 @@ def conduct(
     clock.lap("features")
     randomness = SeededRandomness(settings.seed) if randomness is None else randomness
     centre, spent = private_centre(raw, mu=settings.centre_mu, randomness=randomness)
-    rows = BoundSet(inputs=unit(raw - centre), labels=labels)
+    rows = BoundSet(inputs=unit(raw - centre), labels=labels, people=data.people)
     test_rows = BoundSet(inputs=unit(raw_test - centre), labels=test_labels)
     head, more = private_head(rows.inputs, labels, classes=data.classes, settings=settings, randomness=randomness)
     released = Released(centre, head, spent.followed_by(more))
@@ -221,13 +231,14 @@ def conduct(
     assess = functools.partial(_assessed, settings=settings)
     mean = _descended(rows, head, claim, settings)
     clock.lap("posterior")
-    found = {"posterior": assess(mean, head, rows, test_rows, _private(claim, rows))}
+    found = {"posterior": _told(assess(mean, head, rows, test_rows, _private(claim, rows)), released.history)}
     clock.lap("draws")
     if references:
-        found["private_prior"] = assess(head, head, rows, test_rows, _private(claim, rows))
+        found["private_prior"] = _told(assess(head, head, rows, test_rows, _private(claim, rows)), released.history)
         nothing = torch.zeros_like(head)
         source: Source = _private(centre_claim, rows)
-        found["zero_head"] = assess(_descended(rows, nothing, centre_claim, settings), nothing, rows, test_rows, source)
+        zero = assess(_descended(rows, nothing, centre_claim, settings), nothing, rows, test_rows, source)
+        found["zero_head"] = _told(zero, spent)
         raw_rows, raw_tests = (BoundSet(inputs=x, labels=y) for x, y in ((raw, labels), (raw_test, test_labels)))
         blind = _descended(raw_rows, nothing, None, settings)
         found["independent_prior"] = assess(blind, nothing, raw_rows, raw_tests, DataFree())
@@ -275,7 +286,12 @@ def _assessed(
 
 
 def _choice(settings: Settings) -> Choice:
-    return Choice.tried(settings.compared, "the study")
+    return of_a_list(settings.compared)
+
+
+def _told(found: Assessment, history: MechanismHistory) -> Assessment:
+    """The assessment with the mechanisms behind its privacy, from which anyone can account for it again."""
+    return replace(found, privacy={**(found.privacy or {}), "event": event_to_dict(privacy_event(history))})
 
 
 def _private(claim: bounds.PrivacyClaim, rows: BoundSet) -> Private:

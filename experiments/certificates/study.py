@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from bounds import Certificate
 from experiments import certifying
 from experiments.certificates import finite, held_out, private_prior
 from experiments.certificates.config import DATASETS, NETWORKS_TRIED, HeldOutConfig, held_out_config, sizes
@@ -14,8 +15,8 @@ from experiments.certificates.verdict import judge
 from experiments.config import Run, Runtime
 from experiments.figures import certificates as drawing
 from experiments.figures import style
-from experiments.figures.run import measured_error, subject
 from experiments.folder import Folder, read_json
+from experiments.reading import certificates_of, error_on_test
 from experiments.recipes import Scale, recipe
 from experiments.run import train
 from experiments.studies.single import single
@@ -43,7 +44,8 @@ def _of_chain(run: Run, runtime: Runtime, folder: Path) -> dict[str, Any]:
     if not Folder(folder / "run").finished:
         train(run, folder / "run", runtime, resume=True)
     report = certifying.certify(folder / "run", runtime, seed=run.seed)
-    return {name: value for name, value in report.items() if name not in ("checkpoint", "provenance")}
+    subject = {name: value for name, value in report["subject"].items() if name != "checkpoint"}  # where it lay
+    return report | {"subject": subject, "provenance": None}
 
 
 HELD_OUT = single(_of_held_out)
@@ -109,40 +111,39 @@ def table(plan: Sequence[Job], folder: Path) -> pl.DataFrame:
 def _rows(job: Job, folder: Path) -> Iterator[dict[str, Any]]:
     report = read_json(Folder(folder / job.key).result)
     yield from _certificates(job, job.tags["recipe"], report)
-    for name, reference in report.get("references", {}).items():
+    for name, reference in report["details"].get("references", {}).items():
         yield from _certificates(job, f"{job.tags['recipe']}: {name.replace('_', ' ')}", reference)
-    if "private_head" in report:
-        error = report["measured"]["test_error_of_head"]
-        yield _row(job, job.tags["recipe"], report, report["private_head"], error)
 
 
 def _certificates(job: Job, name: str, report: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for certificate in report["certificates"]:
-        yield _row(job, name, report, certificate, measured_error(certificate, report))
+    for made in certificates_of(report):
+        yield {"dataset": job.tags["dataset"], "recipe": name, **_row(made, report)}
 
 
-def _row(
-    job: Job, name: str, report: dict[str, Any], certificate: dict[str, Any], test_error: float | None
-) -> dict[str, Any]:
-    terms, inputs = certificate["terms"], certificate["inputs"]
-    of, measures = subject(certificate)
+def _row(made: Certificate, report: dict[str, Any]) -> dict[str, Any]:
+    test_error, costs = error_on_test(report, made.of, made.measures), {one.name: one for one in made.costs}
+    source = (report["prior"] or {}).get("source")
+    fixed, transfer, kl = made.hypothesis("settings fixed beforehand"), costs.get("transfer"), costs.get("kl")
     return {
-        "dataset": job.tags["dataset"], "recipe": name, "of": of, "measures": measures,
-        "certificate": certificate["name"], "value": certificate["value"], "status": certificate["status"],
-        "settings": "paid for" if job.kind is not CHAIN else "taken as fixed",
-        "test_error": test_error, "failure_prob": certificate["failure_prob"],
-        "compared": getattr(job.config, "compared", 1), "n": inputs.get("n", report["n"]),
-        "prior": report.get("prior", {}).get("source"), "empirical_risk": terms.get("empirical_risk"),
-        "kl_nats": terms.get("kl_nats"), "total_per_example": terms.get("total_per_example"),
-        "privacy_per_example": terms.get("transfer_per_example"),
-        "below_test": test_error is not None and certificate["value"] < test_error,
-        "n_test": _n_test(report),
-        "trained": of != "prior mean" or report.get("prior", {}).get("source") != "DataFree",
-    }  # fmt: skip
-
-
-def _n_test(report: dict[str, Any]) -> int | None:
-    return report.get("n_test") or (report["mean_classifier"].get("test") or {}).get("n")
+        "of": made.of,
+        "measures": made.measures,
+        "certificate": made.name,
+        "value": made.value,
+        "status": made.status,
+        "settings": f"{fixed.standing}: {fixed.by}",
+        "test_error": test_error,
+        "failure_prob": made.failure_prob,
+        "compared": report["choices"]["count"],
+        "n": made.inputs.get("n", report["n"]),
+        "prior": source,
+        "empirical_risk": made.terms.get("empirical_risk"),
+        "kl_nats": kl.nats if kl else None,
+        "total_per_example": made.total_per_example if costs else None,
+        "privacy_per_example": transfer.per_example if transfer else None,
+        "below_test": test_error is not None and made.value < test_error,
+        "n_test": next((one["n"] for one in report["measured"] if one["on"] == "test"), None),
+        "trained": made.of != "prior mean" or source != "DataFree",
+    }
 
 
 def draw(found: pl.DataFrame, out: Path) -> list[Path]:

@@ -2,7 +2,8 @@
 
 No example is held out and nothing is assumed of convergence: R ≤ kl⁻¹(R̂, Λ/n) for any predictor that is a function of
 what the run released (weights, snapshots, draws from a seed), and kl⁻¹(R̂(Q), (ln ξ(n) + Λ)/n) for Gaussian weights
-around it, Λ being the price of the run's privacy loss ("Bounds by the general transfer" in docs/guarantees.md).
+around it, Λ being the price of the run's privacy loss ("Bounds by the general transfer" in docs/guarantees.md). Where
+the run hides people, n counts people and the risk is that on a new person.
 """
 
 from dataclasses import replace
@@ -10,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from bounds.accounting import event_to_dict
+from bounds import accounting
 from experiments.config import Runtime
 from experiments.folder import provenance
 from experiments.private.algorithms import Public, network, predictor
 from experiments.private.config import PrivateConfig
-from experiments.private.data import examples
+from experiments.private.data import Examples, examples
 from experiments.private.methods import by_person
 from experiments.private.planning import charged_history
 from experiments.serial import from_dict
@@ -35,23 +37,34 @@ from pacdp import (
 from pacdp.certify import Refusal
 from pacdp.certify.gaussian import Progress
 from pacdp.certify.routes import privacy_to_dict
+from pacdp.checkpoint import Checkpoint
 from pacdp.rederived import settings_of
 
 _BATCH = 1000
+_NOISE = "the run, which kept its noise secret or drew it from a seed of its own"
 
 
 def certify_private(
-    path: Path, runtime: Runtime, *, failure_prob: float, std: float, seed: int, progress: Progress | None = None
+    path: Path,
+    runtime: Runtime,
+    *,
+    failure_prob: float,
+    std: float,
+    seed: int,
+    choices: Path | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The report ``pacdp-certificates/2`` of a private run's checkpoint.
 
     Args:
         std: of the Gaussian weights around what was released, where the released weights are not Gaussian by
             themselves; fixed before looking at the data.
+        choices: a closed list of settings, where it does not lie beside the checkpoint.
 
     Raises:
-        ValueError: the history is not one of the run's settings.
-        CheckpointError: the checkpoint does not say what it was trained on, or was trained on other data.
+        ValueError: the run's examples belong to people whom it does not hide, or to people who were made up.
+        CheckpointError: the checkpoint does not say what it was trained on, was trained on other data, or its history
+            or list of settings is not the run's.
     """
     runtime.apply()
     checkpoint = load_checkpoint(path)
@@ -59,25 +72,21 @@ def certify_private(
     if "run" not in about:
         raise CheckpointError(f"{path} does not say which run it is from: train by a recipe, or use pacdp.certify")
     config = from_dict(PrivateConfig, about["run"])
-    if by_person(config.method):
-        raise ValueError(
-            f"the privacy of {config.algorithm} is counted by person, certificates by example: none applies"
-        )
-    data = examples(config.dataset, features=config.features, by_person=False, root=runtime.data_root)
-    if data.train.hash != about["data"]["train"]:
-        raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")
-    public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.train.n))
+    data = _data(path, config, about, root=runtime.data_root)
+    public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
     history, charged = charged_history(path, checkpoint.header, config, public)
-    fixed = settings_of(path, {**checkpoint.header, "run": about["run"]})
-    claim = private.privacy_claim(history, adjacency="add-remove")
-    module = network(config, public, device="cpu")
-    snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
-    released = private.PrivateRun(weights=dict(checkpoint.model), history=history, snapshots=snapshots)
+    event = private.privacy_event(history) if isinstance(history, private.MechanismHistory) else history.event
+    claim = accounting.privacy_record(event=event, adjacency="add-remove")
     bound, test = BoundSet.part(data.train), BoundSet.part(data.test)
-    noise = "the run, which kept its noise secret or drew it from a seed of its own"
-    source = Private(privacy=claim, rows=bound.rows, noise=noise)
-    deployed = Network(network=predictor(config, module, released), of="predictor", scores=True, batch_size=_BATCH)
-    found = certify(deployed, bound, prior=source, test=test, failure_prob=failure_prob, settings=fixed)
+    unit = "example" if data.people is None else "person"
+    source = Private(privacy=claim, rows=bound.rows, unit=unit, noise=_NOISE)
+    module = network(config, public, device="cpu")
+    common: dict[str, Any] = {
+        "test": test,
+        "failure_prob": failure_prob,
+        "settings": settings_of(path, about, choices=choices),
+    }
+    found = certify(_deployed(config, module, checkpoint), bound, prior=source, **common)
     if any(isinstance(getattr(layer, "generator", None), torch.Generator) for layer in module.modules()):
         reason = "the network draws weights or masks of its own; its averaged predictions are certified"
         refused = Refusal(name="Gaussian weights around what was released", reason=reason)
@@ -85,15 +94,43 @@ def certify_private(
     else:
         law = GaussianPosterior.around(private.with_weights(module, dict(checkpoint.model)), std=std)
         around = certify(
-            law, bound, prior=Prior(law=law, source=source), network=module.eval(), test=test,
-            failure_prob=failure_prob, monte_carlo=MonteCarlo(passes=2), seed=seed, progress=progress, settings=fixed,
-        )  # fmt: skip
+            law,
+            bound,
+            prior=Prior(law=law, source=source),
+            network=module.eval(),
+            monte_carlo=MonteCarlo(passes=2),
+            seed=seed,
+            progress=progress,
+            **common,
+        )
         found = found.joined(around)
-    spent = private.privacy_spent(history, delta=config.budget.delta, adjacency=config.budget.adjacency)
-    event = event_to_dict(private.privacy_event(history))
+    spent = accounting.privacy_epsilon(event=event, delta=config.budget.delta, adjacency=config.budget.adjacency)
     found = found.resting_on(charged.hypothesis, beside="privacy covers these rows")
     found = replace(
-        found, privacy=privacy_to_dict(claim, event), details={**found.details, "std": std, "spent": spent.to_dict()}
+        found,
+        privacy=privacy_to_dict(claim, accounting.event_to_dict(event)),
+        details={**found.details, "std": std, "spent": spent.to_dict()},
     )
     subject = {"checkpoint": str(path), "content_hash": checkpoint.content_hash, "algorithm": config.algorithm}
     return found.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
+
+
+def _data(path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str | None) -> Examples:
+    """The data that the checkpoint was trained on."""
+    data = examples(config.dataset, features=config.features, by_person=by_person(config.method), root=root)
+    if data.train.hash != about["data"]["train"]:
+        raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")
+    if data.people is not None and data.train.people is None:
+        raise ValueError(
+            f"{config.dataset} does not say whose its examples are, and the people that {config.algorithm} hid were "
+            "made up: train on data with people, such as malaria, to certify the risk on new ones"
+        )
+    return data
+
+
+def _deployed(config: PrivateConfig, module: nn.Module, checkpoint: Checkpoint) -> Network:
+    """The predictor as it is used: released weights, or an average over snapshots or draws."""
+    snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
+    nothing = private.MechanismHistory()
+    released = private.PrivateRun(weights=dict(checkpoint.model), history=nothing, snapshots=snapshots)
+    return Network(network=predictor(config, module, released), of="predictor", scores=True, batch_size=_BATCH)

@@ -9,14 +9,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 
 import bounds
 from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
 from pacdp.certify import DataFree, HeldOut, Prior
-from pacdp.data import Dataset, Split, make_splits, require_disjoint
-from pacdp.data.rows import Rows
+from pacdp.data import Dataset, Split, index_hash, make_splits, require_disjoint
 from pacdp.posterior import GaussianPosterior
 
 
@@ -27,15 +27,20 @@ class Parts(NamedTuple):
     bound: Split
 
 
-def hold_out(n: int, *, prior_share: float = 0.5, seed: int) -> Parts:
-    """A random share of n examples for the prior, all others for the bound.
+def hold_out(n: int, *, prior_share: float = 0.5, seed: int, people: np.ndarray | None = None) -> Parts:
+    """A random share of n examples for the prior, all others for the bound; of the people, where these are given.
 
     Raises:
         DataError: a part would be empty, or the share lies outside (0, 1).
     """
-    parts = make_splits(n, sizes={"prior": prior_share, "bound": 1.0 - prior_share}, seed=seed)
+    owners = np.arange(n) if people is None else np.unique(people, return_inverse=True)[1]
+    sizes = {"prior": prior_share, "bound": 1.0 - prior_share}
+    parts = make_splits(int(owners.max(initial=-1)) + 1, sizes=sizes, seed=seed)
     require_disjoint(parts["prior"], parts["bound"], names=("prior", "bound"))
-    return Parts(parts["prior"], parts["bound"])
+    if people is None:
+        return Parts(parts["prior"], parts["bound"])
+    places = [np.flatnonzero(np.isin(owners, parts[name].indices)) for name in sizes]
+    return Parts(*(Split(one, index_hash(one)) for one in places))
 
 
 def examples(data: Dataset, split: Split) -> Examples:
@@ -58,10 +63,8 @@ def fit_prior(
         ValueError, Diverged: see :func:`pacdp.backprop.fit`.
     """
     seen = examples(data, split)
-    trained = fit(
-        module, seen, settings=settings, generator=generator, device=device, progress=progress
-    )
-    source = HeldOut(indices=split, data_hash=data.hash, rows=Rows.of(seen.inputs, seen.labels))
+    trained = fit(module, seen, settings=settings, generator=generator, device=device, progress=progress)
+    source = HeldOut(indices=split, data_hash=data.hash, rows=data.subset(split).rows())
     return Prior(law=GaussianPosterior.around(trained.cpu(), std=std), source=source)
 
 

@@ -212,7 +212,7 @@ def _require_nothing_held(law: Law, network: nn.Module | None, prior: From, data
     examples in the prior's mean, in a weight of deviation 0 or in a buffer are free of charge. A test set pays for
     nothing.
     """
-    held = nn.Module()
+    held: Any = nn.Module()
     match law:
         case Network():
             held.network = law.network

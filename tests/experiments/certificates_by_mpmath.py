@@ -109,7 +109,7 @@ def without_draws(certificate, *, tau, eps, n):
 def certificates(report, *, tau, beta, max_loss):
     """Name to value of every certificate of a report, from risks, counts, n and the failure probability."""
     n, d = report["n"], mp.mpf(report["failure_prob"])
-    gibbs, mean = report["gibbs_classifier"], report["mean_classifier"]
+    gibbs, mean = report["gibbs"], report["details"]["weights"]
     eps = epsilon(tau=tau, beta=beta, max_loss=max_loss, n=n)
     found = {"test_set_clopper_pearson": clopper_pearson(mean["test"]["errors"], mean["test"]["n"], d)}
     for name in ("dp_hoeffding_2018", "dp_chernoff_2018", "dp_hoeffding", "dp_chernoff", "dp_kl_chernoff"):

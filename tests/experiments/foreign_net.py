@@ -45,6 +45,72 @@ def without_labels():
     return examples(BOUND)[0]
 
 
+def prior_set():
+    return examples(PRIOR)
+
+
+def persons():
+    """Ten consecutive examples are one person's."""
+    return *examples(BOUND), torch.arange(len(BOUND)) // 10
+
+
+def persons_as_bound_set():
+    inputs, labels = examples(BOUND)
+    people = np.arange(len(BOUND)) // 10
+    return BoundSet(inputs=inputs, labels=labels, indices=Split(BOUND, index_hash(BOUND)), people=people)
+
+
+def persons_before():
+    """The first of them is the last of ``persons``."""
+    return *examples(PRIOR), 59 + torch.arange(len(PRIOR)) // 15
+
+
+def float_labels():
+    inputs, labels = examples(BOUND)
+    return inputs, labels + 0.5
+
+
+def float_people():
+    return *examples(BOUND), torch.zeros(len(BOUND))
+
+
+def labels_beyond_the_classes():
+    inputs, labels = examples(BOUND)
+    return inputs, labels + 1
+
+
+def failing():
+    return {}["pixels"]
+
+
+not_a_function = 3
+
+
+def not_a_module():
+    return "a scikit-learn model"
+
+
+class _Returning(nn.Module):
+    def __init__(self, made):
+        super().__init__()
+        self.weight, self.made = nn.Parameter(torch.zeros(1)), made
+
+    def forward(self, inputs):
+        return self.made(inputs + self.weight)
+
+
+def of_dicts():
+    return _Returning(lambda inputs: {"logits": inputs})
+
+
+def of_pictures():
+    return _Returning(lambda inputs: inputs.reshape(-1, 8, 8))
+
+
+def raising():
+    return _Returning(lambda inputs: {}["pixels"])
+
+
 def wrong_shape():
     return torch.zeros(20, 3), torch.zeros(20, dtype=torch.int64)
 

@@ -2,28 +2,21 @@
 
 import json
 import math
+from dataclasses import replace
 
 import certificates_by_mpmath as exact
 import mpmath as mp
+import numpy as np
 import pytest
 import torch
-from cli_tools import QUICK, pacdp, read
+from cli_tools import QUICK, one_sentence, pacdp, read
 
-from bounds import Certificate
 from experiments.figures.style import ACCOUNTED, CHAIN_BOUNDS, GIBBS_BOUNDS
-from pacdp import load_trained
+from pacdp import load_checkpoint, load_trained
+from pacdp.choices import Choices
+from pacdp.trained import _records as records_of
+from tests.schema import validate
 
-KEYS = {
-    "format",
-    "checkpoint",
-    "n",
-    "failure_prob",
-    "empirical_risk",
-    "test_risk",
-    "kl_nats",
-    "privacy",
-    "certificates",
-}
 WITHOUT_DRAWS = "dp_gibbs_pac_bayes"
 GIBBS = set(GIBBS_BOUNDS) - {WITHOUT_DRAWS}
 TEST_SET = "test_set_clopper_pearson"
@@ -31,6 +24,12 @@ EXPECTED = {
     "sgd": {TEST_SET}, "sgld": CHAIN_BOUNDS.keys() - {*GIBBS_BOUNDS, *ACCOUNTED}, "entropy-sgd": {TEST_SET},
     "entropy-sgld": CHAIN_BOUNDS.keys() - set(ACCOUNTED),
 }  # fmt: skip
+
+
+def measured(report, of, on):
+    """What was measured of a predictor's 0-1 loss."""
+    (found,) = [m for m in report["measured"] if (m["of"], m["on"], m["loss"]) == (of, on, "zero-one")]
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -58,27 +57,28 @@ def certify(capsys):
 def test_one_object_with_the_documented_keys_beside_the_checkpoint(algorithm, copied, certify):
     folder = copied(algorithm)
     report = certify(folder)
-    assert report["format"] == "pacdp-certificates/1"
-    assert report.keys() >= KEYS
+    found = validate(report)
     assert report == read(folder / "certificates.json")
-    assert {c["name"] for c in report["certificates"]} == EXPECTED[algorithm]
-    for record in report["certificates"]:
-        assert Certificate.from_dict(record).to_dict() == record
-        assert record["failure_prob"] == pytest.approx(0.05, rel=1e-15)
-    assert report["n"] == 1437
-    assert report["checkpoint"] == str(folder)
+    assert {made.name for made in found} == EXPECTED[algorithm]
+    for made in found:
+        assert made.failure_prob == pytest.approx(0.05, rel=1e-15)
+        assert made.hypothesis("settings fixed beforehand").standing == "declared", "no list was given"
+    assert (report["n"], report["unit"], report["choices"]["count"]) == (1437, "example", 1)
+    subject = report["subject"]
+    assert subject["checkpoint"] == str(folder)
+    assert subject["content_hash"] == load_checkpoint(folder).content_hash
 
 
 @pytest.mark.parametrize("algorithm", EXPECTED)
 def test_what_rests_on_stationarity_is_optimistic_and_the_rest_rigorous(algorithm, reports):
-    for certificate in reports[algorithm]["certificates"]:
-        rests_on_nothing = certificate["name"] == TEST_SET
-        assert certificate["status"] == ("rigorous" if rests_on_nothing else "optimistic")
-        assert bool(certificate["assumptions"]) is not rests_on_nothing
+    for made in validate(reports[algorithm]):
+        rests_on_nothing = made.name == TEST_SET
+        assert made.status == ("rigorous" if rests_on_nothing else "optimistic")
+        assert bool(made.unproved) is not rests_on_nothing
         if not rests_on_nothing:
-            assert any("converged" in sentence for sentence in certificate["assumptions"])
-        if certificate["name"] in GIBBS:
-            assert any("Monte Carlo" in sentence for sentence in certificate["assumptions"])
+            assert "converged" in made.hypothesis("chain stationary").by
+        if made.name in GIBBS:
+            assert "Monte Carlo" in made.hypothesis("averages exact").by
     refusals = reports[algorithm]["not_applicable"]
     if algorithm in ("sgd", "entropy-sgd"):
         assert len(refusals) == (2 if algorithm == "entropy-sgd" else 1)
@@ -93,19 +93,21 @@ def test_what_rests_on_stationarity_is_optimistic_and_the_rest_rigorous(algorith
 @pytest.mark.parametrize("algorithm", ["sgld", "entropy-sgld"])
 def test_every_number_again_at_50_digits(algorithm, reports):
     report = reports[algorithm]
-    tau, loss, gibbs = mp.mpf(report["sampler"]["tau"]), report["loss"], report["gibbs_classifier"]
+    sampler, loss, gibbs = report["subject"]["sampler"], report["subject"]["loss"], report["gibbs"]
+    tau = mp.mpf(sampler["tau"])
     assert float(tau) == math.sqrt(1437), "the private setting"
-    assert report["sampler"].get("beta", 1.0) == 1.0
+    assert sampler.get("beta", 1.0) == 1.0
     osc = exact.oscillation(4)
     assert 0 <= mp.mpf(loss["oscillation"]) - osc < mp.mpf("1e-14")
     assert abs(mp.mpf(loss["high"]) - mp.mpf(loss["low"]) - osc) < mp.mpf("1e-14")
     eps = exact.epsilon(tau=tau, beta=1, max_loss=4, n=1437)
-    assert 0 <= mp.mpf(report["privacy"]["epsilon"]) - eps < mp.mpf("1e-14")
+    assert 0 <= mp.mpf(report["privacy"]["record"]["epsilon"]) - eps < mp.mpf("1e-14")
     if gibbs:
         raw = -tau * mp.mpf(gibbs["loss"]) - mp.mpf(gibbs["log_partition_nats"])
         assert abs(raw - mp.mpf(gibbs["kl_raw_nats"])) < mp.mpf("1e-9")
-        assert report["kl_nats"] == gibbs["kl_nats"] == max(0.0, gibbs["kl_raw_nats"])
-        assert (report["empirical_risk"], report["test_risk"]) == (gibbs["error"], gibbs["test_error"])
+        assert gibbs["kl_nats"] == max(0.0, gibbs["kl_raw_nats"])
+        assert measured(report, "Gibbs classifier", "bound")["mean"] == gibbs["error"]
+        assert measured(report, "Gibbs classifier", "test")["mean"] == gibbs["test_error"]
     truth = exact.certificates(report, tau=tau, beta=1, max_loss=4)
     assert truth.keys() == EXPECTED[algorithm]
     for certificate in report["certificates"]:
@@ -114,19 +116,21 @@ def test_every_number_again_at_50_digits(algorithm, reports):
         # the KL estimate is rounded to nearest before any bound sees it; all that follows is rounded up
         assert value >= true * (1 - mp.mpf("1e-15")), name
         if "kl_nats" in certificate["inputs"]:
-            assert certificate["inputs"]["kl_nats"] == report["kl_nats"]
+            assert certificate["inputs"]["kl_nats"] == gibbs["kl_nats"]
         if name == WITHOUT_DRAWS:
             continue
         assert certificate["terms"]["empirical_risk"] == (
-            report["empirical_risk"] if name in GIBBS
-            else report["mean_classifier"]["test"]["error"] if name == TEST_SET
-            else report["mean_classifier"]["train"]["ramp"]
+            gibbs["error"] if name in GIBBS
+            else measured(report, "weights", "test")["mean"] if name == TEST_SET
+            else report["details"]["weights"]["train"]["ramp"]
         )  # fmt: skip
 
 
 def test_the_50_digit_twin_would_notice_another_epsilon(reports):
     report = reports["entropy-sgld"]
-    wrong = exact.certificates(report, tau=mp.mpf(report["sampler"]["tau"]), beta=mp.mpf("1.001"), max_loss=4)
+    wrong = exact.certificates(
+        report, tau=mp.mpf(report["subject"]["sampler"]["tau"]), beta=mp.mpf("1.001"), max_loss=4
+    )
     for certificate in report["certificates"]:
         if certificate["name"] != TEST_SET and certificate["value"] < 1:
             assert abs(mp.mpf(certificate["value"]) - wrong[certificate["name"]]) > mp.mpf("1e-6")
@@ -134,14 +138,17 @@ def test_the_50_digit_twin_would_notice_another_epsilon(reports):
 
 def test_risks_are_counts_over_whole_data_sets(reports, trained):
     for algorithm, folder in trained.items():
-        found, mean = load_trained(folder), reports[algorithm]["mean_classifier"]
+        found, weights = load_trained(folder), reports[algorithm]["details"]["weights"]
         network = found.problem.model(found.problem.data()[0], generator=torch.Generator())
         network.load_state_dict(dict(found.checkpoint.model))
         for role, data in zip(("train", "test"), found.problem.data(), strict=True):
             with torch.no_grad():
                 wrong = int(((network(torch.tensor(data.inputs))[:, 0] > 0).numpy() != data.labels).sum())
-            assert (mean[role]["errors"], mean[role]["n"]) == (wrong, data.n)
-            assert mean[role]["error"] == wrong / data.n <= mean[role]["ramp"] + 1e-12
+            risks = weights[role]
+            assert (risks["errors"], risks["n"]) == (wrong, data.n)
+            assert risks["ramp"] + 1e-12 >= wrong / data.n
+            told = measured(reports[algorithm], "weights", "bound" if role == "train" else "test")
+            assert (told["mean"], told["errors"], told["n"]) == (wrong / data.n, wrong, data.n)
 
 
 def test_failure_probability_moves_every_bound_the_right_way(trained, certify, tmp_path):
@@ -160,12 +167,12 @@ def test_the_same_seed_gives_the_same_report_and_effort_is_heeded(trained, certi
     for report in (first, again, other):
         report["provenance"].pop("time")
     assert first == again
-    assert other["kl_nats"] != first["kl_nats"]
-    assert other["mean_classifier"] == first["mean_classifier"]
+    assert other["gibbs"]["kl_nats"] != first["gibbs"]["kl_nats"]
+    assert other["details"] == first["details"]
     assert not (folder / "certificates.json").exists()
     effort = certify(folder, *out, "--epochs", 2, "--alpha", 0.1, "--burn-in", 0.5, "--prior-draws", 3)
     assert effort == read(tmp_path / "new" / "report.json")
-    gibbs = effort["gibbs_classifier"]
+    gibbs = effort["gibbs"]
     assert (gibbs["steps"], gibbs["draws"], gibbs["prior_draws"]) == (90, 45, 3)
     assert gibbs["effective_draws"] <= 19.0
 
@@ -175,7 +182,10 @@ def test_table_of_certificates_says_what_is_optimistic(trained, capsys, tmp_path
     said = capsys.readouterr().out
     assert all(label in said for name, label in CHAIN_BOUNDS.items() if name not in ACCOUNTED)
     assert said.count("optimistic ") >= 8
-    assert "optimistic means: SGLD has converged" in said
+    assert (
+        "* chain stationary" in said.replace("]", "").replace("unproved: ", "") or "chain stationary (unproved" in said
+    )
+    assert "SGLD has converged" in said
     assert pacdp("certify", trained["sgd"], "--out", tmp_path / "c.json") == 0
     assert "not applicable" in capsys.readouterr().out
 
@@ -200,10 +210,85 @@ def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algor
     assert found.keys() == {*ACCOUNTED, TEST_SET} | (
         CHAIN_BOUNDS.keys() if algorithm == "entropy-sgld-clipped" else set()
     )
-    for name, certificate in found.items():
-        rigorous = name in (*ACCOUNTED, TEST_SET)
-        assert certificate["status"] == ("rigorous" if rigorous else "optimistic")
-        assert any("clipping changed no gradient" in one for one in certificate["assumptions"]) is not rigorous
-    mechanisms = report["step"] * report["sampler"]["inner_steps"]
-    assert report["accounted_privacy"]["mechanisms"] == mechanisms
+    for made in validate(report):
+        rigorous = made.name in (*ACCOUNTED, TEST_SET)
+        assert made.status == ("rigorous" if rigorous else "optimistic")
+        assert any("clipping changed no gradient" in one.by for one in made.unproved) is not rigorous
+        if made.name in ACCOUNTED:
+            assert made.hypothesis("steps fixed beforehand").standing == "proved"
+    subject = report["subject"]
+    mechanisms = subject["step"] * subject["sampler"]["inner_steps"]
+    assert report["details"]["accounted"]["mechanisms"] == mechanisms
+    assert report["privacy"]["event"] is not None
     assert pacdp("plot", tmp_path) == 0
+
+
+def listed(path, *settings):
+    """A closed list of settings at a path."""
+    choices = Choices.create(path)
+    for one in settings:
+        choices.add(one)
+    choices.close()
+    return choices
+
+
+@pytest.mark.parametrize("recipe", ["sgld-digits2", "entropy-sgld-clipped-digits2"])
+def test_a_list_of_settings_is_paid_for_by_every_certificate(recipe, certify, capsys, tmp_path):
+    run, path = tmp_path / "run", tmp_path / "list.jsonl"
+    vary = ("--vary", "seed=0,1,2", "--vary", "sampler.step-size=0.01,0.02")
+    assert pacdp("choices", "create", path, "--recipe", recipe, *vary, *QUICK[:-2]) == 0
+    assert pacdp("choices", "close", path) == 0
+    assert pacdp("train", recipe, "--out", run, "--choices", path, "--sampler.step-size", 0.02, *QUICK) == 0
+
+    def fixed(*options):
+        report = certify(run, "--out", tmp_path / "report.json", *options)
+        found = validate(report)
+        assert [made.failure_prob for made in found] == pytest.approx([0.05 / 6] * len(found)), "paid in any case"
+        assert report["choices"]["count"] == 6
+        return {made.hypothesis("settings fixed beforehand").standing for made in found}
+
+    assert fixed() == {"proved"}, "the list lies in the run's folder"
+    (run / "choices.jsonl").unlink()
+    assert fixed() == {"declared"}
+    assert fixed("--choices", path) == {"proved"}
+    other = listed(tmp_path / "other", *Choices.load(path).settings)
+    assert pacdp("certify", run, "--choices", other.path) == 1
+    assert "was changed or extended after the run's first step" in one_sentence(capsys.readouterr().err)
+
+
+def test_a_list_that_a_run_did_not_take_along_is_paid_for_and_proves_nothing(copied, certify, capsys, tmp_path):
+    folder = copied("sgld")
+    run = load_checkpoint(folder).header["run"]
+    choices = listed(tmp_path / "list", run, {**run, "seed": 7})
+    report = certify(folder, "--choices", choices.path)
+    assert [c["failure_prob"] for c in report["certificates"]] == pytest.approx([0.025] * len(report["certificates"]))
+    for made in validate(report):
+        assert made.hypothesis("settings fixed beforehand").standing == "declared"
+        assert "nothing shows that it was closed before" in made.hypothesis("settings fixed beforehand").by
+    without = listed(tmp_path / "without", {**run, "seed": 7})
+    assert pacdp("certify", folder, "--choices", without.path) == 1
+    assert "does not list this run" in one_sentence(capsys.readouterr().err)
+
+
+def test_people_whom_a_chain_does_not_know_make_its_certificates_optimistic(trained):
+    found = load_trained(trained["sgd"])
+    assert {made.status for made in found.assess().certificates} == {"rigorous"}
+    records = records_of(replace(found.problem.data()[0], people=np.arange(1437) // 3, unit="writer"))
+    for made in replace(found, records=records).assess().certificates:
+        assert made.status == "optimistic"
+        assert "count examples, not writers" in made.hypothesis("records independent").by
+
+
+def test_an_earlier_report_is_kept_and_other_files_are_not_overwritten(copied, capsys):
+    folder = copied("sgd")
+    assert pacdp("certify", folder) == 0
+    first = read(folder / "certificates.json")
+    assert pacdp("certify", folder) == 0
+    assert not (folder / "certificates.json.1").exists()
+    assert pacdp("certify", folder, "--failure-prob", 0.01) == 0
+    assert read(folder / "certificates.json.1")["certificates"] == first["certificates"]
+    (folder / "certificates.json").write_text("mine")
+    capsys.readouterr()
+    assert pacdp("certify", folder) == 1
+    assert "is no report of certificates" in one_sentence(capsys.readouterr().err)
+    assert (folder / "certificates.json").read_text() == "mine"

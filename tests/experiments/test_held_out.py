@@ -2,16 +2,21 @@
 
 import json
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 import pytest
 
+from bounds import declared
 from experiments.certificates import config
 from experiments.certificates.config import HeldOutConfig, held_out_config
 from experiments.certificates.held_out import certify_on, held_out
 from experiments.serial import from_dict, to_dict
-from pacdp.backprop import FitSettings, PosteriorSettings, ScaleGrid
-from pacdp.data import Dataset, load
+from pacdp import BoundSet
+from pacdp.backprop import FitSettings, PosteriorSettings, ScaleGrid, hold_out
+from pacdp.data import DataError, Dataset, load
+from pacdp.stochastic import mean_risks
+from tests.schema import validate
 
 QUICK = replace(
     held_out_config("digits", scale="smoke"), fit=FitSettings(epochs=6, batch_size=32),
@@ -27,34 +32,42 @@ def result():
 def test_every_number_is_in_its_place(result):
     found = result.to_dict()
     json.dumps(found, allow_nan=False)
-    assert (found["prior"]["n"], found["n"], found["n_test"]) in ((718, 719, 360), (719, 718, 360))
+    validate(found)
+    tested = {m["n"] for m in found["measured"] if m["on"] == "test"}
+    assert (found["prior"]["n"], found["n"], tested) in ((718, 719, {360}), (719, 718, {360}))
     made = result.assessment.certificate()
     assert made.to_dict() in found["certificates"]
     assert made.terms["monte_carlo_mean"] < made.terms["empirical_risk"] < made.value < 0.5
     assert made.terms["monte_carlo_draws"] == 2 * found["n"]
     assert all(each.status == "rigorous" for each in result.assessment.certificates)
     assert made.failure_prob == pytest.approx(0.05)
-    assert found["kl_nats"] == result.posterior.kl_nats(result.prior.law)
+    assert found["details"]["kl_nats"] == result.posterior.kl_nats(result.prior.law)
     assert made.inputs["n"] == found["n"]
-    assert made.value > result.assessment.test_error
-    for of in ("prior mean", "one draw"):
-        assert result.assessment.certificate(of=of).value > result.assessment.mean_test_error
+    for of in ("randomised", "prior mean", "one draw"):
+        assert result.assessment.certificate(of=of).value > result.assessment.error(of, "test")
+    assert made.hypothesis("prior saw none of these rows").standing == "proved"
+    assert made.hypothesis("settings fixed beforehand") == declared(
+        "settings fixed beforehand", "the study, which names no list of settings"
+    )
     with pytest.raises(ValueError, match="no certificate bounds the 0-1 risk of nobody"):
         result.assessment.certificate(of="nobody")
 
 
 def test_a_prior_that_saw_nothing_leaves_all_examples_to_the_bound():
     found = held_out(replace(QUICK, prior_share=0.0, passes=1)).assessment
-    assert (found.n, found.prior["source"], found.bound_hash) == (1437, "DataFree", None)
-    assert found.test_error < found.certificate().value <= 1.0
+    assert (found.n, found.prior["source"]) == (1437, "DataFree")
+    assert found.rows["bound"] == BoundSet.part(load("digits")[0]).rows.summary(), "all rows are the bound's"
+    assert found.error("randomised", "test") < found.certificate().value <= 1.0
 
 
 def test_seeds(result):
     again = held_out(QUICK)
-    timeless = [{k: v for k, v in r.to_dict().items() if "seconds" not in k} for r in (result, again)]
+    timeless = [r.to_dict() for r in (result, again)]
+    for one in timeless:
+        one["details"] = {k: v for k, v in one["details"].items() if "seconds" not in k}
     assert timeless[0] == timeless[1]
     other = held_out(replace(QUICK, seed=1, fit=FitSettings(epochs=1), passes=1))
-    assert other.assessment.bound_hash != result.assessment.bound_hash
+    assert other.assessment.rows["bound"]["digest"] != result.assessment.rows["bound"]["digest"]
 
 
 def test_what_is_chosen_is_paid_for():
@@ -62,9 +75,12 @@ def test_what_is_chosen_is_paid_for():
     few = replace(QUICK, fit=FitSettings(epochs=2), posterior=PosteriorSettings(steps=5), passes=1)
     compared = certify_on(replace(few, compared=4), train, test).assessment
     assert all(made.failure_prob == pytest.approx(0.05 / 4) for made in compared.certificates)
+    fixed = {made.hypothesis("settings fixed beforehand") for made in compared.certificates}
+    assert {(one.standing, "after they were tried" in one.by) for one in fixed} == {("declared", True)}
+    assert compared.choices["count"] == 4
     grid = certify_on(replace(few, scales=ScaleGrid(largest=2.0, precision=2)), train, test)
     assert grid.prior.choice_nats > 0
-    assert grid.assessment.kl_nats >= grid.posterior.kl_nats(grid.prior.law) + grid.prior.choice_nats
+    assert grid.assessment.details["kl_nats"] >= grid.posterior.kl_nats(grid.prior.law) + grid.prior.choice_nats
 
 
 def test_what_was_tried_is_in_the_lists_that_are_paid_for():
@@ -104,3 +120,20 @@ def test_colour_images():
     found = certify_on(replace(settings, posterior=PosteriorSettings(steps=2)), made(120), made(30))
     assert found.assessment.certificate().value <= 1.0
     assert found.assessment.n == 60
+
+
+def people() -> tuple[Dataset, Dataset]:
+    train, test = load("digits")
+    return replace(train, people=np.arange(train.n) // 3, unit="writer"), test
+
+
+def test_a_prior_that_knows_the_bound_s_people_is_refused(monkeypatch):
+    monkeypatch.setattr("experiments.certificates.held_out.hold_out", lambda n, people, **how: hold_out(n, **how))
+    with pytest.raises(DataError, match=r"the prior's rows and the bound's rows share .* people"):
+        certify_on(replace(QUICK, fit=FitSettings(epochs=1)), *people())
+
+
+@pytest.mark.xfail("people" not in signature(mean_risks).parameters, raises=TypeError, reason="draws count examples")
+def test_people_are_held_out_whole():
+    made = certify_on(replace(QUICK, fit=FitSettings(epochs=1)), *people()).assessment
+    assert (made.unit, made.n, made.examples) == ("person", 240, 718)

@@ -1,0 +1,143 @@
+"""What a user's own callables and files give to `pacdp certify`, or one sentence about what is wrong with them."""
+
+import importlib
+import json
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+from torch import Tensor, nn
+
+from pacdp.certify import BoundSet
+from pacdp.data import Split, index_hash
+from pacdp.data.rows import Rows
+
+
+def called(name: str, option: str) -> Any:
+    """What the user's own callable returns; the working directory is searched for its module.
+
+    Raises:
+        ValueError: no such callable, or whatever it raises.
+    """
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise ValueError(f"--{option} must be package.module:callable, got {name!r}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        function: Callable[[], Any] = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # a stranger's module may raise anything
+        raise ValueError(f"--{option} {name} cannot be imported: {_said(error)}") from error
+    finally:
+        sys.path.pop(0)
+    if not callable(function):
+        raise ValueError(f"--{option} {name} is {type(function).__name__}: name a function without arguments")
+    try:
+        return function()
+    except Exception as error:  # so may a stranger's function
+        raise ValueError(f"--{option} {name}() failed with {_said(error)}") from error
+
+
+def examples_of(name: str, option: str) -> BoundSet:
+    """The examples that a callable returns, with their people where it names them.
+
+    Raises:
+        ValueError: as for :func:`called`, or it returns something else.
+    """
+    found = called(name, option)
+    if isinstance(found, BoundSet):
+        return found
+    if not (isinstance(found, tuple | list) and len(found) in (2, 3) and all(map(_array, found))):
+        raise ValueError(
+            f"--{option} {name} must return (inputs, labels) or (inputs, labels, people) as tensors or arrays, or a "
+            "pacdp.BoundSet"
+        )
+    try:
+        inputs, labels, *people = (torch.as_tensor(one).detach().cpu() for one in found)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"--{option} {name} returned what is no tensor: {error}") from error
+    for what, one in (("labels", labels), *(("people", one) for one in people)):
+        if one.is_floating_point() or one.is_complex() or one.dtype == torch.bool:
+            raise ValueError(f"--{option} {name} returned {what} of type {one.dtype}: return whole numbers")
+    owners = people[0].long().numpy() if people else None
+    return BoundSet(inputs=inputs, labels=labels.long(), people=owners)
+
+
+def _array(one: Any) -> bool:
+    return isinstance(one, Tensor | np.ndarray)
+
+
+@torch.no_grad()
+def fitting(module: nn.Module, device: str, *sets: BoundSet | None) -> None:
+    """Before any work is lost: the network accepts the examples, one row of logits each, and has their classes.
+
+    Raises:
+        ValueError: it does not.
+    """
+    for data in filter(None, sets):
+        inputs = data.inputs[:2]
+        try:
+            outputs = module(inputs.to(device))
+        except Exception as error:  # a stranger's network may raise anything
+            shape = tuple(inputs.shape)
+            raise ValueError(f"the network does not accept inputs of shape {shape}: {_said(error)}") from error
+        if not isinstance(outputs, Tensor):
+            raise ValueError(
+                f"the network returned {type(outputs).__name__}: let --model return a module whose forward gives one "
+                "tensor of logits"
+            )
+        if outputs.ndim not in (1, 2) or len(outputs) != len(inputs) or not outputs.is_floating_point():
+            raise ValueError(
+                f"expected one row of logits an example, got {outputs.dtype} outputs of shape {tuple(outputs.shape)}"
+            )
+        data.require_labels(2 if outputs.ndim == 1 or outputs.shape[1] == 1 else outputs.shape[1])
+
+
+def rows_in(path: Path) -> Rows:
+    """The rows in a file of :meth:`pacdp.data.Rows.to_arrays`.
+
+    Raises:
+        ValueError: no such file, or none of rows.
+    """
+    try:
+        if path.suffix == ".safetensors":
+            arrays = load_file(path)
+        else:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = dict(file)
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, SafetensorError) as error:
+        raise ValueError(
+            f"{path} holds no rows ({_said(error)}): write them by np.savez(path, **pacdp.data.Rows.of(inputs, labels)"
+            ".to_arrays())"
+        ) from error
+    try:
+        return Rows.from_arrays(arrays)
+    except ValueError as error:
+        raise ValueError(f"{path} holds no rows: {error}") from error
+
+
+def indices_in(path: Path) -> Split:
+    """The indices in a .npy or JSON file.
+
+    Raises:
+        ValueError: no such file, or no whole numbers from 0 on in it.
+    """
+    try:
+        raw = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.asarray(json.loads(path.read_text()))
+    except (OSError, ValueError, EOFError, RecursionError) as error:
+        raise ValueError(f"{path} holds no list of indices ({error})") from error
+    if raw.ndim != 1 or not np.issubdtype(raw.dtype, np.integer):
+        raise ValueError(f"{path} must hold a list of whole numbers, got {raw.dtype} {list(raw.shape)}")
+    indices = np.unique(raw.astype(np.int64))
+    return Split(indices, index_hash(indices))
+
+
+def _said(error: Exception) -> str:
+    """The first line of what an error says, after its kind."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
