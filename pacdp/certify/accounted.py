@@ -33,8 +33,12 @@ from pacdp.stochastic import passes_for
 
 _MONTE_CARLO_SHARE = 0.02
 _SLACK_NATS = 1e-4
-_RUN = "the checkpoint: the run saw the data of this hash and no others"
 _NOISE = "the run, whose noise is drawn from a seed that must not depend on the examples"
+OF_THE_RUN = (
+    bounds.proved("privacy covers these rows", "the checkpoint: the run saw the data of this hash and no others"),
+    bounds.declared("noise secret or independent", _NOISE),
+)
+"""What a checkpoint shows of a promise of privacy."""
 
 
 def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> GaussianPosterior:
@@ -90,11 +94,7 @@ def with_accounted(
         device=data.device,
     )
     released = certify(Point(weights=weights), data, prior=claim, failure_prob=share)
-    known = (
-        charged.hypothesis,
-        bounds.proved("privacy covers these rows", _RUN),
-        bounds.declared("noise secret or independent", _NOISE),
-    )
+    known = (charged.hypothesis, *OF_THE_RUN)
     chosen = (fixed or Settings.declared()).hypothesis
     rigorous = [
         made.charged("other stopping times", found.failure_prob - share) if charged.stopping_times > 1 else made

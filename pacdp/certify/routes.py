@@ -33,6 +33,13 @@ from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 
 _SAME_LAW = declared("new data follow the same law", "the caller")
 _NEW = "predictor saw none of these rows"
+_OF_CHAINS = (
+    declared("records independent", "the caller", "example"),
+    _SAME_LAW,
+    declared("privacy covers these rows", "the caller"),
+    declared("noise secret or independent", "the caller"),
+    declared(_NEW, "the caller"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +128,7 @@ def certify(
         if test is not None and not isinstance(test, Objective):
             raise ValueError("expected the test set of a chain as an Objective, like its data")
         found = _of_chain(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)
-        return _resting(found, settings.hypothesis, settings)
+        return _resting(found, settings.hypothesis, settings, _OF_CHAINS)
     if isinstance(test, Objective):
         raise ValueError("expected the test set as a BoundSet, like the data")
     source = _source(prior)
