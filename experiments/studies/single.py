@@ -36,7 +36,9 @@ def _one(config: Any, folder: Folder, runtime: Runtime, compute: Compute) -> Out
             write_json(folder.config, to_dict(config))
             started = time.monotonic()
             result = compute(config, runtime, folder.path)
-            write_json(folder.result, {**result, "seconds": round(time.monotonic() - started, 2)})
+            # a report of certificates has room for other things under its details
+            result.get("details", result)["seconds"] = round(time.monotonic() - started, 2)
+            write_json(folder.result, result)
     except (ValueError, RuntimeError, OSError) as error:
         return error
     return None

@@ -1,14 +1,17 @@
 """The table of certificates: its jobs, a smoke run of it, and verdicts that can fail."""
 
 import json
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
 from experiments.certificates.study import STUDY
 from experiments.config import Runtime
+from experiments.folder import Folder, read_json
 from experiments.report import write_report
 from experiments.serial import from_dict, to_dict
+from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 
@@ -38,11 +41,34 @@ def test_every_route_is_in_the_table(smoke):
     assert {"data-free", "held-out", "finite", "private-prior", "sgd", "entropy-sgd-clipped"} <= set(rigorous["recipe"])
     assert {"randomised", "one draw", "prior mean", "private head", "best network", "vote"} <= set(rigorous["of"])
     optimistic = table.filter(pl.col("status") == "optimistic")
-    assert {"Gibbs", "mean weights"} == set(optimistic["of"])
+    assert {"Gibbs classifier", "weights"} == set(optimistic["of"])
+    assert table.filter(pl.col("settings").str.starts_with("declared: ")).height == table.height
     assert table["value"].is_between(0, 1).all()
     assert rigorous["test_error"].null_count() == 0
     deployed = rigorous.filter(pl.col("recipe").is_in(["held-out", "finite", "private-prior", "sgd"]))
     assert not deployed["below_test"].any()
+
+
+def test_reports_of_every_job_follow_the_schema(smoke):
+    plan, folder, _ = smoke
+    for job in plan:
+        report = read_json(Folder(folder / job.key).result)
+        assert validate(report), job.key
+        for reference in report["details"].get("references", {}).values():
+            validate(reference)
+        assert "checkpoint" not in (report["subject"] or {}), "a path of the machine that made it"
+
+
+def test_the_table_says_when_a_list_of_settings_was_written_after_the_tries(smoke, tmp_path):
+    plan, _, _ = smoke
+    (job,) = [job for job in plan if job.key == "finite-digits"]
+    paid = replace(job, config=replace(job.config, compared=7))
+    assert job.kind.carry_out([paid.config], [tmp_path / job.key], Runtime(threads=1)) == [None]
+    table = STUDY.table([paid], tmp_path)
+    assert set(table["compared"]) == {7}
+    assert table["failure_prob"].to_list() == pytest.approx([0.05 / 7] * table.height)
+    (said,) = set(table["settings"])
+    assert said == "declared: the study: a list of 7 settings, all paid for, written down after they were tried"
 
 
 def test_a_run_of_the_study_has_a_page(smoke, tmp_path):
