@@ -50,6 +50,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.accounting
 	$(BIN)/python -m benchmarks.private_steps
 	$(BIN)/python -m benchmarks.monte_carlo
+	$(BIN)/python -m benchmarks.certify
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.chains_gpu
 

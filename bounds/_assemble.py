@@ -4,10 +4,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bounds import _check
 from bounds._rounding import inward, outward, total
-from bounds.certificate import Certificate, Cost, costs_of, merged, total_of
-from bounds.hypotheses import Hypothesis, of_the_caller
+from bounds.certificate import Certificate, Cost, costs_of, total_of
+from bounds.hypotheses import Hypothesis, merged, of_the_caller
 from bounds.kl import binary_kl_upper
 from bounds.prices import Inputs, Price
 
@@ -63,10 +62,10 @@ class Bill:
         inputs: Inputs,
         reference: str,
     ) -> Certificate:
-        """The certificate of this value, with the formula's own terms, inputs and reference."""
+        """The certificate of this value, with the formula's own terms, inputs and reference; 1 where none is left."""
         return Certificate(
             name=self.name,
-            value=value,
+            value=value if value == value else 1.0,
             failure_prob=self.failure_prob,
             of=of,
             measures=measures,
@@ -84,9 +83,16 @@ def called(formula: str, prefix: str) -> str:
     return _NAMES.get(prefix + formula, prefix + formula)
 
 
-def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: float) -> Bill:
-    """The bill of ``formula`` at ``price``: its own costs in ``nats`` by name, and the price for n records."""
+def billed(
+    formula: str, price: Price, *, n: int, failure_prob: float, needs: tuple[str, ...] = (), **nats: float
+) -> Bill:
+    """The bill of ``formula`` at ``price``: its own costs in ``nats`` by name, and the price for n records.
+
+    ``needs`` names what the formula takes for true beyond what every bound and the price do.
+    """
+    check_price(price)
     charge = price.charge(n=n, failure_prob=failure_prob)
+    n, failure_prob = int(n), float(failure_prob)
     costs = costs_of({**nats, charge.name: charge.nats}, n)
     name = called(formula, price.prefix)
     return Bill(
@@ -97,9 +103,15 @@ def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: f
         budget=charge.budget,
         terms=charge.terms,
         inputs={"n": n, "failure_prob": failure_prob, **price.inputs},
-        hypotheses=merged(of_the_caller(*price.needs, function=name), price.known),
+        hypotheses=merged(of_the_caller(*price.needs, *needs, function=name), price.known),
         reference=price.reference,
     )
+
+
+def check_price(price: object) -> None:
+    """Refuse what is no price."""
+    if not isinstance(price, Price):
+        raise ValueError(f"price must be one of bounds.prices, such as Independent(), got {price!r}.")
 
 
 def kl_value(risk: float, per_example: float) -> float:
@@ -107,14 +119,13 @@ def kl_value(risk: float, per_example: float) -> float:
     return float(binary_kl_upper(risk, per_example))
 
 
-def catoni_value(risk: float, inverse_temperature: float, nats: float, n: int) -> float:
-    """[1 - exp(-(C risk + nats)/n)] / (1 - exp(-C/n)), rounded up, and never below the risk."""
-    _check.positive(inverse_temperature=inverse_temperature)
-    if inverse_temperature / n < 1e-290:  # its last digits would be lost, and the bound is above 1
+def catoni_value(risk: float, inverse_temperature: float, per_example: float, n: int) -> float:
+    """[1 - exp(-C risk/n - per_example)] / (1 - exp(-C/n)), rounded up, and never below the risk."""
+    scale = inverse_temperature / n
+    if scale < 1e-290:  # its last digits would be lost, and the bound is above 1
         return 1.0
-    exponent = total(inverse_temperature * risk, nats) / n
-    value = outward(-math.expm1(-outward(exponent)) / inward(-math.expm1(-inverse_temperature / n)))
-    return max(value, risk)
+    exponent = total(outward(scale * risk), per_example)
+    return max(risk, outward(-math.expm1(-exponent) / inward(-math.expm1(-inward(scale)))))
 
 
 def quadratic_value(risk: float, c: float) -> float:

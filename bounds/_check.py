@@ -1,90 +1,124 @@
 """Refusals, one sentence each: the argument, its value, what to pass instead. NaN fails every check."""
 
-import numbers
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
+
+_WIDEST = 2**53  # doubles skip whole numbers beyond
+_INF = float("inf")
+
+Record = TypeVar("Record")
 
 
 def real(**values: Any) -> None:
-    """Each value must be a real number other than NaN, and not of NumPy's shorter floats.
+    """Each value must be a real number other than NaN that a double holds, and not of NumPy's other floats.
 
     A float32 among the arguments would make NumPy round later sums to float32, downward as often as upward.
     """
     for name, value in values.items():
-        narrow = isinstance(value, np.floating) and not isinstance(value, float)
-        if not isinstance(value, numbers.Real) or value != value or narrow:
+        known = isinstance(value, (float, int, np.integer))
+        if not known or value != value or (not isinstance(value, float) and abs(int(cast(Any, value))) > _WIDEST):
             raise ValueError(f"{name} must be a real number in double precision, got {value!r}; pass a float.")
 
 
 def above_minus_infinity(**values: Any) -> None:
     """Each value must be a real number other than NaN and minus infinity."""
-    real(**values)
-    for name, value in values.items():
-        if value == -float("inf"):
-            raise ValueError(f"{name} must be above minus infinity, got {value!r}; leave it out.")
+    _each(lambda value: value > -_INF, "be above minus infinity", "leave it out", values)
 
 
 def probability(**values: float) -> None:
     """Each value must lie in [0, 1]."""
-    real(**values)
-    for name, value in values.items():
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"{name} must lie in [0, 1], got {value!r}; rescale the loss or the rate to [0, 1].")
+    _each(lambda value: 0.0 <= value <= 1.0, "lie in [0, 1]", "rescale the loss or the rate to [0, 1]", values)
 
 
 def open_probability(**values: float) -> None:
     """Each value must lie strictly between 0 and 1."""
-    real(**values)
-    for name, value in values.items():
-        if not 0.0 < value < 1.0:
-            raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}; 0.05 is customary.")
+    _each(lambda value: 0.0 < value < 1.0, "lie strictly between 0 and 1", "0.05 is customary", values)
 
 
 def positive(**values: float) -> None:
     """Each value must be finite and greater than zero."""
-    real(**values)
-    for name, value in values.items():
-        if not 0.0 < value < float("inf"):
-            raise ValueError(f"{name} must be positive and finite, got {value!r}; pass a number above 0.")
+    _each(lambda value: 0.0 < value < _INF, "be positive and finite", "pass a number above 0", values)
 
 
 def nonnegative(**values: float) -> None:
     """Each value must be zero or more; infinity is allowed and makes a bound vacuous."""
-    real(**values)
-    for name, value in values.items():
-        if not value >= 0.0:
-            raise ValueError(f"{name} must not be negative, got {value!r}; pass 0 or more.")
+    _each(lambda value: value >= 0.0, "not be negative", "pass 0 or more", values)
 
 
 def divergence(**values: float) -> None:
     """Each value must be a possible Kullback-Leibler divergence; a negative one is a failed estimate."""
-    real(**values)
-    for name, value in values.items():
-        if not value >= 0.0:
-            raise ValueError(
-                f"{name} must not be negative, got {value!r}: a divergence never is, so this is an estimate; "
-                f"pass max(0, estimate) and declare the estimate as an assumption of the certificate."
-            )
+    advice = (
+        "a divergence never is, so this is an estimate: pass max(0, estimate) and declare that estimate as an "
+        "unproved hypothesis of the certificate"
+    )
+    _each(lambda value: value >= 0.0, "not be negative", advice, values)
 
 
-def posterior(risk: float, kl_nats: float) -> None:
-    """The two numbers by which a PAC-Bayes bound knows a posterior."""
+def posterior(risk: float, kl_nats: float) -> tuple[float, float]:
+    """The two numbers by which a PAC-Bayes bound knows a posterior, as Python's floats."""
     probability(risk=risk)
     divergence(kl_nats=kl_nats)
+    return float(risk), float(kl_nats)
 
 
 def whole(**values: int) -> None:
     """Each value must be a whole number, zero or more."""
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
-            raise ValueError(f"{name} must be a whole number of at least 0, got {value!r}; pass an int.")
+        _integer(name, value, 0)
 
 
 def count(**values: int) -> None:
     """Each value must be a whole number, one or more, that a double holds exactly."""
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}; pass an int.")
-        if value > 2**53:
-            raise ValueError(f"{name} must be at most 2**53, beyond which doubles skip whole numbers; pass fewer.")
+        _integer(name, value, 1)
+
+
+def array(name: str, values: Any) -> NDArray[np.float64]:
+    """``values`` as an array of doubles, if they are real numbers."""
+    try:
+        made: Any = np.asarray(values)
+    except (TypeError, ValueError, OverflowError):
+        made = np.asarray(None)
+    if made.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be real numbers of one shape, got {_short(values)}; pass floats.")
+    return np.asarray(made, dtype=np.float64)
+
+
+def records(name: str, values: Any, kind: type[Record]) -> tuple[Record, ...]:
+    """``values`` as a tuple, if each of them is of this kind."""
+    made = tuple(cast(Iterable[Any], values)) if isinstance(values, Iterable) else None
+    if made is None or not all(isinstance(value, kind) for value in made):
+        raise ValueError(f"{name} must be {kind.__name__} records in a list, got {_short(values)}.")
+    return made
+
+
+def reals(name: str, values: Any) -> tuple[float, ...]:
+    """``values`` as a tuple of floats, if they are real numbers."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"{name} must be a list of real numbers, got {_short(values)}; pass floats.")
+    made = tuple(cast(Iterable[Any], values))
+    for value in made:
+        real(**{name: value})
+    return tuple(float(value) for value in made)
+
+
+def _each(good: Callable[[float], bool], rule: str, advice: str, values: dict[str, Any]) -> None:
+    real(**values)
+    for name, value in values.items():
+        if not good(value):
+            raise ValueError(f"{name} must {rule}, got {value!r}; {advice}.")
+
+
+def _integer(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}; pass an int.")
+    if int(cast(Any, value)) > _WIDEST:
+        raise ValueError(f"{name} must be at most 2**53, beyond which doubles skip whole numbers; pass fewer.")
+
+
+def _short(values: Any) -> str:
+    text = repr(values)
+    return text if len(text) <= 80 else f"{text[:77]}..."

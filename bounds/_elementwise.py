@@ -39,7 +39,10 @@ def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
             if isinstance(argument, np.ndarray):
                 size *= argument.size
         if size < _LARGE:
-            return ufunc()(*arguments)
+            try:
+                return ufunc()(*arguments)
+            except (TypeError, OverflowError):
+                raise ValueError(f"{function.__name__} takes real numbers, got {arguments!r}; pass floats.") from None
         parts = np.broadcast_arrays(*arguments)
         cores = _cores()
         if parts[0].size < _LARGE or cores == 1:

@@ -51,6 +51,7 @@ def inner_root(alpha: float, level: float, side: int) -> float:
         return 0.0
     excess = alpha - 1.0
     beyond = math.log1p(excess * (level + 1.0)) / excess if side > 0 else math.log1p(level + 1.0 / excess)
+    beyond = min(beyond, 700.0 / excess if side > 0 else 700.0)  # where exponentials still are numbers
     x, last = side * min(beyond, math.sqrt(2.0 * level / alpha)), math.inf
     for _ in range(100):  # Newton on a convex function; the loop below corrects what rounding leaves
         rising, falling = math.expm1(excess * x), math.expm1(-x)

@@ -1,20 +1,22 @@
-"""Rounding to the safe side: a few ulp of slack on sums of non-negative terms, and the cap at one."""
+"""Rounding to the safe side: a few ulp of slack on sums of non-negative terms."""
 
 import math
 
 # Sums here have at most eight non-negative terms, each a product, quotient, square root or logarithm within
 # 2 ulp: their relative error stays below 8 ulp, 2**-52 being the widest an ulp gets relative to its number.
 _OUTWARD = 1.0 + 8 * 2.0**-52
+# Below it an ulp is no longer small against its number; eight of the smallest are.
+_SMALL, _EIGHT = 2.0**-960, 8 * math.ulp(0.0)
 
 
 def outward(value: float) -> float:
     """A float at or above the exact value of the non-negative expression that ``value`` was rounded from."""
-    return value * _OUTWARD
+    return value * _OUTWARD + _EIGHT if 0.0 < value < _SMALL else value * _OUTWARD
 
 
 def inward(value: float) -> float:
     """A float at or below the exact value of the non-negative expression that ``value`` was rounded from."""
-    return value / _OUTWARD
+    return max(0.0, value / _OUTWARD - _EIGHT) if value < _SMALL else value / _OUTWARD
 
 
 def total(*nats: float) -> float:
@@ -26,10 +28,5 @@ def total(*nats: float) -> float:
 
 
 def log_inverse(probability: float) -> float:
-    """ln(1 / probability) in nats, rounded up; exact to the last digits also for a probability near one."""
-    return outward(-math.log(probability))
-
-
-def at_most_one(value: float) -> float:
-    """Vacuous risks are written as exactly 1."""
-    return min(1.0, value)
+    """ln(1 / probability) in nats, rounded up; exact to the last digits also for a probability near one; inf for 0."""
+    return outward(-math.log(probability)) if probability > 0.0 else math.inf

@@ -43,12 +43,17 @@ class TransferCost:
     @property
     def budget(self) -> dict[str, float]:
         """The parts of the failure probability, by the names they have in a certificate; zeros left out."""
-        parts = {
-            "transfer": self.failure_transfer,
-            "privacy tail": self.failure_privacy,
-            "unbounded privacy loss": self.failure_unbounded,
-        }
-        return {name: part for name, part in parts.items() if part > 0.0}
+        return self._parts("transfer", "privacy tail", "unbounded privacy loss")
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """All that the theorem is evaluated at, by the names it has among the terms of a certificate."""
+        parts = self._parts("transfer_prob", "privacy_tail_prob", "unbounded_prob")
+        return {"transfer_alpha": self.alpha, "transfer_level": self.a, **parts}
+
+    def _parts(self, *names: str) -> dict[str, float]:
+        parts = (self.failure_transfer, self.failure_privacy, self.failure_unbounded)
+        return {name: part for name, part in zip(names, parts, strict=True) if part > 0.0}
 
 
 def settled(nats: float, alpha: float, a: float, failure_prob: float) -> TransferCost:

@@ -8,12 +8,16 @@ integral needs the mean loss at every temperature, which a Markov chain only est
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bounds import _check
 from bounds.gibbs import GibbsKL, gibbs_kl
+from bounds.hypotheses import Hypothesis, unproved
+
+_LARGEST = 1e300
 
 
 def annealed_log_weights(
@@ -50,10 +54,10 @@ def annealed_log_weights(
 
     Raises ValueError when shapes do not fit, a number is NaN, or a density at a draw is zero or infinite.
     """
-    start, end, loss, forward, backward = (
-        np.asarray(values, dtype=np.float64)
-        for values in (start_log_prior, end_log_prior, end_loss_nats, forward_log_densities, backward_log_densities)
-    )
+    start, end = _check.array("start_log_prior", start_log_prior), _check.array("end_log_prior", end_log_prior)
+    loss = _check.array("end_loss_nats", end_loss_nats)
+    forward = _check.array("forward_log_densities", forward_log_densities)
+    backward = _check.array("backward_log_densities", backward_log_densities)
     if forward.ndim != 2 or forward.shape != backward.shape:
         raise ValueError(
             f"forward_log_densities must have shape (steps, paths), as backward_log_densities, "
@@ -75,8 +79,9 @@ def annealed_log_weights(
         if not (values < math.inf).all():
             raise ValueError(f"{name} must not be NaN or make the weight infinite; has the path diverged?")
     terms: Any = np.concatenate([backward, -forward, np.stack([end, -start, -loss])])
-    size: Any = np.abs(np.where(np.isfinite(terms), terms, 0.0)).sum(axis=0)
-    return terms.sum(axis=0) - len(terms) * 2.0**-51 * size
+    with np.errstate(over="ignore", invalid="ignore"):
+        size: Any = np.abs(np.where(np.isfinite(terms), terms, 0.0)).sum(axis=0)
+        return np.where(size < math.inf, terms.sum(axis=0) - len(terms) * 2.0**-51 * size, -math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +93,14 @@ class ThermodynamicEstimate:
         kl: the KL(Q‖P) that goes with it; it says whether it had to be raised to 0.
         largest_rise: by how much the mean loss rose from one temperature to a higher one; exact means never rise,
             so a positive number is the least error that the means are known to have.
-        status: always "optimistic".
-        assumptions: what a certificate that uses this must list (``Certificate.with_assumptions``).
+        hypotheses: what a certificate that uses this rests on, unproved (``Certificate.resting_on``).
     """
 
     log_partition_nats: float
     kl: GibbsKL
     largest_rise: float
-    status: Literal["optimistic"] = "optimistic"
-    assumptions: tuple[str, ...] = (
-        "The mean losses along the grid of temperatures, from Markov chains, are those of the Gibbs posteriors.",
+    hypotheses: tuple[Hypothesis, ...] = (
+        unproved("averages exact", "the mean losses along the grid of temperatures are estimates from Markov chains"),
     )
 
 
@@ -117,17 +120,17 @@ def thermodynamic_integration(*, taus: ArrayLike, mean_losses: ArrayLike) -> The
 
     Raises ValueError when the grid does not increase from 0, lengths differ, or a number is not finite.
     """
-    grid: Any = np.asarray(taus, dtype=np.float64)
-    means: Any = np.asarray(mean_losses, dtype=np.float64)
+    grid, means = _check.array("taus", taus), _check.array("mean_losses", mean_losses)
     if grid.ndim != 1 or grid.size < 2 or grid.shape != means.shape:
         raise ValueError(f"taus must be a list of two or more, as mean_losses, got {grid.shape} and {means.shape}.")
     if not (np.isfinite(grid).all() and grid[0] == 0.0 and (np.diff(grid) > 0.0).all()):
         raise ValueError("taus must increase from 0 and be finite; sort them and begin with the prior.")
     if not np.isfinite(means).all():
         raise ValueError("mean_losses must be finite, got a NaN or an infinity; has a chain diverged?")
-    integral = math.fsum(np.diff(grid) * means[:-1])
-    return ThermodynamicEstimate(
-        log_partition_nats=-integral,
-        kl=gibbs_kl(mean_loss_nats=float(grid[-1] * means[-1]), log_partition_nats=-integral),
-        largest_rise=max(0.0, float(np.diff(means).max())),
-    )
+    with np.errstate(over="ignore"):
+        parts, last, rise = np.diff(grid) * means[:-1], float(grid[-1] * means[-1]), float(np.diff(means).max())
+    if not np.abs(parts).sum() < _LARGEST:
+        raise ValueError("taus and mean_losses must have products below 1e300, got larger ones; rescale the loss.")
+    integral = math.fsum(parts)
+    kl = gibbs_kl(mean_loss_nats=last, log_partition_nats=-integral)
+    return ThermodynamicEstimate(log_partition_nats=-integral, kl=kl, largest_rise=max(0.0, rise))

@@ -2,21 +2,21 @@
 
 import json
 import math
-import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from bounds import _check
-from bounds._rounding import outward, total
-from bounds.hypotheses import Hypothesis
+from bounds._rounding import inward, outward, total
+from bounds.hypotheses import Hypothesis, Standing, merged
 
 FORMAT = "pacdp-certificate/2"
 # A ledger's entries are decimal fractions of decimal totals: their sum may exceed the total by rounding alone.
-_ROUNDING = 1.0 + 2.0**-50
+ROUNDING = 1.0 + 2.0**-50
 
 Status = Literal["rigorous", "optimistic"]
+Named = TypeVar("Named", "Cost", Hypothesis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Cost:
     """One of the costs that add up to what a certificate adds to the empirical risk.
 
     Attributes:
-        name: what is paid for, such as "kl", "log_xi", "confidence", "transfer", "grid" or "levels".
+        name: what is paid for, such as "kl", "log_xi", "confidence", "transfer", "grid", "levels" or "draw".
         nats: the cost, rounded up; that of one draw of a posterior may be negative.
         per_example: nats divided by the number of independent records, rounded up.
     """
@@ -34,6 +34,7 @@ class Cost:
     per_example: float
 
     def __post_init__(self) -> None:
+        _text(name=self.name)
         _check.above_minus_infinity(nats=self.nats, per_example=self.per_example)
         object.__setattr__(self, "nats", float(self.nats))
         object.__setattr__(self, "per_example", float(self.per_example))
@@ -76,28 +77,24 @@ class Certificate:
     inputs: Mapping[str, float | int | str]
 
     def __post_init__(self) -> None:
+        _text(name=self.name, of=self.of, measures=self.measures, reference=self.reference)
         _check.nonnegative(value=self.value)
         _check.open_probability(failure_prob=self.failure_prob)
-        _check.above_minus_infinity(**{f"terms[{name!r}]": value for name, value in self.terms.items()})
-        _check.nonnegative(**{f"budget[{name!r}]": value for name, value in self.budget.items()})
-        for what, kind in (("hypotheses", Hypothesis), ("costs", Cost)):
-            records: Any = getattr(self, what)
-            if not isinstance(records, tuple) or not all(isinstance(one, kind) for one in cast(Any, records)):
-                raise ValueError(f"{what} must be a tuple of {kind.__name__} records, got {records!r}.")
-            names = [one.name for one in cast(tuple[Any, ...], records)]
-            if len(set(names)) < len(names):
-                raise ValueError(f"{what} must have different names, got {names}; give each once.")
-        spent = math.fsum(self.budget.values())
-        if spent > self.failure_prob * _ROUNDING:
+        budget = _numbers("budget", self.budget, _check.nonnegative)
+        spent = math.fsum(budget.values())
+        if spent > self.failure_prob * ROUNDING:
             raise ValueError(
                 f"budget sums to {spent!r}, above failure_prob = {self.failure_prob!r}; spend less or raise it."
             )
+        inputs = {name: _plain(name, value) for name, value in _mapping("inputs", self.inputs).items()}
         frozen: dict[str, Any] = {
             "value": min(1.0, float(self.value)),
             "failure_prob": float(self.failure_prob),
-            "terms": MappingProxyType({name: float(value) for name, value in self.terms.items()}),
-            "budget": MappingProxyType({name: float(value) for name, value in self.budget.items()}),
-            "inputs": MappingProxyType({name: _plain(name, value) for name, value in self.inputs.items()}),
+            "hypotheses": _different("hypotheses", _check.records("hypotheses", self.hypotheses, Hypothesis)),
+            "costs": _different("costs", _check.records("costs", self.costs, Cost)),
+            "terms": MappingProxyType(_numbers("terms", self.terms, _check.above_minus_infinity)),
+            "budget": MappingProxyType(budget),
+            "inputs": MappingProxyType(inputs),
         }
         for name, value in frozen.items():
             object.__setattr__(self, name, value)
@@ -119,12 +116,12 @@ class Certificate:
     @property
     def unproved(self) -> tuple[Hypothesis, ...]:
         """The hypotheses that nothing shows."""
-        return tuple(one for one in self.hypotheses if one.standing == "unproved")
+        return self._standing("unproved")
 
     @property
     def declared(self) -> tuple[Hypothesis, ...]:
         """The hypotheses that somebody vouches for."""
-        return tuple(one for one in self.hypotheses if one.standing == "declared")
+        return self._standing("declared")
 
     @property
     def vacuous(self) -> bool:
@@ -138,22 +135,16 @@ class Certificate:
 
     @property
     def total_per_example(self) -> float:
-        """The costs per independent record added up, rounded up."""
+        """The costs per independent record added up, rounded up: the right-hand side of a bound on kl(R̂‖R)."""
         return total_of(one.per_example for one in self.costs)
 
     def nats(self, name: str) -> float:
         """The cost of this name, in nats. Raises ValueError when there is none."""
-        for one in self.costs:
-            if one.name == name:
-                return one.nats
-        raise ValueError(f"name must be one of the costs {[one.name for one in self.costs]}, got {name!r}.")
+        return _named("costs", self.costs, name).nats
 
     def hypothesis(self, name: str) -> Hypothesis:
         """The hypothesis of this name. Raises ValueError when the certificate does not need it."""
-        for one in self.hypotheses:
-            if one.name == name:
-                return one
-        raise ValueError(f"name must be a hypothesis of this certificate, got {name!r}.")
+        return _named("hypotheses", self.hypotheses, name)
 
     def resting_on(self, *hypotheses: Hypothesis) -> "Certificate":
         """The same number with these hypotheses in place of those of the same names, and beside all others.
@@ -163,7 +154,8 @@ class Certificate:
         """
         if not hypotheses:
             raise ValueError("hypotheses must be at least one, got none; say what the certificate rests on.")
-        return replace(self, hypotheses=merged(self.hypotheses, hypotheses))
+        given = _check.records("hypotheses", hypotheses, Hypothesis)
+        return replace(self, hypotheses=merged(self.hypotheses, given))
 
     def charged(self, name: str, failure_prob: float, **terms: float) -> "Certificate":
         """The same bound when its inputs hold only with probability 1 - ``failure_prob``, paid under ``name``.
@@ -173,6 +165,7 @@ class Certificate:
 
         Raises ValueError when the name is already in the budget, a term exists, or the total reaches 1.
         """
+        _text(name=name)
         _check.open_probability(failure_prob=failure_prob)
         if name in self.budget:
             raise ValueError(f"name must be new to the budget, {name!r} is in it already; choose another.")
@@ -190,16 +183,13 @@ class Certificate:
         record: dict[str, Any] = {"format": FORMAT}
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, Mapping):
-                entries = cast(Mapping[str, Any], value)
-                value = {name: _written(entry) for name, entry in entries.items()}
-            record[field.name] = value
+            is_mapping = isinstance(value, Mapping)
+            record[field.name] = _written(cast(Mapping[str, Any], value)) if is_mapping else value
             if field.name == "failure_prob":
                 record["status"] = self.status
         record["hypotheses"] = [one.to_dict() for one in self.hypotheses]
         record["costs"] = [
-            {"name": one.name, "nats": _written(one.nats), "per_example": _written(one.per_example)}
-            for one in self.costs
+            _written({"name": one.name, "nats": one.nats, "per_example": one.per_example}) for one in self.costs
         ]
         return record
 
@@ -214,21 +204,15 @@ class Certificate:
         if found != FORMAT:
             raise ValueError(f"record is not a certificate this version reads: format {found!r}, not {FORMAT!r}.")
         names = {field.name for field in fields(cls)}
-        given = set(record) - {"format", "status"}
-        if given != names or "status" not in record:
-            missing = sorted((names | {"status"}) - set(record))
-            raise ValueError(f"record has wrong fields: missing {missing}, extra {sorted(given - names)}.")
+        wanted = names | {"format", "status"}
+        if set(record) != wanted:
+            missing, extra = sorted(wanted - set(record)), sorted(map(str, set(record) - wanted))
+            raise ValueError(f"record has wrong fields: missing {missing}, extra {extra}.")
         values: dict[str, Any] = {name: record[name] for name in names}
         for name in ("terms", "budget", "inputs"):
-            if not isinstance(values[name], Mapping):
-                raise ValueError(f"record must hold a mapping as {name}, got {values[name]!r}.")
-            entries = cast(Mapping[str, Any], values[name])
-            values[name] = {str(key): _read(entry) for key, entry in entries.items()}
-        values["hypotheses"] = _records("hypotheses", Hypothesis, values["hypotheses"])
-        values["costs"] = _records("costs", Cost, values["costs"])
-        for name in ("name", "of", "measures", "reference"):
-            if not isinstance(values[name], str):
-                raise ValueError(f"record must hold text as {name}, got {values[name]!r}.")
+            values[name] = _read(name, values[name])
+        for name, kind in (("hypotheses", Hypothesis), ("costs", Cost)):
+            values[name] = tuple(_made(name, kind, entry) for entry in _list(name, values[name]))
         made = cls(**values)
         if record["status"] != made.status:
             raise ValueError(f"status must be {made.status!r}, as the hypotheses say, got {record['status']!r}.")
@@ -243,59 +227,82 @@ class Certificate:
         """The certificate in ``text``. Raises ValueError when it is not JSON or not a certificate."""
         try:
             record = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"text is not JSON ({error}); pass what to_json wrote.") from error
         return cls.from_dict(record)
 
-
-def merged(old: Iterable[Hypothesis], new: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
-    """Both lists as one, a later hypothesis in place of an earlier one of its name unless it only declares it true.
-
-    Formal guarantee: an unproved hypothesis is replaced by nothing but a proved one, or by another unproved one.
-    """
-    found = {one.name: one for one in old}
-    for one in new:
-        before = found.get(one.name)
-        if before is None or before.standing != "unproved" or one.standing != "declared":
-            found[one.name] = one
-    return tuple(found.values())
+    def _standing(self, standing: Standing) -> tuple[Hypothesis, ...]:
+        return tuple(one for one in self.hypotheses if one.standing == standing)
 
 
 def costs_of(nats: Mapping[str, float], n: int) -> tuple[Cost, ...]:
-    """Costs in nats by name as records, each with its share of one of n independent records."""
-    return tuple(Cost(name=name, nats=cost, per_example=_share(cost, n)) for name, cost in nats.items())
+    """Costs in nats by name as records, each with its share of one of n independent records, rounded up."""
+    return tuple(
+        Cost(name=name, nats=cost, per_example=outward(cost / n) if cost > 0.0 else -inward(-cost / n))
+        for name, cost in nats.items()
+    )
 
 
 def total_of(costs: Iterable[float]) -> float:
     """The sum of costs of either sign, rounded up, and 0 where it is negative."""
     parts = list(costs)
-    whole = total(*(part for part in parts if part > 0.0)) + math.fsum(part for part in parts if part < 0.0)
-    return max(0.0, outward(whole)) if whole > 0.0 else 0.0
+    above = total(*(part for part in parts if part > 0.0))
+    below = inward(inward(total(*(-part for part in parts if part < 0.0))))
+    return above if above == math.inf else max(0.0, outward(above - below))
 
 
-def _share(cost: float, n: int) -> float:
-    return outward(cost / n) if cost > 0.0 else cost / n
+def _text(**values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{name} must be text, got {value!r}.")
 
 
-def _written(value: Any) -> Any:
-    return "inf" if value == math.inf else value
+def _mapping(what: str, values: Any) -> Mapping[str, Any]:
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{what} must be a mapping of names to numbers, got {values!r}.")
+    return cast(Mapping[str, Any], values)
 
 
-def _read(value: Any) -> Any:
-    return math.inf if value == "inf" else value
+def _numbers(what: str, values: Any, check: Callable[..., None]) -> dict[str, float]:
+    entries = _mapping(what, values)
+    for name, value in entries.items():
+        check(**{f"{what}[{name!r}]": value})
+    return {name: float(value) for name, value in entries.items()}
 
 
-def _records(what: str, kind: Any, entries: Any) -> tuple[Any, ...]:
-    """The typed records in a list of JSON objects."""
-    if not isinstance(entries, list | tuple):
-        raise ValueError(f"record must hold a list as {what}, got {entries!r}.")
-    names = {field.name for field in fields(kind)}
-    made: list[Any] = []
-    for entry in cast(list[Any], entries):
-        if not isinstance(entry, Mapping) or set(cast(Mapping[str, Any], entry)) != names:
-            raise ValueError(f"{what} must hold objects with the fields {sorted(names)}, got {entry!r}.")
-        made.append(kind(**{str(key): _read(value) for key, value in cast(Mapping[str, Any], entry).items()}))
-    return tuple(made)
+def _list(what: str, values: Any) -> list[Any]:
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"record must hold a list as {what}, got {values!r}.")
+    return list(cast(list[Any], values))
+
+
+def _different(what: str, records: tuple[Named, ...]) -> tuple[Named, ...]:
+    names = [one.name for one in records]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{what} must have different names, got {names}; give each once.")
+    return records
+
+
+def _named(what: str, records: tuple[Named, ...], name: str) -> Named:
+    for one in records:
+        if one.name == name:
+            return one
+    raise ValueError(f"name must be one of the {what} {[one.name for one in records]}, got {name!r}.")
+
+
+def _made(what: str, kind: Any, entry: Any) -> Any:
+    names = sorted(field.name for field in fields(kind))
+    if not isinstance(entry, Mapping) or sorted(map(str, cast(Mapping[str, Any], entry))) != names:
+        raise ValueError(f"{what} must hold objects with the fields {names}, got {entry!r}.")
+    return kind(**_read(what, entry))
+
+
+def _written(entries: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: "inf" if value == math.inf else value for name, value in entries.items()}
+
+
+def _read(what: str, entries: Any) -> dict[str, Any]:
+    return {str(name): math.inf if value == "inf" else value for name, value in _mapping(what, entries).items()}
 
 
 def _plain(name: str, value: Any) -> float | int | str:
@@ -303,5 +310,10 @@ def _plain(name: str, value: Any) -> float | int | str:
         if value == "inf":  # what to_dict writes for infinity
             raise ValueError(f"inputs[{name!r}] must be a number or another word than 'inf'; pass math.inf.")
         return value
-    _check.above_minus_infinity(**{f"inputs[{name!r}]": value})
-    return int(value) if isinstance(value, numbers.Integral) else float(value)
+    if isinstance(value, float):
+        _check.above_minus_infinity(**{f"inputs[{name!r}]": value})
+        return float(value)
+    try:
+        return int(value.__index__())  # whole numbers of any size, such as seeds
+    except (AttributeError, TypeError):
+        raise ValueError(f"inputs[{name!r}] must be a real number or text, got {value!r}.") from None

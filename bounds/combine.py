@@ -1,18 +1,17 @@
 """Several statements at once: the best of J certificates, and a PAC-Bayes step on top of Monte Carlo."""
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from bounds import _check
 from bounds.budget import FailureBudget
-from bounds.certificate import Certificate, merged
+from bounds.certificate import ROUNDING, Certificate
+from bounds.hypotheses import together
 from bounds.monte_carlo import MONTE_CARLO
 
 PAC_STEP = "PAC step"
 _OF_EMPIRICAL_RISK = ("gibbs_risk_upper", "weighted_risk_upper", "correlated_risk_upper")
-# As for ledgers: the sum of decimal fractions may exceed their decimal total by rounding alone.
-_ROUNDING = 1.0 + 2.0**-50
 
 
 def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | float) -> Certificate:
@@ -25,7 +24,7 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
 
     Formal guarantee: if each rigorous certificate exceeds its own risk except with its failure_prob, the one returned
     exceeds the risk of the predictor it is about with probability at least 1 - failure_prob, the sum. The hypotheses
-    are those of all of them, since all must hold together.
+    are those of all of them, each at its weakest standing, since all must hold together.
 
     Args:
         certificates: all that were looked at, also those discarded earlier.
@@ -33,28 +32,28 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
 
     Raises ValueError when there is no certificate, they measure different risks, or the union was not paid for.
     """
+    certificates = _check.records("certificates", certificates, Certificate)
     if not certificates:
         raise ValueError("certificates must be at least one, got none; pass all that were compared.")
     measured = sorted({one.measures for one in certificates})
     if len(measured) > 1:
         raise ValueError(f"certificates must measure one risk, got {', '.join(measured)}; compare like with like.")
-    left = budget.left if isinstance(budget, FailureBudget) else FailureBudget(budget).left
+    left = (budget if isinstance(budget, FailureBudget) else FailureBudget(budget)).left
     spent = math.fsum(one.failure_prob for one in certificates)
-    if not (spent <= left * _ROUNDING and spent < 1.0):
+    if not (spent <= left * ROUNDING and spent < 1.0):
         raise ValueError(
             f"certificates must sum to a failure probability of at most {left:.12g}, got {spent:.12g}: to choose among "
             f"{len(certificates)}, divide failure_prob by {len(certificates)} and compute each of them anew."
         )
     position, best = min(enumerate(certificates), key=lambda pair: pair[1].value)
     names = dict.fromkeys(name for one in certificates for name in one.budget)
-    compared = sum(int(one.terms.get("compared", 1)) for one in certificates)
-    everything = functools.reduce(merged, (one.hypotheses for one in certificates))
+    compared = math.fsum(one.terms.get("compared", 1.0) for one in certificates)
     return replace(
         best,
         name="best_of",
         failure_prob=spent,
-        hypotheses=everything,
-        terms={**best.terms, "compared": float(compared)},
+        hypotheses=together(*(one.hypotheses for one in certificates)),
+        terms={**best.terms, "compared": compared},
         budget={name: math.fsum(one.budget.get(name, 0.0) for one in certificates) for name in names},
         inputs={**best.inputs, "chosen": best.inputs.get("chosen", best.name), "chosen_position": position},
     )
@@ -74,8 +73,8 @@ def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate],
     >>> made = overall_certificate(risk=risk, bound=step, budget=budget)
 
     Formal guarantee: R(Q) ≤ value with probability at least 1 - failure_prob, all that the ledger has spent, if what a
-    further entry pays for fails with at most that probability. Optimistic when the risk or the bound is, with the
-    assumptions of both.
+    further entry pays for fails with at most that probability. It rests on the hypotheses of the risk and of the bound,
+    each at its weakest standing.
 
     Args:
         risk: a certificate of R̂(Q), from ``gibbs_risk_upper``, ``weighted_risk_upper`` or ``correlated_risk_upper``.
@@ -86,27 +85,22 @@ def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate],
 
     Raises ValueError when an entry is missing or overdrawn, or ``risk`` is not about an empirical risk.
     """
+    (risk,) = _check.records("risk", (risk,), Certificate)
+    (budget,) = _check.records("budget", (budget,), FailureBudget)
     if risk.name not in _OF_EMPIRICAL_RISK:
         raise ValueError(f"risk must come from one of {', '.join(_OF_EMPIRICAL_RISK)}, got {risk.name!r}.")
     spent = dict(budget.spent)
     for name in (MONTE_CARLO, PAC_STEP):
         if name not in spent:
             raise ValueError(f"budget must have an entry {name!r}, got {sorted(spent)}; spend on it first.")
-    if risk.failure_prob > spent[MONTE_CARLO] * _ROUNDING:
-        raise ValueError(
-            f"risk must fail with at most the {spent[MONTE_CARLO]:.12g} spent on {MONTE_CARLO!r}, got "
-            f"{risk.failure_prob:.12g}; compute it at that failure_prob."
-        )
-    step = bound(risk=risk.value, failure_prob=spent[PAC_STEP])
-    if step.failure_prob > spent[PAC_STEP] * _ROUNDING:
-        raise ValueError(
-            f"bound must fail with at most the {spent[PAC_STEP]:.12g} spent on {PAC_STEP!r}, got "
-            f"{step.failure_prob:.12g}; charge what else it rests on as further entries of the ledger."
-        )
-    made = replace(
+    _paid("risk", risk, spent[MONTE_CARLO], MONTE_CARLO)
+    step = applied(bound, risk=risk.value, failure_prob=spent[PAC_STEP])
+    _paid("bound", step, spent[PAC_STEP], PAC_STEP)
+    return replace(
         step,
         name="overall_certificate",
         failure_prob=math.fsum(spent.values()),
+        hypotheses=together(step.hypotheses, risk.hypotheses),
         terms={**step.terms, **risk.terms},
         budget=spent,
         reference=f"{step.reference}; {risk.reference}",
@@ -116,4 +110,19 @@ def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate],
             "bound": step.name,
         },
     )
-    return replace(made, hypotheses=merged(step.hypotheses, risk.hypotheses))
+
+
+def applied(bound: Callable[..., Certificate], **given: float) -> Certificate:
+    """What ``bound`` says of these arguments. Raises ValueError when it makes no certificate."""
+    made = bound(**given) if callable(bound) else None
+    if not isinstance(made, Certificate):
+        raise ValueError(f"bound must be a function that returns a Certificate, got {bound!r}; use functools.partial.")
+    return made
+
+
+def _paid(word: str, made: Certificate, amount: float, entry: str) -> None:
+    if made.failure_prob > amount * ROUNDING:
+        raise ValueError(
+            f"{word} must fail with at most the {amount:.12g} spent on {entry!r}, got {made.failure_prob:.12g}; "
+            f"compute it at that failure_prob, and charge what else it rests on as further entries of the ledger."
+        )

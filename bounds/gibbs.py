@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bounds import _check
 from bounds._rounding import inward, outward
 from bounds.kl import binary_kl
-from bounds.partition import check_loss
+from bounds.partition import checked_loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +96,12 @@ def gibbs_kl_upper(*, log_partition_lower_nats: float, tau: float, loss_low: flo
     Raises ValueError when ``log_partition_lower_nats`` is above -tau·loss_low, where ln Z cannot be, or an argument is
     out of range.
     """
-    size = check_partition(log_partition_lower_nats, tau, loss_low, loss_high)
-    spread = outward(tau * (loss_high - loss_low))
+    log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
+    spread = outward(tau * (high - low))
     caps = (spread, outward(spread * spread / 8.0))
-    if log_partition_lower_nats == -math.inf:
+    if log_partition == -math.inf:
         return min(caps)
-    return min(max(0.0, -log_partition_lower_nats - tau * loss_low) + 2.0**-49 * size, *caps)
+    return min(max(0.0, -log_partition - tau * low) + 2.0**-49 * size, *caps)
 
 
 def gibbs_kl_lower(*, posterior_loss: float, prior_loss: float, loss_low: float, loss_high: float) -> float:
@@ -114,27 +114,29 @@ def gibbs_kl_lower(*, posterior_loss: float, prior_loss: float, loss_low: float,
 
     Raises ValueError when a loss lies outside [loss_low, loss_high], or the interval is empty or infinite.
     """
-    check_loss(1.0, loss_low, loss_high)
+    _, low, high = checked_loss(1.0, loss_low, loss_high)
     for name, value in (("posterior_loss", posterior_loss), ("prior_loss", prior_loss)):
         _check.real(**{name: value})
-        if not loss_low <= value <= loss_high:
-            raise ValueError(f"{name} must lie in [{loss_low!r}, {loss_high!r}], got {value!r}; check the interval.")
-    spread = loss_high - loss_low
-    q = min(1.0, outward((posterior_loss - loss_low) / spread))
-    p = inward((prior_loss - loss_low) / spread)
+        if not low <= value <= high:
+            raise ValueError(f"{name} must lie in [{low!r}, {high!r}], got {value!r}; check the interval.")
+    q = min(1.0, outward((float(posterior_loss) - low) / (high - low)))
+    p = inward((float(prior_loss) - low) / (high - low))
     return inward(float(binary_kl(q, p))) if q < p else 0.0
 
 
-def check_partition(log_partition_lower_nats: float, tau: float, loss_low: float, loss_high: float) -> float:
-    """Refuse a lower bound on ln Z that is known to be wrong; the magnitude that its rounding is relative to."""
-    check_loss(tau, loss_low, loss_high)
+def checked_partition(
+    log_partition_lower_nats: float, tau: float, loss_low: float, loss_high: float
+) -> tuple[float, float, float, float, float]:
+    """The four as floats, and the magnitude that rounding is relative to; refuses what ln Z is known not to be."""
+    tau, low, high = checked_loss(tau, loss_low, loss_high)
     _check.real(log_partition_lower_nats=log_partition_lower_nats)
-    size = tau * (abs(loss_low) + abs(loss_high))
-    if log_partition_lower_nats > -math.inf:
-        size += abs(log_partition_lower_nats)
-    if log_partition_lower_nats > -tau * loss_low + 2.0**-49 * size:
+    log_partition = float(log_partition_lower_nats)
+    size = tau * (abs(low) + abs(high))
+    if log_partition > -math.inf:
+        size += abs(log_partition)
+    if log_partition > -tau * low + 2.0**-49 * size:
         raise ValueError(
-            f"log_partition_lower_nats must be at most -tau * loss_low = {-tau * loss_low!r}, got "
-            f"{log_partition_lower_nats!r}: ln Z never is above it; check the interval and the sign of the loss."
+            f"log_partition_lower_nats must be at most -tau * loss_low = {-tau * low!r}, got {log_partition!r}: "
+            f"ln Z never is above it; check the interval and the sign of the loss."
         )
-    return size
+    return log_partition, tau, low, high, size

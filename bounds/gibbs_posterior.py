@@ -17,15 +17,16 @@ from bounds import _check
 from bounds._assemble import Bill, billed
 from bounds._rounding import inward, outward
 from bounds.certificate import Certificate
-from bounds.gibbs import check_partition, gibbs_kl_upper
+from bounds.gibbs import checked_partition, gibbs_kl_upper
 from bounds.kl import binary_kl_upper
-from bounds.pac_bayes import INDEPENDENT
-from bounds.prices import Inputs, Price, Sharp
+from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_xi
 
 LOG_PARTITION = "log partition"
+_REFERENCE = 'docs/guarantees.md, "Certificates without draws of the posterior"'
 _CELLS = 64
 _TOLERANCE = 2e-10
+_SMALL = 1e-290  # below it differences lose digits, and a bound is 1
 _UP = outward(1.0)
 
 _Array = NDArray[np.float64]
@@ -53,11 +54,11 @@ def gibbs_pac_bayes(
 
     Formal guarantee: for a prior fixed before the sample was seen (or a function of what the price's mechanism
     released, the draws behind ln Z being fresh given sample and release), R(Q) ≤ value for the exact Gibbs posterior Q
-    with probability at least 1 - failure_prob - log_partition_failure_prob.
+    with probability at least 1 - failure_prob - log_partition_failure_prob; τ may depend on the sample.
 
     Args:
-        log_partition_lower_nats: a lower bound on ln Z, as from ``log_partition_best``.
-        tau: inverse temperature of the posterior, in nats per unit of mean loss.
+        log_partition_lower_nats: a lower bound on ln Z, as from ``log_partition_best``; -inf says nothing.
+        tau: τ, inverse temperature of the posterior, in nats per unit of mean loss.
         loss_low: smallest possible surrogate loss.
         loss_high: largest possible surrogate loss.
         error_loss: the least surrogate loss of an example that counts as an error; ln 2 for cross-entropy in nats.
@@ -69,88 +70,36 @@ def gibbs_pac_bayes(
     Raises ValueError when the bound on ln Z is above -tau·loss_low, error_loss is not in (loss_low, loss_high], or an
     argument is out of range.
     """
-    size = check_partition(log_partition_lower_nats, tau, loss_low, loss_high)
+    known = log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
     _check.real(error_loss=error_loss)
-    if not loss_low < error_loss <= loss_high:
+    if not low < error_loss <= high:
         raise ValueError(
-            f"error_loss must lie in ({loss_low!r}, {loss_high!r}], got {error_loss!r}; for cross-entropy it is ln 2."
+            f"error_loss must lie in ({low!r}, {high!r}], got {error_loss!r}; for cross-entropy it is ln 2."
         )
-    bill = billed("gibbs_pac_bayes", price, n=n, failure_prob=failure_prob, log_xi=log_xi(n))
-    cap = gibbs_kl_upper(
-        log_partition_lower_nats=log_partition_lower_nats, tau=tau, loss_low=loss_low, loss_high=loss_high
-    )
-    free_energy = max(log_partition_lower_nats, -tau * loss_high - 2.0**-49 * size)  # finite, and at most ln Z
+    bill = _billed("gibbs_pac_bayes", price, n, failure_prob, log_partition_failure_prob, log_xi=log_xi(n))
+    cap = gibbs_kl_upper(log_partition_lower_nats=log_partition, tau=tau, loss_low=low, loss_high=high)
+    free_energy = max(log_partition, -tau * high - 2.0**-49 * size)  # finite, and at most ln Z
     slack = 2.0**-48 * (size + abs(free_energy))
-    rest = bill.total_nats
-    scale = inward(error_loss - loss_low)
+    rest, count = bill.total_nats, int(n)
+    scale = inward(float(error_loss) - low)
 
     def bound(largest: _Array, smallest: _Array) -> _Array:
         """Above the certificate at every x in [smallest, largest]."""
         with np.errstate(over="ignore"):
-            risk = np.minimum(1.0, (largest - loss_low) / scale * _UP)
+            risk = np.minimum(1.0, (largest - low) / scale * _UP)
             kl = np.clip(-free_energy - tau * smallest + slack, 0.0, cap)
-            return np.asarray(binary_kl_upper(risk, (kl + rest) / n * _UP))
+            return np.asarray(binary_kl_upper(risk, (kl + rest) / count * _UP))
 
-    top = min(loss_high, max(loss_low, (-free_energy + slack) / tau + slack / tau))
-    value, worst = _maximum(bound, loss_low, top)
-    return _certificate(
-        bill,
+    top = min(high, max(low, (-free_energy + slack) / tau + slack / tau))
+    value, worst = _maximum(bound, low, top) if scale > _SMALL else (1.0, top)
+    worst_kl = min(cap, max(0.0, -free_energy - tau * worst))
+    return bill.certificate(
         value,
-        {
-            "worst_mean_loss": worst,
-            "worst_kl_nats": min(cap, max(0.0, -free_energy - tau * worst)),
-            "kl_cap_nats": cap,
-        },
-        {
-            "log_partition_lower_nats": log_partition_lower_nats,
-            "tau": tau,
-            "loss_low": loss_low,
-            "loss_high": loss_high,
-            "error_loss": error_loss,
-        },
-        log_partition_failure_prob,
+        of="Gibbs posterior",
         measures="0-1 risk",
-    )
-
-
-def dp_gibbs_pac_bayes(
-    *,
-    log_partition_lower_nats: float,
-    tau: float,
-    loss_low: float,
-    loss_high: float,
-    error_loss: float,
-    n: int,
-    epsilon: float,
-    failure_prob: float,
-    log_partition_failure_prob: float,
-) -> Certificate:
-    """``gibbs_pac_bayes`` for a prior that an epsilon-DP mechanism released, at the price ``Sharp``.
-
-    Formal guarantee: as for ``gibbs_pac_bayes``, if the prior is a function of what an epsilon-DP mechanism
-    (replace-one) released, over sample, mechanism and the prior draws; those must be fresh given sample and release.
-
-    Args:
-        log_partition_lower_nats: a lower bound on ln Z under the released prior.
-        tau: inverse temperature of the posterior; may depend on the release and the sample.
-        loss_low: smallest possible surrogate loss.
-        loss_high: largest possible surrogate loss.
-        error_loss: the least surrogate loss of an example that counts as an error; ln 2 for cross-entropy in nats.
-        n: number of independent examples, all of which the mechanism may have seen.
-        epsilon: replace-one privacy loss of the prior, in nats.
-        failure_prob: probability over sample and mechanism that the PAC-Bayes bound fails.
-        log_partition_failure_prob: probability that the lower bound on ln Z fails; 0 if it is certain.
-    """
-    return gibbs_pac_bayes(
-        log_partition_lower_nats=log_partition_lower_nats,
-        tau=tau,
-        loss_low=loss_low,
-        loss_high=loss_high,
-        error_loss=error_loss,
-        n=n,
-        failure_prob=failure_prob,
-        log_partition_failure_prob=log_partition_failure_prob,
-        price=Sharp(epsilon=epsilon),
+        terms={"worst_mean_loss": worst, "worst_kl_nats": worst_kl, "kl_cap_nats": cap},
+        inputs={**_inputs(known), "error_loss": error_loss},
+        reference=_REFERENCE,
     )
 
 
@@ -173,29 +122,23 @@ def gibbs_catoni(
     where C R̂(Q) + KL(Q‖P) is -ln Z and nothing about the posterior is left to be known.
 
     Formal guarantee: as for ``gibbs_pac_bayes``, for τ, prior and loss fixed before the sample was seen; the value
-    bounds the mean of (ℓ - loss_low)/Δ. Times Δ/(error_loss - loss_low) it bounds the 0-1 risk.
-
-    Args: as for ``gibbs_pac_bayes``.
+    bounds the mean of (ℓ - loss_low)/Δ. Times Δ/(error_loss - loss_low) it bounds the 0-1 risk. Arguments as there.
     """
-    size = check_partition(log_partition_lower_nats, tau, loss_low, loss_high)
-    spread = tau * (loss_high - loss_low)
+    known = log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
+    spread = tau * (high - low)
     free_energy = outward(spread)
-    if log_partition_lower_nats > -math.inf:
-        free_energy = min(free_energy, max(0.0, -log_partition_lower_nats - tau * loss_low) + 2.0**-49 * size)
-    bill = billed("gibbs_catoni", price, n=n, failure_prob=failure_prob, free_energy=free_energy)
-    shrink = -math.expm1(-inward(spread / n))
-    return _certificate(
-        bill,
-        outward(-math.expm1(-outward(bill.total_nats / n)) / shrink) if spread / n > 1e-290 else 1.0,
-        {"inverse_temperature": spread},
-        {
-            "log_partition_lower_nats": log_partition_lower_nats,
-            "tau": tau,
-            "loss_low": loss_low,
-            "loss_high": loss_high,
-        },
-        log_partition_failure_prob,
+    if log_partition > -math.inf:
+        free_energy = min(free_energy, max(0.0, -log_partition - tau * low) + 2.0**-49 * size)
+    bill = _billed("gibbs_catoni", price, n, failure_prob, log_partition_failure_prob, free_energy=free_energy)
+    scale = inward(spread / n)
+    shrink = -math.expm1(-scale)
+    return bill.certificate(
+        outward(-math.expm1(-bill.per_example) / shrink) if scale > _SMALL else 1.0,
+        of="Gibbs posterior",
         measures="surrogate risk, rescaled to [0, 1]",
+        terms={"inverse_temperature": spread},
+        inputs=_inputs(known),
+        reference=_REFERENCE,
     )
 
 
@@ -208,7 +151,7 @@ def _maximum(bound: Callable[[_Array, _Array], _Array], low: float, high: float)
     edges: Any = np.linspace(low, high, _CELLS + 1) if high > low else np.array([low, low])
     left: Any = edges[:-1]
     right: Any = edges[1:]
-    attained, where = -math.inf, low
+    attained, where, largest = -math.inf, low, math.inf
     for _ in range(60):
         upper, point = bound(right, left), bound(right, right)
         best = int(np.argmax(point))
@@ -219,36 +162,31 @@ def _maximum(bound: Callable[[_Array, _Array], _Array], low: float, high: float)
             return attained, where
         largest = float(upper.max())
         if largest <= attained + _TOLERANCE:
-            return largest, where
+            break
         left, right = left[kept], right[kept]
         middle: Any = 0.5 * (left + right)
         left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
-    return largest, where  # pyright: ignore[reportPossiblyUnboundVariable]
+    return largest, where
 
 
-def _certificate(
-    bill: Bill,
-    value: float,
-    terms: dict[str, float],
-    inputs: dict[str, float],
-    log_partition_failure_prob: float,
-    *,
-    measures: str,
-) -> Certificate:
+def _billed(
+    formula: str, price: Price, n: int, failure_prob: float, log_partition_failure_prob: float, **nats: float
+) -> Bill:
+    """The bill with what the bound on ln Z may fail with; its draws are a hypothesis where it can."""
     _check.probability(log_partition_failure_prob=log_partition_failure_prob)
+    needs = ("draws independent",) if log_partition_failure_prob > 0.0 else ()
+    bill = billed(formula, price, n=n, failure_prob=failure_prob, needs=needs, **nats)
     whole = math.fsum((bill.failure_prob, log_partition_failure_prob))
     if not whole < 1.0:
         raise ValueError(
             f"log_partition_failure_prob and failure_prob must sum to less than 1, got {log_partition_failure_prob!r} "
-            f"and {bill.failure_prob!r}."
+            f"and {failure_prob!r}."
         )
-    paid = replace(bill, failure_prob=whole, budget={**bill.budget, LOG_PARTITION: log_partition_failure_prob})
-    finite: Inputs = {key: item for key, item in inputs.items() if item != -math.inf}
-    return paid.certificate(
-        value,
-        of="Gibbs posterior",
-        measures=measures,
-        terms=terms,
-        inputs={**finite, "log_partition_failure_prob": log_partition_failure_prob},
-        reference='docs/guarantees.md, "Certificates without draws of the posterior"',
-    )
+    budget = {**bill.budget, LOG_PARTITION: float(log_partition_failure_prob)}
+    inputs = {**bill.inputs, "log_partition_failure_prob": log_partition_failure_prob}
+    return replace(bill, failure_prob=whole, budget=budget, inputs=inputs)
+
+
+def _inputs(known: tuple[float, ...]) -> dict[str, float]:
+    names = ("log_partition_lower_nats", "tau", "loss_low", "loss_high")
+    return {name: value for name, value in zip(names, known, strict=False) if value != -math.inf}

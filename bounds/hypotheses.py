@@ -1,5 +1,6 @@
 """What a certificate takes for true: each hypothesis is a value that says who proved it, or that nobody did."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -81,3 +82,31 @@ def of_the_caller(*names: str, function: str, unit: str = "example") -> tuple[Hy
     by = f"the caller of bounds.{function}"
     always = ("records independent", "new data follow the same law", "settings fixed beforehand")
     return tuple(declared(name, by, unit if name == "records independent" else "") for name in (*always, *names))
+
+
+def merged(old: Iterable[Hypothesis], new: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
+    """What one statement rests on when ``new`` is known of it: a later hypothesis in place of one of the same name.
+
+    Formal guarantee: an unproved hypothesis is replaced by nothing but a proved one, or by another unproved one.
+    """
+    found = {one.name: one for one in old}
+    for one in new:
+        before = found.get(one.name)
+        if before is None or before.standing != "unproved" or one.standing != "declared":
+            found[one.name] = one
+    return tuple(found.values())
+
+
+def together(*statements: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
+    """What several statements rest on when all of them must hold.
+
+    Formal guarantee: of the same name, the weakest standing is kept: what was proved for one statement says nothing of
+    another's prior, chain or draws.
+    """
+    order = get_args(Standing)
+    found: dict[str, Hypothesis] = {}
+    for one in (one for statement in statements for one in statement):
+        before = found.get(one.name)
+        if before is None or order.index(one.standing) > order.index(before.standing):
+            found[one.name] = one
+    return tuple(found.values())

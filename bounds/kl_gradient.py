@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bounds import _check
 from bounds.kl import binary_kl, binary_kl_lower, binary_kl_upper
 
 Gradient = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -34,7 +35,7 @@ def binary_kl_lower_gradient(q: ArrayLike, nats: ArrayLike) -> Gradient:
 
 
 def _gradient(inverse: Callable[..., Any], q: ArrayLike, nats: ArrayLike) -> Gradient:
-    q, nats = np.broadcast_arrays(np.asarray(q, dtype=np.float64), np.asarray(nats, dtype=np.float64))
+    q, nats = np.broadcast_arrays(_check.array("q", q), _check.array("nats", nats))
     p = np.asarray(inverse(q, nats))
     upper = inverse is binary_kl_upper
     with np.errstate(all="ignore"):

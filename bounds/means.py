@@ -147,7 +147,7 @@ def _log_wealth(
 
 def _sample(values: ArrayLike, failure_prob: float) -> NDArray[np.float64]:
     _check.open_probability(failure_prob=failure_prob)
-    sample: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+    sample = _check.array("values", values)
     if sample.ndim != 1 or sample.size == 0:
         raise ValueError(f"values must be a non-empty list of draws, got shape {sample.shape}; flatten it.")
     if not ((sample >= 0.0) & (sample <= 1.0)).all():

@@ -68,8 +68,7 @@ def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: 
 
     Raises ValueError when shapes differ, a value lies outside [0, 1] or a weight is not positive and finite.
     """
-    x: Any = np.asarray(values, dtype=np.float64)
-    w: Any = np.asarray(weights, dtype=np.float64)
+    x, w = _check.array("values", values), _check.array("weights", weights)
     if x.ndim != 1 or x.shape != w.shape or x.size == 0:
         raise ValueError(f"values must be a list as long as weights, got shapes {x.shape} and {w.shape}.")
     if not ((x >= 0.0) & (x <= 1.0)).all():
@@ -103,7 +102,7 @@ def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certifica
     """
     _check.open_probability(failure_prob=failure_prob)
     effective = effective_sample_size(chain)
-    values: Any = np.asarray(chain, dtype=np.float64)
+    values = _check.array("chain", chain)
     if not ((values >= 0.0) & (values <= 1.0)).all():
         raise ValueError("chain must lie in [0, 1], got a risk that does not; rescale the loss to [0, 1].")
     mean = min(1.0, outward(math.fsum(values) / values.size))
@@ -137,7 +136,7 @@ def effective_sample_size(draws: ArrayLike) -> float:
 
     Raises ValueError when the chain is not one-dimensional, shorter than 4, or not finite.
     """
-    chain: Any = np.asarray(draws, dtype=np.float64)
+    chain: Any = _check.array("draws", draws)
     if chain.ndim != 1 or chain.size < 4:
         raise ValueError(f"draws must be one chain of at least 4 numbers, got shape {chain.shape}; pass chains singly.")
     if not np.isfinite(chain).all():

@@ -22,7 +22,7 @@ from bounds.people import PeopleSample
 from bounds.prices import Fresh, Price
 from bounds.xi import log_xi
 
-NEW_EXAMPLE = "risk for a new example"
+NEW_EXAMPLE = "risk of a new example"
 FRESH = Fresh()
 
 
@@ -158,7 +158,7 @@ def _billed(
 ) -> Bill:
     """The bill of n people."""
     _checked(n, examples, most_examples)
-    bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
+    bill = billed(formula, price, n=n, failure_prob=failure_prob, needs=(), **nats)
     people = declared("records independent", f"the caller of bounds.{bill.name}", "person")
     inputs = {**bill.inputs, "examples": examples, "most_examples": most_examples}
     return replace(bill, inputs=inputs, hypotheses=merged(bill.hypotheses, (people,)))

@@ -63,6 +63,6 @@ def f_kl(risk: ArrayLike, kl_nats: ArrayLike, *, n: int, failure_prob: float) ->
     by_kl_nats · (kl - stopped(kl)) has the right value and gradient. At risk 0 the derivative by risk is infinite;
     where the bound is vacuous both are 0, and ``f_quad`` should be trained on first.
     """
-    cost = cost_per_example(np.asarray(kl_nats, dtype=np.float64), n=n, failure_prob=failure_prob)
+    cost = cost_per_example(_check.array("kl_nats", kl_nats), n=n, failure_prob=failure_prob)
     by_risk, by_cost = binary_kl_upper_gradient(risk, cost)
     return KLObjective(np.asarray(binary_kl_upper(risk, cost)), by_risk, by_cost / n)

@@ -1,4 +1,9 @@
-"""Bounds for one draw of the posterior: the network that is deployed, rather than the mean over fresh draws."""
+"""Bounds for one draw of the posterior: the network that is deployed, rather than the mean over fresh draws.
+
+For a draw w ~ Q both have the form kl(R̂(w)‖R(w)) ≤ [divergence + ln ξ(n) + k ln(1/(s δ)) + Λ((1-s) δ)] / n: a share s
+of the failure probability δ pays k times for the draw, the rest for the prior, by ``price``. The share is the best of a
+short list; the choice sees the price, n and δ alone. "One draw" in docs/guarantees.md.
+"""
 
 import math
 from dataclasses import replace
@@ -7,17 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
-from bounds._assemble import billed, kl_value
-from bounds._rounding import log_inverse, outward
+from bounds._assemble import billed, check_price, kl_value
+from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
-from bounds.pac_bayes import INDEPENDENT
-from bounds.prices import Independent, Price
+from bounds.prices import INDEPENDENT, Independent, Price
 from bounds.xi import log_xi
 
 # Sums of squares and of logarithms over coordinates, each within some ulp (see bounds.divergence).
 _OUTWARD = 2.0**-46
+_NEEDS = ("draws independent",)
 # Shares of the failure probability that may pay for the draw itself under a private prior.
-_SHARES = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
+_SHARES = (0.5, 0.2, 0.05, 0.01)
 
 
 def disintegrated(
@@ -25,13 +30,10 @@ def disintegrated(
 ) -> Certificate:
     """The risk of one draw w ~ Q, by the density of Q against P at that draw.
 
-        kl(R̂(w) ‖ R(w)) ≤ [ ln (dQ/dP)(w) + ln ξ(n) + Λ ] / n
+        kl(R̂(w) ‖ R(w)) ≤ [ ln (dQ/dP)(w) + ln ξ(n) + ln(1/(s δ)) + Λ((1-s) δ) ] / n
 
     Rivasplata, Kuzborskij, Szepesvári and Shawe-Taylor 2020, "PAC-Bayes analysis beyond the usual bounds", with
-    Maurer's constant. For an independent prior Λ = ln(1/failure_prob). For a prior that a private mechanism released
-    it is ln(1/(s δ)) plus the price at (1 - s) δ, δ = failure_prob: the first pays for the draw, the second for the
-    prior, at the best share s of a short list, which depends on the price, n and δ alone. "One draw" in
-    docs/guarantees.md.
+    Maurer's constant: for an independent prior one step pays for prior and draw, ln(1/δ) in place of the last two.
 
     Formal guarantee: for a prior P fixed before the sample was seen (or a function of what the price's mechanism
     released) and w drawn once from a posterior Q that depends on the sample in any fixed way, R(w) ≤ value with
@@ -42,20 +44,14 @@ def disintegrated(
         risk: R̂(w), mean loss in [0, 1] of that draw on the n examples.
         log_density_ratio: ln (dQ/dP)(w) in nats, as from ``gaussian_log_density_ratio``; it may be negative.
         n: number of independent examples.
-        failure_prob: probability over the sample and the draw that the bound fails.
+        failure_prob: δ, probability over the sample and the draw that the bound fails.
         price: where the prior came from.
     """
     _check.above_minus_infinity(log_density_ratio=log_density_ratio)
-    return _one_draw(
-        "disintegrated",
-        risk,
-        {"log_density_ratio": log_density_ratio},
-        n,
-        failure_prob,
-        price,
-        reference="Rivasplata, Kuzborskij, Szepesvari and Shawe-Taylor, NeurIPS 2020, arXiv 2006.13057; Maurer 2004",
-        inputs={"log_density_ratio": log_density_ratio},
-    )
+    reference = "Rivasplata, Kuzborskij, Szepesvari and Shawe-Taylor, NeurIPS 2020, arXiv 2006.13057; Maurer 2004"
+    given = {"log_density_ratio": float(log_density_ratio)}
+    shares = () if isinstance(price, Independent) else _SHARES
+    return _one_draw("disintegrated", risk, given, given, 1.0, shares, n, failure_prob, price, reference)
 
 
 def disintegrated_renyi(
@@ -63,81 +59,76 @@ def disintegrated_renyi(
 ) -> Certificate:
     """The risk of one draw w ~ Q, by the Rényi divergence of order 2: it does not depend on the draw.
 
-        kl(R̂(w) ‖ R(w)) ≤ [ D₂(Q‖P) + ln ξ(n) + ln(8/failure_prob³) ] / n
+        kl(R̂(w) ‖ R(w)) ≤ [ D₂(Q‖P) + ln ξ(n) + 2 ln(1/(s δ)) + Λ((1-s) δ) ] / n
 
     Viallard, Germain, Habrard and Morvant 2023, "A general framework for the practical disintegration of PAC-Bayesian
-    bounds", at order 2. For Gaussians N(w, s² I) and N(v, s² I) D₂ is ‖w - v‖²/s², twice the KL. For a prior that a
-    private mechanism released, ln(2/δ) pays for ln (dQ/dP)(w) ≤ D₂ + ln(2/δ), by Markov's inequality, and the rest is
-    ``disintegrated`` at δ/2, δ = failure_prob.
+    bounds", at order 2: for an independent prior s = 1/2, and the last two are ln(8/δ³). For Gaussians N(w, s² I) and
+    N(v, s² I) D₂ is ‖w - v‖²/s², twice the KL.
 
     Formal guarantee: as for ``disintegrated``.
 
     Args:
-        risk: R̂(w), mean loss in [0, 1] of that draw on the n examples.
-        renyi_nats: D₂(Q‖P) = ln E_Q dQ/dP in nats, as from ``gaussian_renyi``.
-        n: number of independent examples.
-        failure_prob: probability over the sample and the draw that the bound fails.
-        price: where the prior came from.
+        renyi_nats: D₂(Q‖P) = ln E_Q dQ/dP in nats, as from ``gaussian_renyi``; the others as for ``disintegrated``.
     """
     _check.divergence(renyi_nats=renyi_nats)
-    return _one_draw(
-        "disintegrated_renyi",
-        risk,
-        {"renyi": renyi_nats},
-        n,
-        failure_prob,
-        price,
-        reference="Viallard, Germain, Habrard and Morvant 2023, arXiv 2102.08649, at order 2; Maurer 2004",
-        inputs={"renyi_nats": renyi_nats},
-    )
+    reference = "Viallard, Germain, Habrard and Morvant 2023, arXiv 2102.08649, at order 2; Maurer 2004"
+    divergence, given = {"renyi": float(renyi_nats)}, {"renyi_nats": float(renyi_nats)}
+    shares = _SHARES[:1] if isinstance(price, Independent) else _SHARES
+    return _one_draw("disintegrated_renyi", risk, divergence, given, 2.0, shares, n, failure_prob, price, reference)
 
 
 def _one_draw(
     formula: str,
     risk: float,
-    nats: dict[str, float],
+    divergence: dict[str, float],
+    given: dict[str, float],
+    times: float,
+    shares: tuple[float, ...],
     n: int,
     failure_prob: float,
     price: Price,
-    *,
     reference: str,
-    inputs: dict[str, float],
 ) -> Certificate:
+    """The bound whose draw is paid for ``times`` times, at the best of ``shares``; at once with the prior, if none."""
+    check_price(price)
     _check.probability(risk=risk)
-    _check.count(n=n)
     _check.open_probability(failure_prob=failure_prob)
-    renyi = formula == "disintegrated_renyi"
-    if isinstance(price, Independent):
-        if renyi:  # ln(8/δ³) = ln(8/δ²) + ln(1/δ)
-            nats = {**nats, "order": outward(3.0 * math.log(2.0) + 2.0 * log_inverse(failure_prob))}
-        bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats, log_xi=log_xi(n))
-        budget = bill.budget
+    whole, risk, nats = float(failure_prob), float(risk), {**divergence, "log_xi": log_xi(n)}
+    terms = {"empirical_risk": risk}
+    if not shares:
+        bill = billed(formula, price, n=n, failure_prob=whole, needs=_NEEDS, **nats)
     else:
-        left = 0.5 * failure_prob if renyi else failure_prob
-        if renyi:
-            nats = {**nats, "order": log_inverse(0.5 * failure_prob)}
-        bills = [
-            billed(
-                formula,
-                price,
-                n=n,
-                failure_prob=math.nextafter((1.0 - share) * left, 0.0),
-                **nats,
-                log_xi=log_xi(n),
-                draw=log_inverse(share * left),
-            )
-            for share in _SHARES
-        ]
-        bill, share = min(zip(bills, _SHARES, strict=True), key=lambda pair: pair[0].total_nats)
-        budget = {**bill.budget, "draw": share * left, **({"order": 0.5 * failure_prob} if renyi else {})}
-    bill = replace(bill, budget=budget, failure_prob=failure_prob, inputs={**bill.inputs, "failure_prob": failure_prob})
+        share = min(shares, key=lambda share: _cost(price, n, whole, share, times))
+        part, rest = _split(whole, share)
+        bill = billed(
+            formula, price, n=n, failure_prob=rest, needs=_NEEDS, **nats, draw=total(times * log_inverse(part))
+        )
+        inputs = {**bill.inputs, "failure_prob": whole}
+        bill = replace(bill, failure_prob=whole, budget={**bill.budget, "draw": part}, inputs=inputs)
+        terms["draw_prob"] = part
     return bill.certificate(
         kl_value(risk, bill.per_example),
         of="one draw",
-        terms={"empirical_risk": risk},
-        inputs={"risk": risk, **inputs},
+        terms=terms,
+        inputs={"risk": risk, **given},
         reference=reference,
     )
+
+
+def _split(whole: float, share: float) -> tuple[float, float]:
+    """``share`` of a failure probability, and a positive rest; together no more than the whole."""
+    part = share * whole
+    rest = whole - part
+    return part, rest if share == 0.5 else max(math.ulp(0.0), math.nextafter(rest, 0.0))
+
+
+def _cost(price: Price, n: int, whole: float, share: float, times: float) -> float:
+    """What draw and prior cost at this share; infinite where the price refuses what is left for it."""
+    part, rest = _split(whole, share)
+    try:
+        return total(times * log_inverse(part), price.charge(n=n, failure_prob=rest).nats)
+    except ValueError:
+        return math.inf
 
 
 def gaussian_renyi(mean_q: ArrayLike, mean_p: ArrayLike, std: ArrayLike, *, order: float = 2.0) -> float:
@@ -150,7 +141,8 @@ def gaussian_renyi(mean_q: ArrayLike, mean_p: ArrayLike, std: ArrayLike, *, orde
     _check.positive(order=order)
     mean_q, mean_p, std = _coordinates(mean_q=mean_q, mean_p=mean_p, std=std)
     with np.errstate(over="ignore", under="ignore"):
-        return float(0.5 * order * np.sum(((mean_q - mean_p) / std) ** 2)) * (1.0 + _OUTWARD)
+        half = outward(0.5 * float(np.sum(((mean_q - mean_p) / std) ** 2)) * (1.0 + _OUTWARD))
+    return outward(float(order) * half)
 
 
 def gaussian_log_density_ratio(
@@ -177,7 +169,7 @@ def gaussian_log_density_ratio(
 
 
 def _coordinates(**arrays: ArrayLike) -> list[NDArray[np.float64]]:
-    made = {name: np.asarray(value, dtype=np.float64) for name, value in arrays.items()}
+    made = {name: _check.array(name, value) for name, value in arrays.items()}
     shapes = {name: array.shape for name, array in made.items() if array.ndim or not name.startswith("std")}
     if len(set(shapes.values())) > 1:
         raise ValueError(f"arrays must have one shape, got {shapes}; only standard deviations may be single numbers.")

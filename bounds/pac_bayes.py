@@ -1,11 +1,15 @@
 """PAC-Bayes bounds, each written once: the formula here, where its prior came from as ``price``.
 
 Everywhere: n independent examples, a loss in [0, 1], ``risk`` = R̂(Q) the mean loss of the posterior Q on those
-examples, ``kl_nats`` = KL(Q‖P). Each bound holds, with probability 1 - ``failure_prob``, for all posteriors Q at once,
-however Q was found. ``price`` says what pays for the prior: by default it is independent of the sample, and Λ below is
-ln(1/failure_prob); the prices of ``bounds.prices`` serve priors that a private mechanism learnt from the same examples.
-With people as records, n counts people and the loss is a person's mean loss. Arguments out of range raise ValueError.
-Proofs: docs/guarantees.md.
+examples, ``kl_nats`` = KL(Q‖P) in nats, ``failure_prob`` the probability over the sample (and, at another price, over
+the mechanism) that the bound fails. ``price`` says what pays for the prior: by default it is independent of the sample,
+and Λ below is ln(1/failure_prob); the prices of ``bounds.prices`` serve priors that a private mechanism learnt from the
+same examples. With people as records, n counts people and the loss is a person's mean loss. Examples that the prior was
+trained on without privacy do not count. Arguments out of range raise ValueError.
+
+Formal guarantee (of each, unless it says more): for a prior fixed before the sample was seen, or one that is a function
+of what the price's mechanism released, R(Q) ≤ value for all posteriors Q simultaneously with probability at least
+1 - failure_prob. Free parameters must be fixed before the sample was seen. Proofs: docs/guarantees.md.
 """
 
 import math
@@ -15,39 +19,22 @@ from bounds import _check
 from bounds._assemble import billed, catoni_value, kl_value, quadratic_value
 from bounds._rounding import inward, outward, total
 from bounds.certificate import Certificate
-from bounds.prices import Independent, Price
+from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_two_sqrt, log_xi
-
-INDEPENDENT = Independent()
 
 
 def maurer(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
-    """The PAC-Bayes-kl bound with Maurer's exact constant.
+    """The PAC-Bayes-kl bound with Maurer's exact constant: the largest R with
 
-        kl(R̂(Q) ‖ R(Q)) ≤ [ KL(Q‖P) + ln ξ(n) + Λ ] / n
+        kl(R̂(Q) ‖ R) ≤ [ KL(Q‖P) + ln ξ(n) + Λ ] / n
 
-    and ``value`` is the largest R that satisfies it. Langford and Seeger 2001; Maurer 2004, Theorem 5, whose 2√n is
-    replaced by ξ(n) ≤ 2√n (see ``log_xi``).
+    Langford and Seeger 2001; Maurer 2004, Theorem 5, whose 2√n is replaced by ξ(n) ≤ 2√n (see ``log_xi``).
 
-    Formal guarantee: for a prior fixed before the sample was seen, R(Q) ≤ value for all Q simultaneously with
-    probability at least 1 - failure_prob. At another price, for a prior that is a function of what the price's
-    mechanism released, over sample and mechanism.
-
-    Args:
-        risk: R̂(Q), mean loss of the posterior on the n examples, in [0, 1].
-        kl_nats: KL(Q‖P) in nats.
-        n: number of independent examples; those the prior was trained on without privacy do not count.
-        failure_prob: probability over the sample that the bound fails.
-        price: where the prior came from, and so what Λ is.
+    Formal guarantee: R(Q) ≤ value for all Q simultaneously with probability at least 1 - failure_prob, for a prior
+    fixed before the sample was seen, or released by the price's mechanism (over sample and mechanism).
     """
-    _check.posterior(risk, kl_nats)
-    bill = billed("maurer", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n))
-    return bill.certificate(
-        kl_value(risk, bill.per_example),
-        terms={"empirical_risk": risk},
-        inputs={"risk": risk, "kl_nats": kl_nats},
-        reference="Maurer 2004, arXiv cs/0411099, Theorem 5, with the exact xi(n)",
-    )
+    reference = "Maurer 2004, arXiv cs/0411099, Theorem 5, with the exact xi(n)"
+    return _of_kl("maurer", reference, risk, kl_nats, n, failure_prob, price, kl_value)
 
 
 def langford_seeger(
@@ -55,13 +42,11 @@ def langford_seeger(
 ) -> Certificate:
     """The PAC-Bayes-kl bound as most papers print it: ``maurer`` with ln(2√n) in place of ln ξ(n).
 
-        kl(R̂(Q) ‖ R(Q)) ≤ [ KL(Q‖P) + ln(2√n) + Λ ] / n
-
     Langford and Seeger 2001; Maurer 2004, Theorem 5. About 0.47 nats dearer than ``maurer``; kept to reproduce numbers.
 
     Formal guarantee: as for ``maurer``.
     """
-    _check.posterior(risk, kl_nats)
+    risk, kl_nats = _check.posterior(risk, kl_nats)
     bill = billed("langford_seeger", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_two_sqrt_n=log_two_sqrt(n))
     return bill.certificate(
         kl_value(risk, bill.per_example),
@@ -78,15 +63,9 @@ def mcallester(*, risk: float, kl_nats: float, n: int, failure_prob: float, pric
 
     Formal guarantee: as for ``maurer``.
     """
-    return _relaxed(
-        "mcallester",
-        "McAllester 1999; Maurer 2004",
-        risk,
-        kl_nats,
-        n,
-        failure_prob,
-        price,
-        lambda c: total(risk, math.sqrt(c / 2.0)),
+    reference = "McAllester 1999; Maurer 2004"
+    return _of_kl(
+        "mcallester", reference, risk, kl_nats, n, failure_prob, price, lambda r, c: total(r, math.sqrt(c / 2.0))
     )
 
 
@@ -98,7 +77,7 @@ def quadratic(*, risk: float, kl_nats: float, n: int, failure_prob: float, price
     Formal guarantee: as for ``maurer``.
     """
     reference = "Perez-Ortiz, Rivasplata, Shawe-Taylor and Szepesvari, JMLR 2021, Theorem 1; Maurer 2004"
-    return _relaxed("quadratic", reference, risk, kl_nats, n, failure_prob, price, lambda c: quadratic_value(risk, c))
+    return _of_kl("quadratic", reference, risk, kl_nats, n, failure_prob, price, quadratic_value)
 
 
 def tolstikhin_seldin(
@@ -111,16 +90,12 @@ def tolstikhin_seldin(
 
     Formal guarantee: as for ``maurer``.
     """
-    return _relaxed(
-        "tolstikhin_seldin",
-        "Tolstikhin and Seldin, NeurIPS 2013; Maurer 2004",
-        risk,
-        kl_nats,
-        n,
-        failure_prob,
-        price,
-        lambda c: total(risk, 2.0 * c, math.sqrt(2.0 * risk) * math.sqrt(c)),
-    )
+    reference = "Tolstikhin and Seldin, NeurIPS 2013; Maurer 2004"
+
+    def value(r: float, c: float) -> float:
+        return total(r, 2.0 * c, math.sqrt(2.0 * r) * math.sqrt(c))
+
+    return _of_kl("tolstikhin_seldin", reference, risk, kl_nats, n, failure_prob, price, value)
 
 
 def thiemann(
@@ -141,16 +116,14 @@ def thiemann(
     """
     if lam is not None:
         _check.positive(lam=lam)
+        lam = float(lam)
         if not lam < 2.0:
             raise ValueError(f"lam must be below 2, got {lam!r}; leave it out for the best value.")
-    chosen = lam
 
-    def value(c: float) -> float:
-        if chosen is None:
-            return quadratic_value(risk, c)
-        return outward(total(risk, outward(c / chosen)) / inward((2.0 - chosen) / 2.0))
+    def value(r: float, c: float) -> float:
+        return quadratic_value(r, c) if lam is None else outward(total(r, outward(c / lam)) / inward((2.0 - lam) / 2.0))
 
-    made = _relaxed(
+    return _of_kl(
         "thiemann",
         "Thiemann, Igel, Wintenberger and Seldin 2017, Theorem 3; Maurer 2004",
         risk,
@@ -159,10 +132,9 @@ def thiemann(
         failure_prob,
         price,
         value,
-        best=lambda c: lam or 2.0 / (math.sqrt(2.0 * risk / c + 1.0) + 1.0),
+        best=lambda r, c: lam or 2.0 / (math.sqrt(2.0 * r / c + 1.0) + 1.0),
         lam=lam,
     )
-    return made
 
 
 def catoni(
@@ -174,30 +146,23 @@ def catoni(
     inverse_temperature: float,
     price: Price = INDEPENDENT,
 ) -> Certificate:
-    """Catoni's bound at a fixed inverse temperature C.
+    """Catoni's bound at a fixed inverse temperature C, in nats per unit of mean loss.
 
         R(Q) ≤ [1 - exp(-(C R̂(Q) + KL(Q‖P) + Λ) / n)] / (1 - exp(-C/n))
 
-    Catoni 2007, "PAC-Bayesian supervised classification", Theorem 1.2.1.
+    Catoni 2007, "PAC-Bayesian supervised classification", Theorem 1.2.1. It is smallest for Q ∝ P exp(-C R̂).
 
     Formal guarantee: as for ``maurer``, provided that C was fixed before the sample was seen; for C chosen from a
     finite list on the sample there is ``catoni_grid``.
-
-    Args:
-        risk: R̂(Q) in [0, 1].
-        kl_nats: KL(Q‖P) in nats.
-        n: number of independent examples.
-        failure_prob: probability over the sample that the bound fails.
-        inverse_temperature: C, nats per unit of mean loss; the bound is smallest for Q ∝ P exp(-C R̂).
-        price: where the prior came from.
     """
     _check.positive(inverse_temperature=inverse_temperature)
-    _check.posterior(risk, kl_nats)
+    risk, kl_nats = _check.posterior(risk, kl_nats)
+    scale = float(inverse_temperature)
     bill = billed("catoni", price, n=n, failure_prob=failure_prob, kl=kl_nats)
     return bill.certificate(
-        catoni_value(risk, inverse_temperature, bill.total_nats, n),
-        terms={"empirical_risk": risk, "inverse_temperature": inverse_temperature},
-        inputs={"risk": risk, "kl_nats": kl_nats, "inverse_temperature": inverse_temperature},
+        catoni_value(risk, scale, bill.per_example, int(n)),
+        terms={"empirical_risk": risk, "inverse_temperature": scale},
+        inputs={"risk": risk, "kl_nats": kl_nats, "inverse_temperature": scale},
         reference="Catoni 2007, IMS Lecture Notes 56, Theorem 1.2.1",
     )
 
@@ -215,36 +180,25 @@ def catoni_grid(
 
         R(Q) ≤ min_C [1 - exp(-(C R̂(Q) + KL(Q‖P) + ln J + Λ) / n)] / (1 - exp(-C/n))
 
-    Catoni 2007, Theorem 1.2.1, and a mixture over the list ("Grids" in docs/guarantees.md). Without the ln J, the
-    minimum over all C would be the inverse kl at KL + Λ, below ``maurer`` and with nothing proved of it.
+    Catoni 2007, Theorem 1.2.1, and a mixture over the list ("Grids" in docs/guarantees.md); n·2^(-k/2), k = -4, ...,
+    16, covers most needs. Without the ln J, the minimum over all C would be the inverse kl at KL + Λ, below ``maurer``
+    and with nothing proved of it.
 
-    Formal guarantee: as for ``maurer``, provided that the list was fixed before the sample was seen; which of its
-    members is used may depend on the sample.
-
-    Args:
-        risk: R̂(Q) in [0, 1].
-        kl_nats: KL(Q‖P) in nats.
-        n: number of independent examples.
-        failure_prob: probability over the sample that the bound fails.
-        inverse_temperatures: the values of C, all different; n·2^(-k/2), k = -4, ..., 16, covers most needs.
-        price: where the prior came from.
+    Formal guarantee: as for ``maurer``, provided that the list, all numbers different, was fixed before the sample was
+    seen; which of its members is used may depend on the sample.
     """
-    grid = tuple(inverse_temperatures)
+    grid = _check.reals("inverse_temperatures", inverse_temperatures)
     if not grid or len(set(grid)) < len(grid):
         raise ValueError(f"inverse_temperatures must be different numbers, at least one, got {grid!r}.")
-    for value in grid:
-        _check.positive(inverse_temperatures=value)
-    _check.posterior(risk, kl_nats)
+    for scale in grid:
+        _check.positive(inverse_temperatures=scale)
+    risk, kl_nats = _check.posterior(risk, kl_nats)
     bill = billed("catoni_grid", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=outward(math.log(len(grid))))
-    value, best = min((catoni_value(risk, c, bill.total_nats, n), c) for c in grid)
+    value, best = min((catoni_value(risk, scale, bill.per_example, int(n)), scale) for scale in grid)
     return bill.certificate(
         value,
         terms={"empirical_risk": risk, "inverse_temperature": best},
-        inputs={
-            "risk": risk,
-            "kl_nats": kl_nats,
-            "inverse_temperatures": ", ".join(repr(float(c)) for c in grid),
-        },
+        inputs={"risk": risk, "kl_nats": kl_nats, "inverse_temperatures": ", ".join(map(repr, grid))},
         reference="Catoni 2007, IMS Lecture Notes 56, Theorem 1.2.1, and a mixture over the grid",
     )
 
@@ -254,25 +208,19 @@ def linear(
 ) -> Certificate:
     """The linear bound that Gibbs posteriors minimise.
 
-        R(Q) ≤ [ R̂(Q) + (λ/n) (KL(Q‖P) + Λ) ] / (1 - 1/(2λ)),    λ > 1/2
+        R(Q) ≤ [ R̂(Q) + (λ/n) (KL(Q‖P) + Λ) ] / (1 - 1/(2λ)),    λ = lam > 1/2
 
     McAllester 2013, "A PAC-Bayesian tutorial with a dropout bound", Theorem 2; restated as Theorem 2.1 of Dziugaite
-    and Roy (ICML 2018). For a loss in [0, L] divide the risk by L and multiply the value.
+    and Roy (ICML 2018). For a loss in [0, L] divide the risk by L and multiply the value. The minimiser over Q is
+    Q ∝ P exp(-(n/λ) R̂).
 
     Formal guarantee: as for ``maurer``, provided that λ was fixed before the sample was seen.
-
-    Args:
-        risk: R̂(Q) in [0, 1].
-        kl_nats: KL(Q‖P) in nats.
-        n: number of independent examples.
-        failure_prob: probability over the sample that the bound fails.
-        lam: λ above 1/2; the minimiser over Q is Q ∝ P exp(-(n/λ) R̂).
-        price: where the prior came from.
     """
     _check.positive(lam=lam)
     if not lam > 0.5:
         raise ValueError(f"lam must be above 1/2, got {lam!r}; pass n divided by the inverse temperature.")
-    _check.posterior(risk, kl_nats)
+    lam = float(lam)
+    risk, kl_nats = _check.posterior(risk, kl_nats)
     bill = billed("linear", price, n=n, failure_prob=failure_prob, kl=kl_nats)
     return bill.certificate(
         outward(total(risk, outward(lam * bill.per_example)) / inward((lam - 0.5) / lam)),
@@ -282,7 +230,7 @@ def linear(
     )
 
 
-def _relaxed(
+def _of_kl(
     name: str,
     reference: str,
     risk: float,
@@ -290,19 +238,19 @@ def _relaxed(
     n: int,
     failure_prob: float,
     price: Price,
-    value: Callable[[float], float],
+    value: Callable[[float, float], float],
     *,
-    best: Callable[[float], float] | None = None,
+    best: Callable[[float, float], float] | None = None,
     lam: float | None = None,
 ) -> Certificate:
-    """A closed form above the inverse kl, at the same cost c per example."""
-    _check.posterior(risk, kl_nats)
+    """The inverse kl at the cost c per example, or a closed form above it: ``value`` of the risk and c."""
+    risk, kl_nats = _check.posterior(risk, kl_nats)
     bill = billed(name, price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n))
     c = bill.per_example
     given = {} if lam is None else {"lam": lam}
     return bill.certificate(
-        1.0 if math.isinf(c) else value(c),
-        terms={"empirical_risk": risk} if best is None else {"empirical_risk": risk, "lam": best(c)},
+        1.0 if math.isinf(c) else value(risk, c),
+        terms={"empirical_risk": risk} if best is None else {"empirical_risk": risk, "lam": best(risk, c)},
         inputs={"risk": risk, "kl_nats": kl_nats, **given},
         reference=reference,
     )

@@ -20,34 +20,61 @@ from bounds.kl import binary_kl_lower, binary_kl_upper
 
 # Below this ln Ẑ its exponential loses digits; a Chernoff bound there would need e^600 draws to say anything.
 _SMALLEST_LOG = -600.0
+_LARGEST = 1e300  # of losses in nats: their sums must be numbers too
+_ULP = 2.0**-52
+_BLOCK = 64.0
+"""Units in the last place that a term and its place in a block of a sum may cost."""
 
 
 class StreamingLogMeanExp:
-    """ln of the mean of e^x over all x pushed so far, in constant memory and float64.
+    """ln of the mean of e^x over all x pushed so far, in constant memory and float64, rounded down.
 
-    Keeps the largest x and the sum of e^(x - largest), so no x over- or underflows. -inf counts as e^x = 0.
+    Keeps the largest x, the sum of e^(x - largest), so that no x over- or underflows, and how far rounding may have
+    carried that sum above the truth, which grows with every push. -inf counts as e^x = 0.
+
+    Formal guarantee: ``value`` is at most ln mean e^x in exact arithmetic, whatever the number, order and size of the
+    pushes. (A lower bound on ln Z may rest on it: see :func:`log_partition_lower`.)
     """
 
-    __slots__ = ("_count", "_largest", "_sum")
+    __slots__ = ("_count", "_excess", "_largest", "_sum")
 
     def __init__(self) -> None:
         self._count = 0
         self._largest = -math.inf
         self._sum = 0.0
+        self._excess = 0.0
 
     def push(self, values: ArrayLike) -> None:
         """Take in a number or an array of numbers. Raises ValueError when one is NaN or plus infinity."""
-        batch: Any = np.asarray(values, dtype=np.float64).ravel()
-        if np.isnan(batch).any() or (batch == math.inf).any():
+        batch: Any = _check.array("values", values).ravel()
+        if not (batch < math.inf).all():
             raise ValueError("values must be below infinity and not NaN; has the loss overflowed?")
         self._count += batch.size
         top = float(batch.max(initial=-math.inf))
         if top == -math.inf:
             return
         if top > self._largest:
-            self._sum *= math.exp(self._largest - top)
-            self._largest = top
-        self._sum += float(np.exp(batch - self._largest).sum())
+            self._rescale(top)
+        with np.errstate(over="ignore"):
+            added = float(np.exp(batch - self._largest).sum())
+        self._sum += added
+        if added > 0.0:
+            # A term e^d is within 4 ulp and within |d| ulp more, as d = x - largest is rounded. For m terms of sum a,
+            # sum e^d |d| = a (entropy - ln a) <= a ln(m / a). NumPy adds in pairs of blocks of 128.
+            spread = max(0.0, math.log(batch.size) - math.log(added))
+            terms = added * (spread + math.log2(batch.size) + _BLOCK)
+            self._excess = outward(self._excess + _ULP * (terms + self._sum))
+
+    def _rescale(self, top: float) -> None:
+        gap = top - self._largest
+        shrink = math.exp(-gap)
+        if shrink > 0.0:
+            more = self._sum * _ULP * (gap + 8.0)
+            self._excess = outward((self._excess + more) * shrink * (1.0 + _ULP * (gap + 16.0)))
+            self._sum *= shrink
+        else:  # the earlier terms are gone, which is the safe side
+            self._excess = self._sum = 0.0
+        self._largest = top
 
     @property
     def count(self) -> int:
@@ -56,12 +83,17 @@ class StreamingLogMeanExp:
 
     @property
     def value(self) -> float:
-        """ln mean e^x. Raises ValueError before the first value."""
+        """ln mean e^x, rounded down. Raises ValueError before the first value."""
         if self._count == 0:
             raise ValueError("value needs at least one number, got none; push draws first.")
         if self._sum == 0.0:
             return -math.inf
-        return self._largest + math.log(self._sum / self._count)
+        log_mean = math.log(self._sum / self._count)
+        share = outward(self._excess / self._sum)
+        if share >= 1.0:
+            return -math.inf
+        slack = 2.0 * _ULP * (2.0 + abs(log_mean) + abs(self._largest)) - math.log1p(-share)
+        return self._largest + log_mean - outward(slack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +184,7 @@ def log_partition_jensen(
 
     Raises ValueError when the mean lies outside the interval or another argument is out of range.
     """
-    check_loss(tau, loss_low, loss_high)
+    tau, loss_low, loss_high = checked_loss(tau, loss_low, loss_high)
     _check.real(mean_loss=mean_loss)
     if not loss_low <= mean_loss <= loss_high:
         raise ValueError(f"mean_loss must lie in [{loss_low!r}, {loss_high!r}], got {mean_loss!r}; check the interval.")
@@ -194,7 +226,7 @@ def log_partition_best(
 
     Raises ValueError when ln Ẑ exceeds -tau·loss_low, or another argument is out of range.
     """
-    check_loss(tau, loss_low, loss_high)
+    tau, loss_low, loss_high = checked_loss(tau, loss_low, loss_high)
     _check.real(log_mean_exp=log_mean_exp)
     _check.open_probability(failure_prob=failure_prob)
     half = failure_prob / 2.0
@@ -224,14 +256,21 @@ def log_partition_best(
     )
 
 
-def check_loss(tau: float, loss_low: float, loss_high: float) -> None:
-    """Refuse a temperature that is not positive and an interval of losses that is empty or infinite."""
+def checked_loss(tau: float, loss_low: float, loss_high: float) -> tuple[float, float, float]:
+    """The three as floats; refuses a temperature that is not positive and an interval that is empty or infinite."""
     _check.positive(tau=tau)
     _check.real(loss_low=loss_low, loss_high=loss_high)
     if not -math.inf < loss_low < loss_high < math.inf:
         raise ValueError(
             f"loss_low must be below loss_high, both finite, got {loss_low!r} and {loss_high!r}; bound the loss."
         )
+    tau, low, high = float(tau), float(loss_low), float(loss_high)
+    if max(abs(low), abs(high)) * max(1.0, tau) > _LARGEST:
+        raise ValueError(
+            f"loss_low and loss_high, and tau = {tau!r} times them, must be below 1e300, got {low!r} and {high!r}; "
+            f"rescale the loss."
+        )
+    return tau, low, high
 
 
 def _floor(tau: float, loss_low: float, loss_high: float) -> float:

@@ -21,7 +21,7 @@ from bounds.means import ETAS, betting_upper, empirical_bernstein_upper, second_
 from bounds.monte_carlo import gibbs_risk_upper
 from bounds.tails import clopper_pearson_upper, hoeffding_upper, kl_chernoff_upper
 
-NEW_PERSON = "risk for a new person"
+NEW_PERSON = "risk of a new person"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

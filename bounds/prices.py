@@ -7,7 +7,7 @@ with probability at most failure_prob. That number is the price; every formula t
 docs/guarantees.md, "Prices".
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -17,9 +17,11 @@ from bounds.hypotheses import Hypothesis
 from bounds.privacy import PrivacyClaim
 from bounds.privacy_loss import PrivacyLossDistribution
 from bounds.pure_transfer import max_information_nats, transfer_nats, transfer_nats_2018
-from bounds.transfer import transfer_cost
+from bounds.transfer import checked, transfer_cost
 
 Inputs = Mapping[str, float | int | str]
+
+_PRIVATE = ("privacy covers these rows", "noise secret or independent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Price:
 
     __slots__ = ()
     prefix: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]]
+    needs: ClassVar[tuple[str, ...]] = _PRIVATE
     reference: ClassVar[str]
 
     @property
@@ -96,7 +98,7 @@ class _Pure(Price):
 
     epsilon: float
 
-    needs: ClassVar[tuple[str, ...]] = ("privacy covers these rows", "noise secret or independent")
+    cost: ClassVar[Callable[..., float]]
 
     def __post_init__(self) -> None:
         _check.nonnegative(epsilon=self.epsilon)
@@ -106,7 +108,9 @@ class _Pure(Price):
         """The privacy loss."""
         return {"epsilon": self.epsilon}
 
-    def _settled(self, nats: float, failure_prob: float) -> Charge:
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """See ``Price``."""
+        nats = type(self).cost(epsilon=self.epsilon, n=n, failure_prob=failure_prob)
         return Charge(name="transfer", nats=nats, budget={"bound": failure_prob})
 
 
@@ -116,10 +120,7 @@ class Sharp(_Pure):
 
     prefix: ClassVar[str] = "dp_"
     reference: ClassVar[str] = 'docs/guarantees.md, "Sharp pure-DP transfer"'
-
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """See ``Price``."""
-        return self._settled(transfer_nats(epsilon=self.epsilon, n=n, failure_prob=failure_prob), failure_prob)
+    cost: ClassVar[Callable[..., float]] = transfer_nats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +129,7 @@ class MaxInformation(_Pure):
 
     prefix: ClassVar[str] = "max_information_"
     reference: ClassVar[str] = "Dziugaite and Roy, NeurIPS 2018, arXiv 1802.09583, Theorem 4.2"
-
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """See ``Price``."""
-        return self._settled(max_information_nats(epsilon=self.epsilon, n=n, failure_prob=failure_prob), failure_prob)
+    cost: ClassVar[Callable[..., float]] = max_information_nats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +138,7 @@ class Printed2018(_Pure):
 
     prefix: ClassVar[str] = "printed_2018_"
     reference: ClassVar[str] = "Dziugaite and Roy, ICML 2018, arXiv 1712.09376, Theorem 4.3"
-
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """See ``Price``."""
-        return self._settled(transfer_nats_2018(epsilon=self.epsilon, n=n, failure_prob=failure_prob), failure_prob)
+    cost: ClassVar[Callable[..., float]] = transfer_nats_2018
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +152,10 @@ class Accounted(Price):
     privacy: PrivacyClaim
 
     prefix: ClassVar[str] = "private_"
-    needs: ClassVar[tuple[str, ...]] = ("privacy covers these rows", "noise secret or independent")
     reference: ClassVar[str] = 'docs/guarantees.md, "General transfer"'
+
+    def __post_init__(self) -> None:
+        checked(self.privacy)
 
     @property
     def known(self) -> tuple[Hypothesis, ...]:
@@ -177,5 +174,7 @@ class Accounted(Price):
     def charge(self, *, n: int, failure_prob: float) -> Charge:
         """See ``Price``."""
         cost = transfer_cost(privacy=self.privacy, n=n, failure_prob=failure_prob)
-        terms = {"transfer_alpha": cost.alpha, "transfer_level": cost.a}
-        return Charge(name="transfer", nats=cost.nats, budget=cost.budget, terms=terms)
+        return Charge(name="transfer", nats=cost.nats, budget=cost.budget, terms=cost.terms)
+
+
+INDEPENDENT, FRESH = Independent(), Fresh()

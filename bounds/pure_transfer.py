@@ -1,9 +1,9 @@
 """The price of a prior that a pure differentially private mechanism learnt from the same sample, by three theorems.
 
-The sample has n independent records and the mechanism is epsilon-DP under replace-one adjacency. Each number takes the
-place of ln(1/failure_prob) in a bound for a fixed prior; the prior may then be any function of all that the mechanism
-released. epsilon = 0 gives ln(1/failure_prob) or more, epsilon = inf gives inf. Arguments out of range raise
-ValueError. Proofs: docs/guarantees.md.
+The sample has n independent records and the mechanism is epsilon-DP under replace-one adjacency (epsilon in nats, 0 or
+more). Each number takes the place of ln(1/failure_prob) in a bound for a fixed prior; the prior may then be any
+function of all that the mechanism released. epsilon = 0 gives ln(1/failure_prob) or more, epsilon = inf gives inf.
+Arguments out of range raise ValueError. Proofs: docs/guarantees.md.
 """
 
 import math
@@ -19,15 +19,10 @@ def transfer_nats(*, epsilon: float, n: int, failure_prob: float) -> float:
     epsilon-DP mechanism that saw S, then f(Y, S) exceeds this with probability at most ``failure_prob``.
 
     Formal guarantee: at least the stated expression. 20.787 nats at n = 60000, epsilon = 8/√n, failure_prob = 0.05.
-
-    Args:
-        epsilon: replace-one privacy loss in nats, zero or more.
-        n: number of independent records.
-        failure_prob: probability that the transferred statement fails.
     """
-    _check_privacy(epsilon, n, failure_prob)
-    root = math.sqrt(log_inverse(failure_prob)) + epsilon * math.sqrt(n / 8.0)
-    return outward(root * root) if root < 1e150 else math.inf
+    epsilon, n, log_inv = _checked(epsilon, n, failure_prob)
+    root = math.sqrt(log_inv) + epsilon * math.sqrt(n / 8.0)
+    return outward(root * root)
 
 
 def max_information_nats(*, epsilon: float, n: int, failure_prob: float) -> float:
@@ -39,10 +34,9 @@ def max_information_nats(*, epsilon: float, n: int, failure_prob: float) -> floa
 
     Formal guarantee: at least the stated expression. 47.531 nats at n = 60000, epsilon = 8/√n, failure_prob = 0.05.
     """
-    _check_privacy(epsilon, n, failure_prob)
-    log_inv = log_inverse(failure_prob)
+    epsilon, n, log_inv = _checked(epsilon, n, failure_prob)
     information = epsilon * math.sqrt(n * total(math.log(4.0), log_inv) / 2.0)
-    return total(math.log(2.0), log_inv, _n_epsilon_squared(n, epsilon) / 2.0, information)
+    return total(math.log(2.0), log_inv, outward(n * epsilon * epsilon) / 2.0, information)
 
 
 def transfer_nats_2018(*, epsilon: float, n: int, failure_prob: float) -> float:
@@ -53,16 +47,13 @@ def transfer_nats_2018(*, epsilon: float, n: int, failure_prob: float) -> float:
 
     Formal guarantee: at least the stated expression. 128 nats at n = 60000, epsilon = 8/√n, failure_prob = 0.05.
     """
-    _check_privacy(epsilon, n, failure_prob)
-    log_term = total(math.log(3.0), log_inverse(failure_prob))
-    return outward(2.0 * max(log_term, _n_epsilon_squared(n, epsilon)))
+    epsilon, n, log_inv = _checked(epsilon, n, failure_prob)
+    return outward(2.0 * max(total(math.log(3.0), log_inv), outward(n * epsilon * epsilon)))
 
 
-def _check_privacy(epsilon: float, n: int, failure_prob: float) -> None:
+def _checked(epsilon: float, n: int, failure_prob: float) -> tuple[float, int, float]:
+    """epsilon and n as Python's numbers, and ln(1/failure_prob)."""
     _check.nonnegative(epsilon=epsilon)
     _check.count(n=n)
     _check.open_probability(failure_prob=failure_prob)
-
-
-def _n_epsilon_squared(n: int, epsilon: float) -> float:
-    return outward(n * epsilon * epsilon) if epsilon < 1e150 else math.inf
+    return float(epsilon), int(n), log_inverse(failure_prob)

@@ -8,9 +8,8 @@ from bounds import _check
 from bounds._assemble import billed, kl_value
 from bounds._rounding import outward
 from bounds.certificate import Certificate
-from bounds.pac_bayes import INDEPENDENT
-from bounds.prices import Price
-from bounds.refined import check_shares, split_value
+from bounds.prices import INDEPENDENT, Price
+from bounds.refined import checked_shares, split_value
 from bounds.xi import log_xi
 
 
@@ -24,11 +23,18 @@ class ExcessStep:
         shares: how often f ≥ 0, f ≥ 1 - γ and f ≥ 1: means over the n examples and both draws.
         kl_nats: KL(π_t‖π_(t-1)) in nats.
         n: number of those examples.
+
+    Raises ValueError when a number is out of range.
     """
 
     shares: tuple[float, float, float]
     kl_nats: float
     n: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shares", checked_shares(self.shares, 3))
+        object.__setattr__(self, "kl_nats", _check.posterior(0.0, self.kl_nats)[1])
+        _check.count(n=self.n)
 
 
 def recursive(
@@ -49,14 +55,14 @@ def recursive(
 
     with Λ the price at failure_prob/T, ln(T/failure_prob) for an independent π_0. At another price π_0 may be a
     function of a private release that saw all n examples, and π_t of that release too: given the earlier parts, the
-    mechanism is private for the n_t examples of step t ("Recursive PAC-Bayes" in docs/guarantees.md).
+    mechanism is private for the n_t examples of step t ("Recursive PAC-Bayes" in docs/guarantees.md). The costs of the
+    certificate are those of B_1; those of the later steps are among its terms.
 
     Wu, Zhang, Chérief-Abdellatif and Seldin, NeurIPS 2024, "Recursive PAC-Bayes", with ξ(n) ≤ 2√n.
 
     Formal guarantee: let the sample be cut into T parts beforehand, π_t be any function of the first t parts (and π_0
     of none), R̂(π_1) be measured on all n examples and the shares of step t on the n_t examples outside the first t - 1
     parts. Then R(π_T) ≤ value for the 0-1 loss, with probability at least 1 - failure_prob. γ must be fixed beforehand.
-    ("Recursive PAC-Bayes" in docs/guarantees.md.)
 
     Args:
         risk: R̂(π_1) in [0, 1], on all n examples.
@@ -67,20 +73,17 @@ def recursive(
         failure_prob: probability over the sample that the bound fails.
         price: where π_0 came from.
     """
-    _check.open_probability(gamma=gamma)
-    _check.posterior(risk, kl_nats)
-    _check.open_probability(failure_prob=failure_prob)
-    count = len(steps) + 1
-    each = failure_prob / count if count == 1 else math.nextafter(failure_prob / count, 0.0)
+    _check.open_probability(gamma=gamma, failure_prob=failure_prob)
+    risk, kl_nats = _check.posterior(risk, kl_nats)
+    steps, gamma, whole = _check.records("steps", steps, ExcessStep), float(gamma), float(failure_prob)
+    each = whole if not steps else max(math.ulp(0.0), math.nextafter(whole / (len(steps) + 1), 0.0))
     bill = billed("recursive", price, n=n, failure_prob=each, kl=kl_nats, log_xi=log_xi(n))
     bound = kl_value(risk, bill.per_example)
-    terms: dict[str, float] = {"empirical_risk": risk, "bound_1": bound}
+    terms: dict[str, float] = {"empirical_risk": risk, "bound_1": bound, **bill.terms}
     inputs: dict[str, float | int | str] = {"risk": risk, "kl_nats": kl_nats, "gamma": gamma}
-    earlier = n
+    union, earlier = outward(math.log(3.0)), n
     for t, step in enumerate(steps, start=2):
-        check_shares(step.shares, 3)
-        _check.posterior(0.0, step.kl_nats)
-        if not 1 <= step.n < earlier:
+        if not step.n < earlier:
             raise ValueError(f"steps must have fewer examples each than before, got {step.n!r} after {earlier}.")
         earlier = step.n
         later = billed(
@@ -90,19 +93,20 @@ def recursive(
             failure_prob=each,
             kl=step.kl_nats,
             log_xi=log_xi(step.n),
-            levels=outward(math.log(3.0)),
+            levels=union,
         )
         excess = split_value((-gamma, 0.0, 1.0 - gamma, 1.0), step.shares, later.per_example)
         bound = min(1.0, max(0.0, math.nextafter(math.fsum((excess, outward(gamma * bound))), math.inf)))
         terms |= {f"{cost.name}_nats_{t}": cost.nats for cost in later.costs}
+        terms |= {f"{name}_{t}": term for name, term in later.terms.items()}
         terms |= {f"total_per_example_{t}": later.per_example, f"excess_{t}": excess, f"bound_{t}": bound}
         inputs |= {f"share_{t}_{j}": share for j, share in enumerate(step.shares, start=1)}
         inputs |= {f"kl_nats_{t}": step.kl_nats, f"n_{t}": step.n}
-    whole = {"bound": failure_prob}
-    paid = replace(bill, failure_prob=failure_prob, budget=whole, inputs={**bill.inputs, "failure_prob": failure_prob})
-    return paid.certificate(
+    inputs |= {**bill.inputs, "failure_prob": whole}
+    bill = replace(bill, failure_prob=whole, budget={"bound": whole}, terms={}, inputs=inputs)
+    return bill.certificate(
         bound,
         terms=terms,
-        inputs=inputs,
+        inputs={},
         reference="Wu, Zhang, Cherief-Abdellatif and Seldin, NeurIPS 2024, arXiv 2405.14681; Maurer 2004",
     )

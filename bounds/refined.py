@@ -10,16 +10,17 @@ from bounds._rounding import outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
 from bounds.means import ETAS, eta_cost
-from bounds.pac_bayes import INDEPENDENT
-from bounds.prices import Price
+from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_xi
+
+GRID_NATS = outward(math.log(len(ETAS)))
 
 
 def split_value(levels: Sequence[float], shares: Sequence[float], per_example: float) -> float:
     """b_0 + Σ_j (b_j - b_(j-1)) kl⁻¹(share_j, per_example), rounded up; the levels b may be negative."""
-    steps = [outward(high - low) for low, high in itertools.pairwise(levels)]
     parts = [
-        outward(step * float(binary_kl_upper(share, per_example))) for step, share in zip(steps, shares, strict=True)
+        outward(outward(high - low) * float(binary_kl_upper(share, per_example)))
+        for (low, high), share in zip(itertools.pairwise(levels), shares, strict=True)
     ]
     return math.nextafter(math.fsum((levels[0], *parts)), math.inf)
 
@@ -40,27 +41,23 @@ def split_kl(
     where share_j is the posterior mean over the examples of min{1, max{0, (loss - b_(j-1))/(b_j - b_(j-1))}}: for a
     loss that takes no other values than the levels, how often it is at least b_j. Wu and Seldin 2022, "Split-kl and
     PAC-Bayes-split-kl inequalities for ternary random variables"; for several levels Wu et al. 2024. Both have 2√n for
-    ξ(n). "Split kl" in docs/guarantees.md.
+    ξ(n). ln K pays for the K levels by a mixture; "Split kl" in docs/guarantees.md.
 
-    Formal guarantee: for a prior fixed before the sample was seen and a loss in [b_0, b_K], R(Q) ≤ value for all Q
-    simultaneously with probability at least 1 - failure_prob. The levels must be fixed beforehand.
+    Formal guarantee: as for ``maurer``, for a loss in [b_0, b_K]. The levels must be fixed beforehand.
 
     Args:
         levels: b_0 < ... < b_K within [0, 1].
-        shares: K numbers in [0, 1], never increasing.
-        kl_nats: KL(Q‖P) in nats.
-        n: number of independent examples.
-        failure_prob: probability over the sample that the bound fails.
-        price: where the prior came from, and so what Λ is.
+        shares: K numbers in [0, 1], never increasing; the others as for ``maurer``.
     """
+    levels = _check.reals("levels", levels)
     for level in levels:
         _check.probability(levels=level)
     if len(levels) < 2 or any(low >= high for low, high in itertools.pairwise(levels)):
-        raise ValueError(f"levels must be two or more increasing numbers, got {tuple(levels)!r}; sort them.")
-    check_shares(shares, len(levels) - 1)
-    steps = [high - low for low, high in itertools.pairwise(levels)]
+        raise ValueError(f"levels must be two or more increasing numbers, got {levels!r}; sort them.")
+    shares = checked_shares(shares, len(levels) - 1)
+    steps = (high - low for low, high in itertools.pairwise(levels))
     risk = min(1.0, total(levels[0], *(step * share for step, share in zip(steps, shares, strict=True))))
-    _check.posterior(risk, kl_nats)
+    risk, kl_nats = _check.posterior(risk, kl_nats)
     union = outward(math.log(len(shares)))
     bill = billed("split_kl", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n), levels=union)
     return bill.certificate(
@@ -75,15 +72,17 @@ def split_kl(
     )
 
 
-def check_shares(shares: Sequence[float], count: int) -> None:
-    """``count`` numbers in [0, 1], none above the one before."""
+def checked_shares(shares: Sequence[float], count: int) -> tuple[float, ...]:
+    """``shares`` as a tuple, if they are ``count`` numbers in [0, 1], none above the one before."""
+    shares = _check.reals("shares", shares)
     for share in shares:
         _check.probability(shares=share)
     if len(shares) != count or any(later > earlier for earlier, later in itertools.pairwise(shares)):
         raise ValueError(
-            f"shares must be {count} numbers that never increase, got {tuple(shares)!r}; "
+            f"shares must be {count} numbers that never increase, got {shares!r}; "
             f"the j-th is how often the loss reaches level j."
         )
+    return shares
 
 
 def unexpected_bernstein(
@@ -106,26 +105,26 @@ def unexpected_bernstein(
     Formal guarantee: as for ``maurer``; the loss must be at most 1.
 
     Args:
-        risk: R̂(Q) in [0, 1].
-        second_moment: V̂(Q), mean of the squared losses, between risk² and risk.
-        kl_nats: KL(Q‖P) in nats.
-        n: number of independent examples.
-        failure_prob: probability over the sample that the bound fails.
-        price: where the prior came from, and so what Λ is.
+        second_moment: V̂(Q), mean of the squared losses, between risk² and risk; the others as for ``maurer``.
     """
-    _check.posterior(risk, kl_nats)
+    risk, kl_nats = _check.posterior(risk, kl_nats)
     _check.real(second_moment=second_moment)
     if not risk * risk * (1.0 - 1e-9) <= second_moment <= risk * (1.0 + 1e-9):
         raise ValueError(
             f"second_moment must lie between risk² and risk = {risk!r}, got {second_moment!r}; "
             f"pass the mean of the squared losses, not their variance."
         )
-    grid = outward(math.log(len(ETAS)))
-    bill = billed("unexpected_bernstein", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=grid)
-    slack, best = min((total(eta_cost(eta) * second_moment, bill.per_example / eta), eta) for eta in ETAS)
+    second = float(second_moment)
+    bill = billed("unexpected_bernstein", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=GRID_NATS)
+    slack, eta = bernstein_slack(second, bill.per_example)
     return bill.certificate(
         total(risk, slack),
-        terms={"empirical_risk": risk, "second_moment": second_moment, "eta": best},
-        inputs={"risk": risk, "second_moment": second_moment, "kl_nats": kl_nats},
+        terms={"empirical_risk": risk, "second_moment": second, "eta": eta},
+        inputs={"risk": risk, "second_moment": second, "kl_nats": kl_nats},
         reference="Mhammedi, Grunwald and Guedj, NeurIPS 2019, arXiv 1905.13367; Fan, Grama and Liu 2015",
     )
+
+
+def bernstein_slack(second_moment: float, per_example: float) -> tuple[float, float]:
+    """The least (c_η/η) second_moment + per_example/η on the grid, rounded up, and its η."""
+    return min((total(eta_cost(eta) * second_moment, per_example / eta), eta) for eta in ETAS)

@@ -4,7 +4,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from bounds.certificate import Certificate
 
-_ERROR, _PERSON = "0-1 risk", " for a new person"
+_ERROR, _PERSON = "0-1 risk", " of a new person"
 _WHOSE = {"randomised": "the randomised network"}
 _SUMS = 1 - Decimal(2) ** -50  # what a ledger's sums may exceed their decimal totals by
 

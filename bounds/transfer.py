@@ -11,14 +11,17 @@ from typing import Any, Never
 
 from bounds import _check
 from bounds._loss_on_grid import from_approximate, from_distribution
-from bounds._loss_tails import ConcentratedLoss, GaussianLoss, LossLaw
+from bounds._loss_tails import ConcentratedLoss, GaussianLoss
 from bounds._rounding import log_inverse, outward
 from bounds._transfer_search import TransferCost, search, settled
 from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConcentratedDP
 from bounds.privacy_loss import PrivacyLossDistribution
 from bounds.pure_transfer import transfer_nats
 
+Claim = PureDP | ApproxDP | GaussianDP | ZeroConcentratedDP | PrivacyLossDistribution
+
 _SMALLEST_MU = 1e-12  # below it squares lose digits; rounding a guarantee up is sound
+_LARGEST = 1e300  # beyond it, at the latest, nothing is promised
 
 
 def transfer_cost(*, privacy: PrivacyClaim, n: int, failure_prob: float) -> TransferCost:
@@ -44,22 +47,36 @@ def transfer_cost(*, privacy: PrivacyClaim, n: int, failure_prob: float) -> Tran
     """
     _check.count(n=n)
     _check.open_probability(failure_prob=failure_prob)
-    if not isinstance(privacy, PrivacyClaim):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _unknown(privacy)
-    return _cost(privacy, int(n), float(failure_prob))
+    return _cost(checked(privacy), int(n), float(failure_prob))
+
+
+def checked(privacy: object) -> Claim:
+    """``privacy``, if it is a promise that something is proved of."""
+    if not isinstance(privacy, Claim):
+        raise ValueError(
+            f"privacy must be a privacy record (PureDP, ApproxDP, GaussianDP, ZeroConcentratedDP or "
+            f"PrivacyLossDistribution), got {privacy!r}; nothing is proved of other mechanisms, so split the data."
+        )
+    return privacy
 
 
 @lru_cache(maxsize=128)
-def _cost(privacy: PrivacyClaim, n: int, failure_prob: float) -> TransferCost:
+def _cost(privacy: Claim, n: int, failure_prob: float) -> TransferCost:
     match privacy:
         case PureDP() | ApproxDP(delta=0.0):
-            return _pure(privacy.epsilon, privacy.adjacency, n, failure_prob)
+            return _pure(privacy, n, failure_prob)
         case GaussianDP(mu=0.0) | ZeroConcentratedDP(rho=0.0):
             return settled(log_inverse(failure_prob), math.inf, 0.0, failure_prob)
-        case GaussianDP(mu=math.inf) | ZeroConcentratedDP(rho=math.inf) | ApproxDP(epsilon=math.inf):
+        case GaussianDP(mu=size) | ZeroConcentratedDP(rho=size) | ApproxDP(epsilon=size) if size > _LARGEST:
             return settled(math.inf, math.inf, math.inf, failure_prob)
-        case _:
-            law = loss_law(privacy)
+        case GaussianDP(mu=mu):
+            law = GaussianLoss(max(float(mu), _SMALLEST_MU))
+        case ZeroConcentratedDP(rho=rho):
+            law = ConcentratedLoss(max(outward(math.sqrt(2.0 * rho)), _SMALLEST_MU))
+        case ApproxDP():
+            law = from_approximate(privacy)
+        case PrivacyLossDistribution():
+            law = from_distribution(privacy)
     if n * law.infinity_mass >= failure_prob:
         raise ValueError(
             f"privacy must bound the loss of a record except with probability below failure_prob / n = "
@@ -69,19 +86,13 @@ def _cost(privacy: PrivacyClaim, n: int, failure_prob: float) -> TransferCost:
     return search(law, n, failure_prob)
 
 
-def loss_law(privacy: PrivacyClaim) -> LossLaw:
-    """The privacy loss of one record, as far as the guarantee bounds it."""
-    match privacy:
-        case GaussianDP(mu=mu):
-            return GaussianLoss(max(float(mu), _SMALLEST_MU))
-        case ZeroConcentratedDP(rho=rho):
-            return ConcentratedLoss(max(outward(math.sqrt(2.0 * rho)), _SMALLEST_MU))
-        case ApproxDP():
-            return from_approximate(privacy)
-        case PrivacyLossDistribution():
-            return from_distribution(privacy)
-        case _:
-            raise _unknown(privacy)
+def _pure(privacy: PureDP | ApproxDP, n: int, failure_prob: float) -> TransferCost:
+    epsilon = float(privacy.epsilon) if privacy.adjacency == "replace-one" else 2.0 * float(privacy.epsilon)
+    nats = transfer_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
+    if not 0.0 < nats < math.inf or epsilon == 0.0:
+        return settled(nats, math.inf, epsilon, failure_prob)
+    excess = math.sqrt(8.0 * log_inverse(failure_prob) / n)  # (α - 1) epsilon
+    return settled(nats, 1.0 + excess / epsilon, (epsilon + excess) * epsilon / 8.0, failure_prob)
 
 
 def max_information_composition(*args: Any, **options: Any) -> Never:
@@ -97,19 +108,3 @@ def max_information_composition(*args: Any, **options: Any) -> Never:
         "max-information must not be composed step by step, because after the first release the records are no longer "
         "independent; compose the privacy of all steps, and pass its record to transfer_cost."
     )
-
-
-def _unknown(privacy: object) -> ValueError:
-    return ValueError(
-        f"privacy must be a PureDP, ApproxDP, GaussianDP, ZeroConcentratedDP or PrivacyLossDistribution, got "
-        f"{privacy!r}; nothing is proved of other mechanisms, so split the data instead."
-    )
-
-
-def _pure(epsilon: float, adjacency: str, n: int, failure_prob: float) -> TransferCost:
-    epsilon = float(epsilon) if adjacency == "replace-one" else 2.0 * epsilon
-    nats = transfer_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
-    if not 0.0 < nats < math.inf or epsilon == 0.0:
-        return settled(nats, math.inf, epsilon, failure_prob)
-    alpha = 1.0 + math.sqrt(log_inverse(failure_prob) / n) / epsilon * math.sqrt(8.0)
-    return settled(nats, alpha, alpha * epsilon * epsilon / 8.0, failure_prob)

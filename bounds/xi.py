@@ -11,7 +11,6 @@ from bounds._rounding import outward
 _EXACT_UP_TO = 10**10
 
 
-@lru_cache(maxsize=256)
 def log_xi(n: int) -> float:
     """ln ξ(n) in nats, rounded up, with ξ(n) = Σ_k C(n,k) (k/n)^k (1-k/n)^(n-k).
 
@@ -21,12 +20,14 @@ def log_xi(n: int) -> float:
     Evaluated as 1 + Σ_{1≤k≤n} Π_{j<k} (1 - j/n). As 1 - x ≤ e^(-x), the terms after the K-th sum to at most
     (n/K) e^(-K²/(2n)), and ξ(n) ≤ 2 + √(πn/2), which replaces the sum above n = 10¹⁰.
 
-    Formal guarantee: at least ln ξ(n).
-
-    Raises ValueError when n is not a whole number of at least 1.
+    Formal guarantee: at least ln ξ(n). Raises ValueError when n is not a whole number of at least 1.
     """
     _check.count(n=n)
-    n = int(n)
+    return _log_xi(int(n))
+
+
+@lru_cache(maxsize=256)
+def _log_xi(n: int) -> float:
     if n > _EXACT_UP_TO:
         return outward(math.log(2.0 + math.sqrt(math.pi * n / 2.0)))
     last = min(n, math.ceil(10.0 * math.sqrt(n)))

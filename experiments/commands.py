@@ -9,12 +9,14 @@ from experiments.commands_choices import Choices
 from experiments.commands_results import Data, Plot, Report
 from experiments.commands_runs import Certify, Demo, Train
 from experiments.commands_studies import Experiment, Results
+from experiments.commands_verify import Verify
 
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Choices, tyro.conf.subcommand("choices")]
     | Annotated[Certify, tyro.conf.subcommand("certify")]
+    | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Bound, tyro.conf.subcommand("bound")]
     | Annotated[Privacy, tyro.conf.subcommand("privacy")]
     | Annotated[Plot, tyro.conf.subcommand("plot")]

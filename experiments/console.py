@@ -116,27 +116,16 @@ def print_report(report: dict[str, Any]) -> None:
     table.add_column("at most", justify="right", no_wrap=True)
     table.add_column("status", no_wrap=True)
     table.add_column("test error", justify="right", no_wrap=True)
-    table.add_column("of", overflow="fold")
-    table.add_column("rests on")
+    table.add_column("rests on", max_width=9)
     paid = Table(title="what each pays")
     paid.add_column("certificate")
     paid.add_column("costs")
     for position, made in enumerate(certificates):
         test = error_on_test(report, made.of, made.measures)
         about = ", ".join(part for part in (made.measures, made.of, records(made)) if part)
-        table.add_row(
-            *(
-                Text(cell)
-                for cell in (
-                    label(made.name),
-                    bound(made.value),
-                    made.status,
-                    "" if test is None else f"{test:.4f}",
-                    about,
-                    cited(position, found),
-                )
-            )
-        )
+        what = f"{label(made.name)}\n  {about}"
+        shown = "" if test is None else f"{test:.4f}"
+        table.add_row(*map(Text, (what, bound(made.value), made.status, shown, cited(position, found))))
         paid.add_row(Text(label(made.name)), Text(bill(made)))
     out.print(table)
     out.print(paid)

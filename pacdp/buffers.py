@@ -65,8 +65,8 @@ def held_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = ()) -> 
     return tuple(found)
 
 
-def require_no_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = ()) -> None:
-    """Refuse a network that holds inputs of the bound set, as far as `held_rows` finds them.
+def require_no_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = (), whose: str = "the bound's") -> None:
+    """Refuse a network that holds inputs of the bound set or of a test set, as far as `held_rows` finds them.
 
     Raises:
         DataError: it does; the sentence names the first place and counts.
@@ -77,8 +77,8 @@ def require_no_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = (
     first, *others = found
     more = f" (and {len(others)} more of its tensors hold some)" if others else ""
     raise DataError(
-        f"{first.where} of the network holds {first.rows} of the bound's {len(inputs)} inputs{more}, and the bound "
-        "pays for weights alone: remove them, or certify other examples."
+        f"{first.where} of the network holds {first.rows} of {whose} {len(inputs)} inputs{more}, and a bound "
+        "pays for random weights alone: remove them, or certify other examples."
     )
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
 import bounds
-from pacdp.losses import margins
+from pacdp.losses import error_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def error_counts(
     """
     counts = [
         sum(
-            int((~(margins(network(inputs[start : start + batch_size]), labels[start : start + batch_size]) > 0)).sum())
+            error_count(network(inputs[start : start + batch_size]), labels[start : start + batch_size])
             for start in range(0, len(labels), batch_size)
         )
         for network in networks

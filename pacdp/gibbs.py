@@ -185,8 +185,7 @@ def _prior_means(
             losses[k].append(risks.loss)
     spreads = [p.tau * float(np.std(own)) for p, own in zip(posteriors, losses, strict=True)]
     return [
-        (mean.value, math.fsum(own) / draws, spread)
-        for mean, own, spread in zip(means, losses, spreads, strict=True)
+        (mean.value, math.fsum(own) / draws, spread) for mean, own, spread in zip(means, losses, spreads, strict=True)
     ]
 
 

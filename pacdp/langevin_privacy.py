@@ -109,7 +109,7 @@ def accounted_event(
     ))  # fmt: skip
 
 
-@lru_cache(maxsize=8)  # the records of a run ask for the same planned steps
+@lru_cache(maxsize=64)  # the records of a run ask for the same planned steps
 def accounted_privacy(settings: Settings, *, n: int, steps: int, adjacency: Adjacency = "add-remove") -> Claim:
     """What the chain's weights promise, as the general transfer takes it.
 

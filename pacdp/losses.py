@@ -1,16 +1,18 @@
-"""Losses that know their interval: bounded cross-entropy, ramp, 0-1.
+"""Losses that know their interval: bounded cross-entropy, ramp, 0-1, Brier.
 
-Every loss maps logits and labels to one number an example. Two-class logits have shape [n] or [n, 1] and mean
-p(label 1) = sigmoid(f); others have shape [n, classes]. The interval is part of the guarantee: the privacy of a Gibbs
-distribution is proportional to the loss's oscillation (its largest value minus its smallest).
+Every loss maps logits and labels to one number an example, which is checked at every call. Two-class logits have shape
+[n] or [n, 1] and mean p(label 1) = sigmoid(f); others have shape [n, classes]. The interval is part of the guarantee:
+the privacy of a Gibbs distribution is proportional to the loss's oscillation (its largest value minus its smallest).
+
+Whoever counts errors or adds losses up does so here: :func:`sums`, :func:`error_count`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pacdp import _loss_kernels
@@ -42,19 +44,58 @@ class Loss:
         """high - low, rounded up: the most that replacing one example moves its loss."""
         return math.nextafter(self.high - self.low, math.inf)
 
-    def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return self.function(logits, labels)
+    def __call__(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " n"]:
+        """The losses of n examples.
+
+        Formal guarantee: the result has one entry an example, whoever calls and whatever ``function`` is. That each
+        entry depends on its own example alone is what :func:`pacdp.probes.require_own_losses` looks at.
+
+        Raises:
+            ValueError: the network gave no row an example, or ``function`` returned another shape than [n].
+        """
+        self._require_rows(logits, labels)
+        values = self.function(logits, labels)
+        if not isinstance(values, Tensor) or values.shape != labels.shape[:1]:
+            found = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+            raise ValueError(
+                f"loss {self.name} returned {found} for {len(labels)} examples, expected one value an example, shape "
+                f"({len(labels)},): write it without .mean() or .sum() over the batch (torch's losses take "
+                "reduction='none') and drop a last axis of length 1 with .squeeze(1)"
+            )
+        return values
+
+    def judge(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " n"]:
+        """The losses of n examples, as a certificate may rest on them.
+
+        Raises:
+            ValueError: a loss is NaN or infinite or lies outside the declared interval, or as for a call.
+        """
+        values = self(logits, labels)
+        if len(values):
+            smallest, largest = torch.stack([values.min(), values.max()]).tolist()
+            if not (math.isfinite(smallest) and math.isfinite(largest)):
+                raise ValueError(f"loss {self.name} is NaN or infinite on the data: the weights have diverged")
+            self.check(smallest, largest)
+        return values
 
     def slope(self, logits: Tensor, labels: Tensor) -> tuple[float, float, Tensor]:
         """Mean loss and mean 0-1 loss of a minibatch on the CPU, and the gradient of the mean loss by its logits."""
         if self.compiled is not None:
+            self._require_rows(logits, labels)  # compiled code would read past the end
             slope = torch.empty_like(logits)
             return *self.compiled(logits, labels, slope), slope
         leaf = logits.detach().requires_grad_()
         with torch.enable_grad():
-            loss = self.function(leaf, labels).mean()
+            loss = self(leaf, labels).mean()
             (slope,) = torch.autograd.grad(loss, leaf)
-        return float(loss.detach()), float((~(margins(logits, labels) > 0)).double().mean()), slope
+        return float(loss.detach()), float(in_error(logits, labels).double().mean()), slope
+
+    def _require_rows(self, logits: Tensor, labels: Tensor) -> None:
+        if labels.ndim < 1 or logits.shape[:1] != labels.shape[:1]:
+            raise ValueError(
+                f"loss {self.name} was given outputs of shape {tuple(logits.shape)} for labels of shape "
+                f"{tuple(labels.shape)}: the network must return one row an example"
+            )
 
     def check(self, smallest: float, largest: float) -> None:
         """Refuse values outside the declared interval (single precision may step over an end by 1e-5).
@@ -77,6 +118,21 @@ def margins(logits: Tensor, labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
     true = logits.gather(1, labels[:, None])
     others = logits.scatter(1, labels[:, None], -math.inf).amax(dim=1)
     return true[:, 0] - others
+
+
+def in_error(logits: Tensor, labels: Int[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    """Which examples are in error. A tie and a NaN are, the safe side."""
+    return ~(margins(logits, labels) > 0)
+
+
+def sums(losses: Sequence[Loss], logits: Tensor, labels: Int[Tensor, " n"]) -> Float[Tensor, " losses"]:
+    """The sum of each loss over n examples, in double precision; each has passed :meth:`Loss.judge`."""
+    return torch.stack([loss.judge(logits, labels).sum(dtype=torch.float64) for loss in losses])
+
+
+def error_count(logits: Tensor, labels: Int[Tensor, " n"]) -> int:
+    """How many of n examples are in error: an exact count."""
+    return int(sums((zero_one(),), logits, labels))
 
 
 def bounded_cross_entropy(*, classes: int, max_loss: float = 4.0) -> Loss:
@@ -116,9 +172,13 @@ def bounded_cross_entropy(*, classes: int, max_loss: float = 4.0) -> Loss:
         return found
 
     return Loss(
-        name=f"bounded-cross-entropy(max={max_loss:g})", low=-math.log1p(-(classes - 1) * floor), high=max_loss,
-        function=function, compiled=compiled, error_loss=math.nextafter(math.log(2.0), 0.0),
-    )  # fmt: skip
+        name=f"bounded-cross-entropy(max={max_loss:g})",
+        low=-math.log1p(-(classes - 1) * floor),
+        high=max_loss,
+        function=function,
+        compiled=compiled,
+        error_loss=math.nextafter(math.log(2.0), 0.0),
+    )
 
 
 def ramp(*, slope: float = 1e6) -> Loss:
@@ -126,14 +186,19 @@ def ramp(*, slope: float = 1e6) -> Loss:
 
     Continuity is what lets a statement on the limit of a chain speak of its late iterates; slope 1e6 as in the paper.
     """
-    return Loss(name=f"ramp(slope={slope:g})", low=0.0, high=1.0,
-                function=lambda logits, labels: (1.0 - slope * margins(logits, labels)).clamp(0.0, 1.0))  # fmt: skip
+    return Loss(
+        name=f"ramp(slope={slope:g})",
+        low=0.0,
+        high=1.0,
+        function=lambda logits, labels: (1.0 - slope * margins(logits, labels)).clamp(0.0, 1.0),
+    )
 
 
 def zero_one() -> Loss:
     """1 for an error, 0 otherwise. A tie and a NaN count as errors, the safe side."""
-    return Loss(name="zero-one", low=0.0, high=1.0,
-                function=lambda logits, labels: (~(margins(logits, labels) > 0)).to(logits.dtype))  # fmt: skip
+    return Loss(
+        name="zero-one", low=0.0, high=1.0, function=lambda logits, labels: in_error(logits, labels).to(logits.dtype)
+    )
 
 
 def brier() -> Loss:

@@ -15,10 +15,22 @@ from torch import Tensor, nn
 
 from pacdp.chains import BATCH, Batching, Keys, philox, resident
 from pacdp.chains.native.philox import words
-from pacdp.clipped import clipped_gradient
+from pacdp.clipped import clipped_gradient, require_true_sums
 from pacdp.data import Dataset
-from pacdp.losses import Loss, ramp, zero_one
+from pacdp.losses import Loss, ramp, sums, zero_one
 from pacdp.models import batch_dependent_layers, random_layers
+from pacdp.probes import (
+    AT_MOST,
+    MOST,
+    pool,
+    require_own_losses,
+    require_own_outputs,
+    require_steady,
+    require_true_slope,
+)
+
+_CLIPPED = 3
+"""Examples on which clipped gradients are compared with autograd's."""
 
 
 class Estimate(NamedTuple):
@@ -55,15 +67,24 @@ class Objective:
     ``bfloat16`` say how gradients are computed (see :func:`pacdp.chains.resident`).
 
     Raises:
-        ValueError: BatchNorm or active dropout in the model, a batch size outside [1, n] under clipping, labels of
-            another length, or a network that ``batching`` cannot batch.
+        ValueError: BatchNorm or active dropout in the model, an example whose output or loss depends on the others of
+            its batch or on what the network saw before, a batch size outside [1, n] under clipping, labels of another
+            length, or a network that ``batching`` or clipping cannot batch.
     """
 
     def __init__(
-        self, model: nn.Module, loss: Loss, data: Dataset, *, batch_size: int, clip_norm: float | None = None,
-        labels: Sequence[np.ndarray] | None = None, device: torch.device | str = "cpu", batching: Batching = "auto",
+        self,
+        model: nn.Module,
+        loss: Loss,
+        data: Dataset,
+        *,
+        batch_size: int,
+        clip_norm: float | None = None,
+        labels: Sequence[np.ndarray] | None = None,
+        device: torch.device | str = "cpu",
+        batching: Batching = "auto",
         bfloat16: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         _require_independent_examples(model)
         if data.n < 1 or batch_size < 1 or (clip_norm is not None and batch_size > data.n):
             raise ValueError(f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}")
@@ -85,8 +106,8 @@ class Objective:
         self.layout = self.network.layout
         self.dim = self.layout.dim
         self._gradient = torch.empty(0, device=device)
-        self._zero_one = zero_one()
-        self._ramp = ramp()
+        self._counted = (loss, zero_one(), ramp())
+        self._try_out()
 
     def weights(self) -> Float[Tensor, "1 dim"]:
         """A copy of the weights that the network was built with, as one chain."""
@@ -143,10 +164,13 @@ class Objective:
             batches = [self.network.gather(indices) for indices in drawn]
             found = self.network.backward(weights, batches, group.tolist(), labels, self.loss, self._gradient)
         else:
-            found = torch.stack([
-                self._clipped(weights[k], self._inputs[drawn[g]], labels[k], self._gradient[k])
-                for k, g in enumerate(group)
-            ], dim=1)  # fmt: skip
+            found = torch.stack(
+                [
+                    self._clipped(weights[k], self._inputs[drawn[g]], labels[k], self._gradient[k])
+                    for k, g in enumerate(group)
+                ],
+                dim=1,
+            )
         found = found.to(weights.dtype)
         return Estimate(self._gradient, found[0], found[1])
 
@@ -156,9 +180,15 @@ class Objective:
     def _clipped(self, weights: Tensor, inputs: Tensor, labels: Tensor, into: Tensor) -> Tensor:
         assert self.clip_norm is not None
         return clipped_gradient(
-            self.model, self.layout.views(weights), inputs, labels, self.loss, clip_norm=float(self.clip_norm),
-            divisor=float(self.batch_size), into=self.layout.views(into),
-        )  # fmt: skip
+            self.model,
+            self.layout.views(weights),
+            inputs,
+            labels,
+            self.loss,
+            clip_norm=float(self.clip_norm),
+            divisor=float(self.batch_size),
+            into=self.layout.views(into),
+        )
 
     @torch.no_grad()
     def logits(self, weights: Float[Tensor, " dim"], *, chunk: int = 10_000) -> Tensor:
@@ -176,20 +206,32 @@ class Objective:
         return [self._risks(weights[k], self._labels_of(k), chunk) for k in range(len(weights))]
 
     def _risks(self, weights: Tensor, labels: Tensor, chunk: int) -> Risks:
-        sums = torch.zeros(3, dtype=torch.float64, device=self.device)
-        ends = torch.tensor([math.inf, -math.inf], device=self.device)
+        total = torch.zeros(3, dtype=torch.float64, device=self.device)
         for start in range(0, self.n, chunk):
             stop = min(start + chunk, self.n)
-            logits, own = self.network.logits(weights, start, stop), labels[start:stop]
-            losses = self.loss(logits, own)
-            if not bool(torch.isfinite(losses).all()):
-                raise ValueError(f"loss {self.loss.name} is NaN or infinite on the data: the weights have diverged")
-            ends = torch.stack([torch.minimum(ends[0], losses.min()), torch.maximum(ends[1], losses.max())])
-            for i, values in enumerate((losses, self._zero_one(logits, own), self._ramp(logits, own))):
-                sums[i] += values.sum(dtype=torch.float64)
-        self.loss.check(*ends.tolist())
-        loss, errors, ramps = sums.tolist()
+            total += sums(self._counted, self.network.logits(weights, start, stop), labels[start:stop])
+        loss, errors, ramps = total.tolist()
         return Risks(loss / self.n, errors / self.n, ramps / self.n, round(errors), self.n)
+
+    @torch.no_grad()
+    def _try_out(self) -> None:
+        """Each example must have an output and a loss of its own, at the weights that the network came with."""
+        size = max(MOST, min(self.batch_size, AT_MOST))
+        examples, labels = pool(self._inputs, size=size), self._labels_of(0)
+
+        few = examples[:2].clone()
+        require_steady(
+            lambda: {"its inputs": few, **{f"buffer {name}": x for name, x in self.model.named_buffers()}},
+            lambda: self.model(few),
+        )
+        outputs = require_own_outputs(lambda places: self.model(examples[places.to(self.device)]), size=size)
+        if not bool(outputs.isfinite().all()):
+            return  # whoever asks for a risk is told
+        require_own_losses(self.loss, outputs, labels, size=size)
+        require_true_slope(self.loss, outputs, labels)
+        if self.clip_norm is not None:
+            own = self.layout.views(self.weights()[0])
+            require_true_sums(self.model, own, self._inputs[:_CLIPPED], labels[:_CLIPPED], self.loss)
 
 
 def _require_independent_examples(model: nn.Module) -> None:

@@ -57,6 +57,10 @@ class GaussianPosterior:
     prior, since statistics of the bound's own examples would be weights that no divergence pays for."""
 
     def __post_init__(self) -> None:
+        for what in ("means", "stds", "buffers"):
+            given: object = getattr(self, what)
+            if not isinstance(given, Mapping) or not all(isinstance(each, Tensor) for each in given.values()):
+                raise ValueError(f"expected {what} to be a mapping from names to tensors, got {type(given).__name__}")
         if self.means.keys() != self.stds.keys() or not self.means:
             odd = sorted(self.means.keys() ^ self.stds.keys())
             raise ValueError(f"expected means and stds of the same parameters, at least one, got {odd} in one of them")

@@ -13,7 +13,7 @@ import bounds
 from pacdp.canonical import digest
 from pacdp.certify import Assessment, NoPrivacy, certify
 from pacdp.certify import Settings as ChoiceOfSettings
-from pacdp.certify.accounted import OF_THE_RUN, with_accounted
+from pacdp.certify.accounted import with_accounted
 from pacdp.chains import Batching, Diagnosis, Keys, Layout
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
@@ -145,13 +145,14 @@ class Trained:
         privacy = privacy_of(replace(clipped, clip_norm=None) if clipped else own,
                              oscillation=data.loss.oscillation, n=data.n, step=self.state.step)  # fmt: skip
         assert isinstance(privacy, bounds.PureDP | NoPrivacy)
-        found = certify(posterior, data, prior=privacy, failure_prob=failure_prob, test=self.test, gibbs=settings,
-                        seed=seed, progress=progress, diagnosis=diagnosis, settings=self.fixed)  # fmt: skip
-        found = found.resting_on(*OF_THE_RUN, beside=OF_THE_RUN[0].name)
+        share = failure_prob / self.charged.stopping_times
+        found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, gibbs=settings, seed=seed,
+                        progress=progress, diagnosis=diagnosis, settings=self.fixed)  # fmt: skip
         if clipped is not None:
             found = with_accounted(found, settings=clipped, weights=self.weights, charged=self.charged,
-                                   fixed=self.fixed, data=self.objective, test=self.test, seed=seed)  # fmt: skip
-        return found if self.records is None else found.resting_on(self.records, beside=self.records.name)
+                                   data=self.objective, test=self.test, seed=seed, fixed=self.fixed)  # fmt: skip
+        found = found if self.records is None else found.resting_on(self.records, beside=self.records.name)
+        return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
 
 
 def load_trained(

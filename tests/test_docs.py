@@ -28,7 +28,19 @@ RESULTS = ROOT / "experiments" / "results"
 PAGE = ROOT / "docs" / "results.md"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
-COMMANDS = ("demo", "train", "certify", "bound", "privacy", "plot", "report", "data", "experiment", "results")
+COMMANDS = (
+    "demo",
+    "train",
+    "choices",
+    "certify",
+    "bound",
+    "privacy",
+    "plot",
+    "report",
+    "data",
+    "experiment",
+    "results",
+)
 
 
 def _relative(path: Path) -> str:

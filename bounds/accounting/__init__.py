@@ -6,9 +6,6 @@ proved, and how.
 
 from bounds.accounting.accountant import privacy_delta as privacy_delta
 from bounds.accounting.accountant import privacy_epsilon as privacy_epsilon
-from bounds.accounting.calibration import Calibration as Calibration
-from bounds.accounting.calibration import calibrate_noise as calibrate_noise
-from bounds.accounting.calibration import scaled as scaled
 from bounds.accounting.events import Composed as Composed
 from bounds.accounting.events import Event as Event
 from bounds.accounting.events import ExponentialMechanism as ExponentialMechanism
@@ -27,6 +24,9 @@ from bounds.accounting.gaussian import gaussian_epsilon as gaussian_epsilon
 from bounds.accounting.gaussian import gaussian_mu as gaussian_mu
 from bounds.accounting.handover import loss_distribution as loss_distribution
 from bounds.accounting.handover import privacy_record as privacy_record
+from bounds.accounting.least_noise import Calibration as Calibration
+from bounds.accounting.least_noise import calibrate_noise as calibrate_noise
+from bounds.accounting.least_noise import scaled as scaled
 from bounds.accounting.records import PrivacyBound as PrivacyBound
 from bounds.accounting.renyi import ORDERS as ORDERS
 from bounds.accounting.renyi import renyi_divergences as renyi_divergences

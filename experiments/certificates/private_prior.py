@@ -37,7 +37,7 @@ from pacdp.certify.networks import error_share
 from pacdp.certify.priors import Source
 from pacdp.data import load
 from pacdp.features import OrientedGradients, fit_mean, transform, unit
-from pacdp.losses import margins
+from pacdp.losses import error_count
 from pacdp.private import (
     DPSGD,
     Mechanism,
@@ -304,7 +304,7 @@ def _gaussian(mean: Tensor, std: float) -> GaussianPosterior:
 
 
 def _error(rows: BoundSet, weights: Tensor) -> float:
-    return error_share(int((~(margins(rows.inputs @ weights.T, rows.labels) > 0)).sum()), rows.n)
+    return error_share(error_count(rows.inputs @ weights.T, rows.labels), rows.n)
 
 
 def _full_batch(n: int, *, clip_norm: float, steps: int, most: int) -> Mechanism:

@@ -6,7 +6,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from experiments.figures.entropy_sgld import legend
-from experiments.figures.random_labels import SHOWN_BOUNDS
+from experiments.figures.random_labels import SHOWN_BOUNDS, told
 from experiments.figures.style import ACCOUNTED, COLOURS, GIBBS_BOUNDS, NAMES, error_axis
 
 ALGORITHMS = ("SGD", "Entropy-SGLD", "DP-SGD", "DP-SGLD")
@@ -32,7 +32,7 @@ def _panel(axes: Axes, part: pl.DataFrame) -> None:
     for name in (*SHOWN_BOUNDS, *ACCOUNTED):
         if name not in part.columns or not part[name].is_not_null().any():
             continue
-        label = NAMES[name] + ("" if name in ACCOUNTED else "*")
+        label = NAMES[name] if name in ACCOUNTED else told(name, part)
         axes.plot(x, part[name].clip(upper_bound=1.0), "-." if name in GIBBS_BOUNDS else "--", color=COLOURS[name],
                   linewidth=1, label=label)  # fmt: skip
         vacuous = part.filter(pl.col(name) >= 1.0)["random_share"]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.axes import Axes
 
-from experiments.figures.random_labels import SHOWN_BOUNDS
-from experiments.figures.style import COLOURS, GIBBS_BOUNDS, NAMES, error_axis
+from experiments.figures.random_labels import SHOWN_BOUNDS, told
+from experiments.figures.style import COLOURS, GIBBS_BOUNDS, error_axis
 
 ERRORS = (
     ("train_error", "train, mean", "black", "-"), ("test_error", "test, mean", "black", "o"),
@@ -48,7 +48,7 @@ def _lines(axes: Axes, part: pl.DataFrame, *, x: str) -> None:
             continue
         line = "-." if name in GIBBS_BOUNDS else "--"
         axes.plot(part[x], part[name].clip(upper_bound=1.0), line, color=COLOURS[name], linewidth=1,
-                  label=NAMES[name] + "*")  # fmt: skip
+                  label=told(name, part))  # fmt: skip
         vacuous = part.filter(pl.col(name) >= 1.0)[x]
         axes.plot(vacuous, [1.0] * len(vacuous), "x", color=COLOURS[name])
 

@@ -41,6 +41,12 @@ def _draw_noises(axes: Axes, part: pl.DataFrame, colour: dict[float, tuple[float
         axes.legend(title="train; marker: test")
 
 
+def told(name: str, part: pl.DataFrame) -> str:
+    """A bound of a chain in a legend: starred, and whether some run refuted its estimate and so has none."""
+    refuted = name in GIBBS_BOUNDS and part.filter(pl.col("gibbs_train_error").is_not_null())[name].null_count() > 0
+    return NAMES[name] + "*" + (" (gap: estimate refuted)" if refuted else "")
+
+
 def _draw_private(axes: Axes, part: pl.DataFrame) -> None:
     """Errors of the mean and Gibbs classifier and all bounds, vacuous ones clipped at 1 and crossed."""
     run = part.sort("epochs_over_l")
@@ -52,7 +58,7 @@ def _draw_private(axes: Axes, part: pl.DataFrame) -> None:
     for name in SHOWN_BOUNDS:
         values = run[name].clip(upper_bound=1.0)
         style = "-." if name in GIBBS_BOUNDS else "--"
-        axes.plot(x, values, style, color=COLOURS[name], linewidth=1, label=NAMES[name] + "*")
+        axes.plot(x, values, style, color=COLOURS[name], linewidth=1, label=told(name, run))
         vacuous = run.filter(pl.col(name) >= 1.0)["epochs_over_l"]
         axes.plot(vacuous, [1.0] * len(vacuous), "x", color=COLOURS[name])
     axes.legend(ncols=2, title="bounds*: optimistic, assume that SGLD has converged")

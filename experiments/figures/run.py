@@ -91,7 +91,11 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
     starred = "\n* optimistic: rests on a hypothesis that is not proved" if assumed else ""
     axes.set_xlabel(f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred}")
     axes.set_title(f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself")
-    _rests_on(axes, [first_sentence(certificates), *map(str, found)], lines=sum(one.count("\n") + 1 for one in labels))
+    _rests_on(
+        axes,
+        [first_sentence(certificates), *map(str, found)],
+        lines=len(labels) * max((one.count("\n") + 1 for one in labels), default=0),
+    )
 
 
 def _rests_on(axes: Axes, said: list[str], *, lines: int) -> None:

@@ -50,11 +50,27 @@ def publish(
     planned = {job.key: {"config": to_dict(job.config), "tags": dict(job.tags)} for job in jobs}
     write_json(out / "config.json", {"study": found.name, "scale": scale, "seed": seed, "jobs": planned})
     write_json(out / "provenance.json", made_by)
+    _keep_reports(jobs, folder, out / "certificates")
     table = read_table(out)
     found.draw(table, out)
     if found.summary:
         write_json(out / "summary.json", found.summary(jobs, table))
     return judge(found, out, scale)
+
+
+def _keep_reports(jobs: Sequence[Job], folder: Path, out: Path) -> None:
+    """Copy the reports of runs that certify, so that ``pacdp verify`` can recompute what the table says."""
+    for job in jobs:
+        result = Folder(folder / job.key).result
+        report = read_json(result) if result.is_file() else {}
+        if report.get("format") != "pacdp-certificates/2":
+            continue
+        report = {name: value for name, value in report.items() if name != "seconds"}
+        references = report["details"].pop("references", {})
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / f"{job.key}.json", report)
+        for name, reference in references.items():
+            write_json(out / f"{job.key}-{name.replace('_', '-')}.json", reference)
 
 
 def judge(found: Study, out: Path, scale: Scale) -> dict[str, Any]:

@@ -42,9 +42,14 @@ def f_quad(
 
 
 def f_lambda(
-    risk: Float[Tensor, ""], kl_nats: Float[Tensor, ""], *, n: int, failure_prob: float, extra_nats: float = 0.0,
+    risk: Float[Tensor, ""],
+    kl_nats: Float[Tensor, ""],
+    *,
+    n: int,
+    failure_prob: float,
+    extra_nats: float = 0.0,
     lam: Float[Tensor, ""] | float | None = None,
-) -> Float[Tensor, ""]:  # fmt: skip
+) -> Float[Tensor, ""]:
     """(R̂ + c/λ)/(1 - λ/2), linear in risk and divergence at a given λ in (0, 2).
 
     ``lam=None`` takes the best λ for these numbers, as a constant of differentiation: there the derivative by λ is 0,

@@ -21,6 +21,7 @@ from pacdp.backprop.variational import Coordinates, Spread
 from pacdp.errors import Diverged
 from pacdp.losses import Loss
 from pacdp.models import random_layers
+from pacdp.plain import call_with
 from pacdp.posterior import GaussianPosterior
 
 
@@ -95,7 +96,7 @@ def train_posterior(
     for step in range(settings.steps):
         rows = torch.randint(0, n, (min(settings.batch_size, n),), generator=generator)
         weights = coordinates.draw(generator)
-        outputs = torch.func.functional_call(module, {**weights, **buffers}, (data.inputs[rows].to(device),))
+        outputs = call_with(module, {**weights, **buffers}, data.inputs[rows].to(device))
         losses = loss(outputs, data.labels[rows].to(device))
         risk = (losses.mean() - loss.low) / (loss.high - loss.low)
         kl_nats = coordinates.kl_nats()

@@ -11,7 +11,6 @@ The second holds for all Q at once, also for one that was trained on from w with
 
 from dataclasses import replace
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -33,12 +32,8 @@ from pacdp.stochastic import passes_for
 
 _MONTE_CARLO_SHARE = 0.02
 _SLACK_NATS = 1e-4
+_RUN = "the checkpoint: the run saw the data of this hash and no others"
 _NOISE = "the run, whose noise is drawn from a seed that must not depend on the examples"
-OF_THE_RUN = (
-    bounds.proved("privacy covers these rows", "the checkpoint: the run saw the data of this hash and no others"),
-    bounds.declared("noise secret or independent", _NOISE),
-)
-"""What a checkpoint shows of a promise of privacy."""
 
 
 def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> GaussianPosterior:
@@ -58,10 +53,10 @@ def with_accounted(
     settings: SGLD | EntropySGD,
     weights: Float[Tensor, " dim"],
     charged: ChargedSteps,
-    fixed: Settings | None = None,
     data: Objective,
     test: Objective | None,
     seed: int,
+    fixed: Settings,
 ) -> Assessment:
     """The assessment of a clipped chain with its rigorous certificates in front, and what the chain spent.
 
@@ -70,7 +65,7 @@ def with_accounted(
 
     Args:
         charged: the steps that are accounted for, fixed before the chain began (:mod:`pacdp.steps`).
-        fixed: what ``found`` has paid for the choice of the settings.
+        fixed: who fixed the settings; what their choice costs is paid in ``found.failure_prob`` already.
 
     Raises:
         ValueError: the data's batches or clipping are not those of the settings.
@@ -78,33 +73,32 @@ def with_accounted(
     require_own_batches(settings, data)
     claim = accounted_privacy(settings, n=data.n, steps=charged.steps)
     event = accounted_event(settings, n=data.n, steps=charged.steps)
-    share = found.failure_prob / charged.stopping_times
+    share = found.failure_prob
     law = around(data, weights, std=thermal_std(settings))
-    examples = _bound_set(data)
+    examples, fixed = BoundSet.behind(data), replace(fixed, count=1)
     passes = passes_for(slack_nats=_SLACK_NATS, n=data.n, failure_prob=_MONTE_CARLO_SHARE * share)
     gaussian = certify(
         law,
         examples,
         prior=Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=_NOISE)),
         network=data.model,
-        test=_bound_set(test) if test else None,
+        test=BoundSet.behind(test) if test else None,
+        settings=fixed,
         failure_prob=share,
         monte_carlo=MonteCarlo(passes=passes, share=_MONTE_CARLO_SHARE),
         seed=seed,
         device=data.device,
     )
-    released = certify(Point(weights=weights), data, prior=claim, failure_prob=share)
-    known = (charged.hypothesis, *OF_THE_RUN)
-    chosen = (fixed or Settings.declared()).hypothesis
-    rigorous = [
-        made.charged("other stopping times", found.failure_prob - share) if charged.stopping_times > 1 else made
-        for made in (*gaussian.certificates, *released.certificates)
-    ]
+    released = certify(Point(weights=weights), data, prior=claim, failure_prob=share, settings=fixed)
+    known = (
+        bounds.proved("privacy covers these rows", _RUN),
+        bounds.declared("noise secret or independent", _NOISE),
+    )
+    rigorous = replace(found, certificates=(*gaussian.certificates, *released.certificates))
+    rigorous = rigorous.resting_on(*known, beside="privacy covers these rows")
     optimistic = tuple(one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates)
-    joined = replace(found, certificates=tuple(rigorous)).resting_on(*known, beside="privacy covers these rows")
-    joined = joined.resting_on(chosen, beside=chosen.name)
-    joined = replace(joined, certificates=(*joined.certificates, *optimistic)).joined(
-        replace(gaussian, certificates=()), replace(released, certificates=())
+    joined = replace(rigorous, certificates=(*rigorous.certificates, *optimistic)).joined(
+        replace(gaussian, certificates=()), replace(released, certificates=(), refusals=())
     )
     return replace(
         joined,
@@ -132,8 +126,3 @@ def require_own_batches(settings: SGLD | EntropySGD, data: Objective) -> None:
             f"expected an objective with clip_norm={settings.clip_norm} and batch_size={settings.batch_size}, which "
             f"the accounting is about, got {data.clip_norm} and {data.batch_size}"
         )
-
-
-def _bound_set(data: Objective) -> BoundSet:
-    inputs, labels = data.examples
-    return BoundSet(inputs=inputs.cpu(), labels=labels.cpu().to(torch.int64))

@@ -8,6 +8,7 @@ from typing import Any
 import bounds
 from bounds.sentence import headline
 from pacdp.certify.examples import Unit
+from pacdp.steps import ChargedSteps
 
 FORMAT = "pacdp-certificates/2"
 
@@ -123,6 +124,15 @@ class Assessment:
         found = [made for made in self.certificates if made.measures.startswith("0-1 risk")]
         return headline(found[0]) if found else "Nothing was certified."
 
+    def at_any_of(self, charged: ChargedSteps, *, failure_prob: float) -> "Assessment":
+        """The same certificates, holding together at all steps where the run may have ended (:mod:`pacdp.steps`)."""
+        others = failure_prob - self.failure_prob
+        made = self.certificates
+        if charged.stopping_times > 1:
+            made = tuple(one.charged("other stopping times", others) for one in made)
+        made = tuple(one.resting_on(charged.hypothesis) for one in made)
+        return replace(self, certificates=made, failure_prob=failure_prob)
+
     def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Assessment":
         """The same with these hypotheses on every certificate that needs the one named ``beside``."""
         made = (
@@ -132,8 +142,19 @@ class Assessment:
         return replace(self, certificates=tuple(made))
 
     def joined(self, *others: "Assessment") -> "Assessment":
-        """This assessment with the certificates, measurements and refusals of others about the same examples."""
+        """This assessment with the certificates, measurements and refusals of others about the same examples.
+
+        Raises:
+            ValueError: the others are about other examples, as far as their numbers and digests tell.
+        """
         parts = (self, *others)
+        for other in others:
+            mine, theirs = ((each.n, each.unit, each.examples) for each in (self, other))
+            if mine != theirs or (self.rows and other.rows and self.rows["bound"] != other.rows["bound"]):
+                raise ValueError(
+                    f"expected assessments of the same examples, got {mine} and {theirs} as n, unit and examples of "
+                    "two that have other rows: keep them apart"
+                )
         return replace(
             self,
             certificates=_once(made for part in parts for made in part.certificates),

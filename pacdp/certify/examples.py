@@ -1,15 +1,16 @@
 """The examples that a certificate rests on: as tensors, with whose they are and which of a data set they are."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
 from pacdp.data import Dataset, Split
 from pacdp.data.rows import Rows
+from pacdp.objective import Objective
 
 Unit = Literal["example", "person"]
 
@@ -33,9 +34,14 @@ class BoundSet:
     indices: Split | None = None
     data_hash: str = ""
     people: Int64[np.ndarray, " n"] | None = None
-    _rows: list[Rows] = field(default_factory=list, init=False, repr=False)
+    _rows: list[tuple[int, Rows]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        for name, kind in (("inputs", Tensor), ("labels", Tensor), ("indices", Split | None), ("data_hash", str)):
+            require_kind(name, getattr(self, name), kind)
+        require_kind("people", self.people, np.ndarray | None)
+        if not self.inputs.ndim or not self.labels.ndim:
+            raise ValueError("expected inputs [n, ...] and labels [n], got a single number; give an axis of examples")
         if len(self.inputs) != len(self.labels) or len(self.labels) == 0:
             raise ValueError(
                 f"expected one label for each of n >= 1 inputs, got {len(self.inputs)}, {len(self.labels)}"
@@ -55,6 +61,8 @@ class BoundSet:
     @classmethod
     def of(cls, inputs: Tensor, labels: Tensor, indices: Split, *, data_hash: str = "") -> "BoundSet":
         """The examples at these places of a data set that is at hand as tensors."""
+        if not indices.n or indices.indices[-1] >= len(inputs):
+            raise ValueError(f"expected some of {len(inputs)} examples, got {indices.n} indices, some beyond them")
         places = torch.tensor(indices.indices)
         return cls(inputs=inputs[places], labels=labels[places], indices=indices, data_hash=data_hash)
 
@@ -77,6 +85,12 @@ class BoundSet:
             people=chosen.people,
         )
 
+    @classmethod
+    def behind(cls, objective: Objective) -> "BoundSet":
+        """The examples of an objective, with the labels of its first chain."""
+        inputs, labels = objective.examples
+        return cls(inputs=inputs.cpu(), labels=labels.cpu().to(torch.int64))
+
     @property
     def n(self) -> int:
         """How many examples."""
@@ -93,19 +107,16 @@ class BoundSet:
         return self.n if self.people is None else len(np.unique(self.people))
 
     @property
-    def shares(self) -> Float64[np.ndarray, " n"] | None:
-        """What each example weighs in its person's mean: one over the number of that person's examples."""
-        if self.people is None:
-            return None
-        _, owner, sizes = np.unique(self.people, return_inverse=True, return_counts=True)
-        return 1.0 / sizes[owner]
+    def rows(self) -> Rows:
+        """Hashes of the examples, computed once as long as nobody writes on the tensors."""
+        if not self._rows or self._rows[0][0] != self.version:
+            self._rows[:] = [(self.version, Rows.of(self.inputs, self.labels, self.people))]
+        return self._rows[0][1]
 
     @property
-    def rows(self) -> Rows:
-        """Hashes of the examples, computed once."""
-        if not self._rows:
-            self._rows.append(Rows.of(self.inputs, self.labels, self.people))
-        return self._rows[0]
+    def version(self) -> int:
+        """How often inputs and labels were written on in place."""
+        return sum(0 if each.is_inference() else each._version for each in (self.inputs, self.labels))
 
     def require_labels(self, classes: int) -> None:
         """Refuse labels that name no class: ValueError for a label outside 0 ... classes - 1."""
@@ -114,3 +125,10 @@ class BoundSet:
             raise ValueError(
                 f"expected labels from 0 to {classes - 1}, as the network's outputs say, got {low} to {high}"
             )
+
+
+def require_kind(name: str, value: object, kind: Any) -> None:
+    """Refuse a value of another type, booleans among numbers too; raises ValueError."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        wanted = getattr(kind, "__name__", str(kind))
+        raise ValueError(f"expected {name} to be of type {wanted}, got {type(value).__name__} {str(value)[:60]!r}")

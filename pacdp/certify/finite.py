@@ -22,10 +22,16 @@ from torch import nn
 
 import bounds
 from pacdp.certify.assessment import Measured
-from pacdp.certify.examples import BoundSet
+from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.gaussian import Found
-from pacdp.certify.networks import about, clopper_pearson, error_share, judge, outputs_of
+from pacdp.certify.networks import about, classes_of, clopper_pearson, error_share, outputs_of
 from pacdp.exponential import Selection, log_probabilities, select
+
+_CHOSEN = (
+    bounds.proved("privacy covers these rows", "the exponential mechanism, run here on the errors on these examples"),
+    bounds.declared("noise secret or independent", "whoever fixed the seed of the choice"),
+    bounds.declared("prior saw none of these rows", "the caller"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +50,15 @@ class Finite:
     epsilon: float | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.networks, Sequence) or not self.networks or not all(map(callable, self.networks)):
+            raise ValueError("expected Finite.networks to be a list of networks, at least one")
+        require_kind("Finite.weights", self.weights, np.ndarray | None)
+        require_kind("Finite.epsilon", self.epsilon, float | int | None)
+        require_kind("Finite.seed", self.seed, int)
+        if self.seed < 0:
+            raise ValueError(f"expected Finite.seed >= 0, got {self.seed}")
+
 
 def finite_parts(
     law: Finite, data: BoundSet, test: BoundSet | None, failure_prob: float, device: torch.device | str
@@ -51,57 +66,58 @@ def finite_parts(
     """The ensemble, its vote, the best network and the private choice, as far as they are asked for."""
     if data.unit == "person":
         raise ValueError("certificates of finitely many networks count examples: give data without people")
-    networks = list(law.networks)
-    errors = np.array([judge(one, data, device).errors for one in networks], dtype=np.int64)
+    said = _said(law.networks, data, device)
+    errors = (said != data.labels.numpy()).sum(1)
     found = assess_finite(errors, n=data.n, failure_prob=failure_prob, weights=law.weights)
-    chosen: list[tuple[str, int | None, bounds.Certificate]] = [
-        ("ensemble", None, found.ensemble),
-        ("vote", None, found.vote),
-    ]
-    chosen.append(("best network", found.best, found.one))
+    made = {"ensemble": found.ensemble, "vote": found.vote, "best network": found.one}
+    chosen = {"best network": found.best}
     if law.epsilon is not None:
-        drawn = select(errors, epsilon=law.epsilon, generator=np.random.default_rng(law.seed), weights=law.weights)
+        generator = np.random.default_rng(law.seed)
+        drawn = select(errors, epsilon=law.epsilon, generator=generator, weights=law.weights)
+        chosen["private choice"] = drawn.index
         private = selected_certificate(drawn, errors=errors, n=data.n, failure_prob=failure_prob)
-        chosen.append(("private choice", drawn.index, private))
-    measured = []
-    for of, index, made in chosen:
-        mean = made.terms["empirical_risk"]
-        own = None if index is None else int(errors[index])
-        measured.append(Measured(of=of, on="bound", loss="zero-one", mean=mean, errors=own, n=data.n))
-        if test is not None:
-            measured.append(_tested(of, index, networks, found.weights, test, device))
-    return [Found(certificates=[made for _, _, made in chosen], measured=measured)]
+        made["private choice"] = private.resting_on(*_CHOSEN)
+    measured = [_measured(of, said, found.weights, chosen, data, "bound") for of in made]
+    if test is not None:
+        again = _said(law.networks, test, device)
+        measured += [_measured(of, again, found.weights, chosen, test, "test") for of in made]
+    return [Found(certificates=list(made.values()), measured=measured)]
 
 
-def _tested(
+def _said(networks: Sequence[nn.Module], data: BoundSet, device: torch.device | str) -> Int64[np.ndarray, "networks n"]:
+    """The class that each network names for each example; -1 where it does not name one alone."""
+    found = []
+    for network in networks:
+        outputs = outputs_of(network, data, device)
+        data.require_labels(classes_of(outputs))
+        if outputs.ndim == 1:
+            outputs = outputs[:, None]
+        if outputs.shape[1] == 1:
+            outputs = torch.cat([-outputs, outputs], dim=1)
+        top = outputs.topk(2, dim=1)
+        alone = top.values[:, 0] > top.values[:, 1]
+        found.append(torch.where(alone, top.indices[:, 0], -1).numpy())
+    return np.stack(found)
+
+
+def _measured(
     of: str,
-    index: int | None,
-    networks: list[nn.Module],
-    weights: np.ndarray,
-    test: BoundSet,
-    device: torch.device | str,
+    said: Int64[np.ndarray, "networks n"],
+    weights: Float64[np.ndarray, " networks"],
+    chosen: dict[str, int],
+    data: BoundSet,
+    on: str,
 ) -> Measured:
-    if index is not None:
-        errors = judge(networks[index], test, device).errors
-        return Measured(of=of, on="test", loss="zero-one", mean=errors / test.n, errors=errors, n=test.n)
+    """The error of one network, of a network drawn anew for every answer, or of the vote, in which a tie errs."""
+    right = said == data.labels.numpy()
     if of == "ensemble":
-        mean = float(weights @ [judge(one, test, device).errors / test.n for one in networks])
-        return Measured(of=of, on="test", loss="zero-one", mean=mean, errors=None, n=test.n)
-    errors = _vote_errors(networks, weights, test, device)
-    return Measured(of=of, on="test", loss="zero-one", mean=errors / test.n, errors=errors, n=test.n)
-
-
-def _vote_errors(networks: list[nn.Module], weights: np.ndarray, test: BoundSet, device: torch.device | str) -> int:
-    """How often the vote errs; a tie for the most votes is an error."""
-    votes: torch.Tensor | None = None
-    for network, weight in zip(networks, weights, strict=True):
-        outputs = outputs_of(network, test, device)
-        said = outputs.argmax(1, keepdim=True) if outputs.shape[1] > 1 else (outputs > 0).long()
-        votes = torch.zeros(test.n, max(2, outputs.shape[1]), dtype=torch.float64) if votes is None else votes
-        votes.scatter_add_(1, said, torch.full(said.shape, float(weight), dtype=torch.float64))
-    assert votes is not None
-    own = votes.gather(1, test.labels[:, None])
-    return int((votes.scatter(1, test.labels[:, None], -1.0).amax(1, keepdim=True) >= own).sum())
+        return Measured(of=of, on=on, loss="zero-one", mean=float(weights @ (~right).mean(1)), errors=None, n=data.n)
+    if of == "vote":
+        others = np.stack([weights @ ((said == k) & ~right) for k in range(int(said.max()) + 1)])
+        errors = int((weights @ right <= others.max(0)).sum())
+    else:
+        errors = int((~right[chosen[of]]).sum())
+    return Measured(of=of, on=on, loss="zero-one", mean=errors / data.n, errors=errors, n=data.n)
 
 
 def selected_certificate(

@@ -5,11 +5,12 @@ where the prior came from decides the price.
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,14 +18,25 @@ from torch import Tensor, nn
 
 import bounds
 from pacdp.certify.assessment import Measured, Refusal
-from pacdp.certify.examples import BoundSet
-from pacdp.certify.networks import about, clopper_pearson, fresh_certificates, judge, outputs_of, with_weights
+from pacdp.certify.examples import BoundSet, require_kind
+from pacdp.certify.networks import (
+    Judged,
+    about,
+    classes_of,
+    clopper_pearson,
+    fresh_certificates,
+    judge,
+    outputs_of,
+    with_weights,
+)
 from pacdp.certify.priors import Prior, Private, price_of
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import MonteCarloRisk, mean_risks
+from pacdp.stochastic.law import require_law_of
 
 Progress = Callable[[int, int], None]
+Formula = Callable[..., bounds.Certificate]
 MONTE_CARLO, PAC_STEP = "Monte Carlo", "PAC step"
 _ONE_DRAW = 0x6F6E65  # key of the one draw among all uses of a seed
 _KNOWN = {"zero-one": ("randomised", "0-1 risk"), "brier": ("half_brier", "half the Brier risk")}
@@ -48,6 +60,16 @@ class MonteCarlo:
     group_size: int = 1
     resume: Path | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("passes", "batch_size", "group_size"):
+            require_kind(f"MonteCarlo.{name}", getattr(self, name), int)
+            if getattr(self, name) < 1:
+                raise ValueError(f"expected MonteCarlo.{name} >= 1, got {getattr(self, name)}")
+        require_kind("MonteCarlo.share", self.share, float)
+        if not 0.0 < self.share < 1.0:
+            raise ValueError(f"expected MonteCarlo.share strictly between 0 and 1, got {self.share}")
+        require_kind("MonteCarlo.resume", self.resume, Path | None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussians:
@@ -61,6 +83,7 @@ class Gaussians:
     failure_prob: float
     how: MonteCarlo
     losses: Sequence[Loss]
+    formulas: Sequence[Formula]
     seed: int
     device: torch.device | str
     progress: Progress | None = None
@@ -89,11 +112,24 @@ class Gaussians:
         """The network at these weights of a law."""
         return with_weights(self.module.to(self.device), weights, law.buffers, self.device)
 
-    def classes(self) -> int:
-        """How many classes the network's outputs distinguish: two for one logit."""
-        first = BoundSet(inputs=self.data.inputs[:1], labels=torch.zeros(1, dtype=torch.int64))
-        outputs = outputs_of(self.network(self.posterior, self.posterior.means), first, self.device)
-        return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
+    def classes(self, data: BoundSet) -> int:
+        """How many classes the network's outputs distinguish, tried on an example."""
+        first = BoundSet(inputs=data.inputs[:1], labels=torch.zeros(1, dtype=torch.int64))
+        return classes_of(outputs_of(self.network(self.posterior, self.posterior.means), first, self.device))
+
+    def judged(self, network: Callable[[Tensor], Tensor], of: str) -> "Twice":
+        """What a network did on the bound's examples and on the test set."""
+        seen = judge(network, self.data, self.device)
+        tested = None if self.test is None else judge(network, self.test, self.device)
+        return Twice(seen, tested, [one.measured(of, on) for one, on in ((seen, "bound"), (tested, "test")) if one])
+
+
+class Twice(NamedTuple):
+    """A network on the bound's examples and, where there is one, on the test set."""
+
+    seen: Judged
+    tested: Judged | None
+    measured: list[Measured]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +144,17 @@ class Found:
 
 def parts(where: Gaussians) -> Iterator[Found]:
     """Everything that applies to a Gaussian posterior, the randomised network first."""
+    for loss in where.losses:
+        require_kind("each of losses", loss, Loss)
     names = ["zero-one", "brier", *(loss.name for loss in where.losses)]
     if len(set(names)) != len(names):
         raise ValueError(
             f"expected losses of names that differ from each other and from zero-one and brier, got {names}"
         )
-    classes = where.classes()
-    for each in (where.data, *([] if where.test is None else [where.test])):
-        each.require_labels(classes)
+    require_law_of(where.module, where.posterior)
     _ = where.kl_nats
+    for each in (where.data, *([] if where.test is None else [where.test])):
+        each.require_labels(where.classes(each))
     yield randomised(where)
     yield mean_weights(where)
     yield prior_mean(where)
@@ -138,12 +176,32 @@ def randomised(where: Gaussians) -> Found:
         seed=where.seed,
         progress=where.progress,
         resume=how.resume,
-        **({} if data.people is None else {"people": data.people}),
+        people=data.people,
     )
-    step = functools.partial(bounds.maurer, kl_nats=where.kl_nats, n=data.units, price=where.price)
-    certificates = [_overall(risk, step, budget, where) for risk in risks]
-    measured = [Measured(of="randomised", on="bound", loss=r.loss, mean=r.mean, errors=None, n=r.n) for r in risks]
+    at = {"kl_nats": where.kl_nats, "n": data.units, "price": where.price}
+    certificates = [_overall(risk, functools.partial(bounds.maurer, **at), budget, where) for risk in risks]
+    certificates += [_overall(risks[0], _of_errors(each, at), budget, where) for each in where.formulas]
+    measured = [
+        Measured(of="randomised", on="bound", loss=r.loss, mean=r.mean, errors=None, n=r.people or r.n) for r in risks
+    ]
     return Found(certificates=certificates, measured=measured, monte_carlo=risks)
+
+
+def _of_errors(formula: Formula, at: dict[str, Any]) -> Formula:
+    """A formula for the 0-1 loss, whose square is itself; ValueError when it is none of a risk and a divergence."""
+
+    def step(*, risk: float, failure_prob: float) -> bounds.Certificate:
+        given = {**at, "risk": risk, "failure_prob": failure_prob}
+        try:
+            takes = inspect.signature(formula).parameters
+            made = formula(**given, **({"second_moment": risk} if "second_moment" in takes else {}))
+        except TypeError as error:
+            raise ValueError(f"expected formulas of bounds that take {', '.join(given)}, got one: {error}") from error
+        if not isinstance(made, bounds.Certificate) or not {"n", "kl_nats"} <= made.inputs.keys():
+            raise ValueError(f"expected formulas of bounds that return certificates, got {type(made).__name__}")
+        return made
+
+    return step
 
 
 def randomised_on_test(where: Gaussians) -> Found:
@@ -177,14 +235,9 @@ def _sampled(where: Gaussians) -> Callable[..., tuple[MonteCarloRisk, ...]]:
 def mean_weights(where: Gaussians) -> Found:
     """The network with the posterior's means, which the test set alone can speak of."""
     of, network = "mean weights", where.network(where.posterior, where.posterior.means)
-    seen = judge(network, where.data, where.device)
-    measured = [Measured(of=of, on="bound", loss="zero-one", mean=seen.error, errors=seen.errors, n=seen.units)]
-    if where.test is None:
+    _, tested, measured = where.judged(network, of)
+    if tested is None:
         return Found(measured=measured)
-    tested = judge(network, where.test, where.device)
-    measured.append(
-        Measured(of=of, on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.units)
-    )
     return Found(certificates=fresh_certificates(tested, of=of, failure_prob=where.failure_prob), measured=measured)
 
 
@@ -194,10 +247,9 @@ def prior_mean(where: Gaussians) -> Found:
     if isinstance(prior.source, Private) or prior.choice_nats:
         return Found()
     network = where.network(prior.law, prior.law.means)
-    judged = judge(network, where.data, where.device)
-    made = fresh_certificates(judged, of=of, failure_prob=where.failure_prob, name="prior_mean")[0]
-    measured = [Measured(of=of, on="bound", loss="zero-one", mean=judged.error, errors=judged.errors, n=judged.units)]
-    return Found(certificates=(made,), measured=(*measured, *_tested(where, network, of)))
+    seen, _, measured = where.judged(network, of)
+    made = fresh_certificates(seen, of=of, failure_prob=where.failure_prob, name="prior_mean")[0]
+    return Found(certificates=[made], measured=measured)
 
 
 def one_draw(where: Gaussians) -> Found:
@@ -212,22 +264,17 @@ def one_draw(where: Gaussians) -> Found:
     weights = where.posterior.sample(_generator(where.seed))
     ratio = log_density_ratio(where.posterior, where.prior.law, weights)
     if not math.isfinite(ratio):
-        return Found(refusals=(Refusal(name=of, reason="the prior's density at the draw underflows"),))
+        return Found(refusals=[Refusal(name=of, reason="the prior's density at the draw underflows")])
     ratio = math.nextafter(ratio + where.prior.choice_nats, math.inf)
     network = where.network(where.posterior, weights)
-    judged = judge(network, where.data, where.device)
-    made = bounds.disintegrated(
-        risk=judged.error,
-        log_density_ratio=ratio,
-        n=judged.units,
-        failure_prob=where.failure_prob,
-        price=where.price,
-    )
-    found = [about(made, f"one_draw_{made.name}", of=of, measures=_risk(where.data))]
-    if judged.calibration is not None:
-        found.append(_calibrated_draw(where, judged.calibration, ratio, judged.units))
-    measured = [Measured(of=of, on="bound", loss="zero-one", mean=judged.error, errors=judged.errors, n=judged.units)]
-    return Found(certificates=found, measured=(*measured, *_tested(where, network, of)))
+    seen, _, measured = where.judged(network, of)
+    at = {"n": seen.units, "failure_prob": where.failure_prob, "price": where.price}
+    made = bounds.disintegrated(risk=seen.error, log_density_ratio=ratio, **at)
+    risk = "0-1 risk" if where.data.unit == "example" else "0-1 risk of a new person"
+    found = [about(made, f"one_draw_{made.name}", of=of, measures=risk)]
+    if seen.calibration is not None:
+        found.append(_calibrated_draw(where, seen.calibration, ratio, seen.units))
+    return Found(certificates=found, measured=measured)
 
 
 def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: float, n: int) -> bounds.Certificate:
@@ -249,10 +296,6 @@ def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: 
     return about(made, "one_draw_ece", of="one draw", measures="ECE")
 
 
-def _risk(data: BoundSet) -> str:
-    return "0-1 risk" if data.unit == "example" else "0-1 risk for a new person"
-
-
 def _overall(
     risk: MonteCarloRisk, step: Callable[..., bounds.Certificate], budget: bounds.FailureBudget, where: Gaussians
 ) -> bounds.Certificate:
@@ -262,16 +305,9 @@ def _overall(
     bound = "hybrid_pac_bayes" if private is not None and private.seen is not None else made.inputs["bound"]
     default = (f"rescaled_{risk.loss}", f"{risk.loss} risk, rescaled to [0, 1]")
     name, measures = _KNOWN.get(risk.loss, default)
-    measures += " for a new person" if where.data.unit == "person" else ""
+    measures += " of a new person" if where.data.unit == "person" else ""
     made = replace(made, inputs={**made.inputs, "bound": bound})
     return about(made, f"{name}_{bound}", of="randomised", measures=measures)
-
-
-def _tested(where: Gaussians, network: Callable[[Tensor], Tensor], of: str) -> list[Measured]:
-    if where.test is None:
-        return []
-    tested = judge(network, where.test, where.device)
-    return [Measured(of=of, on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.units)]
 
 
 def _generator(seed: int) -> torch.Generator:

@@ -11,16 +11,20 @@ from fractions import Fraction
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 import bounds
 from bounds.hypotheses import of_the_caller
+from pacdp.certify.assessment import Measured
 from pacdp.certify.examples import BoundSet
-from pacdp.losses import margins
+from pacdp.losses import in_error
+from pacdp.plain import call_with
+from pacdp.probes import AT_MOST, MOST, pool, require_own_outputs
 
 EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
 """Of the bins of calibration errors."""
 _BATCH = 500
+_SLACK = 1e-4  # rounding of probabilities
+_FOR_PEOPLE = (bounds.new_person_betting, bounds.new_person_kl)
 Network = Callable[[Tensor], Tensor]
 
 
@@ -42,13 +46,51 @@ class Judged:
     data: BoundSet
     wrong: np.ndarray
 
+    def measured(self, of: str, on: str) -> Measured:
+        """The error as a line of a report."""
+        return Measured(of=of, on=on, loss="zero-one", mean=self.error, errors=self.errors, n=self.units)
+
 
 @torch.no_grad()
 def outputs_of(
     network: Network, data: BoundSet, device: torch.device | str = "cpu", *, batch_size: int = _BATCH
 ) -> Tensor:
-    """The network's outputs on all examples, on the CPU."""
-    return torch.cat([network(part.to(device)).cpu() for part in data.inputs.split(batch_size)])
+    """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
+
+    Raises:
+        ValueError: the network fails, gives no row of floats an example, or mixes the examples of a batch.
+    """
+    size = max(MOST, min(batch_size, AT_MOST, data.n))
+    rows = pool(data.inputs[:size], size=size)
+    require_own_outputs(lambda places: _output(network, rows[places].to(device)), size=size)
+    found = [_output(network, part.to(device)).cpu() for part in data.inputs.split(batch_size)]
+    if len({tuple(part.shape[1:]) for part in found}) > 1:
+        raise ValueError("the network must give each example as many outputs, whatever the batch: it gives some others")
+    return torch.cat(found)
+
+
+def _output(network: Network, inputs: Tensor) -> Tensor:
+    try:
+        outputs = network(inputs)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"the network fails on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}, give it those that "
+            f"it takes: {type(error).__name__}: {error}"
+        ) from error
+    if isinstance(outputs, Tensor) and outputs.is_floating_point() and outputs.shape[:1] == inputs.shape[:1]:
+        if outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] > 0):
+            return outputs.detach()
+    shape = f"{tuple(outputs.shape)} of {outputs.dtype}" if isinstance(outputs, Tensor) else type(outputs).__name__
+    raise ValueError(
+        f"expected one row of logits for each of {len(inputs)} examples, floats [n] or [n, classes], got {shape}"
+    )
+
+
+def classes_of(outputs: Tensor) -> int:
+    """How many classes outputs distinguish: two for one logit."""
+    return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
 
 
 def with_weights(
@@ -56,7 +98,7 @@ def with_weights(
 ) -> Network:
     """The module as a function, at these weights and buffers."""
     state = {name: value.to(device) for name, value in {**buffers, **weights}.items()}
-    return lambda inputs: functional_call(module, state, (inputs,))
+    return lambda inputs: call_with(module, state, inputs)
 
 
 def judge(
@@ -76,13 +118,16 @@ def judge(
         ValueError: outputs that are not one row an example.
     """
     outputs = outputs_of(network, data, device, batch_size=batch_size)
-    if len(outputs) != data.n or outputs.ndim > 2:
-        raise ValueError(f"expected one row of logits for each of {data.n} examples, got shape {tuple(outputs.shape)}")
+    data.require_labels(classes_of(outputs))
     if scores:  # probabilities in place of logits leave errors as they are
+        if outputs.ndim == 1 or outputs.shape[1] == 1:
+            raise ValueError(f"expected probabilities of each class, [n, classes], got shape {tuple(outputs.shape)}")
+        if bool(((outputs < -_SLACK) | (outputs > 1.0 + _SLACK)).any()):
+            raise ValueError("expected probabilities in [0, 1], got others: give logits with scores=False")
         own = outputs.gather(1, data.labels[:, None])
         wrong = (~(outputs.scatter(1, data.labels[:, None], -1.0) < own).all(1)).numpy()
     else:
-        wrong = (~(margins(outputs, data.labels) > 0)).numpy()
+        wrong = in_error(outputs, data.labels).numpy()
     calibration = calibration_of(outputs, data.labels, scores=scores) if data.unit == "example" else None
     return Judged(
         errors=int(wrong.sum()),
@@ -138,11 +183,9 @@ def fresh_certificates(
     on them. With people the error is that on a new person, the mean of their own error.
     """
     if judged.data.people is not None:
-        made = bounds.new_person_kl(
-            sample=bounds.people_sample(losses=judged.wrong.astype(np.float64), people=judged.data.people),
-            failure_prob=failure_prob,
-        )
-        return [about(made, f"{name}_new_person", of=of, measures="0-1 risk for a new person")]
+        sample = bounds.people_sample(losses=judged.wrong.astype(np.float64), people=judged.data.people)
+        made = [form(sample=sample, failure_prob=failure_prob) for form in _FOR_PEOPLE]
+        return [about(one, f"{name}_{one.name}", of=of, measures="0-1 risk of a new person") for one in made]
     found = [about(clopper_pearson(judged.errors, judged.units, failure_prob, name=name), of=of, measures="0-1 risk")]
     sample = judged.calibration
     if sample is not None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import bounds
 from bounds.prices import Accounted, Independent, Price
-from pacdp.certify.examples import BoundSet
+from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.data import Split, require_disjoint
-from pacdp.data.row_checks import require_apart, require_covers
+from pacdp.data.row_checks import require_apart, require_covers, require_plain
 from pacdp.data.rows import Rows
 from pacdp.posterior import GaussianPosterior
 
@@ -46,6 +46,9 @@ class HeldOut:
     rows: Rows | None = None
 
     def __post_init__(self) -> None:
+        require_kind("HeldOut.indices", self.indices, Split | None)
+        require_kind("HeldOut.rows", self.rows, Rows | None)
+        require_kind("HeldOut.data_hash", self.data_hash, str)
         if self.indices is None and self.rows is None:
             raise ValueError("HeldOut needs rows or indices: say which examples the prior saw")
 
@@ -69,6 +72,13 @@ class Private:
     unit: str = "example"
     noise: str = "whoever ran the mechanism"
 
+    def __post_init__(self) -> None:
+        require_kind("Private.privacy", self.privacy, bounds.PrivacyClaim)
+        require_kind("Private.seen", self.seen, HeldOut | None)
+        require_kind("Private.rows", self.rows, Rows | None)
+        if self.unit not in ("example", "person"):
+            raise ValueError(f"expected Private.unit to be 'example' or 'person', got {self.unit!r}")
+
 
 Source = DataFree | HeldOut | Private
 
@@ -86,6 +96,9 @@ class Prior:
     choice_nats: float = 0.0
 
     def __post_init__(self) -> None:
+        require_kind("Prior.law", self.law, GaussianPosterior)
+        require_kind("Prior.source", self.source, Source)
+        require_kind("Prior.choice_nats", self.choice_nats, float | int)
         if not 0.0 <= self.choice_nats < float("inf"):
             raise ValueError(f"expected choice_nats >= 0 and finite, got {self.choice_nats}")
 
@@ -145,13 +158,16 @@ def standing(source: Source | None, data: BoundSet) -> tuple[bounds.Hypothesis, 
             found.append(bounds.declared(_COVERS, "the caller"))
         else:
             require_covers(source.rows, data.rows)
+            _require_single(source, source.rows)
             found.append(bounds.proved(_COVERS, "row hashes"))
         found.append(bounds.declared("noise secret or independent", source.noise))
     return tuple(found)
 
 
 def unseen_by_test(source: Source | None, test: BoundSet) -> None:
-    """Refuse a test set with examples that a prior without privacy has seen, as far as rows and indices tell."""
+    """Refuse a test set with examples that the prior's maker has seen, privately or not, as far as is told."""
+    if isinstance(source, Private) and source.rows is not None:
+        require_apart(source.rows, test.rows, ("the rows of the privacy claim", "the test set's rows"))
     seen = seen_freely(source)
     if seen is None:
         return
@@ -183,6 +199,12 @@ def _unseen(seen: HeldOut, data: BoundSet) -> bounds.Hypothesis:
     assert seen.indices is not None
     require_disjoint(seen.indices, data.indices, ("what the prior saw", "the bound's examples"))
     return bounds.declared(_PRIOR, "the caller's indices, which are disjoint")
+
+
+def _require_single(source: Private, rows: Rows) -> None:
+    """Refuse a promise to rows that the mechanism had several times: replacing one record replaced all its copies."""
+    single = Rows(examples=rows.examples, inputs=rows.inputs, key_mark=rows.key_mark)
+    require_plain(rows if source.unit == "person" else single, name="the rows of the privacy claim")
 
 
 def _seen_to_dict(seen: HeldOut) -> dict[str, Any]:

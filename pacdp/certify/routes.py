@@ -1,5 +1,6 @@
 """The one door: a law over networks, examples, where the prior came from -> an assessment."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -18,9 +19,9 @@ from pacdp.certify.chain import (
     released_weights_certificate,
     weights_certificates,
 )
-from pacdp.certify.examples import BoundSet
+from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.finite import Finite, finite_parts
-from pacdp.certify.gaussian import Gaussians, MonteCarlo, Progress, parts
+from pacdp.certify.gaussian import Formula, Found, Gaussians, MonteCarlo, Progress, parts
 from pacdp.certify.networks import about, clopper_pearson, fresh_certificates, judge
 from pacdp.certify.priors import NoPrivacy, Prior, Private, Source, source_to_dict, standing, unseen_by_test
 from pacdp.certify.settings import Settings
@@ -33,13 +34,7 @@ from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 
 _SAME_LAW = declared("new data follow the same law", "the caller")
 _NEW = "predictor saw none of these rows"
-_OF_CHAINS = (
-    declared("records independent", "the caller", "example"),
-    _SAME_LAW,
-    declared("privacy covers these rows", "the caller"),
-    declared("noise secret or independent", "the caller"),
-    declared(_NEW, "the caller"),
-)
+_NOISE = "the run, whose noise is drawn from a seed that must not depend on the examples"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +53,14 @@ class Network:
     scores: bool = False
     batch_size: int = 500
 
+    def __post_init__(self) -> None:
+        if not callable(self.network):
+            raise ValueError(f"expected Network.network to be a function of inputs, got {type(self.network).__name__}")
+        require_kind("Network.of", self.of, str)
+        require_kind("Network.batch_size", self.batch_size, int)
+        if self.batch_size < 1:
+            raise ValueError(f"expected Network.batch_size >= 1, got {self.batch_size}")
+
 
 Law = GaussianPosterior | LocalGibbs | Point | Network | Finite
 From = Prior | Source | bounds.PrivacyClaim | NoPrivacy | None
@@ -75,6 +78,7 @@ def certify(
     monte_carlo: MonteCarlo | None = None,
     gibbs: GibbsSettings | None = None,
     losses: Sequence[Loss] = (),
+    formulas: Sequence[Formula] = (),
     seed: int = 0,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
@@ -110,6 +114,8 @@ def certify(
         monte_carlo: how a Gaussian's risk is sampled.
         gibbs: effort spent on a Gibbs posterior.
         losses: more losses for a Gaussian, each bounded on its interval rescaled to [0, 1].
+        formulas: more bounds of :mod:`bounds` for a Gaussian's 0-1 risk beside ``bounds.maurer``, such as
+            ``bounds.quadratic`` or ``functools.partial(bounds.catoni, inverse_temperature=n)``; fixed beforehand.
         seed: of all draws made here.
         diagnosis: of the chains that learnt the weights; reported where a certificate assumes stationarity.
 
@@ -118,26 +124,43 @@ def certify(
         DataError: examples that the prior or the settings saw, copies among the bound's rows, a test set that shares
             rows with them, or a network that holds them.
     """
-    settings = settings or Settings.declared()
+    settings = Settings.declared() if settings is None else settings
+    require_kind("law", law, Law)
+    require_kind("data", data, BoundSet | Objective)
+    require_kind("test", test, BoundSet | Objective | None)
+    require_kind("settings", settings, Settings)
+    require_kind("monte_carlo", monte_carlo, MonteCarlo | None)
+    require_kind("gibbs", gibbs, GibbsSettings | None)
+    require_kind("failure_prob", failure_prob, float | int)
+    _require_draws(seed, device)
     if not 0.0 < failure_prob < 1.0:
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
-    failure_prob = failure_prob / settings.count
+    failure_prob = settings.share(failure_prob)
     if isinstance(data, Objective) or isinstance(law, LocalGibbs | Point):
         if not isinstance(data, Objective) or not isinstance(law, LocalGibbs | Point):
             raise ValueError("the weights of a chain and an Objective go together, got one without the other")
         if test is not None and not isinstance(test, Objective):
             raise ValueError("expected the test set of a chain as an Objective, like its data")
+        if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
+            raise ValueError("the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy")
+        source = Private(privacy=prior, noise=_NOISE) if isinstance(prior, bounds.PrivacyClaim) else None
+        bound, tested = BoundSet.behind(data), None if test is None else BoundSet.behind(test)
+        evidence = _standing(source, bound, tested)
         found = _of_chain(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)
-        return _resting(found, settings.hypothesis, settings, _OF_CHAINS)
+        return _resting(found, settings.standing(bound, tested), settings, *evidence)
     if isinstance(test, Objective):
         raise ValueError("expected the test set as a BoundSet, like the data")
     source = _source(prior)
     evidence, tested = _standing(source, data, test)
+    fixed = settings.standing(data, test)
+    for each, whose in ((data, "the bound's"), (test, "the test set's")):
+        if each is not None:
+            _require_nothing_held(law, network, prior, each, whose)
+    version = _version(data, test)
     match law:
         case GaussianPosterior():
-            if not isinstance(prior, Prior) or network is None:
+            if not isinstance(prior, Prior) or not isinstance(network, nn.Module):
                 raise ValueError("a Gaussian posterior needs prior=Prior(law=..., source=...) and network=, its module")
-            require_no_rows(network, data.inputs, paid=tuple(law.means))
             where = Gaussians(
                 posterior=law,
                 prior=prior,
@@ -146,7 +169,8 @@ def certify(
                 test=test,
                 failure_prob=failure_prob,
                 how=monte_carlo or MonteCarlo(),
-                losses=losses,
+                losses=tuple(losses),
+                formulas=tuple(formulas),
                 seed=seed,
                 device=device,
                 progress=progress,
@@ -162,7 +186,47 @@ def certify(
     privacy = _privacy(source)
     rows = {"bound": data.rows.summary(), "test": None if test is None else test.rows.summary(), "prior": None}
     found = replace(found, privacy=privacy, rows=rows, prior=found.prior or _prior_dict(source))
-    return _resting(found, settings.standing(data), settings, evidence, tested)
+    if _version(data, test) != version:
+        raise ValueError("the network writes on its inputs or on labels, which changes the examples: let it copy them")
+    return _resting(found, fixed, settings, evidence, tested)
+
+
+def _version(*sets: BoundSet | None) -> tuple[int, ...]:
+    return tuple(each.version for each in sets if each is not None)
+
+
+def _require_draws(seed: Any, device: Any) -> None:
+    require_kind("seed", seed, int)
+    if not 0 <= seed < 2**63 - 1:
+        raise ValueError(f"expected a seed from 0 to 2**63 - 2, got {seed}")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(f"expected a device that is here, such as 'cpu', got {device!r}: {error}") from error
+
+
+def _require_nothing_held(law: Law, network: nn.Module | None, prior: From, data: BoundSet, whose: str) -> None:
+    """Refuse a predictor or a prior in which the examples themselves stand.
+
+    Of a Gaussian it is the laws whose tensors are used: the bound pays for the posterior's random weights alone, and
+    examples in the prior's mean, in a weight of deviation 0 or in a buffer are free of charge. A test set pays for
+    nothing.
+    """
+    held: Any = nn.Module()
+    match law:
+        case Network():
+            held.network = law.network
+        case Finite():
+            held.networks = list(law.networks)
+        case GaussianPosterior():
+            laws = {"posterior": law.buffers}
+            if isinstance(prior, Prior):
+                laws["prior"] = {**prior.law.buffers, **prior.law.means}
+            if whose != "the bound's":
+                laws["posterior"] = {**law.buffers, **law.means}
+            held.laws = {name: {key: each.detach() for key, each in own.items()} for name, own in laws.items()}
+            held.network = network
+    require_no_rows(held, data.inputs, paid=[f"network.{name}" for name in getattr(law, "means", ())], whose=whose)
 
 
 def _standing(
@@ -210,6 +274,7 @@ def _resting(
 
 
 def _source(prior: From) -> Source | None:
+    require_kind("prior", prior, From)
     if isinstance(prior, Prior):
         return prior.source
     if isinstance(prior, bounds.PrivacyClaim):
@@ -255,38 +320,26 @@ def _of_network(
     failure_prob: float,
     device: torch.device | str,
 ) -> Assessment:
-    if isinstance(law.network, nn.Module):
-        require_no_rows(law.network, data.inputs)
-    seen = judge(law.network, data, device, scores=law.scores, batch_size=law.batch_size)
-    measured = [Measured(of=law.of, on="bound", loss="zero-one", mean=seen.error, errors=seen.errors, n=seen.units)]
+    look = functools.partial(judge, law.network, device=device, scores=law.scores, batch_size=law.batch_size)
+    seen, of = look(data), law.of
+    measured = [seen.measured(of, "bound")]
     if isinstance(source, Private):
-        made = released_certificate(
-            seen.error, n=data.units, privacy=source.privacy, failure_prob=failure_prob, of=law.of
-        )
-        certificates = [made if data.unit == "example" else replace(made, measures=f"{made.measures} for a new person")]
+        made = released_certificate(seen.error, n=data.units, privacy=source.privacy, failure_prob=failure_prob, of=of)
+        certificates = [made if data.unit == "example" else replace(made, measures=f"{made.measures} of a new person")]
     else:
-        certificates = fresh_certificates(seen, of=law.of, failure_prob=failure_prob, name="new_examples")
+        certificates = fresh_certificates(seen, of=of, failure_prob=failure_prob, name="new_examples")
     if test is not None:
-        tested = judge(law.network, test, device, scores=law.scores, batch_size=law.batch_size)
-        measured.append(
-            Measured(of=law.of, on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.units)
-        )
-        certificates += fresh_certificates(tested, of=law.of, failure_prob=failure_prob)
-    return Assessment(
-        route="released" if isinstance(source, Private) else "new examples",
-        n=data.units,
-        unit=data.unit,
-        examples=data.n,
-        failure_prob=failure_prob,
-        certificates=tuple(certificates),
-        measured=tuple(measured),
-    )
+        tested = look(test)
+        measured.append(tested.measured(of, "test"))
+        certificates += fresh_certificates(tested, of=of, failure_prob=failure_prob)
+    found = [Found(certificates=certificates, measured=measured)]
+    return _assembled("released" if isinstance(source, Private) else "new examples", found, data, failure_prob)
 
 
 def _of_chain(
     law: LocalGibbs | Point,
     data: Objective,
-    prior: From,
+    prior: bounds.PrivacyClaim | NoPrivacy,
     test: Objective | None,
     failure_prob: float,
     effort: GibbsSettings | None,
@@ -295,8 +348,6 @@ def _of_chain(
     diagnosis: Diagnosis | None,
 ) -> Assessment:
     """The Gibbs classifier around a chain's weights and the weights themselves."""
-    if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
-        raise ValueError("the weights of a chain need prior=, what their chain promises: a privacy claim or NoPrivacy")
     (train,) = data.risks(law.weights[None])
     tested = test.risks(law.weights[None])[0] if test else None
     measured = [Measured(of="weights", on="bound", loss="zero-one", mean=train.error, errors=train.errors, n=train.n)]

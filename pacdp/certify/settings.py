@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import bounds
-from pacdp.certify.examples import BoundSet
+from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.data.row_checks import require_apart
 from pacdp.data.rows import Rows
 
@@ -30,6 +30,8 @@ class Settings:
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ValueError(f"expected a count of settings that is a whole number >= 1, got {self.count!r}")
+        require_kind("Settings.hypothesis", self.hypothesis, bounds.Hypothesis)
+        require_kind("Settings.elsewhere", self.elsewhere, Rows | None)
         if self.hypothesis.name != _NAME:
             raise ValueError(f"expected a hypothesis {_NAME!r}, got {self.hypothesis.name!r}")
 
@@ -49,9 +51,19 @@ class Settings:
         """The settings were chosen on these rows alone; that they are apart from the bound's is proved by hashes."""
         return cls(hypothesis=bounds.declared(_NAME, f"chosen on {by}"), elsewhere=rows)
 
-    def standing(self, data: BoundSet) -> bounds.Hypothesis:
-        """The hypothesis, with the rows compared; DataError when the two share some."""
+    def share(self, failure_prob: float) -> float:
+        """failure_prob / J; ValueError where a double has no such number."""
+        if self.count > failure_prob * 2.0**1000:
+            raise ValueError(f"expected fewer settings than 2**1000, got a count of {self.count.bit_length()} bits")
+        return failure_prob / self.count
+
+    def standing(self, data: BoundSet, test: BoundSet | None = None) -> bounds.Hypothesis:
+        """The hypothesis, with the rows compared; DataError when the settings were chosen on rows of either set."""
         if self.elsewhere is None:
             return self.hypothesis
-        require_apart(self.elsewhere, data.rows, ("the rows that the settings were chosen on", "the bound's rows"))
-        return bounds.proved(_NAME, f"{self.hypothesis.by}; row hashes show that these are not the bound's")
+        chosen = "the rows that the settings were chosen on"
+        require_apart(self.elsewhere, data.rows, (chosen, "the bound's rows"))
+        if test is not None:
+            require_apart(self.elsewhere, test.rows, (chosen, "the test set's rows"))
+        whose = "the bound's" if test is None else "the bound's or the test set's"
+        return bounds.proved(_NAME, f"{self.hypothesis.by}; row hashes show that these are not {whose}")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from pacdp.chains.layout import Layout
 from pacdp.losses import Loss, zero_one
+from pacdp.plain import call_with
 
 SUPPORTED = (
     "Linear, Conv1d-3d, pooling, ReLU and other elementwise activations, Flatten, GroupNorm, LayerNorm, attention in "
@@ -48,7 +49,7 @@ class _Resident:
 
     def _call(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
         with self.precision():
-            outputs = torch.func.functional_call(self.model, parameters, (inputs,))
+            outputs = call_with(self.model, parameters, inputs)
         return outputs.to(self.inputs.dtype)
 
 
@@ -66,7 +67,7 @@ class LoopedNetwork(_Resident):
             with torch.enable_grad():
                 logits = self._call(parameters, batches[g])
                 mean = loss(logits, labels[k]).mean()
-                slopes = torch.autograd.grad(mean, list(parameters.values()))
+                slopes = torch.autograd.grad(mean, list(parameters.values()), materialize_grads=True)
             for view, slope in zip(self.layout.views(gradient[k]).values(), slopes, strict=True):
                 view.copy_(slope)
             found[0, k] = mean.detach()

@@ -9,41 +9,77 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
 from pacdp.losses import Loss
 from pacdp.posterior import GaussianPosterior
+from pacdp.probes import AT_MOST, MOST, made_up_labels, pool, require_own_losses
 from pacdp.stochastic.forward import FreshPass, fresh_pass
 from pacdp.stochastic.noise import LIMIT, Draws
-from pacdp.stochastic.progress import Saved, fingerprint
-from pacdp.stochastic.risk import MonteCarloRisk, in_units, terms_of
+from pacdp.stochastic.progress import Saved, Signature, fingerprint
+from pacdp.stochastic.risk import UNIT, MonteCarloRisk, in_units, terms_of
 
 Progress = Callable[[int, int], None]
 """Told how many examples this process has passed, and how many it will."""
 _SAVE_SECONDS = 5.0
-_PROBE = 3
+_ROWS = 5
+"""Rows on which a count must give again what it gave when its file was written."""
+_NUMBERS = 2
+_SEED = 0
 
 
 def mean_risk(
-    module: nn.Module, posterior: GaussianPosterior, *, inputs: Tensor, labels: Int64[Tensor, " n"], loss: Loss,
-    passes: int, seed: int, batch_size: int = 64, group_size: int = 1, device: torch.device | str = "cpu",
-    progress: Progress | None = None, resume: Path | None = None,
-) -> MonteCarloRisk:  # fmt: skip
+    module: nn.Module,
+    posterior: GaussianPosterior,
+    *,
+    inputs: Tensor,
+    labels: Int64[Tensor, " n"],
+    loss: Loss,
+    passes: int,
+    seed: int,
+    batch_size: int = 64,
+    group_size: int = 1,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+    resume: Path | None = None,
+) -> MonteCarloRisk:
     """As :func:`mean_risks`, for one loss."""
     (found,) = mean_risks(
-        module, posterior, inputs=inputs, labels=labels, losses=(loss,), passes=passes, seed=seed,
-        batch_size=batch_size, group_size=group_size, device=device, progress=progress, resume=resume,
-    )  # fmt: skip
+        module,
+        posterior,
+        inputs=inputs,
+        labels=labels,
+        losses=(loss,),
+        passes=passes,
+        seed=seed,
+        batch_size=batch_size,
+        group_size=group_size,
+        device=device,
+        progress=progress,
+        resume=resume,
+    )
     return found
 
 
 def mean_risks(
-    module: nn.Module, posterior: GaussianPosterior, *, inputs: Tensor, labels: Int64[Tensor, " n"],
-    losses: Sequence[Loss], passes: int, seed: int, batch_size: int = 64, group_size: int = 1,
-    device: torch.device | str = "cpu", progress: Progress | None = None, resume: Path | None = None,
-) -> tuple[MonteCarloRisk, ...]:  # fmt: skip
+    module: nn.Module,
+    posterior: GaussianPosterior,
+    *,
+    inputs: Tensor,
+    labels: Int64[Tensor, " n"],
+    losses: Sequence[Loss],
+    passes: int,
+    seed: int,
+    batch_size: int = 64,
+    group_size: int = 1,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+    resume: Path | None = None,
+    people: Int64[np.ndarray, " n"] | None = None,
+) -> tuple[MonteCarloRisk, ...]:
     """Losses of the randomised network ``posterior`` on all examples, ``passes`` times, each time with fresh weights.
 
     Formal guarantee: ``result.upper(failure_prob)`` bounds R̂(Q) for each loss; several losses share the draws and
@@ -62,31 +98,52 @@ def mean_risks(
             (:func:`pacdp.stochastic.fresh_pass`).
         resume: a JSON file that holds the sums so far; written every few seconds, and read if it is there. Rank r > 0
             appends ``.r`` to the name.
+        people: whose each example is; the mean is then over people of the means of their own losses. Given the data,
+            an example of person p enters with weight 1/(people · passes · size of p), and 1/(largest weight) is the
+            number of terms ("Averages of independent draws" in docs/guarantees.md).
 
     Raises:
-        ValueError: nothing to count, labels of another number, a loss outside its interval, or what
-            :func:`pacdp.stochastic.fresh_pass` refuses.
-        CheckpointError: ``resume`` belongs to another count.
+        ValueError: nothing to count, labels of another number, a loss that is not one value an example, outside its
+            interval or dependent on the rest of a batch, or what :func:`pacdp.stochastic.fresh_pass` refuses.
+        CheckpointError: ``resume`` belongs to another count, or to a network or loss that computes something else, or
+            was edited.
     """
     n = len(inputs)
     _require_countable(n, labels, losses, passes, batch_size)
     device = torch.device(device)
-    way = fresh_pass(module, posterior, inputs[: _PROBE * group_size].to(device), group_size=group_size)
+    probe = inputs[: max(MOST, min(batch_size, AT_MOST))].to(device)
+    way = fresh_pass(module, posterior, probe, group_size=group_size)
+    signature = _tried(way, probe, labels.to(device), losses)
     rank, world = _ranks()
+    weights, whole, known = _weights(people, n, way.group_size)
     jobs = _jobs(n, passes, batch_size, way.group_size)[rank::world]
     mark = ""
     if resume is not None:
         resume = resume if rank == 0 else resume.with_name(f"{resume.name}.{rank}")
         settings = {
-            "passes": passes, "seed": seed, "batch_size": batch_size, "group_size": way.group_size, "rank": rank,
-            "world": world, "losses": [(loss.name, loss.low, loss.high) for loss in losses],
-        }  # fmt: skip
+            "passes": passes,
+            "seed": seed,
+            "batch_size": batch_size,
+            "group_size": way.group_size,
+            "rank": rank,
+            "world": world,
+            "losses": [(loss.name, loss.low, loss.high) for loss in losses],
+            **({} if people is None else {"people": people.tolist()}),
+        }
         mark = fingerprint(settings, module, posterior, inputs, labels)
-    saved = Saved(resume, losses=[loss.name for loss in losses], mark=mark, seconds=_SAVE_SECONDS)
-    share = sum(job.stop - job.start for job in jobs)
-    done = sum(job.stop - job.start for job in jobs[: saved.tally.jobs])
+    sizes = [job.stop - job.start for job in jobs]
+    saved = Saved(
+        resume,
+        losses=[loss.name for loss in losses],
+        mark=mark,
+        signature=signature,
+        jobs=sizes,
+        most=UNIT,
+        seconds=_SAVE_SECONDS,
+    )
+    share, done = sum(sizes), sum(sizes[: saved.tally.jobs])
     for job in jobs[saved.tally.jobs :]:
-        counted = _count(way, job, inputs, labels, losses, seed, device)
+        counted = _count(way, job, inputs, labels, losses, seed, device, weights)
         saved.tally.totals = [total + more for total, more in zip(saved.tally.totals, counted, strict=True)]
         saved.tally.jobs += 1
         saved.keep()
@@ -94,10 +151,18 @@ def mean_risks(
         if progress is not None:
             progress(done, share)
     saved.keep(now=True)
-    terms = terms_of(n=n, passes=passes, group_size=way.group_size)
+    terms = terms_of(n=whole, passes=passes, group_size=way.group_size)
     return tuple(
         MonteCarloRisk(
-            loss=loss.name, low=loss.low, high=loss.high, n=n, passes=passes, terms=terms, total=total, seed=seed
+            loss=loss.name,
+            low=loss.low,
+            high=loss.high,
+            n=whole,
+            passes=passes,
+            terms=terms,
+            total=total,
+            seed=seed,
+            people=known,
         )
         for loss, total in zip(losses, _added_up(saved.tally.totals, device), strict=True)
     )
@@ -115,14 +180,61 @@ def _jobs(n: int, passes: int, batch_size: int, group_size: int) -> list[_Job]:
 
 
 def _count(
-    way: FreshPass, job: _Job, inputs: Tensor, labels: Tensor, losses: Sequence[Loss], seed: int, device: torch.device
+    way: FreshPass,
+    job: _Job,
+    inputs: Tensor,
+    labels: Tensor,
+    losses: Sequence[Loss],
+    seed: int,
+    device: torch.device,
+    weights: Float64[Tensor, " n"] | None,
 ) -> list[int]:
     size = way.group_size
     groups = torch.arange(job.start // size, -(-job.stop // size))
     draws = Draws.of(seed=seed, number=job.number, examples=groups)
     outputs = way.run(inputs[job.start : job.stop].to(device), draws)
     own = labels[job.start : job.stop].to(device)
-    return [in_units(loss(outputs, own), loss) for loss in losses]
+    weigh = None if weights is None else weights[job.start : job.stop].to(device)
+    return [in_units(loss.judge(outputs, own), loss, weigh) for loss in losses]
+
+
+def _weights(
+    people: np.ndarray | None, n: int, group_size: int
+) -> tuple[Float64[Tensor, " n"] | None, int, int | None]:
+    """What each example weighs, what all of them weigh together, and how many people there are."""
+    if people is None:
+        return None, n, None
+    if people.shape != (n,) or group_size != 1:
+        raise ValueError(
+            f"expected people for each of {n} examples, each with a draw of its own, got {people.shape} and groups of "
+            f"{group_size}"
+        )
+    _, owner, sizes = np.unique(people, return_inverse=True, return_counts=True)
+    least = int(sizes.min())
+    return torch.from_numpy(least / sizes[owner]), least * len(sizes), len(sizes)
+
+
+def _tried(way: FreshPass, probe: Tensor, labels: Tensor, losses: Sequence[Loss]) -> Signature:
+    """What network and losses give on a few rows of data and as many made-up ones, under a few draws.
+
+    Raises:
+        ValueError: a loss of one example depends on the rest of its batch, or is none of one example.
+    """
+    rows = pool(probe[:_ROWS], size=_ROWS)
+    groups = torch.arange(-(-len(rows) // way.group_size))
+    outputs = [way.run(rows, Draws.of(seed=_SEED, number=number, examples=groups)) for number in range(_NUMBERS)]
+    own = made_up_labels(labels, len(rows))
+    for loss in losses:
+        require_own_losses(loss, outputs[0][:_ROWS], labels, size=max(MOST, len(probe)))
+    return Signature.of(
+        outputs,
+        [
+            (loss(out, y).double() - loss.low) / (loss.high - loss.low)
+            for loss in losses
+            for out in outputs
+            for y in own
+        ],
+    )
 
 
 def _ranks() -> tuple[int, int]:

@@ -5,13 +5,16 @@ on the group. It costs as many normal numbers a group as there are weights, and 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from pacdp.models import random_layers
+from pacdp.plain import call_with
 from pacdp.posterior import GaussianPosterior
+from pacdp.probes import MOST, pool, require_own_outputs, require_steady
 from pacdp.stochastic.intercept import by_example
 from pacdp.stochastic.law import Law, laws_of, require_law_of
 from pacdp.stochastic.layers import NotByExample
@@ -21,6 +24,9 @@ _WEIGHTS_AT_ONCE = 2**25
 """Drawn weights held at a time in the general form."""
 _SEED = 0
 _TOLERANCE = 1e-3
+_ROWS = 5
+_GROUPS = 3
+"""Of examples that share draws, in trials: each is a draw of all weights."""
 
 
 class FreshPass(NamedTuple):
@@ -28,6 +34,8 @@ class FreshPass(NamedTuple):
 
     run: Callable[[Tensor, Draws], Tensor]
     group_size: int
+    by_layers: bool = False
+    """Whether weights are drawn layer by layer for each example, and not as whole networks."""
 
 
 def fresh_outputs(module: nn.Module, posterior: GaussianPosterior, inputs: Tensor, draws: Draws) -> Tensor:
@@ -52,13 +60,15 @@ def fresh_pass(
     """The fastest exact way to run ``module`` with fresh weights, tried out on the examples ``probe``.
 
     Args:
-        probe: a few examples; what they are decides nothing but which way works.
+        probe: a few examples; what they are decides nothing but which way works. The trials have batches of up to 33
+            examples, or as many as these are.
         group_size: examples that share one draw where the network cannot be taken apart into layers.
         by_layers: False takes the general form at once.
 
     Raises:
-        ValueError: the posterior is over other weights; an example's output depends on the others of its batch, or on
-            randomness besides the weights; the outputs are not finite; group_size < 1.
+        ValueError: the posterior is over other weights; an example's output depends on the others of its batch, on
+            randomness besides the weights, or on what the network saw before; the outputs are not finite;
+            group_size < 1.
     """
     _require_usable(module, posterior)
     if group_size < 1:
@@ -76,22 +86,30 @@ def fresh_pass(
 
     ways = [FreshPass(mapped, group_size), FreshPass(looped, group_size)]
     if by_layers:
-        ways.insert(0, FreshPass(layered, 1))
-    _require_no_mixing(module, posterior, buffers, probe)
+        ways.insert(0, FreshPass(layered, 1, by_layers=True))
+    size = max(MOST, len(probe))
+    _require_no_mixing(module, posterior, buffers, probe, size)
     for way in ways[:-1]:
         try:
-            _require_independent_examples(way, probe)
+            if way.by_layers:
+                _require_same_network(module, laws, buffers, probe)
+            _require_independent_examples(way, probe, size)
         except (NotByExample, RuntimeError, TypeError):  # the last two are vmap's ways to say that it cannot
             continue
         return way
-    _require_independent_examples(ways[-1], probe)
+    _require_independent_examples(ways[-1], probe, size)
     return ways[-1]
 
 
 def _by_group(
-    module: nn.Module, laws: Mapping[str, Law], buffers: Mapping[str, Tensor], inputs: Tensor, draws: Draws,
-    group_size: int, run: Callable[..., Tensor],
-) -> Tensor:  # fmt: skip
+    module: nn.Module,
+    laws: Mapping[str, Law],
+    buffers: Mapping[str, Tensor],
+    inputs: Tensor,
+    draws: Draws,
+    group_size: int,
+    run: Callable[..., Tensor],
+) -> Tensor:
     groups = len(draws.ticks)
     whole = len(inputs) // group_size
     step = max(1, _WEIGHTS_AT_ONCE // sum(law.mean.numel() for law in laws.values()))
@@ -109,16 +127,18 @@ def _by_group(
 
 def _vmapped(module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
     def one(own: dict[str, Tensor], x: Tensor) -> Tensor:
-        return torch.func.functional_call(module, {**own, **buffers}, (x,))
+        return call_with(module, {**own, **buffers}, x)
 
     return torch.func.vmap(one)(dict(weights), inputs)
 
 
 def _looped(module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-    return torch.stack([
-        torch.func.functional_call(module, {name: w[k] for name, w in weights.items()} | dict(buffers), (inputs[k],))
-        for k in range(len(inputs))
-    ])  # fmt: skip
+    return torch.stack(
+        [
+            call_with(module, {name: w[k] for name, w in weights.items()} | dict(buffers), inputs[k])
+            for k in range(len(inputs))
+        ]
+    )
 
 
 def _require_usable(module: nn.Module, posterior: GaussianPosterior) -> None:
@@ -129,9 +149,10 @@ def _require_usable(module: nn.Module, posterior: GaussianPosterior) -> None:
             f"layers {', '.join(drawing)} draw random numbers in every pass, besides the weights: call eval() first"
         )
     mixing = [
-        name for name, layer in module.named_modules()
+        name
+        for name, layer in module.named_modules()
         if isinstance(layer, nn.modules.batchnorm._BatchNorm) and (layer.training or layer.running_mean is None)
-    ]  # fmt: skip
+    ]
     if mixing:
         raise ValueError(
             f"layers {', '.join(mixing)} normalise by statistics of the batch, so that no example has a loss of its "
@@ -139,41 +160,56 @@ def _require_usable(module: nn.Module, posterior: GaussianPosterior) -> None:
         )
 
 
-def _require_independent_examples(way: FreshPass, probe: Tensor) -> None:
-    """With equal draws, an example's output must be the same alone and among others."""
-    size = way.group_size
-    groups = min(3, max(1, len(probe) // size))
-    draws = Draws.of(seed=_SEED, number=0, examples=torch.arange(groups))
-    together = way.run(probe[: groups * size], draws)
-    if not bool(torch.isfinite(together).all()):
+def _require_independent_examples(way: FreshPass, probe: Tensor, size: int) -> None:
+    """With equal draws, an example's output (a group's, where groups share draws) must be its own."""
+    groups = size if way.group_size == 1 and way.by_layers else _GROUPS
+    examples = pool(probe, size=groups * way.group_size).unflatten(0, (2 * groups, way.group_size))
+
+    def run(places: Tensor) -> Tensor:
+        rows = examples[places.to(probe.device)].flatten(0, 1)
+        out = way.run(rows, Draws.of(seed=_SEED, number=0, examples=places))
+        return out.unflatten(0, (len(places), way.group_size)) if len(out) == len(rows) else out
+
+    if not bool(require_own_outputs(run, size=groups).isfinite().all()):
         raise ValueError("the network's outputs on drawn weights are NaN or infinite: the weights have diverged")
-    scale = 1.0 + float(together.abs().max())
-    for k in range(groups * size) if size == 1 else range(groups):
-        alone = way.run(probe[k * size : (k + 1) * size], draws.select(slice(k, k + 1)))
-        if not torch.allclose(alone, together[k * size : (k + 1) * size], rtol=0.0, atol=_TOLERANCE * scale):
-            raise ValueError(
-                f"output {k} of the network depends on the other examples of its batch, or on random numbers besides "
-                "the weights: no example has a loss of its own"
-            )
 
 
 @torch.no_grad()
 def _require_no_mixing(
-    module: nn.Module, posterior: GaussianPosterior, buffers: Mapping[str, Tensor], probe: Tensor
+    module: nn.Module, posterior: GaussianPosterior, buffers: Mapping[str, Tensor], probe: Tensor, size: int
 ) -> None:
-    """At the mean weights, an example's output must be the same alone and among others; groups hide that it is not."""
-    state = {**_on(posterior.means, probe.device), **buffers}
-    together = torch.func.functional_call(module, state, (probe,))
-    if not bool(torch.isfinite(together).all()):
-        return  # refused by name elsewhere
-    scale = 1.0 + float(together.abs().max())
-    for k in range(min(3, len(probe))):
-        alone = torch.func.functional_call(module, state, (probe[k : k + 1],))
-        if not torch.allclose(alone, together[k : k + 1], rtol=0.0, atol=_TOLERANCE * scale):
-            raise ValueError(
-                f"output {k} of the network depends on the other examples of its batch, or on random numbers besides "
-                "the weights: no example has a loss of its own"
-            )
+    """At the mean weights, an example's output must be its own; groups that share draws would hide that it is not."""
+    examples = pool(probe, size=size)
+    state = {**_on(posterior.means, probe.device), **{name: value.clone() for name, value in buffers.items()}}
+
+    def run(places: Tensor) -> Tensor:
+        return call_with(module, state, examples[places.to(probe.device)])
+
+    few = examples[:2].clone()
+    require_steady(
+        lambda: {"its inputs": few, **{f"buffer {name}": state[name] for name in buffers}},
+        lambda: call_with(module, state, few),
+    )
+    require_own_outputs(run, size=size)
+
+
+@torch.no_grad()
+def _require_same_network(
+    module: nn.Module, laws: Mapping[str, Law], buffers: Mapping[str, Tensor], probe: Tensor
+) -> None:
+    """With every standard deviation at 0, layers by example must give what the network gives at its mean weights.
+
+    Raises:
+        NotByExample: they give something else.
+    """
+    rows = probe[:_ROWS]
+    fixed = {name: replace(law, std=torch.zeros_like(law.std)) for name, law in laws.items()}
+    found = by_example(module, fixed, buffers, rows, Draws.of(seed=_SEED, number=0, examples=torch.arange(len(rows))))
+    means = {name: law.mean for name, law in laws.items()}
+    expected = call_with(module, {**means, **buffers}, rows)
+    atol = _TOLERANCE * (1.0 + float(expected.abs().max()))
+    if found.shape != expected.shape or not torch.allclose(found, expected, rtol=0.0, atol=atol):
+        raise NotByExample("taken apart into layers, the network gives other outputs than it gives itself")
 
 
 def _on(buffers: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from pacdp.plain import call_with
 from pacdp.stochastic import layers
 from pacdp.stochastic.law import Law
 from pacdp.stochastic.layers import NotByExample
@@ -34,8 +35,12 @@ _SIGNATURES = {func: inspect.signature(layer) for func, layer in _LAYERS.items()
 _LAW_ARGUMENTS = ("weight", "bias")
 _METADATA = {
     *(getattr(torch.Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim", "is_cuda", "layout")),
-    torch.Tensor.size, torch.Tensor.dim, torch.Tensor.numel, torch.Tensor.is_floating_point, torch.is_floating_point,
-}  # fmt: skip
+    torch.Tensor.size,
+    torch.Tensor.dim,
+    torch.Tensor.numel,
+    torch.Tensor.is_floating_point,
+    torch.is_floating_point,
+}
 
 
 class _Replacing(TorchFunctionMode):
@@ -82,7 +87,7 @@ def by_example(
     stand_ins = {name: law.mean.new_full((), torch.nan).expand(law.mean.shape) for name, law in laws.items()}
     mode = _Replacing({id(stand_ins[name]): (name, law) for name, law in laws.items()}, draws)
     with torch.no_grad(), mode:
-        out = torch.func.functional_call(module, {**stand_ins, **buffers}, (inputs,))
+        out = call_with(module, {**stand_ins, **buffers}, inputs)
     missed = [name for name, law in laws.items() if law.random and name not in mode.met]
     if missed:
         raise NotByExample(f"parameter {missed[0]} is random but no known layer used it in the pass")

@@ -46,11 +46,13 @@ def laws_of(posterior: GaussianPosterior, device: torch.device) -> dict[str, Law
     """The laws of all parameters on ``device``; the stream is the parameter's place in the posterior."""
     return {
         name: Law(
-            mean=mean.detach().to(device), std=posterior.stds[name].detach().to(device, mean.dtype), stream=stream,
+            mean=mean.detach().to(device),
+            std=posterior.stds[name].detach().to(device, mean.dtype),
+            stream=stream,
             random=bool((posterior.stds[name] > 0).any()),
         )
         for stream, (name, mean) in enumerate(posterior.means.items())
-    }  # fmt: skip
+    }
 
 
 def require_law_of(module: nn.Module, posterior: GaussianPosterior) -> None:

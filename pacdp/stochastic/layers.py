@@ -33,16 +33,22 @@ def linear(draws: Draws, input: Tensor, weight: Law, bias: Law | None = None) ->
         length = torch.linalg.vector_norm(input, dim=1, keepdim=True)
         scale = torch.hypot(weight.std.reshape(-1) * length, bias_std)
     else:
-        top = weight.std.amax()
+        top = weight.std.amax().clamp_min(torch.finfo(weight.std.dtype).tiny)
         squares = F.linear(input.square(), (weight.std / top).square().expand(weight.mean.shape))
         scale = torch.hypot(top * squares.sqrt(), bias_std)
     return out.addcmul_(scale, normals(draws, weight.stream, out.shape[1], like=out))
 
 
 def conv2d(
-    draws: Draws, input: Tensor, weight: Law, bias: Law | None = None, stride: int | tuple[int, ...] = 1,
-    padding: int | str | tuple[int, ...] = 0, dilation: int | tuple[int, ...] = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
+    draws: Draws,
+    input: Tensor,
+    weight: Law,
+    bias: Law | None = None,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | str | tuple[int, ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
     """One kernel an example, the same at all of its positions."""
     _require_batch(draws, input, least=4)
     outputs, _, *kernel = tuple(weight.mean.shape)
@@ -67,9 +73,15 @@ def conv2d(
 
 
 def conv1d(
-    draws: Draws, input: Tensor, weight: Law, bias: Law | None = None, stride: int | tuple[int, ...] = 1,
-    padding: int | str | tuple[int, ...] = 0, dilation: int | tuple[int, ...] = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
+    draws: Draws,
+    input: Tensor,
+    weight: Law,
+    bias: Law | None = None,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | str | tuple[int, ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
     """A convolution of images one pixel high."""
     _require_batch(draws, input, least=3)
     std = weight.std.reshape([1] * (3 - weight.std.ndim) + list(weight.std.shape))[:, :, None]
@@ -80,9 +92,15 @@ def conv1d(
 
 
 def embedding(
-    draws: Draws, input: Tensor, weight: Law, padding_idx: int | None = None, max_norm: float | None = None,
-    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Tensor:  # fmt: skip
+    draws: Draws,
+    input: Tensor,
+    weight: Law,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Rows of the table, of which only those that an example looks up are drawn; a row met twice is drawn once.
 
     The draw of a row is that of the first position at which the example meets it.
@@ -110,9 +128,16 @@ def group_norm(
 
 
 def batch_norm(
-    draws: Draws, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Law | None = None,
-    bias: Law | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+    draws: Draws,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Law | None = None,
+    bias: Law | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """With running statistics, which are fixed numbers; one scale and shift a channel and example."""
     _require_batch(draws, input, least=2)
     if training or running_mean is None:
@@ -121,9 +146,13 @@ def batch_norm(
 
 
 def layer_norm(
-    draws: Draws, input: Tensor, normalized_shape: tuple[int, ...], weight: Law | None = None, bias: Law | None = None,
+    draws: Draws,
+    input: Tensor,
+    normalized_shape: tuple[int, ...],
+    weight: Law | None = None,
+    bias: Law | None = None,
     eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """One scale and shift an element and example, the same at all positions."""
     _require_batch(draws, input, least=1 + len(normalized_shape))
     out = F.layer_norm(input, normalized_shape, eps=eps)

@@ -33,7 +33,8 @@ class MonteCarloRisk:
     high: float
     """Upper end, which counts as 1."""
     n: int
-    """Examples in a pass."""
+    """Examples in a pass; with people, what all examples weigh together when those of the person who has fewest weigh 1
+    each, and those of others so much less that every person weighs the same."""
     passes: int
     terms: int
     """Independent terms in [0, 1]: n · passes, or, where examples shared draws in groups, n · passes over the size of a
@@ -41,6 +42,8 @@ class MonteCarloRisk:
     total: int
     """Sum of the losses (ℓ - low)/(high - low), each rounded up, in units of 2⁻³²."""
     seed: int
+    people: int | None = None
+    """How many people the mean is over, each with the mean of their own losses; None where it is over examples."""
 
     @property
     def mean(self) -> float:
@@ -95,15 +98,12 @@ def terms_of(*, n: int, passes: int, group_size: int) -> int:
     return n * passes // min(group_size, n)
 
 
-def in_units(values: Float[Tensor, " batch"], loss: Loss) -> int:
-    """The sum of (values - low)/(high - low), each rounded up to a multiple of 1/UNIT.
+def in_units(values: Float[Tensor, " batch"], loss: Loss, weights: Float[Tensor, " batch"] | None = None) -> int:
+    """The sum of (values - low)/(high - low), each times its weight in [0, 1] and rounded up to a multiple of 1/UNIT.
 
-    Raises:
-        ValueError: a loss is NaN or lies outside the loss's interval.
+    ``values`` come from ``loss.judge``.
     """
-    if not bool(torch.isfinite(values).all()):
-        raise ValueError(f"loss {loss.name} is NaN or infinite on drawn weights: the weights have diverged")
-    loss.check(float(values.min()), float(values.max()))
-    # three roundings of 2⁻⁵³ each; the ends of the interval stay exact
+    # up to five roundings of 2⁻⁵³ each; the ends of the interval stay exact
     share = (values.double() - loss.low) / (loss.high - loss.low) * (UNIT * _OUTWARD)
+    share = share if weights is None else share * weights
     return int(share.ceil().clamp(0, UNIT).to(torch.int64).sum())

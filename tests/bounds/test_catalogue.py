@@ -11,6 +11,7 @@ from scipy import stats
 
 from bounds import (
     ExcessStep,
+    Sharp,
     catoni,
     catoni_grid,
     disintegrated,
@@ -156,6 +157,41 @@ def test_coverage_of_one_draw_from_a_gibbs_posterior():
     assert failures["no cost"] > 1.5 * failure_prob * trials  # the draw does overfit
     for name in ("ratio", "renyi"):
         assert stats.binomtest(failures[name], trials, failure_prob, alternative="greater").pvalue > 1e-4
+
+
+def test_coverage_of_one_draw_under_a_prior_that_met_the_sample():
+    """The exponential mechanism names a hypothesis, the prior leans on it; what the split does not pay for, fails."""
+    rng = np.random.default_rng(8)
+    n, failure_prob, trials, epsilon = 40, 0.2, 1500, 1.5
+    risks = rng.uniform(0.15, 0.35, 300)
+    failures = dict.fromkeys(("ratio", "renyi", "as if the prior were fixed"), 0)
+    for counts in rng.binomial(n, risks, size=(trials, risks.size)):
+        chance = np.exp(-0.5 * epsilon * counts)  # replacing one example moves each count by at most one
+        named = rng.choice(risks.size, p=chance / chance.sum())
+        prior = np.full(risks.size, 0.01 / (risks.size - 1))
+        prior[named] = 0.99
+        posterior = prior * np.exp(-0.2 * counts)
+        posterior /= posterior.sum()
+        w = rng.choice(risks.size, p=posterior)
+        at = {"risk": counts[w] / n, "n": n, "failure_prob": failure_prob, "price": Sharp(epsilon=epsilon)}
+        ratio = math.log(posterior[w] / prior[w])
+        renyi = math.log(float(np.sum(posterior * posterior / prior)))
+        failures["ratio"] += disintegrated(**at, log_density_ratio=ratio).value < risks[w]
+        failures["renyi"] += disintegrated_renyi(**at, renyi_nats=renyi).value < risks[w]
+        failures["as if the prior were fixed"] += kl_chernoff_upper(at["risk"], n, failure_prob) < risks[w]
+    assert failures["as if the prior were fixed"] > 1.3 * failure_prob * trials  # the release does overfit
+    for name in ("ratio", "renyi"):
+        assert stats.binomtest(failures[name], trials, failure_prob, alternative="greater").pvalue > 1e-4
+
+
+def test_how_a_failure_probability_is_split_does_not_depend_on_what_was_measured():
+    """A share chosen by looking at the density ratio would have to be paid for."""
+    for price in (Sharp(epsilon=0.01), Sharp(epsilon=3.0)):
+        at = {"n": 500, "failure_prob": 0.05, "price": price}
+        ratios = [disintegrated(risk=0.1, log_density_ratio=x, **at) for x in (-1e17, 0.0, 1e17)]
+        divergences = [disintegrated_renyi(risk=0.1, renyi_nats=x, **at) for x in (0.0, 3.0, 1e17, math.inf)]
+        for made in (ratios, divergences):
+            assert len({tuple(one.budget.items()) for one in made}) == 1
 
 
 def test_gaussian_costs_of_one_draw():

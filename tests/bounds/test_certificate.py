@@ -110,10 +110,10 @@ def test_charged_adds_failure_probability_and_terms():
         ({"inputs": {"x": None}}, "x.* must be a real number"),
         ({"inputs": {"x": "inf"}}, "x.* must be a number"),
         ({"budget": {"bound": 0.06}}, "^budget sums to 0.06"),
-        ({"hypotheses": ("A.",)}, "^hypotheses must be a tuple of Hypothesis"),
-        ({"hypotheses": STATIONARY}, "^hypotheses must be a tuple of Hypothesis"),
+        ({"hypotheses": ("A.",)}, "^hypotheses must be Hypothesis records"),
+        ({"hypotheses": STATIONARY}, "^hypotheses must be Hypothesis records"),
         ({"hypotheses": (STATIONARY, STATIONARY)}, "^hypotheses must have different names"),
-        ({"costs": (STATIONARY,)}, "^costs must be a tuple of Cost"),
+        ({"costs": (STATIONARY,)}, "^costs must be Cost records"),
         ({"costs": (Cost(name="kl", nats=1.0, per_example=0.1),) * 2}, "^costs must have different names"),
     ],
 )

@@ -1,5 +1,6 @@
 """The best of J certificates, and the overall certificate: paid for or refused."""
 
+import itertools
 import math
 from functools import partial
 
@@ -69,6 +70,49 @@ def test_the_chosen_certificate_keeps_its_status():
         assert best.status == "optimistic"
         assert best.unproved == (stationary,)
     assert best_of([rigorous, candidates(0.01)[2]], budget=0.02).status == "rigorous"
+
+
+def test_what_is_proved_of_one_statement_is_not_proved_of_another():
+    """All must hold together: of the same name the weakest standing counts, in whatever order they come."""
+    standings = [
+        bounds.unproved("chain stationary", "nobody looked"),
+        bounds.declared("chain stationary", "the caller"),
+        bounds.proved("chain stationary", "the law was sampled exactly"),
+    ]
+    made = [one.resting_on(known) for one, known in zip(candidates(0.01), standings, strict=True)]
+    for order in itertools.permutations(made):
+        best = best_of(order, budget=0.03)
+        assert best.hypothesis("chain stationary") == standings[0]
+        assert best.status == "optimistic"
+    assert best_of(made[1:], budget=0.02).hypothesis("chain stationary") == standings[1]
+    drawn = bounds.proved("draws independent", "a generator of their own")
+    guess = bounds.unproved("draws independent", "one chain")
+    risk = gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.01)
+    for first, second in ((drawn, guess), (guess, drawn)):
+        both = overall_certificate(
+            risk=risk.resting_on(first),
+            bound=lambda known=second, **given: STEP(**given).resting_on(known),
+            budget=ledger(),
+        )
+        assert both.hypothesis("draws independent") == guess
+
+
+def test_what_measures_different_risks_is_not_compared():
+    bound = partial(maurer, kl_nats=1.0, n=100, failure_prob=0.01)
+    half_brier = bounds.brier_risk(brier=0.02, bound=bound).certificate
+    with pytest.raises(ValueError, match=r"^certificates must measure one risk, got half the Brier risk, risk"):
+        best_of([*candidates(0.01), half_brier], budget=0.05)
+    surrogate = bounds.gibbs_catoni(
+        log_partition_lower_nats=-1.0,
+        tau=4.0,
+        loss_low=0.0,
+        loss_high=1.0,
+        n=100,
+        failure_prob=0.01,
+        log_partition_failure_prob=0.0,
+    )
+    with pytest.raises(ValueError, match=r"rescaled to \[0, 1\]; compare like with like"):
+        best_of([*candidates(0.01), surrogate], budget=0.05)
 
 
 def test_overall_certificate_is_kl_inverse_within_kl_inverse():

@@ -74,13 +74,14 @@ def test_pac_bayes_against_fifty_digits(drawn, kl_nats):
     assert made.total_per_example == pytest.approx(float(nats * most / examples), rel=1e-12)
 
 
-def test_betting_on_a_ratio_the_wealth_is_there():
+@pytest.mark.parametrize(("least", "spread"), [(1, 20), (25, 2)], ids=["bets at their limit", "free bets"])
+def test_betting_on_a_ratio_the_wealth_is_there(least, spread):
     """At the returned ratio the wealth, recomputed at 50 digits, is 1/failure_prob or more; it grows with the ratio."""
     rng = np.random.default_rng(4)
-    sizes = rng.integers(1, 30, 40)
-    sums = sizes * rng.beta(2, 20, 40)
-    found = mp.mpf(by_betting(of(sizes, sums), 35))
-    wealth = partial(slow.log_wealth, sizes=sizes, sums=sums, most_examples=35, failure_prob=LEVEL)
+    sizes = rng.integers(least, 30, 40)
+    sums = sizes * rng.beta(2, spread, 40)
+    found = mp.mpf(by_betting(of(sizes, sums), 30))
+    wealth = partial(slow.log_wealth, sizes=sizes, sums=sums, most_examples=30, failure_prob=LEVEL)
     assert mp.log(20) - mp.mpf("1e-9") <= wealth(found) <= mp.log(20) + mp.mpf("1e-5")
     points = [found * k / 10 for k in range(1, 11)] + [found + (1 - found) * k / 10 for k in range(1, 10)]
     found = [wealth(point) for point in points]
@@ -199,7 +200,7 @@ def test_certificates_say_what_they_rest_on_and_survive_json():
         new_example_pac_bayes(**told(sample, 9), kl_nats=math.inf),
         new_example_betting(sample=sample, most_examples=9, failure_prob=LEVEL),
     ):
-        assert made.measures == "risk for a new example"
+        assert made.measures == "risk of a new example"
         assert made.hypothesis("records independent").unit == "person"
         assert made.status == "rigorous"
         assert {"n", "examples", "most_examples"} <= set(made.inputs)

@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kl_by_mpmath import kl_upper
 
-from bounds import log_partition_best, log_partition_chernoff, log_partition_jensen, log_partition_lower
+from bounds import (
+    StreamingLogMeanExp,
+    log_partition_best,
+    log_partition_chernoff,
+    log_partition_jensen,
+    log_partition_lower,
+)
 
 INTERVAL = {"tau": 3.0, "loss_low": 0.5, "loss_high": 4.0}
 
@@ -128,3 +134,59 @@ def test_chernoff_refuses_a_negative_loss_and_ignores_hopeless_estimates():
         log_partition_chernoff(log_mean_exp=0.1, draws=5, failure_prob=0.1)
     for hopeless in (-1e5, -math.inf):
         assert log_partition_chernoff(log_mean_exp=hopeless, draws=5, failure_prob=0.1) == -math.inf
+
+
+def streamed(parts):
+    stream = StreamingLogMeanExp()
+    for part in parts:
+        stream.push(part)
+    return stream
+
+
+def drifting_up():
+    """A million ones, then small terms each of which the sum rounds up by a quarter of its last place."""
+    small = math.log(0.75 * 2.0**-32)
+    return [np.zeros(2**20), *[small] * 50_000], lambda: 2**20 + 50_000 * mp.exp(mp.mpf(small)), 2**20 + 50_000
+
+
+def rising():
+    """Every push is a new largest value, so that all that came before is scaled anew."""
+    step, m = 2.0**-16, 50_000
+    return [i * step for i in range(m)], lambda: (mp.exp(m * mp.mpf(step)) - 1) / (mp.exp(mp.mpf(step)) - 1), m
+
+
+def in_large_parts():
+    """Millions of numbers in large parts: a few values, far apart, far from 0, some of them -inf."""
+    values = np.array([-1e5, -1e5 - 0.1, -1e5 - 7.3, -1e5 - 40.0, -1e5 - 1e3, -math.inf])
+    parts = [np.roll(np.resize(values, 600_000), k) for k in range(6)]
+    return parts, lambda: 600_000 * sum(mp.exp(mp.mpf(x)) for x in values if x > -math.inf), 3_600_000
+
+
+@pytest.mark.parametrize("stress", [drifting_up, rising, in_large_parts], ids=lambda stress: stress.__name__)
+def test_streaming_formal_guarantee_is_never_above_the_exact_mean_however_many_were_pushed(stress):
+    parts, total, count = stress()
+    stream = streamed(parts)
+    with mp.workdps(40):
+        truth = mp.log(total() / count)
+        assert stream.count == count
+        assert stream.value <= truth
+        assert truth - stream.value < mp.mpf("1e-10") * max(1, abs(truth) * mp.mpf("1e-4"))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=9), min_size=1, max_size=9))
+def test_streaming_is_a_little_below_fifty_digits(parts):
+    made = streamed(parts).value
+    with mp.workdps(50):
+        every = [mp.mpf(x) for part in parts for x in part]
+        truth = mp.log(mp.fsum(mp.exp(x) for x in every) / len(every))
+        assert truth - mp.mpf("1e-13") * (1 + abs(truth) + max(abs(x) for x in every)) <= made <= truth
+
+
+@pytest.mark.parametrize("largest", [1.7e308, -1.7e308, 0.0, 5e-324, 750.0])
+def test_streaming_takes_every_float(largest):
+    for parts in ([[largest], [-1.7e308], [1.6e308]], [[-1.7e308, largest]], [[largest - 800.0, largest]]):
+        made = streamed(parts).value
+        top = max(x for part in parts for x in part)
+        assert made <= top
+        assert made > -math.inf or top < 0

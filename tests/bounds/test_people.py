@@ -1,6 +1,10 @@
 """People as records: sums, bounds for a new person, Monte Carlo with fresh weights, private priors."""
 
+import json
 import math
+import re
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import people_by_mpmath as slow
@@ -45,6 +49,8 @@ def test_sums_are_those_of_the_definition_rounded_up(rows, counted):
         assert truth <= total <= min(size, truth * (1 + 1e-13))
         assert total == truth or not counted
     assert (sample.n, sample.examples) == (len(set(people.tolist())), len(rows))
+    for size, total, mean in zip(sample.sizes.tolist(), sample.sums.tolist(), sample.means.tolist(), strict=True):
+        assert 0 <= Fraction(mean) - Fraction(total) / size <= 2.0**-51 * mean
     mean = math.fsum(total / size for size, total in exact) / sample.n
     assert mean * (1 - 1e-15) <= sample.person_risk <= min(1.0, mean * (1 + 1e-13) + 1e-300)
     assert math.fsum(losses) / len(rows) * (1 - 1e-15) <= sample.example_risk <= 1.0
@@ -102,7 +108,7 @@ def test_laws_of_a_new_person(name):
 @every_bound
 def test_a_certificate_for_a_new_person_says_whose_records_are_independent(name):
     made = new_person(name, of(SIZES, SUMS))
-    assert made.measures == "risk for a new person"
+    assert made.measures == "risk of a new person"
     assert made.hypothesis("records independent").unit == "person"
     assert {one.standing for one in made.hypotheses} == {"declared"}
     assert made.inputs["n"] == 6
@@ -196,7 +202,7 @@ def test_private_formulas_take_people_as_records():
     ):
         of_person = bounds.for_a_new_person(made)
         assert of_person.value == made.value
-        assert of_person.measures == "risk for a new person"
+        assert of_person.measures == "risk of a new person"
         assert of_person.hypothesis("records independent").unit == "person"
         assert of_person.status == made.status
     # an example-level promise is a person-level one only at the number of examples of a person times its epsilon
@@ -251,3 +257,35 @@ def test_misuse_is_refused():
     sample = of([2], [1.0])
     with pytest.raises(ValueError, match="read-only"):
         sample.sums[0] = 0.0
+
+
+def test_the_page_says_what_the_experiments_found():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "people.md").read_text(encoding="utf-8")
+    found = json.loads((root / "benchmarks" / "results" / "people_coverage.json").read_text(encoding="utf-8"))[
+        "results"
+    ]
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith(("| malaria", "| mnist", "| xrays"))]
+    assert len(rows) == 8
+    for who, what, truth, *numbers in rows:
+        name = who.removeprefix("| ").split(",")[0]
+        kind = what.split(" (")[0]
+        part = found[name][f"new {kind}"]
+        asked = "clopper_pearson of examples", *(f"new_{kind.split(',')[0]}_{bound}" for bound in ("kl", "betting"))
+        assert float(truth) == round(part["risk"], 4)
+        for bound, missed, value in zip(asked, numbers[::2], numbers[1::2], strict=True):
+            assert float(missed.strip("*")) == round(part[bound]["missed"], 3)
+            assert 0.0 <= float(value.rstrip(" |")) - part[bound]["value on the test people"] <= 1e-4
+            assert (part[bound]["missed"] <= 0.05) == (bound in asked[1:])  # of 2,000 trials
+
+
+def test_the_theorems_are_cited_where_they_stand():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "people.md").read_text(encoding="utf-8")
+    headings = set(re.findall(r"^#+ (.+)$", page, re.MULTILINE))
+    source = "".join((root / "bounds" / f"{name}.py").read_text() for name in ("people", "new_example", "means"))
+    cited = re.findall(r'docs/people\.md,\s+"([^"\n]+)"', source) + re.findall(
+        r'"([A-Z][^"\n]+)" in docs/people', source
+    )
+    assert len(cited) >= 5
+    assert set(cited) <= headings

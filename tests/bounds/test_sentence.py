@@ -59,7 +59,7 @@ def test_whose_error_it_is(of, said):
 
 
 def test_people_are_called_people():
-    made = replace(MADE, measures="0-1 risk for a new person").resting_on(
+    made = replace(MADE, measures="0-1 risk of a new person").resting_on(
         bounds.declared("records independent", "the clinic", "person")
     )
     assert headline(made).startswith("The error of the weights on a new person is at most")

@@ -207,7 +207,7 @@ def test_a_delta_beyond_the_failure_probability_is_refused():
 
 @pytest.mark.parametrize("privacy", [None, 0.1, "gaussian", {}, PrivacyClaim(**KNOWN)])
 def test_other_records_are_refused(privacy):
-    with pytest.raises(ValueError, match=r"^privacy must be a PureDP"):
+    with pytest.raises(ValueError, match=r"^privacy must be a privacy record"):
         cost(privacy)
 
 

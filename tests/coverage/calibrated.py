@@ -126,7 +126,7 @@ GAUSSIAN = (
 )
 BINS = (
     bins_of(400, np.full(10, 0.5), np.linspace(0.05, 0.95, 10), "half of each correct"),
-    bins_of(600, np.full(20, 0.97), np.full(20, 0.5), "nearly all correct"),
+    bins_of(180, np.full(6, 0.97), np.full(6, 0.5), "nearly all correct"),
     bins_of(150, np.linspace(0.1, 0.9, 10), np.linspace(0.05, 0.95, 10), "few examples"),
 )
 BRIER = (brier(60, 100, 0.9, 0.2), brier(60, 1, 1.0, 0.05))

@@ -157,12 +157,13 @@ def lucky_chain(seen: bool):
     return world
 
 
-def prior_scales(n: int, count: int, paid: bool):
+def prior_scales(n: int, count: int, paid: bool, fraction: float = 1.0):
     """Point priors, one for each scale e^(-j/10); the scale with the fewest errors is chosen, of equals the largest."""
     index = np.arange(1, count + 1)
     scales = np.exp(-index / 10)
     nats = np.array([{p.index: p.nats for p in neighbours(s)}[j] for j, s in zip(index, scales, strict=True)])
-    rates = np.array([rate_of_none(n, (extra if paid else 0.0) + log_xi(n)) for extra in nats])
+    costs = [(extra if paid else 0.0) + log_xi(n) + np.log(1 / DELTA) for extra in nats]
+    rates = np.array([rate_of_none(n, fraction * cost - np.log(1 / DELTA)) for cost in costs])
 
     def world(rng, datasets):
         errors = rng.binomial(n, rates, (datasets, count))
@@ -172,7 +173,8 @@ def prior_scales(n: int, count: int, paid: bool):
         return Cases(columns, rates[best])
 
     how = "with" if paid else "without"
-    world.__doc__ = f"n = {n}, best of {count} prior scales, rates at the certificate {how} their cost"
+    of = "" if fraction == 1.0 else f", {fraction:.2g} of all cost"
+    world.__doc__ = f"n = {n}, best of {count} prior scales, rates at the certificate {how} their cost{of}"
     return world
 
 

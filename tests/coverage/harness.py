@@ -1,7 +1,8 @@
 """Runs a bound on many data sets with known truth and counts how often it fails.
 
 A world draws data sets and says, for each, what a bound is told (columns) and what is true. An entry is a bound
-with the worlds it is tried in. Entries of one world see the same data sets.
+with the worlds it is tried in. Entries of one world see the same data sets. A harness that finds no failure proves
+nothing unless it would have found one: every bound is therefore also tried at fractions of its cost.
 """
 
 import inspect
@@ -14,10 +15,12 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from bounds import LogPartition, clopper_pearson_lower, clopper_pearson_upper
+from bounds import BrierRisk, Certificate, LogPartition, clopper_pearson_lower, clopper_pearson_upper
+from tests.coverage.costs import at_fraction, has_formula
 
 SEED = 20_180_709
 LEVEL = 1e-6  # of the one-sided test that a bound fails more often than it says
+FRACTIONS = (2 / 3, 1 / 2, 1 / 3, 1 / 5, 1 / 10)  # of the cost, at which a bound should fail
 _ROUNDING = 1e-12  # of the truth; a bound at the truth has not failed
 
 
@@ -36,17 +39,20 @@ World = Callable[[np.random.Generator, int], Cases]
 class Entry:
     """A bound under test.
 
-    ``share`` is the least part of the nominal failure probability that it must reach in its worst world, ``slack`` the
-    largest mean distance to the truth that is tolerated in its best one: a bound that is never wrong because it says
-    nothing does not pass. ``lower`` marks lower bounds.
+    ``power`` are further worlds, near the worst case: in one of them ``caught`` of the cost must fail visibly, so that
+    a bound that is never wrong because it says nothing does not pass. Where ``caught`` is less than two thirds, ``why``
+    says what the bound gives away. ``share`` is the least part of the nominal failure probability that the bound must
+    reach in its worst world; ``lower`` marks lower bounds.
     """
 
     name: str
     bound: Callable[..., Any]
     worlds: tuple[World, ...]
+    power: tuple[World, ...] = ()
     share: float = 0.0
-    slack: float = np.inf
     lower: bool = False
+    caught: float = 2 / 3
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,8 +82,13 @@ class Outcome:
 
 
 def run(entry: Entry, datasets: int) -> list[Outcome]:
-    """The entry in each of its worlds."""
-    return [_run(entry, world, datasets) for world in entry.worlds]
+    """The entry at its full cost, in each of its worlds."""
+    return [_run(entry, world, datasets, 1.0) for world in (*entry.worlds, *entry.power)]
+
+
+def run_at(entry: Entry, datasets: int, fraction: float) -> list[Outcome]:
+    """The entry at a fraction of its cost, in the worlds that were made to show it."""
+    return [_run(entry, world, datasets, fraction) for world in entry.power or entry.worlds]
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:
@@ -90,32 +101,54 @@ def world_name(world: World) -> str:
     return (function.__doc__ or function.__name__).strip().splitlines()[0].rstrip(".")
 
 
-def _run(entry: Entry, world: World, datasets: int) -> Outcome:
-    cases = _cases(world, datasets)
-    known = inspect.signature(entry.bound).parameters
-    columns = {name: column for name, column in cases.columns.items() if name in known}
+def value_at(bound: Callable[..., Any], given: dict[str, Any], fraction: float) -> float:
+    """The bound at a fraction of its cost: its own idea of that, its formula, or ln(1/failure_prob) scaled.
+
+    The last is the whole cost of a confidence bound. Where there is more to the cost than that, so much less of it is
+    taken away, and a failure is all the more a failure.
+    """
+    if fraction != 1.0 and "fraction" in inspect.signature(bound).parameters:
+        return _number(bound(**given, fraction=fraction))
+    made = bound(**given)
+    if fraction == 1.0:
+        return _number(made)
+    if isinstance(made, BrierRisk):
+        return 2.0 * at_fraction(made.certificate, fraction)
+    if isinstance(made, Certificate) and has_formula(made):
+        return at_fraction(made, fraction)
+    return _number(bound(**given | {"failure_prob": given["failure_prob"] ** fraction}))
+
+
+def _run(entry: Entry, world: World, datasets: int, fraction: float) -> Outcome:
+    cases = cases_of(world, datasets)
     seen: dict[Any, float] = {}
     values = np.empty(datasets)
     for row in range(datasets):
-        given = {name: _cell(column, row) for name, column in columns.items()}
-        if any(isinstance(value, np.ndarray) for value in given.values()):
-            values[row] = _number(entry.bound(**given))
-            continue
-        key = tuple(given.values())
+        given = given_to(entry.bound, cases, row)
+        key = tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in given.values())
         if key not in seen:
-            seen[key] = _number(entry.bound(**given))
+            seen[key] = value_at(entry.bound, given, fraction)
         values[row] = seen[key]
     distance = cases.truth - values if entry.lower else values - cases.truth
     failed = distance < -_ROUNDING * np.abs(cases.truth)
-    nominal = float(cases.columns["failure_prob"]) + float(
-        cases.columns.get("log_partition_failure_prob", 0.0) if "log_partition_failure_prob" in known else 0.0
-    )
+    nominal = float(cases.columns["failure_prob"])
     return Outcome(world_name(world), nominal, int(failed.sum()), datasets, float(distance.mean()))
 
 
 @lru_cache(maxsize=64)
-def _cases(world: World, datasets: int) -> Cases:
+def cases_of(world: World, datasets: int) -> Cases:
+    """Data sets of a world; each world has its own seed."""
     return world(np.random.default_rng([SEED, zlib.crc32(world_name(world).encode())]), datasets)
+
+
+def given_to(bound: Callable[..., Any], cases: Cases, row: int) -> dict[str, Any]:
+    """What a bound asks for of one data set."""
+    return {name: _cell(cases.columns[name], row) for name in _asked(bound) if name in cases.columns}
+
+
+@lru_cache(maxsize=256)
+def _asked(bound: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(bound).parameters)
 
 
 def _cell(column: Any, row: int) -> Any:

@@ -31,10 +31,10 @@ def shared_weights(rng, datasets):
     return Cases(columns, np.full(datasets, rate))
 
 
-def unequal_batches(alike: bool):
-    """Gibbs risk, eleven mini-batches of which the last is smaller."""
+def unequal_batches(alike: bool, fraction: float = 1.0):
+    """Gibbs risk, eleven mini-batches of which the last is smaller, at the rate that no error certifies."""
     sizes = np.array([10.0] * 10 + [3.0])
-    least = 1 - DELTA ** (10 / sizes.sum())
+    least = 1 - DELTA ** (fraction * 10 / sizes.sum())
     rates = np.full(11, least * (1 + 1e-9)) if alike else np.linspace(0.05, 0.4, 11)
 
     def world(rng, datasets):
@@ -42,7 +42,8 @@ def unequal_batches(alike: bool):
         columns = {"values": bad, "weights": np.tile(sizes, (datasets, 1)), "failure_prob": DELTA}
         return Cases(columns, np.full(datasets, float(sizes @ rates / sizes.sum())))
 
-    world.__doc__ = f"Gibbs risk, eleven mini-batches, the last smaller, risks {'alike' if alike else 'unlike'}"
+    kind = f"{'alike' if alike else 'unlike'}, {rates[0]:.3f}"
+    world.__doc__ = f"Gibbs risk, eleven mini-batches, the last smaller, risks {kind}"
     return world
 
 
@@ -102,8 +103,9 @@ def gibbs_without_draws(released: bool, hypotheses: int, tau: float):
             posterior, _, _ = gibbs(prior, ERROR_LOSS * empirical, tau)
             drawn = (rng.random((len(part), k, 1)) > prior.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
             losses = ERROR_LOSS * np.take_along_axis(empirical, drawn, axis=1)
-            columns["log_mean_exp"].append(np.log(np.exp(-tau * losses).mean(axis=1)))
-            columns["mean_loss"].append(losses.mean(axis=1))
+            # rounded to the safe side, so that few different ones occur
+            columns["log_mean_exp"].append(np.floor(np.log(np.exp(-tau * losses).mean(axis=1)) * 10) / 10)
+            columns["mean_loss"].append(np.minimum(ERROR_LOSS, np.ceil(losses.mean(axis=1) * 50) / 50))
             truth.append(posterior @ rates)
         fixed = {
             "tau": tau,
@@ -156,11 +158,21 @@ def annealed(rng, datasets):
     return Cases({"log_mean_exp": estimates, "failure_prob": DELTA}, np.full(datasets, truth))
 
 
-MARKOV = coin_loss(DELTA * (1 - 1e-9), 700.0, 1, "one good hypothesis in twenty")
-HALF_MARKOV = coin_loss(DELTA / 2 * (1 - 1e-9), 700.0, 1, "one good hypothesis in forty")
-CHERNOFF = coin_loss(DELTA ** (1 / 30) * (1 - 1e-9), 700.0, 30, "one bad hypothesis in ten")
-JENSEN = coin_loss(1 - (1 - DELTA ** (1 / 30)) * 1.002, 1e-3, 30, "a warm posterior")
-LOG_PARTITION = (MARKOV, HALF_MARKOV, CHERNOFF, JENSEN)
+def log_partition(fraction: float):
+    """Where ln(1/failure_prob), or the best method's ln(2/failure_prob), is just not enough at this fraction of it."""
+    nats, of = -fraction * math.log(DELTA), "" if fraction == 1.0 else f" at {fraction:.2g} of the cost"
+    good, half = math.exp(-nats) * (1 - 1e-9), math.exp(-nats - fraction * math.log(2)) * (1 - 1e-9)
+    most = math.exp(-nats / 30)
+    return (
+        coin_loss(good, 700.0, 1, f"one good hypothesis in {1 / good:.3g}{of}"),
+        coin_loss(half, 700.0, 1, f"one good hypothesis in {1 / half:.3g}{of}"),
+        coin_loss(most * (1 - 1e-9), 700.0, 30, f"one bad hypothesis in {1 / (1 - most):.3g}{of}"),
+        coin_loss(1 - (1 - most) * 1.002, 1e-3, 30, f"a warm posterior{of}"),
+    )
+
+
+LOG_PARTITION = log_partition(1.0)
+MARKOV, HALF_MARKOV, CHERNOFF, JENSEN = LOG_PARTITION
 WEIGHTED = (unequal_batches(alike=True), unequal_batches(alike=False))
 MONTE_CARLO = (shared_weights, fresh_weights)
 OVERALL = (single_draw, sampled_posterior)

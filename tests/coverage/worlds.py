@@ -27,9 +27,9 @@ def tail(n: int, *, at: int | None = None, rate: float = 0.0):
     return world
 
 
-def point(n: int, cost: float, hypotheses: int = 1):
+def point(n: int, cost: float, hypotheses: int = 1, fraction: float = 1.0):
     """A point posterior on the luckiest of hypotheses, at the rate that a kl bound of this cost gives for no error."""
-    rate = -np.expm1(-(cost + np.log(hypotheses / DELTA)) / n) * (1 + 1e-6)
+    rate = -np.expm1(-fraction * (cost + np.log(hypotheses / DELTA)) / n) * (1 + 1e-6)
 
     def world(rng, datasets):
         errors = luckiest(rng, datasets, hypotheses, n, rate)

@@ -38,7 +38,7 @@ def handmade() -> dict[str, Any]:
     made = (
         replace(sampled, measures="0-1 risk").resting_on(free, drawn),
         replace(optimistic, of="Gibbs classifier", measures="0-1 risk").resting_on(STATIONARY),
-        replace(people, of="weights", measures="0-1 risk for a new person"),
+        replace(people, of="weights", measures="0-1 risk of a new person"),
         replace(vacuous, of="ensemble", measures="ECE"),
     )
     return Assessment(

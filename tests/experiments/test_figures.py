@@ -74,6 +74,19 @@ def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells():
     assert "optimistic" in _texts(axes)
 
 
+def test_figures_of_tables_tell_of_refuted_estimates():
+    table = _table()
+    full = random_labels.told("dp_pac_bayes", table.filter(algorithm="Entropy-SGLD"))
+    assert full == style.NAMES["dp_pac_bayes"] + "*"
+    part = table.with_columns(dp_pac_bayes=pl.lit(None, pl.Float64))
+    assert random_labels.told("dp_pac_bayes", part).endswith("* (gap: estimate refuted)")
+    assert "gap" not in random_labels.told("dp_kl_chernoff", part)
+    _, grid = style.figure(3, 2)
+    random_labels.draw(grid, part)
+    legend = grid[2][0].get_legend()
+    assert any("refuted" in text.get_text() for text in legend.get_texts())
+
+
 def test_certificates_mark_what_is_vacuous_and_what_is_optimistic():
     report = handmade()
     _, ((axes,),) = style.figure(1, 1)

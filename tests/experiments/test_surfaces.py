@@ -77,9 +77,9 @@ def test_every_hypothesis_is_shown_with_its_standing_and_who_vouches_for_it(surf
 @pytest.mark.parametrize("surface", SURFACES)
 def test_status_predictor_risk_and_unit_are_in_sight(surface, shown):
     text = shown(surface, handmade())
-    words = ("Gibbs classifier", "0-1 risk for a new person", "40 people", "1437 examples")
+    words = ("Gibbs classifier", "0-1 risk of a new person", "40 people", "1437 examples")
     if surface == "terminal, 80 columns":  # cells wrap; what must not be cut is on one line
-        words = ("Gibbs", "person", "40 people", "1437")
+        words = ("Gibbs", "person", "40", "people", "1437")
         assert text.count("│ optimistic │") == 1
         assert text.count("│ rigorous │") == 3
     elif surface == "figure":

@@ -1,29 +1,18 @@
 """Every bound once more, from the costs, terms and inputs of its certificate alone, at 50 digits.
 
-``COSTS`` recomputes each cost from the inputs, ``TRANSFERS`` that of a private prior; ``VALUES`` recomputes the value
-from the costs.
+``cost`` recomputes each cost from the inputs and the price; ``VALUES`` recomputes the value of each formula from the
+costs.
 """
 
 import mpmath as mp
+import prices_by_mpmath as prices
 from binomial import xi
+from gibbs_by_mpmath import certificate_on_a_grid
 from kl_by_mpmath import kl_upper
 
 
 def log_inverse(inputs):
     return -mp.log(mp.mpf(inputs["failure_prob"]))
-
-
-def transfer(inputs):
-    return (mp.sqrt(log_inverse(inputs)) + mp.mpf(inputs["epsilon"]) * mp.sqrt(mp.mpf(inputs["n"]) / 8)) ** 2
-
-
-def max_information(inputs):
-    epsilon, n, log_inv = mp.mpf(inputs["epsilon"]), inputs["n"], log_inverse(inputs)
-    return mp.log(2) + log_inv + n * epsilon**2 / 2 + epsilon * mp.sqrt(n * (mp.log(4) + log_inv) / 2)
-
-
-def transfer_2018(inputs):
-    return 2 * max(mp.log(3) + log_inverse(inputs), inputs["n"] * mp.mpf(inputs["epsilon"]) ** 2)
 
 
 def log_xi(inputs):
@@ -51,27 +40,34 @@ def temperatures(inputs):
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
 
+
+def free_energy(inputs):
+    """-ln Z - tau · loss_low, at most the spread."""
+    tau, low, high = (mp.mpf(inputs[name]) for name in ("tau", "loss_low", "loss_high"))
+    return min(tau * (high - low), -mp.mpf(inputs["log_partition_lower_nats"]) - tau * low)
+
+
 COSTS = {
+    "free_energy": free_energy,
     "log_density_ratio": lambda inputs: mp.mpf(inputs["log_density_ratio"]),
     "renyi": lambda inputs: mp.mpf(inputs["renyi_nats"]),
-    "order": lambda inputs: mp.log(8) + 2 * log_inverse(inputs),
     "grid": lambda inputs: mp.log(len(temperatures(inputs)) if "inverse_temperatures" in inputs else len(ETAS)),
     "levels": lambda inputs: mp.log(len(numbered(inputs, "share"))),
     "kl": lambda inputs: mp.mpf(inputs["kl_nats"]),
-    "confidence": log_inverse,
     "log_xi": log_xi,
     "log_two_sqrt_n": lambda inputs: mp.log(2 * mp.sqrt(inputs["n"])),
 }
-TRANSFERS = {
-    "dp_pac_bayes_max_information": max_information,
-    "dp_pac_bayes_2018": transfer_2018,
-}
 
 
-def cost(name, made):
+def cost(name, made, price):
     """What the certificate ought to have paid under this name."""
-    compute = TRANSFERS.get(made.name, transfer) if name == "transfer" else COSTS[name]
-    return compute(made.inputs)
+    if name == "draw":
+        return (2 if "renyi" in made.name else 1) * -mp.log(mp.mpf(made.terms["draw_prob"]))
+    if name not in ("confidence", "transfer"):
+        return COSTS[name](made.inputs)
+    steps = 1 + sum(key.startswith("n_") for key in made.inputs)
+    failure_prob = made.budget.get("bound", made.budget.get("transfer"))  # the second is the whole of it if pure
+    return prices.nats(price, made.inputs["n"], mp.mpf(failure_prob) / steps, made.terms)
 
 
 def kl_of_total(made):
@@ -137,9 +133,8 @@ def linear(made):
     return (risk_of(made) + lam * per_example(made)) / (1 - 1 / (2 * lam))
 
 
-def dp_hoeffding(made):
-    slack = mp.sqrt(log_inverse(made.inputs) / mp.mpf(2 * made.inputs["n"]))
-    return risk_of(made) + mp.mpf(made.inputs["epsilon"]) / 4 + slack
+def hoeffding(made):
+    return risk_of(made) + mp.sqrt(per_example(made) / 2)
 
 
 def epsilon_bar(made):
@@ -156,31 +151,54 @@ def dp_chernoff_2018(made):
     return risk_of(made) + mp.sqrt(6 * risk_of(made)) * (bar + 1 / mp.sqrt(n)) + 6 * (bar**2 + 1 / n)
 
 
+def gibbs_catoni(made):
+    scale = mp.mpf(made.inputs["tau"]) * (made.inputs["loss_high"] - mp.mpf(made.inputs["loss_low"])) / made.inputs["n"]
+    return mp.expm1(-per_example(made)) / mp.expm1(-scale)
+
+
+def gibbs_pac_bayes(made):
+    """The largest of many points of a grid, so up to a little below."""
+    inputs, nats = made.inputs, float(sum(paid.nats for paid in made.costs))
+    at = (inputs[name] for name in ("log_partition_lower_nats", "tau", "loss_low", "loss_high", "error_loss"))
+    return mp.mpf(certificate_on_a_grid(*at, nats * (1 - 1e-14), inputs["n"])) * (1 - mp.mpf("1e-12"))
+
+
+def recursive(made):
+    """At most one later step, whose costs are among the terms."""
+    first = min(mp.mpf(1), kl_of_total(made))
+    if "n_2" not in made.inputs:
+        return first
+    gamma, shares = mp.mpf(made.inputs["gamma"]), [made.inputs[f"share_2_{j}"] for j in (1, 2, 3)]
+    nats = (value for key, value in made.terms.items() if key.endswith("_nats_2"))
+    each = sum(map(mp.mpf, nats)) / made.inputs["n_2"]
+    widths = zip((gamma, 1 - gamma, gamma), shares, strict=True)
+    excess = -gamma + sum(width * kl_upper(share, each) for width, share in widths)
+    return max(mp.mpf(0), excess + gamma * first)
+
+
 VALUES = {
     "maurer": kl_of_total,
     "langford_seeger": kl_of_total,
+    "mcallester": mcallester,
+    "quadratic": quadratic,
+    "tolstikhin_seldin": tolstikhin_seldin,
+    "thiemann": thiemann,
+    "catoni": catoni,
+    "catoni_grid": lambda made: min(catoni_at(scale, made) for scale in temperatures(made.inputs)),
+    "linear": linear,
+    "unexpected_bernstein": unexpected_bernstein,
+    "split_kl": lambda made: split(made.inputs, lambda share: kl_upper(share, per_example(made))),
     "disintegrated": kl_of_total,
     "disintegrated_renyi": kl_of_total,
-    "recursive": kl_of_total,
-    "tolstikhin_seldin": tolstikhin_seldin,
-    "catoni_grid": lambda made: min(catoni_at(scale, made) for scale in temperatures(made.inputs)),
-    "split_kl": lambda made: split(made.inputs, lambda share: kl_upper(share, per_example(made))),
-    "unexpected_bernstein": unexpected_bernstein,
+    "recursive": recursive,
+    "gibbs_pac_bayes": gibbs_pac_bayes,
+    "gibbs_catoni": gibbs_catoni,
     "ece_hoeffding": ece_hoeffding,
     "ece_second_moment": ece_bernstein,
     "ece_pac_bayes": ece_bernstein,
-    "dp_ece_pac_bayes": ece_bernstein,
-    "mcallester": mcallester,
-    "quadratic": quadratic,
-    "thiemann": thiemann,
-    "catoni": catoni,
-    "linear": linear,
-    "dp_pac_bayes": kl_of_total,
-    "dp_pac_bayes_max_information": kl_of_total,
-    "dp_pac_bayes_2018": kl_of_total,
-    "dp_kl_chernoff": kl_of_total,
-    "dp_chernoff": quadratic,
-    "dp_hoeffding": dp_hoeffding,
+    "kl_chernoff": kl_of_total,
+    "chernoff": quadratic,
+    "hoeffding": hoeffding,
     "dp_chernoff_2018": dp_chernoff_2018,
     "dp_hoeffding_2018": dp_hoeffding_2018,
 }

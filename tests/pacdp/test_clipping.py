@@ -1,14 +1,18 @@
 """With a clip norm C, one example moves the estimate by at most C / batch_size, whatever the example."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils import prune
 from toys import keys_of, toy_data, toy_objective
 
 from pacdp import clipped
 from pacdp.data import Dataset
+from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.objective import Estimate, Objective
 
@@ -165,3 +169,153 @@ def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(
     assert max(norms) <= 0.3
     if scale >= 1.0:
         assert max(norms) > 0.3 * (1 - 2e-5)
+
+
+class Doubled(nn.Linear):
+    """A subclass that computes something else."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return 2.0 * super().forward(input)
+
+
+def reused_relu() -> nn.Module:
+    relu = nn.ReLU()
+    return nn.Sequential(nn.Linear(6, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3))
+
+
+def reused_linear() -> nn.Module:
+    layer = nn.Linear(6, 6)
+    return nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(6, 3))
+
+
+def tied() -> nn.Module:
+    module = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Linear(6, 3))
+    module[2].weight = module[0].weight
+    return module
+
+
+def changed(change: Callable[[nn.Sequential], object]) -> nn.Module:
+    module = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    change(module)
+    return module
+
+
+def replace_forward(module: nn.Sequential) -> None:
+    module[1].forward = torch.sin
+
+
+UNUSUAL: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "a ReLU used twice": (reused_relu, (6,)),
+    "a layer used twice": (reused_linear, (6,)),
+    "tied weights": (tied, (6,)),
+    "ReLU in place": (
+        lambda: nn.Sequential(nn.Linear(6, 8), nn.Identity(), nn.ReLU(inplace=True), nn.Linear(8, 3)),
+        (6,),
+    ),
+    "ELU in place on a layer's outputs": (
+        lambda: nn.Sequential(nn.Linear(6, 8), nn.ELU(inplace=True), nn.Linear(8, 3)),
+        (6,),
+    ),
+    "a forward hook": (
+        lambda: changed(lambda m: m[0].register_forward_hook(lambda layer, args, out: torch.tanh(out))),
+        (6,),
+    ),
+    "a hook before the network": (
+        lambda: changed(lambda m: m.register_forward_pre_hook(lambda layer, args: (args[0].square(),))),
+        (6,),
+    ),
+    "pruned": (lambda: changed(lambda m: prune.l1_unstructured(m[0], "weight", amount=0.5)), (6,)),
+    "parametrised": (lambda: changed(lambda m: nn.utils.parametrizations.weight_norm(m[0])), (6,)),
+    "a forward of its own": (lambda: changed(replace_forward), (6,)),
+    "a subclass": (lambda: nn.Sequential(Doubled(6, 8), nn.ReLU(), nn.Linear(8, 3)), (6,)),
+    "layers on positions": (lambda: nn.Sequential(nn.Linear(6, 4), nn.Flatten(), nn.Linear(12, 3)), (3, 6)),
+    "flattened in part": (
+        lambda: nn.Sequential(nn.Flatten(2), nn.Linear(6, 4), nn.Flatten(), nn.Linear(12, 3)),
+        (3, 2, 3),
+    ),
+    "without a bias": (lambda: nn.Sequential(nn.Linear(6, 8, bias=False), nn.ReLU(), nn.Linear(8, 3)), (6,)),
+    "nested": (lambda: nn.Sequential(nn.Sequential(nn.Linear(6, 8), nn.ReLU()), nn.Linear(8, 3)), (6,)),
+    "a parameter beside": (
+        lambda: changed(lambda m: m[1].register_parameter("idle", nn.Parameter(torch.ones(2)))),
+        (6,),
+    ),
+}
+
+
+@pytest.mark.parametrize("clip_norm", [0.05, 1e4], ids=["clipped", "not clipped"])
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_clipped_sums_are_those_of_the_network_itself(name: str, clip_norm: float) -> None:
+    """Slow twin: module(x) and .backward(), one example at a time, then clipped."""
+    build, shape = UNUSUAL[name]
+    torch.manual_seed(0)
+    module, data = build(), toy_data(n=3, classes=3, shape=shape)  # as many examples as positions
+    loss = bounded_cross_entropy(classes=3)
+    objective = Objective(module, loss, data, batch_size=2, clip_norm=clip_norm)
+    found = estimate_on(objective, [0, 1, 2]).gradient
+    expected = torch.zeros_like(found)
+    for x, y in zip(torch.tensor(data.inputs), torch.tensor(data.labels), strict=True):
+        module.zero_grad()
+        loss(module(x[None].clone()), y[None]).sum().backward()
+        own = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in module.named_parameters()}
+        flat = objective.layout.flatten(own)
+        expected += flat * min(1.0, clip_norm / float(flat.norm()))
+    assert (found - expected / 2).norm() < 1e-4 * expected.norm()
+
+
+def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient() -> None:
+    """Each example's gradient is that of its own loss, whatever the loss makes of a batch."""
+    honest = bounded_cross_entropy(classes=3)
+    mixing = Loss(
+        name="mixing", low=honest.low, high=honest.high, function=lambda f, y: honest.function(f, y) * (1 + f.mean())
+    )
+    torch.manual_seed(0)
+    module, data = reused_relu(), toy_data(n=9, classes=3, shape=(6,))
+    parameters = {name: p.detach() for name, p in module.named_parameters()}
+    sums = []
+    for rows in (range(9), range(8)):
+        into = {name: torch.zeros_like(p) for name, p in parameters.items()}
+        clipped.clipped_gradient(
+            module,
+            parameters,
+            torch.tensor(data.inputs)[list(rows)],
+            torch.tensor(data.labels)[list(rows)],
+            mixing,
+            clip_norm=0.1,
+            divisor=1.0,
+            into=into,
+        )
+        sums.append(torch.cat([value.flatten() for value in into.values()]))
+    assert float((sums[0] - sums[1]).norm()) <= 0.1
+
+
+class Branching(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([row if float(row.sum()) > 0 else 2 * row for row in self.layer(x)])
+
+
+def test_networks_without_gradients_of_single_examples_are_refused_with_clipping_alone() -> None:
+    data, loss = toy_data(n=9, classes=3, shape=(6,)), bounded_cross_entropy(classes=3)
+    Objective(Branching(), loss, data, batch_size=3)
+    with pytest.raises(ValueError, match=r"gradient of a single example cannot be taken .* torch\.func\.vmap"):
+        Objective(Branching(), loss, data, batch_size=3, clip_norm=1.0)
+
+
+def test_layer_by_layer_sums_of_another_network_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: repeated layers are left out, as once they were."""
+    torch.manual_seed(0)
+    module, data = reused_relu(), toy_data(n=9, classes=3, shape=(6,))
+    plain = clipped._by_layers
+
+    def faulty(model: nn.Module, *rest):
+        short = nn.Sequential()
+        for name, layer in model.named_children():
+            short.add_module(name, layer)
+        return plain(short, *rest)
+
+    monkeypatch.setattr(clipped, "_by_layers", faulty)
+    with pytest.raises(ValueError, match=r"clipped gradients of parameter .* are not those of the network"):
+        Objective(module, bounded_cross_entropy(classes=3), data, batch_size=3, clip_norm=1.0)

@@ -8,7 +8,16 @@ import pytest
 import torch
 from toys import seeded
 
-from pacdp.losses import Loss, bounded_cross_entropy, margins, ramp, zero_one
+from pacdp.losses import (
+    Loss,
+    bounded_cross_entropy,
+    error_count,
+    in_error,
+    margins,
+    ramp,
+    sums,
+    zero_one,
+)
 
 LOSSES = [
     *(bounded_cross_entropy(classes=k, max_loss=high) for k, high in ((2, 4.0), (10, 4.0), (2, 0.7), (5, 12.0))),
@@ -217,3 +226,63 @@ def test_other_losses_have_slopes_by_autograd(loss: Loss) -> None:
     mean, error, slope = loss.slope(logits, torch.tensor([1, 1, 1]))
     assert (round(mean, 6), error) == (round((0.85 + 1.0 + 0.0) / 3, 6), pytest.approx(1 / 3))
     torch.testing.assert_close(slope, torch.tensor([[-0.1], [0.0], [0.0]]))
+
+
+def loss_of(function, **interval) -> Loss:
+    return Loss(name="mine", **({"low": 0.0, "high": 1.0} | interval), function=function)
+
+
+REDUCED = {
+    "mean": lambda logits, labels: zero_one().function(logits, labels).mean(),
+    "sum": lambda logits, labels: zero_one().function(logits, labels).sum(),
+    "column": lambda logits, labels: zero_one().function(logits, labels)[:, None],
+    "pairs": lambda logits, labels: zero_one().function(logits, labels)[:, None] * torch.ones(len(labels)),
+    "half": lambda logits, labels: zero_one().function(logits, labels)[::2],
+    "number": lambda logits, labels: float(zero_one().function(logits, labels).mean()),
+    "torch's default": lambda logits, labels: torch.nn.functional.cross_entropy(logits, labels).clamp(0, 1),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+@pytest.mark.parametrize("n", [1, 8])
+def test_a_loss_that_is_not_one_value_an_example_is_refused_at_every_call(name: str, n: int) -> None:
+    if (name, n) == ("half", 1):
+        return
+    loss, logits, labels = loss_of(REDUCED[name]), torch.randn(n, 3, generator=seeded(0)), torch.arange(n) % 3
+    for call in (loss, loss.judge, loss.slope, lambda logits, labels: sums((zero_one(), loss), logits, labels)):
+        with pytest.raises(ValueError, match=rf"loss mine returned .* expected one value an example, shape \({n},\)"):
+            call(logits, labels)
+
+
+@pytest.mark.parametrize("logits", [torch.randn(1, 1), torch.randn(()), torch.randn(4, 1), torch.randn(9)], ids=str)
+def test_outputs_that_are_not_one_row_an_example_are_refused(logits: torch.Tensor) -> None:
+    """A single output would be broadcast over all labels."""
+    labels = torch.arange(8) % 2
+    for loss in (zero_one(), ramp(), bounded_cross_entropy(classes=2)):
+        for call in (loss, loss.judge, loss.slope):
+            with pytest.raises(ValueError, match=r"must return one row an example"):
+                call(logits, labels)
+
+
+def test_judged_losses_are_numbers_in_the_interval() -> None:
+    labels = torch.zeros(3, dtype=torch.int64)
+    logits = torch.tensor([[0.2], [0.4], [0.9]])
+    assert torch.equal(loss_of(lambda f, y: f[:, 0]).judge(logits, labels), logits[:, 0])
+    with pytest.raises(ValueError, match="loss mine declares the interval"):
+        loss_of(lambda f, y: f[:, 0], high=0.5).judge(logits, labels)
+    for wrong in (math.nan, math.inf, -math.inf):
+        with pytest.raises(ValueError, match="loss mine is NaN or infinite"):
+            loss_of(lambda f, y, wrong=wrong: torch.where(f[:, 0] > 0.5, wrong, f[:, 0])).judge(logits, labels)
+    assert zero_one().judge(logits[:0], labels[:0]).shape == (0,)
+
+
+def test_errors_are_counted_exactly_in_one_place() -> None:
+    logits, labels = logits_of(3, torch.float32), torch.arange(len(logits_of(3))) % 3
+    slow = sum(
+        not all(row[label] > other for k, other in enumerate(row) if k != label)
+        for row, label in zip(logits.tolist(), labels.tolist(), strict=True)
+    )
+    assert error_count(logits, labels) == slow == int(in_error(logits, labels).sum())
+    assert sums((zero_one(), ramp(slope=2.0)), logits, labels).dtype == torch.float64
+    many = torch.ones(2**24 + 3, dtype=torch.float16)  # more errors than half and single precision count
+    assert error_count(many, torch.zeros(1, dtype=torch.int64).expand(len(many))) == len(many)

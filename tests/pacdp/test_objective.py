@@ -186,3 +186,30 @@ def test_data_are_copied() -> None:
     before = objective.risks(objective.weights())
     inputs[:] = 7
     assert objective.risks(objective.weights()) == before
+
+
+def test_a_layer_that_is_used_twice_keeps_the_weights_it_came_with() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(5, 5)
+    model, data = nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(5, 1)), toy_data()
+    objective = Objective(model, bounded_cross_entropy(classes=2), data, batch_size=10)
+    first = objective.weights()
+    here = objective.risks(first)
+    objective.risks(first + 1)
+    objective.estimate(first + 1, keys_of(0), 1)
+    assert torch.equal(objective.weights(), first)
+    assert objective.risks(first) == here
+    assert all(isinstance(p, nn.Parameter) for p in model.parameters())
+
+
+def test_a_network_that_moves_with_every_pass_is_refused_until_eval() -> None:
+    """Spectral norm by hook takes a step of power iteration in every pass of training."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.utils.spectral_norm(nn.Linear(5, 4)), nn.ReLU(), nn.Linear(4, 1))
+    loss, data = bounded_cross_entropy(classes=2), toy_data()
+    with pytest.raises(ValueError, match=r"changes buffer 0.weight_u, .* call eval\(\)"):
+        Objective(model, loss, data, batch_size=10)
+    objective = Objective(model.eval(), loss, data, batch_size=10)
+    (risks,) = objective.risks(objective.weights())
+    losses = loss(model(torch.tensor(data.inputs)).detach(), torch.tensor(data.labels))
+    assert risks.loss == pytest.approx(float(losses.mean()), rel=1e-6)

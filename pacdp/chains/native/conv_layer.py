@@ -16,15 +16,30 @@ class ConvLayer:
     """Conv2d -> [ReLU] -> [MaxPool2d], in torch's own weight layout."""
 
     def __init__(
-        self, layer: nn.Conv2d, *, relu: bool, pool: int, height: int, width: int, first: bool, batch_size: int,
+        self,
+        layer: nn.Conv2d,
+        *,
+        relu: bool,
+        pool: int,
+        height: int,
+        width: int,
+        first: bool,
+        batch_size: int,
         dtype: torch.dtype,
-    ) -> None:  # fmt: skip
+    ) -> None:
         kernel = int(layer.kernel_size[0])
         self._block = ConvBlock(
-            in_channels=layer.in_channels, out_channels=layer.out_channels, kernel=kernel, pool=pool, relu=relu,
-            height=height, width=width, needs_input_gradient=not first, batch=batch_size,
+            in_channels=layer.in_channels,
+            out_channels=layer.out_channels,
+            kernel=kernel,
+            pool=pool,
+            relu=relu,
+            height=height,
+            width=width,
+            needs_input_gradient=not first,
+            batch=batch_size,
             dtype=torch.empty(0, dtype=dtype).numpy().dtype,
-        )  # fmt: skip
+        )
         shape = (layer.out_channels, layer.in_channels, kernel, kernel)
         self.shapes: tuple[tuple[int, ...], ...] = (shape, shape[:1])
         self.sizes = (math.prod(shape), layer.out_channels)

@@ -51,9 +51,7 @@ class DenseLayer:
         self.last(slope, None, weight_gradient, bias_gradient)
         return torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
 
-    def last(
-        self, slope: Array, columns: sparse.Columns | None, weight_gradient: Array, bias_gradient: Array
-    ) -> None:  # fmt: skip
+    def last(self, slope: Array, columns: sparse.Columns | None, weight_gradient: Array, bias_gradient: Array) -> None:
         """As :meth:`backward`, for the first layer of the network, whose input needs no gradient."""
         if self.relu:
             narrow.through_relu(slope, self._out, bias_gradient)

@@ -60,9 +60,14 @@ class NativeNetwork:
         return Batch(examples, sparse.Columns(*sparse.columns(examples, *self.rows, self.inputs.shape[1])))
 
     def backward(
-        self, weights: Tensor, batches: Sequence[Batch], group: Sequence[int], labels: Sequence[Tensor], loss: Loss,
+        self,
+        weights: Tensor,
+        batches: Sequence[Batch],
+        group: Sequence[int],
+        labels: Sequence[Tensor],
+        loss: Loss,
         gradient: Tensor,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """Gradients of each chain's mean loss into ``gradient``; returns mean losses and errors [2, chains]."""
         found = np.empty((2, len(weights)))
         own_weights, own_gradients = weights.numpy(), gradient.numpy()
@@ -101,6 +106,7 @@ class NativeNetwork:
 
 
 def supports(model: nn.Module, inputs: Tensor) -> bool:
-    """Whether ``model`` has a compiled form on these inputs."""
+    """Whether the layers of ``model`` have a compiled form on these inputs."""
     floats = inputs.device.type == "cpu" and inputs.dtype in (torch.float32, torch.float64)
-    return floats and parse(model, tuple(inputs.shape[1:]), batch_size=1, dtype=inputs.dtype) is not None
+    alike = all(value.device == inputs.device and value.dtype == inputs.dtype for value in model.parameters())
+    return floats and alike and parse(model, tuple(inputs.shape[1:]), batch_size=1, dtype=inputs.dtype) is not None

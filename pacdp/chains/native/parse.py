@@ -1,29 +1,37 @@
-"""Which networks have a compiled form: Sequentials of Conv2d [ReLU] [MaxPool2d] ..., then Linear [ReLU] ..."""
+"""Which networks have a compiled form: Sequentials of Conv2d [ReLU] [MaxPool2d] ..., then Linear [ReLU] ...
+
+A layer is read by its type, which says what it computes only where nothing was attached to it: hooks, parametrisations,
+masks, functions of its own. :func:`pacdp.plain.is_plain` tells. :mod:`pacdp.chains.network` then compares numbers.
+"""
+
+from typing import TypeGuard, TypeVar
 
 import torch
 from torch import nn
 
 from pacdp.chains.native.conv_layer import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
+from pacdp.plain import is_plain, is_plain_linear
 
 Block = DenseLayer | ConvLayer
+Kind = TypeVar("Kind", bound=nn.Module)
 
 
 def parse(model: nn.Module, shape: tuple[int, ...], *, batch_size: int, dtype: torch.dtype) -> list[Block] | None:
     """The layers of ``model`` on inputs of one example's ``shape``, or None where one of them has no compiled form."""
-    if type(model) is not nn.Sequential or _shares(model):
+    if not _plain(model, nn.Sequential) or _shares(model):
         return None
-    layers = [layer for layer in model if not isinstance(layer, nn.Identity)]
+    layers = [layer for layer in model if not _plain(layer, nn.Identity)]
     blocks: list[Block] = []
     while layers:
         layer = layers.pop(0)
-        if isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1):
+        if _plain(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1):
             shape = (int(torch.Size(shape).numel()),)
-        elif type(layer) is nn.Linear and layer.bias is not None and shape == (layer.in_features,):
+        elif is_plain_linear(layer) and layer.bias is not None and shape == (layer.in_features,):
             relu = _take(layers, nn.ReLU) is not None
             blocks.append(DenseLayer(layer.in_features, layer.out_features, relu=relu))
             shape = (layer.out_features,)
-        elif type(layer) is nn.Conv2d and _plain(layer) and len(shape) == 3 and shape[0] == layer.in_channels:
+        elif _plain_convolution(layer) and len(shape) == 3 and shape[0] == layer.in_channels:
             relu = _take(layers, nn.ReLU) is not None
             pool = _take(layers, nn.MaxPool2d)
             if pool is not None and not _side_by_side(pool):
@@ -32,8 +40,16 @@ def parse(model: nn.Module, shape: tuple[int, ...], *, batch_size: int, dtype: t
             side = _side(pool.kernel_size) if pool is not None else 0
             if min(shape[1:]) < int(layer.kernel_size[0]) - 1 + max(side, 1):
                 return None
-            block = ConvLayer(layer, relu=relu, pool=side, height=shape[1], width=shape[2],
-                              first=not blocks, batch_size=batch_size, dtype=dtype)  # fmt: skip
+            block = ConvLayer(
+                layer,
+                relu=relu,
+                pool=side,
+                height=shape[1],
+                width=shape[2],
+                first=not blocks,
+                batch_size=batch_size,
+                dtype=dtype,
+            )
             blocks.append(block)
             shape = block.output_shape
         else:
@@ -46,8 +62,11 @@ def _shares(model: nn.Module) -> bool:
     return len(list(model.parameters())) < len(list(model.named_parameters(remove_duplicate=False)))
 
 
-def _take(layers: list[nn.Module], kind: type[nn.Module]) -> nn.Module | None:
-    return layers.pop(0) if layers and type(layers[0]) is kind else None
+def _take(layers: list[nn.Module], kind: type[Kind]) -> Kind | None:
+    if layers and _plain(layer := layers[0], kind):
+        del layers[0]
+        return layer
+    return None
 
 
 def _side(size: object) -> int:
@@ -55,12 +74,18 @@ def _side(size: object) -> int:
     return int(sides.pop()) if len(sides) == 1 else -1  # type: ignore[call-overload]
 
 
-def _plain(layer: nn.Conv2d) -> bool:
-    plain = (layer.stride, layer.dilation, layer.groups, layer.bias is not None) == ((1, 1), (1, 1), 1, True)
-    return plain and layer.padding in ((0, 0), 0, "valid") and _side(layer.kernel_size) > 0
+def _plain(layer: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
+    return is_plain(layer, kind)
 
 
-def _side_by_side(pool: nn.Module) -> bool:
-    assert isinstance(pool, nn.MaxPool2d)
+def _plain_convolution(layer: nn.Module) -> TypeGuard[nn.Conv2d]:
+    if type(layer) is not nn.Conv2d or _side(layer.kernel_size) < 1:
+        return False
+    shape = (layer.out_channels, layer.in_channels, *layer.kernel_size)
+    plain = (layer.stride, layer.dilation, layer.groups) == ((1, 1), (1, 1), 1) and layer.padding in ((0, 0), "valid")
+    return plain and is_plain(layer, nn.Conv2d, {"weight": shape, "bias": shape[:1]})
+
+
+def _side_by_side(pool: nn.MaxPool2d) -> bool:
     alike = _side(pool.kernel_size) > 0 and _side(pool.kernel_size) == _side(pool.stride)
     return alike and (pool.padding, pool.dilation, pool.ceil_mode, pool.return_indices) == (0, 1, False, False)

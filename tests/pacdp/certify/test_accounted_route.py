@@ -172,5 +172,5 @@ def test_an_objective_of_other_batches_or_clipping_is_refused(tmp_path: Path) ->
             require_own_batches(other, trained.objective)
     with pytest.raises(ValueError, match="which the accounting is about, got None and 32"):
         with_accounted(found, settings=settings, weights=trained.weights, charged=charged_steps(None, 1),
-                       data=trained.objective.unclipped(), test=None, seed=0)  # fmt: skip
+                       data=trained.objective.unclipped(), test=None, seed=0, fixed=trained.fixed)  # fmt: skip
     assert PROBLEM == trained.problem

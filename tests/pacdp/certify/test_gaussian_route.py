@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -77,6 +78,34 @@ def test_the_overall_certificate_is_the_composition_that_the_ledger_says():
                            monte_carlo=MonteCarlo(passes=3))  # fmt: skip
     assert paid.details["kl_nats"] == pytest.approx(found.details["kl_nats"] + 2.0)
     assert float(named(paid, "randomised")[0]) > float(made)
+
+
+def test_every_formula_of_a_risk_and_a_divergence_is_a_route():
+    inputs, labels = problem(400, seed=0)
+    q, p = around(fitted(inputs, labels), 0.1), around(torch.zeros(1, 5), 0.5)
+    grid = {"inverse_temperatures": (100.0, 400.0)}
+    formulas = (
+        bounds.langford_seeger,
+        bounds.mcallester,
+        bounds.quadratic,
+        bounds.tolstikhin_seldin,
+        bounds.thiemann,
+        partial(bounds.catoni, inverse_temperature=400.0),
+        partial(bounds.catoni_grid, **grid),
+        partial(bounds.linear, lam=1.0),
+        bounds.unexpected_bernstein,
+    )
+    data = BoundSet(inputs=inputs, labels=labels)
+    for source, prefix in ((DataFree(), ""), (Private(privacy=MU), "private_")):
+        found = assess(q, network(), data, prior=Prior(law=p, source=source), formulas=formulas)
+        names = {c.name for c in named(found, "randomised")}
+        expected = "langford_seeger mcallester quadratic tolstikhin_seldin thiemann catoni catoni_grid linear"
+        assert {f"randomised_{prefix}{name}" for name in (*expected.split(), "unexpected_bernstein")} < names
+        first = found.certificate()
+        for made in named(found, "randomised"):
+            assert made.value >= found.monte_carlo[0]["mean"]
+            assert made.failure_prob == pytest.approx(0.05)
+            assert made.total_nats == pytest.approx(first.total_nats, rel=0.5)
 
 
 def kl_inverse(risk, nats):
@@ -203,7 +232,7 @@ def test_one_draw_s_numbers_are_its_own():
     q = around(torch.zeros(1, 5), 1.0)
     where = Gaussians(posterior=q, prior=Prior(law=q, source=DataFree()), module=network(), test=None,
                       data=BoundSet(inputs=inputs, labels=labels), failure_prob=0.05, how=MonteCarlo(), losses=(),
-                      seed=0, device="cpu")  # fmt: skip
+                      formulas=(), seed=0, device="cpu")  # fmt: skip
     errors = {one_draw(replace(where, seed=seed)).measured[0].mean for seed in range(6)}
     assert len(errors) > 2
     trained = q.sample(torch.Generator().manual_seed(0))["weight"]

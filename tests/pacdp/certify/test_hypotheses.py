@@ -140,9 +140,7 @@ def test_privacy_of_examples_proves_nothing_of_people():
     assert (found.n, found.unit, found.examples) == (20, "person", 80)
     assert made.inputs["n"] == 20
     assert made.hypothesis("records independent").unit == "person"
-    expected = bounds.private_kl_chernoff(
-        risk=found.measured[0].mean, n=20, privacy=MU, failure_prob=0.05
-    )
+    expected = bounds.private_kl_chernoff(risk=found.measured[0].mean, n=20, privacy=MU, failure_prob=0.05)
     assert made.value == expected.value
     rows = Rows.of(data.inputs, data.labels)
     with pytest.raises(DataError, match="the privacy claim covers one example at a time"):
@@ -153,8 +151,10 @@ def test_people_are_counted_where_they_are_known():
     people = np.repeat(np.arange(16), 5).astype(np.int64)
     data = examples(80, people=people)
     found = certify(Network(network=network()), data)
-    (made,) = found.certificates
-    assert made.measures == "0-1 risk for a new person"
+    betting, made = found.certificates
+    assert betting.value < made.value
+    assert (betting.measures, betting.hypotheses) == (made.measures, made.hypotheses)
+    assert made.measures == "0-1 risk of a new person"
     assert made.hypothesis("records independent").unit == "person"
     plain = certify(Network(network=network()), replace(data, people=None)).certificates[0]
     assert made.value > 1.5 * plain.value
@@ -224,4 +224,4 @@ def test_the_headline_is_one_true_sentence():
 @pytest.mark.parametrize("bad", [0.0, 1.0, -0.1, math.nan])
 def test_an_impossible_failure_probability_is_refused_before_any_work(bad):
     with pytest.raises(ValueError, match="must lie strictly between 0 and 1"):
-        certify(Network(network=None), examples(80), failure_prob=bad)
+        certify(Network(network=network()), examples(80), failure_prob=bad)

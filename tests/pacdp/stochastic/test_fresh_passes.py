@@ -6,10 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fresh_laws import random_posterior
+from fresh_networks import NETWORKS, made
 from torch import Tensor, nn
 
+from pacdp.plain import call_with
 from pacdp.posterior import GaussianPosterior
-from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass
+from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import gram_root, gram_root_of
 from pacdp.stochastic.noise import _standard, gaussians, normals
 
@@ -140,3 +142,34 @@ def test_factors_of_singular_matrices() -> None:
     assert torch.allclose(root.mT @ root, gram, atol=1e-5)
     assert torch.allclose(gram_root_of((columns.double().mT @ columns.double()).clone()).float(), root, atol=1e-5)
     assert math.isclose(float(root[1].abs().max()), 0.0)
+
+
+def test_layers_that_compute_something_else_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: a layer by example that forgets the stride, as a new version of torch might have it."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(1, 3, 2, stride=2, padding=1), nn.Flatten(), nn.Linear(27, 3)).eval()
+    posterior, probe = random_posterior(module, "isotropic"), torch.randn(4, 1, 4, 4)
+    assert fresh_pass(module, posterior, probe).by_layers
+    plain = intercept._LAYERS[F.conv2d]
+
+    def faulty(draws, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        return plain(draws, input.flip(-1), weight, bias, stride, padding, dilation, groups)
+
+    monkeypatch.setitem(intercept._LAYERS, F.conv2d, faulty)
+    assert not fresh_pass(module, posterior, probe).by_layers
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("kind", ["isotropic", "diagonal"])
+def test_without_deviations_layers_by_example_are_the_network(name: str, kind: str) -> None:
+    module, x = made(name)
+    posterior = random_posterior(module, kind)
+    inputs = torch.stack([x, 2 * x, -x])
+    still = GaussianPosterior(
+        means=posterior.means,
+        buffers=posterior.buffers,
+        stds={name: torch.zeros_like(std) for name, std in posterior.stds.items()},
+    )
+    found = fresh_outputs(module, still, inputs, Draws.of(seed=0, number=0, examples=torch.arange(3)))
+    torch.testing.assert_close(found, call_with(module, {**posterior.means, **posterior.buffers}, inputs))
+    assert fresh_pass(module, posterior, inputs).by_layers

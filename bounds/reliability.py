@@ -1,4 +1,5 @@
-"""Upper bounds on the expected calibration error (ECE), from held-out examples or, by PAC-Bayes, from training data.
+"""Upper bounds on the expected calibration error (ECE), from held-out examples or, by PAC-Bayes, from training data;
+and on the Brier risk, which says something of calibration without bins.
 
 A predictor gives its label a confidence f in [0, 1] and is correct (c = 1) or not (c = 0); g = c - f is the gap. With
 the examples sorted into bins,
@@ -12,20 +13,19 @@ ValueError. Proofs: docs/guarantees.md.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from bounds import _check
 from bounds._assemble import Bill, billed
 from bounds._rounding import outward, total
 from bounds.certificate import Certificate
-from bounds.means import ETAS, eta_cost
-from bounds.pac_bayes import INDEPENDENT
-from bounds.prices import Accounted, Fresh, Inputs, Price, Sharp
-from bounds.privacy import PrivacyClaim
+from bounds.combine import applied
+from bounds.prices import FRESH, INDEPENDENT, Inputs, Price
+from bounds.refined import GRID_NATS, bernstein_slack
 
 _HELD_OUT = 'docs/guarantees.md, "Calibration error on held-out examples"'
 _TRAINING = 'docs/guarantees.md, "Calibration error from training data"'
-_FRESH = Fresh()
-_GRID = outward(math.log(len(ETAS)))
 
 
 def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> Certificate:
@@ -43,9 +43,9 @@ def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> C
         failure_prob: probability over the examples that the bound fails.
     """
     _check.probability(calibration_error=calibration_error)
-    bill = billed("ece_hoeffding", _FRESH, n=n, failure_prob=failure_prob)
+    bill = billed("ece_hoeffding", FRESH, n=n, failure_prob=failure_prob)
     return bill.certificate(
-        total(calibration_error, math.sqrt(2.0 * bill.per_example)),
+        total(float(calibration_error), math.sqrt(2.0 * bill.per_example)),
         of="predictor",
         measures="ECE",
         terms={"calibration_error": calibration_error},
@@ -66,7 +66,7 @@ def ece_second_moment(*, calibration_error: float, mean_squared_gap: float, n: i
         mean_squared_gap: V̂, mean of (c - f)² over the n examples, all bins together; at least calibration_error².
     """
     _check_gaps(calibration_error, mean_squared_gap)
-    bill = billed("ece_second_moment", _FRESH, n=n, failure_prob=failure_prob, grid=_GRID)
+    bill = billed("ece_second_moment", FRESH, n=n, failure_prob=failure_prob, grid=GRID_NATS)
     return _second_moment(bill, calibration_error, mean_squared_gap, {}, _HELD_OUT, "predictor")
 
 
@@ -101,71 +101,21 @@ def ece_pac_bayes(
     """
     _check_gaps(calibration_error, mean_squared_gap)
     _check.divergence(kl_nats=kl_nats)
-    bill = billed("ece_pac_bayes", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=_GRID)
+    bill = billed("ece_pac_bayes", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=GRID_NATS)
     return _second_moment(bill, calibration_error, mean_squared_gap, {"kl_nats": kl_nats}, _TRAINING, "randomised")
-
-
-def dp_ece_pac_bayes(
-    *, calibration_error: float, mean_squared_gap: float, kl_nats: float, n: int, epsilon: float, failure_prob: float
-) -> Certificate:
-    """``ece_pac_bayes`` for an epsilon-DP prior, at the price ``Sharp``.
-
-    Formal guarantee: if the prior is a function of what an epsilon-DP mechanism (replace-one) released, then
-    E_Q ECE ≤ value for all posteriors Q simultaneously with probability at least 1 - failure_prob over sample and
-    mechanism. Other arguments as for ``ece_pac_bayes``.
-
-    Args:
-        epsilon: replace-one privacy loss of the prior, in nats.
-    """
-    return ece_pac_bayes(
-        calibration_error=calibration_error,
-        mean_squared_gap=mean_squared_gap,
-        kl_nats=kl_nats,
-        n=n,
-        failure_prob=failure_prob,
-        price=Sharp(epsilon=epsilon),
-    )
-
-
-def private_ece_pac_bayes(
-    *,
-    calibration_error: float,
-    mean_squared_gap: float,
-    kl_nats: float,
-    n: int,
-    privacy: PrivacyClaim,
-    failure_prob: float,
-) -> Certificate:
-    """``ece_pac_bayes`` for a prior that any accounted private mechanism released, at the price ``Accounted``.
-
-    Formal guarantee: if P_Y is a function of what a mechanism with this privacy released, then E_Q ECE ≤ value for all
-    posteriors Q simultaneously with probability at least 1 - failure_prob over sample and mechanism; optimistic when
-    the privacy record is not proved. Other arguments as for ``ece_pac_bayes``.
-
-    Args:
-        privacy: what the mechanism promises, about all that it released.
-    """
-    return ece_pac_bayes(
-        calibration_error=calibration_error,
-        mean_squared_gap=mean_squared_gap,
-        kl_nats=kl_nats,
-        n=n,
-        failure_prob=failure_prob,
-        price=Accounted(privacy=privacy),
-    )
 
 
 def _second_moment(
     bill: Bill, calibration_error: float, mean_squared_gap: float, inputs: Inputs, reference: str, of: str
 ) -> Certificate:
     """The un-expected Bernstein inequality at the best η of the grid, which costs ln 20 nats once."""
-    slack, best = min((total(eta_cost(eta) * mean_squared_gap, bill.per_example / eta), eta) for eta in ETAS)
+    slack, eta = bernstein_slack(float(mean_squared_gap), bill.per_example)
     gaps = {"calibration_error": calibration_error, "mean_squared_gap": mean_squared_gap}
     return bill.certificate(
-        total(calibration_error, slack),
+        total(float(calibration_error), slack),
         of=of,
         measures="ECE",
-        terms={**gaps, "eta": best},
+        terms={**gaps, "eta": eta},
         inputs={**gaps, **inputs},
         reference=reference,
     )
@@ -179,3 +129,69 @@ def _check_gaps(calibration_error: float, mean_squared_gap: float) -> None:
             f"{mean_squared_gap!r}; pass the mean of (c - f)², not a variance; if both are upper bounds, pass the root "
             f"of this one as calibration_error, which it bounds too."
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrierRisk:
+    """An upper bound on a Brier risk in [0, 2], with the certificate of half of it.
+
+    The Brier loss B = Σ_k (p_k - 1{y = k})² of a probability vector p lies in [0, 2]: half of it is a loss in [0, 1].
+
+    Formal guarantee: if ``certificate`` is one of half the Brier loss of a Gibbs predictor Q, then, with probability at
+    least 1 - certificate.failure_prob, ``value`` bounds the Brier risk of Q and that of the averaged predictions
+    E_Q p_w, and ``calibration_error`` the calibration error of both.
+
+    Attributes:
+        certificate: of half the Brier loss; its costs, budget and hypotheses are those of the bound.
+    """
+
+    certificate: Certificate
+
+    @property
+    def value(self) -> float:
+        """R_B ≤ value, twice the certificate's; 2 says nothing. ``float(risk)`` gives it."""
+        return 2.0 * self.certificate.value
+
+    @property
+    def calibration_error(self) -> float:
+        """√value, rounded up, at least the root of E‖p - E[Y|p]‖² ≤ R_B (Y the one-hot label), at most √2.
+
+        It bounds the mean E‖p - E[Y|p]‖ as well, and the top-label E|f - P(c = 1|f)|.
+        """
+        return outward(math.sqrt(self.value))
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def brier_risk(*, brier: float, bound: Callable[..., Certificate]) -> BrierRisk:
+    """R_B(Q) ≤ 2·bound(risk = R̂_B/2): the Brier risk by any bound on losses in [0, 1] of this package.
+
+        R_B(Q) ≤ 2 kl⁻¹(R̂_B(Q)/2, [KL(Q‖P) + ln ξ(n) + ln(1/failure_prob)] / n)    for ``maurer``
+
+    "Brier risk and calibration without bins" in docs/guarantees.md.
+
+    >>> step = functools.partial(maurer, kl_nats=30.0, n=60_000, failure_prob=0.05)
+    >>> float(brier_risk(brier=0.04, bound=step))
+
+    Formal guarantee: that of ``bound``, doubled. The same number bounds the Brier risk of the averaged predictions
+    E_Q p_w, since the loss is convex in p; no factor 2 is paid for averaging, as it is for majority votes.
+
+    Args:
+        brier: R̂_B(Q), posterior mean of the Brier loss on the n examples (not of the averaged predictions), in [0, 2].
+        bound: a bound of this package that takes ``risk``, every other argument given to it already.
+
+    Raises ValueError when ``brier`` is out of range, or the bound is about another risk.
+    """
+    _check.real(brier=brier)
+    if not 0.0 <= brier <= 2.0:
+        raise ValueError(f"brier must lie in [0, 2], got {brier!r}; pass the mean of the sum of squares over classes.")
+    half = float(brier) / 2.0
+    half = half if 2.0 * half >= brier else math.nextafter(half, 1.0)  # of the smallest doubles
+    certificate = applied(bound, risk=half)
+    if certificate.terms.get("empirical_risk") != half:
+        raise ValueError(
+            f"bound must be one on the risk it is given, got a {certificate.name!r} certificate of another; pass "
+            f"functools.partial(maurer, kl_nats=..., n=..., failure_prob=...) or its like."
+        )
+    return BrierRisk(certificate=replace(certificate, measures="half the Brier risk"))

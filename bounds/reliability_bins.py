@@ -1,4 +1,4 @@
-"""Calibration bin by bin (the maximum calibration error, MCE), the counts behind it, and what a Brier risk says of it.
+"""Calibration bin by bin (the maximum calibration error, MCE), and the counts behind it.
 
 In a bin with n_b examples, given which examples are in it, the gaps g = c - f are independent with mean E[g | bin];
 MCE is the largest |E[g | bin]|. A bin with few examples, or none, is not certified: its gap is printed as 1, and it
@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
-from bounds._rounding import at_most_one, log_inverse, outward, total
+from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
 from bounds.hypotheses import of_the_caller
 from bounds.tails import clopper_pearson_lower, clopper_pearson_upper
@@ -89,13 +89,12 @@ def calibration_sample(*, confidence: ArrayLike, correct: ArrayLike, edges: Sequ
         correct: [n], 1 (or true) where the predicted label was right, else 0.
         edges: increasing, from 0 to 1.
     """
-    f: NDArray[np.float64] = np.asarray(confidence, dtype=np.float64)
-    c: NDArray[np.float64] = np.asarray(correct, dtype=np.float64)
+    f, c = _check.array("confidence", confidence), _check.array("correct", correct)
     if f.ndim != 1 or f.size == 0 or not ((f >= 0.0) & (f <= 1.0)).all():
         raise ValueError("confidence must be a non-empty list of numbers in [0, 1], one an example; rescale.")
     if c.shape != f.shape or not ((c == 0.0) | (c == 1.0)).all():
         raise ValueError("correct must hold one 0 or 1 for every confidence; pass whether each prediction was right.")
-    ends = [float(edge) for edge in edges]
+    ends = _check.reals("edges", edges)
     if len(ends) < 2 or (ends[0], ends[-1]) != (0.0, 1.0) or any(a >= b for a, b in itertools.pairwise(ends)):
         raise ValueError(f"edges must increase from 0 to 1, got {ends!r}; numpy.linspace(0, 1, 16) makes 15 bins.")
     slot = np.minimum(np.searchsorted(np.asarray(ends), f, side="right") - 1, len(ends) - 2)
@@ -111,9 +110,9 @@ def calibration_sample(*, confidence: ArrayLike, correct: ArrayLike, edges: Sequ
         sums.append(abs(math.fsum((right, *(-confidences).tolist()))))
     gap = np.abs(c - f)
     return CalibrationSample(
-        calibration_error=at_most_one(total(*sums) / f.size * (1.0 + 2.0**-50)),
-        mean_squared_gap=at_most_one(outward(math.fsum(gap * gap) / f.size)),
-        mean_absolute_gap=at_most_one(outward(math.fsum(gap) / f.size)),
+        calibration_error=min(1.0, outward(total(*sums) / f.size)),
+        mean_squared_gap=min(1.0, outward(math.fsum(gap * gap) / f.size)),
+        mean_absolute_gap=min(1.0, outward(math.fsum(gap) / f.size)),
         n=int(f.size),
         bins=tuple(bins),
     )
@@ -177,10 +176,11 @@ def _largest(
 ) -> Certificate:
     _check.count(min_count=min_count)
     _check.open_probability(failure_prob=failure_prob)
+    bins = _check.records("bins", bins, ConfidenceBin)
     if not bins:
         raise ValueError("bins must be at least one, got none; pass those of calibration_sample.")
     kept = [one for one in bins if one.count >= min_count]
-    gaps = [at_most_one(gap(one, len(kept))) if one.count >= min_count else 1.0 for one in bins]
+    gaps = [min(1.0, gap(one, len(kept))) if one.count >= min_count else 1.0 for one in bins]
     certified = [found for one, found in zip(bins, gaps, strict=True) if one.count >= min_count]
     return Certificate(
         name=name,

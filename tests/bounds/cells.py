@@ -1,0 +1,143 @@
+"""Every formula at every price, as functions of one signature. A new formula or price joins by one line.
+
+A cell is called with the risk, the nats of its divergence, n, the failure probability and the knob of its price: an
+epsilon, a mu, the root of 2 rho.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from gaussian_cells import gaussian_cells
+
+import bounds
+from bounds import Accounted, ApproxDP, GaussianDP, Independent, MaxInformation, Printed2018, PureDP, Sharp
+from bounds import ZeroConcentratedDP as Concentrated
+
+KNOWN = {"adjacency": "add-remove", "status": "accounted"}
+GRID = gaussian_cells(0.02, 1e-3)
+
+PRICES = {
+    "independent": lambda knob: Independent(),
+    "sharp": lambda knob: Sharp(epsilon=knob),
+    "max_information": lambda knob: MaxInformation(epsilon=knob),
+    "printed_2018": lambda knob: Printed2018(epsilon=knob),
+    "pure": lambda knob: Accounted(privacy=PureDP(epsilon=knob, **KNOWN)),
+    "approximate": lambda knob: Accounted(privacy=ApproxDP(epsilon=knob, delta=1e-12, **KNOWN)),
+    "gaussian": lambda knob: Accounted(privacy=GaussianDP(mu=knob, **KNOWN)),
+    "concentrated": lambda knob: Accounted(privacy=Concentrated(rho=knob * knob / 2, **KNOWN)),
+    "grid": lambda knob: Accounted(privacy=GRID),
+}
+CLOSED = ("independent", "sharp", "max_information", "printed_2018", "pure")  # no search, so cheap to vary
+PREFIXES = {"independent": "", "sharp": "dp_", "max_information": "max_information_", "printed_2018": "printed_2018_"}
+
+
+def _of_kl(function, **fixed):
+    return lambda risk, nats, **at: function(risk=risk, kl_nats=nats, **fixed, **at)
+
+
+def _alone(function, **fixed):
+    return lambda risk, nats, **at: function(risk=risk, **fixed, **at)
+
+
+def split_kl(risk, nats, **at):
+    return bounds.split_kl(levels=(0.0, 0.25, 1.0), shares=(risk, risk), kl_nats=nats, **at)
+
+
+def unexpected_bernstein(risk, nats, **at):
+    return bounds.unexpected_bernstein(risk=risk, second_moment=risk, kl_nats=nats, **at)
+
+
+def ece_pac_bayes(risk, nats, **at):
+    """Gaps of 0 and 1."""
+    return bounds.ece_pac_bayes(calibration_error=risk, mean_squared_gap=risk, kl_nats=nats, **at)
+
+
+def recursive(risk, nats, n, **at):
+    """The second posterior errs as often as the first, on the half that the first has not seen."""
+    step = bounds.ExcessStep(shares=(1.0, risk, risk), kl_nats=nats, n=max(1, n // 2))
+    return bounds.recursive(risk=risk, kl_nats=nats, n=n, steps=(step,) if n > 1 else (), gamma=0.5, **at)
+
+
+GIBBS = {"tau": 40.0, "loss_low": 0.0, "loss_high": 1.0, "log_partition_failure_prob": 1e-4}
+
+
+def gibbs_pac_bayes(risk, nats, **at):
+    """ln Z is what it would be at this risk and divergence."""
+    lower = -(nats + GIBBS["tau"] * risk)
+    return bounds.gibbs_pac_bayes(log_partition_lower_nats=lower, error_loss=1.0, **GIBBS, **at)
+
+
+def gibbs_catoni(risk, nats, **at):
+    return bounds.gibbs_catoni(log_partition_lower_nats=-(nats + GIBBS["tau"] * risk), **GIBBS, **at)
+
+
+FORMULAS = {
+    "maurer": _of_kl(bounds.maurer),
+    "langford_seeger": _of_kl(bounds.langford_seeger),
+    "mcallester": _of_kl(bounds.mcallester),
+    "quadratic": _of_kl(bounds.quadratic),
+    "tolstikhin_seldin": _of_kl(bounds.tolstikhin_seldin),
+    "thiemann": _of_kl(bounds.thiemann),
+    "thiemann at 0.7": _of_kl(bounds.thiemann, lam=0.7),
+    "catoni": _of_kl(bounds.catoni, inverse_temperature=150.0),
+    "catoni_grid": _of_kl(bounds.catoni_grid, inverse_temperatures=(20.0, 75.0, 150.0, 1200.0)),
+    "linear": _of_kl(bounds.linear, lam=1.5),
+    "unexpected_bernstein": unexpected_bernstein,
+    "split_kl": split_kl,
+    "disintegrated": lambda risk, nats, **at: bounds.disintegrated(risk=risk, log_density_ratio=nats, **at),
+    "disintegrated_renyi": lambda risk, nats, **at: bounds.disintegrated_renyi(risk=risk, renyi_nats=nats, **at),
+    "recursive": recursive,
+    "gibbs_pac_bayes": gibbs_pac_bayes,
+    "gibbs_catoni": gibbs_catoni,
+    "ece_pac_bayes": ece_pac_bayes,
+    "kl_chernoff": _alone(bounds.kl_chernoff),
+    "chernoff": _alone(bounds.chernoff),
+    "hoeffding": _alone(bounds.hoeffding),
+}
+WITHOUT_NATS = ("kl_chernoff", "chernoff", "hoeffding")
+BASE = {"risk": 0.03, "nats": 5.0, "n": 600, "failure_prob": 0.05, "knob": 0.02}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One formula at one price."""
+
+    formula: str
+    price: str
+
+    def __str__(self):
+        return f"{self.formula} at {self.price}"
+
+    @property
+    def name(self):
+        """What its certificates are called."""
+        plain = self.formula.split()[0]
+        name = PREFIXES.get(self.price, "private_") + plain
+        return {
+            "dp_maurer": "dp_pac_bayes",
+            "max_information_maurer": "max_information_pac_bayes",
+            "printed_2018_maurer": "printed_2018_pac_bayes",
+            "private_maurer": "private_pac_bayes",
+            "max_information_langford_seeger": "dp_pac_bayes_max_information",
+            "printed_2018_langford_seeger": "dp_pac_bayes_2018",
+        }.get(name, name)
+
+    def at(self, knob=BASE["knob"]):
+        """The price itself."""
+        return PRICES[self.price](knob)
+
+    def __call__(self, **values):
+        given = {**BASE, **values}
+        return FORMULAS[self.formula](price=self.at(given.pop("knob")), **given)
+
+
+CELLS = [Cell(formula, price) for price, formula in itertools.product(PRICES, FORMULAS)]
+FEW = [0.0, 1e-6, 0.01, 0.3, 0.9, 1.0]
+HARDER = {
+    "risk": FEW,
+    "nats": [0.0, 1e-9, 1.0, 30.0, 500.0, math.inf],
+    "n": [10**6, 60_000, 999, 50, 7, 2, 1],
+    "failure_prob": [1 - 1e-12, 0.5, 0.05, 1e-6, 1e-300],
+    "knob": [0.0, 1e-6, 0.01, 0.1, 1.0, 1e100, math.inf],
+}

@@ -1,0 +1,92 @@
+"""Bounds that are broken on purpose: the harness must catch every one of them."""
+
+from functools import partial
+
+import bounds
+from tests.coverage import calibrated, catalogue, crowds, released, sampled, worlds
+from tests.coverage.adapters import mce_clopper_pearson, recursive, risk_upper, split_kl
+from tests.coverage.harness import Entry
+
+
+def checkpoints_unpaid(errors, n, failure_prob):
+    return min(risk_upper(int(k), n, failure_prob).value for k in errors)
+
+
+def doubled(risk, kl_nats, n, failure_prob):
+    return bounds.maurer(risk=risk, kl_nats=kl_nats, n=2 * n, failure_prob=failure_prob)
+
+
+def doubled_draws(mean, draws, failure_prob):
+    return bounds.gibbs_risk_upper(mean=mean, draws=2 * draws, failure_prob=failure_prob)
+
+
+def examples_as_draws(mean, examples, failure_prob):
+    return bounds.gibbs_risk_upper(mean=mean, draws=examples, failure_prob=failure_prob)
+
+
+def monte_carlo_dropped(mean, kl_nats, n, failure_prob):
+    return bounds.maurer(risk=mean, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
+
+
+def transfer_dropped(risk, kl_nats, n, failure_prob):
+    return bounds.maurer(risk=risk, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
+
+
+def divergence_dropped(risk, n, failure_prob):
+    return bounds.maurer(risk=risk, kl_nats=0.0, n=n, failure_prob=failure_prob)
+
+
+def estimate_as_bound(log_mean_exp):
+    return log_mean_exp
+
+
+def best_test_set_unpaid(errors, n, failure_prob):
+    return bounds.clopper_pearson_upper(int(errors.min()), n, failure_prob)
+
+
+def taken_not_reached(share_1, share_2, kl_nats, n, failure_prob):
+    """Shares of the losses equal to a level in place of those at least as large."""
+    return split_kl(max(share_1 - share_2, share_2), share_2, kl_nats, n, failure_prob)
+
+
+def divergence_for_density_ratio(risk, kl_nats, n, failure_prob):
+    return bounds.disintegrated(risk=risk, log_density_ratio=kl_nats, n=n, failure_prob=failure_prob)
+
+
+def weights_transfer_dropped(risk, n, failure_prob):
+    return bounds.kl_chernoff_upper(risk, n, failure_prob)
+
+
+def gaps_as_losses(calibration_error, n, failure_prob):
+    """Gaps lie in [-1, 1]; here they are taken for losses in [0, 1]."""
+    return bounds.hoeffding_upper(calibration_error, n, failure_prob)
+
+
+def bins_one_by_one(counts, corrects, confidences, true_gaps, failure_prob):
+    """Every bin at the whole failure probability."""
+    rows = [row[:, None] for row in (counts, corrects, confidences, true_gaps)]
+    each = partial(mce_clopper_pearson, failure_prob=failure_prob)
+    return min(each(*row) for row in zip(*rows, strict=True))
+
+
+BROKEN = [
+    Entry("n doubled", doubled, worlds.PAC_BAYES),
+    Entry("Monte Carlo draws doubled", doubled_draws, worlds.TAILS),
+    Entry("examples counted as draws", examples_as_draws, (sampled.shared_weights,)),
+    Entry("Monte Carlo error dropped", monte_carlo_dropped, sampled.OVERALL),
+    Entry("cost of the private prior dropped", transfer_dropped, worlds.PRIVATE),
+    Entry("divergence dropped", divergence_dropped, worlds.PAC_BAYES),
+    Entry("prior grid not paid", divergence_dropped, worlds.PRIOR_GRID),
+    Entry("best of checkpoints without union", checkpoints_unpaid, worlds.CHECKPOINTS),
+    Entry("best test set without union", best_test_set_unpaid, worlds.CHECKPOINTS),
+    Entry("estimate of ln Z as its bound", estimate_as_bound, sampled.LOG_PARTITION, lower=True),
+    Entry("levels counted as taken, not reached", taken_not_reached, catalogue.LEVELS),
+    Entry("divergence for the drawn density ratio", divergence_for_density_ratio, catalogue.ONE_DRAW[:3]),
+    Entry("excess measured on examples seen before", recursive, (catalogue.lucky_chain(seen=True),)),
+    Entry("prior scale not paid", divergence_dropped, catalogue.PRIOR_SCALES),
+    Entry("gaps in [-1, 1] taken for losses", gaps_as_losses, calibrated.HELD_OUT),
+    Entry("calibration of the chosen as if held out", bounds.ece_hoeffding, calibrated.CHOSEN),
+    Entry("bins without a union", bins_one_by_one, calibrated.BINS[:1]),
+    Entry("cost of Gaussian privacy dropped", weights_transfer_dropped, released.WEIGHTS),
+    *crowds.BROKEN,
+]

@@ -1,0 +1,52 @@
+"""Every formula at the two prices of private priors: the worlds that are worst for the price, with a point prior."""
+
+import bounds
+from bounds import Accounted, Sharp
+from tests.coverage.entries import COARSE, FIFTH, HALF, MOST, RESPONSE, THIRD
+from tests.coverage.harness import Entry
+
+PRICES = {"Sharp": RESPONSE, "Accounted": COARSE}
+_POINT = {"kl_nats": 0.0}
+# What a formula is told of a prior that is a point, of its risk, and of the temperature at which Catoni's is best.
+TOLD = {
+    "kl_chernoff": lambda risk, best, n: {"risk": risk},
+    "hoeffding": lambda risk, best, n: {"risk": risk},
+    "chernoff": lambda risk, best, n: {"risk": risk},
+    "maurer": lambda risk, best, n: _POINT | {"risk": risk},
+    "langford_seeger": lambda risk, best, n: _POINT | {"risk": risk},
+    "mcallester": lambda risk, best, n: _POINT | {"risk": risk},
+    "catoni": lambda risk, best, n: _POINT | {"risk": risk, "inverse_temperature": best},
+    "catoni_grid": lambda risk, best, n: _POINT | {"risk": risk, "inverse_temperatures": (best / 2, best, 2 * best)},
+    "split_kl": lambda risk, best, n: _POINT | {"levels": (0.0, 0.25, 1.0), "shares": (risk, risk)},
+    "disintegrated": lambda risk, best, n: {"risk": risk, "log_density_ratio": 0.0},
+    "disintegrated_renyi": lambda risk, best, n: {"risk": risk, "renyi_nats": 0.0},
+    "quadratic": lambda risk, best, n: _POINT | {"risk": risk},
+    "thiemann": lambda risk, best, n: _POINT | {"risk": risk},
+    "tolstikhin_seldin": lambda risk, best, n: _POINT | {"risk": risk},
+    "linear": lambda risk, best, n: _POINT | {"risk": risk, "lam": 2 * n / best},
+    "unexpected_bernstein": lambda risk, best, n: _POINT | {"risk": risk, "second_moment": risk},
+}
+# Relaxations of kl are tight at small rates; the worst private worlds have rate 1/2.
+_HALF = "a relaxation of kl for small rates, of which rate 1/2 uses a half or less"
+LOOSE = {
+    **dict.fromkeys(("chernoff", "quadratic", "thiemann", "unexpected_bernstein"), (THIRD, _HALF)),
+    **dict.fromkeys(("tolstikhin_seldin", "linear"), (FIFTH, _HALF)),
+    "disintegrated_renyi": (HALF, "ln(2/failure_prob) for the draw, and the price at less than half of failure_prob"),
+}
+
+
+def _at(formula, price):
+    def bound(risk, n, inverse_temperature, privacy, failure_prob):
+        paid = Sharp(epsilon=privacy.epsilon) if price == "Sharp" else Accounted(privacy=privacy)
+        told = TOLD[formula](risk, inverse_temperature, n)
+        return getattr(bounds, formula)(**told, n=n, failure_prob=failure_prob, price=paid)
+
+    return bound
+
+
+def _entry(formula, price):
+    caught, why = LOOSE.get(formula, (MOST, ""))
+    return Entry(f"{formula} at {price}", _at(formula, price), (), PRICES[price], caught=caught, why=why)
+
+
+PRICED = [_entry(formula, price) for formula in TOLD for price in PRICES]

@@ -1,0 +1,78 @@
+"""Layers with anything attached are not plain; other weights stand in for a network's own and leave no trace."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from pacdp.plain import call_with, is_plain, is_plain_linear
+
+
+def reused() -> nn.Module:
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.Tanh(), layer)
+
+
+def tied() -> nn.Module:
+    module = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    module[2].weight = module[0].weight
+    return module
+
+
+def shared_within() -> nn.Module:
+    """A network inside twice, and a weight that a third layer shares with it."""
+    inner = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    module = nn.Sequential(inner, nn.Tanh(), inner, nn.Linear(4, 4))
+    module[3].weight = inner[0].weight
+    return module.eval()
+
+
+@pytest.mark.parametrize(
+    "build_one",
+    [reused, tied, shared_within, lambda: nn.Linear(4, 3)],
+    ids=["reused", "tied", "shared within", "plain"],
+)
+def test_other_weights_are_used_everywhere_and_come_back_out(build_one) -> None:
+    """functional_call alone leaves its tensors in a layer that the network holds twice."""
+    torch.manual_seed(0)
+    module, x = build_one(), torch.randn(5, 4)
+    before, objects = module(x), {name: id(p) for name, p in module.named_parameters(remove_duplicate=False)}
+    other = {name: torch.randn(p.shape) for name, p in module.named_parameters()}
+    buffers = {name: value.clone() for name, value in module.named_buffers()}
+    twin = copy.deepcopy(module)
+    with torch.no_grad():
+        for name, value in other.items():
+            twin.get_parameter(name).copy_(value)
+    for _ in range(2):
+        assert torch.equal(call_with(module, {**other, **buffers}, x), twin(x))
+        assert torch.equal(module(x), before)
+        assert {name: id(p) for name, p in module.named_parameters(remove_duplicate=False)} == objects
+        assert all(isinstance(p, nn.Parameter) for p in module.parameters())
+
+
+def test_a_layer_is_plain_if_nothing_was_attached_to_it() -> None:
+    assert is_plain_linear(nn.Linear(3, 2))
+    assert is_plain_linear(nn.Linear(3, 2, bias=False))
+    assert is_plain(nn.ReLU(), nn.ReLU)
+    assert is_plain(nn.Sequential(nn.Linear(3, 2)), nn.Sequential)
+    assert not is_plain(nn.ReLU6(), nn.ReLU)
+    assert not is_plain(nn.Linear(3, 2), nn.Linear)  # its parameters were not named
+    assert not is_plain(nn.Linear(3, 2), nn.Linear, {"bias": (2,), "weight": (2, 3)})
+    assert not is_plain(nn.Linear(3, 2), nn.Linear, {"weight": (2, 4), "bias": (2,)})
+    for attach in (
+        lambda m: m.register_forward_hook(lambda *a: None),
+        lambda m: m.register_forward_pre_hook(lambda *a: None),
+        lambda m: m.register_full_backward_hook(lambda *a: None),
+        lambda m: m.register_full_backward_pre_hook(lambda *a: None),
+        lambda m: m.register_buffer("more", torch.ones(1)),
+        lambda m: m.register_parameter("more", nn.Parameter(torch.ones(1))),
+        lambda m: m.add_module("more", nn.ReLU()),
+        lambda m: setattr(m, "forward", torch.sin),
+        lambda m: setattr(m, "_call_impl", torch.sin),
+        lambda m: setattr(m, "weight", nn.Parameter(torch.ones(5, 3))),
+        lambda m: delattr(m, "bias"),
+    ):
+        layer = nn.Linear(3, 2)
+        attach(layer)
+        assert not is_plain_linear(layer)
