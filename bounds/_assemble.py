@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bounds._rounding import inward, outward, total
 from bounds.certificate import Certificate, Cost, costs_of, total_of
-from bounds.hypotheses import Hypothesis, merged, of_the_caller
+from bounds.hypotheses import Hypothesis, declared, merged, of_the_caller
 from bounds.kl import binary_kl_upper
 from bounds.prices import Inputs, Price
 
@@ -52,6 +52,11 @@ class Bill:
         """The costs added up, rounded up."""
         return total_of(cost.nats for cost in self.costs)
 
+    def needing(self, *names: str) -> "Bill":
+        """The bill of a formula that takes more for true, which the caller declares too."""
+        by = f"the caller of bounds.{self.name}"
+        return replace(self, hypotheses=merged(self.hypotheses, (declared(name, by) for name in names)))
+
     def certificate(
         self,
         value: float,
@@ -83,13 +88,8 @@ def called(formula: str, prefix: str) -> str:
     return _NAMES.get(prefix + formula, prefix + formula)
 
 
-def billed(
-    formula: str, price: Price, *, n: int, failure_prob: float, needs: tuple[str, ...] = (), **nats: float
-) -> Bill:
-    """The bill of ``formula`` at ``price``: its own costs in ``nats`` by name, and the price for n records.
-
-    ``needs`` names what the formula takes for true beyond what every bound and the price do.
-    """
+def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: float) -> Bill:
+    """The bill of ``formula`` at ``price``: its own costs in ``nats`` by name, and the price for n records."""
     check_price(price)
     charge = price.charge(n=n, failure_prob=failure_prob)
     n, failure_prob = int(n), float(failure_prob)
@@ -103,7 +103,7 @@ def billed(
         budget=charge.budget,
         terms=charge.terms,
         inputs={"n": n, "failure_prob": failure_prob, **price.inputs},
-        hypotheses=merged(of_the_caller(*price.needs, *needs, function=name), price.known),
+        hypotheses=merged(of_the_caller(*price.needs, function=name), price.known),
         reference=price.reference,
     )
 

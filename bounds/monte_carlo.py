@@ -96,7 +96,7 @@ def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certifica
 
     Args:
         chain: risks in [0, 1] along one chain, at least 4.
-        failure_prob: probability that the bound fails, under the assumptions.
+        failure_prob: probability that the bound fails, under the hypotheses.
 
     Raises ValueError when the chain is not one list of at least 4 numbers in [0, 1].
     """

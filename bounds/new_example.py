@@ -17,13 +17,11 @@ from bounds.certificate import Certificate, Cost, costs_of, merged
 from bounds.hypotheses import declared, of_the_caller
 from bounds.kl import binary_kl_upper
 from bounds.means import ratio_betting_upper
-from bounds.pac_bayes import INDEPENDENT
 from bounds.people import PeopleSample
-from bounds.prices import Fresh, Price
+from bounds.prices import FRESH, INDEPENDENT, Price, of_weights
 from bounds.xi import log_xi
 
 NEW_EXAMPLE = "risk of a new example"
-FRESH = Fresh()
 
 
 def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_prob: float) -> Certificate:
@@ -88,7 +86,7 @@ def new_example_kl(
         price: what the predictor knows of these people; by default nothing.
     """
     _check.probability(risk=risk)
-    bill = _billed("new_example_kl", price, n, examples, most_examples, failure_prob)
+    bill = _billed("new_example_kl", of_weights(price), n, examples, most_examples, failure_prob)
     return bill.certificate(
         _kl_ratio_upper(risk, n, examples / most_examples, bill.total_nats),
         of="predictor",

@@ -20,7 +20,6 @@ from bounds.xi import log_xi
 
 # Sums of squares and of logarithms over coordinates, each within some ulp (see bounds.divergence).
 _OUTWARD = 2.0**-46
-_NEEDS = ("draws independent",)
 # Shares of the failure probability that may pay for the draw itself under a private prior.
 _SHARES = (0.5, 0.2, 0.05, 0.01)
 
@@ -96,17 +95,15 @@ def _one_draw(
     whole, risk, nats = float(failure_prob), float(risk), {**divergence, "log_xi": log_xi(n)}
     terms = {"empirical_risk": risk}
     if not shares:
-        bill = billed(formula, price, n=n, failure_prob=whole, needs=_NEEDS, **nats)
+        bill = billed(formula, price, n=n, failure_prob=whole, **nats)
     else:
         share = min(shares, key=lambda share: _cost(price, n, whole, share, times))
         part, rest = _split(whole, share)
-        bill = billed(
-            formula, price, n=n, failure_prob=rest, needs=_NEEDS, **nats, draw=total(times * log_inverse(part))
-        )
+        bill = billed(formula, price, n=n, failure_prob=rest, **nats, draw=total(times * log_inverse(part)))
         inputs = {**bill.inputs, "failure_prob": whole}
         bill = replace(bill, failure_prob=whole, budget={**bill.budget, "draw": part}, inputs=inputs)
         terms["draw_prob"] = part
-    return bill.certificate(
+    return bill.needing("draws independent").certificate(
         kl_value(risk, bill.per_example),
         of="one draw",
         terms=terms,

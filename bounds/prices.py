@@ -178,3 +178,8 @@ class Accounted(Price):
 
 
 INDEPENDENT, FRESH = Independent(), Fresh()
+
+
+def of_weights(price: Price) -> Price:
+    """The price where weights are judged and no prior enters: what is independent then is the weights."""
+    return FRESH if isinstance(price, Independent) else price

@@ -14,7 +14,7 @@ from bounds import _check
 from bounds._assemble import billed, kl_value, quadratic_value
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
-from bounds.prices import FRESH, Independent, Price, Printed2018
+from bounds.prices import FRESH, Independent, Price, Printed2018, of_weights
 
 _REFERENCE = 'docs/guarantees.md, "Private weights"'
 
@@ -75,7 +75,7 @@ def _priced(
     """``value`` of the risk and the price per example."""
     _check.probability(risk=risk)
     risk, fresh = float(risk), isinstance(price, Independent)
-    bill = billed(formula, FRESH if fresh else price, n=n, failure_prob=failure_prob)
+    bill = billed(formula, of_weights(price), n=n, failure_prob=failure_prob)
     return bill.certificate(
         value(risk, bill.per_example),
         of="weights" if fresh else "released weights",

@@ -37,7 +37,7 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
         raise CheckpointError(
             f"{path} is truncated or no safetensors file ({error}); take it from its source again"
         ) from error
-    except Exception as error:  # torch.load fails in as many ways as there are damaged files
+    except Exception as error:  # a damaged pickle fails with whatever its bytes happen to say
         raise CheckpointError(
             f"{path} is truncated, or holds more than tensors and would run code when loaded: save its state dict "
             "alone, by safetensors.torch.save_file(model.state_dict(), path)"

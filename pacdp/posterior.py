@@ -18,6 +18,9 @@ class Point:
 
     weights: Float[Tensor, " dim"]
 
+    def __post_init__(self) -> None:
+        _require_vector(self.weights)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalGibbs:
@@ -29,6 +32,11 @@ class LocalGibbs:
     weights: Float[Tensor, " dim"]
     tau: float
     gamma: float
+
+    def __post_init__(self) -> None:
+        _require_vector(self.weights)
+        if not (0.0 < self.tau < math.inf and 0.0 < self.gamma < math.inf):
+            raise ValueError(f"expected tau and gamma to be positive and finite, got {self.tau} and {self.gamma}")
 
     @property
     def prior_std(self) -> float:
@@ -127,6 +135,12 @@ def _divergence(mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor) ->
         return 0.0
     picked = stds if uniform else [s[free] for s in stds]
     return bounds.gaussian_kl(means[0][free], picked[0], means[1][free], picked[1])
+
+
+def _require_vector(weights: Tensor) -> None:
+    if not isinstance(weights, Tensor) or weights.ndim != 1 or not weights.is_floating_point():
+        found = f"{weights.dtype} {tuple(weights.shape)}" if isinstance(weights, Tensor) else type(weights).__name__
+        raise ValueError(f"expected weights as one vector of floats, got {found}")
 
 
 def _require_law(name: str, mean: Tensor, std: Tensor) -> None:

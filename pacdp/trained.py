@@ -13,7 +13,7 @@ import bounds
 from pacdp.canonical import digest
 from pacdp.certify import Assessment, NoPrivacy, certify
 from pacdp.certify import Settings as ChoiceOfSettings
-from pacdp.certify.accounted import with_accounted
+from pacdp.certify.accounted import OF_THE_RUN, with_accounted
 from pacdp.chains import Batching, Diagnosis, Keys, Layout
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
@@ -148,6 +148,7 @@ class Trained:
         share = failure_prob / self.charged.stopping_times
         found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, gibbs=settings, seed=seed,
                         progress=progress, diagnosis=diagnosis, settings=self.fixed)  # fmt: skip
+        found = found.resting_on(*OF_THE_RUN, beside=OF_THE_RUN[0].name)
         if clipped is not None:
             found = with_accounted(found, settings=clipped, weights=self.weights, charged=self.charged,
                                    data=self.objective, test=self.test, seed=seed, fixed=self.fixed)  # fmt: skip

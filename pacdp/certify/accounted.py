@@ -32,8 +32,12 @@ from pacdp.stochastic import passes_for
 
 _MONTE_CARLO_SHARE = 0.02
 _SLACK_NATS = 1e-4
-_RUN = "the checkpoint: the run saw the data of this hash and no others"
 _NOISE = "the run, whose noise is drawn from a seed that must not depend on the examples"
+OF_THE_RUN = (
+    bounds.proved("privacy covers these rows", "the checkpoint: the run saw the data of this hash and no others"),
+    bounds.declared("noise secret or independent", _NOISE),
+)
+"""What a checkpoint shows of a promise of privacy."""
 
 
 def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> GaussianPosterior:
@@ -90,12 +94,8 @@ def with_accounted(
         device=data.device,
     )
     released = certify(Point(weights=weights), data, prior=claim, failure_prob=share, settings=fixed)
-    known = (
-        bounds.proved("privacy covers these rows", _RUN),
-        bounds.declared("noise secret or independent", _NOISE),
-    )
     rigorous = replace(found, certificates=(*gaussian.certificates, *released.certificates))
-    rigorous = rigorous.resting_on(*known, beside="privacy covers these rows")
+    rigorous = rigorous.resting_on(*OF_THE_RUN, beside="privacy covers these rows")
     optimistic = tuple(one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates)
     joined = replace(rigorous, certificates=(*rigorous.certificates, *optimistic)).joined(
         replace(gaussian, certificates=()), replace(released, certificates=(), refusals=())

@@ -113,7 +113,7 @@ def _measured(
     if of == "ensemble":
         return Measured(of=of, on=on, loss="zero-one", mean=float(weights @ (~right).mean(1)), errors=None, n=data.n)
     if of == "vote":
-        others = np.stack([weights @ ((said == k) & ~right) for k in range(int(said.max()) + 1)])
+        others = np.stack([weights @ ((said == k) & ~right) for k in range(max(0, int(said.max())) + 1)])
         errors = int((weights @ right <= others.max(0)).sum())
     else:
         errors = int((~right[chosen[of]]).sum())

@@ -117,6 +117,20 @@ class Gaussians:
         first = BoundSet(inputs=data.inputs[:1], labels=torch.zeros(1, dtype=torch.int64))
         return classes_of(outputs_of(self.network(self.posterior, self.posterior.means), first, self.device))
 
+    def require_defined(self, loss: Loss) -> None:
+        """Refuse a loss that fails on an example; raises ValueError."""
+        given = replace(self.data, inputs=self.data.inputs[:1], labels=self.data.labels[:1], indices=None, people=None)
+        outputs = outputs_of(self.network(self.posterior, self.posterior.means), given, self.device)
+        try:
+            loss(outputs, given.labels)
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"loss {loss.name} fails on outputs of shape {tuple(outputs.shape)} and labels [1]: write it as a "
+                f"function of both: {type(error).__name__}: {error}"
+            ) from error
+
     def judged(self, network: Callable[[Tensor], Tensor], of: str) -> "Twice":
         """What a network did on the bound's examples and on the test set."""
         seen = judge(network, self.data, self.device)
@@ -155,6 +169,8 @@ def parts(where: Gaussians) -> Iterator[Found]:
     _ = where.kl_nats
     for each in (where.data, *([] if where.test is None else [where.test])):
         each.require_labels(where.classes(each))
+    for loss in where.losses:
+        where.require_defined(loss)
     yield randomised(where)
     yield mean_weights(where)
     yield prior_mean(where)

@@ -62,11 +62,16 @@ def outputs_of(
     """
     size = max(MOST, min(batch_size, AT_MOST, data.n))
     rows = pool(data.inputs[:size], size=size)
-    require_own_outputs(lambda places: _output(network, rows[places].to(device)), size=size)
-    found = [_output(network, part.to(device)).cpu() for part in data.inputs.split(batch_size)]
-    if len({tuple(part.shape[1:]) for part in found}) > 1:
-        raise ValueError("the network must give each example as many outputs, whatever the batch: it gives some others")
-    return torch.cat(found)
+    shape = _output(network, rows[:1].to(device)).shape[1:]
+
+    def run(inputs: Tensor) -> Tensor:
+        outputs = _output(network, inputs.to(device))
+        if outputs.shape[1:] != shape:
+            raise ValueError(f"expected {list(shape)} outputs an example in every batch, got {list(outputs.shape[1:])}")
+        return outputs
+
+    require_own_outputs(lambda places: run(rows[places]), size=size)
+    return torch.cat([run(part).cpu() for part in data.inputs.split(batch_size)])
 
 
 def _output(network: Network, inputs: Tensor) -> Tensor:

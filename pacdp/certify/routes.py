@@ -132,6 +132,8 @@ def certify(
     require_kind("monte_carlo", monte_carlo, MonteCarlo | None)
     require_kind("gibbs", gibbs, GibbsSettings | None)
     require_kind("failure_prob", failure_prob, float | int)
+    for name, given in (("losses", losses), ("formulas", formulas)):
+        require_kind(name, given, list | tuple)
     _require_draws(seed, device)
     if not 0.0 < failure_prob < 1.0:
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
@@ -169,8 +171,8 @@ def certify(
                 test=test,
                 failure_prob=failure_prob,
                 how=monte_carlo or MonteCarlo(),
-                losses=tuple(losses),
-                formulas=tuple(formulas),
+                losses=losses,
+                formulas=formulas,
                 seed=seed,
                 device=device,
                 progress=progress,

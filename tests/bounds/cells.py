@@ -94,8 +94,12 @@ FORMULAS = {
     "kl_chernoff": _alone(bounds.kl_chernoff),
     "chernoff": _alone(bounds.chernoff),
     "hoeffding": _alone(bounds.hoeffding),
+    "new_example_kl": lambda nats, n, **at: bounds.new_example_kl(n=n, examples=2 * n, most_examples=2, **at),
+    "new_example_pac_bayes": lambda nats, n, **at: bounds.new_example_pac_bayes(
+        kl_nats=nats, n=n, examples=2 * n, most_examples=2, **at
+    ),
 }
-WITHOUT_NATS = ("kl_chernoff", "chernoff", "hoeffding")
+WITHOUT_NATS = ("kl_chernoff", "chernoff", "hoeffding", "new_example_kl")
 BASE = {"risk": 0.03, "nats": 5.0, "n": 600, "failure_prob": 0.05, "knob": 0.02}
 
 

@@ -4,7 +4,10 @@ import inspect
 import re
 from pathlib import Path
 
+from cells import CELLS
+
 import bounds
+from bounds.hypotheses import NAMES
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "guarantees.md").read_text(encoding="utf-8")
@@ -31,6 +34,19 @@ def test_every_public_name_is_in_the_table():
     public = [name for name, thing in vars(bounds).items() if name[0] != "_" and not inspect.ismodule(thing)]
     assert len(public) > 80
     assert [name for name in public if f"`{name}`" not in table and f"`{name}." not in table] == []
+
+
+def test_every_formula_at_every_price_has_its_line():
+    table = PAGE.split("**Formula × price.**")[1].split("## ")[0]
+    lines = {line.split("`")[1]: line for line in table.splitlines() if line.startswith("| `")}
+    for cell in CELLS:
+        assert f"`{cell.name}`" in lines[cell.formula.split()[0]], cell
+    assert len(lines) == len({cell.formula.split()[0] for cell in CELLS})
+
+
+def test_every_hypothesis_is_explained():
+    table = PAGE.split("### Rigorous and optimistic")[1].split("### ")[0]
+    assert re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)[1:] == list(NAMES)
 
 
 def test_docstrings_cite_sections_that_exist():

@@ -53,6 +53,9 @@ def test_every_public_bound_is_under_the_laws():
         "hybrid_pac_bayes",  # test_private_pac_bayes.py
         "mce_hoeffding", "mce_clopper_pearson",  # test_reliability_bins.py: test_laws
         "best_of", "overall_certificate",  # test_combine.py
+        "for_a_new_person", "new_person_monte_carlo", "new_example_monte_carlo", "new_example_betting",
+        *(f"new_person_{kind}" for kind in ("bernstein", "betting", "clopper_pearson", "hoeffding", "kl",
+                                            "second_moment")),  # test_people.py, test_new_example.py
         "correlated_risk_upper",  # test_monte_carlo.py: an estimate, optimistic
     }  # fmt: skip
     assert made - in_laws == elsewhere

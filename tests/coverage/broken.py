@@ -1,6 +1,8 @@
 """Bounds that are broken on purpose: the harness must catch every one of them."""
 
-from functools import partial
+from functools import lru_cache
+
+import numpy as np
 
 import bounds
 from tests.coverage import calibrated, catalogue, crowds, released, sampled, worlds
@@ -64,9 +66,14 @@ def gaps_as_losses(calibration_error, n, failure_prob):
 
 def bins_one_by_one(counts, corrects, confidences, true_gaps, failure_prob):
     """Every bin at the whole failure probability."""
-    rows = [row[:, None] for row in (counts, corrects, confidences, true_gaps)]
-    each = partial(mce_clopper_pearson, failure_prob=failure_prob)
-    return min(each(*row) for row in zip(*rows, strict=True))
+    rows = zip(counts.tolist(), corrects.tolist(), confidences.tolist(), true_gaps.tolist(), strict=True)
+    return min(_alone(*row, failure_prob) for row in rows)
+
+
+@lru_cache(maxsize=16_384)
+def _alone(count, correct, confidence, true_gap, failure_prob):
+    row = (np.array([number]) for number in (count, correct, confidence, true_gap))
+    return mce_clopper_pearson(*row, failure_prob)
 
 
 BROKEN = [

@@ -199,6 +199,8 @@ VALUES = {
     "kl_chernoff": kl_of_total,
     "chernoff": quadratic,
     "hoeffding": hoeffding,
+    "new_example_kl": kl_of_total,
+    "new_example_pac_bayes": kl_of_total,
     "dp_chernoff_2018": dp_chernoff_2018,
     "dp_hoeffding_2018": dp_hoeffding_2018,
 }

@@ -1,8 +1,8 @@
 """Faults of whole computations: what is counted, on which rows. Each makes a certificate that is false.
 
 A fault comes as two ways to compute a certificate from the same data sets of a world: the faulty one must be caught by
-the harness of ``tests.coverage``, at its full cost, and the sound one must not. Most are refused by ``pacdp`` before
-any number is made: ``refused`` shows that, or names where it is to be shown.
+the harness of ``tests.coverage``, at its full cost, and the sound one must not. ``pacdp`` refuses them before any
+number is made: REFUSED in ``test_planted`` shows where.
 """
 
 from collections.abc import Callable
