@@ -146,14 +146,17 @@ def noise(config: PrivateConfig) -> private.Schedule:
                               target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
 
 
-def predictor(config: PrivateConfig, module: nn.Module, run: private.PrivateRun) -> Predict:
-    """Predictive probabilities of what was trained, averaged as its posterior says."""
+def predictor(config: PrivateConfig, module: nn.Module, run: private.PrivateRun, *, alone: bool = False) -> Predict:
+    """Predictive probabilities of what was trained, averaged as its posterior says; with ``alone``, each example as
+    in a batch of its own."""
     if len(run.snapshots):
         return lambda inputs: private.average_over_snapshots(module, run.snapshots, inputs)
     trained = private.with_weights(module, run.weights)
     match config.method:
         case methods.DPBBP(test_draws=draws) | methods.DPMCDropout(test_draws=draws):
-            return lambda inputs: private.average_over_draws(trained, inputs, draws=draws, seed=config.seed)
+            return lambda inputs: private.average_over_draws(
+                trained, inputs, draws=draws, seed=config.seed, alone=alone
+            )
         case _:
             return lambda inputs: trained(inputs).softmax(-1)
 

@@ -129,8 +129,9 @@ def _data(path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str
 
 
 def _deployed(config: PrivateConfig, module: nn.Module, checkpoint: Checkpoint) -> Network:
-    """The predictor as it is used: released weights, or an average over snapshots or draws."""
+    """The predictor asked for one example at a time: released weights, or an average over snapshots or draws."""
     snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
     nothing = private.MechanismHistory()
     released = private.PrivateRun(weights=dict(checkpoint.model), history=nothing, snapshots=snapshots)
-    return Network(network=predictor(config, module, released), of="predictor", scores=True, batch_size=_BATCH)
+    answers = predictor(config, module, released, alone=True)
+    return Network(network=answers, of="predictor", scores=True, batch_size=_BATCH)

@@ -9,7 +9,12 @@ class ExampleDropout(nn.Module):
 
     Every entry of the batch has a mask of its own, so an example's output is a function of that example and its own
     draws: no mask is shared between examples. The generator must live on the device of the inputs.
+
+    With ``alone`` set, each example gets the mask that it would get in a batch of its own, so that its output does not
+    depend on its place among others. That is for prediction: training needs independent masks.
     """
+
+    alone = False
 
     def __init__(self, rate: float, *, generator: torch.Generator) -> None:
         super().__init__()
@@ -21,7 +26,8 @@ class ExampleDropout(nn.Module):
         """``inputs`` with some entries dropped, in training mode."""
         if not self.training or self.rate == 0.0:
             return inputs
-        mask = torch.empty_like(inputs, requires_grad=False).bernoulli_(1.0 - self.rate, generator=self.generator)
+        like = inputs[:1] if self.alone else inputs
+        mask = torch.empty_like(like, requires_grad=False).bernoulli_(1.0 - self.rate, generator=self.generator)
         return inputs * mask.div_(1.0 - self.rate)
 
 

@@ -59,9 +59,17 @@ def average_over_snapshots(
 
 @torch.no_grad()
 def average_over_draws(
-    module: nn.Module, inputs: Tensor, *, draws: int, seed: int, probabilities: Probabilities = _softmax
+    module: nn.Module,
+    inputs: Tensor,
+    *,
+    draws: int,
+    seed: int,
+    probabilities: Probabilities = _softmax,
+    alone: bool = False,
 ) -> Float[Tensor, "examples classes"]:
     """Mean over ``draws`` passes with fresh masks and weights, drawn from ``seed``; all else in evaluation mode.
+
+    With ``alone`` each example is answered as in a batch of its own, whatever else is asked at the same time.
 
     Raises:
         ValueError: ``draws`` below 1, or a network in which nothing is drawn.
@@ -76,5 +84,6 @@ def average_over_draws(
         layer.generator.manual_seed(seed + 7919 * i)  # pyright: ignore
         if isinstance(layer, ExampleDropout):
             layer.train()
+            layer.alone = alone
     total = torch.stack([probabilities(twin(inputs)) for _ in range(draws)])
     return total.mean(0)

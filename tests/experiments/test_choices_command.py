@@ -103,7 +103,7 @@ def test_a_run_is_covered_by_a_closed_list_that_has_it(path, tmp_path, capsys):
     choices = Choices.load(path)
     assert load_checkpoint(folder).header["choices"] == {"digest": choices.digest, "J": 4, "index": 2}
     fixed = load_trained(folder).fixed
-    assert (fixed.J, fixed.hypothesis.standing) == (4, "proved")
+    assert (fixed.count, fixed.hypothesis.standing) == (4, "proved")
     (folder / "choices.jsonl").unlink()
     assert load_trained(folder).fixed.hypothesis.standing == "declared"
 

@@ -14,6 +14,7 @@ from pacdp import load_checkpoint, load_trained, save_checkpoint
 from pacdp.canonical import digest
 from pacdp.langevin_privacy import accounted_privacy
 from pacdp.steps import Plan
+from tests.schema import validate
 
 N = 1437
 CLIPPED = tiny("clipped-sgld", records=3)
@@ -33,10 +34,10 @@ def stopped(run: Run, folder, *, after: int) -> None:
         train(run, folder, RUNTIME, report=stop)
 
 
-def certified(folder, capsys) -> dict:
+def certified(folder, capsys) -> bounds.Certificate:
     assert pacdp("certify", folder, "--threads", 1, "--json") == 0
     report = json.loads(capsys.readouterr().out)
-    return next(one for one in report["certificates"] if one["name"] == "private_kl_chernoff")
+    return next(one for one in validate(report) if one.name == "private_kl_chernoff")
 
 
 def test_the_plan_follows_from_the_run() -> None:
@@ -52,15 +53,15 @@ def test_a_run_stopped_by_hand_is_charged_as_planned(tmp_path, capsys) -> None:
     stopped(CLIPPED, tmp_path, after=30)
     assert load_checkpoint(tmp_path).header["step"] == 30
     one = certified(tmp_path, capsys)
-    assert one["terms"]["transfer_nats"] == cost(CLIPPED, steps=90) > cost(CLIPPED, steps=30)
+    assert one.nats("transfer") == cost(CLIPPED, steps=90) > cost(CLIPPED, steps=30)
     assert load_trained(tmp_path).charged.hypothesis.standing == "declared"
     (row,) = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
-    assert row["bounds"]["private_kl_chernoff"] == one["value"]
+    assert row["bounds"]["private_kl_chernoff"] == one.value
 
 
 def test_a_finished_run_is_proved_to_have_kept_to_its_plan(tmp_path, capsys) -> None:
     train(CLIPPED, tmp_path, RUNTIME)
-    assert certified(tmp_path, capsys)["terms"]["transfer_nats"] == cost(CLIPPED, steps=90)
+    assert certified(tmp_path, capsys).nats("transfer") == cost(CLIPPED, steps=90)
     assert load_trained(tmp_path).charged.hypothesis.standing == "proved"
 
 
@@ -68,13 +69,13 @@ def test_listed_records_share_the_failure_probability(tmp_path, capsys) -> None:
     run = replace(CLIPPED, stopping="listed")
     stopped(run, tmp_path, after=60)
     one = certified(tmp_path, capsys)
-    assert one["terms"]["transfer_nats"] == cost(run, steps=60, failure_prob=0.05 / 3)
-    assert one["failure_prob"] == pytest.approx(0.05, rel=1e-15)
+    assert one.nats("transfer") == cost(run, steps=60, failure_prob=0.05 / 3)
+    assert one.failure_prob == pytest.approx(0.05, rel=1e-15)
     charged = load_trained(tmp_path).charged
     assert (charged.steps, charged.stopping_times, charged.hypothesis.standing) == (60, 3, "proved")
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [30, 60]
-    assert rows[-1]["bounds"]["private_kl_chernoff"] == one["value"]
+    assert rows[-1]["bounds"]["private_kl_chernoff"] == one.value
 
 
 def test_the_choice_between_the_two_is_not_made_afterwards(tmp_path, capsys) -> None:

@@ -14,6 +14,7 @@ from experiments.private.run import train_private
 from experiments.serial import to_dict
 from pacdp import CheckpointError, load_checkpoint, save_checkpoint
 from pacdp.choices import Choices
+from tests.schema import validate
 
 PUBLIC = Public(input_shape=(1, 8, 8), classes=10, size=1437.0)
 
@@ -49,7 +50,7 @@ def test_a_run_stopped_by_hand_pays_for_all_its_steps(tmp_path, capsys) -> None:
     for name in ("part", "whole"):
         assert pacdp("certify", tmp_path / name, "--threads", 1, "--json") == 0
         report = json.loads(capsys.readouterr().out)
-        costs.append((report["privacy"], report["certificates"][0]["terms"]["transfer_nats"]))
+        costs.append((report["privacy"], validate(report)[0].nats("transfer")))
     assert costs[0] == costs[1]
 
 

@@ -227,8 +227,14 @@ def test_with_the_list_at_hand_the_hypothesis_is_proved(tmp_path: Path) -> None:
     assert "the list 'three' of 3 settings" in found.hypothesis.by
     away = fixed_settings(record, RUNS[1], choices=None)
     assert (away.count, away.hypothesis.standing) == (3, "declared")
-    none = fixed_settings(None, RUNS[1], choices=choices)
+    none = fixed_settings(None, RUNS[1], choices=None)
     assert (none.count, none.hypothesis.standing) == (1, "declared")
+    for known in (RUNS[1], None):  # the run does not name the list, or nobody knows its settings
+        after = fixed_settings(None, known, choices=choices)
+        assert (after.count, after.hypothesis.standing) == (3, "declared")
+        assert "nothing shows that it was closed before" in after.hypothesis.by
+    with pytest.raises(ValueError, match="does not list this run"):
+        fixed_settings(None, {"another": 1}, choices=choices)
 
 
 def test_another_list_or_another_run_proves_nothing(tmp_path: Path) -> None:

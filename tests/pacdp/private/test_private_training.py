@@ -206,3 +206,15 @@ def test_training_leaves_the_caller_s_network_alone_and_reports_progress():
     assert not any(hasattr(p, "grad_sample") for p in module.parameters())
     assert [(p.step, p.steps) for p in seen] == [(t, 6) for t in range(1, 7)]
     assert all(p.private_loss > 0.0 for p in seen)
+
+
+def test_answers_alone_do_not_depend_on_what_else_is_asked():
+    generator = torch.Generator().manual_seed(0)
+    module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
+    module = with_example_dropout(module, generator=generator)
+    inputs = torch.randn(7, 5, generator=generator)
+    together = average_over_draws(module, inputs, draws=4, seed=2, alone=True)
+    one_by_one = torch.cat([average_over_draws(module, one[None], draws=4, seed=2) for one in inputs])
+    torch.testing.assert_close(together, one_by_one)
+    apart = average_over_draws(module, inputs, draws=4, seed=2)
+    assert not torch.allclose(apart, together), "masks of their own, by their places"
