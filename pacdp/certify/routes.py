@@ -58,8 +58,8 @@ class Network:
             raise ValueError(f"expected Network.network to be a function of inputs, got {type(self.network).__name__}")
         require_kind("Network.of", self.of, str)
         require_kind("Network.batch_size", self.batch_size, int)
-        if self.batch_size < 1:
-            raise ValueError(f"expected Network.batch_size >= 1, got {self.batch_size}")
+        if not 1 <= self.batch_size < 2**31:
+            raise ValueError(f"expected Network.batch_size from 1 to 2**31 - 1, got {self.batch_size}")
 
 
 Law = GaussianPosterior | LocalGibbs | Point | Network | Finite
