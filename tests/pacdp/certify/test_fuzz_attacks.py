@@ -460,6 +460,13 @@ def chain(**options):
     return certify(given.pop("law", Point(weights=weights)), given.pop("data", train), **given)
 
 
+def test_the_network_of_a_chain_holds_no_rows():
+    train = toy_objective(toy_data())
+    train.model.register_buffer("memory", train.examples[0].clone(), persistent=False)
+    with pytest.raises(DataError, match="memory of the network holds"):
+        chain(data=train)
+
+
 BAD_CHAINS = {
     "no prior": {"prior": None},
     "a source": {"prior": DataFree()},

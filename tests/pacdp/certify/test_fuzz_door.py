@@ -207,7 +207,8 @@ def calls(draw: Any) -> dict[str, Any]:
     }
     plan["monte carlo"] = {
         "passes": seldom(draw, draw(st.integers(1, 2)), ODD[1:]), "share": seldom(draw, 0.1, ODD),
-        "batch_size": seldom(draw, draw(st.integers(1, 20)), ODD[1:]), "group_size": seldom(draw, draw(st.integers(1, 30)), ODD[1:]),
+        "batch_size": seldom(draw, draw(st.integers(1, 20)), ODD[1:]),
+        "group_size": seldom(draw, draw(st.integers(1, 30)), ODD[1:]),
     }  # fmt: skip
     plan["losses"] = seldom(draw, (), [3, (nn.functional.mse_loss,), *(
         (Loss(name=name, low=0.0, high=1.0, function=function),)
