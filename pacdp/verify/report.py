@@ -1,0 +1,136 @@
+"""A report, a certificate or a folder, and the program that prints a verdict on each statement in it."""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flint import arb  # pyright: ignore[reportMissingImports]
+
+from pacdp.verify import loss
+from pacdp.verify.arithmetic import ball
+from pacdp.verify.certificate import check_certificate
+from pacdp.verify.claim import CANNOT, DOES_NOT, Statement, Unchecked, Wrong, about, judged, number
+from pacdp.verify.folder import check_folder, read_checkpoint
+from pacdp.verify.recount import recount
+
+FORMAT = "pacdp-certificates/2"
+_RISKS = ("0-1 risk", "0-1 risk of a new person")
+
+
+def check_report(report: Mapping[str, Any]) -> list[Statement]:
+    """Every certificate, what they share, every measured error, and every epsilon of a mechanism."""
+    found = [one for made in report["certificates"] for one in check_certificate(made, report.get("privacy"))]
+    found.append(judged("report", "certificates agree with it", lambda: _agrees(report)))
+    found.append(judged("report", "measured errors", lambda: _measured(report)))
+    for claim in _epsilons(report):
+        found.append(judged("report", "epsilon", lambda claim=claim: _epsilon(claim)))
+    return found
+
+
+def _agrees(report: Mapping[str, Any]) -> None:
+    whole = number(report["failure_prob"])
+    tested = {one["n"] for one in report["measured"] if one["on"] == "test"}
+    sizes = {report["n"], *tested}
+    for made in report["certificates"]:
+        if number(made["failure_prob"]) > whole * (1 + 1e-9):
+            raise Wrong(f"{made['name']} fails with probability {made['failure_prob']!r}, above {whole!r}")
+        if made["name"] != "best_of":
+            about(f"failure_prob of {made['name']}", made["failure_prob"], ball(whole))
+        if made["inputs"].get("n", report["n"]) not in sizes:
+            raise Wrong(f"{made['name']} counts {made['inputs']['n']} records, and the report {report['n']}")
+        for one in made["hypotheses"]:
+            if one["name"] == "records independent" and one["unit"] != report["unit"]:
+                raise Wrong(f"{made['name']} counts each {one['unit']}, and the report each {report['unit']}")
+    if (report["unit"] == "example") != (report["n"] == report["examples"]) and report["n"] >= report["examples"]:
+        raise Wrong(f"the report has {report['n']} records and {report['examples']} examples")
+
+
+def _measured(report: Mapping[str, Any]) -> None:
+    means = {}
+    for one in report["measured"]:
+        means[one["of"], one["on"], one["loss"]] = one
+        if one["errors"] is not None and report["unit"] == "example":
+            about(f"the mean of {one['of']}", one["mean"], arb(one["errors"]) / one["n"])
+    for made in report["certificates"]:
+        inputs, on = made["inputs"], "test" if made["name"].startswith("test_set") else "bound"
+        one = means.get((made["of"], on, "zero-one"))
+        if one is None or made["measures"] not in _RISKS:
+            continue
+        if "k" in inputs and (inputs["k"], inputs["n"]) != (one["errors"], one["n"]):
+            raise Wrong(f"{made['name']} counts {inputs['k']} errors of {inputs['n']}, and the report {one['errors']}")
+        if "monte_carlo_mean" in inputs:
+            about(f"monte_carlo_mean of {made['name']}", inputs["monte_carlo_mean"], ball(one["mean"]))
+        elif "risk" in inputs and one["errors"] is not None and not made["name"].startswith(("dp_", "printed")):
+            about(f"risk of {made['name']}", inputs["risk"], ball(one["mean"]))
+
+
+def _epsilons(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("event"), Mapping) and "delta" in value:
+            yield value
+        for part in value.values():
+            yield from _epsilons(part)
+
+
+def _epsilon(claim: Mapping[str, Any]) -> None:
+    """The event is (ε, δ)-private, in both directions, for each ε that stands beside it."""
+    named = [(name, name == "epsilon_replace_one" or claim.get("adjacency") == "replace-one")
+             for name in ("epsilon", "epsilon_add_remove", "epsilon_replace_one") if name in claim]  # fmt: skip
+    steps, delta = loss.steps_of(dict(claim["event"])), number(claim["delta"])
+    if "mechanisms" in claim and claim["mechanisms"] != sum(steps.values()):
+        raise Wrong(f"{claim['mechanisms']} mechanisms are said to have run, and the event has {sum(steps.values())}")
+    for name, replaced in named:
+        for resolution in (0.1, 0.03, 0.01, 0.003):
+            made = loss.compose(frozenset(steps.items()), replaced, resolution)
+            ends = [made.stick(number(claim[name]), added=added) for added in (False, True)]
+            if max(high for _, high in ends) <= delta * (1 + 1e-3):
+                break
+            if max(low for low, _ in ends) > delta:
+                raise Wrong(f"{name} is {claim[name]!r}, and what ran is not that private at delta = {delta!r}")
+        else:
+            raise Unchecked(f"{name} = {claim[name]!r} is between what this checker shows and what it refutes")
+
+
+def check_path(path: Path, *, data: str | None = None, model: str | None = None) -> list[Statement]:
+    """All statements of a file of certificates, or of a run's folder."""
+    file = path / "certificates.json" if path.is_dir() else path
+    report = json.loads(file.read_text()) if file.is_file() else None
+    found = list[Statement]()
+    if report is not None and report.get("format") == FORMAT:
+        found += check_report(report)
+    elif report is not None:
+        found += check_certificate(report) if "name" in report else [
+            Statement(file.name, "format", CANNOT, f"it is {report.get('format')!r} and not {FORMAT!r}")
+        ]  # fmt: skip
+    place = path if path.is_dir() else path.parent
+    if path.is_dir():
+        found += check_folder(path, report)
+    if report is not None and (data or model):
+        checkpoint = place / "checkpoint.safetensors"
+        found += recount(report, read_checkpoint(checkpoint) if checkpoint.is_file() else None, data, model)
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print a verdict on each statement; 1 if anything does not follow, 2 if there is nothing to read."""
+    parser = argparse.ArgumentParser(prog="pacdp verify", description=__doc__)
+    parser.add_argument("path", type=Path, help="a file of certificates, or a run's folder")
+    parser.add_argument(
+        "--data", help="module:callable that returns the bound's rows: inputs, labels and, if known, people"
+    )
+    parser.add_argument("--model", help="module:callable that returns the network, to count its errors on those rows")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    args = parser.parse_args(argv)
+    try:
+        found = check_path(args.path, data=args.data, model=args.model)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+        print(f"pacdp verify: cannot read {args.path}: {type(error).__name__}: {error}")
+        return 2
+    if args.json:
+        print(json.dumps([one._asdict() for one in found], indent=2))
+    else:
+        for one in found:
+            print(f"{one.verdict}: {one.subject}, {one.claim}" + (f", because {one.why}" if one.why else ""))
+    return int(any(one.verdict == DOES_NOT for one in found)) if found else 2
