@@ -122,8 +122,8 @@ def _gibbs(c: Claim) -> arb:
 
     value = zero_of(margin, 0, 1)
     at_worst = kl_upper(((worst - low) / scale).min(arb(1)), ((-v - tau * worst).max(arb(0)).min(cap) + c.nats) / c.n)
-    if at_worst < value - ball(1e-6):
-        raise Wrong(f"terms.worst_mean_loss is {float(worst)!r}, where the bound is {float(at_worst)}")
+    if not (low <= worst <= top + ball(1e-9) and abs(at_worst - value) < ball(1e-6)):
+        raise Wrong(f"terms.worst_mean_loss is {float(worst)!r}, which is not the worst one")
     return value
 
 

@@ -47,7 +47,7 @@ def _accounted(c: Claim, what: str, claimed: float, n: int, delta: arb, suffix: 
     notion, both = c.raw("privacy_notion"), c.raw("privacy_adjacency") == "add-remove"
     alpha, level = (number(c.terms[name + suffix]) for name in ("transfer_alpha", "transfer_level"))
     if notion == "pure" or (notion == "approximate" and c["privacy_delta"] == 0):
-        epsilon = c["privacy_epsilon"] * (2 if both else 1)
+        epsilon, _ = c["privacy_epsilon"] * (2 if both else 1), _split(c, delta, suffix)
         if epsilon > 0 and epsilon.is_finite():
             order = 1 + (-delta.log() / n).sqrt() / epsilon * arb(8).sqrt()
             about("terms.transfer_alpha", alpha, order)
