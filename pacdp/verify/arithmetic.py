@@ -1,7 +1,7 @@
 """Numbers with error bars. Every function returns a ball (Arb) that contains the exact value; a float is exact."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from flint import arb, ctx  # pyright: ignore[reportMissingImports]
 
@@ -12,21 +12,6 @@ _NARROW = arb(2) ** -80
 def ball(value: float) -> arb:
     """The number that a float or a whole number is."""
     return arb(int(value)) if float(value).is_integer() else arb(value)
-
-
-def total(values: Iterable[float]) -> arb:
-    """Their exact sum."""
-    return sum((ball(value) for value in values), arb(0))
-
-
-def log_inverse(probability: float) -> arb:
-    """ln(1/probability)."""
-    return -ball(probability).log()
-
-
-def between(low: arb, high: arb) -> arb:
-    """The ball of everything from one to the other."""
-    return low.union(high)
 
 
 def zero_of(rising: Callable[[arb], arb], low: float | arb, high: float | arb) -> arb:
@@ -40,12 +25,12 @@ def zero_of(rising: Callable[[arb], arb], low: float | arb, high: float | arb) -
         height = rising(guess)
         if not (height < 0 or height > 0):  # as close as the precision tells: take the neighbours that are certain
             near, far = guess - _NARROW, guess + _NARROW
-            return between(near if rising(near) < 0 else low, far if rising(far) > 0 else high)
+            return (near if rising(near) < 0 else low).union(far if rising(far) > 0 else high)
         if height < 0:
             low, below, above, side = guess, height, above / 2 if side < 0 else above, -1
         else:
             high, above, below, side = guess, height, below / 2 if side > 0 else below, 1
-    return between(low, high)
+    return low.union(high)
 
 
 def binary_kl(q: arb, p: arb) -> arb:

@@ -4,12 +4,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pacdp.verify.arithmetic import ball, total
-from pacdp.verify.claim import BOUGHT, CANNOT, Claim, Statement, Unchecked, Wrong, about, agree, judged, number
-from pacdp.verify.formulas import COSTS, ETAS, PLAIN, PRICED, Formula, sampled
+from pacdp.verify.arithmetic import ball
+from pacdp.verify.claim import CANNOT, Claim, Statement, Unchecked, Wrong, about, agree, judged, number
+from pacdp.verify.formulas import COSTS, PLAIN, PRICED, sampled
 from pacdp.verify.prices import PREFIXES, check_price
 
 FORMAT = "pacdp-certificate/2"
+_BOUGHT = ("bound", "PAC step", "test set", "union over networks", "transfer", "privacy tail", "unbounded privacy loss")
+"""Entries of a budget that pay for the bound itself; others pay for what it was given."""
 _ALIASES = {
     "dp_pac_bayes": "dp_maurer", "private_pac_bayes": "private_maurer", "hybrid_pac_bayes": "private_maurer",
     "max_information_pac_bayes": "max_information_maurer", "printed_2018_pac_bayes": "printed_2018_maurer",
@@ -22,8 +24,8 @@ _WRAPPED = re.compile(r"(randomised|half_brier|rescaled_.+|one_draw|test_set|new
 
 def resolve(c: Claim) -> tuple[str, str, float]:
     """The price's prefix, the name of the formula, and what multiplies its value."""
-    name = {"best_of": c.inputs.get("chosen"), "overall_certificate": c.inputs.get("bound")}.get(c.name, c.name)
-    name = str(c.inputs.get("bound") if name == "overall_certificate" else name)
+    name = str(c.inputs.get("chosen")) if c.name == "best_of" else c.name
+    name = str(c.inputs.get("bound")) if name == "overall_certificate" else name
     for cut in (0, *(found.end() for found in re.finditer("_", name))):
         head, rest = name[: max(0, cut - 1)], name[cut:]
         if not _WRAPPED.fullmatch(head):
@@ -40,90 +42,79 @@ def resolve(c: Claim) -> tuple[str, str, float]:
 
 
 def check_certificate(record: Mapping[str, Any], privacy: Mapping[str, Any] | None = None) -> list[Statement]:
-    """A statement on each of: costs, terms, failure probability, standing, value."""
+    """A statement on each of: failure probability, hypotheses, costs, terms, value."""
     subject = f"{record.get('name')} of {record.get('of')}"
     if record.get("format") != FORMAT:
         return [Statement(subject, "format", CANNOT, f"it is {record.get('format')!r} and not {FORMAT!r}")]
-    c = Claim(record, privacy)
     try:
+        c = Claim(record, privacy)
         prefix, formula, factor = resolve(c)
+        delta = c["failure_prob"] if "chosen" in c.inputs else c.paid(*_BOUGHT)
+        delta /= 1 + len(c.numbered("n_", 2))  # for each step of a recursive bound
     except Unchecked as reason:
         return [Statement(subject, "value", CANNOT, str(reason))]
-    chosen, drawn = "chosen" in c.inputs, formula.startswith("disintegrated")
-    bought = BOUGHT if drawn else BOUGHT[:-2]
-    delta = c["failure_prob"] if chosen else c.paid(*BOUGHT[:-2])
-    if formula == "recursive":
-        delta /= 1 + sum(name.startswith("n_") for name in c.inputs)
     c.divided = formula == "new_example_pac_bayes"
     c.price = lambda what, claimed, n, suffix="": check_price(c, prefix, what, claimed, n, delta, suffix)
     checks: dict[str, Callable[[], None]] = {
-        "failure probability": lambda: _failure(c, bought),
-        "hypotheses": lambda: _hypotheses(c),
-        "costs": lambda: _costs(c, prefix, PRICED.get(formula)),
-        "terms": lambda: _terms(c),
+        "failure probability": lambda: _failure(c, formula), "hypotheses": lambda: _hypotheses(c),
+        "costs": lambda: _costs(c, prefix, formula), "terms": lambda: _terms(c),
         "value": lambda: _value(c, formula, factor),
-    }
+    }  # fmt: skip
     return [judged(subject, claim, check) for claim, check in checks.items()]
 
 
-def _failure(c: Claim, bought: tuple[str, ...]) -> None:
+def _failure(c: Claim, formula: str) -> None:
     whole = number(c.record["failure_prob"])
     if not 0 < whole < 1 or any(not 0 <= number(part) < 1 for part in c.budget.values()):
         raise Wrong(f"failure_prob is {whole!r} and the budget {c.budget}")
-    about("failure_prob", whole, total(number(part) for part in c.budget.values()))
-    if "chosen" not in c.inputs:
-        about(
-            "inputs.failure_prob",
-            c.raw("failure_prob"),
-            c.paid(*bought, *(["Monte Carlo"] if "mean" in c.inputs else [])),
-        )
-    for name, entry in (("monte_carlo_failure_prob", "Monte Carlo"), ("log_partition_failure_prob", "log partition")):
-        if name in c.inputs and "chosen" not in c.inputs:
-            about(f"inputs.{name}", c.raw(name), c.paid(entry))
+    about("failure_prob", whole, c.paid(*c.budget))
+    if "chosen" in c.inputs:  # the budget is that of all certificates compared
+        return
+    drawn = ("draw", "order") if formula.startswith("disintegrated") else ()
+    own = (*_BOUGHT, *drawn, *(("Monte Carlo",) if "mean" in c.inputs else ()))
+    entries = {"": own, "monte_carlo_": ("Monte Carlo",), "log_partition_": ("log partition",)}
+    for name, paid in entries.items():
+        if f"{name}failure_prob" in c.inputs:
+            about(f"inputs.{name}failure_prob", c.raw(f"{name}failure_prob"), c.paid(*paid))
 
 
 def _hypotheses(c: Claim) -> None:
     standing = {one["name"]: one["standing"] for one in c.record["hypotheses"]}
-    if not set(standing.values()) <= {"proved", "declared", "unproved"}:
-        raise Wrong(f"standings are {sorted(set(standing.values()))}")
     status = "optimistic" if "unproved" in standing.values() else "rigorous"
-    if c.record["status"] != status:
+    if c.record["status"] != status or not set(standing.values()) <= {"proved", "declared", "unproved"}:
         raise Wrong(f"the status is {c.record['status']!r}, and by the hypotheses {status!r}")
     for found, needed in (("assumes stationarity", "chain stationary"), ("approximate accountant", "accountant sound")):
         if c.inputs.get("privacy_status") == found and standing.get(needed) != "unproved":
             raise Wrong(f"the privacy {found}, and the hypothesis {needed!r} is {standing.get(needed, 'not there')}")
 
 
-def _costs(c: Claim, prefix: str, formula: Formula | None) -> None:
+def _costs(c: Claim, prefix: str, formula: str) -> None:
     price = "transfer" if prefix else "confidence"
-    named = {name for name in (formula.costs if formula else ()) if name not in ("draw", "order")}
-    if set(c.costs) - {"draw", "order"} != named | ({price} if formula else set()):
-        raise Wrong(f"the costs are {', '.join(c.costs) or 'none'}")
+    expected = {*PRICED[formula][0], price} if formula in PRICED else set[str]()
+    if set(c.costs) - {"draw", "order"} != expected:
+        raise Wrong(f"the costs are {', '.join(c.costs) or 'none'}, and of {', '.join(expected) or 'nothing'}")
     for one in c.record["costs"]:
-        name, nats = one["name"], number(one["nats"])
-        if name != price:
-            agree(f"the cost {name}", nats, COSTS[name](c))
-        agree(f"the cost {name} per example", one["per_example"], ball(nats) / c.size)
-    if formula:
-        c.price(f"the cost {price}", c.costs[price], c.n)
+        agree(f"the cost {one['name']} per example", one["per_example"], ball(number(one["nats"])) / c.size)
+        if one["name"] == price:
+            c.price(f"the cost {price}", one["nats"], c.n)
+        else:
+            agree(f"the cost {one['name']}", one["nats"], COSTS[one["name"]](c))
 
 
 def _terms(c: Claim) -> None:
-    """Those that repeat an input, or are chosen from a list; the others belong to a formula or a price."""
+    """Those that repeat an input; the others belong to a formula or a price."""
     for name, value in c.terms.items():
         source = {"empirical_risk": "risk"}.get(name, name)
+        if source in c.inputs and number(value) != c.raw(source):
+            raise Wrong(f"terms.{name} is {value!r} and inputs.{source} {c.raw(source)!r}")
+        if name == "empirical_risk" and "k" in c.inputs:
+            about("terms.empirical_risk", value, c["k"] / c.n)
         if name == "effective_people":
             about("terms.effective_people", value, c["examples"] / c["most_examples"])
-        elif name == "empirical_risk" and "k" in c.inputs:
-            about("terms.empirical_risk", value, c["k"] / c.n)
-        elif source in c.inputs and number(value) != c.raw(source):
-            raise Wrong(f"terms.{name} is {value!r} and inputs.{source} {c.raw(source)!r}")
-        elif name == "eta" and value not in ETAS:
-            raise Wrong(f"terms.eta is {value!r}, which is not of the grid")
 
 
 def _value(c: Claim, formula: str, factor: float) -> None:
     if "monte_carlo_mean" in c.inputs:
         agree("inputs.risk", c.raw("risk"), sampled(c, "monte_carlo_"))
-    exact = PRICED[formula].value(c) if formula in PRICED else PLAIN[formula](c)
+    exact = ball(1.0) if not c.nats.is_finite() else PRICED[formula][1](c) if formula in PRICED else PLAIN[formula](c)
     agree("the value", c.record["value"], (exact * factor).min(ball(1.0)))

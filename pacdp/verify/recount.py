@@ -10,6 +10,10 @@ import numpy as np
 from pacdp.verify.claim import CANNOT, Statement, Unchecked, Wrong, judged
 from pacdp.verify.folder import Stored
 
+_NAMES = ("weights", "mean weights", "your network", "predictor")
+"""Predictors in a report that are one network as it is."""
+_CHUNK = 512
+
 
 def called(name: str) -> Any:
     """What ``module:callable`` returns."""
@@ -27,40 +31,37 @@ def _rotate(x: np.ndarray, bits: int) -> np.ndarray:
 
 def _siphash(key: np.ndarray, *blocks: np.ndarray) -> np.ndarray:
     """SipHash-2-4 of 64-bit blocks, for many messages at once."""
-    start = b"somepseudorandomlygeneratedbytes"
-    a, b, c, d = (np.uint64(int.from_bytes(start[8 * i : 8 * i + 8], "big")) ^ key[i % 2] for i in range(4))
-    a, b, c, d = (np.array([x]) for x in (a, b, c, d))
+    start = np.frombuffer(b"somepseudorandomlygeneratedbytes", dtype=">u8").astype(np.uint64)
+    state = [start[i : i + 1] ^ key[i % 2] for i in range(4)]
 
-    def turn(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
+    def turn(a: Any, b: Any, c: Any, d: Any) -> list[Any]:
         a, c = a + b, c + d
         b, d = _rotate(b, 13) ^ a, _rotate(d, 16) ^ c
         a, c = _rotate(a, 32) + d, c + b
-        return a, _rotate(b, 17) ^ c, _rotate(c, 32), _rotate(d, 21) ^ a
+        return [a, _rotate(b, 17) ^ c, _rotate(c, 32), _rotate(d, 21) ^ a]
 
     for block in (*blocks, np.array([8 * len(blocks) << 56], dtype=np.uint64)):
-        a, b, c, d = turn(*turn(a, b, c, d ^ block))
-        a = a ^ block
-    a, b, c, d = turn(*turn(*turn(*turn(a, b, c ^ np.uint64(255), d))))
+        a, b, c, d = turn(*turn(*state[:3], state[3] ^ block))
+        state = [a ^ block, b, c, d]
+    a, b, c, d = turn(*turn(*turn(*turn(*state[:2], state[2] ^ np.uint64(255), state[3]))))
     return a ^ b ^ c ^ d
 
 
 def row_hashes(values: Any) -> np.ndarray:
     """Two multilinear hashes of a row's 32-bit words, cut to 32 bits each, and SipHash of these and of the format."""
     rows = np.asarray(values)
-    rows = rows.reshape(len(rows), -1)
-    wide = rows.astype({"f": "f8", "u": "u8"}.get(rows.dtype.kind, "i8"))
-    hashes = np.empty(len(rows), dtype=np.uint64)
-    narrow = wide.astype(np.float32)
+    wide = rows.reshape(len(rows), -1).astype({"f": "f8", "u": "u8"}.get(rows.dtype.kind, "i8"))
+    narrow, hashes = wide.astype(np.float32), np.empty(len(rows), dtype=np.uint64)
     exact = ((narrow.astype(wide.dtype) == wide) | (wide != wide)).all(axis=1)
-    for kept, numbers in ((exact, narrow), (~exact, wide)):
-        if kept.any():
-            part = np.ascontiguousarray(numbers[kept] + numbers.dtype.type(0))
-            words, seeds = part.view("<u4"), _words(4 + 2 * part.view("<u4").shape[1])
-            sums = [np.concatenate([np.einsum("ij,j->i", words[i : i + 512].astype(np.uint64), seeds[4:].reshape(2, -1)[k])
-                                    for i in range(0, len(words), 512)]) + seeds[2 + k] for k in (0, 1)]  # fmt: skip
-            joined = (sums[0] >> np.uint64(32) << np.uint64(32)) | (sums[1] >> np.uint64(32))
-            kind = hashlib.sha256(f"{part.dtype.str}{part.shape[1]}".encode()).digest()[:8]
-            hashes[kept] = _siphash(seeds[:2], joined, np.frombuffer(kind, dtype="<u8"))
+    for places, numbers in ((np.flatnonzero(exact), narrow), (np.flatnonzero(~exact), wide)):
+        kind = hashlib.sha256(f"{numbers.dtype.str}{numbers.shape[1]}".encode()).digest()[:8]
+        for cut in range(0, len(places), _CHUNK):
+            part = places[cut : cut + _CHUNK]
+            words = np.ascontiguousarray(numbers[part] + numbers.dtype.type(0)).view("<u4").astype(np.uint64)
+            seeds = _words(4 + 2 * words.shape[1])
+            high, low = (np.einsum("ij,j->i", words, m) + seeds[2 + i] for i, m in enumerate(np.split(seeds[4:], 2)))
+            joined = (high >> np.uint64(32) << np.uint64(32)) | (low >> np.uint64(32))
+            hashes[part] = _siphash(seeds[:2], joined, np.frombuffer(kind, dtype="<u8"))
     return hashes
 
 
@@ -78,58 +79,46 @@ def rows_digest(inputs: Any, labels: Any, people: Any = None) -> str:
 
 
 def count_errors(network: Any, stored: Stored | None, inputs: Any, labels: Any) -> int:
-    """Examples whose own class has not the largest output; a tie is an error. The checkpoint's weights, if there is one."""
+    """Examples whose own class has not the largest output; a tie is an error. With a checkpoint, at its weights."""
     import torch  # the one place that needs it
 
     if stored is not None and hasattr(network, "load_state_dict"):
-        prefix = "model."
-        state = {name[len(prefix) :]: torch.from_numpy(stored.array(name).copy())
-                 for name in stored.tensors if name.startswith(prefix)}  # fmt: skip
-        network.load_state_dict(state, strict=False)
+        named = {name.removeprefix("model."): one for name, one in stored.tensors.items() if name.startswith("model.")}
+        arrays = {name: np.frombuffer(content, kind).reshape(shape) for name, (kind, shape, content) in named.items()}
+        network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, strict=False)
         network.eval()
     with torch.no_grad():
-        parts = torch.as_tensor(np.asarray(inputs)).split(500)
+        parts = torch.as_tensor(np.asarray(inputs)).split(_CHUNK)
         outputs = torch.cat([network(part).cpu() for part in parts]).double().numpy()
-    y = np.asarray(labels)
+    places, labels = np.arange(len(outputs)), np.asarray(labels)
     if outputs.ndim == 1 or outputs.shape[1] == 1:
-        margin = outputs.reshape(-1) * (2 * y - 1)
-    else:
-        own = outputs[np.arange(len(y)), y]
-        outputs[np.arange(len(y)), y] = -np.inf
-        margin = own - outputs.max(axis=1)
-    return int((~(margin > 0)).sum())
-
-
-def gaussian_kl(mean: np.ndarray, std: np.ndarray, prior_mean: np.ndarray, prior_std: np.ndarray) -> float:
-    """KL(N(mean, std²)‖N(prior_mean, prior_std²)), summed over coordinates, in double precision."""
-    m, s, pm, ps = (np.asarray(x, dtype=np.float64) for x in (mean, std, prior_mean, prior_std))
-    return float(np.sum(np.log(ps / s) + (s**2 + (m - pm) ** 2) / (2 * ps**2) - 0.5))
+        return int((~(outputs.reshape(-1) * (2 * labels - 1) > 0)).sum())
+    own = outputs[places, labels]
+    outputs[places, labels] = -np.inf
+    return int((~(own > outputs.max(axis=1))).sum())
 
 
 def recount(report: Mapping[str, Any], stored: Stored | None, data: str | None, model: str | None) -> list[Statement]:
     """The bound's rows by their hashes, and the errors of the network on them."""
     if data is None:
-        return [Statement("recount", "errors", CANNOT, "--data is needed to count with --model")] if model else []
+        return [Statement("recount", "errors", CANNOT, "--data is needed to count with --model")]
     given = called(data)
-    inputs, labels, *rest = given if isinstance(given, tuple) else (given.inputs, given.labels, given.people)
-    people = rest[0] if rest else None
+    inputs, labels, *people = given if isinstance(given, tuple) else (given.inputs, given.labels, given.people)
 
     def rows() -> None:
         said = (report.get("rows") or {}).get("bound")
         if said is None:
             raise Unchecked("the report does not name its rows")
-        if said["n"] != len(np.asarray(labels)) or said["digest"] != rows_digest(inputs, labels, people):
-            raise Wrong(f"the report is about {said['n']} other rows than these {len(np.asarray(labels))}")
+        if said["n"] != len(inputs) or said["digest"] != rows_digest(inputs, labels, *people):
+            raise Wrong(f"the report is about {said['n']} other rows than these {len(inputs)}")
 
     def errors() -> None:
-        names = ("weights", "mean weights", "your network", "predictor")
-        said = [one for one in report["measured"] if (one["on"], one["loss"]) == ("bound", "zero-one")
-                and one["errors"] is not None and one["of"] in names]  # fmt: skip
+        said = {one["of"]: one["errors"] for one in report["measured"] if one["errors"] is not None
+                and (one["on"], one["loss"]) == ("bound", "zero-one") and one["of"] in _NAMES}  # fmt: skip
         if not said:
             raise Unchecked("the report counts no errors of a network as it is")
         found = count_errors(called(str(model)), stored, inputs, labels)
-        for one in said:
-            if one["errors"] != found:
-                raise Wrong(f"{one['of']} err on {one['errors']} rows by the report, and on {found} here")
+        if odd := [name for name, count in said.items() if count != found]:
+            raise Wrong(f"{odd[0]} err on {said[odd[0]]} rows by the report, and on {found} here")
 
     return [judged("recount", "rows", rows), *([judged("recount", "errors", errors)] if model else [])]
