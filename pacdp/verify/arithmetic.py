@@ -7,14 +7,15 @@ from flint import arb, ctx  # pyright: ignore[reportMissingImports]
 
 ctx.prec = 160  # bits
 _NARROW = arb(2) ** -80
+Real = float | int
 
 
-def ball(value: float) -> arb:
+def ball(value: Real) -> arb:
     """The number that a float or a whole number is."""
     return arb(int(value)) if float(value).is_integer() else arb(value)
 
 
-def zero_of(rising: Callable[[arb], arb], low: float | arb, high: float | arb) -> arb:
+def zero_of(rising: Callable[[arb], arb], low: Real | arb, high: Real | arb) -> arb:
     """Where a function that grows from below 0 at ``low`` to above 0 at ``high`` is 0; every sign is certain."""
     low, high, below, above, side = arb(low), arb(high), arb(-1), arb(1), 0
     for step in range(300):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ball
+from pacdp.verify.arithmetic import Real, ball
 
 FOLLOWS, DOES_NOT, CANNOT = "follows", "does not follow", "cannot be checked"
 
@@ -41,7 +41,7 @@ def judged(subject: str, claim: str, check: Callable[[], None]) -> Statement:
     return Statement(subject, claim, FOLLOWS)
 
 
-def number(value: Any) -> float:
+def number(value: Any) -> Real:
     """A number of a record, "inf" among them."""
     if value == "inf":
         return math.inf
@@ -80,8 +80,9 @@ class Claim:
     def raw(self, name: str) -> Any:
         """An input as it is written."""
         if name not in self.inputs:
-            raise Unchecked(f"the input {name} is not in the file")
-        return self.inputs[name] if isinstance(self.inputs[name], str) else number(self.inputs[name])
+            raise Wrong(f"the input {name} is not in the file")
+        value = self.inputs[name]
+        return value if isinstance(value, str) and value != "inf" else number(value)
 
     def listed(self, name: str) -> list[arb]:
         """An input that is a list of numbers."""

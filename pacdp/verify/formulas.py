@@ -3,7 +3,7 @@
 c is the claim, c["x"] its input x, c.share the sum of its costs over n, c.n the number of independent records.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
@@ -46,7 +46,7 @@ def _catoni_grid(c: Claim) -> arb:
     return _least(_catoni(c, temperature) for temperature in grid)
 
 
-def _least(values: object) -> arb:
+def _least(values: Iterable[arb]) -> arb:
     return min(values, key=lambda value: float(value.mid()))
 
 

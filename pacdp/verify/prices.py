@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify import loss
-from pacdp.verify.arithmetic import ball, lower, normal_above, upper, zero_of
+from pacdp.verify.arithmetic import Real, ball, lower, normal_above, upper, zero_of
 from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree, number
 
 PREFIXES = ("", "dp_", "max_information_", "printed_2018_", "private_")
@@ -22,7 +22,7 @@ _SPLIT = {"transfer_prob": "transfer", "privacy_tail_prob": "privacy tail", "unb
 _NONE = arb(0)
 
 
-def check_price(c: Claim, prefix: str, what: str, claimed: float, n: int, delta: arb, suffix: str = "") -> None:
+def check_price(c: Claim, prefix: str, what: str, claimed: Real, n: int, delta: arb, suffix: str = "") -> None:
     """Raise unless ``claimed`` nats pay for a prior of this kind on n records at failure probability ``delta``."""
     log = -delta.log()
     match prefix:
@@ -44,12 +44,15 @@ def _sharp(epsilon: arb, n: int, log: arb) -> arb:
     return (log.sqrt() + epsilon * (arb(n) / 8).sqrt()) ** 2
 
 
-def _accounted(c: Claim, what: str, claimed: float, n: int, delta: arb, suffix: str) -> None:
+def _accounted(c: Claim, what: str, claimed: Real, n: int, delta: arb, suffix: str) -> None:
     notion, added = c.raw("privacy_notion"), c.raw("privacy_adjacency") == "add-remove"
     alpha, level = (number(c.terms[name + suffix]) for name in ("transfer_alpha", "transfer_level"))
     terms = {name: number(c.terms[name + suffix]) for name in _SPLIT if name + suffix in c.terms}
-    if not terms and not suffix and "chosen" not in c.inputs:
-        terms = {name: number(c.budget[entry]) for name, entry in _SPLIT.items() if entry in c.budget}
+    if "transfer" in c.budget and "chosen" not in c.inputs:
+        budget = {name: number(c.budget[entry]) for name, entry in _SPLIT.items() if entry in c.budget}
+        if terms not in ({}, budget):
+            raise Wrong(f"the budget and the terms divide the failure probability differently, {budget} and {terms}")
+        terms = budget
     if not terms:
         raise Unchecked("how the failure probability of the transfer was divided is not in the file")
     first, second, third = (ball(terms.get(name, 0.0)) for name in _SPLIT)
@@ -131,7 +134,7 @@ def _approximate(epsilon: arb, delta: arb, e: arb, a: arb, n: int, third: arb) -
     return (1 - delta) / (1 + (-epsilon).exp()) * parts + delta * (1 + _slope(e, a, cutoff))
 
 
-def _distribution(c: Claim, what: str, claimed: float, n: int, e: arb, a: arb, split: tuple[arb, arb, arb]) -> None:
+def _distribution(c: Claim, what: str, claimed: Real, n: int, e: arb, a: arb, split: tuple[arb, arb, arb]) -> None:
     """Composed mechanisms: Λ between two numbers, on finer and finer grids, until they decide."""
     if not c.privacy.get("event"):
         raise Unchecked("the mechanisms behind the distribution of privacy losses are not in the file")
