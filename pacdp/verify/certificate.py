@@ -104,7 +104,7 @@ def _costs(c: Claim, prefix: str, formula: str) -> None:
 def _terms(c: Claim) -> None:
     """Those that repeat an input; the others belong to a formula or a price."""
     for name, value in c.terms.items():
-        source = {"empirical_risk": "risk"}.get(name, name)
+        source = "risk" if name == "empirical_risk" else name
         if source in c.inputs and number(value) != c.raw(source):
             raise Wrong(f"terms.{name} is {value!r} and inputs.{source} {c.raw(source)!r}")
         if name == "empirical_risk" and "k" in c.inputs:

@@ -72,7 +72,8 @@ class Claim:
         self.record, self.privacy, self.name = record, privacy or {}, str(record["name"])
         self.inputs, self.terms, self.budget = record["inputs"], record["terms"], record["budget"]
         self.costs = {one["name"]: number(one["nats"]) for one in record["costs"]}
-        self.divided, self.price = False, lambda *_: None
+        self.divided = False
+        self.price: Callable[..., None] = lambda *_: None
 
     def __getitem__(self, name: str) -> arb:
         return ball(self.raw(name))

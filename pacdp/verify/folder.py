@@ -85,14 +85,15 @@ def _same(said: Counter[tuple[float, float]], expected: Counter[tuple[float, flo
         raise Wrong("the event has other noise multipliers or sample rates than the settings give")
 
 
-def check_folder(path: Path, report: Mapping[str, Any] | None) -> list[Statement]:
+def check_folder(path: Path, report: Any) -> list[Statement]:
     """Everything in the folder that another file, or the settings, determine."""
     metrics, choices, checkpoint = path / "metrics.jsonl", path / "choices.jsonl", path / "checkpoint.safetensors"
     files = {name: json.loads((path / name).read_text()) for name in ("config.json", "result.json")
              if (path / name).is_file()}  # fmt: skip
     stored = read_checkpoint(checkpoint) if checkpoint.is_file() else Stored({}, {})
     header = stored.header
-    own, rows = header.get("run") or (header.get("about") or {}).get("run"), list[dict[str, Any]]()
+    own: Any = header.get("run") or (header.get("about") or {}).get("run")
+    rows = list[dict[str, Any]]()
 
     def content() -> None:
         if "content_hash" not in header:
@@ -154,9 +155,11 @@ def check_folder(path: Path, report: Mapping[str, Any] | None) -> list[Statement
         for name in ("content_hash", "step", "loss", "sampler", "data", "n"):
             if name in subject and subject[name] != header.get(name):
                 raise Wrong(f"the report's {name} is not the checkpoint's")
-        count = (report.get("choices") or {}).get("count", 1)
-        if header.get("choices") and count < header["choices"]["J"]:
-            raise Wrong(f"{count} settings are paid for, of {header['choices']['J']} that were listed")
+        count, size = (report.get("choices") or {}).get("count", 1), (header.get("choices") or {"J": 1})["J"]
+        if count != size:
+            raise Wrong(f"{count} settings are paid for, of {size} that were listed")
+        if details.get("stopping_times", 1) != len(header.get("listed_steps", [1])):
+            raise Wrong(f"{details['stopping_times']} moments to stop are paid for")
         if event := (report.get("privacy") or {}).get("event"):
             if "history" in header:
                 expected = Counter({(rate, noise): times for noise, rate, times in header["history"]["runs"]})
@@ -166,7 +169,8 @@ def check_folder(path: Path, report: Mapping[str, Any] | None) -> list[Statement
                 if details.get("charged_steps", due) != due:
                     raise Wrong(f"{details['charged_steps']} steps are paid for, and {due} are due")
                 expected = _implied(header, due)
-            _same(steps_of(event), expected)
+            for said in (event, (details.get("accounted") or {}).get("event", event)):
+                _same(steps_of(said), expected)
 
     checks: dict[str, tuple[Any, Callable[[], None]]] = {
         "content of the checkpoint": (header, content), "run": (header, run), "steps": (header, steps),

@@ -33,7 +33,8 @@ _DUST = 4e-12  # more than rounding can move the mass of one step
 
 def steps_of(event: dict[str, Any]) -> Counter[tuple[float, float]]:
     """How often each (sample rate, noise multiplier) ran."""
-    inner, kind = event.get("inner"), event.get("event")
+    inner: Any = event.get("inner")
+    kind = event.get("event")
     if kind == "Gaussian":
         return Counter({(1.0, float(event["noise_multiplier"])): 1})
     if kind == "Composed":
@@ -48,7 +49,7 @@ def steps_of(event: dict[str, Any]) -> Counter[tuple[float, float]]:
 class Atoms(NamedTuple):
     """One step on the grid: whole indices, masses under P and Q, and what lies at ±infinity."""
 
-    index: np.ndarray
+    places: np.ndarray
     p: np.ndarray
     q: np.ndarray
     at_infinity: float = 0.0
@@ -111,8 +112,8 @@ def atoms(step: tuple[float, float], replaced: bool, spacing: float, width: int,
         inner[side][1:cut], inner[side][cut] = kept * weights[side][1:cut], kept * weights[side][cut:].sum()
     under = inner * np.array([lower(one) for one in g])
     inner[zero] = under[zero] = max(0.0, 1.0 - max(math.fsum(inner), math.fsum(under)) - _DUST)
-    places = np.array(index)
-    return Atoms(places, *outer, *(max(0.0, upper(one)) for one in beyond)), Atoms(places, under, inner)
+    ends = [max(0.0, upper(one)) for one in beyond]
+    return Atoms(np.array(index), *outer, *ends), Atoms(np.array(index), under, inner)  # pyright: ignore
 
 
 def _lowered(height: np.ndarray, gap: np.ndarray) -> tuple[int, float, float]:
@@ -176,11 +177,12 @@ def compose(ran: frozenset[tuple[tuple[float, float], int]], replaced: bool, res
         raise Unchecked(f"the distribution needs {size} points")
     start = math.floor(low / spacing)
     x = spacing * (start + np.arange(size))
-    found = [[_convolved([(pair[side].index, pair[side][law], times) for pair, times in pairs], size) for law in (1, 2)]
-             for side in (0, 1)]  # fmt: skip
+    sides = [[(pair[side], times) for pair, times in pairs] for side in (0, 1)]
+    found = [[_convolved(parts, law, size) for law in ("p", "q")] for parts in sides]
     laws = [np.where(x >= 0.0, *(np.roll(law, -start) for law, _ in halves)) for halves in found]
     error = math.hypot(*(error for halves in found for _, error in halves))
-    ends = [-math.expm1(sum(times * math.log1p(-one[place]) for one, times in outer)) * (1 + 1e-9) for place in (3, 4)]
+    none = [sum(times * math.log1p(-getattr(one, end)) for one, times in outer) for end in ("at_infinity", "at_zero")]
+    ends = [-math.expm1(one) * (1 + 1e-9) for one in none]
     return Loss(x, laws[0], laws[1], error, ends[0], ends[1], outer)
 
 
@@ -190,24 +192,24 @@ def _edge(parts: list[tuple[Atoms, int]], spacing: float, side: int, far: float)
     for theta in np.geomspace(1e-2, 1e6, 160):
         growth = 0.0
         for one, times in parts:
-            mass, x = (one.p if side > 0 else one.q), side * theta * spacing * one.index
+            mass, x = (one.p if side > 0 else one.q), side * theta * spacing * one.places
             x, mass = x[mass > 0], mass[mass > 0]
             growth += times * (x.max() + math.log(float(np.sum(mass * np.exp(x - x.max())))))
         best = min(best, (growth + far) / theta)
     return side * best * (1.0 + 1e-9)
 
 
-def _convolved(parts: list[tuple[np.ndarray, np.ndarray, int]], size: int) -> tuple[np.ndarray, float]:
-    """The law of the sum on a circle, and how far rounding moves it in the 2-norm."""
-    spectrum, rounding, steps = np.ones(size // 2 + 1, dtype=np.complex128), 0.0, sum(times for _, _, times in parts)
-    for index, mass, times in parts:
+def _convolved(parts: list[tuple[Atoms, int]], law: str, size: int) -> tuple[np.ndarray, float]:
+    """The sum's law on a circle, under P or Q, and how far rounding moves it in the 2-norm."""
+    spectrum, rounding, steps = np.ones(size // 2 + 1, dtype=np.complex128), 0.0, sum(times for _, times in parts)
+    for one, times in parts:
         single = np.zeros(size)
-        np.add.at(single, index % size, mass)
+        np.add.at(single, one.places % size, getattr(one, law))
         factor, left = np.fft.rfft(single), times
         rounding += times * 16.0 * math.log2(size) * float(np.linalg.norm(single))
         while left:  # by squaring
             spectrum = spectrum * factor if left & 1 else spectrum
             factor, left = factor * factor, left >> 1
-    law = np.fft.irfft(spectrum, size)
-    rounding += (16.0 * math.log2(size) + 4.0 * steps) * float(np.linalg.norm(law))
-    return law, 2.0**-53 * rounding * 1.01
+    found = np.fft.irfft(spectrum, size)
+    rounding += (16.0 * math.log2(size) + 4.0 * steps) * float(np.linalg.norm(found))
+    return found, 2.0**-53 * rounding * 1.01

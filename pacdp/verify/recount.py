@@ -32,18 +32,20 @@ def _rotate(x: np.ndarray, bits: int) -> np.ndarray:
 def _siphash(key: np.ndarray, *blocks: np.ndarray) -> np.ndarray:
     """SipHash-2-4 of 64-bit blocks, for many messages at once."""
     start = np.frombuffer(b"somepseudorandomlygeneratedbytes", dtype=">u8").astype(np.uint64)
-    state = [start[i : i + 1] ^ key[i % 2] for i in range(4)]
+    state: Any = [start[i : i + 1] ^ key[i % 2] for i in range(4)]
 
-    def turn(a: Any, b: Any, c: Any, d: Any) -> list[Any]:
+    def turn(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, ...]:
         a, c = a + b, c + d
         b, d = _rotate(b, 13) ^ a, _rotate(d, 16) ^ c
         a, c = _rotate(a, 32) + d, c + b
-        return [a, _rotate(b, 17) ^ c, _rotate(c, 32), _rotate(d, 21) ^ a]
+        return a, _rotate(b, 17) ^ c, _rotate(c, 32), _rotate(d, 21) ^ a
 
     for block in (*blocks, np.array([8 * len(blocks) << 56], dtype=np.uint64)):
-        a, b, c, d = turn(*turn(*state[:3], state[3] ^ block))
-        state = [a ^ block, b, c, d]
-    a, b, c, d = turn(*turn(*turn(*turn(*state[:2], state[2] ^ np.uint64(255), state[3]))))
+        a, b, c, d = state
+        a, b, c, d = turn(*turn(a, b, c, d ^ block))
+        state = a ^ block, b, c, d
+    a, b, c, d = state
+    a, b, c, d = turn(*turn(*turn(*turn(a, b, c ^ np.uint64(255), d))))
     return a ^ b ^ c ^ d
 
 
@@ -88,7 +90,7 @@ def count_errors(network: Any, stored: Stored | None, inputs: Any, labels: Any) 
         network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, strict=False)
         network.eval()
     with torch.no_grad():
-        parts = torch.as_tensor(np.asarray(inputs)).split(_CHUNK)
+        parts = torch.from_numpy(np.array(inputs)).split(_CHUNK)
         outputs = torch.cat([network(part).cpu() for part in parts]).double().numpy()
     places, labels = np.arange(len(outputs)), np.asarray(labels)
     if outputs.ndim == 1 or outputs.shape[1] == 1:

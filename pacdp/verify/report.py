@@ -30,31 +30,49 @@ def check_report(report: Mapping[str, Any]) -> list[Statement]:
 
 
 def _agrees(report: Mapping[str, Any]) -> None:
-    whole = number(report["failure_prob"])
-    tested = {one["n"] for one in report["measured"] if one["on"] == "test"}
-    sizes = {report["n"], *tested}
+    whole, rows, privacy = number(report["failure_prob"]), report.get("rows") or {}, report.get("privacy") or {}
+    sizes = {"bound": {report["n"], report["examples"]}, "test": {one["n"] for one in report["measured"]}}
+    for role, said in rows.items():
+        sizes[role] = {said["n"], said["people"] or said["n"]} if said else sizes.get(role, set())
+    expected = (report["examples"], None if report["unit"] == "example" else report["n"])
+    if rows.get("bound") and (rows["bound"]["n"], rows["bound"]["people"]) != expected:
+        raise Wrong(f"the report's rows are {rows['bound']}, and it counts {expected}")
+    if report["unit"] == "example" and report["n"] != report["examples"]:
+        raise Wrong(f"{report['n']} records are {report['examples']} examples")
+    for one in report["measured"]:
+        if one["n"] not in sizes[one["on"]]:
+            raise Wrong(f"{one['of']} was measured on {one['n']} records")
     for made in report["certificates"]:
-        if number(made["failure_prob"]) > whole * (1 + 1e-9):
-            raise Wrong(f"{made['name']} fails with probability {made['failure_prob']!r}, above {whole!r}")
-        if made["name"] != "best_of":
-            about(f"failure_prob of {made['name']}", made["failure_prob"], ball(whole))
-        if made["inputs"].get("n", report["n"]) not in sizes:
-            raise Wrong(f"{made['name']} counts {made['inputs']['n']} records, and the report {report['n']}")
-        for one in made["hypotheses"]:
-            if one["name"] == "records independent" and one["unit"] != report["unit"]:
-                raise Wrong(f"{made['name']} counts each {one['unit']}, and the report each {report['unit']}")
-    if (report["unit"] == "example") != (report["n"] == report["examples"]) and report["n"] >= report["examples"]:
-        raise Wrong(f"the report has {report['n']} records and {report['examples']} examples")
+        role, inputs = "test" if made["name"].startswith("test_set") else "bound", made["inputs"]
+        about(f"failure_prob of {made['name']}", made["failure_prob"], ball(whole))
+        if "n" in inputs and inputs["n"] not in sizes[role]:
+            raise Wrong(f"{made['name']} counts {inputs['n']} records, and the report {sizes[role]}")
+        odd = [
+            name for name, said in (privacy.get("record") or {}).items() if inputs.get(f"privacy_{name}", said) != said
+        ]
+        if odd and "privacy_notion" in inputs:
+            raise Wrong(f"{made['name']} has another privacy_{odd[0]} than the report")
 
 
 def _measured(report: Mapping[str, Any]) -> None:
-    means = {}
+    means = {(one["of"], one["on"], one["loss"]): one for one in report["measured"]}
     for one in report["measured"]:
-        means[one["of"], one["on"], one["loss"]] = one
         if one["errors"] is not None and report["unit"] == "example":
             about(f"the mean of {one['of']}", one["mean"], arb(one["errors"]) / one["n"])
+    for one in report["monte_carlo"]:
+        about(f"the mean {one['loss']} loss", one["mean"], arb(one["total"]) / (one["n"] * one["passes"]) / 2**32)
+        about(
+            f"the {one['loss']} loss of randomised",
+            means["randomised", "bound", one["loss"]]["mean"],
+            ball(one["mean"]),
+        )
+        if not 1 <= one["terms"] <= one["n"] * one["passes"]:
+            raise Wrong(f"{one['terms']} independent terms are said to be in {one['passes']} passes")
     for made in report["certificates"]:
         inputs, on = made["inputs"], "test" if made["name"].startswith("test_set") else "bound"
+        drawn = [one["terms"] for one in report["monte_carlo"] if one["mean"] == inputs.get("monte_carlo_mean")]
+        if "monte_carlo_mean" in inputs and inputs["monte_carlo_draws"] not in drawn:
+            raise Wrong(f"{made['name']} rests on draws that the report does not have")
         one = means.get((made["of"], on, "zero-one"))
         if one is None or made["measures"] not in _RISKS:
             continue

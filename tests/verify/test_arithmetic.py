@@ -20,7 +20,8 @@ def test_inverse_kl(q: float, cost: float) -> None:
     assert num.binary_kl(arb(q), arb(num.upper(upper))) >= cost or num.upper(upper) >= 1.0
     assert num.binary_kl(arb(q), arb(num.lower(upper))) <= cost or q == 1.0
     assert num.binary_kl(arb(q), arb(num.lower(lower))) >= cost or num.lower(lower) <= 0.0
-    assert upper.rad() < 1e-20 and lower.rad() < 1e-20
+    assert upper.rad() < 1e-20
+    assert lower.rad() < 1e-20
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 100, 1000])

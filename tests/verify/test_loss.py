@@ -33,7 +33,8 @@ def test_full_batches_are_one_gaussian(mu: float) -> None:
         exact = _stick(mu, epsilon)
         for added in (False, True):
             low, high = made.stick(epsilon, added=added)
-            assert low <= exact * (1 + 1e-12) and high >= exact * (1 - 1e-12)
+            assert low <= exact * (1 + 1e-12)
+            assert high >= exact * (1 - 1e-12)
             assert high - low <= 0.01 * exact + 1e-9, (epsilon, low, high)
     replaced = loss.compose(_ran(1.0, math.sqrt(50) / mu, 50), True, 0.02)
     low, high = replaced.stick(mu)
@@ -59,7 +60,8 @@ def test_finer_grids_lie_within_coarser_ones() -> None:
     coarse, fine = (loss.compose(ran, False, resolution) for resolution in (0.1, 0.02))
     for epsilon in (0.0, 0.5, 1.0, 2.0):
         (low, high), (lower, upper) = fine.stick(epsilon), coarse.stick(epsilon)
-        assert lower <= low * (1 + 1e-9) + 1e-12 and high <= upper * (1 + 1e-9) + 1e-12
+        assert lower <= low * (1 + 1e-9) + 1e-12
+        assert high <= upper * (1 + 1e-9) + 1e-12
 
 
 def test_one_step_is_bracketed_against_quadrature() -> None:
@@ -72,7 +74,8 @@ def test_one_step_is_bracketed_against_quadrature() -> None:
         exact = float(np.sum(q * np.maximum(u - g, 0.0)) * (z[1] - z[0]))
         high = float(np.sum(np.maximum(outer.p - g * outer.q, 0.0))) + outer.at_infinity
         low = float(np.sum(np.maximum(inner.p - g * inner.q, 0.0)))
-        assert low <= exact + 1e-7 and exact <= high + 1e-7, g
+        assert low <= exact + 1e-7, g
+        assert exact <= high + 1e-7, g
     for masses in (inner.p, inner.q):
         assert 1.0 - 1e-10 <= masses.sum() <= 1.0
 
@@ -83,7 +86,8 @@ def test_divergence_of_a_gaussian_by_closed_form_and_by_composition() -> None:
     assert exact == pytest.approx(4.969694939521e-4, rel=1e-9)  # docs of the theory, H_gdp(.002, .05, 1.1)
     made = loss.compose(_ran(1.0, math.sqrt(50) / mu, 50), False, 0.02)
     low, high = prices._excess(made, e, a, 1e-12)
-    assert low <= exact <= high and high - low < 0.02 * exact
+    assert low <= exact <= high
+    assert high - low < 0.02 * exact
 
 
 def test_what_is_too_cheap_does_not_follow_and_a_little_more_does() -> None:
