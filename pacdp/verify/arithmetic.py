@@ -55,11 +55,23 @@ def kl_lower(q: arb, cost: arb) -> arb:
     return q if cost <= 0 else zero_of(lambda p: cost - binary_kl(q, p), 0, q)
 
 
+def binomial_below(errors: int, n: int, p: arb) -> arb:
+    """P(Bin(n, p) ≤ errors), term by term."""
+    term, odds = (1 - p) ** n, p / (1 - p)
+    whole = term
+    for k in range(1, errors + 1):
+        term = term * odds * (n - k + 1) / k
+        whole += term
+    return whole
+
+
 def binomial_upper(errors: int, n: int, failure_prob: arb) -> arb:
     """sup{p : P(Bin(n, p) ≤ errors) ≥ failure_prob}: Clopper and Pearson's upper limit."""
     if errors == n:
         return arb(1)
-    return zero_of(lambda p: failure_prob - (1 - p).beta_lower(arb(n - errors), arb(errors + 1), True), 0, 1)
+    if 2 * errors > n:  # the other terms are fewer
+        return zero_of(lambda p: failure_prob - 1 + binomial_below(n - errors - 1, n, 1 - p), 0, 1)
+    return zero_of(lambda p: failure_prob - binomial_below(errors, n, p), 0, 1)
 
 
 def binomial_lower(errors: int, n: int, failure_prob: arb) -> arb:
