@@ -1,0 +1,120 @@
+"""One certificate, from its name to a verdict on each of its numbers."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pacdp.verify.arithmetic import ball
+from pacdp.verify.claim import CANNOT, Claim, Statement, Unchecked, Wrong, about, agree, judged, number
+from pacdp.verify.formulas import COSTS, PLAIN, PRICED, sampled
+from pacdp.verify.prices import PREFIXES, check_price
+
+FORMAT = "pacdp-certificate/2"
+_BOUGHT = ("bound", "PAC step", "test set", "union over networks", "transfer", "privacy tail", "unbounded privacy loss")
+"""Entries of a budget that pay for the bound itself; others pay for what it was given."""
+_ALIASES = {
+    "dp_pac_bayes": "dp_maurer", "private_pac_bayes": "private_maurer", "hybrid_pac_bayes": "private_maurer",
+    "max_information_pac_bayes": "max_information_maurer", "printed_2018_pac_bayes": "printed_2018_maurer",
+    "dp_pac_bayes_max_information": "max_information_langford_seeger", "finite_ensemble": "maurer",
+    "dp_pac_bayes_2018": "printed_2018_langford_seeger", "new_person": "new_person_kl",
+}  # fmt: skip
+_WRAPPED = re.compile(r"(randomised|half_brier|rescaled_.+|one_draw|test_set|new_examples|prior_mean|vote|)")
+"""What may stand before a name: the predictor, the loss, or the examples that it is about."""
+
+
+def resolve(c: Claim) -> tuple[str, str, float]:
+    """The price's prefix, the name of the formula, and what multiplies its value."""
+    name = str(c.inputs.get("chosen")) if c.name == "best_of" else c.name
+    name = str(c.inputs.get("bound")) if name == "overall_certificate" else name
+    for cut in (0, *(found.end() for found in re.finditer("_", name))):
+        head, rest = name[: max(0, cut - 1)], name[cut:]
+        if not _WRAPPED.fullmatch(head):
+            continue
+        if rest == "ece":  # of one draw by PAC-Bayes, of others from fresh examples
+            price = "" if "transfer" not in c.costs else "private_" if "privacy_notion" in c.inputs else "dp_"
+            return (price, "ece_pac_bayes", 1.0) if head == "one_draw" else ("", "ece_second_moment", 1.0)
+        full = _ALIASES.get(rest, rest)
+        for prefix in PREFIXES:
+            formula = full.removeprefix(prefix)
+            if full.startswith(prefix) and (formula in PRICED or (not prefix and formula in PLAIN)):
+                return prefix, formula, 2.0 if head == "vote" else 1.0
+    raise Unchecked(f"this checker knows no certificate {name!r}")
+
+
+def check_certificate(record: Mapping[str, Any], privacy: Mapping[str, Any] | None = None) -> list[Statement]:
+    """A statement on each of: failure probability, hypotheses, costs, terms, value."""
+    subject = f"{record.get('name')} of {record.get('of')}"
+    if record.get("format") != FORMAT:
+        return [Statement(subject, "format", CANNOT, f"it is {record.get('format')!r} and not {FORMAT!r}")]
+    try:
+        c = Claim(record, privacy)
+        prefix, formula, factor = resolve(c)
+        delta = c["failure_prob"] if "chosen" in c.inputs else c.paid(*_BOUGHT)
+        delta /= 1 + len(c.numbered("n_", 2))  # for each step of a recursive bound
+    except Unchecked as reason:
+        return [Statement(subject, "value", CANNOT, str(reason))]
+    c.divided = formula == "new_example_pac_bayes"
+    c.price = lambda what, claimed, n, suffix="": check_price(c, prefix, what, claimed, n, delta, suffix)
+    checks: dict[str, Callable[[], None]] = {
+        "failure probability": lambda: _failure(c, formula), "hypotheses": lambda: _hypotheses(c),
+        "costs": lambda: _costs(c, prefix, formula), "terms": lambda: _terms(c),
+        "value": lambda: _value(c, formula, factor),
+    }  # fmt: skip
+    return [judged(subject, claim, check) for claim, check in checks.items()]
+
+
+def _failure(c: Claim, formula: str) -> None:
+    whole = number(c.record["failure_prob"])
+    if not 0 < whole < 1 or any(not 0 <= number(part) < 1 for part in c.budget.values()):
+        raise Wrong(f"failure_prob is {whole!r} and the budget {c.budget}")
+    about("failure_prob", whole, c.paid(*c.budget))
+    if "chosen" in c.inputs:  # the budget is that of all certificates compared
+        return
+    drawn = ("draw", "order") if formula.startswith("disintegrated") else ()
+    own = (*_BOUGHT, *drawn, *(("Monte Carlo",) if "mean" in c.inputs else ()))
+    entries = {"": own, "monte_carlo_": ("Monte Carlo",), "log_partition_": ("log partition",)}
+    for name, paid in entries.items():
+        if f"{name}failure_prob" in c.inputs:
+            about(f"inputs.{name}failure_prob", c.raw(f"{name}failure_prob"), c.paid(*paid))
+
+
+def _hypotheses(c: Claim) -> None:
+    standing = {one["name"]: one["standing"] for one in c.record["hypotheses"]}
+    status = "optimistic" if "unproved" in standing.values() else "rigorous"
+    if c.record["status"] != status or not set(standing.values()) <= {"proved", "declared", "unproved"}:
+        raise Wrong(f"the status is {c.record['status']!r}, and by the hypotheses {status!r}")
+    for found, needed in (("assumes stationarity", "chain stationary"), ("approximate accountant", "accountant sound")):
+        if c.inputs.get("privacy_status") == found and standing.get(needed) != "unproved":
+            raise Wrong(f"the privacy {found}, and the hypothesis {needed!r} is {standing.get(needed, 'not there')}")
+
+
+def _costs(c: Claim, prefix: str, formula: str) -> None:
+    price = "transfer" if prefix else "confidence"
+    expected = {*PRICED[formula][0], price} if formula in PRICED else set[str]()
+    if set(c.costs) - {"draw", "order"} != expected:
+        raise Wrong(f"the costs are {', '.join(c.costs) or 'none'}, and of {', '.join(expected) or 'nothing'}")
+    for one in c.record["costs"]:
+        agree(f"the cost {one['name']} per example", one["per_example"], ball(number(one["nats"])) / c.size)
+        if one["name"] == price:
+            c.price(f"the cost {price}", one["nats"], c.n)
+        else:
+            agree(f"the cost {one['name']}", one["nats"], COSTS[one["name"]](c))
+
+
+def _terms(c: Claim) -> None:
+    """Those that repeat an input; the others belong to a formula or a price."""
+    for name, value in c.terms.items():
+        source = "risk" if name == "empirical_risk" else name
+        if source in c.inputs and number(value) != c.raw(source):
+            raise Wrong(f"terms.{name} is {value!r} and inputs.{source} {c.raw(source)!r}")
+        if name == "empirical_risk" and "k" in c.inputs:
+            about("terms.empirical_risk", value, c["k"] / c.n)
+        if name == "effective_people":
+            about("terms.effective_people", value, c["examples"] / c["most_examples"])
+
+
+def _value(c: Claim, formula: str, factor: float) -> None:
+    if "monte_carlo_mean" in c.inputs:
+        agree("inputs.risk", c.raw("risk"), sampled(c, "monte_carlo_"))
+    exact = ball(1.0) if not c.nats.is_finite() else PRICED[formula][1](c) if formula in PRICED else PLAIN[formula](c)
+    agree("the value", c.record["value"], (exact * factor).min(ball(1.0)))

@@ -1,0 +1,180 @@
+"""A run's folder: header, configuration, steps, history and hashes, compared with each other and with the report."""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pacdp.verify.claim import Statement, Unchecked, Wrong, judged
+from pacdp.verify.loss import steps_of
+
+_TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
+          "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
+
+
+class Stored(NamedTuple):
+    """A checkpoint: its header, and each tensor's type, shape and bytes."""
+
+    header: dict[str, Any]
+    tensors: dict[str, tuple[str, list[int], bytes]]
+
+
+def read_checkpoint(path: Path) -> Stored:
+    """A safetensors file: the length of a JSON table, the table, the bytes of all tensors."""
+    content = path.read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    table = json.loads(content[8:start])
+    header = json.loads(table.pop("__metadata__", {}).get("pacdp", "{}"))
+    ends = {name: slice(*(start + offset for offset in one["data_offsets"])) for name, one in table.items()}
+    return Stored(header, {name: (_TYPES[t["dtype"]], t["shape"], content[ends[name]]) for name, t in table.items()})
+
+
+def text_of(values: Any) -> str:
+    """JSON with sorted keys and without spaces, of which hashes are made."""
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(values: Any, after: str = "") -> str:
+    """SHA-256 of the hash before and the text."""
+    return hashlib.sha256((after + text_of(values)).encode()).hexdigest()
+
+
+def content_hash(stored: Stored) -> str:
+    """Of the header without its own hash, and of every tensor's name, type, shape and bytes."""
+    header = {name: value for name, value in stored.header.items() if name != "content_hash"}
+    found = hashlib.sha256(text_of(header).encode())
+    for name in sorted(stored.tensors):
+        kind, shape, content = stored.tensors[name]
+        found.update(f"\n{text_of([name, kind, shape])}\n".encode() + content)
+    return found.hexdigest()
+
+
+def chain_of(path: Path) -> list[dict[str, Any]]:
+    """The lines of a chained file; each hash must follow from the one before it."""
+    lines, last = [json.loads(line) for line in path.read_text().splitlines()], ""
+    for number, line in enumerate(lines, start=1):
+        said = line.pop("hash", None)
+        if said != digest(line, last):
+            raise Wrong(f"line {number} of {path.name} is not what was written after the one before it")
+        line["hash"] = last = said
+    return lines
+
+
+def _implied(header: Mapping[str, Any], steps: int) -> Counter[tuple[float, float]]:
+    """The mechanisms of so many steps: noise multiplier (K/C) √(2/(τ h)) at step size h, sample rate K/n."""
+    s = header["sampler"]
+    if s.get("clip_norm") is None or s["kind"] not in ("SGLD", "EntropySGD"):
+        raise Wrong("the sampler's steps are no private mechanisms")
+    if s["kind"] == "EntropySGD":
+        sizes = [s["inner_step_size"] / 2 * i ** -s["inner_decay"] for i in range(1, s["inner_steps"] + 1)] * steps
+    else:
+        sizes = [s["step_size"] * t ** -s["decay"] for t in range(1, steps + 1)]
+    rate, noise = s["batch_size"] / header["n"], s["batch_size"] / s["clip_norm"]
+    return Counter((rate, noise * math.sqrt(2 / (s["tau"] * h))) for h in sizes)
+
+
+def _same(said: Counter[tuple[float, float]], expected: Counter[tuple[float, float]]) -> None:
+    """As many mechanisms at the same rates, each with as much noise, or up to 1/500 less, than the settings give."""
+    pairs = list(zip(sorted(said.elements()), sorted(expected.elements()), strict=False))
+    if sum(said.values()) != sum(expected.values()):
+        raise Wrong(f"the event has {sum(said.values())} mechanisms, and the run {sum(expected.values())}")
+    if any(abs(a[0] - b[0]) > 1e-12 * b[0] or not 0.998 * b[1] <= a[1] <= (1 + 1e-12) * b[1] for a, b in pairs):
+        raise Wrong("the event has other noise multipliers or sample rates than the settings give")
+
+
+def check_folder(path: Path, report: Any) -> list[Statement]:
+    """Everything in the folder that another file, or the settings, determine."""
+    metrics, choices, checkpoint = path / "metrics.jsonl", path / "choices.jsonl", path / "checkpoint.safetensors"
+    files = {name: json.loads((path / name).read_text()) for name in ("config.json", "result.json")
+             if (path / name).is_file()}  # fmt: skip
+    stored = read_checkpoint(checkpoint) if checkpoint.is_file() else Stored({}, {})
+    header = stored.header
+    own: Any = header.get("run") or (header.get("about") or {}).get("run")
+    rows = list[dict[str, Any]]()
+
+    def content() -> None:
+        if "content_hash" not in header:
+            raise Unchecked(f"it is of format {header.get('format')!r}, without a hash of its content")
+        if content_hash(stored) != header["content_hash"]:
+            raise Wrong("its content has another hash than its header says")
+
+    def run() -> None:
+        if own is None:
+            raise Unchecked("the header names no configuration")
+        if own != files.get("config.json", own) or header.get("config_hash", digest(own)) != digest(own):
+            raise Wrong("the header's run is not that of config.json, or has another hash than it says")
+        odd = [name for name in ("problem", "sampler", "seed", "chain") if header.get(name, 0) != own.get(name, 0)]
+        if odd and "history" not in header:
+            raise Wrong(f"the header's {odd[0]} is not that of its run")
+
+    def recorded() -> None:
+        rows.extend(chain_of(metrics))
+        steps = [row["step"] for row in rows]
+        if steps != sorted(set(steps)) or (header and steps[-1:] > [header["step"]]):
+            raise Wrong(f"its rows are of the steps {steps}")
+
+    def result() -> None:
+        said = files["result.json"]
+        if "rests_on" not in said:
+            raise Unchecked("it does not name the files that it rests on")
+        here = {"config": digest(files.get("config.json")), "metrics": rows[-1]["hash"] if rows else None,
+                "checkpoint": header.get("content_hash")}  # fmt: skip
+        if odd := [name for name, one in said["rests_on"].items() if one != here.get(name)]:
+            raise Wrong(f"it rests on another {odd[0]}")
+        if rows and said["final"] != {name: value for name, value in rows[-1].items() if name != "hash"}:
+            raise Wrong("its final row is not the last one recorded")
+
+    def steps() -> None:
+        if "history" in header and sum(part[2] for part in header["history"]["runs"]) != header["step"]:
+            raise Wrong(f"the history has other than the {header['step']} steps made")
+        if "planned_steps" in header:
+            inner = own["sampler"].get("inner_steps", 1)
+            made = max(1, round(own["epochs"] * header["n"] / own["sampler"]["batch_size"] / inner))
+            marks = sorted({round(k * made / own["records"]) for k in range(1, own["records"] + 1)} - {0})
+            if header["planned_steps"] != made or not 0 <= header["step"] <= made:
+                raise Wrong(
+                    f"the header says step {header['step']} of {header['planned_steps']}, and the run has {made}"
+                )
+            if header.get("listed_steps", marks) != marks or header.get("stopping") != own.get("stopping", "planned"):
+                raise Wrong("the listed steps are not those at which the run records")
+
+    def listed() -> None:
+        lines, said = chain_of(choices), header["choices"]
+        settings = [line["settings"] for line in lines if "settings" in line]
+        size = len({text_of(one) for one in settings})
+        if not lines[-1].get("closed") or (said["digest"], said["J"]) != (lines[-1]["hash"], size):
+            raise Wrong("the run was started with another list")
+        if text_of(settings[said["index"]]) != text_of(own):
+            raise Wrong("the list does not have this run under its number")
+
+    def reported() -> None:
+        subject, details = report.get("subject") or {}, report.get("details") or {}
+        for name in ("content_hash", "step", "loss", "sampler", "data", "n"):
+            if name in subject and subject[name] != header.get(name):
+                raise Wrong(f"the report's {name} is not the checkpoint's")
+        count, size = (report.get("choices") or {}).get("count", 1), (header.get("choices") or {"J": 1})["J"]
+        if count != size:
+            raise Wrong(f"{count} settings are paid for, of {size} that were listed")
+        if details.get("stopping_times", 1) != len(header.get("listed_steps", [1])):
+            raise Wrong(f"{details['stopping_times']} moments to stop are paid for")
+        if event := (report.get("privacy") or {}).get("event"):
+            if "history" in header:
+                expected = Counter({(rate, noise): times for noise, rate, times in header["history"]["runs"]})
+            else:
+                ends = [step for step in header.get("listed_steps", []) if step >= header["step"]]
+                due = (ends or [header.get("planned_steps", header["step"])])[0]
+                if details.get("charged_steps", due) != due:
+                    raise Wrong(f"{details['charged_steps']} steps are paid for, and {due} are due")
+                expected = _implied(header, due)
+            for said in (event, (details.get("accounted") or {}).get("event", event)):
+                _same(steps_of(said), expected)
+
+    checks: dict[str, tuple[Any, Callable[[], None]]] = {
+        "content of the checkpoint": (header, content), "run": (header, run), "steps": (header, steps),
+        "metrics.jsonl": (metrics.is_file(), recorded), "result.json": ("result.json" in files, result),
+        "choices": (choices.is_file() or "choices" in header, listed), "report": (report and header, reported),
+    }  # fmt: skip
+    return [judged(path.name, name, check) for name, (there, check) in checks.items() if there]

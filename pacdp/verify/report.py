@@ -1,0 +1,154 @@
+"""A report, a certificate or a folder, and the program that prints a verdict on each statement in it."""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from flint import arb  # pyright: ignore[reportMissingImports]
+
+from pacdp.verify import loss
+from pacdp.verify.arithmetic import ball
+from pacdp.verify.certificate import check_certificate
+from pacdp.verify.claim import CANNOT, DOES_NOT, Statement, Unchecked, Wrong, about, judged, number
+from pacdp.verify.folder import check_folder, read_checkpoint
+from pacdp.verify.recount import recount
+
+FORMAT = "pacdp-certificates/2"
+_RISKS = ("0-1 risk", "0-1 risk of a new person")
+
+
+def check_report(report: Mapping[str, Any]) -> list[Statement]:
+    """Every certificate, what they share, every measured error, and every epsilon of a mechanism."""
+    found = [one for made in report["certificates"] for one in check_certificate(made, report.get("privacy"))]
+    found.append(judged("report", "certificates agree with it", lambda: _agrees(report)))
+    found.append(judged("report", "measured errors", lambda: _measured(report)))
+    found += [judged("report", "epsilon", partial(_epsilon, claim)) for claim in _epsilons(report)]
+    return found
+
+
+def _agrees(report: Mapping[str, Any]) -> None:
+    whole, rows, privacy = number(report["failure_prob"]), report.get("rows") or {}, report.get("privacy") or {}
+    sizes = {"bound": {report["n"], report["examples"]}, "test": {one["n"] for one in report["measured"]}}
+    for role, said in rows.items():
+        sizes[role] = {said["n"], said["people"] or said["n"]} if said else sizes.get(role, set())
+    expected = (report["examples"], None if report["unit"] == "example" else report["n"])
+    if rows.get("bound") and (rows["bound"]["n"], rows["bound"]["people"]) != expected:
+        raise Wrong(f"the report's rows are {rows['bound']}, and it counts {expected}")
+    if report["unit"] == "example" and report["n"] != report["examples"]:
+        raise Wrong(f"{report['n']} records are {report['examples']} examples")
+    for one in report["measured"]:
+        if one["n"] not in sizes[one["on"]]:
+            raise Wrong(f"{one['of']} was measured on {one['n']} records")
+    for made in report["certificates"]:
+        role, inputs = "test" if made["name"].startswith("test_set") else "bound", made["inputs"]
+        about(f"failure_prob of {made['name']}", made["failure_prob"], ball(whole))
+        if "n" in inputs and inputs["n"] not in sizes[role]:
+            raise Wrong(f"{made['name']} counts {inputs['n']} records, and the report {sizes[role]}")
+        odd = [
+            name for name, said in (privacy.get("record") or {}).items() if inputs.get(f"privacy_{name}", said) != said
+        ]
+        if odd and "privacy_notion" in inputs:
+            raise Wrong(f"{made['name']} has another privacy_{odd[0]} than the report")
+
+
+def _measured(report: Mapping[str, Any]) -> None:
+    means = {(one["of"], one["on"], one["loss"]): one for one in report["measured"]}
+    for one in report["measured"]:
+        if one["errors"] is not None and report["unit"] == "example":
+            about(f"the mean of {one['of']}", one["mean"], arb(one["errors"]) / one["n"])
+    for one in report["monte_carlo"]:
+        about(f"the mean {one['loss']} loss", one["mean"], arb(one["total"]) / (one["n"] * one["passes"]) / 2**32)
+        about(
+            f"the {one['loss']} loss of randomised",
+            means["randomised", "bound", one["loss"]]["mean"],
+            ball(one["mean"]),
+        )
+        if not 1 <= one["terms"] <= one["n"] * one["passes"]:
+            raise Wrong(f"{one['terms']} independent terms are said to be in {one['passes']} passes")
+    for made in report["certificates"]:
+        inputs, on = made["inputs"], "test" if made["name"].startswith("test_set") else "bound"
+        drawn = [one["terms"] for one in report["monte_carlo"] if one["mean"] == inputs.get("monte_carlo_mean")]
+        if "monte_carlo_mean" in inputs and inputs["monte_carlo_draws"] not in drawn:
+            raise Wrong(f"{made['name']} rests on draws that the report does not have")
+        one = means.get((made["of"], on, "zero-one"))
+        if one is None or made["measures"] not in _RISKS:
+            continue
+        if "k" in inputs and (inputs["k"], inputs["n"]) != (one["errors"], one["n"]):
+            raise Wrong(f"{made['name']} counts {inputs['k']} errors of {inputs['n']}, and the report {one['errors']}")
+        if "monte_carlo_mean" in inputs:
+            about(f"monte_carlo_mean of {made['name']}", inputs["monte_carlo_mean"], ball(one["mean"]))
+        elif "risk" in inputs and one["errors"] is not None and not made["name"].startswith(("dp_", "printed")):
+            about(f"risk of {made['name']}", inputs["risk"], ball(one["mean"]))
+
+
+def _epsilons(value: Any) -> Iterator[Mapping[str, Any]]:
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    if isinstance(value, Mapping) and isinstance(value.get("event"), Mapping) and "delta" in value:
+        yield value
+    for part in parts:
+        yield from _epsilons(part)
+
+
+def _epsilon(claim: Mapping[str, Any]) -> None:
+    """The event is (ε, δ)-private in both directions for each ε that stands beside it, up to 1/2000 of ε."""
+    steps, delta = loss.steps_of(dict(claim["event"])), number(claim["delta"])
+    if claim.get("mechanisms", sum(steps.values())) != sum(steps.values()):
+        raise Wrong(f"{claim['mechanisms']} mechanisms are said to have run, and the event has {sum(steps.values())}")
+    for name in ("epsilon", "epsilon_add_remove", "epsilon_replace_one"):
+        if name not in claim:
+            continue
+        said, replaced = number(claim[name]), "replace-one" in (name[8:].replace("_", "-"), claim.get("adjacency"))
+        for resolution in loss.resolutions():
+            made = loss.compose(frozenset(steps.items()), replaced, resolution)
+            if max(made.stick(said * 1.0005, added=added)[1] for added in (False, True)) <= delta:
+                break
+            if max(made.stick(said, added=added)[0] for added in (False, True)) > delta:
+                raise Wrong(f"{name} is {said!r}, and what ran is not that private at delta = {delta!r}")
+        else:
+            raise Unchecked(f"{name} = {said!r} is between what this checker shows and what it refutes")
+
+
+def check_path(path: Path, *, data: str | None = None, model: str | None = None) -> list[Statement]:
+    """All statements of a file of certificates, or of a run's folder."""
+    file = path / "certificates.json" if path.is_dir() else path
+    report = json.loads(file.read_text()) if file.is_file() else None
+    found = list[Statement]()
+    if report is not None and report.get("format") == FORMAT:
+        found += check_report(report)
+    elif report is not None:
+        found += check_certificate(report) if "name" in report else [
+            Statement(file.name, "format", CANNOT, f"it is {report.get('format')!r} and not {FORMAT!r}")
+        ]  # fmt: skip
+    place = path if path.is_dir() else path.parent
+    if path.is_dir():
+        found += check_folder(path, report)
+    if report is not None and (data or model):
+        checkpoint = place / "checkpoint.safetensors"
+        found += recount(report, read_checkpoint(checkpoint) if checkpoint.is_file() else None, data, model)
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print a verdict on each statement; 1 if anything does not follow, 2 if there is nothing to read."""
+    parser = argparse.ArgumentParser(prog="pacdp verify", description=__doc__)
+    parser.add_argument("path", type=Path, help="a file of certificates, or a run's folder")
+    parser.add_argument(
+        "--data", help="module:callable that returns the bound's rows: inputs, labels and, if known, people"
+    )
+    parser.add_argument("--model", help="module:callable that returns the network, to count its errors on those rows")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    args = parser.parse_args(argv)
+    try:
+        found = check_path(args.path, data=args.data, model=args.model)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+        print(f"pacdp verify: cannot read {args.path}: {type(error).__name__}: {error}")
+        return 2
+    if args.json:
+        print(json.dumps([one._asdict() for one in found], indent=2))
+    else:
+        for one in found:
+            print(f"{one.verdict}: {one.subject}, {one.claim}" + (f", because {one.why}" if one.why else ""))
+    return int(any(one.verdict == DOES_NOT for one in found)) if found else 2

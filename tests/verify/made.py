@@ -1,0 +1,110 @@
+"""A certificate of every kind that `bounds` can write: each formula at each price, and those without a price."""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import bounds
+from bounds import accounting
+
+N = 5000
+EVENT = accounting.SelfComposed(
+    event=accounting.PoissonSampled(sample_rate=0.004, event=accounting.Gaussian(noise_multiplier=5.0)), count=1000
+)
+PRIVACY = {"event": accounting.event_to_dict(EVENT)}
+_STANDARD = {"risk": 0.07, "kl_nats": 50.0, "n": N, "failure_prob": 0.05}
+_GIBBS = {
+    "log_partition_lower_nats": -60.0, "tau": 300.0, "loss_low": 0.02, "loss_high": 4.0, "n": N,
+    "failure_prob": 0.045, "log_partition_failure_prob": 0.005,
+}  # fmt: skip
+_STEPS = [bounds.ExcessStep(shares=(0.98, 0.06, 0.01), kl_nats=20.0, n=n) for n in (3000, 1500)]
+
+
+@functools.cache
+def prices() -> dict[str, bounds.Price]:
+    """Every price, by a name for the test."""
+    claims = {
+        "pure": bounds.PureDP(epsilon=0.01, adjacency="add-remove", status="accounted"),
+        "gaussian": bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted"),
+        "concentrated": bounds.ZeroConcentratedDP(rho=4e-4, adjacency="add-remove", status="assumes stationarity"),
+        "approximate": bounds.ApproxDP(
+            epsilon=0.02, delta=1e-9, adjacency="add-remove", status="approximate accountant"
+        ),
+        "distribution": accounting.privacy_record(event=EVENT, adjacency="add-remove"),
+    }
+    return {
+        "independent": bounds.Independent(),
+        "sharp": bounds.Sharp(epsilon=0.02),
+        "max-information": bounds.MaxInformation(epsilon=0.02),
+        "printed": bounds.Printed2018(epsilon=0.04),
+        **{name: bounds.Accounted(privacy=claim) for name, claim in claims.items()},
+    }
+
+
+def at_a_price(price: bounds.Price) -> Iterator[bounds.Certificate]:
+    """Every formula that takes a price."""
+    named = {"price": price}
+    for formula in ("maurer", "langford_seeger", "mcallester", "quadratic", "tolstikhin_seldin", "thiemann"):
+        yield getattr(bounds, formula)(**_STANDARD, **named)
+    yield bounds.thiemann(**_STANDARD, lam=0.7, **named)
+    yield bounds.catoni(**_STANDARD, inverse_temperature=3000.0, **named)
+    yield bounds.catoni_grid(**_STANDARD, inverse_temperatures=[500.0, 2000.0, 6000.0], **named)
+    yield bounds.linear(**_STANDARD, lam=1.3, **named)
+    yield bounds.unexpected_bernstein(**_STANDARD, second_moment=0.06, **named)
+    rest: dict[str, Any] = {"n": N, "failure_prob": 0.05, **named}
+    yield bounds.split_kl(levels=[0.0, 0.3, 1.0], shares=[0.1, 0.04], kl_nats=50.0, **rest)
+    yield bounds.disintegrated(risk=0.07, log_density_ratio=48.0, **rest)
+    yield bounds.disintegrated(risk=0.07, log_density_ratio=-3.0, **rest)
+    yield bounds.disintegrated_renyi(risk=0.07, renyi_nats=48.0, **rest)
+    yield bounds.recursive(risk=0.1, kl_nats=30.0, steps=_STEPS, gamma=0.5, **rest)
+    yield bounds.gibbs_pac_bayes(**_GIBBS, error_loss=0.69, **named)
+    yield bounds.gibbs_pac_bayes(**{**_GIBBS, "log_partition_lower_nats": -600.0}, error_loss=3.69, **named)
+    yield bounds.gibbs_catoni(**_GIBBS, **named)
+    yield bounds.ece_pac_bayes(calibration_error=0.03, mean_squared_gap=0.05, kl_nats=40.0, **rest)
+    people = {"examples": 9000, "most_examples": 3}
+    yield bounds.new_example_kl(risk=0.07, **people, **rest)
+    yield bounds.new_example_pac_bayes(risk=0.07, kl_nats=40.0, **people, **rest)
+    if price.prefix:
+        for formula in (bounds.kl_chernoff, bounds.chernoff, bounds.hoeffding):
+            yield formula(risk=0.07, **rest)
+    budget = bounds.FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.04)
+    sampled = bounds.gibbs_risk_upper(mean=0.07, draws=20_000, failure_prob=0.01)
+    step = functools.partial(bounds.maurer, kl_nats=50.0, n=N, price=price)
+    overall = bounds.overall_certificate(risk=sampled, bound=step, budget=budget)
+    yield overall
+    plain = bounds.maurer(**_STANDARD, **named)
+    yield bounds.best_of([bounds.maurer(**{**_STANDARD, "kl_nats": 300.0}, **named), plain], budget=0.2)
+    yield plain.charged("log partition", 0.01)
+
+
+def without_a_price() -> Iterator[bounds.Certificate]:
+    """The rest."""
+    weights = {"risk": 0.07, "n": N, "epsilon": 0.05, "failure_prob": 0.05}
+    yield bounds.dp_hoeffding_2018(**weights)
+    yield bounds.dp_chernoff_2018(**weights)
+    yield bounds.ece_hoeffding(calibration_error=0.03, n=N, failure_prob=0.05)
+    yield bounds.ece_second_moment(calibration_error=0.03, mean_squared_gap=0.05, n=N, failure_prob=0.05)
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.3, 1.0, 800)
+    correct = rng.uniform(size=800) < confidence
+    sample = bounds.calibration_sample(confidence=confidence, correct=correct, edges=np.linspace(0, 1, 6))
+    least = min(one.count for one in sample.bins if one.count)
+    yield bounds.mce_hoeffding(bins=sample.bins, min_count=least, failure_prob=0.05)
+    yield bounds.mce_clopper_pearson(bins=sample.bins, min_count=least, failure_prob=0.05)
+    yield bounds.gibbs_risk_upper(mean=0.07, draws=20_000, failure_prob=0.01)
+    yield bounds.weighted_risk_upper(values=rng.uniform(size=50), weights=rng.uniform(1, 2, size=50), failure_prob=0.01)
+    yield bounds.correlated_risk_upper(chain=rng.uniform(size=50), failure_prob=0.01)
+    people = np.repeat(np.arange(300), 3)
+    group = bounds.people_sample(losses=(rng.uniform(size=900) < 0.1).astype(float), people=people)
+    for name in ("kl", "hoeffding", "second_moment", "bernstein", "betting"):
+        yield getattr(bounds, f"new_person_{name}")(sample=group, failure_prob=0.05)
+    yield bounds.new_example_betting(sample=group, most_examples=3, failure_prob=0.05)
+    single = bounds.people_sample(losses=(rng.uniform(size=300) < 0.1).astype(float), people=np.arange(300))
+    yield bounds.new_person_clopper_pearson(sample=single, failure_prob=0.05)
+
+
+def everything() -> list[bounds.Certificate]:
+    """All of them."""
+    return [*(made for price in prices().values() for made in at_a_price(price)), *without_a_price()]

@@ -1,0 +1,51 @@
+"""Numbers with error bars contain what mpmath finds, and are narrow."""
+
+import mpmath
+import pytest
+from flint import arb
+
+from pacdp.verify import arithmetic as num
+
+
+def _holds(ball: arb, exact: mpmath.mpf, relative: float = 1e-15) -> None:
+    low, high = num.lower(ball), num.upper(ball)
+    assert low <= exact <= high
+    assert high - low <= relative * abs(exact) + 1e-15
+
+
+@pytest.mark.parametrize("q", [0.0, 1e-9, 0.02, 0.3, 0.999, 1.0])
+@pytest.mark.parametrize("cost", [1e-12, 1e-3, 0.3, 5.0])
+def test_inverse_kl(q: float, cost: float) -> None:
+    upper, lower = num.kl_upper(arb(q), arb(cost)), num.kl_lower(arb(q), arb(cost))
+    assert num.binary_kl(arb(q), arb(num.upper(upper))) >= cost or num.upper(upper) >= 1.0
+    assert num.binary_kl(arb(q), arb(num.lower(upper))) <= cost or q == 1.0
+    assert num.binary_kl(arb(q), arb(num.lower(lower))) >= cost or num.lower(lower) <= 0.0
+    assert upper.rad() < 1e-20
+    assert lower.rad() < 1e-20
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 100, 1000])
+def test_log_xi(n: int) -> None:
+    with mpmath.workdps(40):
+        parts = [mpmath.binomial(n, k) * mpmath.mpf(k) ** k * mpmath.mpf(n - k) ** (n - k) for k in range(n + 1)]
+        _holds(num.log_xi(n), mpmath.log(mpmath.fsum(parts) / mpmath.mpf(n) ** n))
+
+
+@pytest.mark.parametrize(("errors", "n"), [(0, 10), (3, 10), (9, 10), (10, 10), (300, 10_000), (59_999, 60_000)])
+def test_clopper_and_pearson(errors: int, n: int) -> None:
+    delta = arb("0.01")
+    p = num.binomial_upper(errors, n, delta)
+    if errors == n:
+        assert p == 1
+        return
+    with mpmath.workdps(40):
+        for end, side in ((num.lower(p), 1), (num.upper(p), -1)):
+            tail = mpmath.betainc(n - errors, errors + 1, 0, 1 - mpmath.mpf(end), regularized=True)
+            assert side * (tail - mpmath.mpf("0.01")) >= 0
+    assert num.binomial_lower(n - errors, n, delta).overlaps(1 - p)
+
+
+def test_zero_of_meets_steep_and_flat_functions() -> None:
+    for power in (1, 3, 9):
+        found = num.zero_of(lambda x, power=power: x**power - arb("1e-6"), 0, 1)
+        assert abs(found - arb("1e-6") ** (arb(1) / power)) < 1e-15

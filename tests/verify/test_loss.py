@@ -1,0 +1,112 @@
+"""The checker's brackets of composed privacy losses: around the truth where it is known, and around each other."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb
+
+from bounds import GaussianDP, accounting, transfer_cost
+from pacdp.verify import loss, prices
+from pacdp.verify.arithmetic import ball
+from pacdp.verify.claim import Unchecked, Wrong
+
+
+def _phi(z: float) -> float:
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+def _stick(mu: float, epsilon: float) -> float:
+    return _phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * _phi(-mu / 2 - epsilon / mu)
+
+
+def _ran(rate: float, noise: float, times: int) -> frozenset[Any]:
+    return frozenset({((rate, noise), times)})
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
+def test_full_batches_are_one_gaussian(mu: float) -> None:
+    made = loss.compose(_ran(1.0, math.sqrt(50) / mu, 50), False, 0.02)
+    for epsilon in (0.0, mu / 2, 2 * mu):
+        exact = _stick(mu, epsilon)
+        for added in (False, True):
+            low, high = made.stick(epsilon, added=added)
+            assert low <= exact * (1 + 1e-12)
+            assert high >= exact * (1 - 1e-12)
+            assert high - low <= 0.01 * exact + 1e-9, (epsilon, low, high)
+    replaced = loss.compose(_ran(1.0, math.sqrt(50) / mu, 50), True, 0.02)
+    low, high = replaced.stick(mu)
+    assert low <= _stick(2 * mu, mu) <= high
+
+
+@pytest.mark.parametrize(("rate", "noise", "times"), [(0.01, 1.1, 300), (0.002, 12.0, 5000), (0.3, 4.0, 40)])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_epsilon_lies_in_both_accountants_brackets(rate: float, noise: float, times: int, adjacency: Any) -> None:
+    step = accounting.PoissonSampled(sample_rate=rate, event=accounting.Gaussian(noise_multiplier=noise))
+    event = accounting.SelfComposed(event=step, count=times)
+    theirs = accounting.privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)
+    made = loss.compose(_ran(rate, noise, times), adjacency == "replace-one", 0.01)
+    both = [made.stick(theirs.lower, added=added) for added in (False, True)]
+    assert max(high for _, high in both) >= 1e-5  # no mechanism of this description has less than lower
+    both = [made.stick(theirs.upper, added=added) for added in (False, True)]
+    assert max(low for low, _ in both) <= 1e-5
+    assert max(high for _, high in both) <= 1.01e-5
+
+
+def test_finer_grids_lie_within_coarser_ones() -> None:
+    ran = _ran(0.01, 1.1, 300)
+    coarse, fine = (loss.compose(ran, False, resolution) for resolution in (0.1, 0.02))
+    for epsilon in (0.0, 0.5, 1.0, 2.0):
+        (low, high), (lower, upper) = fine.stick(epsilon), coarse.stick(epsilon)
+        assert lower <= low * (1 + 1e-9) + 1e-12
+        assert high <= upper * (1 + 1e-9) + 1e-12
+
+
+def test_one_step_is_bracketed_against_quadrature() -> None:
+    rate, noise = 0.02, 0.9
+    outer, inner = loss.atoms((rate, noise), False, 1e-3, 1, 0.005)
+    z = np.linspace(-9.0, 11.0, 400_001)
+    q = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
+    u = 1 - rate + rate * np.exp(z / noise - 0.5 / noise**2)
+    for g in (0.97, 0.99, 1.0, 1.02, 1.5, 5.0):
+        exact = float(np.sum(q * np.maximum(u - g, 0.0)) * (z[1] - z[0]))
+        high = float(np.sum(np.maximum(outer.p - g * outer.q, 0.0))) + outer.at_infinity
+        low = float(np.sum(np.maximum(inner.p - g * inner.q, 0.0)))
+        assert low <= exact + 1e-7, g
+        assert exact <= high + 1e-7, g
+    for masses in (inner.p, inner.q):
+        assert 1.0 - 1e-10 <= masses.sum() <= 1.0
+
+
+def test_divergence_of_a_gaussian_by_closed_form_and_by_composition() -> None:
+    mu, e, a = 0.05, 0.1, 0.002
+    exact = float(prices._gaussian(ball(mu), ball(e), ball(a)))
+    assert exact == pytest.approx(4.969694939521e-4, rel=1e-9)  # docs of the theory, H_gdp(.002, .05, 1.1)
+    made = loss.compose(_ran(1.0, math.sqrt(50) / mu, 50), False, 0.02)
+    low, high = prices._excess(made, e, a, 1e-12)
+    assert low <= exact <= high
+    assert high - low < 0.02 * exact
+
+
+def test_what_is_too_cheap_does_not_follow_and_a_little_more_does() -> None:
+    cost = transfer_cost(privacy=GaussianDP(mu=0.1, adjacency="add-remove", status="accounted"), n=60_000,
+                         failure_prob=0.05)  # fmt: skip
+    e, a = ball(cost.alpha) - 1, ball(cost.a)
+    split = ball(cost.failure_transfer), ball(cost.failure_privacy)
+    exact = prices._bill(60_000, e, a, prices._gaussian(arb(0.1), e, a), *split)
+    assert exact <= cost.nats <= exact * (1 + 1e-9)
+
+
+def test_events_that_are_not_covered_say_so() -> None:
+    step = {"event": "Gaussian", "noise_multiplier": 2.0}
+    sample = {"event": "PoissonSampled", "sample_rate": 0.1, "inner": step}
+    assert loss.steps_of({"event": "SelfComposed", "count": 3, "inner": sample}) == Counter({(0.1, 2.0): 3})
+    for event in ({"event": "NonPrivate"}, {"event": "PoissonSampled", "sample_rate": 0.1, "inner": sample}):
+        with pytest.raises(Unchecked):
+            loss.steps_of(event)
+
+
+def test_wrong_is_not_unchecked() -> None:
+    assert not issubclass(Wrong, Unchecked)
