@@ -36,7 +36,7 @@ from pacdp import (
 )
 from pacdp.certify import Refusal
 from pacdp.certify.gaussian import Progress
-from pacdp.certify.routes import privacy_to_dict
+from pacdp.certify.priors import privacy_to_dict
 from pacdp.checkpoint import Checkpoint
 from pacdp.rederived import settings_of
 

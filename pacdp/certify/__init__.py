@@ -6,11 +6,11 @@ from pacdp.certify.assessment import Refusal as Refusal
 from pacdp.certify.examples import BoundSet as BoundSet
 from pacdp.certify.finite import Finite as Finite
 from pacdp.certify.gaussian import MonteCarlo as MonteCarlo
+from pacdp.certify.networks import Network as Network
 from pacdp.certify.priors import DataFree as DataFree
 from pacdp.certify.priors import HeldOut as HeldOut
 from pacdp.certify.priors import NoPrivacy as NoPrivacy
 from pacdp.certify.priors import Prior as Prior
 from pacdp.certify.priors import Private as Private
-from pacdp.certify.routes import Network as Network
 from pacdp.certify.routes import certify as certify
 from pacdp.certify.settings import Settings as Settings

@@ -20,8 +20,8 @@ from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import UNCLIPPED
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
-from pacdp.certify.priors import Prior, Private
-from pacdp.certify.routes import certify, privacy_to_dict
+from pacdp.certify.priors import Prior, Private, privacy_to_dict
+from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.langevin_privacy import accounted_event, accounted_privacy, spent
 from pacdp.objective import Objective

@@ -6,13 +6,18 @@ themselves are accounted for, nothing is assumed of convergence.
 """
 
 from collections.abc import Callable
+from dataclasses import asdict
 
 import bounds
 from bounds.prices import Accounted
-from pacdp.certify.networks import about, error_share
-from pacdp.gibbs import GibbsEstimate
+from pacdp.certify.assessment import Assessment, Measured, Refusal
+from pacdp.certify.networks import about, clopper_pearson, error_share
+from pacdp.certify.priors import NoPrivacy, privacy_to_dict
+from pacdp.chains import CERTIFY, Diagnosis, Keys
+from pacdp.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
 from pacdp.losses import Loss
-from pacdp.objective import Risks
+from pacdp.objective import Objective, Risks
+from pacdp.posterior import LocalGibbs, Point
 
 AVERAGES = bounds.unproved(
     "averages exact",
@@ -134,3 +139,69 @@ def require_replace_one(privacy: bounds.PureDP) -> None:
 
 def _resting(made: bounds.Certificate, hypotheses: tuple[bounds.Hypothesis, ...]) -> bounds.Certificate:
     return made.resting_on(*hypotheses) if hypotheses else made
+
+
+def of_chain(
+    law: LocalGibbs | Point,
+    data: Objective,
+    prior: bounds.PrivacyClaim | NoPrivacy,
+    test: Objective | None,
+    failure_prob: float,
+    effort: GibbsSettings | None,
+    seed: int,
+    progress: Progress | None,
+    diagnosis: Diagnosis | None,
+) -> Assessment:
+    """The Gibbs classifier around a chain's weights and the weights themselves."""
+    (train,) = data.risks(law.weights[None])
+    tested = test.risks(law.weights[None])[0] if test else None
+    measured = [Measured(of="weights", on="bound", loss="zero-one", mean=train.error, errors=train.errors, n=train.n)]
+    certificates: list[bounds.Certificate] = []
+    refusals: list[Refusal] = []
+    estimate = None
+    if isinstance(law, LocalGibbs):
+        keys = Keys.derive([seed], purpose=CERTIFY)
+        (estimate,) = estimate_gibbs([law], data, test, effort or GibbsSettings(), keys, progress)
+        measured.append(
+            Measured(of="Gibbs classifier", on="bound", loss="zero-one", mean=estimate.error, errors=None, n=data.n)
+        )
+        if estimate.test_error is not None and test is not None:
+            mean = estimate.test_error
+            measured.append(
+                Measured(of="Gibbs classifier", on="test", loss="zero-one", mean=mean, errors=None, n=test.n)
+            )
+    if isinstance(prior, NoPrivacy):
+        names = ("DP-PAC-Bayes bounds", "H-, C- and kl-Chernoff bounds")[0 if estimate else 1 :]
+        refusals += [Refusal(name=name, reason=prior.reason) for name in names]
+    elif isinstance(prior, bounds.PureDP):
+        if estimate:
+            reason = refuted(estimate)
+            refusals += [Refusal(name="DP-PAC-Bayes bounds", reason=reason)] if reason else []
+            certificates += gibbs_certificates(
+                estimate, n=data.n, loss=data.loss, privacy=prior, failure_prob=failure_prob
+            )
+        certificates += weights_certificates(train, privacy=prior, failure_prob=failure_prob)
+    else:
+        certificates.append(released_weights_certificate(train, privacy=prior, failure_prob=failure_prob))
+    if tested and test:
+        measured.append(
+            Measured(of="weights", on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.n)
+        )
+        made = clopper_pearson(tested.errors, tested.n, failure_prob)
+        certificates.append(about(made, of="weights", measures="0-1 risk"))
+    else:
+        refusals.append(Refusal(name="test-set bound", reason="no examples were kept from training"))
+    assumed = any(one.name == "chain stationary" for made in certificates for one in made.unproved)
+    return Assessment(
+        route="gibbs" if estimate else "released",
+        n=data.n,
+        examples=data.n,
+        failure_prob=failure_prob,
+        certificates=tuple(certificates),
+        refusals=tuple(refusals),
+        measured=tuple(measured),
+        privacy=None if isinstance(prior, NoPrivacy) else privacy_to_dict(prior),
+        gibbs=asdict(estimate) if estimate else None,
+        diagnosis=diagnosis.to_dict() if diagnosis and assumed else None,
+        details={"weights": {"train": train._asdict(), "test": tested._asdict() if tested else None}},
+    )

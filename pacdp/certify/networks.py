@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import bounds
 from bounds.hypotheses import of_the_caller
 from pacdp.certify.assessment import Measured
-from pacdp.certify.examples import BoundSet
+from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.losses import in_error
 from pacdp.plain import call_with
 from pacdp.probes import AT_MOST, MOST, pool, require_own_outputs
@@ -25,7 +25,32 @@ EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
 _BATCH = 500
 _SLACK = 1e-4  # rounding of probabilities
 _FOR_PEOPLE = (bounds.new_person_betting, bounds.new_person_kl)
-Network = Callable[[Tensor], Tensor]
+Function = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """One network as it is: a module in eval mode, or any function from inputs to one row of logits an example.
+
+    Attributes:
+        network: the function.
+        of: what it is called in certificates.
+        scores: whether it returns probabilities in place of logits.
+        batch_size: examples at a time.
+    """
+
+    network: Function
+    of: str = "your network"
+    scores: bool = False
+    batch_size: int = 500
+
+    def __post_init__(self) -> None:
+        if not callable(self.network):
+            raise ValueError(f"expected Network.network to be a function of inputs, got {type(self.network).__name__}")
+        require_kind("Network.of", self.of, str)
+        require_kind("Network.batch_size", self.batch_size, int)
+        if not 1 <= self.batch_size < 2**31:
+            raise ValueError(f"expected Network.batch_size from 1 to 2**31 - 1, got {self.batch_size}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +78,7 @@ class Judged:
 
 @torch.no_grad()
 def outputs_of(
-    network: Network, data: BoundSet, device: torch.device | str = "cpu", *, batch_size: int = _BATCH
+    network: Function, data: BoundSet, device: torch.device | str = "cpu", *, batch_size: int = _BATCH
 ) -> Tensor:
     """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
 
@@ -74,7 +99,7 @@ def outputs_of(
     return torch.cat([run(part).cpu() for part in data.inputs.split(batch_size)])
 
 
-def _output(network: Network, inputs: Tensor) -> Tensor:
+def _output(network: Function, inputs: Tensor) -> Tensor:
     try:
         outputs = network(inputs)
     except ValueError:
@@ -100,14 +125,14 @@ def classes_of(outputs: Tensor) -> int:
 
 def with_weights(
     module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], device: torch.device | str
-) -> Network:
+) -> Function:
     """The module as a function, at these weights and buffers."""
     state = {name: value.to(device) for name, value in {**buffers, **weights}.items()}
     return lambda inputs: call_with(module, state, inputs)
 
 
 def judge(
-    network: Network,
+    network: Function,
     data: BoundSet,
     device: torch.device | str = "cpu",
     *,

@@ -212,3 +212,9 @@ def _seen_to_dict(seen: HeldOut) -> dict[str, Any]:
         return {"n": seen.indices.n, "hash": seen.indices.hash}
     assert seen.rows is not None
     return {"n": seen.rows.n, "hash": ""}
+
+
+def privacy_to_dict(privacy: bounds.PrivacyClaim, event: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What a report says of a promise; the masses of a distribution by their digest, with the event they are of."""
+    record = {name.removeprefix("privacy_"): value for name, value in bounds.Accounted(privacy=privacy).inputs.items()}
+    return {"adjacency": privacy.adjacency, "status": privacy.status, "event": event, "record": record}

@@ -26,12 +26,12 @@ def zero_of(rising: Callable[[arb], arb], low: Real | arb, high: Real | arb) -> 
         height = rising(guess)
         if not (height < 0 or height > 0):  # as close as the precision tells: take the neighbours that are certain
             near, far = guess - _NARROW, guess + _NARROW
-            return (near if rising(near) < 0 else low).union(far if rising(far) > 0 else high)
+            return arb(near if rising(near) < 0 else low).union(arb(far if rising(far) > 0 else high))
         if height < 0:
             low, below, above, side = guess, height, above / 2 if side < 0 else above, -1
         else:
             high, above, below, side = guess, height, below / 2 if side > 0 else below, 1
-    return low.union(high)
+    return arb(low).union(arb(high))
 
 
 def binary_kl(q: arb, p: arb) -> arb:

@@ -117,7 +117,7 @@ class Claim:
     @property
     def nats(self) -> arb:
         """All costs together, each what it is said to be."""
-        return sum((ball(cost) for cost in self.costs.values()), arb(0)).max(arb(0))
+        return arb(sum((ball(cost) for cost in self.costs.values()), arb(0))).max(arb(0))
 
     @property
     def share(self) -> arb:
