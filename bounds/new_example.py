@@ -156,7 +156,7 @@ def _billed(
 ) -> Bill:
     """The bill of n people."""
     _checked(n, examples, most_examples)
-    bill = billed(formula, price, n=n, failure_prob=failure_prob, needs=(), **nats)
+    bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
     people = declared("records independent", f"the caller of bounds.{bill.name}", "person")
     inputs = {**bill.inputs, "examples": examples, "most_examples": most_examples}
     return replace(bill, inputs=inputs, hypotheses=merged(bill.hypotheses, (people,)))

@@ -167,8 +167,11 @@ class Assessment:
         )
 
     def to_dict(self, *, subject: Mapping[str, Any] | None = None, provenance: Any = None) -> dict[str, Any]:
-        """JSON values in the form ``pacdp-certificates/2``, which docs/certificates.schema.json describes."""
-        return {
+        """JSON values in the form ``pacdp-certificates/2``, which docs/certificates.schema.json describes.
+
+        An infinite number is written as the string "inf".
+        """
+        record = {
             "format": FORMAT,
             "route": self.route,
             "subject": None if subject is None else dict(subject),
@@ -189,6 +192,15 @@ class Assessment:
             "details": self.details,
             "provenance": provenance,
         }
+        return _written(record)
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _written(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_written(entry) for entry in value]
+    return "inf" if isinstance(value, float) and value == math.inf else value
 
 
 def _once(things: Iterable[Any]) -> tuple[Any, ...]:

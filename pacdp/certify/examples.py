@@ -1,5 +1,6 @@
 """The examples that a certificate rests on: as tensors, with whose they are and which of a data set they are."""
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,6 +13,8 @@ from pacdp.data import Dataset, Split
 from pacdp.data.rows import Rows
 from pacdp.objective import Objective
 
+MAX = sys.float_info.max
+"""The largest finite number; Python's whole numbers go on beyond."""
 Unit = Literal["example", "person"]
 
 

@@ -22,7 +22,7 @@ from torch import nn
 
 import bounds
 from pacdp.certify.assessment import Measured
-from pacdp.certify.examples import BoundSet, require_kind
+from pacdp.certify.examples import MAX, BoundSet, require_kind
 from pacdp.certify.gaussian import Found
 from pacdp.certify.networks import about, classes_of, clopper_pearson, error_share, outputs_of
 from pacdp.exponential import Selection, log_probabilities, select
@@ -56,6 +56,8 @@ class Finite:
         require_kind("Finite.weights", self.weights, np.ndarray | None)
         require_kind("Finite.epsilon", self.epsilon, float | int | None)
         require_kind("Finite.seed", self.seed, int)
+        if self.epsilon is not None and not 0.0 <= self.epsilon <= MAX:
+            raise ValueError(f"expected Finite.epsilon to be a finite number >= 0, got {self.epsilon}")
         if self.seed < 0:
             raise ValueError(f"expected Finite.seed >= 0, got {self.seed}")
 

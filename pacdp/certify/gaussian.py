@@ -63,8 +63,8 @@ class MonteCarlo:
     def __post_init__(self) -> None:
         for name in ("passes", "batch_size", "group_size"):
             require_kind(f"MonteCarlo.{name}", getattr(self, name), int)
-            if getattr(self, name) < 1:
-                raise ValueError(f"expected MonteCarlo.{name} >= 1, got {getattr(self, name)}")
+            if not 1 <= getattr(self, name) < 2**31:
+                raise ValueError(f"expected MonteCarlo.{name} from 1 to 2**31 - 1, got {getattr(self, name)}")
         require_kind("MonteCarlo.share", self.share, float)
         if not 0.0 < self.share < 1.0:
             raise ValueError(f"expected MonteCarlo.share strictly between 0 and 1, got {self.share}")
@@ -309,6 +309,7 @@ def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: 
         price=where.price,
     )
     made = made.charged("draw", paid) if private else made
+    made = made.resting_on(bounds.declared("draws independent", "the caller"))
     return about(made, "one_draw_ece", of="one draw", measures="ECE")
 
 

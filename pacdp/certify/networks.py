@@ -36,7 +36,7 @@ class Judged:
         errors: examples in error; a tie is an error.
         error: their share, or the mean over people of their own shares, rounded up.
         units: independent records.
-        calibration: what bounds on the calibration error need, where people are not counted.
+        calibration: what bounds on the calibration error need, where people are not counted and all outputs are finite.
     """
 
     errors: int
@@ -133,7 +133,8 @@ def judge(
         wrong = (~(outputs.scatter(1, data.labels[:, None], -1.0) < own).all(1)).numpy()
     else:
         wrong = in_error(outputs, data.labels).numpy()
-    calibration = calibration_of(outputs, data.labels, scores=scores) if data.unit == "example" else None
+    calibrated = data.unit == "example" and bool(outputs.isfinite().all())
+    calibration = calibration_of(outputs, data.labels, scores=scores) if calibrated else None
     return Judged(
         errors=int(wrong.sum()),
         error=mean_of(wrong, data),

@@ -5,7 +5,7 @@ from typing import Any
 
 import bounds
 from bounds.prices import Accounted, Independent, Price
-from pacdp.certify.examples import BoundSet, require_kind
+from pacdp.certify.examples import MAX, BoundSet, require_kind
 from pacdp.data import Split, require_disjoint
 from pacdp.data.row_checks import require_apart, require_covers, require_plain
 from pacdp.data.rows import Rows
@@ -99,7 +99,7 @@ class Prior:
         require_kind("Prior.law", self.law, GaussianPosterior)
         require_kind("Prior.source", self.source, Source)
         require_kind("Prior.choice_nats", self.choice_nats, float | int)
-        if not 0.0 <= self.choice_nats < float("inf"):
+        if not 0.0 <= self.choice_nats <= MAX:
             raise ValueError(f"expected choice_nats >= 0 and finite, got {self.choice_nats}")
 
     def to_dict(self) -> dict[str, Any]:

@@ -58,8 +58,8 @@ class Network:
             raise ValueError(f"expected Network.network to be a function of inputs, got {type(self.network).__name__}")
         require_kind("Network.of", self.of, str)
         require_kind("Network.batch_size", self.batch_size, int)
-        if self.batch_size < 1:
-            raise ValueError(f"expected Network.batch_size >= 1, got {self.batch_size}")
+        if not 1 <= self.batch_size < 2**31:
+            raise ValueError(f"expected Network.batch_size from 1 to 2**31 - 1, got {self.batch_size}")
 
 
 Law = GaussianPosterior | LocalGibbs | Point | Network | Finite
@@ -148,6 +148,10 @@ def certify(
         source = Private(privacy=prior, noise=_NOISE) if isinstance(prior, bounds.PrivacyClaim) else None
         bound, tested = BoundSet.behind(data), None if test is None else BoundSet.behind(test)
         evidence = _standing(source, bound, tested)
+        for each, objective, whose in ((bound, data, "the bound's"), (tested, test, "the test set's")):
+            if each is not None and objective is not None:
+                weights = [name for name, _ in objective.model.named_parameters()]  # those of the law take their place
+                require_no_rows(objective.model, each.inputs, paid=weights, whose=whose)
         found = _of_chain(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)
         return _resting(found, settings.standing(bound, tested), settings, *evidence)
     if isinstance(test, Objective):

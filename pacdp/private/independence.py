@@ -58,8 +58,8 @@ def require_independent_examples(
     full = [_selected(x, torch.arange(MOST) % len(x)) if isinstance(x, Tensor) else x for x in inputs]
     try:
         outputs = trial.outputs(full)
-        if isinstance(targets, Tensor):
-            targets = _values(targets, tree_leaves(outputs)[0])
+        if isinstance(targets, Tensor) and loss is not None:
+            targets = _values(targets, outputs, loss)
         first = [trial.whole(full, targets, size, kind, reach=10.0**k) for k, (size, kind) in enumerate(_WHOLE)]
         for k, size in enumerate(_LARGER, len(_WHOLE)):
             trial.forward(full, size, reach=10.0**k)
@@ -194,16 +194,31 @@ class _Trial:
         return {name: value.detach() for name, value in {**seen, **gradients, **buffers}.items()}
 
 
-def _values(targets: Tensor, outputs: Tensor) -> Tensor:
-    """Targets [m, ...] to fill batches with: the given ones, or made-up ones where these are all alike."""
+def _values(targets: Tensor, outputs: Any, loss: PerExampleLoss) -> Tensor:
+    """Targets [m, ...] to fill batches with: the given ones, or made-up ones that the loss takes where these are alike.
+
+    A loss that refuses a label on the CPU is not asked for it: the outputs may hold more than one number a class.
+    """
     if bool((targets != targets[:1]).any()):
         return targets
+    leaf = tree_leaves(outputs)[0]
     if targets.is_floating_point():
         fills = torch.linspace(0.0, 1.0, 7)
     else:
-        classes = min(outputs.shape[1], outputs.shape[-1]) if outputs.ndim == targets.ndim + 1 else 2
+        classes = min(leaf.shape[1], leaf.shape[-1]) if leaf.ndim == targets.ndim + 1 else 2
         fills = torch.arange(2 if targets.dtype == torch.bool else max(2, classes))
-    return fills.to(targets.device, targets.dtype).view(-1, *[1] * (targets.ndim - 1)).expand(-1, *targets.shape[1:])
+    values = fills.to(targets.dtype).view(-1, *[1] * (targets.ndim - 1)).expand(-1, *targets.shape[1:])
+    few = tree_map(lambda x: x[:1].cpu() if isinstance(x, Tensor) else x, outputs)
+    taken = [value for value in values if _takes(loss, few, value[None])]
+    return torch.stack(taken).to(targets.device) if taken else targets.new_zeros((1, *targets.shape[1:]))
+
+
+def _takes(loss: PerExampleLoss, outputs: Any, target: Tensor) -> bool:
+    try:
+        loss(outputs, target)
+    except (IndexError, RuntimeError, ValueError):
+        return False
+    return True
 
 
 def _labels(kind: str, size: int, targets: Any) -> tuple[Tensor, Tensor]:

@@ -103,7 +103,7 @@ def _kl(made: bounds.GibbsKL) -> list:
 
 
 def _integral(made: bounds.ThermodynamicEstimate) -> list:
-    return [made.log_partition_nats, *_kl(made.kl), made.largest_rise, made.status]
+    return [made.log_partition_nats, *_kl(made.kl), made.largest_rise, "optimistic" if made.hypotheses else "rigorous"]
 
 
 def calibration() -> Frozen:

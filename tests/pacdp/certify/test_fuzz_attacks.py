@@ -316,8 +316,9 @@ def test_outputs_are_checked(bad, route):
 def test_outputs_without_a_number_are_errors():
     made = certify(Network(network=lambda inputs: inputs * math.nan), replace(DATA, people=np.arange(60) // 2))
     assert made.error("your network", "bound") == 1.0
-    with pytest.raises(ValueError, match="must lie in"):
-        certify(Network(network=lambda inputs: inputs * math.nan), DATA)
+    found = certify(Network(network=lambda inputs: inputs * math.nan), DATA)
+    assert found.error("your network", "bound") == 1.0
+    assert [one.measures for one in found.certificates] == ["0-1 risk"]
 
 
 @pytest.mark.parametrize("bad", [lambda inputs: inputs, lambda inputs: inputs.sigmoid()[:, 0],
@@ -458,6 +459,13 @@ def chain(**options):
     (weights,) = train.weights()
     given = {"prior": PURE, "gibbs": GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2), **options}
     return certify(given.pop("law", Point(weights=weights)), given.pop("data", train), **given)
+
+
+def test_the_network_of_a_chain_holds_no_rows():
+    train = toy_objective(toy_data())
+    train.model.register_buffer("memory", train.examples[0].clone(), persistent=False)
+    with pytest.raises(DataError, match="memory of the network holds"):
+        chain(data=train)
 
 
 BAD_CHAINS = {

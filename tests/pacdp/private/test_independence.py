@@ -94,7 +94,13 @@ def of_unequal_labels(outputs: Tensor, targets: Tensor) -> Tensor:
     return losses if bool((targets == targets[0]).all()) else losses * losses.mean()
 
 
-LOSSES = [class_balanced, hardest_half, contrastive, from_twenty_on, of_unequal_labels]
+def of_two_classes(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Takes labels 0 and 1 only, though there are three outputs."""
+    losses = cross_entropy(outputs[:, :2], targets)
+    return losses if bool((targets == targets[0]).all()) else losses * losses.mean()
+
+
+LOSSES = [of_two_classes, class_balanced, hardest_half, contrastive, from_twenty_on, of_unequal_labels]
 
 
 def refuse(module: nn.Module, loss=cross_entropy) -> None:
@@ -142,6 +148,11 @@ SOUND = {
         lambda: Mixing(lambda h: h),
         lambda f, y: F.softplus(-f[:, 0] * (2 * y - 1)),
         torch.zeros(4, dtype=torch.bool).int(),
+    ),
+    "more outputs than classes": (
+        lambda: Mixing(lambda h: h),
+        lambda f, y: cross_entropy(f[:, :2], y) + f[:, 2].square(),
+        torch.zeros(4, dtype=torch.int64),
     ),
     "weights by class, fixed": (
         lambda: Mixing(lambda h: h),
