@@ -33,6 +33,7 @@ COMMANDS = (
     "train",
     "choices",
     "certify",
+    "verify",
     "bound",
     "privacy",
     "plot",
@@ -172,7 +173,8 @@ def test_the_readme_s_python_runs(tmp_path, capsys):
     exec(block.group(1).replace("runs/a", str(run)), {})
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("0.0")
-    assert len(said) == 11, "one bound of its own, then ten certificates"
+    assert said[1].startswith("The error of")
+    assert len(said) == 12, "one bound of its own, a headline, then ten certificates"
 
 
 def test_the_readme_s_ten_lines_certify_a_network_of_one_s_own(capsys):
@@ -191,7 +193,9 @@ def test_the_readme_s_ten_lines_certify_a_network_of_one_s_own(capsys):
             optimizer.step()
 
     exec(block, {"inputs": inputs, "labels": labels, "model": model, "train": train})
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    headline, *rows = capsys.readouterr().out.splitlines()
+    assert headline.startswith("The error of the randomised network on new data is at most")
+    lines = [row.split() for row in rows]
     assert [name for name, _, _ in lines] == [
         "randomised_maurer", "half_brier_maurer", "prior_mean_clopper_pearson", "one_draw_disintegrated", "one_draw_ece"
     ]  # fmt: skip
