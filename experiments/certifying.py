@@ -13,7 +13,7 @@ from experiments.figures import run as drawing
 from experiments.figures import style
 from experiments.folder import Folder, provenance, read_json, write_json
 from experiments.rederived import require_rederived
-from pacdp import load_trained
+from pacdp import Settings, load_trained
 from pacdp.gibbs import Progress
 
 
@@ -25,15 +25,19 @@ def certify(
     effort: Mapping[str, Any] = MappingProxyType({}),
     seed: int = 0,
     choices: Path | None = None,
+    unlisted: Settings | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The report ``pacdp-certificates/2`` of a checkpoint or of the run folder that holds it.
 
     ``effort`` replaces fields of the run's own ``GibbsSettings``; what is not given comes from the run. ``choices`` is
-    the closed list of settings that the run was started with, where it does not lie beside the checkpoint.
+    the closed list of settings that the run was started with, where it does not lie beside the checkpoint; ``unlisted``
+    says who fixed the settings of a run without a list.
     """
     runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, choices=choices)
+    if unlisted is not None and not trained.checkpoint.header.get("choices"):
+        trained = replace(trained, fixed=unlisted)
     run = require_rederived(path, trained.checkpoint.header, n=trained.objective.n)
     settings = replace(run.certify, **effort)
     assessment = trained.assess(

@@ -254,7 +254,9 @@ def test_a_loss_that_is_not_one_value_an_example_is_refused_at_every_call(name: 
             call(logits, labels)
 
 
-@pytest.mark.parametrize("logits", [torch.randn(1, 1), torch.randn(()), torch.randn(4, 1), torch.randn(9)], ids=str)
+@pytest.mark.parametrize(
+    "logits", [torch.ones(1, 1), torch.ones(()), torch.ones(4, 1), torch.ones(9)], ids=["1x1", "", "4x1", "9"]
+)
 def test_outputs_that_are_not_one_row_an_example_are_refused(logits: torch.Tensor) -> None:
     """A single output would be broadcast over all labels."""
     labels = torch.arange(8) % 2
