@@ -89,20 +89,27 @@ def array(name: str, values: Any) -> NDArray[np.float64]:
 
 def records(name: str, values: Any, kind: type[Record]) -> tuple[Record, ...]:
     """``values`` as a tuple, if each of them is of this kind."""
-    made = tuple(cast(Iterable[Any], values)) if isinstance(values, Iterable) else None
+    made = _items(values)
     if made is None or not all(isinstance(value, kind) for value in made):
         raise ValueError(f"{name} must be {kind.__name__} records in a list, got {_short(values)}.")
-    return made
+    return cast(tuple[Record, ...], made)
 
 
 def reals(name: str, values: Any) -> tuple[float, ...]:
     """``values`` as a tuple of floats, if they are real numbers."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    made = _items(values)
+    if made is None or isinstance(values, str):
         raise ValueError(f"{name} must be a list of real numbers, got {_short(values)}; pass floats.")
-    made = tuple(cast(Iterable[Any], values))
     for value in made:
         real(**{name: value})
     return tuple(float(value) for value in made)
+
+
+def _items(values: Any) -> tuple[Any, ...] | None:
+    try:
+        return tuple(cast(Iterable[Any], values))
+    except TypeError:  # no list, or an array of no dimension
+        return None
 
 
 def _each(good: Callable[[float], bool], rule: str, advice: str, values: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 import functools
+import inspect
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -33,7 +34,9 @@ def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
         return cast(Any, vectorize([f"float64({signature})"], cache=True)(function)).ufunc
 
     @functools.wraps(function)
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: Any, **named: Any) -> Any:
+        if named:
+            arguments = inspect.signature(function).bind(*arguments, **named).args
         size = 1
         for argument in arguments:
             if isinstance(argument, np.ndarray):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from bounds import _check
 
@@ -37,7 +37,9 @@ class FailureBudget:
 
     def __post_init__(self) -> None:
         _check.open_probability(total=self.total)
-        exceeding = self._sum() > Fraction(self.total) * _ROUNDING
+        for name, amount in _pairs(self.entries):
+            _check.nonnegative(**{name: amount})
+        exceeding = self._sum() > Fraction(float(self.total)) * _ROUNDING
         if exceeding or len({name for name, _ in self.entries}) < len(self.entries):
             raise ValueError(
                 f"entries must have distinct names and fit the total {self.total!r}, got {self.entries!r}."
@@ -52,10 +54,9 @@ class FailureBudget:
         if not weights:
             raise ValueError("weights must name at least one statement, got none.")
         _check.positive(**weights)
-        whole = sum(Fraction(weight) for weight in weights.values())
-        budget = cls(total)
-        for name, weight in weights.items():
-            budget = budget.spend(name, float(Fraction(total) * Fraction(weight) / whole))
+        budget, parts = cls(total), {name: Fraction(float(weight)) for name, weight in weights.items()}
+        for name, part in parts.items():
+            budget = budget.spend(name, float(Fraction(float(total)) * part / sum(parts.values())))
         return budget
 
     @property
@@ -66,8 +67,8 @@ class FailureBudget:
     @property
     def left(self) -> float:
         """What may still be spent; zero when rounding alone is left."""
-        rest = Fraction(self.total) - self._sum()
-        return float(rest) if rest > Fraction(self.total) * (_ROUNDING - 1) else 0.0
+        rest = Fraction(float(self.total)) - self._sum()
+        return float(rest) if rest > Fraction(float(self.total)) * (_ROUNDING - 1) else 0.0
 
     def spend(self, name: str, amount: float) -> "FailureBudget":
         """The ledger after ``amount`` went to ``name``.
@@ -75,14 +76,15 @@ class FailureBudget:
         Raises ValueError when the amount is not positive, more than is left, or the name is already there.
         """
         _check.positive(amount=amount)
+        ((name, amount),) = _pairs([(name, float(amount))])
         if name in self.spent:
             raise ValueError(f"name must be new to the ledger, {name!r} is in it already; choose another.")
-        if self._sum() + Fraction(amount) > Fraction(self.total) * _ROUNDING:
+        if self._sum() + Fraction(amount) > Fraction(float(self.total)) * _ROUNDING:
             raise ValueError(
                 f"{name} wants {amount:.12g}, {self.left:.12g} is left of the failure probability {self.total:.12g}; "
                 f"spend less, or start with a larger total."
             )
-        return FailureBudget(self.total, (*self.entries, (name, float(amount))))
+        return FailureBudget(self.total, (*self.entries, (name, amount)))
 
     def share(self, name: str, ways: int) -> float:
         """What each of ``ways`` statements may fail with when ``name`` pays for all of them, rounded down.
@@ -105,12 +107,21 @@ class FailureBudget:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "FailureBudget":
         """The ledger that ``to_dict`` wrote. Raises ValueError when the record is not one of this format."""
-        if set(record) != {"format", "total", "entries"} or record["format"] != FORMAT:
-            raise ValueError(f"record must be a ledger of format {FORMAT!r}, got {dict(record)!r}.")
+        known = isinstance(record, Mapping) and set(record) == {"format", "total", "entries"}  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not known or record["format"] != FORMAT:
+            raise ValueError(f"record must be a ledger of format {FORMAT!r}, got {record!r}.")
         budget = cls(record["total"])
-        for name, amount in record["entries"]:
-            budget = budget.spend(str(name), amount)
+        for name, amount in _pairs(record["entries"]):
+            budget = budget.spend(name, amount)
         return budget
 
     def _sum(self) -> Fraction:
-        return sum((Fraction(amount) for _, amount in self.entries), Fraction(0))
+        return sum((Fraction(float(amount)) for _, amount in self.entries), Fraction(0))
+
+
+def _pairs(entries: Any) -> list[tuple[str, Any]]:
+    """``entries``, if they are pairs of a name and something."""
+    pairs = [_check.records("entries", pair, object) for pair in _check.records("entries", entries, object)]
+    if not all(len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
+        raise ValueError(f"entries must be pairs of a name, in words, and an amount, got {entries!r}.")
+    return cast(list[tuple[str, Any]], pairs)

@@ -237,10 +237,11 @@ class Certificate:
 
 def costs_of(nats: Mapping[str, float], n: int) -> tuple[Cost, ...]:
     """Costs in nats by name as records, each with its share of one of n independent records, rounded up."""
-    return tuple(
-        Cost(name=name, nats=cost, per_example=outward(cost / n) if cost > 0.0 else -inward(-cost / n))
-        for name, cost in nats.items()
-    )
+    return tuple(Cost(name=name, nats=cost, per_example=_share(cost, n)) for name, cost in nats.items())
+
+
+def _share(cost: float, n: int) -> float:
+    return outward(max(math.ulp(0.0), cost / n)) if cost > 0.0 else -inward(-cost / n)
 
 
 def total_of(costs: Iterable[float]) -> float:

@@ -114,10 +114,11 @@ def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate],
 
 def applied(bound: Callable[..., Certificate], **given: float) -> Certificate:
     """What ``bound`` says of these arguments. Raises ValueError when it makes no certificate."""
-    made = bound(**given) if callable(bound) else None
-    if not isinstance(made, Certificate):
-        raise ValueError(f"bound must be a function that returns a Certificate, got {bound!r}; use functools.partial.")
-    return made
+    try:
+        made = bound(**given)
+    except TypeError as error:
+        raise ValueError(f"bound must be a function of {' and '.join(given)}, got {bound!r}: {error}.") from error
+    return _check.records("bound(...)", (made,), Certificate)[0]
 
 
 def _paid(word: str, made: Certificate, amount: float, entry: str) -> None:

@@ -123,7 +123,7 @@ def weighted_average_size(alpha: float) -> float:
     """
     _check.probability(alpha=alpha)
     _check.positive(alpha=alpha)
-    return (2.0 - alpha) / alpha
+    return (2.0 - float(alpha)) / float(alpha)
 
 
 def effective_sample_size(draws: ArrayLike) -> float:

@@ -17,7 +17,7 @@ from bounds.certificate import Certificate, Cost, costs_of, merged
 from bounds.hypotheses import declared, of_the_caller
 from bounds.kl import binary_kl_upper
 from bounds.means import ratio_betting_upper
-from bounds.people import PeopleSample
+from bounds.people import PeopleSample, checked
 from bounds.prices import FRESH, INDEPENDENT, Price, of_weights
 from bounds.xi import log_xi
 
@@ -39,6 +39,7 @@ def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_pro
         most_examples: the largest number of examples that anyone can have, fixed beforehand.
         failure_prob: probability over the people that the bound fails.
     """
+    sample = checked(sample)
     if sample.largest > _checked(sample.n, sample.examples, most_examples):
         raise ValueError(
             f"most_examples must be at least the {sample.largest} examples of one person of the sample, got "
@@ -143,6 +144,7 @@ def new_example_pac_bayes(
 def _checked(n: int, examples: int, most_examples: int) -> int:
     """``most_examples``, if n people can have so many examples."""
     _check.count(n=n, examples=examples, most_examples=most_examples)
+    n, examples, most_examples = int(n), int(examples), int(most_examples)
     if not n <= examples <= n * most_examples:
         raise ValueError(
             f"examples must lie between n = {n} and n times most_examples = {n * most_examples}, got {examples!r}; "

@@ -24,28 +24,44 @@ from bounds.xi import log_xi
 def cost_per_example(kl_nats: Any, *, n: int, failure_prob: float) -> Any:
     """c = [KL(Q‖P) + ln ξ(n) + ln(1/failure_prob)]/n, of the type of ``kl_nats``."""
     _check.open_probability(failure_prob=failure_prob)
-    return (kl_nats + (log_xi(n) + log_inverse(failure_prob))) / n
+    return (_operand("kl_nats", kl_nats) + (log_xi(n) + log_inverse(failure_prob))) / int(n)
 
 
 def f_classic(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
     """R̂ + √(c/2); McAllester 1999."""
-    return risk + (cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0) ** 0.5
+    return _operand("risk", risk) + (cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0) ** 0.5
 
 
 def f_quad(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
     """(√(R̂ + c/2) + √(c/2))²; Rivasplata et al. 2019, Pérez-Ortiz et al. 2021."""
     half = cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0
-    return ((risk + half) ** 0.5 + half**0.5) ** 2
+    root = (_operand("risk", risk) + half) ** 0.5 + half**0.5
+    return root * root
 
 
 def f_lambda(risk: Any, kl_nats: Any, lam: Any, *, n: int, failure_prob: float) -> Any:
     """(R̂ + c/λ)/(1 - λ/2), a bound for all λ in (0, 2) at once, so λ may be trained too; Thiemann et al. 2017."""
+    risk, lam = _operand("risk", risk), _operand("lam", lam)
+    if isinstance(lam, float) and not 0.0 < lam < 2.0:
+        raise ValueError(f"lam must lie strictly between 0 and 2, got {lam!r}; best_lambda is the best one.")
     return (risk + cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / lam) / (1.0 - lam / 2.0)
 
 
 def best_lambda(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
     """2/(√(2R̂/c + 1) + 1), the minimiser of ``f_lambda``."""
-    return 2.0 / ((2.0 * risk / cost_per_example(kl_nats, n=n, failure_prob=failure_prob) + 1.0) ** 0.5 + 1.0)
+    cost = cost_per_example(kl_nats, n=n, failure_prob=failure_prob)
+    return 2.0 / ((2.0 * _operand("risk", risk) / cost + 1.0) ** 0.5 + 1.0)
+
+
+def _operand(name: str, value: Any) -> Any:
+    """A number as a float that is not negative; an array or a tensor of numbers unchanged."""
+    number, dtype = value, getattr(value, "dtype", None)
+    if dtype is None or isinstance(value, float | int | np.generic):
+        _check.nonnegative(**{name: number})
+        return float(number)
+    if getattr(dtype, "kind", "f") not in "fiu":  # those of torch have no kind
+        raise ValueError(f"{name} must be a number, or an array or a tensor of numbers, got {value!r}.")
+    return value
 
 
 class KLObjective(NamedTuple):

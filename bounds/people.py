@@ -42,7 +42,8 @@ class PeopleSample:
     sums: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        sizes, sums = np.asarray(self.sizes), np.array(self.sums, dtype=np.float64)
+        _check.array("sizes", self.sizes)
+        sizes, sums = np.asarray(self.sizes), np.array(_check.array("sums", self.sums))
         if not np.issubdtype(sizes.dtype, np.integer) or sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 1:
             raise ValueError(f"sizes must be whole numbers of at least 1, one a person, got {self.sizes!r}.")
         if sums.shape != sizes.shape or not ((sums >= 0.0) & (sums <= sizes)).all():
@@ -108,7 +109,7 @@ def people_sample(*, losses: ArrayLike, people: ArrayLike, seed: int = 0) -> Peo
         people: one whole number or text an example, which says whose it is.
         seed: of the order of people.
     """
-    values: NDArray[np.float64] = np.asarray(losses, dtype=np.float64)
+    values = _check.array("losses", losses)
     owners = _owners(people)
     if values.shape != owners.shape or not ((values >= 0.0) & (values <= 1.0)).all():
         raise ValueError("losses must be numbers in [0, 1], one for each entry of people; rescale the loss to [0, 1].")
@@ -149,6 +150,7 @@ def new_person_clopper_pearson(*, sample: PeopleSample, failure_prob: float) -> 
     Formal guarantee: people drawn independently from one law, none of whom the predictor saw, give a risk for a new
     person of at most ``value`` with probability at least 1 - failure_prob.
     """
+    sample = checked(sample)
     if sample.largest > 1 or not (sample.sums == np.floor(sample.sums)).all():
         raise ValueError(
             f"sample must have one 0-1 example a person, got people with up to {sample.largest} examples or other "
@@ -163,6 +165,7 @@ def new_person_kl(*, sample: PeopleSample, failure_prob: float) -> Certificate:
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
+    sample = checked(sample)
     value = kl_chernoff_upper(sample.person_risk, sample.n, failure_prob)
     return _new_person("kl", value, sample, failure_prob, "Hoeffding 1963, Theorem 1", confidence=0.0)
 
@@ -172,6 +175,7 @@ def new_person_hoeffding(*, sample: PeopleSample, failure_prob: float) -> Certif
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
+    sample = checked(sample)
     value = hoeffding_upper(sample.person_risk, sample.n, failure_prob)
     return _new_person("hoeffding", value, sample, failure_prob, "Hoeffding 1963, Theorem 2", confidence=0.0)
 
@@ -181,6 +185,7 @@ def new_person_bernstein(*, sample: PeopleSample, failure_prob: float) -> Certif
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
+    sample = checked(sample)
     if sample.n < 2:
         raise ValueError(f"sample must have at least two people, got {sample.n}; use new_person_kl.")
     value = empirical_bernstein_upper(sample.means, failure_prob)
@@ -193,6 +198,7 @@ def new_person_second_moment(*, sample: PeopleSample, failure_prob: float) -> Ce
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
+    sample = checked(sample)
     value = second_moment_upper(sample.person_risk, sample.person_second_moment, sample.n, failure_prob)
     reference = 'docs/guarantees.md, "Un-expected Bernstein"'
     return _new_person(
@@ -205,6 +211,7 @@ def new_person_betting(*, sample: PeopleSample, failure_prob: float) -> Certific
 
     Formal guarantee: as for ``new_person_clopper_pearson``; people stand in an order that their losses did not decide.
     """
+    sample = checked(sample)
     value = betting_upper(sample.means, failure_prob)
     reference = "Waudby-Smith and Ramdas 2024"
     return _new_person("betting", value, sample, failure_prob, reference, confidence=0.0)
@@ -215,6 +222,7 @@ def for_a_new_person(certificate: Certificate) -> Certificate:
 
     Formal guarantee: that of the formula, whose records are people, for the risk for a new person.
     """
+    (certificate,) = _check.records("certificate", (certificate,), Certificate)
     by = f"the caller of bounds.{certificate.name}"
     return replace(certificate, measures=NEW_PERSON).resting_on(declared("records independent", by, "person"))
 
@@ -236,8 +244,9 @@ def new_person_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: f
         passes: how many there were.
         failure_prob: probability over the weights that the bound fails.
     """
+    sample = checked(sample)
     _check.count(passes=passes)
-    draws = sample.n * passes * sample.smallest
+    draws = sample.n * int(passes) * sample.smallest
     return gibbs_risk_upper(mean=sample.person_risk, draws=draws, failure_prob=failure_prob)
 
 
@@ -246,8 +255,9 @@ def new_example_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: 
 
     Formal guarantee and arguments: as for ``new_person_monte_carlo``, R̂(Q) being the mean loss over all examples.
     """
+    sample = checked(sample)
     _check.count(passes=passes)
-    return gibbs_risk_upper(mean=sample.example_risk, draws=sample.examples * passes, failure_prob=failure_prob)
+    return gibbs_risk_upper(mean=sample.example_risk, draws=sample.examples * int(passes), failure_prob=failure_prob)
 
 
 def _new_person(
@@ -270,8 +280,16 @@ def _new_person(
     )
 
 
+def checked(sample: object) -> PeopleSample:
+    """``sample``, if it is one of people."""
+    return _check.records("sample", (sample,), PeopleSample)[0]
+
+
 def _owners(people: ArrayLike) -> NDArray[np.generic]:
-    owners = np.asarray(people)
+    try:
+        owners = np.asarray(people)
+    except (TypeError, ValueError, OverflowError):
+        owners = np.asarray(None)
     if owners.ndim != 1 or owners.size == 0 or owners.dtype.kind not in "iuU":
         raise ValueError(
             f"people must be a list of whole numbers or texts, one an example, got {owners.dtype} of shape "

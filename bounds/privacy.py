@@ -5,8 +5,10 @@ A bound for a private prior compares what the mechanism did with what it would h
 Either adjacency therefore serves as it is, at no factor; only pure privacy is better served by replace-one.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from bounds import _check
@@ -193,4 +195,10 @@ def exponential_mechanism_epsilon(*, beta: float, tau: float, loss_range: float,
     _check.nonnegative(beta=beta, tau=tau)
     _check.positive(loss_range=loss_range)
     _check.count(n=n)
-    return outward(2.0 * beta * tau * loss_range / n)
+    if beta == 0.0 or tau == 0.0:
+        return 0.0
+    try:
+        exact = 2 * Fraction(float(beta)) * Fraction(float(tau)) * Fraction(float(loss_range)) / int(n)
+        return outward(max(math.ulp(0.0), float(exact)))
+    except OverflowError:
+        return math.inf

@@ -76,7 +76,11 @@ def recursive(
     _check.open_probability(gamma=gamma, failure_prob=failure_prob)
     risk, kl_nats = _check.posterior(risk, kl_nats)
     steps, gamma, whole = _check.records("steps", steps, ExcessStep), float(gamma), float(failure_prob)
-    each = whole if not steps else max(math.ulp(0.0), math.nextafter(whole / (len(steps) + 1), 0.0))
+    each = math.nextafter(whole / (len(steps) + 1), 0.0) if steps else whole
+    if not each > 0.0:
+        raise ValueError(
+            f"failure_prob must be enough for {len(steps) + 1} statements, got {whole!r}; pass a larger one."
+        )
     bill = billed("recursive", price, n=n, failure_prob=each, kl=kl_nats, log_xi=log_xi(n))
     bound = kl_value(risk, bill.per_example)
     terms: dict[str, float] = {"empirical_risk": risk, "bound_1": bound, **bill.terms}

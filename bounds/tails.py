@@ -31,7 +31,7 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
         n: independent trials.
         failure_prob: probability that the rate exceeds the bound.
     """
-    _check_counts(k, n, failure_prob)
+    k, n, failure_prob = _checked(k, n, failure_prob)
     if k == n:
         return 1.0
     if k == 0:
@@ -55,7 +55,7 @@ def clopper_pearson_lower(k: int, n: int, failure_prob: float) -> float:
     Formal guarantee: k ~ Bin(n, p) gives p ≥ value with probability at least 1 - failure_prob; checked as for
     ``clopper_pearson_upper``.
     """
-    _check_counts(k, n, failure_prob)
+    k, n, failure_prob = _checked(k, n, failure_prob)
     if k == 0:
         return 0.0
     if k == n:
@@ -98,12 +98,13 @@ def hoeffding_upper(mean: float, n: int, failure_prob: float) -> float:
     return min(1.0, total(mean, math.sqrt(log_inverse(failure_prob) / (2.0 * n))))
 
 
-def _check_counts(k: int, n: int, failure_prob: float) -> None:
+def _checked(k: int, n: int, failure_prob: float) -> tuple[int, int, float]:
     _check.count(n=n)
     _check.whole(k=k)
     _check.open_probability(failure_prob=failure_prob)
     if k > n:
         raise ValueError(f"k must not exceed n = {n}, got {k!r}; count errors, not correct answers of more trials.")
+    return int(k), int(n), float(failure_prob)
 
 
 def _check_mean(mean: float, n: int, failure_prob: float) -> None:

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 _SLACK = 2.0**-43
 # Beyond these, losses drown in rounding. More noise, or sampling less, is post-processing of this much or a mixture of
 # it with nothing, so that a step is overstated by one at the border; it is understated by one that is silent.
-_MOST_NOISE, _LEAST_RATE = 1e10, 1e-9
+_MOST_NOISE, _LEAST_RATE, _LEAST_EPSILON = 1e10, 1e-9, 1e-9
 
 
 class Grid(NamedTuple):
@@ -216,7 +216,7 @@ def mechanisms(made: Schedule) -> list[tuple[Mechanism, int]]:
         found.append((_noise(Step(1.0, 1.0 / math.sqrt(made.precision)), replace), 1))
     for step, count in sorted(made.sampled.items()):
         found.append((_noise(step, replace), count))
-    found += [(Response(epsilon), count) for epsilon, count in sorted(made.pure.items())]
+    found += [(Response(max(epsilon, _LEAST_EPSILON)), count) for epsilon, count in sorted(made.pure.items())]
     return found
 
 

@@ -28,6 +28,7 @@ _LEAST_NOISE = 0.05
 # So is noise on all records together, where other steps keep it from being composed in closed form.
 _LEAST_TOGETHER = 0.1
 _MOST_NOISE = 1e150  # more noise counts as this much, whose square is a number still
+_MOST_EPSILON = 300.0  # a pure mechanism with a larger one counts as no protection
 
 
 class Step(NamedTuple):
@@ -69,7 +70,7 @@ def schedule(event: Event, adjacency: Adjacency) -> Schedule:
     check_adjacency(adjacency)
     made = Schedule(adjacency=adjacency)
     _add(made, event, 1)
-    if made.precision > _LEAST_TOGETHER**-2 and not made.exact:
+    if math.isinf(made.precision) or (made.precision > _LEAST_TOGETHER**-2 and not made.exact):
         made.private = False
     return made
 
@@ -79,7 +80,9 @@ def _add(made: Schedule, event: Event, count: int) -> None:
         case Gaussian():
             made.precision += count * _precision(event)
         case ExponentialMechanism():
-            made.pure[_epsilon(event, made.adjacency)] += count
+            epsilon = _epsilon(event, made.adjacency)
+            made.pure[min(epsilon, _MOST_EPSILON)] += count
+            made.private &= epsilon <= _MOST_EPSILON
         case NonPrivate():
             made.private = False
         case PoissonSampled(sample_rate=1.0):

@@ -94,7 +94,7 @@ class Composed:
     events: tuple["Event", ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "events", tuple(self.events))
+        object.__setattr__(self, "events", _check.records("events", self.events, object))
         if not self.events:
             raise ValueError("events must hold at least one event, got none; a schedule without steps has no privacy.")
 
@@ -127,8 +127,8 @@ def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float])
     Raises ValueError when the schedule is empty or a number out of range.
     """
     runs = [
-        (PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=float(value))), len(list(group)))
-        for value, group in groupby(noise_multipliers)
+        (PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=value)), len(list(group)))
+        for value, group in groupby(_check.reals("noise_multipliers", noise_multipliers))
     ]
     return Composed(events=tuple(step if count == 1 else SelfComposed(event=step, count=count) for step, count in runs))
 
@@ -162,12 +162,13 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 
 def event_from_dict(record: Mapping[str, Any]) -> Event:
     """The event that ``event_to_dict`` wrote. Raises ValueError when it describes something else."""
-    fields = dict(record)
+    fields: dict[str, Any] = dict(record) if isinstance(record, Mapping) else {}  # pyright: ignore[reportUnnecessaryIsInstance]
     kind = fields.pop("event", None)
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"event must be one of {', '.join(_KINDS)}, got {kind!r}; pass what event_to_dict wrote.")
     if kind == "Composed":
-        fields["events"] = tuple(event_from_dict(part) for part in fields.pop("inner", ()))
+        inner: tuple[Any, ...] = _check.records("inner", fields.pop("inner", ()), object)
+        fields["events"] = tuple(event_from_dict(part) for part in inner)
     elif "inner" in fields:
         fields["event"] = event_from_dict(fields.pop("inner"))
     try:
@@ -183,7 +184,11 @@ def event_to_json(event: Event) -> str:
 
 def event_from_json(text: str) -> Event:
     """The event that ``event_to_json`` wrote. Raises ValueError when it describes something else."""
-    return event_from_dict(json.loads(text))
+    try:
+        record = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"text is not JSON ({error}); pass what event_to_json wrote.") from error
+    return event_from_dict(record)
 
 
 def check_adjacency(adjacency: object) -> None:

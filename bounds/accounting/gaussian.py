@@ -33,7 +33,7 @@ def gaussian_delta(*, mu: float, epsilon: float) -> float:
         epsilon: nats, 0 or more.
     """
     _check.nonnegative(mu=mu, epsilon=epsilon)
-    return delta_bracket(mu, epsilon)[1]
+    return delta_bracket(float(mu), float(epsilon))[1]
 
 
 def gaussian_epsilon(*, mu: float, delta: float) -> float:
@@ -47,7 +47,7 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """
     _check.nonnegative(mu=mu)
     delta_in_range(delta)
-    return epsilon_bracket(mu, delta)[1]
+    return epsilon_bracket(float(mu), float(delta))[1]
 
 
 def gaussian_mu(*, epsilon: float, delta: float) -> float:
@@ -61,6 +61,7 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     """
     _check.nonnegative(epsilon=epsilon)
     delta_in_range(delta)
+    epsilon, delta = float(epsilon), float(delta)
     low, high = 0.0, 1.0
     while delta_bracket(high, epsilon)[1] <= delta:
         low, high = high, 2.0 * high
@@ -100,7 +101,7 @@ def delta_bracket(mu: float, epsilon: float) -> tuple[float, float]:
     a = epsilon / mu - 0.5 * mu
     b = epsilon / mu + 0.5 * mu
     if a < -5.0:
-        high, low = float(ndtr(-a)), _moved(epsilon, b)
+        high, low = float(ndtr(-a)), 0.5 * math.exp(-0.5 * a * a) * float(erfcx(b / math.sqrt(2.0)))
         noise = _SLACK * (high + low) * (1.0 + abs(a) + abs(b))
         value = high - low
     else:
@@ -109,11 +110,6 @@ def delta_bracket(mu: float, epsilon: float) -> tuple[float, float]:
         value = scale * (first - second)
         noise = _SLACK * scale * (first + second) + value * _SLACK * (1.0 + a * a)
     return max(0.0, value - noise), min(1.0, value + noise + 1e-300)
-
-
-def _moved(epsilon: float, b: float) -> float:
-    """e^epsilon Φ(-b)."""
-    return 0.5 * math.exp(epsilon - 0.5 * b * b) * float(erfcx(b / math.sqrt(2.0)))
 
 
 def epsilon_bracket(mu: float, delta: float) -> tuple[float, float]:

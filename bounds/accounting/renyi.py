@@ -69,6 +69,7 @@ def renyi_divergences(*, event: Event, adjacency: Adjacency, orders: Sequence[fl
 
     Raises ValueError when an order is not above 1, or the event holds a nesting that no theorem here covers.
     """
+    orders = _check.reals("orders", orders)
     for order in orders:
         _check.positive(orders=order)
         if order <= 1.0:

@@ -24,6 +24,7 @@ from bounds.privacy import Adjacency, GaussianDP
 
 Array = NDArray[np.float64]
 _LEVELS = 2001
+_LARGEST = 1e6  # epsilon that a profile is asked for
 
 
 class Profile(NamedTuple):
@@ -48,7 +49,9 @@ def privacy_profile(*, event: Event, adjacency: Adjacency, epsilons: Sequence[fl
     """
     made = schedule(event, adjacency)
     if epsilons is not None:
-        _check.real(**{f"epsilons[{i}]": value for i, value in enumerate(epsilons)})
+        epsilons = _check.reals("epsilons", epsilons)
+        if not all(abs(value) <= _LARGEST for value in epsilons):
+            raise ValueError(f"epsilons must lie between -1e6 and 1e6, got {epsilons!r}; beyond, delta is 1 or 0.")
     if not made.private:
         at = np.array([0.0] if epsilons is None else epsilons)
         return Profile(at, np.ones(at.size))
@@ -84,12 +87,14 @@ def trade_off(*, event: Event, adjacency: Adjacency, type_i: ArrayLike) -> Array
 
     Raises ValueError when a level is outside [0, 1].
     """
-    levels = np.asarray(type_i, dtype=np.float64)
+    levels = _check.array("type_i", type_i)
     if not ((levels >= 0.0) & (levels <= 1.0)).all():
         raise ValueError(f"type_i must lie in [0, 1], got {type_i!r}; pass false-positive rates.")
     profile = privacy_profile(event=event, adjacency=adjacency)
-    growth = np.exp(profile.epsilons)[:, None]
-    power = (profile.deltas[:, None] + growth * levels.reshape(1, -1)).min(axis=0)
+    flat = levels.reshape(1, -1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rise = np.where(flat > 0.0, np.exp(profile.epsilons)[:, None] * flat, 0.0)
+    power = (profile.deltas[:, None] + rise).min(axis=0)
     return np.clip(1.0 - power - 1e-12, 0.0, 1.0 - levels.ravel()).reshape(levels.shape)
 
 

@@ -1,0 +1,327 @@
+"""No public function of bounds fails with anything but ValueError, whatever it is called with.
+
+Arguments come from all of float64 (denormals, 1.8e308, infinities, NaN), from whole numbers of any size, and from types
+that are no numbers. Warnings are errors. A certificate that comes back is one: a value in [0, 1] that survives JSON.
+"""
+
+import inspect
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import bounds_by_mpmath as slow
+import mpmath as mp
+import numpy as np
+import pytest
+from cells import CELLS, CLOSED, FORMULAS, PRICES
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import bounds
+from bounds import accounting
+
+EXTREMES = (
+    5e-324, -5e-324, 1e-310, 2.3e-308, 1e-300, 1e-200, 1e-100, 1e-30, 2.0**-53, 1e-9, 1e-3, 0.05, 0.3, 0.5,
+    1.0 - 2.0**-53, 1.0, 1.0 + 2.0**-52, 2.0, 30.0, 745.2, 1e4, 1e9, 2.0**53, 1e100, 1e154, 1e155, 1e200, 1e300,
+    1.7976931348623157e308, -1.0, -1e9, -1e300, -1.7976931348623157e308, 0.0, -0.0, math.inf, -math.inf, math.nan,
+)  # fmt: skip
+WHOLE = (0, 1, 2, 3, 7, 50, 600, 60_000, 10**6, 10**10, 10**11, 2**53, 2**53 + 1, 10**18, 10**400, -1, True)
+SCALARS = (
+    np.float64(0.3), np.float64(1.7e308), np.float64(5e-324), np.float32(0.1), np.float16(0.5), np.longdouble(0.2),
+    np.int64(600), np.int8(7), np.uint8(200), np.uint64(2**63), np.bool_(True),
+)  # fmt: skip
+NO_NUMBERS = (
+    None, "", "0.1", "inf", b"x", 1 + 2j, Decimal("0.1"), Fraction(1, 3), object(), {}, set(), (), [], [None], ["a"],
+    [[0.1], [0.2, 0.3]], np.array(0.5), np.array([]), np.array([0.5]), np.array(["a"]), np.array([1j]), float, math.inf,
+)  # fmt: skip
+
+number = st.sampled_from(EXTREMES) | st.floats() | st.floats(0, 1)
+count = st.sampled_from(WHOLE) | st.integers(1, 10**5)
+anything = number | count | st.sampled_from(SCALARS) | st.sampled_from(NO_NUMBERS)
+
+
+def likely(usual):
+    """Mostly what is wanted, so that calls get past the first check."""
+    return st.one_of(usual, usual, usual, usual, anything)
+
+
+def made(kind, **fields):
+    """Records of this kind that it does not refuse; something else now and then."""
+
+    def build(values):
+        try:
+            return kind(**values)
+        except ValueError:
+            return None
+
+    return likely(st.fixed_dictionaries(fields).map(build))
+
+
+sequence = st.lists(number, max_size=5) | st.lists(st.floats(0, 1), min_size=1, max_size=5) | anything
+table = sequence | st.lists(st.lists(number, min_size=2, max_size=2), min_size=1, max_size=3)
+word = st.sampled_from(("replace-one", "add-remove", "accounted", "assumes stationarity", "kl", "")) | anything
+unit = likely(st.floats(0, 1) | st.sampled_from((0.0, 5e-324, 1.0, 0.03)))
+inside = st.floats(0, 1, exclude_min=True, exclude_max=True)
+failure = likely(inside | st.sampled_from((0.05, 5e-324, 1e-300, 1 - 2.0**-53)))
+nats, size = likely(number), likely(count)
+adjacency = likely(st.sampled_from(("replace-one", "add-remove")))
+known = {
+    "adjacency": adjacency,
+    "status": likely(st.sampled_from(("accounted", "exact mechanism", "assumes stationarity"))),
+}
+privacy = st.one_of(
+    made(bounds.PureDP, epsilon=nats, **known),
+    made(bounds.ApproxDP, epsilon=nats, delta=st.sampled_from((0.0, 5e-324, 1e-12, 1e-3)), **known),
+    made(bounds.GaussianDP, mu=nats, **known),
+    made(bounds.ZeroConcentratedDP, rho=nats, **known),
+)
+price = st.one_of(
+    st.just(bounds.Independent()),
+    made(bounds.Sharp, epsilon=nats),
+    made(bounds.MaxInformation, epsilon=nats),
+    made(bounds.Printed2018, epsilon=nats),
+    made(bounds.Accounted, privacy=privacy),
+)
+shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(lambda found: sorted(found, reverse=True))
+excess = made(bounds.ExcessStep, shares=shares, kl_nats=nats, n=st.integers(1, 500))
+ends = {"low": st.just(0.25), "high": st.just(0.75), "mean_confidence": st.just(0.5)}
+one_bin = made(bounds.ConfidenceBin, count=size, correct=st.integers(0, 9), **ends)
+certificate = st.just(bounds.maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.01))
+ledger = st.just(bounds.FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03))
+gaussian = made(accounting.Gaussian, noise_multiplier=number)
+pure = made(accounting.ExponentialMechanism, epsilon=number, adjacency=adjacency)
+rate = st.floats(0, 1) | st.sampled_from((5e-324, 1e-9, 1.0))
+step = made(accounting.PoissonSampled, sample_rate=rate, event=gaussian)
+event = st.one_of(
+    gaussian,
+    pure,
+    step,
+    made(accounting.SelfComposed, event=step, count=size),
+    made(accounting.Composed, events=st.lists(st.one_of(gaussian, pure, step), max_size=3)),
+)
+
+UNITS = "risk mean second_moment mean_squared_gap calibration_error share gamma brier"
+FAILURES = "failure_prob log_partition_failure_prob delta alpha tolerance smallest_delta"
+SIZES = "n n_bound draws count min_count k ways precision passes examples most_examples seed"
+SEQUENCES = (
+    "values weights chain confidence correct edges levels shares inverse_temperatures orders epsilons taus mean_losses "
+    "type_i noise_multipliers losses mean_q mean_p std std_q std_p start_log_prior end_log_prior end_loss_nats"
+)
+# A strategy by the name of the argument; other names get any number, and now and then anything at all.
+ARGUMENTS = {
+    **dict.fromkeys(UNITS.split(), unit),
+    **dict.fromkeys(FAILURES.split(), failure),
+    **dict.fromkeys(SIZES.split(), size),
+    **dict.fromkeys(SEQUENCES.split(), sequence),
+    **dict.fromkeys(("forward_log_densities", "backward_log_densities"), table),
+    **dict.fromkeys(("name", "by", "unit", "text", "of", "measures", "reference"), word),
+    **known,
+    "people": likely(st.just([1, 2, 2])),
+    "steps": likely(st.lists(excess, max_size=2)),
+    "bins": likely(st.lists(one_bin, max_size=3)),
+    "price": likely(price),
+    "privacy": likely(privacy),
+    "event": likely(event),
+    "sample": likely(st.just(bounds.people_sample(losses=[0.0, 1.0, 0.5], people=[1, 1, 2]))),
+    "certificate": likely(certificate),
+    "certificates": likely(st.lists(certificate, max_size=3)),
+    "budget": likely(ledger | number),
+    "bound": likely(st.just(lambda **at: bounds.maurer(**{"failure_prob": 0.1, **at}, kl_nats=1.0, n=9))),
+    "resolution": likely(st.none() | st.sampled_from((0.05, 0.2))),
+    "record": anything,
+    "costs": likely(st.lists(made(bounds.Cost, name=word, nats=number, per_example=number), max_size=2)),
+    "hypotheses": likely(st.just(())),
+    "terms": likely(st.dictionaries(st.text(max_size=2), number, max_size=2)),
+    "inputs": likely(st.dictionaries(st.text(max_size=2), anything, max_size=2)),
+}
+KINDS = (
+    bounds.Certificate, bounds.Cost, bounds.Hypothesis, bounds.ExcessStep, bounds.ConfidenceBin, bounds.PeopleSample,
+    bounds.FailureBudget, bounds.PureDP, bounds.ApproxDP, bounds.GaussianDP, bounds.ZeroConcentratedDP,
+    bounds.PrivacyLossDistribution, bounds.Sharp, bounds.MaxInformation, bounds.Printed2018, bounds.Accounted,
+    accounting.Gaussian, accounting.ExponentialMechanism, accounting.PoissonSampled, accounting.Composed,
+    accounting.SelfComposed,
+)  # fmt: skip
+
+
+def public(module):
+    things = {name: thing for name, thing in vars(module).items() if name[0] != "_" and inspect.isfunction(thing)}
+    return {f"{module.__name__}.{name}": thing for name, thing in things.items()}
+
+
+def charged(name, failure_prob, term):
+    return bounds.maurer(risk=0.1, kl_nats=1.0, n=9, failure_prob=0.01).charged(name, failure_prob, term=term)
+
+
+def spent(name, amount):
+    return bounds.FailureBudget(0.05).spend(name, amount)
+
+
+def shared(ways):
+    return bounds.FailureBudget(0.05).spend("x", 0.01).share("x", ways)
+
+
+def split(total, a, b):
+    return bounds.FailureBudget.split(total, a=a, b=b)
+
+
+def pushed(values):
+    stream = bounds.StreamingLogMeanExp()
+    stream.push(values)
+    return stream.value
+
+
+METHODS = (charged, spent, shared, split, pushed)
+READERS = (bounds.Certificate.from_dict, bounds.Certificate.from_json, bounds.FailureBudget.from_dict)
+QUICK = {**public(bounds), **{thing.__qualname__: thing for thing in (*METHODS, *READERS, *KINDS)}}
+ACCOUNTED = public(accounting)
+
+
+def arguments(function):
+    """A strategy for each argument; one with a default keeps it every other time."""
+    fields = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            continue
+        strategy = ARGUMENTS.get(name, nats)
+        optional = parameter.default is not inspect.Parameter.empty
+        fields[name] = st.just(parameter.default) | strategy if optional else strategy
+    return st.fixed_dictionaries(fields)
+
+
+def survives(function, values):
+    """Call it; only a ValueError with a sentence may come out, and a certificate must be one."""
+    try:
+        found = function(**values)
+    except ValueError as error:
+        if not str(error):
+            raise AssertionError("a refusal without a sentence") from error
+        return
+    if isinstance(found, bounds.Certificate):
+        assert 0.0 <= found.value <= 1.0
+        assert bounds.Certificate.from_json(found.to_json()) == found
+        assert found.total_nats >= 0.0 <= found.total_per_example
+    if isinstance(found, float) and "gives NaN" not in inspect.getmodule(function).__doc__:
+        assert found == found
+
+
+def fuzz(function, calls, **options):
+    @settings(
+        max_examples=calls,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.generate],
+        **options,
+    )
+    @given(arguments(function))
+    def run(values):
+        survives(function, values)
+
+    run()
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_only_value_errors_leave_a_public_function(name):
+    fuzz(QUICK[name], 10)
+
+
+@pytest.mark.parametrize("name", ACCOUNTED)
+def test_only_value_errors_leave_the_accountant(name):
+    fuzz(ACCOUNTED[name], 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", {**QUICK, **ACCOUNTED})
+def test_only_value_errors_in_ten_thousand_calls(name):
+    if name in QUICK:
+        fuzz(QUICK[name], 80, derandomize=False)
+    else:
+        fuzz(ACCOUNTED[name], 30, derandomize=False)
+
+
+def test_what_failed_before_is_a_value_now():
+    claim = bounds.GaussianDP(mu=0.03, adjacency="add-remove", status="accounted")
+    found = [bounds.transfer_cost(privacy=claim, n=60_000, failure_prob=10.0**-k).nats for k in (11, 12, 13)]
+    assert found == sorted(found)
+    assert found[2] < 1.2 * found[0]
+    at = {"risk": 0.1, "failure_prob": 0.05}
+    assert bounds.quadratic(**at, kl_nats=1e308, n=1).value == 1.0
+    assert bounds.catoni(**at, kl_nats=1.0, n=600, inverse_temperature=5e-324).value == 1.0
+
+
+ENDS = {
+    "risk": [5e-324, 1e-308, 1.0 - 2.0**-53],
+    "nats": [5e-324, 1e-308, 1e16, 1e308],
+    "failure_prob": [5e-324, 1e-308, 0.999],
+    "knob": [5e-324, 1e-200, 1e16, 1e308],
+}
+
+
+ENDED = [cell for cell in CELLS if cell.price == "sharp" or (cell.price in CLOSED and cell.formula == "maurer")]
+
+
+@pytest.mark.parametrize("cell", ENDED, ids=str)
+def test_values_at_the_ends_of_float64_are_safe(cell):
+    """Never below what 50 digits say, though nothing but 1 may be left to say."""
+    for name, values in ENDS.items():
+        for value in values:
+            if (cell.formula, value, name) == ("recursive", 5e-324, "failure_prob"):
+                continue  # half of it is no number: refused
+            made = cell(**{name: value})
+            price = cell.at(value if name == "knob" else 0.02)
+            for paid in made.costs:
+                assert slow.cost(paid.name, made, price) <= paid.nats
+            truth = min(mp.mpf(1), slow.VALUES[cell.formula.split()[0]](made))
+            assert truth * (1 - mp.mpf("1e-25")) <= made.value
+
+
+@pytest.mark.parametrize(
+    ("bound", "name", "values"),
+    [
+        (bounds.catoni, "inverse_temperature", [5e-324, 1e-300, 1e-280, 1e-20, 1e20, 1e300, 1.7e308]),
+        (bounds.linear, "lam", [0.5 + 2.0**-53, 0.5 + 1e-12, 1e20, 1e300, 1.7e308]),
+        (bounds.thiemann, "lam", [5e-324, 1e-300, 1e-20, 2.0 - 2.0**-52]),
+    ],
+)
+def test_parameters_at_the_ends_of_float64_are_safe(bound, name, values):
+    for value in values:
+        for risk, kl_nats, n in ((0.0, 0.0, 1), (0.03, 5.0, 600), (1.0, 1e308, 2), (5e-324, 5e-324, 600)):
+            made = bound(risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05, **{name: value})
+            truth = min(mp.mpf(1), slow.VALUES[made.name](made))
+            assert truth * (1 - mp.mpf("1e-25")) <= made.value
+
+
+def test_floats_that_are_rounded_up_are_not_lost_to_denormals():
+    assert bounds.exponential_mechanism_epsilon(beta=1e-200, tau=1e-200, loss_range=1e-9, n=1) > 0.0
+    for beta, tau, wide in ((5e-324, 3.0, 1e15), (1e-200, 1e-200, 1e300), (1e-320, 1e4, 1e4), (1e300, 1e-300, 1e300)):
+        found = bounds.exponential_mechanism_epsilon(beta=beta, tau=tau, loss_range=wide, n=7)
+        assert found >= 2 * mp.mpf(beta) * mp.mpf(tau) * mp.mpf(wide) / 7
+    made = bounds.maurer(risk=0.1, kl_nats=5e-324, n=7, failure_prob=0.05)
+    assert made.costs[0].per_example >= mp.mpf(5e-324) / 7
+
+
+def test_a_failure_probability_that_cannot_be_shared_is_refused():
+    with pytest.raises(ValueError, match=r"^failure_prob must be enough for 2 statements"):
+        FORMULAS["recursive"](risk=0.1, nats=1.0, n=600, failure_prob=5e-324, price=bounds.Independent())
+
+
+def test_whole_numbers_that_no_double_holds_are_refused():
+    at = {"risk": 0.1, "kl_nats": 1.0, "failure_prob": 0.05}
+    assert bounds.maurer(**at, n=2**53).value < 0.1 + 1e-6
+    for wrong in (2**53 + 1, 10**400):
+        with pytest.raises(ValueError, match=r"^n must be at most 2\*\*53"):
+            bounds.maurer(**at, n=wrong)
+        with pytest.raises(ValueError, match=r"^kl_nats must be a real number"):
+            bounds.maurer(**{**at, "kl_nats": wrong}, n=9)
+    seeded = bounds.Certificate(
+        name="x", value=0.5, failure_prob=0.05, hypotheses=(), terms={}, budget={}, reference="", inputs={"seed": 2**64}
+    )
+    assert bounds.Certificate.from_json(seeded.to_json()).inputs["seed"] == 2**64
+
+
+def test_everything_public_is_fuzzed():
+    things = {name for name, thing in vars(bounds).items() if name[0] != "_" and inspect.isfunction(thing)}
+    assert {f"bounds.{name}" for name in things} <= QUICK.keys()
+    assert len(QUICK) * 10 + len(ACCOUNTED) * 8 >= 1500
+    assert len(QUICK) * 80 + len(ACCOUNTED) * 30 >= 10_000
+    assert {name.split()[0] for name in FORMULAS} <= things
+    assert len(PRICES) == 9
