@@ -70,7 +70,7 @@ def _failure(c: Claim, formula: str) -> None:
     about("failure_prob", whole, c.paid(*c.budget))
     if "chosen" in c.inputs:  # the budget is that of all certificates compared
         return
-    drawn = ("draw", "order") if formula.startswith("disintegrated") else ()
+    drawn = ("draw",) if formula.startswith("disintegrated") else ()
     own = (*_BOUGHT, *drawn, *(("Monte Carlo",) if "mean" in c.inputs else ()))
     entries = {"": own, "monte_carlo_": ("Monte Carlo",), "log_partition_": ("log partition",)}
     for name, paid in entries.items():
@@ -91,7 +91,7 @@ def _hypotheses(c: Claim) -> None:
 def _costs(c: Claim, prefix: str, formula: str) -> None:
     price = "transfer" if prefix else "confidence"
     expected = {*PRICED[formula][0], price} if formula in PRICED else set[str]()
-    if set(c.costs) - {"draw", "order"} != expected:
+    if set(c.costs) - {"draw"} != expected:
         raise Wrong(f"the costs are {', '.join(c.costs) or 'none'}, and of {', '.join(expected) or 'nothing'}")
     for one in c.record["costs"]:
         agree(f"the cost {one['name']} per example", one["per_example"], ball(number(one["nats"])) / c.size)
@@ -109,6 +109,8 @@ def _terms(c: Claim) -> None:
             raise Wrong(f"terms.{name} is {value!r} and inputs.{source} {c.raw(source)!r}")
         if name == "empirical_risk" and "k" in c.inputs:
             about("terms.empirical_risk", value, c["k"] / c.n)
+        if name == "draw_prob" and "chosen" not in c.inputs:
+            about("terms.draw_prob", value, c.paid("draw"))
         if name == "effective_people":
             about("terms.effective_people", value, c["examples"] / c["most_examples"])
 

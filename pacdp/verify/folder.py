@@ -92,7 +92,9 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
              if (path / name).is_file()}  # fmt: skip
     stored = read_checkpoint(checkpoint) if checkpoint.is_file() else Stored({}, {})
     header = stored.header
-    own: Any = header.get("run") or (header.get("about") or {}).get("run")
+    about = {**header, **(header.get("about") or {})}
+    own: Any = about.get("run")
+    chosen = about.get("choices") or {}
     rows = list[dict[str, Any]]()
 
     def content() -> None:
@@ -124,8 +126,11 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
                 "checkpoint": header.get("content_hash")}  # fmt: skip
         if odd := [name for name, one in said["rests_on"].items() if one != here.get(name)]:
             raise Wrong(f"it rests on another {odd[0]}")
-        if rows and said["final"] != {name: value for name, value in rows[-1].items() if name != "hash"}:
+        last, ran = rows[-1] if rows else {}, (header.get("history") or {}).get("runs")
+        if "final" in said and {**said["final"], "hash": last.get("hash")} != last:
             raise Wrong("its final row is not the last one recorded")
+        if (said.get("privacy") or {}).get("mechanisms", ran) != ran:
+            raise Wrong("its mechanisms are not those of the history")
 
     def steps() -> None:
         if "history" in header and sum(part[2] for part in header["history"]["runs"]) != header["step"]:
@@ -142,12 +147,12 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
                 raise Wrong("the listed steps are not those at which the run records")
 
     def listed() -> None:
-        lines, said = chain_of(choices), header["choices"]
+        lines = chain_of(choices)
         settings = [line["settings"] for line in lines if "settings" in line]
         size = len({text_of(one) for one in settings})
-        if not lines[-1].get("closed") or (said["digest"], said["J"]) != (lines[-1]["hash"], size):
+        if not lines[-1].get("closed") or (chosen.get("digest"), chosen.get("J")) != (lines[-1]["hash"], size):
             raise Wrong("the run was started with another list")
-        if text_of(settings[said["index"]]) != text_of(own):
+        if text_of(settings[chosen["index"]]) != text_of(own):
             raise Wrong("the list does not have this run under its number")
 
     def reported() -> None:
@@ -155,7 +160,7 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
         for name in ("content_hash", "step", "loss", "sampler", "data", "n"):
             if name in subject and subject[name] != header.get(name):
                 raise Wrong(f"the report's {name} is not the checkpoint's")
-        count, size = (report.get("choices") or {}).get("count", 1), (header.get("choices") or {"J": 1})["J"]
+        count, size = (report.get("choices") or {}).get("count", 1), chosen.get("J", 1)
         if count != size:
             raise Wrong(f"{count} settings are paid for, of {size} that were listed")
         if details.get("stopping_times", 1) != len(header.get("listed_steps", [1])):
@@ -175,6 +180,6 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     checks: dict[str, tuple[Any, Callable[[], None]]] = {
         "content of the checkpoint": (header, content), "run": (header, run), "steps": (header, steps),
         "metrics.jsonl": (metrics.is_file(), recorded), "result.json": ("result.json" in files, result),
-        "choices": (choices.is_file() or "choices" in header, listed), "report": (report and header, reported),
+        "choices": (choices.is_file(), listed), "report": (report and header, reported),
     }  # fmt: skip
     return [judged(path.name, name, check) for name, (there, check) in checks.items() if there]

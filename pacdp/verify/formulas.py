@@ -214,8 +214,7 @@ COSTS: dict[str, Callable[[Claim], arb]] = {
     "levels": lambda c: arb(len(c.numbered("share_", 1))).log(),
     "union": lambda c: arb(2).log(),
     "free_energy": _free_energy,
-    "draw": lambda c: -c.paid("draw").log(),
-    "order": lambda c: -c.paid("order").log() if "order" in c.budget else (8 / c["failure_prob"] ** 2).log(),
+    "draw": lambda c: -c.term("draw_prob").log() * (2 if "renyi_nats" in c.inputs else 1),
 }
 """What each cost is, in nats; the price of the prior, "confidence" or "transfer", is in prices.py."""
 

@@ -88,6 +88,9 @@ def _epsilons(value: Any) -> Iterator[Mapping[str, Any]]:
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     if isinstance(value, Mapping) and isinstance(value.get("event"), Mapping) and "delta" in value:
         yield value
+    if isinstance(value, Mapping) and isinstance((value.get("details") or {}).get("spent"), Mapping):  # of a report
+        spent = value["details"]["spent"]
+        yield {**spent, "epsilon": spent["upper"], "event": value["privacy"]["event"]}
     for part in parts:
         yield from _epsilons(part)
 
