@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
 from pacdp.losses import Loss
@@ -25,7 +25,7 @@ _OF_OUTPUTS, _OF_LOSSES, _OF_SLOPES = 1e-3, 1e-5, 1e-4
 """Rounding allowed, relative to the outputs' size, to the interval of the loss, to the largest slope."""
 
 
-def pool(inputs: Float[Tensor, "n ..."], *, size: int = MOST) -> Float[Tensor, "_ ..."]:
+def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST) -> Shaped[Tensor, "_ ..."]:
     """``size`` examples, those of ``inputs`` in turn, then as many made-up ones.
 
     Made-up numbers differ from an example's by noise of deviation 1 to 1,000. Made-up integers are those of the

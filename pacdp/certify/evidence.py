@@ -22,10 +22,12 @@ _NEW = "predictor saw none of these rows"
 
 
 def version(*sets: BoundSet | None) -> tuple[int, ...]:
+    """The versions of the sets of examples, in their order: a set that changes in place has another afterwards."""
     return tuple(each.version for each in sets if each is not None)
 
 
 def require_draws(seed: Any, device: Any) -> None:
+    """Raise ValueError unless random numbers can be drawn from ``seed`` on ``device``."""
     require_kind("seed", seed, int)
     if not 0 <= seed < 2**63 - 1:
         raise ValueError(f"expected a seed from 0 to 2**63 - 2, got {seed}")

@@ -78,7 +78,7 @@ def mean_risks(
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
     resume: Path | None = None,
-    people: Int64[np.ndarray, " n"] | None = None,
+    people: Int64[np.ndarray, " m"] | None = None,
 ) -> tuple[MonteCarloRisk, ...]:
     """Losses of the randomised network ``posterior`` on all examples, ``passes`` times, each time with fresh weights.
 

@@ -84,7 +84,7 @@ def test_rows_are_found(place: str) -> None:
     found = held_rows(module, INPUTS)
     assert [held.rows for held in found] == [count]
     assert found[0].where.endswith(where)
-    with pytest.raises(DataError, match=rf"of the network holds {count} of the bound's 40 inputs, and the bound pays"):
+    with pytest.raises(DataError, match=rf"of the network holds {count} of the bound's 40 inputs, and a bound pays"):
         require_no_rows(module, INPUTS)
 
 

@@ -82,6 +82,7 @@ def test_a_run_carries_the_list_that_covers_it(tmp_path: Path) -> None:
         choices.require({"sampler": {"tau": 3}, "seed": 1, "more": 0})
 
 
+@pytest.mark.wrong_types
 @pytest.mark.parametrize("settings", [3, [1], None, {"a": float("nan")}, {"a": {1, 2}}])
 def test_settings_that_are_no_json_object_are_refused(tmp_path: Path, settings) -> None:
     choices = listed(tmp_path, close=False)
@@ -237,6 +238,7 @@ def test_with_the_list_at_hand_the_hypothesis_is_proved(tmp_path: Path) -> None:
         fixed_settings(None, {"another": 1}, choices=choices)
 
 
+@pytest.mark.wrong_types
 def test_another_list_or_another_run_proves_nothing(tmp_path: Path) -> None:
     choices = listed(tmp_path)
     record = choices.require(RUNS[1])

@@ -32,6 +32,7 @@ def test_listed_steps_are_paid_for_as_made_and_shared(listed: tuple[int, ...], d
     assert found.hypothesis.standing == ("proved" if made in listed else "declared")
 
 
+@pytest.mark.wrong_types
 @pytest.mark.parametrize("plan", [Plan(steps=7), Plan(steps=7, stopping="listed", listed=(2, 7))])
 @pytest.mark.parametrize("made", [-1, 8, 2.0, True, None])
 def test_steps_that_were_not_planned_are_refused(plan: Plan, made) -> None:
@@ -39,6 +40,7 @@ def test_steps_that_were_not_planned_are_refused(plan: Plan, made) -> None:
         plan.charged(made)
 
 
+@pytest.mark.wrong_types
 def test_without_a_plan_nothing_is_shown() -> None:
     found = charged_steps(None, 5)
     assert (found.steps, found.stopping_times, found.hypothesis.standing) == (5, 1, "unproved")
@@ -48,6 +50,7 @@ def test_without_a_plan_nothing_is_shown() -> None:
             charged_steps(None, step)  # type: ignore[arg-type]
 
 
+@pytest.mark.wrong_types
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

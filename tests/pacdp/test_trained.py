@@ -110,6 +110,7 @@ def test_a_chain_without_a_plan_pays_for_its_steps_and_nothing_shows_that_they_w
     assert found.charged.hypothesis.standing == "unproved"
 
 
+@pytest.mark.wrong_types
 @pytest.mark.parametrize(
     ("change", "said"),
     [

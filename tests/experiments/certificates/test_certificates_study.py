@@ -38,14 +38,17 @@ def test_jobs_have_keys_of_their_own_and_survive_json(scale):
 def test_every_route_is_in_the_table(smoke):
     _, _, table = smoke
     rigorous = table.filter((pl.col("status") == "rigorous") & (pl.col("measures") == "0-1 risk"))
-    assert {"data-free", "held-out", "finite", "private-prior", "sgd", "entropy-sgd-clipped"} <= set(rigorous["recipe"])
+    assert {"data-free", "held-out", "finite", "private-prior"} <= set(rigorous["recipe"])
     assert {"randomised", "one draw", "prior mean", "private head", "best network", "vote"} <= set(rigorous["of"])
     optimistic = table.filter(pl.col("status") == "optimistic")
-    assert {"Gibbs classifier", "weights"} == set(optimistic["of"])
-    assert table.filter(pl.col("settings").str.starts_with("declared: ")).height == table.height
+    assert {"Gibbs classifier", "weights"} <= set(optimistic["of"])
+    chains = table.filter(pl.col("recipe").is_in(["sgd", "entropy-sgd-clipped"]))
+    assert set(chains["status"]) == {"optimistic"}  # their settings were compared on MNIST, and nothing pays for that
+    assert chains["settings"].str.starts_with("unproved: ").all()
+    assert table.filter(pl.col("settings").str.contains("^(declared|unproved): ")).height == table.height
     assert table["value"].is_between(0, 1).all()
     assert rigorous["test_error"].null_count() == 0
-    deployed = rigorous.filter(pl.col("recipe").is_in(["held-out", "finite", "private-prior", "sgd"]))
+    deployed = rigorous.filter(pl.col("recipe").is_in(["held-out", "finite", "private-prior"]))
     assert not deployed["below_test"].any()
 
 

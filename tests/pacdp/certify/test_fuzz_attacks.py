@@ -33,6 +33,7 @@ from pacdp.data import DataError, Split, index_hash
 from pacdp.data.rows import Rows
 from pacdp.losses import Loss
 
+pytestmark = pytest.mark.wrong_types
 MU = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
 PURE = bounds.PureDP(epsilon=0.01, adjacency="replace-one", status="exact mechanism")
 QUICK = MonteCarlo(passes=1)

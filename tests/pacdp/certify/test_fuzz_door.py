@@ -33,6 +33,7 @@ from pacdp.data import Split, index_hash
 from pacdp.losses import Loss
 from tests.schema import validate
 
+pytestmark = pytest.mark.wrong_types
 DIM = 3
 ALWAYS = {"records independent", "new data follow the same law", "settings fixed beforehand"}
 ODD = [None, -1, 0, 0.5, 2.5, True, math.nan, math.inf, "x", [], {}, 10**400, object()]

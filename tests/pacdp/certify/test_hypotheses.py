@@ -161,6 +161,7 @@ def test_people_are_counted_where_they_are_known():
     assert plain.hypothesis("records independent") == bounds.declared("records independent", "the caller", "example")
 
 
+@pytest.mark.wrong_types
 def test_settings_are_paid_for_or_proved_to_be_chosen_elsewhere():
     data, tuning = examples(80), examples(40, seed=6)
     free = certified(data, DataFree())
