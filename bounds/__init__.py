@@ -5,138 +5,111 @@ that a bound fails; ``epsilon`` belongs to differential privacy; divergences are
 are in docs/guarantees.md.
 """
 
-from bounds import accounting as accounting
-from bounds.annealing import ThermodynamicEstimate as ThermodynamicEstimate
-from bounds.annealing import annealed_log_weights as annealed_log_weights
-from bounds.annealing import thermodynamic_integration as thermodynamic_integration
-from bounds.budget import FailureBudget as FailureBudget
-from bounds.certificate import Certificate as Certificate
-from bounds.certificate import Cost as Cost
-from bounds.combine import best_of as best_of
-from bounds.combine import overall_certificate as overall_certificate
-from bounds.divergence import gaussian_kl as gaussian_kl
-from bounds.gibbs import GibbsKL as GibbsKL
-from bounds.gibbs import gibbs_kl as gibbs_kl
-from bounds.gibbs import gibbs_kl_lower as gibbs_kl_lower
-from bounds.gibbs import gibbs_kl_upper as gibbs_kl_upper
-from bounds.gibbs_posterior import gibbs_catoni as gibbs_catoni
-from bounds.gibbs_posterior import gibbs_pac_bayes as gibbs_pac_bayes
-from bounds.hypotheses import Hypothesis as Hypothesis
-from bounds.hypotheses import declared as declared
-from bounds.hypotheses import proved as proved
-from bounds.hypotheses import unproved as unproved
-from bounds.information import InExpectation as InExpectation
-from bounds.information import in_expectation_nats as in_expectation_nats
-from bounds.information import markov_transfer_nats as markov_transfer_nats
-from bounds.kl import binary_kl as binary_kl
-from bounds.kl import binary_kl_lower as binary_kl_lower
-from bounds.kl import binary_kl_upper as binary_kl_upper
-from bounds.kl_gradient import binary_kl_lower_gradient as binary_kl_lower_gradient
-from bounds.kl_gradient import binary_kl_upper_gradient as binary_kl_upper_gradient
-from bounds.means import betting_upper as betting_upper
-from bounds.means import empirical_bernstein_upper as empirical_bernstein_upper
-from bounds.means import second_moment_upper as second_moment_upper
-from bounds.monte_carlo import correlated_risk_upper as correlated_risk_upper
-from bounds.monte_carlo import effective_sample_size as effective_sample_size
-from bounds.monte_carlo import gibbs_risk_upper as gibbs_risk_upper
-from bounds.monte_carlo import weighted_average_size as weighted_average_size
-from bounds.monte_carlo import weighted_risk_upper as weighted_risk_upper
-from bounds.new_example import new_example_betting as new_example_betting
-from bounds.new_example import new_example_kl as new_example_kl
-from bounds.new_example import new_example_pac_bayes as new_example_pac_bayes
-from bounds.objectives import KLObjective as KLObjective
-from bounds.objectives import best_lambda as best_lambda
-from bounds.objectives import cost_per_example as cost_per_example
-from bounds.objectives import f_classic as f_classic
-from bounds.objectives import f_kl as f_kl
-from bounds.objectives import f_lambda as f_lambda
-from bounds.objectives import f_quad as f_quad
-from bounds.one_draw import disintegrated as disintegrated
-from bounds.one_draw import disintegrated_renyi as disintegrated_renyi
-from bounds.one_draw import gaussian_log_density_ratio as gaussian_log_density_ratio
-from bounds.one_draw import gaussian_renyi as gaussian_renyi
-from bounds.pac_bayes import catoni as catoni
-from bounds.pac_bayes import catoni_grid as catoni_grid
-from bounds.pac_bayes import langford_seeger as langford_seeger
-from bounds.pac_bayes import linear as linear
-from bounds.pac_bayes import maurer as maurer
-from bounds.pac_bayes import mcallester as mcallester
-from bounds.pac_bayes import quadratic as quadratic
-from bounds.pac_bayes import thiemann as thiemann
-from bounds.pac_bayes import tolstikhin_seldin as tolstikhin_seldin
-from bounds.partition import LogPartition as LogPartition
-from bounds.partition import StreamingLogMeanExp as StreamingLogMeanExp
-from bounds.partition import log_partition_best as log_partition_best
-from bounds.partition import log_partition_chernoff as log_partition_chernoff
-from bounds.partition import log_partition_jensen as log_partition_jensen
-from bounds.partition import log_partition_lower as log_partition_lower
-from bounds.people import PeopleSample as PeopleSample
-from bounds.people import for_a_new_person as for_a_new_person
-from bounds.people import new_example_monte_carlo as new_example_monte_carlo
-from bounds.people import new_person_bernstein as new_person_bernstein
-from bounds.people import new_person_betting as new_person_betting
-from bounds.people import new_person_clopper_pearson as new_person_clopper_pearson
-from bounds.people import new_person_hoeffding as new_person_hoeffding
-from bounds.people import new_person_kl as new_person_kl
-from bounds.people import new_person_monte_carlo as new_person_monte_carlo
-from bounds.people import new_person_second_moment as new_person_second_moment
-from bounds.people import people_sample as people_sample
-from bounds.people import thinned as thinned
-from bounds.prices import Accounted as Accounted
-from bounds.prices import Independent as Independent
-from bounds.prices import MaxInformation as MaxInformation
-from bounds.prices import Price as Price
-from bounds.prices import Printed2018 as Printed2018
-from bounds.prices import Sharp as Sharp
-from bounds.prior_scales import GridScale as GridScale
-from bounds.prior_scales import prior_scale_grid as prior_scale_grid
-from bounds.privacy import ApproxDP as ApproxDP
-from bounds.privacy import GaussianDP as GaussianDP
-from bounds.privacy import PrivacyClaim as PrivacyClaim
-from bounds.privacy import PureDP as PureDP
-from bounds.privacy import ZeroConcentratedDP as ZeroConcentratedDP
-from bounds.privacy import exponential_mechanism_epsilon as exponential_mechanism_epsilon
-from bounds.privacy_loss import PrivacyLossDistribution as PrivacyLossDistribution
-from bounds.private import dp_chernoff as dp_chernoff
-from bounds.private import dp_ece_pac_bayes as dp_ece_pac_bayes
-from bounds.private import dp_gibbs_pac_bayes as dp_gibbs_pac_bayes
-from bounds.private import dp_hoeffding as dp_hoeffding
-from bounds.private import dp_kl_chernoff as dp_kl_chernoff
-from bounds.private import dp_pac_bayes as dp_pac_bayes
-from bounds.private import dp_pac_bayes_2018 as dp_pac_bayes_2018
-from bounds.private import dp_pac_bayes_max_information as dp_pac_bayes_max_information
-from bounds.private import hybrid_pac_bayes as hybrid_pac_bayes
-from bounds.private import private_catoni as private_catoni
-from bounds.private import private_ece_pac_bayes as private_ece_pac_bayes
-from bounds.private import private_kl_chernoff as private_kl_chernoff
-from bounds.private import private_pac_bayes as private_pac_bayes
-from bounds.pure_transfer import max_information_nats as max_information_nats
-from bounds.pure_transfer import transfer_nats as transfer_nats
-from bounds.pure_transfer import transfer_nats_2018 as transfer_nats_2018
-from bounds.recursive import ExcessStep as ExcessStep
-from bounds.recursive import recursive as recursive
-from bounds.refined import split_kl as split_kl
-from bounds.refined import unexpected_bernstein as unexpected_bernstein
-from bounds.released import chernoff as chernoff
-from bounds.released import dp_chernoff_2018 as dp_chernoff_2018
-from bounds.released import dp_hoeffding_2018 as dp_hoeffding_2018
-from bounds.released import hoeffding as hoeffding
-from bounds.released import kl_chernoff as kl_chernoff
-from bounds.reliability import BrierRisk as BrierRisk
-from bounds.reliability import brier_risk as brier_risk
-from bounds.reliability import ece_hoeffding as ece_hoeffding
-from bounds.reliability import ece_pac_bayes as ece_pac_bayes
-from bounds.reliability import ece_second_moment as ece_second_moment
-from bounds.reliability_bins import CalibrationSample as CalibrationSample
-from bounds.reliability_bins import ConfidenceBin as ConfidenceBin
-from bounds.reliability_bins import calibration_sample as calibration_sample
-from bounds.reliability_bins import mce_clopper_pearson as mce_clopper_pearson
-from bounds.reliability_bins import mce_hoeffding as mce_hoeffding
-from bounds.tails import clopper_pearson_lower as clopper_pearson_lower
-from bounds.tails import clopper_pearson_upper as clopper_pearson_upper
-from bounds.tails import hoeffding_upper as hoeffding_upper
-from bounds.tails import kl_chernoff_upper as kl_chernoff_upper
-from bounds.transfer import TransferCost as TransferCost
-from bounds.transfer import max_information_composition as max_information_composition
-from bounds.transfer import transfer_cost as transfer_cost
-from bounds.xi import log_xi as log_xi
+# Names imported here are public.
+# pyright: reportUnusedImport=false
+# ruff: noqa: F401
+
+from bounds import accounting
+from bounds.annealing import ThermodynamicEstimate, annealed_log_weights, thermodynamic_integration
+from bounds.budget import FailureBudget
+from bounds.certificate import Certificate, Cost
+from bounds.combine import GridScale, best_of, overall_certificate, prior_scale_grid
+from bounds.divergence import gaussian_kl
+from bounds.gibbs import GibbsKL, gibbs_kl, gibbs_kl_lower, gibbs_kl_upper
+from bounds.gibbs_posterior import gibbs_catoni, gibbs_pac_bayes
+from bounds.hypotheses import Hypothesis, declared, proved, unproved
+from bounds.kl import binary_kl, binary_kl_lower, binary_kl_upper
+from bounds.means import betting_upper, empirical_bernstein_upper, second_moment_upper
+from bounds.monte_carlo import (
+    correlated_risk_upper,
+    effective_sample_size,
+    gibbs_risk_upper,
+    weighted_average_size,
+    weighted_risk_upper,
+)
+from bounds.new_example import new_example_betting, new_example_kl, new_example_pac_bayes
+from bounds.objectives import (
+    KLObjective,
+    best_lambda,
+    binary_kl_lower_gradient,
+    binary_kl_upper_gradient,
+    cost_per_example,
+    f_classic,
+    f_kl,
+    f_lambda,
+    f_quad,
+)
+from bounds.one_draw import disintegrated, disintegrated_renyi, gaussian_log_density_ratio, gaussian_renyi
+from bounds.pac_bayes import (
+    catoni,
+    catoni_grid,
+    langford_seeger,
+    linear,
+    maurer,
+    mcallester,
+    quadratic,
+    thiemann,
+    tolstikhin_seldin,
+)
+from bounds.partition import (
+    LogPartition,
+    StreamingLogMeanExp,
+    log_partition_best,
+    log_partition_chernoff,
+    log_partition_jensen,
+    log_partition_lower,
+)
+from bounds.people import (
+    PeopleSample,
+    for_a_new_person,
+    new_example_monte_carlo,
+    new_person_bernstein,
+    new_person_betting,
+    new_person_clopper_pearson,
+    new_person_hoeffding,
+    new_person_kl,
+    new_person_monte_carlo,
+    new_person_second_moment,
+    people_sample,
+    thinned,
+)
+from bounds.prices import Accounted, Independent, MaxInformation, Price, Printed2018, Sharp
+from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConcentratedDP, exponential_mechanism_epsilon
+from bounds.privacy_loss import PrivacyLossDistribution
+from bounds.private import (
+    dp_chernoff,
+    dp_ece_pac_bayes,
+    dp_gibbs_pac_bayes,
+    dp_hoeffding,
+    dp_kl_chernoff,
+    dp_pac_bayes,
+    dp_pac_bayes_2018,
+    dp_pac_bayes_max_information,
+    hybrid_pac_bayes,
+    private_catoni,
+    private_ece_pac_bayes,
+    private_kl_chernoff,
+    private_pac_bayes,
+)
+from bounds.pure_transfer import max_information_nats, transfer_nats, transfer_nats_2018
+from bounds.recursive import ExcessStep, recursive
+from bounds.refined import split_kl, unexpected_bernstein
+from bounds.released import chernoff, dp_chernoff_2018, dp_hoeffding_2018, hoeffding, kl_chernoff
+from bounds.reliability import BrierRisk, brier_risk, ece_hoeffding, ece_pac_bayes, ece_second_moment
+from bounds.reliability_bins import (
+    CalibrationSample,
+    ConfidenceBin,
+    calibration_sample,
+    mce_clopper_pearson,
+    mce_hoeffding,
+)
+from bounds.tails import clopper_pearson_lower, clopper_pearson_upper, hoeffding_upper, kl_chernoff_upper
+from bounds.transfer import (
+    InExpectation,
+    TransferCost,
+    in_expectation_nats,
+    markov_transfer_nats,
+    max_information_composition,
+    transfer_cost,
+)
+from bounds.xi import log_xi

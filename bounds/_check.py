@@ -1,5 +1,6 @@
 """Refusals, one sentence each: the argument, its value, what to pass instead. NaN fails every check."""
 
+import json
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
@@ -48,20 +49,20 @@ def nonnegative(**values: float) -> None:
     _each(lambda value: value >= 0.0, "not be negative", "pass 0 or more", values)
 
 
-def divergence(**values: float) -> None:
-    """Each value must be a possible Kullback-Leibler divergence; a negative one is a failed estimate."""
+def posterior(risk: float, kl_nats: float) -> tuple[float, float]:
+    """The two numbers by which a PAC-Bayes bound knows a posterior, as Python's floats."""
+    probability(risk=risk)
+    return float(risk), divergence(kl_nats=kl_nats)
+
+
+def divergence(**values: float) -> float:
+    """The last value as a float; each must be a possible divergence, of which a negative one is a failed estimate."""
     advice = (
         "a divergence never is, so this is an estimate: pass max(0, estimate) and declare that estimate as an "
         "unproved hypothesis of the certificate"
     )
     _each(lambda value: value >= 0.0, "not be negative", advice, values)
-
-
-def posterior(risk: float, kl_nats: float) -> tuple[float, float]:
-    """The two numbers by which a PAC-Bayes bound knows a posterior, as Python's floats."""
-    probability(risk=risk)
-    divergence(kl_nats=kl_nats)
-    return float(risk), float(kl_nats)
+    return float([*values.values()][-1])
 
 
 def whole(**values: int) -> None:
@@ -74,6 +75,13 @@ def count(**values: int) -> None:
     """Each value must be a whole number, one or more, that a double holds exactly."""
     for name, value in values.items():
         _integer(name, value, 1)
+
+
+def text(**values: Any) -> None:
+    """Each value must be text."""
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{name} must be text, got {value!r}.")
 
 
 def array(name: str, values: Any) -> NDArray[np.float64]:
@@ -97,12 +105,20 @@ def records(name: str, values: Any, kind: type[Record]) -> tuple[Record, ...]:
 
 def reals(name: str, values: Any) -> tuple[float, ...]:
     """``values`` as a tuple of floats, if they are real numbers."""
-    made = _items(values)
-    if made is None or isinstance(values, str):
+    made = None if isinstance(values, str) else _items(values)
+    if made is None:
         raise ValueError(f"{name} must be a list of real numbers, got {_short(values)}; pass floats.")
     for value in made:
         real(**{name: value})
     return tuple(float(value) for value in made)
+
+
+def json_record(text: Any) -> Any:
+    """What JSON text says."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"text is not JSON ({error}); pass what to_json wrote.") from error
 
 
 def _items(values: Any) -> tuple[Any, ...] | None:

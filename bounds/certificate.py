@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
@@ -34,10 +34,10 @@ class Cost:
     per_example: float
 
     def __post_init__(self) -> None:
-        _text(name=self.name)
-        _check.above_minus_infinity(nats=self.nats, per_example=self.per_example)
-        object.__setattr__(self, "nats", float(self.nats))
-        object.__setattr__(self, "per_example", float(self.per_example))
+        _check.text(name=self.name)
+        for name in ("nats", "per_example"):
+            _check.above_minus_infinity(**{name: getattr(self, name)})
+            object.__setattr__(self, name, float(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Certificate:
     inputs: Mapping[str, float | int | str]
 
     def __post_init__(self) -> None:
-        _text(name=self.name, of=self.of, measures=self.measures, reference=self.reference)
+        _check.text(name=self.name, of=self.of, measures=self.measures, reference=self.reference)
         _check.nonnegative(value=self.value)
         _check.open_probability(failure_prob=self.failure_prob)
         budget = _numbers("budget", self.budget, _check.nonnegative)
@@ -152,9 +152,9 @@ class Certificate:
         A hypothesis that was unproved stays so where the new one only declares it: what a theorem lacks is not mended
         by saying so. Raises ValueError when none is given.
         """
-        if not hypotheses:
-            raise ValueError("hypotheses must be at least one, got none; say what the certificate rests on.")
         given = _check.records("hypotheses", hypotheses, Hypothesis)
+        if not given:
+            raise ValueError("hypotheses must be at least one, got none; say what the certificate rests on.")
         return replace(self, hypotheses=merged(self.hypotheses, given))
 
     def charged(self, name: str, failure_prob: float, **terms: float) -> "Certificate":
@@ -165,32 +165,22 @@ class Certificate:
 
         Raises ValueError when the name is already in the budget, a term exists, or the total reaches 1.
         """
-        _text(name=name)
+        _check.text(name=name)
         _check.open_probability(failure_prob=failure_prob)
         if name in self.budget:
             raise ValueError(f"name must be new to the budget, {name!r} is in it already; choose another.")
         if taken := sorted(terms.keys() & self.terms.keys()):
             raise ValueError(f"terms must be new to the certificate, {taken} are in it already; rename them.")
-        return replace(
-            self,
-            failure_prob=math.fsum((self.failure_prob, failure_prob)),
-            budget={**self.budget, name: failure_prob},
-            terms={**self.terms, **terms},
-        )
+        whole, budget = math.fsum((self.failure_prob, failure_prob)), {**self.budget, name: failure_prob}
+        return replace(self, failure_prob=whole, budget=budget, terms={**self.terms, **terms})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON; an infinite number is written as the string "inf"."""
         record: dict[str, Any] = {"format": FORMAT}
         for field in fields(self):
-            value = getattr(self, field.name)
-            is_mapping = isinstance(value, Mapping)
-            record[field.name] = _written(cast(Mapping[str, Any], value)) if is_mapping else value
+            record[field.name] = _written(getattr(self, field.name))
             if field.name == "failure_prob":
                 record["status"] = self.status
-        record["hypotheses"] = [one.to_dict() for one in self.hypotheses]
-        record["costs"] = [
-            _written({"name": one.name, "nats": one.nats, "per_example": one.per_example}) for one in self.costs
-        ]
         return record
 
     @classmethod
@@ -203,16 +193,15 @@ class Certificate:
         found = record.get("format") if isinstance(record, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if found != FORMAT:
             raise ValueError(f"record is not a certificate this version reads: format {found!r}, not {FORMAT!r}.")
-        names = {field.name for field in fields(cls)}
-        wanted = names | {"format", "status"}
+        wanted = {field.name for field in fields(cls)} | {"format", "status"}
         if set(record) != wanted:
             missing, extra = sorted(wanted - set(record)), sorted(map(str, set(record) - wanted))
             raise ValueError(f"record has wrong fields: missing {missing}, extra {extra}.")
-        values: dict[str, Any] = {name: record[name] for name in names}
+        values: dict[str, Any] = {name: record[name] for name in wanted - {"format", "status"}}
         for name in ("terms", "budget", "inputs"):
             values[name] = _read(name, values[name])
         for name, kind in (("hypotheses", Hypothesis), ("costs", Cost)):
-            values[name] = tuple(_made(name, kind, entry) for entry in _list(name, values[name]))
+            values[name] = [_made(name, kind, entry) for entry in _check.records(name, values[name], object)]
         made = cls(**values)
         if record["status"] != made.status:
             raise ValueError(f"status must be {made.status!r}, as the hypotheses say, got {record['status']!r}.")
@@ -225,11 +214,7 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
         """The certificate in ``text``. Raises ValueError when it is not JSON or not a certificate."""
-        try:
-            record = json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"text is not JSON ({error}); pass what to_json wrote.") from error
-        return cls.from_dict(record)
+        return cls.from_dict(_check.json_record(text))
 
     def _standing(self, standing: Standing) -> tuple[Hypothesis, ...]:
         return tuple(one for one in self.hypotheses if one.standing == standing)
@@ -240,10 +225,6 @@ def costs_of(nats: Mapping[str, float], n: int) -> tuple[Cost, ...]:
     return tuple(Cost(name=name, nats=cost, per_example=_share(cost, n)) for name, cost in nats.items())
 
 
-def _share(cost: float, n: int) -> float:
-    return outward(max(math.ulp(0.0), cost / n)) if cost > 0.0 else -inward(-cost / n)
-
-
 def total_of(costs: Iterable[float]) -> float:
     """The sum of costs of either sign, rounded up, and 0 where it is negative."""
     parts = list(costs)
@@ -252,10 +233,8 @@ def total_of(costs: Iterable[float]) -> float:
     return above if above == math.inf else max(0.0, outward(above - below))
 
 
-def _text(**values: Any) -> None:
-    for name, value in values.items():
-        if not isinstance(value, str):
-            raise ValueError(f"{name} must be text, got {value!r}.")
+def _share(cost: float, n: int) -> float:
+    return outward(max(math.ulp(0.0), cost / n)) if cost > 0.0 else -inward(-cost / n)
 
 
 def _mapping(what: str, values: Any) -> Mapping[str, Any]:
@@ -266,15 +245,8 @@ def _mapping(what: str, values: Any) -> Mapping[str, Any]:
 
 def _numbers(what: str, values: Any, check: Callable[..., None]) -> dict[str, float]:
     entries = _mapping(what, values)
-    for name, value in entries.items():
-        check(**{f"{what}[{name!r}]": value})
+    check(**{f"{what}[{name!r}]": value for name, value in entries.items()})
     return {name: float(value) for name, value in entries.items()}
-
-
-def _list(what: str, values: Any) -> list[Any]:
-    if not isinstance(values, list | tuple):
-        raise ValueError(f"record must hold a list as {what}, got {values!r}.")
-    return list(cast(list[Any], values))
 
 
 def _different(what: str, records: tuple[Named, ...]) -> tuple[Named, ...]:
@@ -291,19 +263,23 @@ def _named(what: str, records: tuple[Named, ...], name: str) -> Named:
     raise ValueError(f"name must be one of the {what} {[one.name for one in records]}, got {name!r}.")
 
 
-def _made(what: str, kind: Any, entry: Any) -> Any:
-    names = sorted(field.name for field in fields(kind))
-    if not isinstance(entry, Mapping) or sorted(map(str, cast(Mapping[str, Any], entry))) != names:
-        raise ValueError(f"{what} must hold objects with the fields {names}, got {entry!r}.")
-    return kind(**_read(what, entry))
-
-
-def _written(entries: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: "inf" if value == math.inf else value for name, value in entries.items()}
+def _written(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_written(asdict(record)) for record in cast(tuple[Any, ...], value)]
+    if isinstance(value, Mapping):
+        return {name: _written(entry) for name, entry in cast(Mapping[str, Any], value).items()}
+    return "inf" if value == math.inf else value
 
 
 def _read(what: str, entries: Any) -> dict[str, Any]:
     return {str(name): math.inf if value == "inf" else value for name, value in _mapping(what, entries).items()}
+
+
+def _made(what: str, kind: Any, entry: Any) -> Any:
+    names, given = {field.name for field in fields(kind)}, _read(what, entry)
+    if set(given) != names:
+        raise ValueError(f"{what} must hold objects with the fields {sorted(names)}, got {entry!r}.")
+    return kind(**given)
 
 
 def _plain(name: str, value: Any) -> float | int | str:
@@ -311,10 +287,8 @@ def _plain(name: str, value: Any) -> float | int | str:
         if value == "inf":  # what to_dict writes for infinity
             raise ValueError(f"inputs[{name!r}] must be a number or another word than 'inf'; pass math.inf.")
         return value
-    if isinstance(value, float):
-        _check.above_minus_infinity(**{f"inputs[{name!r}]": value})
-        return float(value)
     try:
         return int(value.__index__())  # whole numbers of any size, such as seeds
     except (AttributeError, TypeError):
-        raise ValueError(f"inputs[{name!r}] must be a real number or text, got {value!r}.") from None
+        _check.above_minus_infinity(**{f"inputs[{name!r}]": value})
+        return float(value)

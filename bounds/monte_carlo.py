@@ -33,23 +33,12 @@ def gibbs_risk_upper(*, mean: float, draws: int, failure_prob: float) -> Certifi
     the weights for all of them one. Terms of unequal weight: ``weighted_risk_upper``; a chain:
     ``correlated_risk_upper``.
 
-    Args:
-        mean: average of the independent terms, in [0, 1].
-        draws: how many independent terms it has.
-        failure_prob: probability over the draws that the bound fails.
-
     Raises ValueError when an argument is out of range.
     """
     _check.probability(mean=mean)
     _check.count(draws=draws)
     _check.open_probability(failure_prob=failure_prob)
-    return _certificate(
-        "gibbs_risk_upper",
-        mean,
-        float(draws),
-        failure_prob,
-        {"mean": mean, "draws": draws, "failure_prob": failure_prob},
-    )
+    return _certificate("gibbs_risk_upper", float(mean), float(draws), failure_prob, draws=draws)
 
 
 def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: float) -> Certificate:
@@ -59,12 +48,8 @@ def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: 
     unequal size pass their mean losses and their sizes. Proof in docs/guarantees.md, "Averages of independent draws".
 
     Formal guarantee: if the x_i are independent numbers in [0, 1] and Σ w_i x_i has expectation R̂(Q), then
-    R̂(Q) ≤ value with probability at least 1 - failure_prob over the draws, for weights fixed beforehand.
-
-    Args:
-        values: x_i, one number in [0, 1] a draw.
-        weights: positive numbers in proportion to w_i, fixed before the draws.
-        failure_prob: probability over the draws that the bound fails.
+    R̂(Q) ≤ value with probability at least 1 - failure_prob over the draws, for weights (positive numbers in proportion
+    to w_i) fixed beforehand.
 
     Raises ValueError when shapes differ, a value lies outside [0, 1] or a weight is not positive and finite.
     """
@@ -80,8 +65,7 @@ def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: 
     whole = math.fsum(share)
     mean = min(1.0, outward(math.fsum(x * share) / whole))
     draws = max(1.0, inward(whole))
-    inputs = {"mean": mean, "terms": int(x.size), "failure_prob": failure_prob}
-    return _certificate("weighted_risk_upper", mean, draws, failure_prob, inputs)
+    return _certificate("weighted_risk_upper", mean, draws, failure_prob, terms=int(x.size))
 
 
 def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certificate:
@@ -94,10 +78,6 @@ def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certifica
     Formal guarantee: none. The certificate is optimistic and lists what it assumes; so is every certificate that
     ``overall_certificate`` makes of it.
 
-    Args:
-        chain: risks in [0, 1] along one chain, at least 4.
-        failure_prob: probability that the bound fails, under the hypotheses.
-
     Raises ValueError when the chain is not one list of at least 4 numbers in [0, 1].
     """
     _check.open_probability(failure_prob=failure_prob)
@@ -106,8 +86,7 @@ def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certifica
     if not ((values >= 0.0) & (values <= 1.0)).all():
         raise ValueError("chain must lie in [0, 1], got a risk that does not; rescale the loss to [0, 1].")
     mean = min(1.0, outward(math.fsum(values) / values.size))
-    inputs = {"mean": mean, "kept_steps": int(values.size), "failure_prob": failure_prob}
-    made = _certificate("correlated_risk_upper", mean, effective, failure_prob, inputs)
+    made = _certificate("correlated_risk_upper", mean, effective, failure_prob, kept_steps=int(values.size))
     return made.resting_on(
         unproved("chain stationary", "nothing shows that the Markov chain was stationary at the posterior"),
         unproved("draws independent", "the kept steps count as many draws as their autocorrelation suggests"),
@@ -154,11 +133,9 @@ def effective_sample_size(draws: ArrayLike) -> float:
     return min(float(n), max(1.0, n / max(time, 1.0)))
 
 
-def _certificate(
-    name: str, mean: float, draws: float, failure_prob: float, inputs: dict[str, float | int]
-) -> Certificate:
+def _certificate(name: str, mean: float, worth: float, failure_prob: float, **inputs: float) -> Certificate:
     confidence = log_inverse(failure_prob)
-    per_draw = outward(confidence / draws)
+    per_draw = outward(confidence / worth)
     return Certificate(
         name=name,
         value=float(binary_kl_upper(mean, per_draw)),
@@ -168,11 +145,11 @@ def _certificate(
         hypotheses=(declared("draws independent", f"the caller of bounds.{name}"),),
         terms={
             "monte_carlo_mean": mean,
-            "monte_carlo_draws": draws,
+            "monte_carlo_draws": worth,
             "monte_carlo_confidence_nats": confidence,
             "monte_carlo_nats_per_draw": per_draw,
         },
         budget={MONTE_CARLO: failure_prob},
         reference='Hoeffding 1963, Theorem 1; docs/guarantees.md, "Averages of independent draws"',
-        inputs=inputs,
+        inputs={"mean": mean, **inputs, "failure_prob": failure_prob},
     )

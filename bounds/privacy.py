@@ -3,6 +3,9 @@
 A bound for a private prior compares what the mechanism did with what it would have done without one record (the
 "remove" direction of add-remove adjacency), or with that record replaced by a fixed other one, a ghost (replace-one).
 Either adjacency therefore serves as it is, at no factor; only pure privacy is better served by replace-one.
+
+Every notion is about neighbouring data sets S, S' and the mechanism M's outputs on both. Parameters are zero or more,
+and infinity promises nothing; parameters out of range and unknown words raise ValueError.
 """
 
 import math
@@ -37,8 +40,6 @@ class PrivacyClaim:
         status: "exact mechanism" (the law that the theorem is about was sampled), "accounted" (an accountant
             proved it), "assumes stationarity" (a Markov chain stood in for the law), or "approximate accountant" (a
             central limit theorem or another unproved number). Certificates that use the last two are optimistic.
-
-    Raises ValueError when a word is not one of these.
     """
 
     notion: ClassVar[str] = ""
@@ -49,15 +50,18 @@ class PrivacyClaim:
 
     def __post_init__(self) -> None:
         self._check_numbers()
-        for name, value, words in (
-            ("adjacency", self.adjacency, get_args(Adjacency)),
-            ("status", self.status, get_args(PrivacyStatus)),
-        ):
-            if value not in words:
-                raise ValueError(f"{name} must be one of {', '.join(words)}, got {value!r}.")
+        words = {"adjacency": (self.adjacency, Adjacency), "status": (self.status, PrivacyStatus)}
+        for name, (value, kind) in words.items():
+            if value not in get_args(kind):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, got {value!r}.")
 
     def _check_numbers(self) -> None:
         """Refuse parameters out of range."""
+        known = {field.name for field in fields(PrivacyClaim)}
+        for field in fields(self):
+            if field.name not in known:
+                check = _check.probability if field.name == "delta" else _check.nonnegative
+                check(**{field.name: getattr(self, field.name)})
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
@@ -73,7 +77,7 @@ class PrivacyClaim:
         """The record that ``to_dict`` wrote. Raises ValueError when it describes something else."""
         names = {field.name for field in fields(cls)}
         if set(record) != names | {"notion"} or record["notion"] != cls.notion:
-            raise ValueError(f"record must describe {cls.described}, got {dict(record)!r}.")
+            raise ValueError(f"record must describe {cls.described}, got one with the fields {sorted(record)!r}.")
         return cls(**{name: record[name] for name in names})
 
 
@@ -81,14 +85,9 @@ class PrivacyClaim:
 class PureDP(PrivacyClaim):
     """(epsilon, 0)-differential privacy.
 
-    Formal guarantee (of the mechanism it describes): for neighbouring data sets S, S' and every event,
-    P(M(S) in event) ≤ exp(epsilon) · P(M(S') in event).
-
-    Attributes:
-        epsilon: privacy loss in nats; zero or more. The bounds of ``bounds.private`` need it for replace-one
-            adjacency; an epsilon for add-remove is at most 2 epsilon for replace-one.
-
-    Raises ValueError when epsilon is negative or NaN, or a word is not one of those of ``PrivacyClaim``.
+    Formal guarantee (of the mechanism it describes): P(M(S) in event) ≤ exp(epsilon) · P(M(S') in event) for every
+    event, epsilon in nats. ``Sharp`` needs it for replace-one adjacency; an epsilon for add-remove is at most 2 epsilon
+    for replace-one.
     """
 
     notion: ClassVar[str] = "pure"
@@ -96,22 +95,13 @@ class PureDP(PrivacyClaim):
 
     epsilon: float
 
-    def _check_numbers(self) -> None:
-        _check.nonnegative(epsilon=self.epsilon)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApproxDP(PrivacyClaim):
     """(epsilon, delta)-differential privacy, in both directions.
 
-    Formal guarantee (of the mechanism it describes): for neighbouring data sets S, S' and every event,
-    P(M(S) in event) ≤ exp(epsilon) · P(M(S') in event) + delta.
-
-    Attributes:
-        epsilon: privacy loss in nats; zero or more.
-        delta: probability of differential privacy (no failure probability of a bound), in [0, 1].
-
-    Raises ValueError when a parameter is out of range, or a word is not one of those of ``PrivacyClaim``.
+    Formal guarantee (of the mechanism it describes): P(M(S) in event) ≤ exp(epsilon) · P(M(S') in event) + delta for
+    every event; delta is a probability of differential privacy, no failure probability of a bound.
     """
 
     notion: ClassVar[str] = "approximate"
@@ -120,24 +110,15 @@ class ApproxDP(PrivacyClaim):
     epsilon: float
     delta: float
 
-    def _check_numbers(self) -> None:
-        _check.nonnegative(epsilon=self.epsilon)
-        _check.probability(delta=self.delta)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianDP(PrivacyClaim):
     """mu-Gaussian differential privacy (Dong, Roth and Su 2022).
 
-    Formal guarantee (of the mechanism it describes): for neighbouring data sets S, S', M(S) is at least as hard to
-    tell from M(S') as N(mu, 1) from N(0, 1), by any test. A Gaussian mechanism of sensitivity Δ and standard
-    deviation σ has mu = Δ/σ, and compositions add up the squares.
-
-    Attributes:
-        mu: zero or more. The number that a central limit theorem gives for subsampled mechanisms is no proof; such a
-            record has the status "approximate accountant".
-
-    Raises ValueError when mu is negative or NaN, or a word is not one of those of ``PrivacyClaim``.
+    Formal guarantee (of the mechanism it describes): M(S) is at least as hard to tell from M(S') as N(mu, 1) from
+    N(0, 1), by any test. A Gaussian mechanism of sensitivity Δ and standard deviation σ has mu = Δ/σ, and compositions
+    add up the squares. The number that a central limit theorem gives for subsampled mechanisms is no proof; such a
+    record has the status "approximate accountant".
     """
 
     notion: ClassVar[str] = "gaussian"
@@ -145,30 +126,19 @@ class GaussianDP(PrivacyClaim):
 
     mu: float
 
-    def _check_numbers(self) -> None:
-        _check.nonnegative(mu=self.mu)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZeroConcentratedDP(PrivacyClaim):
     """rho-zero-concentrated differential privacy (Bun and Steinke 2016).
 
-    Formal guarantee (of the mechanism it describes): for neighbouring data sets S, S' and every order above 1, the
-    Rényi divergence of M(S) from M(S') is at most rho times the order.
-
-    Attributes:
-        rho: nats, zero or more. mu-GDP implies rho = mu²/2.
-
-    Raises ValueError when rho is negative or NaN, or a word is not one of those of ``PrivacyClaim``.
+    Formal guarantee (of the mechanism it describes): for every order above 1, the Rényi divergence of M(S) from M(S')
+    is at most rho nats times the order. mu-GDP implies rho = mu²/2.
     """
 
     notion: ClassVar[str] = "zero-concentrated"
     described: ClassVar[str] = "zero-concentrated differential privacy"
 
     rho: float
-
-    def _check_numbers(self) -> None:
-        _check.nonnegative(rho=self.rho)
 
 
 def exponential_mechanism_epsilon(*, beta: float, tau: float, loss_range: float, n: int) -> float:
@@ -185,12 +155,10 @@ def exponential_mechanism_epsilon(*, beta: float, tau: float, loss_range: float,
     has this epsilon only if it is stationary.
 
     Args:
-        beta: inverse temperature of the mechanism (no unit).
-        tau: inverse temperature of the loss, in nats per unit of mean loss.
+        beta: inverse temperature of the mechanism (no unit); zero or more.
+        tau: inverse temperature of the loss, in nats per unit of mean loss; zero or more.
         loss_range: oscillation of the loss, its largest minus its smallest possible value.
         n: number of records.
-
-    Raises ValueError when an argument is not positive (beta and tau may be zero).
     """
     _check.nonnegative(beta=beta, tau=tau)
     _check.positive(loss_range=loss_range)

@@ -1,10 +1,9 @@
 """The distribution of the privacy loss on a grid, as an accountant hands it over."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from hashlib import sha256
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from bounds import _check
 from bounds.privacy import PrivacyClaim
 
-_FIELDS = ("spacing", "lowest", "with_record", "without_record", "infinity_mass", "zero_mass", "adjacency", "status")
 # Masses come out of fast Fourier transforms: room for their noise, and for rounding masses up.
 _NOISE = 1e-6
 
@@ -54,24 +52,26 @@ class PrivacyLossDistribution(PrivacyClaim):
     def _check_numbers(self) -> None:
         _check.positive(spacing=self.spacing)
         _check.probability(infinity_mass=self.infinity_mass, zero_mass=self.zero_mass)
+        _check.real(lowest=self.lowest)
         if isinstance(self.lowest, bool) or not isinstance(self.lowest, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"lowest must be a whole number, got {self.lowest!r}; pass an int.")
         for name in ("spacing", "infinity_mass", "zero_mass"):
             object.__setattr__(self, name, float(getattr(self, name)))
-        for name in ("with_record", "without_record"):
-            object.__setattr__(self, name, _masses(name, getattr(self, name)))
-        if self.with_record.shape != self.without_record.shape:
-            raise ValueError(
-                f"without_record must have as many masses as with_record, got {self.without_record.size} and "
-                f"{self.with_record.size}."
-            )
-        for name, masses, rest in (
-            ("with_record", self.with_record, self.infinity_mass),
-            ("without_record", self.without_record, self.zero_mass),
-        ):
+        for name, rest in (("with_record", self.infinity_mass), ("without_record", self.zero_mass)):
+            masses = _masses(name, getattr(self, name))
+            object.__setattr__(self, name, masses)
             total = float(masses.sum()) + rest
             if not 1.0 - _NOISE <= total <= 1.0 + _NOISE:
                 raise ValueError(f"{name} must sum to 1 together with what is at infinity, got {total!r}.")
+        size = self.with_record.size
+        if size != self.without_record.size:
+            raise ValueError(
+                f"without_record must have as many masses as with_record, got {self.without_record.size} and {size}."
+            )
+        if self.spacing * (size + abs(self.lowest)) > 1e300:
+            raise ValueError(
+                f"spacing must leave losses below 1e300, got {self.spacing!r}; nothing is promised beyond."
+            )
         x = self.losses
         decay = np.exp(-np.abs(x))
         larger = np.where(x >= 0.0, self.with_record, self.without_record)
@@ -93,16 +93,9 @@ class PrivacyLossDistribution(PrivacyClaim):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON, with the notion of privacy under "notion"; masses as lists."""
-        values = {name: getattr(self, name) for name in _FIELDS}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
         return {"notion": self.notion, **plain}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The record that ``to_dict`` wrote. Raises ValueError when it describes something else."""
-        if set(record) != {"notion", *_FIELDS} or record["notion"] != cls.notion:
-            raise ValueError(f"record must describe {cls.described}, got one with the fields {sorted(record)!r}.")
-        return cls(**{name: record[name] for name in _FIELDS})
 
     def _key(self) -> tuple[Any, ...]:
         numbers = (self.spacing, self.lowest, self.infinity_mass, self.zero_mass, self.adjacency, self.status)
@@ -126,7 +119,7 @@ class PrivacyLossDistribution(PrivacyClaim):
 
 
 def _masses(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    masses = np.array(values, dtype=np.float64)
+    masses = _check.array(name, values).copy()
     if masses.ndim != 1 or masses.size == 0:
         raise ValueError(f"{name} must be a list of masses, got an array of shape {masses.shape}.")
     if not (masses >= 0.0).all() or not math.isfinite(float(masses.sum())):

@@ -1,6 +1,7 @@
 """What independent draws say of a mean: confidence bounds for one rate, as floats.
 
-Each bound holds with probability at least 1 - ``failure_prob``, one-sidedly. Arguments out of range raise ValueError.
+Each bound holds with probability at least 1 - ``failure_prob``, one-sidedly: for k errors counted among n independent
+trials, or ``mean`` the average of n independent terms in [0, 1]. Arguments out of range raise ValueError.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -25,11 +26,6 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
     Formal guarantee: k ~ Bin(n, p) gives p ≤ value with probability at least 1 - failure_prob. The value is accepted
     only when the computed P(Bin(n, value) ≤ k) is below failure_prob by more than its rounding error. Where SciPy
     has no quantile (NaN, for some failure_prob below 1e-100) it is the Chernoff bound, which is never below.
-
-    Args:
-        k: errors counted, 0 ≤ k ≤ n.
-        n: independent trials.
-        failure_prob: probability that the rate exceeds the bound.
     """
     k, n, failure_prob = _checked(k, n, failure_prob)
     if k == n:
@@ -79,13 +75,8 @@ def kl_chernoff_upper(mean: float, n: int, failure_prob: float) -> float:
     Formal guarantee: ``mean`` the average of n independent variables in [0, 1], which need not have the same law,
     gives E mean ≤ value with probability at least 1 - failure_prob. So n counts every independent term: draws of
     the weights times mini-batches when each mini-batch has fresh weights.
-
-    Args:
-        mean: observed average, in [0, 1].
-        n: independent terms in it.
-        failure_prob: probability that the expectation exceeds the bound.
     """
-    _check_mean(mean, n, failure_prob)
+    mean, n, failure_prob = _mean(mean, n, failure_prob)
     return float(binary_kl_upper(mean, outward(log_inverse(failure_prob) / n)))
 
 
@@ -94,7 +85,7 @@ def hoeffding_upper(mean: float, n: int, failure_prob: float) -> float:
 
     Formal guarantee: as for ``kl_chernoff_upper``, above which it never is needed.
     """
-    _check_mean(mean, n, failure_prob)
+    mean, n, failure_prob = _mean(mean, n, failure_prob)
     return min(1.0, total(mean, math.sqrt(log_inverse(failure_prob) / (2.0 * n))))
 
 
@@ -107,7 +98,8 @@ def _checked(k: int, n: int, failure_prob: float) -> tuple[int, int, float]:
     return int(k), int(n), float(failure_prob)
 
 
-def _check_mean(mean: float, n: int, failure_prob: float) -> None:
+def _mean(mean: float, n: int, failure_prob: float) -> tuple[float, int, float]:
     _check.probability(mean=mean)
     _check.count(n=n)
     _check.open_probability(failure_prob=failure_prob)
+    return float(mean), int(n), float(failure_prob)
