@@ -93,7 +93,7 @@ def test_the_paper_s_table_2(scales, printed):
     )
     assert f"{made.upper:.2f}" == f"{printed:.2f}"
     assert made.status == "approximate accountant"
-    assert any(each.status == "unproved" for each in made.guarantee.hypotheses)
+    assert any(each.standing == "unproved" for each in made.guarantee.hypotheses)
     assert "optimistic" in made.method
 
 
