@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bounds.hypotheses import declared, proved
-from pacdp.certify.settings import Settings
+from pacdp.certify.settings import FIXED, Settings
 from pacdp.choices import Choices
-
-FIXED = "settings fixed beforehand"
 
 
 def fixed_settings(

@@ -44,16 +44,6 @@ def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]
         axes.plot(vacuous, [1.0] * len(vacuous), "x", color=colour(name), markersize=5)
 
 
-def subject(certificate: Mapping[str, Any]) -> tuple[str, str]:
-    """Which predictor a certificate's record speaks of, and which of its risks it bounds."""
-    return certificate["of"], certificate["measures"]
-
-
-def measured_error(certificate: Mapping[str, Any], report: Mapping[str, Any]) -> float | None:
-    """The test error of the predictor that a certificate's record speaks of; None where it is not known."""
-    return error_on_test(report, *subject(certificate))
-
-
 def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
     """Each certificate as a bar, with the test error of the predictor that it speaks of, and all that it rests on."""
     certificates = certificates_of(report)

@@ -20,7 +20,7 @@ from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import UNCLIPPED
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
-from pacdp.certify.priors import Prior, Private, privacy_to_dict
+from pacdp.certify.priors import NOISE_OF_THE_RUN, Prior, Private, privacy_to_dict
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.langevin_privacy import accounted_event, accounted_privacy, spent
@@ -32,10 +32,9 @@ from pacdp.stochastic import passes_for
 
 _MONTE_CARLO_SHARE = 0.02
 _SLACK_NATS = 1e-4
-_NOISE = "the run, whose noise is drawn from a seed that must not depend on the examples"
 OF_THE_RUN = (
     bounds.proved("privacy covers these rows", "the checkpoint: the run saw the data of this hash and no others"),
-    bounds.declared("noise secret or independent", _NOISE),
+    bounds.declared("noise secret or independent", NOISE_OF_THE_RUN),
 )
 """What a checkpoint shows of a promise of privacy."""
 
@@ -84,7 +83,7 @@ def with_accounted(
     gaussian = certify(
         law,
         examples,
-        prior=Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=_NOISE)),
+        prior=Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=NOISE_OF_THE_RUN)),
         network=data.model,
         test=BoundSet.behind(test) if test else None,
         settings=fixed,

@@ -13,6 +13,8 @@ from pacdp.posterior import GaussianPosterior
 
 _PRIOR = "prior saw none of these rows"
 _COVERS = "privacy covers these rows"
+NOISE_OF_THE_RUN = "the run, whose noise is drawn from a seed that must not depend on the examples"
+"""Who vouches for the noise of a chain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

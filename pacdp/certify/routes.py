@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 import bounds
-from bounds.hypotheses import declared
 from pacdp.buffers import require_no_rows
 from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import (
@@ -22,6 +21,7 @@ from pacdp.certify.finite import Finite, finite_parts
 from pacdp.certify.gaussian import Formula, Found, Gaussians, MonteCarlo, Progress, parts
 from pacdp.certify.networks import Network, fresh_certificates, judge
 from pacdp.certify.priors import (
+    NOISE_OF_THE_RUN,
     NoPrivacy,
     Prior,
     Private,
@@ -35,11 +35,6 @@ from pacdp.gibbs import GibbsSettings
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
-
-_SAME_LAW = declared("new data follow the same law", "the caller")
-_NEW = "predictor saw none of these rows"
-_NOISE = "the run, whose noise is drawn from a seed that must not depend on the examples"
-
 
 Law = GaussianPosterior | LocalGibbs | Point | Network | Finite
 From = Prior | Source | bounds.PrivacyClaim | NoPrivacy | None
@@ -124,7 +119,7 @@ def certify(
             raise ValueError("expected the test set of a chain as an Objective, like its data")
         if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
             raise ValueError("the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy")
-        source = Private(privacy=prior, noise=_NOISE) if isinstance(prior, bounds.PrivacyClaim) else None
+        source = Private(privacy=prior, noise=NOISE_OF_THE_RUN) if isinstance(prior, bounds.PrivacyClaim) else None
         bound, tested = BoundSet.behind(data), None if test is None else BoundSet.behind(test)
         evidence = evidence_of(source, bound, tested)
         for each, objective, whose in ((bound, data, "the bound's"), (tested, test, "the test set's")):

@@ -7,7 +7,7 @@ from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.data.row_checks import require_apart
 from pacdp.data.rows import Rows
 
-_NAME = "settings fixed beforehand"
+FIXED = "settings fixed beforehand"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,24 +32,24 @@ class Settings:
             raise ValueError(f"expected a count of settings that is a whole number >= 1, got {self.count!r}")
         require_kind("Settings.hypothesis", self.hypothesis, bounds.Hypothesis)
         require_kind("Settings.elsewhere", self.elsewhere, Rows | None)
-        if self.hypothesis.name != _NAME:
-            raise ValueError(f"expected a hypothesis {_NAME!r}, got {self.hypothesis.name!r}")
+        if self.hypothesis.name != FIXED:
+            raise ValueError(f"expected a hypothesis {FIXED!r}, got {self.hypothesis.name!r}")
 
     @classmethod
     def declared(cls, by: str = "the caller, who names no list of settings") -> "Settings":
         """Nobody has written down which settings were tried; ``by`` vouches that the examples had no part in it."""
-        return cls(hypothesis=bounds.declared(_NAME, by))
+        return cls(hypothesis=bounds.declared(FIXED, by))
 
     @classmethod
     def tried(cls, count: int, by: str) -> "Settings":
         """``count`` settings were tried on the examples, and all are paid for; the list was written after the tries."""
         said = f"{by}: a list of {count} settings, all paid for, written down after they were tried"
-        return cls(count=count, hypothesis=bounds.declared(_NAME, said))
+        return cls(count=count, hypothesis=bounds.declared(FIXED, said))
 
     @classmethod
     def chosen_on(cls, rows: Rows, by: str = "rows that the bound does not use") -> "Settings":
         """The settings were chosen on these rows alone; that they are apart from the bound's is proved by hashes."""
-        return cls(hypothesis=bounds.declared(_NAME, f"chosen on {by}"), elsewhere=rows)
+        return cls(hypothesis=bounds.declared(FIXED, f"chosen on {by}"), elsewhere=rows)
 
     def share(self, failure_prob: float) -> float:
         """failure_prob / J; ValueError where a double has no such number."""
@@ -66,4 +66,4 @@ class Settings:
         if test is not None:
             require_apart(self.elsewhere, test.rows, (chosen, "the test set's rows"))
         whose = "the bound's" if test is None else "the bound's or the test set's"
-        return bounds.proved(_NAME, f"{self.hypothesis.by}; row hashes show that these are not {whose}")
+        return bounds.proved(FIXED, f"{self.hypothesis.by}; row hashes show that these are not {whose}")
