@@ -53,7 +53,8 @@ def ece_second_moment(*, calibration_error: float, mean_squared_gap: float, n: i
     """ECE ≤ plug-in ECE + min_η [ (c_η/η) V̂ + ln(20/failure_prob)/(η n) ],    c_η = -η - ln(1-η)
 
     with V̂ the mean of (c - f)² over all bins together and η on the fixed grid 0.5·0.8^k, k < 20: the un-expected
-    Bernstein inequality, far below ``ece_hoeffding`` when most gaps are small. "Calibration error on held-out examples" in docs/guarantees.md.
+    Bernstein inequality, far below ``ece_hoeffding`` when most gaps are small. "Calibration error
+    on held-out examples" in docs/guarantees.md.
 
     Formal guarantee: as for ``ece_hoeffding``.
     """
