@@ -52,6 +52,11 @@ class Bill:
         """The costs added up, rounded up."""
         return total_of(cost.nats for cost in self.costs)
 
+    def of_posterior(self, value: float, risk: float, kl_nats: float, reference: str, **known: float) -> Certificate:
+        """The certificate of a risk and a divergence, with ``known`` among both terms and inputs."""
+        terms, inputs = {"empirical_risk": risk, **known}, {"risk": risk, "kl_nats": kl_nats, **known}
+        return self.certificate(value, terms=terms, inputs=inputs, reference=reference)
+
     def needing(self, *names: str) -> "Bill":
         """The bill of a formula that takes more for true, which the caller declares too."""
         by = f"the caller of bounds.{self.name}"

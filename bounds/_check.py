@@ -19,6 +19,8 @@ def real(**values: Any) -> None:
     A float32 among the arguments would make NumPy round later sums to float32, downward as often as upward.
     """
     for name, value in values.items():
+        if type(value) is float and value == value:
+            continue
         known = isinstance(value, (float, int, np.integer))
         if not known or value != value or (not isinstance(value, float) and abs(int(cast(Any, value))) > _WIDEST):
             raise ValueError(f"{name} must be a real number in double precision, got {value!r}; pass a float.")

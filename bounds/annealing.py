@@ -45,12 +45,8 @@ def annealed_log_weights(
        beforehand, in which case densities are those given the mini-batches.
     4. ``end_loss_nats`` is the loss on all the data, at w_T; the steps may use mini-batches of it.
 
-    Args:
-        start_log_prior: ln p(w_0), one number a path.
-        forward_log_densities: ln F_t(w_t|w_(t-1)), shape (steps, paths).
-        backward_log_densities: ln B_t(w_(t-1)|w_t), shape (steps, paths); -inf is allowed.
-        end_log_prior: ln p(w_T); -inf is allowed.
-        end_loss_nats: loss(w_T) in nats; infinity is allowed.
+    Densities of steps have the shape (steps, paths), everything else is one number a path. Backward densities and the
+    prior at the end may vanish, the loss may be infinite.
 
     Raises ValueError when shapes do not fit, a number is NaN, or a density at a draw is zero or infinite.
     """
@@ -88,12 +84,10 @@ def annealed_log_weights(
 class ThermodynamicEstimate:
     """ln Z and KL(Q‖P) by integration over temperatures: estimates, whatever their digits.
 
-    Attributes:
-        log_partition_nats: estimate of ln Z at the last temperature, below the truth if every mean is exact.
-        kl: the KL(Q‖P) that goes with it; it says whether it had to be raised to 0.
-        largest_rise: by how much the mean loss rose from one temperature to a higher one; exact means never rise,
-            so a positive number is the least error that the means are known to have.
-        hypotheses: what a certificate that uses this rests on, unproved (``Certificate.resting_on``).
+    ``log_partition_nats`` is below ln Z at the last temperature if every mean is exact, and ``kl`` is the KL(Q‖P) that
+    goes with it. ``largest_rise`` is by how much the mean loss rose from one temperature to a higher one: exact means
+    never rise, so it is the least error that they are known to have. A certificate that uses this rests on
+    ``hypotheses`` (``Certificate.resting_on``).
     """
 
     log_partition_nats: float
@@ -118,10 +112,6 @@ def thermodynamic_integration(*, taus: ArrayLike, mean_losses: ArrayLike) -> The
 
     Formal guarantee: none, as the means come from chains. If every ``mean_losses`` is at least the true mean of its
     Gibbs posterior (say, by ``gibbs_risk_upper`` from exact draws), ``log_partition_nats`` ≤ ln Z up to rounding.
-
-    Args:
-        taus: increasing inverse temperatures that begin with 0, the prior; at least two.
-        mean_losses: E_{Q_t} R̂ at each of them, estimated.
 
     Raises ValueError when the grid does not increase from 0, lengths differ, or a number is not finite.
     """

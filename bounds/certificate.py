@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
@@ -265,7 +265,8 @@ def _named(what: str, records: tuple[Named, ...], name: str) -> Named:
 
 def _written(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_written(asdict(record)) for record in cast(tuple[Any, ...], value)]
+        records = cast(tuple[Any, ...], value)
+        return [_written({name: getattr(one, name) for name in one.__slots__}) for one in records]
     if isinstance(value, Mapping):
         return {name: _written(entry) for name, entry in cast(Mapping[str, Any], value).items()}
     return "inf" if value == math.inf else value

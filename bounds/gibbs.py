@@ -49,13 +49,9 @@ def gibbs_kl(
 
     Formal guarantee: ``kl_nats`` ≥ KL(Q‖P) if ``mean_loss_nats`` ≤ E_Q loss and ``log_partition_nats`` ≤ ln Z, or if
     upper_nats ≥ KL(Q‖P) and the estimate is above it; with estimates in their place, none, and the certificate must
-    say so. ``kl_nats`` is never below ``lower_nats``, and ``clipped`` and ``note`` tell when the estimate was.
-
-    Args:
-        mean_loss_nats: E_Q loss in nats, e.g. tau times the Gibbs risk; 0 is a valid lower bound for a loss ≥ 0.
-        log_partition_nats: ln Z = ln E_P e^(-loss) in nats, or a lower bound on it.
-        lower_nats: a proved lower bound on KL, as from ``gibbs_kl_lower``.
-        upper_nats: a proved upper bound on KL, as from ``gibbs_kl_upper``.
+    say so. ``kl_nats`` is never below ``lower_nats``, and ``clipped`` and ``note`` tell when the estimate was. E_Q loss
+    may be tau times the Gibbs risk, or 0 for a loss ≥ 0; the proved bounds come from ``gibbs_kl_lower`` and
+    ``gibbs_kl_upper``.
 
     Raises ValueError when an argument is NaN, an estimate is infinite, or the proved bounds contradict each other.
     """
@@ -84,14 +80,8 @@ def gibbs_kl_upper(*, log_partition_lower_nats: float, tau: float, loss_low: flo
     every sample. Proofs in docs/guarantees.md, "Divergence of a Gibbs posterior".
 
     Formal guarantee: at least KL(Q‖P) for the exact Gibbs posterior, if ``log_partition_lower_nats`` ≤ ln Z and R̂ lies
-    in [loss_low, loss_high] for all weights. What the bound on ln Z may fail with, the certificate must be charged
-    (``Certificate.charged``).
-
-    Args:
-        log_partition_lower_nats: a lower bound on ln Z = ln E_P e^(-tau R̂); -inf leaves the other two.
-        tau: inverse temperature of the posterior, in nats per unit of mean loss.
-        loss_low: smallest possible R̂.
-        loss_high: largest possible R̂.
+    in [loss_low, loss_high] for all weights; a bound on ln Z of -inf leaves the other two. What it may fail with, the
+    certificate must be charged (``Certificate.charged``).
 
     Raises ValueError when ``log_partition_lower_nats`` is above -tau·loss_low, where ln Z cannot be, or an argument is
     out of range.

@@ -59,13 +59,10 @@ def gibbs_pac_bayes(
     Args:
         log_partition_lower_nats: a lower bound on ln Z, as from ``log_partition_best``; -inf says nothing.
         tau: τ, inverse temperature of the posterior, in nats per unit of mean loss.
-        loss_low: smallest possible surrogate loss.
-        loss_high: largest possible surrogate loss.
+        loss_low, loss_high: smallest and largest possible surrogate loss.
         error_loss: the least surrogate loss of an example that counts as an error; ln 2 for cross-entropy in nats.
-        n: number of independent examples.
         failure_prob: probability over the sample that the PAC-Bayes bound fails.
         log_partition_failure_prob: probability that the lower bound on ln Z fails; 0 if it is certain.
-        price: where the prior came from.
 
     Raises ValueError when the bound on ln Z is above -tau·loss_low, error_loss is not in (loss_low, loss_high], or an
     argument is out of range.

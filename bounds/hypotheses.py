@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 Standing = Literal["proved", "declared", "unproved"]
@@ -77,6 +78,7 @@ def unproved(name: str, by: str, unit: str = "") -> Hypothesis:
     return Hypothesis(name=name, standing="unproved", by=by, unit=unit)
 
 
+@lru_cache(maxsize=1024)
 def of_the_caller(*names: str, function: str, unit: str = "example") -> tuple[Hypothesis, ...]:
     """What every bound needs of the world, and ``names``, declared by whoever called ``function`` with bare numbers."""
     by = f"the caller of bounds.{function}"

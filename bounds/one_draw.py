@@ -37,14 +37,8 @@ def disintegrated(
     Formal guarantee: for a prior P fixed before the sample was seen (or a function of what the price's mechanism
     released) and w drawn once from a posterior Q that depends on the sample in any fixed way, R(w) ≤ value with
     probability at least 1 - failure_prob over sample, mechanism and draw. A draw picked among several as the best on
-    the sample is not such a draw.
-
-    Args:
-        risk: R̂(w), mean loss in [0, 1] of that draw on the n examples.
-        log_density_ratio: ln (dQ/dP)(w) in nats, as from ``gaussian_log_density_ratio``; it may be negative.
-        n: number of independent examples.
-        failure_prob: δ, probability over the sample and the draw that the bound fails.
-        price: where the prior came from.
+    the sample is not such a draw. ``risk`` is R̂(w); the density ratio, as from ``gaussian_log_density_ratio``, may be
+    negative.
     """
     _check.above_minus_infinity(log_density_ratio=log_density_ratio)
     reference = "Rivasplata, Kuzborskij, Szepesvari and Shawe-Taylor, NeurIPS 2020, arXiv 2006.13057; Maurer 2004"
@@ -62,12 +56,9 @@ def disintegrated_renyi(
 
     Viallard, Germain, Habrard and Morvant 2023, "A general framework for the practical disintegration of PAC-Bayesian
     bounds", at order 2: for an independent prior s = 1/2, and the last two are ln(8/δ³). For Gaussians N(w, s² I) and
-    N(v, s² I) D₂ is ‖w - v‖²/s², twice the KL.
+    N(v, s² I) D₂ = ln E_Q dQ/dP is ‖w - v‖²/s², twice the KL (``gaussian_renyi``).
 
     Formal guarantee: as for ``disintegrated``.
-
-    Args:
-        renyi_nats: D₂(Q‖P) = ln E_Q dQ/dP in nats, as from ``gaussian_renyi``; the others as for ``disintegrated``.
     """
     _check.divergence(renyi_nats=renyi_nats)
     reference = "Viallard, Germain, Habrard and Morvant 2023, arXiv 2102.08649, at order 2; Maurer 2004"

@@ -34,7 +34,7 @@ def maurer(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: P
     fixed before the sample was seen, or released by the price's mechanism (over sample and mechanism).
     """
     reference = "Maurer 2004, arXiv cs/0411099, Theorem 5, with the exact xi(n)"
-    return _of_kl("maurer", reference, risk, kl_nats, n, failure_prob, price, kl_value)
+    return _of_kl("maurer", kl_value, reference, risk, kl_nats, n, failure_prob, price)
 
 
 def langford_seeger(
@@ -48,12 +48,8 @@ def langford_seeger(
     """
     risk, kl_nats = _check.posterior(risk, kl_nats)
     bill = billed("langford_seeger", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_two_sqrt_n=log_two_sqrt(n))
-    return bill.certificate(
-        kl_value(risk, bill.per_example),
-        terms={"empirical_risk": risk},
-        inputs={"risk": risk, "kl_nats": kl_nats},
-        reference="Langford and Seeger 2001; Maurer 2004, arXiv cs/0411099, Theorem 5",
-    )
+    reference = "Langford and Seeger 2001; Maurer 2004, arXiv cs/0411099, Theorem 5"
+    return bill.of_posterior(kl_value(risk, bill.per_example), risk, kl_nats, reference)
 
 
 def mcallester(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
@@ -63,10 +59,11 @@ def mcallester(*, risk: float, kl_nats: float, n: int, failure_prob: float, pric
 
     Formal guarantee: as for ``maurer``.
     """
-    reference = "McAllester 1999; Maurer 2004"
-    return _of_kl(
-        "mcallester", reference, risk, kl_nats, n, failure_prob, price, lambda r, c: total(r, math.sqrt(c / 2.0))
-    )
+
+    def value(r: float, c: float) -> float:
+        return total(r, math.sqrt(c / 2.0))
+
+    return _of_kl("mcallester", value, "McAllester 1999; Maurer 2004", risk, kl_nats, n, failure_prob, price)
 
 
 def quadratic(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
@@ -77,7 +74,7 @@ def quadratic(*, risk: float, kl_nats: float, n: int, failure_prob: float, price
     Formal guarantee: as for ``maurer``.
     """
     reference = "Perez-Ortiz, Rivasplata, Shawe-Taylor and Szepesvari, JMLR 2021, Theorem 1; Maurer 2004"
-    return _of_kl("quadratic", reference, risk, kl_nats, n, failure_prob, price, quadratic_value)
+    return _of_kl("quadratic", quadratic_value, reference, risk, kl_nats, n, failure_prob, price)
 
 
 def tolstikhin_seldin(
@@ -95,7 +92,7 @@ def tolstikhin_seldin(
     def value(r: float, c: float) -> float:
         return total(r, 2.0 * c, math.sqrt(2.0 * r) * math.sqrt(c))
 
-    return _of_kl("tolstikhin_seldin", reference, risk, kl_nats, n, failure_prob, price, value)
+    return _of_kl("tolstikhin_seldin", value, reference, risk, kl_nats, n, failure_prob, price)
 
 
 def thiemann(
@@ -123,18 +120,11 @@ def thiemann(
     def value(r: float, c: float) -> float:
         return quadratic_value(r, c) if lam is None else outward(total(r, outward(c / lam)) / inward((2.0 - lam) / 2.0))
 
-    return _of_kl(
-        "thiemann",
-        "Thiemann, Igel, Wintenberger and Seldin 2017, Theorem 3; Maurer 2004",
-        risk,
-        kl_nats,
-        n,
-        failure_prob,
-        price,
-        value,
-        best=lambda r, c: lam or 2.0 / (math.sqrt(2.0 * r / c + 1.0) + 1.0),
-        lam=lam,
-    )
+    def best(r: float, c: float) -> float:
+        return lam or 2.0 / (math.sqrt(2.0 * r / c + 1.0) + 1.0)
+
+    reference = "Thiemann, Igel, Wintenberger and Seldin 2017, Theorem 3; Maurer 2004"
+    return _of_kl("thiemann", value, reference, risk, kl_nats, n, failure_prob, price, best, lam)
 
 
 def catoni(
@@ -157,14 +147,10 @@ def catoni(
     """
     _check.positive(inverse_temperature=inverse_temperature)
     risk, kl_nats = _check.posterior(risk, kl_nats)
-    scale = float(inverse_temperature)
+    scale, reference = float(inverse_temperature), "Catoni 2007, IMS Lecture Notes 56, Theorem 1.2.1"
     bill = billed("catoni", price, n=n, failure_prob=failure_prob, kl=kl_nats)
-    return bill.certificate(
-        catoni_value(risk, scale, bill.per_example, int(n)),
-        terms={"empirical_risk": risk, "inverse_temperature": scale},
-        inputs={"risk": risk, "kl_nats": kl_nats, "inverse_temperature": scale},
-        reference="Catoni 2007, IMS Lecture Notes 56, Theorem 1.2.1",
-    )
+    value = catoni_value(risk, scale, bill.per_example, int(n))
+    return bill.of_posterior(value, risk, kl_nats, reference, inverse_temperature=scale)
 
 
 def catoni_grid(
@@ -222,24 +208,20 @@ def linear(
     lam = float(lam)
     risk, kl_nats = _check.posterior(risk, kl_nats)
     bill = billed("linear", price, n=n, failure_prob=failure_prob, kl=kl_nats)
-    return bill.certificate(
-        outward(total(risk, outward(lam * bill.per_example)) / inward((lam - 0.5) / lam)),
-        terms={"empirical_risk": risk, "lam": lam},
-        inputs={"risk": risk, "kl_nats": kl_nats, "lam": lam},
-        reference="McAllester 2013, arXiv 1307.2118, Theorem 2; Dziugaite and Roy, ICML 2018, Theorem 2.1",
-    )
+    value = outward(total(risk, outward(lam * bill.per_example)) / inward((lam - 0.5) / lam))
+    reference = "McAllester 2013, arXiv 1307.2118, Theorem 2; Dziugaite and Roy, ICML 2018, Theorem 2.1"
+    return bill.of_posterior(value, risk, kl_nats, reference, lam=lam)
 
 
 def _of_kl(
     name: str,
+    value: Callable[[float, float], float],
     reference: str,
     risk: float,
     kl_nats: float,
     n: int,
     failure_prob: float,
     price: Price,
-    value: Callable[[float, float], float],
-    *,
     best: Callable[[float, float], float] | None = None,
     lam: float | None = None,
 ) -> Certificate:
@@ -247,10 +229,6 @@ def _of_kl(
     risk, kl_nats = _check.posterior(risk, kl_nats)
     bill = billed(name, price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n))
     c = bill.per_example
-    given = {} if lam is None else {"lam": lam}
-    return bill.certificate(
-        1.0 if math.isinf(c) else value(risk, c),
-        terms={"empirical_risk": risk} if best is None else {"empirical_risk": risk, "lam": best(risk, c)},
-        inputs={"risk": risk, "kl_nats": kl_nats, **given},
-        reference=reference,
-    )
+    terms = {"empirical_risk": risk} if best is None else {"empirical_risk": risk, "lam": best(risk, c)}
+    inputs = {"risk": risk, "kl_nats": kl_nats} | ({} if lam is None else {"lam": lam})
+    return bill.certificate(1.0 if math.isinf(c) else value(risk, c), terms=terms, inputs=inputs, reference=reference)

@@ -3,6 +3,10 @@
 ``loss`` is in nats: an inverse temperature tau times a mean loss. A lower bound on ln Z is an upper bound on KL(Q‖P)
 (``bounds.gibbs.gibbs_kl_upper``) and needs draws of the prior only, none of the posterior. Probabilities are over the
 draws, for a prior, a loss and a tau that were settled before them.
+
+Everywhere ``log_mean_exp`` is ln Ẑ, the logarithm of the mean of e^(-loss) over ``draws`` independent prior draws, as
+from ``StreamingLogMeanExp`` (-inf is allowed and says nothing); ``mean_loss`` is the mean of R̂ over them, in [loss_low,
+loss_high], the smallest and the largest that is possible; ``tau`` is in nats per unit of mean loss.
 """
 
 import math
@@ -98,13 +102,9 @@ class StreamingLogMeanExp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPartition:
-    """A lower bound on ln Z that holds with probability 1 - ``failure_prob``.
+    """A lower bound on ln Z that holds with probability 1 - ``failure_prob``, to be charged to who uses it.
 
-    Attributes:
-        nats: the bound, the largest of the candidates.
-        method: which candidate that is.
-        failure_prob: what the certificate that uses it must be charged.
-        candidates: every lower bound compared, in nats; all hold together.
+    ``nats`` is the largest of the ``candidates``, all of which hold together, and ``method`` says which one.
     """
 
     nats: float
@@ -121,10 +121,6 @@ def log_partition_lower(log_mean_exp: float, failure_prob: float) -> float:
     Formal guarantee: if E Ẑ ≤ Z and Ẑ ≥ 0, then ln Z ≥ value with probability at least 1 - failure_prob; nothing else
     is asked of Ẑ. The mean of e^(-loss) over exact independent prior draws qualifies, and so does the mean of the
     weights of ``annealed_log_weights``; draws of Q do not.
-
-    Args:
-        log_mean_exp: ln Ẑ in nats, as from ``StreamingLogMeanExp``; -inf is allowed and says nothing.
-        failure_prob: probability that the bound fails.
 
     Raises ValueError when ln Ẑ is NaN or plus infinity, or failure_prob is not in (0, 1).
     """
@@ -144,11 +140,6 @@ def log_partition_chernoff(*, log_mean_exp: float, draws: int, failure_prob: flo
 
     Formal guarantee: for exact, independent draws of P and a loss ≥ 0, ln Z ≥ value with probability at least
     1 - failure_prob; together with ``log_partition_lower`` at the same Ẑ and failure_prob, without any split.
-
-    Args:
-        log_mean_exp: ln Ẑ in nats, at most 0; -inf is allowed and says nothing.
-        draws: independent prior draws in Ẑ.
-        failure_prob: probability that the bound fails.
 
     Raises ValueError when ln Ẑ is NaN or above 0, or another argument is out of range.
     """
@@ -173,14 +164,6 @@ def log_partition_jensen(
     prior. Good while tau times the spread of R̂ under the prior is small.
 
     Formal guarantee: for exact, independent draws of P, ln Z ≥ value with probability at least 1 - failure_prob.
-
-    Args:
-        mean_loss: mean of R̂(w) over the draws.
-        tau: inverse temperature, in nats per unit of mean loss.
-        loss_low: smallest possible R̂.
-        loss_high: largest possible R̂.
-        draws: independent prior draws in the mean.
-        failure_prob: probability that the bound fails.
 
     Raises ValueError when the mean lies outside the interval or another argument is out of range.
     """
@@ -215,15 +198,6 @@ def log_partition_best(
     Formal guarantee: for exact, independent draws of P and R̂ in [loss_low, loss_high], all candidates are at most ln Z
     with probability at least 1 - failure_prob.
 
-    Args:
-        log_mean_exp: ln of the mean of e^(-tau R̂) over the draws.
-        mean_loss: mean of R̂ over the draws.
-        tau: inverse temperature, in nats per unit of mean loss.
-        loss_low: smallest possible R̂.
-        loss_high: largest possible R̂.
-        draws: independent prior draws in both means.
-        failure_prob: probability that a candidate exceeds ln Z.
-
     Raises ValueError when ln Ẑ exceeds -tau·loss_low, or another argument is out of range.
     """
     tau, loss_low, loss_high = checked_loss(tau, loss_low, loss_high)
@@ -248,12 +222,8 @@ def log_partition_best(
         "jensen": jensen,
     }
     method = max(candidates, key=candidates.__getitem__)
-    return LogPartition(
-        nats=candidates[method],
-        method=method,
-        failure_prob=failure_prob,
-        candidates=MappingProxyType(candidates),
-    )
+    known = MappingProxyType(candidates)
+    return LogPartition(nats=candidates[method], method=method, failure_prob=failure_prob, candidates=known)
 
 
 def checked_loss(tau: float, loss_low: float, loss_high: float) -> tuple[float, float, float]:

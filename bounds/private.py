@@ -34,7 +34,8 @@ def _at(price: type[Price], formula: Bound, name: str, says: str) -> Bound:
     signature = signature.replace(parameters=[*kept, priced])
 
     def bound(**arguments: Any) -> Certificate:
-        signature.bind(**arguments)
+        if parameter not in arguments:
+            raise TypeError(f"{name}() is missing the keyword argument {parameter!r}")
         return formula(price=price(**{parameter: arguments.pop(parameter)}), **arguments)
 
     bound.__dict__["__signature__"] = signature

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bounds import _check
 from bounds._assemble import billed
@@ -117,12 +118,9 @@ def unexpected_bernstein(
     second = float(second_moment)
     bill = billed("unexpected_bernstein", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=GRID_NATS)
     slack, eta = bernstein_slack(second, bill.per_example)
-    return bill.certificate(
-        total(risk, slack),
-        terms={"empirical_risk": risk, "second_moment": second, "eta": eta},
-        inputs={"risk": risk, "second_moment": second, "kl_nats": kl_nats},
-        reference="Mhammedi, Grunwald and Guedj, NeurIPS 2019, arXiv 1905.13367; Fan, Grama and Liu 2015",
-    )
+    reference = "Mhammedi, Grunwald and Guedj, NeurIPS 2019, arXiv 1905.13367; Fan, Grama and Liu 2015"
+    made = bill.of_posterior(total(risk, slack), risk, kl_nats, reference, second_moment=second)
+    return replace(made, terms={**made.terms, "eta": eta})
 
 
 def bernstein_slack(second_moment: float, per_example: float) -> tuple[float, float]:

@@ -35,12 +35,7 @@ def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> C
     docs/guarantees.md.
 
     Formal guarantee: for a predictor and bins that do not depend on the n independent examples, ECE ≤ value with
-    probability at least 1 - failure_prob.
-
-    Args:
-        calibration_error: plug-in ECE on the n examples, in [0, 1].
-        n: number of independent held-out examples.
-        failure_prob: probability over the examples that the bound fails.
+    probability at least 1 - failure_prob; ``calibration_error`` is the plug-in ECE on them.
     """
     _check.probability(calibration_error=calibration_error)
     bill = billed("ece_hoeffding", FRESH, n=n, failure_prob=failure_prob)
@@ -57,13 +52,11 @@ def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> C
 def ece_second_moment(*, calibration_error: float, mean_squared_gap: float, n: int, failure_prob: float) -> Certificate:
     """ECE ≤ plug-in ECE + min_η [ (c_η/η) V̂ + ln(20/failure_prob)/(η n) ],    c_η = -η - ln(1-η)
 
-    with V̂ the mean squared gap and η on the fixed grid 0.5·0.8^k, k < 20: the un-expected Bernstein inequality, far
-    below ``ece_hoeffding`` when most gaps are small. "Calibration error on held-out examples" in docs/guarantees.md.
+    with V̂ the mean of (c - f)² over all bins together and η on the fixed grid 0.5·0.8^k, k < 20: the un-expected
+    Bernstein inequality, far below ``ece_hoeffding`` when most gaps are small. "Calibration error
+    on held-out examples" in docs/guarantees.md.
 
-    Formal guarantee and other arguments: as for ``ece_hoeffding``.
-
-    Args:
-        mean_squared_gap: V̂, mean of (c - f)² over the n examples, all bins together; at least calibration_error².
+    Formal guarantee: as for ``ece_hoeffding``.
     """
     _check_gaps(calibration_error, mean_squared_gap)
     bill = billed("ece_second_moment", FRESH, n=n, failure_prob=failure_prob, grid=GRID_NATS)
@@ -90,14 +83,8 @@ def ece_pac_bayes(
     released), and bins that are a function of w and the example alone, E_Q ECE ≤ value for all Q simultaneously with
     probability at least 1 - failure_prob.
 
-    Args:
-        calibration_error: posterior mean of the plug-in ECE on the n examples, in [0, 1]; if it is an upper confidence
-            bound (of an average over draws of w), ``Certificate.charged`` pays for it.
-        mean_squared_gap: posterior mean of the mean squared gap, or an upper bound on it; at least calibration_error².
-        kl_nats: KL(Q‖P) in nats.
-        n: number of independent examples.
-        failure_prob: probability over the sample that the bound fails.
-        price: where the prior came from, and so what Λ is.
+    ``calibration_error`` and ``mean_squared_gap`` are posterior means of the plug-in ECE and of the mean squared gap on
+    the n examples; if they are upper confidence bounds (of averages over draws of w), ``Certificate.charged`` pays.
     """
     _check_gaps(calibration_error, mean_squared_gap)
     _check.divergence(kl_nats=kl_nats)

@@ -25,14 +25,9 @@ _REFERENCE = 'docs/guarantees.md, "Calibration bin by bin"'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfidenceBin:
-    """The examples whose confidence lies between ``low`` and ``high``.
+    """``count`` examples whose confidence lies between ``low`` and ``high``; ``correct`` were predicted correctly.
 
-    Attributes:
-        low: least confidence that the bin admits, in [0, 1].
-        high: largest one.
-        count: examples in it.
-        correct: those of them that were predicted correctly.
-        mean_confidence: mean confidence of its examples; any number of the bin when there are none.
+    ``mean_confidence`` is theirs, or any number of the bin when there are none.
 
     Raises ValueError when the numbers contradict each other.
     """
@@ -61,14 +56,10 @@ class ConfidenceBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationSample:
-    """What calibration bounds need to know of a sample, each mean rounded up.
+    """What calibration bounds need to know of a sample of n examples, each mean rounded up.
 
-    Attributes:
-        calibration_error: plug-in ECE, Σ_b |Σ_{i in b} (c_i - f_i)| / n.
-        mean_squared_gap: mean of (c_i - f_i)², the top-label Brier score.
-        mean_absolute_gap: mean of |c_i - f_i|.
-        n: examples.
-        bins: counts bin by bin.
+    ``calibration_error`` is the plug-in ECE, Σ_b |Σ_{i in b} (c_i - f_i)| / n, ``mean_squared_gap`` the mean of
+    (c_i - f_i)², the top-label Brier score, and ``mean_absolute_gap`` that of |c_i - f_i|.
     """
 
     calibration_error: float
@@ -81,13 +72,9 @@ class CalibrationSample:
 def calibration_sample(*, confidence: ArrayLike, correct: ArrayLike, edges: Sequence[float]) -> CalibrationSample:
     """Counts, gaps and plug-in ECE of one predictor on n examples.
 
-    Bin b holds the confidences in [edges[b], edges[b+1]), the last one also 1. The edges must be fixed before the
-    examples were seen; quantiles of their confidences are not.
-
-    Args:
-        confidence: [n], confidence f_i in the predicted label, in [0, 1].
-        correct: [n], 1 (or true) where the predicted label was right, else 0.
-        edges: increasing, from 0 to 1.
+    ``confidence`` holds f_i in [0, 1] and ``correct`` whether the label was right, one number an example. Bin b holds
+    the confidences in [edges[b], edges[b+1]), the last one also 1. The edges, which increase from 0 to 1, must be fixed
+    before the examples were seen; quantiles of their confidences are not.
     """
     f, c = _check.array("confidence", confidence), _check.array("correct", correct)
     if f.ndim != 1 or f.size == 0 or not ((f >= 0.0) & (f <= 1.0)).all():
@@ -129,12 +116,8 @@ def mce_hoeffding(*, bins: Sequence[ConfidenceBin], min_count: int, failure_prob
 
     Formal guarantee: for independent examples of one law, a predictor and bins that do not depend on them, and a
     ``min_count`` fixed beforehand or chosen from the counts of the bins alone, all certified bins have |E[g | bin]| ≤
-    their gap, hence their largest ≤ value, with probability at least 1 - failure_prob.
-
-    Args:
-        bins: all bins, as ``calibration_sample`` counts them.
-        min_count: examples that a bin needs to be certified, at least 1.
-        failure_prob: probability over the examples that some certified bin's bound fails.
+    their gap, hence their largest ≤ value, with probability at least 1 - failure_prob. ``bins`` are all of them, as
+    ``calibration_sample`` counts them.
     """
 
     def gap(one: ConfidenceBin, certified: int) -> float:
@@ -182,6 +165,8 @@ def _largest(
     kept = [one for one in bins if one.count >= min_count]
     gaps = [min(1.0, gap(one, len(kept))) if one.count >= min_count else 1.0 for one in bins]
     certified = [found for one, found in zip(bins, gaps, strict=True) if one.count >= min_count]
+    names = ("low", "high", "count", "correct", "mean_confidence")
+    listed = {f"{name}s": ", ".join(_plain(getattr(one, name)) for one in bins) for name in names}
     return Certificate(
         name=name,
         value=max(certified, default=1.0),
@@ -198,13 +183,9 @@ def _largest(
         },
         budget={"bound": failure_prob},
         reference=_REFERENCE,
-        inputs={
-            "lows": ", ".join(repr(float(one.low)) for one in bins),
-            "highs": ", ".join(repr(float(one.high)) for one in bins),
-            "counts": ", ".join(str(one.count) for one in bins),
-            "corrects": ", ".join(str(one.correct) for one in bins),
-            "mean_confidences": ", ".join(repr(float(one.mean_confidence)) for one in bins),
-            "min_count": min_count,
-            "failure_prob": failure_prob,
-        },
+        inputs={**listed, "min_count": min_count, "failure_prob": failure_prob},
     )
+
+
+def _plain(number: float) -> str:
+    return repr(number if isinstance(number, int) else float(number))

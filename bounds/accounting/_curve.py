@@ -88,10 +88,7 @@ class Curve:
             low, high = float(edges[good[-1]]), float(edges[min(good[-1] + 1, edges.size - 1)])
         for _ in range(45):
             middle = 0.5 * (low + high)
-            if self.at(middle) <= delta:
-                high = middle
-            else:
-                low = middle
+            low, high = (low, middle) if self.at(middle) <= delta else (middle, high)
         return max(0.0, high if self.sign > 0 else low)
 
     def _scale(self, at: Array) -> Array:
@@ -123,16 +120,5 @@ def understated(law: Composite, slack: float) -> Curve:
 
 def _curve(law: Composite, error: float, beyond: float, below: float, slack: float, sign: float) -> Curve:
     excess, rest = _sums(law.masses, law.window.tilt, law.spacing)
-    return Curve(
-        start=law.window.start,
-        spacing=law.spacing,
-        tilt=law.window.tilt,
-        log_scale=law.log_scale,
-        excess=excess,
-        rest=rest,
-        error=error,
-        beyond=beyond,
-        below=below,
-        slack=slack,
-        sign=sign,
-    )
+    w = law.window
+    return Curve(w.start, law.spacing, w.tilt, law.log_scale, excess, rest, error, beyond, below, slack, sign)

@@ -130,22 +130,8 @@ class Noise:
         total, right, doubt = np.zeros((3, cells))
 
         def fill(weight: float, shift: float) -> None:
-            move = self.rate * math.exp(shift)
-            ends = (z_low, z_top)
-            add_cells(
-                part.losses,
-                part.growth,
-                part.ratios,
-                self.sigma,
-                self.rate,
-                move,
-                weight,
-                self.replace,
-                *ends,
-                total,
-                right,
-                doubt,
-            )
+            edges, move, ends = (part.losses, part.growth, part.ratios), self.rate * math.exp(shift), (z_low, z_top)
+            add_cells(*edges, self.sigma, self.rate, move, weight, self.replace, *ends, total, right, doubt)
 
         for weight, shift in self.choices():
             fill(weight, shift)

@@ -11,11 +11,10 @@ import math
 from bounds import _check
 from bounds.accounting._compose import Law, compose
 from bounds.accounting._curve import Curve, overstated, understated
-from bounds.accounting._inputs import delta_in_range
 from bounds.accounting._pieces import Mechanism, mechanisms
 from bounds.accounting._plan import plan
 from bounds.accounting._schedule import Schedule, schedule
-from bounds.accounting.events import Event
+from bounds.accounting.events import Event, delta_in_range
 from bounds.accounting.gaussian import delta_bracket, epsilon_bracket
 from bounds.accounting.records import PrivacyBound
 from bounds.accounting.renyi import renyi_epsilon
@@ -37,12 +36,9 @@ def privacy_epsilon(
     Formal guarantee: the event is (upper, delta)-DP for these neighbours, both directions included. Discretisation,
     truncation and the rounding of the transforms are part of ``upper``; random numbers are taken to be ideal.
 
-    Args:
-        event: what ran.
-        delta: a probability strictly between 0 and 1.
-        adjacency: "add-remove" or "replace-one"; the latter costs up to twice as much.
-        resolution: grid spacing in standard deviations of one step's loss; the error of upper falls with its square.
-            By default 0.01, or 0.05 where more than 20 mechanisms differ.
+    ``resolution`` is the grid spacing in standard deviations of one step's loss, by default 0.01, or 0.05 where more
+    than 20 mechanisms differ; the error of ``upper`` falls with its square. "replace-one" costs up to twice as much as
+    "add-remove".
 
     Raises ValueError when an argument is out of range or the event holds a nesting that no theorem here covers.
     """
@@ -50,11 +46,11 @@ def privacy_epsilon(
     delta_in_range(delta)
     _check_resolution(resolution)
     if not made.private:
-        return _bound(math.inf, math.inf, math.inf, math.inf, delta, made, _METHOD)
+        return _bound((math.inf, math.inf, math.inf), math.inf, delta, made, _METHOD)
     if made.exact:
         low = epsilon_bracket(made.mu / _ROUNDING, delta)[0]
         high = epsilon_bracket(made.mu * _ROUNDING, delta)[1]
-        return _bound(low, high, high, high, delta, made, _EXACT)
+        return _bound((low, high, high), high, delta, made, _EXACT)
     parts = mechanisms(made)
     upper, lower, near = math.inf, 0.0, None
     for _ in range(_PASSES):
@@ -67,7 +63,7 @@ def privacy_epsilon(
             break
     if upper == math.inf or upper - lower > 2.0 * _CLOSE * upper:
         upper = min(upper, renyi_epsilon(event=event, delta=delta, adjacency=adjacency).upper)
-    return _bound(min(lower, upper), _between(lower, upper), upper, upper, delta, made, _METHOD)
+    return _bound(_between(lower, upper), upper, delta, made, _METHOD)
 
 
 def privacy_delta(
@@ -77,11 +73,7 @@ def privacy_delta(
 
     Formal guarantee: the event is (epsilon, upper)-DP for these neighbours, both directions included.
 
-    Args:
-        event: what ran.
-        epsilon: nats, 0 or more, finite.
-        adjacency: "add-remove" or "replace-one".
-        resolution: as for ``privacy_epsilon``.
+    ``epsilon`` is finite, 0 or more; ``resolution`` is as for ``privacy_epsilon``.
 
     Raises ValueError when an argument is out of range or the event holds a nesting that no theorem here covers.
     """
@@ -91,11 +83,11 @@ def privacy_delta(
         raise ValueError("epsilon must be finite, got inf; at infinity every delta is 0.")
     _check_resolution(resolution)
     if not made.private:
-        return _bound(1.0, 1.0, 1.0, epsilon, 1.0, made, _METHOD)
+        return _bound((1.0, 1.0, 1.0), epsilon, 1.0, made, _METHOD)
     if made.exact:
         low = delta_bracket(made.mu / _ROUNDING, epsilon)[0]
         high = delta_bracket(made.mu * _ROUNDING, epsilon)[1]
-        return _bound(low, high, high, epsilon, high, made, _EXACT)
+        return _bound((low, high, high), epsilon, high, made, _EXACT)
     parts = mechanisms(made)
     upper, lower, near = 1.0, 0.0, None
     for _ in range(_PASSES):
@@ -106,7 +98,7 @@ def privacy_delta(
         if upper - lower <= _CLOSE * upper or upper > 0.9 * last < 1.0:
             break
         near = math.log(upper)
-    return _bound(min(lower, upper), _between(lower, upper), upper, epsilon, upper, made, _METHOD)
+    return _bound(_between(lower, upper), epsilon, upper, made, _METHOD)
 
 
 def curves(law: Law) -> tuple[tuple[Curve, Curve], Curve]:
@@ -130,21 +122,14 @@ def _resolution(resolution: float | None, parts: list[tuple[Mechanism, int]]) ->
     return 0.01 if len(parts) <= _FEW else 0.05
 
 
-def _between(lower: float, upper: float) -> float:
-    """Connecting dots overstates the variance by about half of what merging cells understates it."""
-    return upper if upper == math.inf else upper - (upper - min(lower, upper)) / 3.0
+def _between(lower: float, upper: float) -> tuple[float, float, float]:
+    """The bracket with an estimate: connecting dots overstates variances by half of what merging cells understates."""
+    lower = min(lower, upper)
+    return lower, upper if upper == math.inf else upper - (upper - lower) / 3.0, upper
 
 
-def _bound(
-    lower: float, estimate: float, upper: float, epsilon: float, delta: float, made: Schedule, method: str
-) -> PrivacyBound:
+def _bound(ends: tuple[float, float, float], epsilon: float, delta: float, made: Schedule, method: str) -> PrivacyBound:
+    low, estimate, high = ends
     return PrivacyBound(
-        lower=lower,
-        estimate=estimate,
-        upper=upper,
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=made.adjacency,
-        status="accounted",
-        method=method,
+        lower=low, estimate=estimate, upper=high, epsilon=epsilon, delta=delta, adjacency=made.adjacency, method=method
     )

@@ -2,14 +2,14 @@
 
 A noise multiplier is the standard deviation of the noise over the largest norm of one record's contribution (the clip
 norm). Adding or removing a record then moves a sum by at most one unit, replacing it by at most two; the accountant
-knows, and is told the neighbouring relation at every call.
+knows, and is told the neighbouring relation at every call. Numbers out of range raise ValueError.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from bounds import _check
 from bounds.privacy import Adjacency
@@ -19,10 +19,7 @@ from bounds.privacy import Adjacency
 class Gaussian:
     """A sum of clipped contributions of all records, released with Gaussian noise.
 
-    Attributes:
-        noise_multiplier: standard deviation over clip norm, above 0.
-
-    Raises ValueError when the multiplier is not positive and finite.
+    ``noise_multiplier`` is the standard deviation over the clip norm, positive and finite.
     """
 
     noise_multiplier: float
@@ -37,12 +34,7 @@ class ExponentialMechanism:
 
     Accounted for as randomised response at epsilon, which dominates every pure mechanism. That the exponential
     mechanism's loss stays in an interval of length epsilon (Dong, Durfee and Rogers 2020) is not made use of.
-
-    Attributes:
-        epsilon: nats, above 0.
-        adjacency: the neighbouring relation that epsilon is stated for.
-
-    Raises ValueError when epsilon is not positive and finite, or the relation is unknown.
+    ``epsilon`` is in nats, positive and finite, and stated for neighbours by ``adjacency``.
     """
 
     epsilon: float
@@ -62,11 +54,8 @@ class NonPrivate:
 class PoissonSampled:
     """A mechanism that sees each record independently with the same probability.
 
-    Attributes:
-        sample_rate: that probability, in (0, 1]; public, and fixed beforehand.
-        event: what runs on the sampled records: a ``Gaussian``, or Gaussians and exponential mechanisms composed.
-
-    Raises ValueError when the rate is outside (0, 1].
+    ``sample_rate`` is that probability, in (0, 1], public, and fixed beforehand; ``event`` is what runs on the sampled
+    records: a ``Gaussian``, or Gaussians and exponential mechanisms composed.
     """
 
     sample_rate: float
@@ -83,13 +72,7 @@ class PoissonSampled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composed:
-    """Mechanisms run one after another, each free to look at what those before it released.
-
-    Attributes:
-        events: at least one.
-
-    Raises ValueError when there is none.
-    """
+    """Mechanisms run one after another, at least one, each free to look at what those before it released."""
 
     events: tuple["Event", ...]
 
@@ -101,10 +84,7 @@ class Composed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfComposed:
-    """The same mechanism, run ``count`` times.
-
-    Raises ValueError when count is no whole number of at least 1.
-    """
+    """The same mechanism, run ``count`` times, once at least."""
 
     event: "Event"
     count: int
@@ -118,13 +98,9 @@ _KINDS = {kind.__name__: kind for kind in get_args(Event)}
 
 
 def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float]) -> Event:
-    """Noisy steps on Poisson batches, one noise multiplier a step: DP-SGD with a schedule.
+    """Noisy steps on Poisson batches, one noise multiplier a step, in order: DP-SGD with a schedule.
 
-    Args:
-        sample_rate: probability that a record takes part in a step, in (0, 1].
-        noise_multipliers: one a step, in order; equal neighbours are stored once.
-
-    Raises ValueError when the schedule is empty or a number out of range.
+    ``sample_rate`` is the probability that a record takes part in a step. Equal neighbours are stored once.
     """
     runs = [
         (PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=value)), len(list(group)))
@@ -134,28 +110,21 @@ def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float])
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
-    """Plain types for JSON, with the kind of event under "event"."""
+    """Plain types for JSON, with the kind of event under "event" and what it holds under "inner"."""
+    kind = {"event": type(event).__name__}
     match event:
         case Gaussian():
-            return {"event": "Gaussian", "noise_multiplier": float(event.noise_multiplier)}
+            return {**kind, "noise_multiplier": float(event.noise_multiplier)}
         case ExponentialMechanism():
-            return {
-                "event": "ExponentialMechanism",
-                "epsilon": float(event.epsilon),
-                "adjacency": event.adjacency,
-            }
+            return {**kind, "epsilon": float(event.epsilon), "adjacency": event.adjacency}
         case NonPrivate():
-            return {"event": "NonPrivate"}
+            return dict(kind)
         case PoissonSampled():
-            return {
-                "event": "PoissonSampled",
-                "sample_rate": float(event.sample_rate),
-                "inner": event_to_dict(event.event),
-            }
+            return {**kind, "sample_rate": float(event.sample_rate), "inner": event_to_dict(event.event)}
         case Composed():
-            return {"event": "Composed", "inner": [event_to_dict(part) for part in event.events]}
+            return {**kind, "inner": [event_to_dict(part) for part in event.events]}
         case SelfComposed():
-            return {"event": "SelfComposed", "count": int(event.count), "inner": event_to_dict(event.event)}
+            return {**kind, "count": int(event.count), "inner": event_to_dict(event.event)}
         case _:
             raise unknown(event)
 
@@ -167,8 +136,8 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"event must be one of {', '.join(_KINDS)}, got {kind!r}; pass what event_to_dict wrote.")
     if kind == "Composed":
-        inner: tuple[Any, ...] = _check.records("inner", fields.pop("inner", ()), object)
-        fields["events"] = tuple(event_from_dict(part) for part in inner)
+        inner = _check.records("inner", fields.pop("inner", ()), object)
+        fields["events"] = tuple(event_from_dict(cast(Any, part)) for part in inner)
     elif "inner" in fields:
         fields["event"] = event_from_dict(fields.pop("inner"))
     try:
@@ -184,17 +153,23 @@ def event_to_json(event: Event) -> str:
 
 def event_from_json(text: str) -> Event:
     """The event that ``event_to_json`` wrote. Raises ValueError when it describes something else."""
-    try:
-        record = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"text is not JSON ({error}); pass what event_to_json wrote.") from error
-    return event_from_dict(record)
+    return event_from_dict(_check.json_record(text))
 
 
 def check_adjacency(adjacency: object) -> None:
     """Refuse a neighbouring relation that is none of ``Adjacency``'s."""
     if adjacency not in get_args(Adjacency):
         raise ValueError(f"adjacency must be one of {', '.join(get_args(Adjacency))}, got {adjacency!r}.")
+
+
+def delta_in_range(delta: float) -> None:
+    """Refuse a delta that promises nothing."""
+    _check.real(delta=delta)
+    if not 0.0 < delta < 1.0:
+        raise ValueError(
+            f"delta must lie strictly between 0 and 1, got {delta!r}; pass a number well below one over the number of "
+            f"records."
+        )
 
 
 def unknown(event: object) -> ValueError:

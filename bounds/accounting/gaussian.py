@@ -3,7 +3,8 @@
     delta(ε) = Φ(-a) - e^ε Φ(-b) = φ(a) (R(a) - R(b)),   a = ε/μ - μ/2,   b = a + μ,
 
 R the Mills ratio. Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Corollary 2.13 and, for composition,
-Corollary 3.3: μ² = Σ μ_t².
+Corollary 3.3: μ² = Σ μ_t². mu, sensitivity over standard deviation, and epsilon, in nats, are 0 or more; delta lies
+strictly between 0 and 1.
 """
 
 # scipy is untyped
@@ -14,9 +15,8 @@ import math
 from scipy.special import erfcx, ndtr
 
 from bounds import _check
-from bounds.accounting._inputs import delta_in_range
 from bounds.accounting._schedule import schedule
-from bounds.accounting.events import Event
+from bounds.accounting.events import Event, delta_in_range
 from bounds.privacy import Adjacency, GaussianDP
 
 _SLACK = 2.0**-46
@@ -27,10 +27,6 @@ def gaussian_delta(*, mu: float, epsilon: float) -> float:
 
     Formal guarantee: a mu-GDP mechanism is (epsilon, value)-DP; the Gaussian mechanism with no smaller delta, but for
     rounding.
-
-    Args:
-        mu: sensitivity over standard deviation of the noise, 0 or more.
-        epsilon: nats, 0 or more.
     """
     _check.nonnegative(mu=mu, epsilon=epsilon)
     return delta_bracket(float(mu), float(epsilon))[1]
@@ -40,10 +36,6 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """The epsilon of mu-GDP at delta, rounded up; 0 where delta is promised without any loss.
 
     Formal guarantee: a mu-GDP mechanism is (value, delta)-DP.
-
-    Args:
-        mu: sensitivity over standard deviation of the noise, 0 or more.
-        delta: a probability strictly between 0 and 1.
     """
     _check.nonnegative(mu=mu)
     delta_in_range(delta)
@@ -54,10 +46,6 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     """The largest mu for which mu-GDP implies (epsilon, delta)-DP, rounded down.
 
     Formal guarantee: value-GDP implies (epsilon, delta)-DP.
-
-    Args:
-        epsilon: nats, 0 or more.
-        delta: a probability strictly between 0 and 1.
     """
     _check.nonnegative(epsilon=epsilon)
     delta_in_range(delta)

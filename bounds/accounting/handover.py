@@ -26,7 +26,7 @@ def privacy_record(
     The general transfer compares the mechanism with itself without one record, so that the remove direction of
     "add-remove" neighbours serves as it is, and is cheaper than "replace-one".
 
-    Formal guarantee and arguments: as for ``loss_distribution``, and ``full_batch_gdp``.
+    Formal guarantee: as for ``loss_distribution``, and ``full_batch_gdp``.
     """
     made = schedule(event, adjacency)
     if made.exact:
@@ -40,12 +40,8 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
     P is the mechanism with the record; Q without it (add-remove), or with another in its place (replace-one).
 
     Formal guarantee: a pair that dominates the event's has masses at most those returned: P's where the loss is at
-    least 0 and at infinity, Q's where it is below 0 and at minus infinity.
-
-    Args:
-        event: what ran.
-        adjacency: "add-remove" or "replace-one".
-        resolution: grid spacing in standard deviations of one step's loss.
+    least 0 and at infinity, Q's where it is below 0 and at minus infinity. ``resolution`` is the grid spacing in
+    standard deviations of one step's loss.
 
     Raises ValueError when an argument is out of range, or nothing is promised.
     """

@@ -5,15 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bounds import _check
-from bounds.accounting._inputs import delta_in_range
 from bounds.accounting.accountant import privacy_epsilon
-from bounds.accounting.events import (
-    Composed,
-    Event,
-    Gaussian,
-    PoissonSampled,
-    SelfComposed,
-)
+from bounds.accounting.events import Composed, Event, Gaussian, PoissonSampled, SelfComposed, delta_in_range
 from bounds.accounting.records import PrivacyBound
 from bounds.privacy import Adjacency
 
@@ -24,12 +17,9 @@ _COARSE = 0.2  # resolution of a first search
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """A schedule that meets a target.
+    """A schedule that meets a target: ``event``, all noise multipliers times ``scale``.
 
-    Attributes:
-        scale: the factor that all noise multipliers were multiplied by.
-        event: the schedule, scaled.
-        achieved: what it promises; its ``upper`` is at most the target.
+    ``achieved`` is what it promises; its ``upper`` is at most the target.
     """
 
     scale: float
@@ -59,14 +49,7 @@ def calibrate_noise(
     ``privacy_epsilon``, and what is returned was evaluated, so it meets the target whatever the search did.
 
     Formal guarantee: ``event`` of the result is (epsilon, delta)-DP for these neighbours; a factor smaller by a share
-    ``tolerance`` was not shown to be.
-
-    Args:
-        event: the schedule at factor 1; its shape is kept.
-        epsilon: target in nats, above 0.
-        delta: target, strictly between 0 and 1.
-        adjacency: "add-remove" or "replace-one".
-        tolerance: relative width of the final bracket of the factor, in [1e-9, 1).
+    ``tolerance``, the relative width of the final bracket, in [1e-9, 1), was not shown to be.
 
     Raises ValueError when an argument is out of range, or no noise meets the target (a part that is no Gaussian spends
     it).

@@ -17,9 +17,7 @@ class PrivacyBound:
     Attributes:
         lower: no mechanism of this description has to have less; exponential mechanisms are counted as free here.
         estimate: a guess in between, without a guarantee.
-        upper: the number to report.
-        epsilon: nats; ``upper``, if epsilon was asked for.
-        delta: a probability; ``upper``, if delta was asked for.
+        upper: the number to report; ``epsilon`` (nats) or ``delta`` is the same number, whichever was asked for.
         adjacency: the neighbouring relation.
         status: "accounted" (proved), or "approximate accountant" (optimistic; for reproducing papers).
         method: the accountant, in words.
@@ -31,7 +29,7 @@ class PrivacyBound:
     epsilon: float
     delta: float
     adjacency: Adjacency
-    status: PrivacyStatus
+    status: PrivacyStatus = "accounted"
     method: str
 
     def __float__(self) -> float:

@@ -8,16 +8,16 @@ delta): Canonne, Kamath and Steinke (2020), Proposition 12.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from bounds import _check
-from bounds.accounting._inputs import delta_in_range
 from bounds.accounting._pieces import Mechanism, Noise, mechanisms
 from bounds.accounting._schedule import schedule
-from bounds.accounting.events import Event
+from bounds.accounting.events import Event, delta_in_range
 from bounds.accounting.records import PrivacyBound
 from bounds.privacy import Adjacency
 
@@ -57,15 +57,10 @@ def _log_moment(
 
 
 def renyi_divergences(*, event: Event, adjacency: Adjacency, orders: Sequence[float] = ORDERS) -> Array:
-    """The Rényi divergences of an event at each order, in nats, rounded up; inf where nothing is promised.
+    """The Rényi divergences of an event at each order (above 1), in nats, rounded up; inf where nothing is promised.
 
     Formal guarantee: for neighbouring data sets the divergence of the outputs is at most this at that order, in both
     directions, but for the integration error that is described in the module.
-
-    Args:
-        event: what ran.
-        adjacency: "add-remove" or "replace-one".
-        orders: numbers above 1.
 
     Raises ValueError when an order is not above 1, or the event holds a nesting that no theorem here covers.
     """
@@ -92,13 +87,8 @@ def renyi_epsilon(
 
         epsilon = min_α D_α + ln((α-1)/α) - (ln delta + ln α)/(α-1), at least 0
 
-    Formal guarantee: the event is (upper, delta)-DP. There is no bound from below: ``lower`` is 0.
-
-    Args:
-        event: what ran.
-        delta: a probability strictly between 0 and 1.
-        adjacency: "add-remove" or "replace-one".
-        orders: numbers above 1, fixed beforehand or not; the minimum is over all of them.
+    Formal guarantee: the event is (upper, delta)-DP, whether the orders, numbers above 1, were fixed beforehand or not.
+    There is no bound from below: ``lower`` is 0.
 
     Raises ValueError when an argument is out of range.
     """
@@ -107,16 +97,8 @@ def renyi_epsilon(
     at = np.array(orders, dtype=np.float64)
     found = divergences + np.log1p(-1.0 / at) - (math.log(delta) + np.log(at)) / (at - 1.0)
     upper = max(0.0, float(found.min()) + 1e-12)
-    return PrivacyBound(
-        lower=0.0,
-        estimate=upper,
-        upper=upper,
-        epsilon=upper,
-        delta=delta,
-        adjacency=adjacency,
-        status="accounted",
-        method="Rényi divergences",
-    )
+    told: dict[str, Any] = {"delta": delta, "adjacency": adjacency, "method": "Rényi divergences"}
+    return PrivacyBound(lower=0.0, estimate=upper, upper=upper, epsilon=upper, **told)
 
 
 def _divergence(part: Mechanism, order: float) -> float:

@@ -38,12 +38,8 @@ def privacy_profile(*, event: Event, adjacency: Adjacency, epsilons: Sequence[fl
     """delta(epsilon) at many epsilons from one composition, rounded up; absolute errors are about 1e-10.
 
     Formal guarantee: for neighbouring data sets S, S' and every event E, P(M(S) in E) ≤ e^epsilon P(M(S') in E) + delta
-    at each pair, in both directions. Much smaller deltas are better computed by ``privacy_delta``.
-
-    Args:
-        event: what ran.
-        adjacency: "add-remove" or "replace-one".
-        epsilons: nats, of either sign; by default a grid from where delta is near 1 to where it is below 1e-9.
+    at each pair, in both directions. Much smaller deltas are better computed by ``privacy_delta``. ``epsilons`` are of
+    either sign, by default a grid from where delta is near 1 to where it is below 1e-9.
 
     Raises ValueError when an argument is out of range.
     """
@@ -79,11 +75,6 @@ def trade_off(*, event: Event, adjacency: Adjacency, type_i: ArrayLike) -> Array
 
     Formal guarantee: given the output of the event on one of two neighbouring data sets, a test that wrongly rejects
     the first with probability at most type_i wrongly accepts it with probability at least the value.
-
-    Args:
-        event: what ran.
-        adjacency: "add-remove" or "replace-one".
-        type_i: levels of the test, in [0, 1].
 
     Raises ValueError when a level is outside [0, 1].
     """

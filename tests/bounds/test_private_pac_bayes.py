@@ -190,7 +190,10 @@ def test_a_delta_bounds_no_mutual_information():
 
 
 def test_a_bound_in_expectation_cannot_pass_for_a_certificate():
+    assumed = GaussianDP(mu=0.03, adjacency="add-remove", status="assumes stationarity")
+    assert [one.name for one in in_expectation_nats(privacy=assumed, n=N).hypotheses] == ["chain stationary"]
     found = in_expectation_nats(privacy=RECORDS["gaussian"], n=N)
+    assert found.hypotheses == ()
     assert not isinstance(found, Certificate)
     for attribute in ("value", "failure_prob", "status", "budget", "charged"):
         assert not hasattr(found, attribute)
