@@ -13,7 +13,7 @@ from experiments.private.algorithms import Public, algorithm, person_algorithm
 from experiments.private.config import PrivateConfig
 from experiments.private.methods import by_person
 from pacdp import CheckpointError, private
-from pacdp.private.patient_training import affordable_steps
+from pacdp.patient_loop import affordable_steps
 from pacdp.steps import ChargedSteps, Plan
 
 _ROUNDING = 1e-9

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
 from pacdp.errors import Diverged
-from pacdp.private.independence import PerExampleLoss
-from pacdp.private.training import Recipe
+from pacdp.loop import Recipe
+from pacdp.step.independence import PerExampleLoss
 
 
 class Plain(NamedTuple):

@@ -17,10 +17,10 @@ from experiments.papers.bayesian_dp.plain import train_plain
 from experiments.private.algorithms import Public, algorithm
 from experiments.private.methods import DPSGLD
 from pacdp import private
-from pacdp.private.bayes_layers import BAYES_LAYERS
-from pacdp.private.dropout import ExampleDropout
-from pacdp.private.independence import PerExampleLoss
-from pacdp.private.training import Recipe
+from pacdp.layers.bayes import BAYES_LAYERS
+from pacdp.layers.dropout import ExampleDropout
+from pacdp.loop import Recipe
+from pacdp.step.independence import PerExampleLoss
 
 _ROWS = 1000
 

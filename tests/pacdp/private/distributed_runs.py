@@ -16,6 +16,7 @@ from torch import distributed, nn
 from torch.utils.data import TensorDataset
 
 from pacdp.errors import CheckpointError
+from pacdp.opacus.distributed import SummedOverProcesses, rank_randomness
 from pacdp.private import (
     DPBBP,
     DPSGD,
@@ -33,7 +34,6 @@ from pacdp.private import (
     train,
     with_example_dropout,
 )
-from pacdp.private.distributed import SummedOverProcesses, rank_randomness
 
 DECAY = Exponential(initial=1.5, factor=0.9)
 COMMON = {"noise_multiplier": DECAY, "learning_rate": 0.3}

@@ -10,7 +10,7 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, gaussian_epsilon
-from pacdp.private.audit import (
+from pacdp.audit.scores import (
     Attempt,
     audit_scores,
     contradicts,

@@ -9,7 +9,7 @@ from private_toys import generator
 from sklearn.datasets import load_digits
 from torch import nn
 
-from pacdp.private.inversion import class_attack, closest_psnr, decoder_attack, psnr, search_attack
+from pacdp.audit.inversion import class_attack, closest_psnr, decoder_attack, psnr, search_attack
 
 
 def test_the_ratio_is_the_usual_one():

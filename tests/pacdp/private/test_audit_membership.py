@@ -9,9 +9,7 @@ from private_toys import cross_entropy, generator
 from torch import nn
 
 from bounds.accounting import best_true_positive_rate
-from pacdp.private import GaussianRun, MechanismHistory
-from pacdp.private.accountant import privacy_event
-from pacdp.private.membership import (
+from pacdp.audit.membership import (
     area,
     attack_training,
     evaluate_attack,
@@ -20,6 +18,8 @@ from pacdp.private.membership import (
     offline_scores,
     shadow_confidences,
 )
+from pacdp.private import GaussianRun, MechanismHistory
+from pacdp.step.accountant import privacy_event
 
 
 def test_confidence_is_the_logit_of_the_softmax():

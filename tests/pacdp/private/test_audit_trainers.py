@@ -9,10 +9,22 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import TensorDataset
 
-import pacdp.private.ghost
-import pacdp.private.optimizers
+import pacdp.opacus.ghost
+import pacdp.opacus.optimizers
 from bounds import clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import gaussian_epsilon
+from pacdp.audit.canaries import (
+    Audited,
+    CanaryNetwork,
+    Recorder,
+    audit_training,
+    canary_dataset,
+    canary_loss,
+    canary_scores,
+    error_rates,
+    rates_refute,
+)
+from pacdp.opacus.modules import MODES
 from pacdp.private import (
     DPBBP,
     DPSGD,
@@ -29,20 +41,8 @@ from pacdp.private import (
     train,
     with_example_dropout,
 )
-from pacdp.private.accountant import privacy_event
-from pacdp.private.canaries import (
-    Audited,
-    CanaryNetwork,
-    Recorder,
-    audit_training,
-    canary_dataset,
-    canary_loss,
-    canary_scores,
-    error_rates,
-    rates_refute,
-)
-from pacdp.private.clipping import Clipping
-from pacdp.private.modules import MODES
+from pacdp.step.accountant import privacy_event
+from pacdp.step.clip import Clipping
 
 DELTA = 1e-5
 NOISE = 6.0
@@ -91,7 +91,7 @@ def unclipped(monkeypatch):
         finite = torch.isfinite(norms)
         return Clipping(finite.to(norms), finite)
 
-    for place in (pacdp.private.optimizers, pacdp.private.ghost):
+    for place in (pacdp.opacus.optimizers, pacdp.opacus.ghost):
         monkeypatch.setattr(place, "clip_factors", ones)
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pacdp.private import require_independent_examples
-from pacdp.private.independence import made_up_batch
+from pacdp.step.independence import made_up_batch
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -13,8 +13,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from bounds.accounting import Composed, ExponentialMechanism, Gaussian, PoissonSampled, SelfComposed, privacy_epsilon
-from pacdp.private import SeededRandomness, SystemRandomness, with_weights
-from pacdp.private.p3sgd import (
+from pacdp.algorithms.p3sgd import (
     P3SGD,
     IndependentNoise,
     NestedNoise,
@@ -22,14 +21,15 @@ from pacdp.private.p3sgd import (
     published_epsilon,
     selection_probabilities,
 )
-from pacdp.private.patient_training import (
+from pacdp.patient_loop import (
     PatientBudget,
     PatientMechanism,
     affordable_steps,
     planned_patients,
     train_patients,
 )
-from pacdp.private.patients import PatientHistory, PatientSteps
+from pacdp.private import SeededRandomness, SystemRandomness, with_weights
+from pacdp.step.units import PatientHistory, PatientSteps
 
 CLIP = 0.4
 COUNTS = (1, 7, 3, 1, 12, 5)

@@ -11,6 +11,8 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 from torch.utils.data import TensorDataset
 
+from pacdp.layers.regularise import kl_gradient
+from pacdp.opacus.modules import wrap
 from pacdp.private import (
     DPBBP,
     BayesConv2d,
@@ -25,8 +27,6 @@ from pacdp.private import (
     train,
     with_weights,
 )
-from pacdp.private.modules import wrap
-from pacdp.private.regularise import kl_gradient
 
 PRIORS = {"normal": Normal(std=0.3), "laplace": Laplace(scale=0.2),
           "mixture": NormalMixture(weight=0.4, wide=0.8, narrow=0.15)}  # fmt: skip

@@ -4,6 +4,7 @@ import pytest
 import torch
 from private_toys import cross_entropy, data, mechanism, mlp, private, sweep
 
+from pacdp.opacus.modules import MODES
 from pacdp.private import (
     DPBBP,
     DPSGLD,
@@ -14,7 +15,6 @@ from pacdp.private import (
     bayesian,
     train,
 )
-from pacdp.private.modules import MODES
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 

@@ -15,8 +15,8 @@ from private_toys import cross_entropy, data, mlp, private, sweep
 from scipy import stats
 
 from pacdp.errors import CheckpointError
+from pacdp.opacus.distributed import rank_randomness
 from pacdp.private import MechanismHistory, SeededRandomness, epsilon, train
-from pacdp.private.distributed import rank_randomness
 
 HERE = Path(__file__).parent
 

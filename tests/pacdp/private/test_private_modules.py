@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from pacdp.opacus.modules import PrivateModule, wrap
 from pacdp.private import PrivateEngine, SeededRandomness
-from pacdp.private.modules import PrivateModule, wrap
 
 
 class Twice(nn.Module):

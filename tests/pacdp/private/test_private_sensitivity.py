@@ -9,10 +9,10 @@ from private_toys import NETWORKS, clipped_sum, cnn, data, fresh, generator, mlp
 from scipy import stats
 from torch import nn
 
+from pacdp.opacus.ghost_norms import linear_norms
+from pacdp.opacus.modules import MODES
 from pacdp.private import ExampleDropout, SystemRandomness
-from pacdp.private.clipping import clip_factors, row_norms
-from pacdp.private.ghost_norms import linear_norms
-from pacdp.private.modules import MODES
+from pacdp.step.clip import clip_factors, row_norms
 
 CLIP = 0.5
 EXTREMES = {"small": 1e-4, "usual": 1.0, "large": 1e6, "overflowing": 1e30, "infinite": math.inf, "nan": math.nan}

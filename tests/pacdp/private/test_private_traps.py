@@ -11,6 +11,7 @@ from private_toys import NETWORKS, data, fresh, generator, mlp, private, sweep
 from torch import nn
 from torch.utils.data import Dataset
 
+from pacdp.opacus.modules import MODES
 from pacdp.private import (
     ExampleDropout,
     Exponential,
@@ -23,7 +24,6 @@ from pacdp.private import (
     bayesian,
     epsilon,
 )
-from pacdp.private.modules import MODES
 
 
 @pytest.mark.parametrize("network", NETWORKS)

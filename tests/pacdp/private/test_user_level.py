@@ -10,18 +10,18 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
+from pacdp.algorithms.user_level import UserLevelDPSGD
 from pacdp.checkpoint import Checkpoint, save_checkpoint
 from pacdp.errors import CheckpointError, Diverged
-from pacdp.private import DPSGD, Exponential, Mechanism, SeededRandomness, train, with_example_dropout, with_weights
-from pacdp.private.patient_training import (
+from pacdp.patient_loop import (
     PatientBudget,
     PatientMechanism,
     affordable_steps,
     planned_patients,
     train_patients,
 )
-from pacdp.private.patients import PatientData, PatientHistory, PatientSteps, each_patient
-from pacdp.private.user_level import UserLevelDPSGD
+from pacdp.private import DPSGD, Exponential, Mechanism, SeededRandomness, train, with_example_dropout, with_weights
+from pacdp.step.units import PatientData, PatientHistory, PatientSteps, each_patient
 
 CLIP = 0.5
 COUNTS = (1, 7, 3, 1, 12, 5)
@@ -343,6 +343,6 @@ def test_who_runs_side_by_side(module, expected, monkeypatch):
         seen.add(vectorised)
         return each_patient(*args, vectorised=vectorised)
 
-    monkeypatch.setattr("pacdp.private.patient_training.each_patient", spy)
+    monkeypatch.setattr("pacdp.patient_loop.each_patient", spy)
     train_patients(settings(steps=1, sample_rate=1.0), module(), data(sum(COUNTS)), patients(), loss=cross_entropy)
     assert (False not in seen) == expected

@@ -1,0 +1,169 @@
+"""DP-SGLD in the two published conventions, and one that is Langevin dynamics at a stated temperature.
+
+All are DP-SGD, w ← w - lr_t (Σ_i clip_C(g_i) + N(0, (σ_t C)² I)) / B - lr_t ∇r(w)/n, with ties between lr_t and σ_t;
+g_i are gradients of per-example losses ℓ_i, r = -ln p is the prior's energy, n = B/q the public size.
+
+* :class:`GradientSlot`: Knolle et al. 2021. lr_t = α_t, σ_t = √(2 α_t τ), the noise on the sum of clipped gradients,
+  where DP-SGD has it. The update's noise has standard deviation α_t √(2 α_t τ) C/B, which is Langevin
+  dynamics on the mean loss at temperature α_t² τ C²/B², falling to 0 with α_t: not SGLD at temperature τ. Late steps
+  are the least private.
+* :class:`ParameterSlot`: Zhang, Bu et al. 2021. w ← w - c η (n/B Σ_i clip_C(g_i) + ∇r) + √(κη) ξ, hence by their
+  Theorem 1 DP-SGD with lr = c n η and σ = √κ B/(c n C √η). (c, κ) = (½, 1) is Welling and Teh's SGLD, (1, 2) the
+  same in half the time; both target exp(-Σℓ_i - r) but for clipping. Other pairs target temperature κ/(2c).
+* :class:`Tempered`: w ← w - α_t (mean gradient + ∇r/n) + √(2 α_t τ) ξ, Langevin dynamics for exp(-(mean loss + r/n)/τ);
+  τ = 1/n is the posterior. σ_t = (B/C) √(2τ/α_t): it grows as α_t falls, late steps are the most private.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from torch import optim
+
+from pacdp.layers.priors import Prior
+from pacdp.layers.regularise import prior_gradient
+from pacdp.loop import Mechanism, Recipe
+from pacdp.samplers.types import require_positive
+from pacdp.schedules import Schedule, as_schedule
+
+
+@runtime_checkable
+class Convention(Protocol):
+    """How step size and noise are tied together."""
+
+    def learning_rate(self, step: int, mechanism: Mechanism) -> float:
+        """DP-SGD's lr at a logical step."""
+        ...
+
+    def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
+        """DP-SGD's σ at a logical step."""
+        ...
+
+    @property
+    def pre_noise(self) -> float:
+        """Standard deviation of the noise on each example's gradient before clipping."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientSlot:
+    """Knolle et al. 2021, Algorithm 1 and equations 8 and 9. Not SGLD at ``temperature``: see the module's head."""
+
+    step_size: Schedule | float
+    """α_t."""
+    temperature: float
+    """τ."""
+    pre_noise: float = 0.0
+    """ρ, a standard deviation; reduces the bias of clipping and buys no privacy."""
+
+    def __post_init__(self) -> None:
+        require_positive(temperature=self.temperature)
+
+    def learning_rate(self, step: int, mechanism: Mechanism) -> float:
+        """α_t."""
+        del mechanism
+        return as_schedule(self.step_size)(step)
+
+    def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
+        """√(2 α_t τ)."""
+        return math.sqrt(2.0 * self.learning_rate(step, mechanism) * self.temperature)
+
+    def effective_temperature(self, step: int, mechanism: Mechanism) -> float:
+        """α_t² τ C²/B²: the temperature on the mean loss that a step's noise amounts to."""
+        scale = self.learning_rate(step, mechanism) * mechanism.clip_norm / mechanism.expected_batch_size
+        return scale**2 * self.temperature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterSlot:
+    """Zhang, Bu et al. 2021; the constants c and κ, which their text leaves open, are settings."""
+
+    step_size: Schedule | float
+    """η_t."""
+    drift: float
+    """c, the factor of the gradient."""
+    noise: float
+    """κ: the noise has variance κη."""
+
+    def __post_init__(self) -> None:
+        require_positive(drift=self.drift, noise=self.noise)
+
+    @property
+    def pre_noise(self) -> float:
+        """None."""
+        return 0.0
+
+    def learning_rate(self, step: int, mechanism: Mechanism) -> float:
+        """c n η_t."""
+        return self.drift * mechanism.public_size * as_schedule(self.step_size)(step)
+
+    def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
+        """√κ B/(c n C √η_t) (Theorem 1)."""
+        root = math.sqrt(self.noise / as_schedule(self.step_size)(step))
+        scale = self.drift * mechanism.public_size * mechanism.clip_norm
+        return root * mechanism.expected_batch_size / scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tempered:
+    """Langevin dynamics on the mean loss at ``temperature``; 1/n is the Bayesian posterior."""
+
+    step_size: Schedule | float
+    """α_t."""
+    temperature: float
+    """τ, in units of the mean loss."""
+    pre_noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_positive(temperature=self.temperature)
+
+    def learning_rate(self, step: int, mechanism: Mechanism) -> float:
+        """α_t."""
+        del mechanism
+        return as_schedule(self.step_size)(step)
+
+    def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
+        """(B/C) √(2τ/α_t)."""
+        root = math.sqrt(2.0 * self.temperature / self.learning_rate(step, mechanism))
+        return root * mechanism.expected_batch_size / mechanism.clip_norm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPSGLD:
+    """Settings of DP-SGLD. The convention has no default: they differ by orders of magnitude in epsilon.
+
+    Formal guarantee: all iterates of a chain together, snapshots included, are the composition of the Poisson-sampled
+    Gaussian mechanisms in its history, add-remove adjacency. Several chains compose:
+    ``history.followed_by(other)``. Whether the iterates are posterior samples is another question.
+    """
+
+    mechanism: Mechanism
+    convention: Convention
+    prior: Prior | None = None
+    burn_in: int = 0
+    """Steps before the first snapshot may be taken."""
+    thin: int = 0
+    """Every so many steps after burn-in a snapshot is kept; 0 for none."""
+
+    def __post_init__(self) -> None:
+        if self.burn_in < 0 or self.thin < 0:
+            raise ValueError(f"burn_in and thin must be at least 0, got {self.burn_in} and {self.thin}")
+        if self.thin and self.burn_in + self.thin > self.mechanism.steps:
+            raise ValueError(
+                f"no snapshot would be kept: burn_in {self.burn_in} + thin {self.thin} exceeds the "
+                f"{self.mechanism.steps} steps"
+            )
+
+    def recipe(self) -> Recipe:
+        """What the training loop runs."""
+        convention, mechanism = self.convention, self.mechanism
+        return Recipe(
+            settings=self,
+            mechanism=mechanism,
+            optimizer=lambda parameters: optim.SGD(parameters, lr=convention.learning_rate(0, mechanism)),
+            noise=lambda step: convention.noise_multiplier(step, mechanism),
+            learning_rate=lambda step: convention.learning_rate(step, mechanism),
+            pre_noise=convention.pre_noise,
+            data_free_gradient=prior_gradient(self.prior, mechanism.public_size),
+            keeps=lambda step: self.thin > 0 and step > self.burn_in and (step - self.burn_in) % self.thin == 0,
+        )

@@ -1,0 +1,271 @@
+"""Gradient canaries for every private trainer: examples whose gradient is a vector of the auditor's choice.
+
+The audited network has one weight more for each canary, a linear layer that ordinary examples feed with zeros. Canary
+i feeds it scale·e_i, and its loss is s_t times that layer's output, so that its gradient is s_t·scale·e_i: a Dirac in a
+coordinate that no other example touches, clipped to s_t·C·e_i when scale > C. (Nasr et al. 2023, "Tight auditing of
+differentially private machine learning"; Dirac canaries as in Steinke, Nasr and Jagielski 2023, section 6.) Everything
+else is the trainer itself: its Poisson batches, its per-example gradients in any mode, its clipping, its noise.
+
+After the noise the trainer hands over ỹ_t, the released gradient times the divisor, at step t. Two scores:
+
+    linear             Σ_t s_t ỹ_t[i] / σ_t²
+    likelihood ratio   Σ_t ln(1 - q + q exp((s_t ỹ_t[i]/C - 1/2)/σ_t²)),
+
+the second the best there is if the mechanism is what it claims. The public signs s_t, as many + as -, cancel noise
+that is used twice.
+
+One run cannot tell a mechanism from one that is careless with all canaries at once with probability failure_prob, which
+weakens every bound that holds for any mechanism. A trainer claims more: noise that is independent between coordinates.
+Then the canaries, each in a coordinate of its own, are independent experiments, and counting those whose score exceeds
+a fixed threshold gives error rates to hold against the trade-off function (Nasr et al. 2023). Here likelihood ratios
+for half and a quarter of the noise serve as well, which find a fault of that size where the claim is large.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from scipy.special import ndtri
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import Dataset, TensorDataset
+
+from bounds import clopper_pearson_lower, clopper_pearson_upper
+from bounds.accounting import Event, trade_off
+from pacdp.audit.scores import AuditResult, audit_scores, contradicts
+from pacdp.loop import Algorithm, Recipe, train
+from pacdp.opacus.loader import size, take
+from pacdp.step.accountant import epsilon, privacy_event
+from pacdp.step.event import ADJACENCY, MechanismHistory
+from pacdp.step.independence import PerExampleLoss
+from pacdp.step.noise import Randomness
+
+_MARKS = 2
+_PARTS = (1.0, 0.5, 0.25)
+_NATS = (-2.0, -1.0, 0.0, 1.0, 2.0)
+_THRESHOLDS = ((0.25, 0.5, 0.75, 1.0, 1.5), _NATS, _NATS, _NATS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerAudit:
+    """An audited run beside what it claims."""
+
+    result: AuditResult
+    """See there for the formal guarantee."""
+    history: MechanismHistory
+    """The mechanisms that the trainer says it ran."""
+    claimed_epsilon: float
+    """The Rényi accountant's, at the same delta."""
+    independent_mu_lower: float
+    """If besides the noise is independent between coordinates and the mechanism is μ-GDP, no larger than μ with
+    probability at least 1 - failure_prob; 0 where nothing follows."""
+    contradicted: bool
+    """Whether ``epsilon_lower`` exceeds ``claimed_epsilon``, or the guesses or the independent error rates refute the
+    history's trade-off function. A trainer that ran its history, with independent noise, is contradicted with
+    probability at most 3 failure_prob."""
+
+
+class ErrorRates(NamedTuple):
+    """A test of "the canary is in" (or "is out") with confidence bounds on its rates."""
+
+    false_positive_upper: float
+    true_positive_lower: float
+
+
+class CanaryNetwork(nn.Module):
+    """``inner`` with a slot for every canary; see :func:`canary_dataset` for its inputs.
+
+    The outputs are those of ``inner``, shape (batch, outputs), then the slot's output, then 1 for canaries, else 0.
+    """
+
+    def __init__(self, inner: nn.Module, *, canaries: int, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.inner, self.shape = inner, shape
+        like = next(inner.parameters())
+        self.slots = nn.Linear(canaries, 1, bias=False, dtype=like.dtype, device=like.device)
+        nn.init.zeros_(self.slots.weight)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Outputs and marks."""
+        outputs = self.inner(inputs[:, :-1].unflatten(1, self.shape))
+        if outputs.dim() != 2:
+            raise ValueError(f"the audited network must give (batch, outputs), got shape {tuple(outputs.shape)}")
+        codes = inputs[:, -1].round().clamp(0, self.slots.in_features).long()
+        chosen = functional.one_hot(codes, self.slots.in_features + 1)[:, 1:].to(outputs.dtype)
+        return torch.cat([outputs, self.slots(chosen), (codes > 0).to(outputs.dtype)[:, None]], 1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Recorder:
+    """What the trainer releases on the canaries' coordinates, and the sign of the step to come."""
+
+    signs: Float[np.ndarray, " steps"]
+    released: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def sign(self) -> float:
+        """s_t of the next step."""
+        return float(self.signs[min(len(self.released), len(self.signs) - 1)])
+
+    def record(self, network: CanaryNetwork, divisor: float) -> None:
+        """Keep the released gradient of this step, times the divisor."""
+        gradient = network.slots.weight.grad
+        assert gradient is not None
+        self.released.append((gradient.detach().double().reshape(-1) * divisor).cpu().numpy())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
+    """``algorithm``, which tells ``recorder`` what it releases; itself an algorithm for ``train``."""
+
+    algorithm: Algorithm
+    recorder: Recorder
+
+    def recipe(self) -> Recipe:
+        """The algorithm's, with a look at the gradient after the noise and before any prior."""
+        inner = self.algorithm.recipe()
+
+        def look(module: nn.Module) -> None:
+            assert isinstance(module, CanaryNetwork)
+            self.recorder.record(module, inner.mechanism.expected_batch_size)
+            if inner.data_free_gradient is not None:
+                inner.data_free_gradient(module)
+
+        return inner._replace(data_free_gradient=look)
+
+
+def canary_dataset(dataset: Dataset[Any], included: Bool[np.ndarray, " canaries"]) -> TensorDataset:
+    """The examples flat, with a last column 0, and after them the included canaries: zeros, with i + 1 there."""
+    inputs, targets = take(dataset, torch.arange(size(dataset)))
+    codes = torch.from_numpy(np.flatnonzero(included) + 1).to(inputs)
+    flat = torch.cat([inputs.flatten(1), inputs.new_zeros(len(inputs), 1)], 1)
+    extra = torch.cat([inputs.new_zeros(len(codes), flat.shape[1] - 1), codes[:, None]], 1)
+    unused = targets[:1].expand(len(codes), *targets.shape[1:])
+    return TensorDataset(torch.cat([flat, extra]), torch.cat([targets, unused]))
+
+
+def canary_loss(loss: PerExampleLoss, recorder: Recorder, scale: float) -> PerExampleLoss:
+    """``loss`` on examples; s_t·scale times the slot's output on canaries."""
+
+    def per_example(outputs: Tensor, targets: Tensor) -> Tensor:
+        slot, is_canary = outputs[:, -_MARKS], outputs[:, -1].detach() > 0.5
+        return torch.where(is_canary, recorder.sign * scale * slot, loss(outputs[:, :-_MARKS], targets))
+
+    return per_example
+
+
+def audit_training(
+    algorithm: Algorithm,
+    module: nn.Module,
+    dataset: Dataset[Any],
+    *,
+    loss: PerExampleLoss,
+    generator: np.random.Generator,
+    delta: float,
+    canaries: int = 1000,
+    failure_prob: float = 0.05,
+    scale: float = 10.0,
+    guesses: tuple[int, ...] | None = None,
+    randomness: Randomness | None = None,
+) -> TrainerAudit:
+    """Train once with canaries among the data, and see what the released gradients give away.
+
+    Formal guarantee: that of :class:`pacdp.audit.scores.AuditResult` for the mechanism "all released gradients", which
+    contains whatever the trainer publishes, under add-remove adjacency.
+
+    Args:
+        algorithm: settings of any trainer.
+        module: its network, with outputs of shape (batch, outputs); it is not changed.
+        dataset: (input, target) pairs of tensors; loaded into memory at once.
+        loss: per-example losses of (outputs, targets), shape (batch,).
+        generator: decides which canaries are in, and the signs. Independent of ``randomness``.
+        delta: at which epsilon is claimed and bounded.
+        canaries: m.
+        failure_prob: of each bound.
+        scale: raw norm of a canary's gradient over the clipping norm; above 1 the clipping is put to the test too.
+        guesses: numbers of guesses, fixed beforehand; see :func:`pacdp.audit.scores.audit_scores`.
+        randomness: the trainer's; the operating system's generator by default.
+
+    Raises:
+        ValueError: no canary, a scale that is not positive, or what ``train`` refuses.
+    """
+    if canaries < 1:
+        raise ValueError(f"canaries must be at least 1, got {canaries}")
+    if not 0.0 < scale < float("inf"):
+        raise ValueError(f"scale must be positive and finite, got {scale}")
+    included, recipe = generator.random(canaries) < 0.5, algorithm.recipe()
+    mechanism = recipe.mechanism
+    recorder = Recorder(signs=generator.permutation(np.resize([1.0, -1.0], mechanism.steps)))
+    data = canary_dataset(dataset, included)
+    shape = tuple(take(dataset, torch.zeros(1, dtype=torch.int64))[0].shape[1:])
+    run = train(Audited(algorithm=algorithm, recorder=recorder),
+                CanaryNetwork(module, canaries=canaries, shape=shape), data,
+                loss=canary_loss(loss, recorder, scale * mechanism.clip_norm), randomness=randomness)  # fmt: skip
+    noise = np.array([recipe.noise(t) for t in range(mechanism.steps)])
+    scores = canary_scores(np.stack(recorder.released) / mechanism.clip_norm * recorder.signs[:, None], noise,
+                           mechanism.sample_rate)  # fmt: skip
+    result = audit_scores(scores[:2], included, delta=delta, failure_prob=failure_prob, guesses=guesses)
+    claimed = epsilon(run.history, delta=delta, adjacency=ADJACENCY)
+    event, rates = privacy_event(run.history), error_rates(scores, included, failure_prob=failure_prob)
+    broken = result.epsilon_lower > claimed or contradicts(result, event) or rates_refute(rates, event)
+    return TrainerAudit(
+        result=result, history=run.history, claimed_epsilon=claimed, contradicted=broken,
+        independent_mu_lower=max(0.0, *(float(ndtri(r.true_positive_lower) - ndtri(r.false_positive_upper))
+                                        for r in rates)))  # fmt: skip
+
+
+def canary_scores(
+    released: Float[np.ndarray, "steps canaries"], noise: Float[np.ndarray, " steps"], sample_rate: float
+) -> Float[np.ndarray, "4 canaries"]:
+    """The linear score, and likelihood ratios for all, half and a quarter of the noise, from s_t ỹ_t/C and σ_t.
+
+    The linear one is scaled so that an included canary's has expectation 1, another's 0.
+    """
+    sigma = np.maximum(noise, 1e-3)[:, None]
+    precision = sigma**-2
+    linear = (released * precision / precision.sum()).sum(0) / sample_rate
+    with np.errstate(divide="ignore"):
+        missed, came = np.log1p(-sample_rate), np.log(sample_rate)
+    ratios = [np.logaddexp(missed, came + (released - 0.5) / (part * sigma) ** 2).sum(0) for part in _PARTS]
+    return np.stack([linear, *ratios])
+
+
+def error_rates(
+    scores: Float[np.ndarray, "4 canaries"], included: Bool[np.ndarray, " canaries"], *, failure_prob: float
+) -> list[ErrorRates]:
+    """Bounds on the rates of "in above a threshold" and "out at or below it", at thresholds fixed beforehand.
+
+    Formal guarantee: for independent canaries all hold at once with probability at least 1 - failure_prob (Clopper and
+    Pearson 1934, and a union bound).
+
+    Args:
+        scores: of :func:`canary_scores`.
+        included: whether each canary was in the data.
+        failure_prob: of all bounds together.
+
+    Raises:
+        ValueError: no canary in, or none out.
+    """
+    inside, outside = scores[:, included], scores[:, ~included]
+    if not (inside.size and outside.size):
+        raise ValueError("both sorts of canaries are needed, got one only: take more canaries")
+    share = failure_prob / (4 * sum(len(levels) for levels in _THRESHOLDS))
+    out: list[ErrorRates] = []
+    for hits, misses, levels in zip(inside, outside, _THRESHOLDS, strict=True):
+        for level in levels:
+            found, alarms = int((hits > level).sum()), int((misses > level).sum())
+            for true, of, false, nulls in (
+                (found, len(hits), alarms, len(misses)),
+                (len(misses) - alarms, len(misses), len(hits) - found, len(hits)),
+            ):
+                most, least = clopper_pearson_upper(false, nulls, share), clopper_pearson_lower(true, of, share)
+                out.append(ErrorRates(most, least))
+    return out
+
+
+def rates_refute(rates: list[ErrorRates], event: Event) -> bool:
+    """Whether some test is better than any test of ``event``'s output can be, add-remove."""
+    type_ii = trade_off(event=event, adjacency=ADJACENCY, type_i=[rate.false_positive_upper for rate in rates])
+    return any(rate.true_positive_lower > 1.0 - float(least) for rate, least in zip(rates, type_ii, strict=True))

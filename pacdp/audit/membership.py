@@ -1,0 +1,220 @@
+"""Membership inference by likelihood ratios.
+
+Carlini et al. 2022, "Membership inference attacks from first principles". An example's confidence φ = ln(p_y/(1 - p_y))
+is nearly Gaussian over models trained on random halves of the data. The attacker trains such shadow models, fits one
+Gaussian to the φ of those that saw the example and one to the φ of those that did not, and scores the attacked model's
+φ by
+
+    online    ln N(φ; μ_in, σ_in²) - ln N(φ; μ_out, σ_out²)
+    offline   (φ - μ_out)/σ_out.
+
+The true-positive rate at a small false-positive rate is what counts; beside it stands the largest that the accountant
+of a private run allows to any attacker.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.stats import rankdata
+from torch import Tensor
+
+from bounds import clopper_pearson_lower, clopper_pearson_upper
+from bounds.accounting import best_true_positive_rate
+from bounds.kl import binary_kl_lower, binary_kl_upper
+from pacdp.step.accountant import privacy_event
+from pacdp.step.event import ADJACENCY, MechanismHistory
+
+Fit = Callable[[Int[np.ndarray, " members"]], Float[np.ndarray, " examples"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipAttack:
+    """How well scores tell members from others.
+
+    Formal guarantee: none for the training run as a whole; the bands are optimistic. If, given the attacked model, the
+    scores were independent and alike among members and among others, each band would hold with probability at least
+    1 - failure_prob: the area is a U-statistic (Hoeffding 1963, section 5a, in its kl form, with min(members,
+    non_members) terms), the rates are binomial.
+    """
+
+    auc: float
+    """Probability that a member scores higher than a non-member, ties counted half."""
+    auc_lower: float
+    auc_upper: float
+    false_positive_rate: float
+    """The rate asked for; the threshold is the smallest at which no more non-members of this run are accused."""
+    false_positive_upper: float
+    """Upper confidence bound on the rate that this threshold has on new non-members."""
+    true_positive_rate: float
+    true_positive_lower: float
+    true_positive_upper: float
+    best_true_positive_rate: float | None
+    """The most any attacker can have at ``false_positive_rate`` if the history is true, add-remove; None without."""
+    members: int
+    non_members: int
+    failure_prob: float
+
+
+def logit_confidence(
+    outputs: Float[Tensor, "examples classes"], targets: Int[Tensor, " examples"]
+) -> Float[Tensor, " examples"]:
+    """ln(p_y/(1 - p_y)) of the softmax of ``outputs``, without forming p; double precision.
+
+    Raises:
+        ValueError: fewer than two classes.
+    """
+    if outputs.shape[1] < 2:
+        raise ValueError(f"outputs must have at least 2 classes, got {outputs.shape[1]}")
+    logits = outputs.detach().double()
+    others = logits.scatter(1, targets[:, None], -math.inf).logsumexp(1)
+    return logits.gather(1, targets[:, None])[:, 0] - others
+
+
+def shadow_confidences(
+    fit: Fit, *, examples: int, shadows: int, generator: np.random.Generator
+) -> tuple[Float[np.ndarray, "shadows examples"], Bool[np.ndarray, "shadows examples"]]:
+    """Confidences of models trained on random halves, and who was in which; every example is in half of the models.
+
+    Args:
+        fit: trains on the examples with these indices, returns φ of all examples.
+        examples: size of the pool.
+        shadows: an even number of models; the halves come in complementary pairs.
+        generator: draws the halves.
+
+    Raises:
+        ValueError: an odd number of models, or below 2.
+    """
+    if shadows < 2 or shadows % 2:
+        raise ValueError(f"shadows must be even and at least 2, got {shadows}")
+    half = np.stack([generator.permutation(examples) < examples // 2 for _ in range(shadows // 2)])
+    member = np.concatenate([half, ~half])
+    return np.stack([np.asarray(fit(np.flatnonzero(row)), dtype=np.float64) for row in member]), member
+
+
+def likelihood_ratios(
+    attacked: Float[np.ndarray, " examples"],
+    shadows: Float[np.ndarray, "shadows examples"],
+    member: Bool[np.ndarray, "shadows examples"],
+    *,
+    common_std: bool = True,
+) -> Float[np.ndarray, " examples"]:
+    """The online score.
+
+    Args:
+        attacked: φ of the attacked model.
+        shadows: φ of the shadow models.
+        member: which shadow model saw which example.
+        common_std: one standard deviation for all examples, inside and outside; better for fewer than about 64 models.
+
+    Raises:
+        ValueError: an example that too few models saw, or too few did not.
+    """
+    inside, outside = _gaussians(shadows, member, common_std), _gaussians(shadows, ~member, common_std)
+    return _log_density(attacked, *inside) - _log_density(attacked, *outside)
+
+
+def offline_scores(
+    attacked: Float[np.ndarray, " examples"],
+    shadows: Float[np.ndarray, "shadows examples"],
+    member: Bool[np.ndarray, "shadows examples"],
+    *,
+    common_std: bool = True,
+) -> Float[np.ndarray, " examples"]:
+    """The offline score: only models that did not see the example are used. Arguments as above."""
+    mean, std = _gaussians(shadows, ~member, common_std)
+    return (attacked - mean) / std
+
+
+def evaluate_attack(
+    scores: Float[np.ndarray, " examples"],
+    member: Bool[np.ndarray, " examples"],
+    *,
+    false_positive_rate: float = 0.01,
+    failure_prob: float = 0.05,
+    history: MechanismHistory | None = None,
+) -> MembershipAttack:
+    """Area under the curve and true-positive rate, with bands.
+
+    Args:
+        scores: high where membership seems likely.
+        member: whether the attacked model saw the example.
+        false_positive_rate: where the true-positive rate is read off.
+        failure_prob: of each two-sided band.
+        history: of the attacked run; with it the accountant's limit is computed.
+
+    Raises:
+        ValueError: scores that are not finite, rates out of range, no member or no non-member.
+    """
+    for name, value in (("false_positive_rate", false_positive_rate), ("failure_prob", failure_prob)):
+        if not 0.0 < value < 1.0:
+            raise ValueError(f"expected 0 < {name} < 1, got {value}")
+    if not np.isfinite(scores).all():
+        raise ValueError("scores must be finite, got a NaN or an infinity")
+    inside, outside = scores[member], scores[~member]
+    if not (len(inside) and len(outside)):
+        raise ValueError(f"the attack needs members and others, got {len(inside)} and {len(outside)}")
+    auc = area(inside, outside)
+    nats = math.log(2.0 / failure_prob) / min(len(inside), len(outside))
+    allowed = math.floor(false_positive_rate * len(outside))
+    found = int((inside > np.sort(outside)[len(outside) - allowed - 1]).sum())
+    limit = None if history is None else best_true_positive_rate(
+        event=privacy_event(history), adjacency=ADJACENCY, false_positive_rate=false_positive_rate)  # fmt: skip
+    return MembershipAttack(
+        auc=auc, auc_lower=float(binary_kl_lower(auc, nats)), auc_upper=float(binary_kl_upper(auc, nats)),
+        false_positive_rate=false_positive_rate,
+        false_positive_upper=clopper_pearson_upper(allowed, len(outside), failure_prob),
+        true_positive_rate=found / len(inside),
+        true_positive_lower=clopper_pearson_lower(found, len(inside), failure_prob / 2.0),
+        true_positive_upper=clopper_pearson_upper(found, len(inside), failure_prob / 2.0),
+        best_true_positive_rate=limit, members=len(inside), non_members=len(outside),
+        failure_prob=failure_prob)  # fmt: skip
+
+
+def area(inside: Float[np.ndarray, " members"], outside: Float[np.ndarray, " others"]) -> float:
+    """Share of pairs in which the member scores higher, ties counted half (Mann and Whitney 1947)."""
+    ranks = rankdata(np.concatenate([inside, outside]))
+    m, n = len(inside), len(outside)
+    return min(1.0, max(0.0, (float(ranks[:m].sum()) - m * (m + 1) / 2.0) / (m * n)))
+
+
+def attack_training(
+    fit: Fit,
+    *,
+    examples: int,
+    shadows: int,
+    generator: np.random.Generator,
+    false_positive_rate: float = 0.01,
+    failure_prob: float = 0.05,
+    history: MechanismHistory | None = None,
+) -> MembershipAttack:
+    """Train shadow models and one model to attack, all on random halves, and score it online.
+
+    Arguments and refusals as in :func:`shadow_confidences` and :func:`evaluate_attack`; ``history`` is that of one fit.
+    """
+    confidences, member = shadow_confidences(fit, examples=examples, shadows=shadows, generator=generator)
+    chosen = generator.permutation(examples) < examples // 2
+    attacked = np.asarray(fit(np.flatnonzero(chosen)), dtype=np.float64)
+    scores = likelihood_ratios(attacked, confidences, member)
+    return evaluate_attack(scores, chosen, false_positive_rate=false_positive_rate, failure_prob=failure_prob,
+                           history=history)  # fmt: skip
+
+
+def _gaussians(shadows: np.ndarray, chosen: np.ndarray, common_std: bool) -> tuple[np.ndarray, np.ndarray]:
+    count = chosen.sum(0)
+    least = 1 if common_std else 2
+    if shadows.shape != chosen.shape or count.min() < least or count.sum() <= chosen.shape[1]:
+        raise ValueError(
+            f"every example needs {least} shadow models with it, {least} without, and one in the mean more than that; "
+            f"got as few as {count.min()} of {len(shadows)}"
+        )
+    mean = np.where(chosen, shadows, 0.0).sum(0) / count
+    squares = (np.where(chosen, shadows - mean, 0.0) ** 2).sum(0)
+    variance = squares.sum() / (count.sum() - len(count)) if common_std else squares / (count - 1)
+    return mean, np.sqrt(np.maximum(variance, 1e-12)) * np.ones_like(mean)
+
+
+def _log_density(values: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+    return -0.5 * ((values - mean) / std) ** 2 - np.log(std)

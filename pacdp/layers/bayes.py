@@ -1,0 +1,171 @@
+"""Linear and convolutional layers with a Gaussian law over their weights, and Opacus's view of their gradients.
+
+w = mean + softplus(rho) ⊙ ε, one ε for the whole batch and pass. With g_i the gradient of example i's loss at w, that
+example's gradients are g_i for the mean and g_i ⊙ ε ⊙ sigmoid(rho) for rho (Blundell et al. 2015). The ε of a pass is
+kept until its backward pass, as Opacus keeps activations; functorch could not: it would draw another.
+"""
+
+import math
+from typing import Any
+
+import torch
+from opacus.grad_sample.utils import register_grad_sampler, register_norm_sampler
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pacdp.samplers.types import require_positive
+from pacdp.step.clip import row_norms
+
+Draw = tuple[Tensor, Tensor | None]
+Samples = dict[nn.Parameter, Tensor]
+
+
+class BayesLinear(nn.Module):
+    """A linear layer with independent N(mean, softplus(rho)²) weights and biases.
+
+    Args:
+        layer: where the means, the sizes, dtype and device come from.
+        initial_std: standard deviation of every weight at the start.
+        generator: draws the weights, on the device of the layer: move the network there before.
+    """
+
+    def __init__(self, layer: nn.Linear, *, initial_std: float, generator: torch.Generator) -> None:
+        super().__init__()
+        _lay_out(self, layer, initial_std, generator)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Outputs under freshly drawn weights."""
+        return functional.linear(inputs, *_drawn_weights(self))
+
+
+class BayesConv2d(nn.Module):
+    """The same for a two-dimensional convolution with numeric padding of zeros."""
+
+    def __init__(self, layer: nn.Conv2d, *, initial_std: float, generator: torch.Generator) -> None:
+        super().__init__()
+        if isinstance(layer.padding, str) or layer.padding_mode != "zeros":
+            raise ValueError(f"expected numeric padding of zeros, got {layer.padding!r}, {layer.padding_mode!r}")
+        self.geometry = {"stride": layer.stride, "padding": layer.padding, "dilation": layer.dilation}
+        self.kernel_size, self.groups = layer.kernel_size, layer.groups
+        _lay_out(self, layer, initial_std, generator)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Outputs under freshly drawn weights."""
+        return functional.conv2d(inputs, *_drawn_weights(self), groups=self.groups, **self.geometry)
+
+
+BAYES_LAYERS = (BayesLinear, BayesConv2d)
+
+
+def bayesian(module: nn.Module, *, initial_std: float = 0.05, generator: torch.Generator) -> nn.Module:
+    """``module`` with every ``nn.Linear`` and ``nn.Conv2d`` inside it replaced, in place; a bare layer is returned new.
+
+    Each new layer's generator is seeded from ``generator``.
+    """
+    kinds: dict[type[nn.Module], Any] = {nn.Linear: BayesLinear, nn.Conv2d: BayesConv2d}
+    if type(module) in kinds:
+        seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
+        own = torch.Generator(next(module.parameters()).device).manual_seed(seed)
+        return kinds[type(module)](module, initial_std=initial_std, generator=own)
+    for name, child in module.named_children():
+        setattr(module, name, bayesian(child, initial_std=initial_std, generator=generator))
+    return module
+
+
+def laws(module: nn.Module) -> list[tuple[nn.Parameter, nn.Parameter]]:
+    """(mean, rho) of all weights and biases that have a law, layer by layer."""
+    pairs: list[tuple[nn.Parameter, nn.Parameter]] = []
+    layers: list[Any] = [layer for layer in module.modules() if isinstance(layer, BAYES_LAYERS)]
+    for layer in layers:
+        pairs += [(layer.weight_mean, layer.weight_rho)]
+        pairs += [(layer.bias_mean, layer.bias_rho)] if layer.bias_mean is not None else []
+    return pairs
+
+
+@register_grad_sampler([BayesLinear])
+def linear_gradients(layer: Any, activations: list[Tensor], backprops: Tensor) -> Samples:
+    """Per-example gradients of a :class:`BayesLinear`."""
+    inputs = activations[0].to(backprops.dtype)
+    by_weight = torch.einsum("n...o,n...i->noi", backprops, inputs)
+    return _by_law(layer, by_weight, torch.einsum("n...o->no", backprops))
+
+
+@register_grad_sampler([BayesConv2d])
+def conv_gradients(layer: Any, activations: list[Tensor], backprops: Tensor) -> Samples:
+    """Per-example gradients of a :class:`BayesConv2d`."""
+    inputs = activations[0].to(backprops.dtype)
+    patches = functional.unfold(inputs, layer.kernel_size, **layer.geometry)
+    n, places = len(inputs), patches.shape[-1]
+    grouped = patches.reshape(n, layer.groups, -1, places)
+    slopes = backprops.reshape(n, layer.groups, -1, places)
+    by_weight = torch.einsum("ngol,ngil->ngoi", slopes, grouped).reshape(n, *layer.weight_mean.shape)
+    return _by_law(layer, by_weight, backprops.sum((2, 3)))
+
+
+@register_norm_sampler([BayesLinear])
+def linear_norms(layer: Any, activations: list[Tensor], backprops: Tensor) -> Samples:
+    """Norms of those gradients; for one vector an example without forming them: ‖b aᵀ ⊙ S‖² = (b²)ᵀ S² a²."""
+    if backprops.dim() != 2:
+        return _norms(linear_gradients(layer, activations, backprops))
+    squares, slopes = activations[0].double().square(), backprops.double().square()
+    noise, bias_noise = layer.drawn.pop()
+    by_rho, bias_by_rho = _rho_factors(layer, (noise.double(), None if bias_noise is None else bias_noise.double()))
+    norms = {layer.weight_mean: (slopes.sum(1) * squares.sum(1)).sqrt(),
+             layer.weight_rho: torch.einsum("no,oi,ni->n", slopes, by_rho.square(), squares).sqrt()}  # fmt: skip
+    if layer.bias_mean is not None and bias_by_rho is not None:
+        norms |= {layer.bias_mean: slopes.sum(1).sqrt(), layer.bias_rho: (slopes @ bias_by_rho.square()).sqrt()}
+    return norms
+
+
+@register_norm_sampler([BayesConv2d])
+def conv_norms(layer: Any, activations: list[Tensor], backprops: Tensor) -> Samples:
+    """Norms of a convolution's gradients, one layer's gradients at a time."""
+    return _norms(conv_gradients(layer, activations, backprops))
+
+
+def _lay_out(self: Any, layer: Any, initial_std: float, generator: torch.Generator) -> None:
+    require_positive(initial_std=initial_std)
+    rho = initial_std + math.log(-math.expm1(-initial_std))  # softplus(rho) = initial_std
+    self.generator = generator
+    self.drawn = []
+    for name in ("weight", "bias"):
+        values = getattr(layer, name)
+        for part in ("mean", "rho"):
+            start = (
+                None if values is None else values.detach().clone() if part == "mean" else torch.full_like(values, rho)
+            )
+            self.register_parameter(f"{name}_{part}", None if start is None else nn.Parameter(start))
+
+
+def _drawn_weights(layer: Any) -> Draw:
+    bias_mean: Tensor | None = layer.bias_mean
+    noise = _noise_like(layer.weight_mean, layer.generator)
+    bias_noise = None if bias_mean is None else _noise_like(bias_mean, layer.generator)
+    if layer.training and torch.is_grad_enabled():
+        layer.drawn.append((noise, bias_noise))
+    weight = torch.addcmul(layer.weight_mean, functional.softplus(layer.weight_rho), noise)
+    if bias_mean is None or bias_noise is None:
+        return weight, None
+    return weight, torch.addcmul(bias_mean, functional.softplus(layer.bias_rho), bias_noise)
+
+
+def _noise_like(values: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.empty_like(values, requires_grad=False).normal_(generator=generator)
+
+
+def _rho_factors(layer: Any, draw: Draw) -> Draw:
+    noise, bias_noise = draw
+    bias = None if bias_noise is None else bias_noise * layer.bias_rho.detach().sigmoid()
+    return noise * layer.weight_rho.detach().sigmoid(), bias
+
+
+def _by_law(layer: Any, by_weight: Tensor, by_bias: Tensor) -> Samples:
+    by_rho, bias_by_rho = _rho_factors(layer, layer.drawn.pop())
+    samples = {layer.weight_mean: by_weight, layer.weight_rho: by_weight * by_rho}
+    if bias_by_rho is not None:
+        samples |= {layer.bias_mean: by_bias, layer.bias_rho: by_bias * bias_by_rho}
+    return samples
+
+
+def _norms(samples: Samples) -> Samples:
+    return {parameter: row_norms(rows) for parameter, rows in samples.items()}

@@ -1,0 +1,87 @@
+"""Private training on Opacus: an engine with public rates and a history, and the trainers built on it.
+
+``PrivateEngine.make_private`` feels like Opacus's. ``train(settings, module, dataset, loss=...)`` runs DP-SGD, DP-Adam,
+DP-SGLD, DP-BBP or DP-MC-Dropout from start to end and returns weights with the :class:`MechanismHistory` they cost.
+``audit_training`` and ``attack_training`` test such a run from outside. Importing this registers the accountant "pld"
+with Opacus.
+"""
+
+from pacdp.algorithms.dp_adam import DPAdam as DPAdam
+from pacdp.algorithms.dp_bbp import DPBBP as DPBBP
+from pacdp.algorithms.dp_mc_dropout import DPMCDropout as DPMCDropout
+from pacdp.algorithms.dp_sgd import DPSGD as DPSGD
+from pacdp.algorithms.dp_sgld import DPSGLD as DPSGLD
+from pacdp.algorithms.dp_sgld import Convention as Convention
+from pacdp.algorithms.dp_sgld import GradientSlot as GradientSlot
+from pacdp.algorithms.dp_sgld import ParameterSlot as ParameterSlot
+from pacdp.algorithms.dp_sgld import Tempered as Tempered
+from pacdp.algorithms.p3sgd import P3SGD as P3SGD
+from pacdp.algorithms.p3sgd import IndependentNoise as IndependentNoise
+from pacdp.algorithms.p3sgd import NestedNoise as NestedNoise
+from pacdp.algorithms.p3sgd import published_epsilon as published_epsilon
+from pacdp.algorithms.user_level import UserLevelDPSGD as UserLevelDPSGD
+from pacdp.audit.canaries import TrainerAudit as TrainerAudit
+from pacdp.audit.canaries import audit_training as audit_training
+from pacdp.audit.inversion import class_attack as class_attack
+from pacdp.audit.inversion import closest_psnr as closest_psnr
+from pacdp.audit.inversion import decoder_attack as decoder_attack
+from pacdp.audit.inversion import psnr as psnr
+from pacdp.audit.inversion import search_attack as search_attack
+from pacdp.audit.membership import MembershipAttack as MembershipAttack
+from pacdp.audit.membership import attack_training as attack_training
+from pacdp.audit.membership import evaluate_attack as evaluate_attack
+from pacdp.audit.scores import AuditResult as AuditResult
+from pacdp.audit.scores import audit_scores as audit_scores
+from pacdp.audit.scores import contradicts as contradicts
+from pacdp.audit.scores import epsilon_lower_bound as epsilon_lower_bound
+from pacdp.audit.scores import mu_lower_bound as mu_lower_bound
+from pacdp.layers.bayes import BayesConv2d as BayesConv2d
+from pacdp.layers.bayes import BayesLinear as BayesLinear
+from pacdp.layers.bayes import bayesian as bayesian
+from pacdp.layers.dropout import ExampleDropout as ExampleDropout
+from pacdp.layers.dropout import with_example_dropout as with_example_dropout
+from pacdp.layers.predict import average_over_draws as average_over_draws
+from pacdp.layers.predict import average_over_snapshots as average_over_snapshots
+from pacdp.layers.predict import with_weights as with_weights
+from pacdp.layers.priors import Laplace as Laplace
+from pacdp.layers.priors import Normal as Normal
+from pacdp.layers.priors import NormalMixture as NormalMixture
+from pacdp.layers.priors import Prior as Prior
+from pacdp.layers.regularise import kl_nats as kl_nats
+from pacdp.loop import Algorithm as Algorithm
+from pacdp.loop import Mechanism as Mechanism
+from pacdp.loop import PrivateRun as PrivateRun
+from pacdp.loop import Progress as Progress
+from pacdp.loop import train as train
+from pacdp.opacus.engine import PrivateEngine as PrivateEngine
+from pacdp.opacus.loader import PoissonLoader as PoissonLoader
+from pacdp.opacus.state import export as export
+from pacdp.patient_loop import PatientAlgorithm as PatientAlgorithm
+from pacdp.patient_loop import PatientBudget as PatientBudget
+from pacdp.patient_loop import PatientProgress as PatientProgress
+from pacdp.patient_loop import PatientRun as PatientRun
+from pacdp.patient_loop import planned_patients as planned_patients
+from pacdp.patient_loop import train_patients as train_patients
+from pacdp.schedules import Constant as Constant
+from pacdp.schedules import Exponential as Exponential
+from pacdp.schedules import Polynomial as Polynomial
+from pacdp.schedules import Scaled as Scaled
+from pacdp.schedules import Schedule as Schedule
+from pacdp.schedules import Table as Table
+from pacdp.step.accountant import HistoryAccountant as HistoryAccountant
+from pacdp.step.accountant import epsilon as epsilon
+from pacdp.step.accountant import epsilon_by_renyi as epsilon_by_renyi
+from pacdp.step.accountant import privacy_claim as privacy_claim
+from pacdp.step.accountant import privacy_event as privacy_event
+from pacdp.step.accountant import privacy_spent as privacy_spent
+from pacdp.step.budget import PrivacyBudget as PrivacyBudget
+from pacdp.step.calibration import calibrated as calibrated
+from pacdp.step.calibration import planned as planned
+from pacdp.step.event import GaussianRun as GaussianRun
+from pacdp.step.event import MechanismHistory as MechanismHistory
+from pacdp.step.independence import require_independent_examples as require_independent_examples
+from pacdp.step.noise import SeededRandomness as SeededRandomness
+from pacdp.step.noise import SystemRandomness as SystemRandomness
+from pacdp.step.units import PatientData as PatientData
+from pacdp.step.units import PatientHistory as PatientHistory
+from pacdp.step.units import PatientMechanism as PatientMechanism

@@ -1,0 +1,283 @@
+"""A test that every example has a gradient of its own, which all of per-example clipping rests on.
+
+BatchNorm (with weights or without), batch means, losses over pairs: with any of them one changed example moves the
+gradients of all others, and the clipped sum moves by up to |B|·C where the accountant assumes C. Validators that look
+for layer types miss ``BatchNorm(affine=False)`` and every batch mean written in a ``forward``. This one changes and
+removes examples of made-up batches, of several sizes and with several kinds of labels, and looks whether the others
+notice. It can refute independence; it cannot prove it.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+
+from pacdp.layers.dropout import ExampleDropout
+from pacdp.layers.random import RandomState, random_state, rewind
+from pacdp.probes import MOST, SIZES
+
+PerExampleLoss = Callable[[Any, Any], Tensor]
+_TOLERANCE = 1e-6
+_KINDS = ("same", "each", "random")
+"""Labels that are all alike, each in turn, or random."""
+_WHOLE = tuple(zip(SIZES, _KINDS, strict=False))
+"""Batches for network, loss and gradients together; larger ones go through network and loss each by itself."""
+_LARGER = SIZES[len(_WHOLE) :]
+
+
+def require_independent_examples(
+    module: nn.Module, inputs: Sequence[Any], *, targets: Any = None, loss: PerExampleLoss | None = None
+) -> None:
+    """Refuse a network (or a loss) in which one example of a batch can see another, or an earlier batch.
+
+    Works on a double-precision copy in training mode; the network itself, and the global generators, are left as they
+    were. Random layers draw the same numbers in every pass.
+
+    Args:
+        inputs: positional arguments of the network, tensors with at least 3 examples, which are repeated to fill
+            larger batches. They should not be private: their values do not matter, only their shapes and kinds.
+        targets: the loss's second argument, a tensor. Where all its values are alike, labels are made up: as many as
+            the network has outputs, or numbers between 0 and 1.
+        loss: per-example losses of (outputs, targets), shape (batch,); without it only the network is tested.
+
+    Raises:
+        ValueError: some example's output, loss or gradient, or a buffer, moved when another example or its label was
+            changed, when it was removed, or after other batches.
+    """
+    twin = copy.deepcopy(module).double().train()
+    inputs = [x.double() if isinstance(x, Tensor) and x.is_floating_point() else x for x in inputs]
+    n = next((len(x) for x in inputs if isinstance(x, Tensor)), 0)
+    if n < 3:
+        raise ValueError(f"inputs must hold at least 3 examples to compare, got {n}")
+    before = random_state(module)
+    trial = _Trial(twin, module, before, loss)
+    full = [_selected(x, torch.arange(MOST) % len(x)) if isinstance(x, Tensor) else x for x in inputs]
+    try:
+        outputs = trial.outputs(full)
+        if isinstance(targets, Tensor) and loss is not None:
+            targets = _values(targets, outputs, loss)
+        first = [trial.whole(full, targets, size, kind, reach=10.0**k) for k, (size, kind) in enumerate(_WHOLE)]
+        for k, size in enumerate(_LARGER, len(_WHOLE)):
+            trial.forward(full, size, reach=10.0**k)
+        if loss is not None:
+            for k, (size, kind) in enumerate((size, kind) for size in SIZES for kind in _KINDS):
+                trial.loss_alone(outputs, targets, size, kind, reach=10.0 ** (k % 4))
+        _compare(first[0], trial.whole(full, targets, *_WHOLE[0], reach=1.0), "after other batches")
+    finally:
+        rewind(module, before)
+
+
+def made_up_batch(template: Any, *, examples: int = MOST) -> Any:
+    """Numbers in the shape of ``template``, a tensor of examples: normals, or zeros and ones for integers."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (examples, *template.shape[1:])
+    if template.is_floating_point():
+        return torch.randn(shape, generator=generator, dtype=template.dtype).to(template.device)
+    return torch.randint(0, 2, shape, generator=generator, dtype=torch.int64).to(template.device, template.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    twin: nn.Module
+    original: nn.Module
+    state: RandomState
+    loss: PerExampleLoss | None
+
+    def outputs(self, inputs: Sequence[Any]) -> Any:
+        """Those of a batch, with dropout off, detached."""
+        self._reset()
+        _switch_off_dropout(self.twin)
+        with torch.no_grad():
+            return self.twin(*inputs)
+
+    def whole(self, inputs: Sequence[Any], targets: Any, size: int, kind: str, *, reach: float) -> dict[str, Tensor]:
+        """What a batch of ``size`` gives, having found that nobody notices a change or the removal of example 1."""
+        kept, rows = torch.arange(size) != 1, [_selected(x, torch.arange(size)) for x in inputs]
+        which, other = _labels(kind, size, targets)
+        self.twin.train()
+        plain = self._pass(rows, _selected(targets, which), kept)
+        _require_numbers(plain)
+        swapped = self._pass([_changed(x, reach) for x in rows], _selected(targets, other), kept)
+        if _not_finite(swapped):  # an example that overflows leaves NaN in every sum, even with weight 0
+            swapped = self._pass([_changed(x, 1.0) for x in rows], _selected(targets, other), kept)
+        _compare(plain, swapped, "when another example's input or label changes")
+        _switch_off_dropout(self.twin)
+        steady = self._pass(rows, _selected(targets, which), kept)
+        if self._drew_nothing():
+            fewer = self._pass([_selected(x, kept) for x in rows], _selected(targets, which[kept]), None)
+            _compare(steady, fewer, "when another example leaves the batch")
+        return plain
+
+    def forward(self, inputs: Sequence[Any], size: int, *, reach: float) -> None:
+        """The same for a larger batch, of outputs and buffers alone, with dropout off."""
+        kept, rows = torch.arange(size) != 1, [_selected(x, torch.arange(size)) for x in inputs]
+        _switch_off_dropout(self.twin)
+        with torch.no_grad():
+            plain = self._seen(rows, kept)
+            _compare(
+                plain, self._seen([_changed(x, reach) for x in rows], kept), "when another example's input changes"
+            )
+            if self._drew_nothing():
+                fewer = self._seen([_selected(x, kept) for x in rows], None)
+                _compare(plain, fewer, "when another example leaves the batch")
+
+    def loss_alone(self, outputs: Any, targets: Any, size: int, kind: str, *, reach: float) -> None:
+        """The same of the loss and its gradient by the outputs, at outputs of ``size`` examples."""
+        kept, every = torch.arange(size) != 1, torch.arange(size)
+        which, other = _labels(kind, size, targets)
+        rows = tree_map(lambda x: _selected(x, every), outputs)
+        plain = self._losses(rows, _selected(targets, which), kept)
+        changed = tree_map(lambda x: _changed(x, reach), rows)
+        swapped = self._losses(changed, _selected(targets, other), kept)
+        _compare(plain, swapped, "when another example's output or label changes")
+        if self._drew_nothing():
+            fewer = self._losses(tree_map(lambda x: _selected(x, kept), rows), _selected(targets, which[kept]), None)
+            _compare(plain, fewer, "when another example leaves the batch")
+
+    def _losses(self, outputs: Any, targets: Any, kept: Tensor | None) -> dict[str, Tensor]:
+        rewind(self.twin, self.state)
+        leaves = tree_map(lambda x: x.clone().requires_grad_() if _is_float(x) else x, outputs)
+        assert self.loss is not None
+        found = self.loss(leaves, targets)
+        values = found if kept is None else found[kept.to(found.device)]
+        floats = [x for x in tree_leaves(leaves) if _is_float(x)]
+        slopes = torch.autograd.grad(values.sum(), floats, allow_unused=True) if values.requires_grad else ()
+        own = {
+            f"gradient by output {i}": slope if kept is None else slope[kept.to(slope.device)]
+            for i, slope in enumerate(slopes)
+            if slope is not None
+        }
+        return {"loss": values.detach(), **own}
+
+    def _reset(self) -> None:
+        fresh = {k: v.double() if v.is_floating_point() else v for k, v in self.original.state_dict().items()}
+        self.twin.load_state_dict(fresh)
+        rewind(self.twin, self.state)
+        self.twin.zero_grad(set_to_none=True)
+
+    def _drew_nothing(self) -> bool:
+        """Whether the last pass left all generators alone; else what it drew depends on the batch, rightly."""
+        now = random_state(self.original)
+        return all(
+            torch.equal(a, b) for a, b in zip((now.cpu, *now.cuda), (self.state.cpu, *self.state.cuda), strict=True)
+        )
+
+    def _seen(self, inputs: Sequence[Any], kept: Tensor | None) -> dict[str, Tensor]:
+        return self._pass(inputs, None, kept, with_loss=False)
+
+    def _pass(
+        self, inputs: Sequence[Any], targets: Any, kept: Tensor | None, *, with_loss: bool = True
+    ) -> dict[str, Tensor]:
+        """Outputs, losses, parameter gradients and buffers of the examples ``kept``, from the same random numbers."""
+        self._reset()
+        n = next(len(x) for x in inputs if isinstance(x, Tensor))
+        outputs = self.twin(*inputs)
+        seen = {f"output {i}": out for i, out in enumerate(tree_leaves(outputs)) if isinstance(out, Tensor)}
+        if self.loss is not None and with_loss:
+            seen = {"loss": self.loss(outputs, targets)} | seen
+        for name, out in seen.items():
+            if out.dim() == 0 or len(out) != n:
+                raise ValueError(
+                    f"the network's {name} has shape {tuple(out.shape)} for a batch of {n}: its first dimension must "
+                    "be the batch, so that each example has a part of its own"
+                )
+        seen = {name: out if kept is None else out[kept.to(out.device)] for name, out in seen.items()}
+        total = sum((0.5 * out.square() + out).sum() for out in seen.values() if out.requires_grad)
+        if isinstance(total, Tensor):
+            total.backward()
+        gradients = {f"gradient of {n}": p.grad for n, p in self.twin.named_parameters() if p.grad is not None}
+        buffers = {f"buffer {n}": b.clone() for n, b in self.twin.named_buffers()}
+        return {name: value.detach() for name, value in {**seen, **gradients, **buffers}.items()}
+
+
+def _values(targets: Tensor, outputs: Any, loss: PerExampleLoss) -> Tensor:
+    """Targets [m, ...] to fill batches with: the given ones, or made-up ones that the loss takes where these are alike.
+
+    A loss that refuses a label on the CPU is not asked for it: the outputs may hold more than one number a class.
+    """
+    if bool((targets != targets[:1]).any()):
+        return targets
+    leaf = tree_leaves(outputs)[0]
+    if targets.is_floating_point():
+        fills = torch.linspace(0.0, 1.0, 7)
+    else:
+        classes = min(leaf.shape[1], leaf.shape[-1]) if leaf.ndim == targets.ndim + 1 else 2
+        fills = torch.arange(2 if targets.dtype == torch.bool else max(2, classes))
+    values = fills.to(targets.dtype).view(-1, *[1] * (targets.ndim - 1)).expand(-1, *targets.shape[1:])
+    few = tree_map(lambda x: x[:1].cpu() if isinstance(x, Tensor) else x, outputs)
+    taken = [value for value in values if _takes(loss, few, value[None])]
+    return torch.stack(taken).to(targets.device) if taken else targets.new_zeros((1, *targets.shape[1:]))
+
+
+def _takes(loss: PerExampleLoss, outputs: Any, target: Tensor) -> bool:
+    try:
+        loss(outputs, target)
+    except (IndexError, RuntimeError, ValueError):
+        return False
+    return True
+
+
+def _labels(kind: str, size: int, targets: Any) -> tuple[Tensor, Tensor]:
+    """Which of the targets each example has, and the same with another one for example 1."""
+    values = len(targets) if isinstance(targets, Tensor) else 1
+    which = torch.arange(size) % values
+    if kind == "same":
+        which = torch.zeros_like(which)
+    elif kind == "random":
+        which = torch.randint(values, (size,), generator=torch.Generator().manual_seed(size))
+    return which, torch.where(torch.arange(size) == 1, (which + 1) % values, which)
+
+
+def _compare(one: dict[str, Tensor], other: dict[str, Tensor], when: str) -> None:
+    for name, value in one.items():
+        scale = 1.0 + float(value.abs().max()) if value.numel() and value.is_floating_point() else 1.0
+        if value.shape != other[name].shape or not torch.allclose(
+            value.double(), other[name].double(), rtol=0.0, atol=_TOLERANCE * scale, equal_nan=True
+        ):
+            raise ValueError(
+                f"the examples of a batch are not independent: the {name} of the other examples moves {when}; replace "
+                "BatchNorm by GroupNorm and batch statistics by statistics of one example"
+            )
+
+
+def _not_finite(seen: dict[str, Tensor]) -> list[str]:
+    return [name for name, value in seen.items() if value.is_floating_point() and not bool(value.isfinite().all())]
+
+
+def _require_numbers(seen: dict[str, Tensor]) -> None:
+    bad = _not_finite(seen)
+    if bad:
+        raise ValueError(
+            f"the network's {bad[0]} is not finite on made-up inputs, so that nothing can be compared: give "
+            "probe=(inputs,), a batch on which it is, holding no private data"
+        )
+
+
+def _switch_off_dropout(module: nn.Module) -> None:
+    for layer in module.modules():
+        if isinstance(layer, ExampleDropout | nn.modules.dropout._DropoutNd):
+            layer.eval()
+
+
+def _changed(x: Any, reach: float) -> Any:
+    """``x`` with its second example replaced by something quite different."""
+    if not isinstance(x, Tensor):
+        return x
+    other = x.clone()
+    if x.is_floating_point():
+        other[1] = reach * (3.0 * x[2] + 1.5)
+    else:
+        other[1] = ~x[1] if x.dtype == torch.bool else 1 - x[1].clamp(0, 1)
+    return other
+
+
+def _selected(x: Any, rows: Tensor) -> Any:
+    return x[rows.to(x.device)] if isinstance(x, Tensor) else x
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.is_floating_point()
