@@ -1,117 +1,77 @@
-"""The loop that all private trainers share: Poisson batches by logical step, checkpoints, snapshots.
+"""The loop that all private algorithms share: Poisson samples of units, clipped sums, released with noise, checkpoints.
 
-An algorithm is a frozen record of settings; :class:`Recipe` is what the loop needs to know of it. The number of steps
-is fixed before training: stopping when the data looks learnt would release something that no accountant counts. A
-budget halts a run before the step that would overspend it; which step that is follows from the public schedule.
+A unit is an example, or a person with all of their records. The number of steps is fixed before training: stopping when
+the data looks learnt would release something that no accountant counts. A budget halts a run before the step that would
+overspend it; which step that is follows from what the algorithm promises, which is public.
 """
 
 import copy
+import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, cast
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn, optim
+from jaxtyping import Float, Integer
+from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 from torch.utils.data import Dataset
 
-from pacdp.errors import Diverged
+from bounds.accounting import Event
+from pacdp.algorithms.algorithm import Algorithm
+from pacdp.errors import CheckpointError, Diverged
 from pacdp.layers.random import generators
-from pacdp.opacus.distributed import joined, mean_over_processes, rank_randomness
-from pacdp.opacus.distributed_state import found, load_together, save_together
-from pacdp.opacus.engine import PrivateEngine
-from pacdp.opacus.ghost import empty_sum, ghost_loss
-from pacdp.opacus.loader import size, take
-from pacdp.opacus.modules import GhostModule, GradSampleMode, network, set_empty_gradients
-from pacdp.opacus.optimizers import GhostOptimizer, PrivateOptimizer
+from pacdp.resume import RunState, found, load_run, save_run
 from pacdp.schedules import Schedule
-from pacdp.step.budget import PrivacyBudget
-from pacdp.step.calibration import planned
-from pacdp.step.event import MechanismHistory
-from pacdp.step.independence import PerExampleLoss, made_up_batch, require_independent_examples
-from pacdp.step.noise import Randomness
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mechanism:
-    """The public numbers of a private run."""
-
-    clip_norm: float
-    """C, the norm to which each example's gradient is clipped."""
-    sample_rate: float
-    """q, the probability with which an example takes part in a step."""
-    expected_batch_size: float
-    """The divisor of every clipped sum: a public constant."""
-    steps: int
-    """Noisy updates, fixed in advance."""
-    grad_sample_mode: GradSampleMode = "hooks"
-    max_physical_batch: int | None = None
-    """Larger batches are cut for memory's sake; changes no number but rounding."""
-    budget: PrivacyBudget | None = None
-    """Training halts before the step that would overspend it."""
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ValueError(f"steps must be at least 1, got {self.steps}")
-        if self.max_physical_batch is not None and self.max_physical_batch < 1:
-            raise ValueError(f"max_physical_batch must be at least 1, got {self.max_physical_batch}")
-
-    @property
-    def public_size(self) -> float:
-        """expected_batch_size / sample_rate: the size of the data as far as it is public."""
-        return self.expected_batch_size / self.sample_rate
+from pacdp.step import event as events
+from pacdp.step.agreement import disagreement
+from pacdp.step.clip import Weights
+from pacdp.step.gradients import PerExampleLoss
+from pacdp.step.independence import made_up_batch, require_independent_examples
+from pacdp.step.noise import Randomness, SystemRandomness
+from pacdp.step.processes import (
+    Together,
+    copy_from_first,
+    process_count,
+    rank_randomness,
+    require_agreement,
+    require_one_run,
+    totals,
+)
+from pacdp.step.release import PrivateStep
+from pacdp.step.sums import ByContribution, ByExample, Sum, Summer, runs_side_by_side
+from pacdp.step.units import Network, UnitBatch, Units, mean_loss, take
 
 
 class Progress(NamedTuple):
-    """For the operator's eyes: ``private_loss`` is computed on the data without noise and may not be published."""
+    """For the operator's eyes: what is called private is computed on the data without noise and stays here."""
 
     step: int
     steps: int
     private_loss: float
-    """Mean loss of the last batch; NaN if it was empty."""
+    """Mean loss of the last batch; NaN if it was empty, or where no loss is computed."""
+    private_units: int
+    private_nonfinite: int
+    """Units of the step whose contribution was not finite and counted as zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateRun:
-    """What a trainer returns."""
+    """What private training returns."""
 
-    weights: dict[str, Tensor]
+    weights: Weights
     """Parameter name to value; private."""
-    history: MechanismHistory
-    """What the weights, and all snapshots, cost."""
+    event: Event | None
+    """What the weights, all snapshots and all choices cost together; None if nothing ran."""
     snapshots: Float[Tensor, "snapshots dim"]
     """Weights kept on the way, flat, in the order of ``weights``; private. Empty unless the algorithm keeps some."""
+    chosen: Integer[Tensor, " steps"]
+    """The candidate that each step chose; private. Zeros where nothing is chosen."""
     halted: bool = False
     """Whether the budget ended the run before its last step."""
-
-
-class Recipe(NamedTuple):
-    """An algorithm as the loop sees it."""
-
-    settings: Any
-    """The algorithm's frozen settings, for the checkpoint."""
-    mechanism: Mechanism
-    optimizer: Callable[[Iterable[nn.Parameter]], optim.Optimizer]
-    noise: Schedule
-    learning_rate: Schedule
-    draws: int = 1
-    """Forward passes whose losses are averaged before clipping."""
-    pre_noise: float = 0.0
-    data_free_gradient: Callable[[nn.Module], None] | None = None
-    keeps: Callable[[int], bool] = lambda step: False
-    """Whether the weights after ``step`` steps become a snapshot."""
-
-
-@runtime_checkable
-class Algorithm(Protocol):
-    """Settings of a private training algorithm."""
-
-    def recipe(self) -> Recipe:
-        """What the loop needs to know."""
-        ...
 
 
 def train(
@@ -120,17 +80,24 @@ def train(
     dataset: Dataset[Any],
     *,
     loss: PerExampleLoss,
+    people: Tensor | None = None,
     randomness: Randomness | None = None,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | str | None = None,
     checkpoint_every: int = 0,
     about: Mapping[str, Any] | None = None,
     distributed: bool = False,
+    watch: Callable[[Weights], None] | None = None,
 ) -> PrivateRun:
-    """Train a copy of ``module`` on (input, target) examples; go on from ``checkpoint`` if that file exists.
+    """Train a copy of ``module`` on (input, target) records; go on from ``checkpoint`` if that file exists.
+
+    Formal guarantee: weights, snapshots and choices together are the composition of the mechanisms in the run's
+    ``event``, add-remove adjacency: neighbours differ by one unit more or less, an example or, with ``people``, a
+    person with all of their records.
 
     Args:
-        loss: per-example losses of (outputs, targets), shape (batch,).
+        loss: per-record losses of (outputs, targets), shape (batch,).
+        people: the person's number for each record, (records,), integers, where people are the units.
         randomness: the operating system's generator by default.
         progress: called after every step.
         checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end.
@@ -138,6 +105,7 @@ def train(
         distributed: whether the processes of the default group (``torchrun``) train one network together. All must
             call this with the same arguments, ``dataset`` being the whole data set; the first process's weights and
             buffers are where they start, it writes the checkpoints, and all return the same run.
+        watch: called with every sum that is released, before anything is made of it: for auditors.
 
     Raises:
         ValueError: dependent examples, numbers out of range, a budget that not even the first step keeps to, or
@@ -145,93 +113,74 @@ def train(
         CheckpointError: the checkpoint is another run's.
         Diverged: a weight is not finite.
     """
-    recipe = algorithm.recipe()
-    mechanism, module = recipe.mechanism, copy.deepcopy(module).train()
-    examples = take(dataset, torch.zeros(4 if size(dataset) else 0, dtype=torch.int64))
-    _check_examples(module, examples, loss)
-    engine = PrivateEngine(randomness=rank_randomness(randomness) if distributed else randomness)
+    mechanism, module = algorithm.mechanism, copy.deepcopy(module).train()
+    units, together = Units.group(dataset, people), Together(several=distributed)
+    randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
+    weights = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    device = next(iter(weights.values())).device
+    template = _examples(units, device)
+    network = _network(module, loss)
+    _check_examples(network, template)
     for name, generator in generators(module).items():
-        generator.manual_seed(engine.randomness.generator(name).initial_seed())
-    device = next(module.parameters()).device
-    inner = recipe.optimizer([p for p in module.parameters() if p.requires_grad])
-    path, settings = None if checkpoint is None else Path(checkpoint), describe(recipe.settings, mechanism.steps)
-    given = joined(module, [settings, path is None, checkpoint_every]) if distributed else module
-    wrapped, optimizer, *_ = engine.make_private(
-        module=given, optimizer=inner, dataset=dataset, noise_schedule=recipe.noise, clip_norm=mechanism.clip_norm,
-        sample_rate=mechanism.sample_rate, expected_batch_size=mechanism.expected_batch_size, criterion=_PerExample(),
-        loss_reduction="sum", grad_sample_mode=mechanism.grad_sample_mode, pre_noise=recipe.pre_noise,
-        data_free_gradient=None if recipe.data_free_gradient is None else lambda: _call(recipe, module),
-        probe=(made_up_batch(examples[0]).to(device),), steps=1)  # fmt: skip
-    snapshots: list[Tensor] = []
-    if path is not None and found(path, optimizer):
-        loaded = load_together(path, module=wrapped, optimizer=optimizer, randomness=engine.randomness,
-                               settings=settings)  # fmt: skip
-        engine.accountant.history, snapshots = (
-            list(loaded.history.runs),
-            [s.to(device) for s in loaded.extra.get("snapshots", ())],
+        generator.manual_seed(randomness.generator(name).initial_seed())
+    path, settings = None if checkpoint is None else Path(checkpoint), describe(algorithm, mechanism.steps)
+    _join(
+        together, module, dataset, randomness, {"settings": settings, "checkpoints": (path is None, checkpoint_every)}
+    )
+    extra = {"pre_noise": randomness.generator("pre-noise", device)} if algorithm.pre_noise > 0.0 else {}
+    state = RunState(
+        module=module,
+        optimizer=algorithm.optimizer(weights.values()),
+        randomness=randomness,
+        public={"clip_norm": mechanism.clip_norm, "expected_batch_size": mechanism.expected_batch_size},
+        settings=settings,
+        generators=extra,
+    )
+    summer, losses = _summer(algorithm, network, units, template, extra.get("pre_noise"))
+    if path is not None and found(path, together, device):
+        load_run(path, state, together=together, check=partial(_require_own_event, path, algorithm, len(units)))
+    promise = algorithm.promise(len(units), mechanism.steps)
+    last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
+    if state.step > last:
+        raise CheckpointError(f"{path} has run {state.step} steps, the budget pays for {last}: raise the budget")
+    promised = [step for step, count in events.runs_of(promise) for _ in range(count)]
+    live = {name: p.detach() for name, p in weights.items()}
+    for number in range(state.step, last):
+        chosen = randomness.batch(len(units), mechanism.sample_rate)
+        added = summer(chosen, live)
+        step = PrivateStep(
+            number=number,
+            mechanism=mechanism,
+            module=module,
+            optimizer=state.optimizer,
+            weights=live,
+            randomness=randomness,
+            together=together,
+            total=added.total,
+            losses=partial(losses, chosen) if losses is not None else None,
+            watch=watch,
         )
-    last = _last_step(recipe, engine, done=optimizer.logical_step)
-    for step in range(optimizer.logical_step + 1, last + 1):
-        seen = _logical_step(recipe, wrapped, optimizer, dataset, loss, engine.randomness)
-        if not all(bool(torch.isfinite(p).all()) for p in module.parameters()):
-            raise Diverged(step, "a weight")
-        if recipe.keeps(step):
-            snapshots.append(parameters_to_vector(module.parameters()).detach().clone())
-        if path is not None and (step == last or (checkpoint_every and step % checkpoint_every == 0)):
-            save_together(path, module=wrapped, optimizer=optimizer, history=engine.history, settings=settings,
-                          randomness=engine.randomness, extra=_stacked(snapshots), about=about)  # fmt: skip
+        state.chosen.append(algorithm.update(step))
+        if step.event != promised[number]:
+            raise RuntimeError(f"step {number + 1} released {step.event}, and {promised[number]} was promised")
+        state.step, state.event = number + 1, events.joined(state.event, step.event)
+        if not all(bool(torch.isfinite(w).all()) for w in live.values()):
+            raise Diverged(state.step, "a weight")
+        if algorithm.keeps(state.step):
+            state.snapshots.append(parameters_to_vector(module.parameters()).detach().clone())
+        if path is not None and (state.step == last or (checkpoint_every and state.step % checkpoint_every == 0)):
+            save_run(path, state, together=together, about=about)
+        told = _told(together, mechanism.steps, state.step, added, len(chosen), device)
         if progress is not None:
-            progress(Progress(step, mechanism.steps, seen))
-    weights = {name: p.detach().clone() for name, p in module.named_parameters()}
-    kept = _stacked(snapshots).get("snapshots", parameters_to_vector(module.parameters()).detach().new_empty(0, 0))
-    return PrivateRun(weights=weights, history=engine.history, snapshots=kept, halted=last < mechanism.steps)
-
-
-def _last_step(recipe: Recipe, engine: PrivateEngine, *, done: int) -> int:
-    mechanism, budget = recipe.mechanism, recipe.mechanism.budget
-    if budget is None:
-        return mechanism.steps
-    upcoming = planned(recipe.noise, sample_rate=mechanism.sample_rate, steps=mechanism.steps, done=done)
-    last = done + budget.affordable_steps(upcoming, after=engine.history)
-    if last == 0:
-        raise ValueError(f"the first step alone costs more than the budget of epsilon {budget.epsilon:g} at delta "
-                         f"{budget.delta:g} ({budget.adjacency}): raise the noise or the budget")  # fmt: skip
-    return last
-
-
-def _logical_step(recipe: Recipe, wrapped: nn.Module, optimizer: PrivateOptimizer | GhostOptimizer,
-                  dataset: Dataset[Any], loss: PerExampleLoss, randomness: Randomness) -> float:  # fmt: skip
-    mechanism = recipe.mechanism
-    for group in optimizer.param_groups:
-        group["lr"] = recipe.learning_rate(optimizer.logical_step)
-    indices = randomness.batch(size(dataset), mechanism.sample_rate)
-    parts = torch.split(indices, mechanism.max_physical_batch or max(1, len(indices)))
-    total = 0.0
-    for i, part in enumerate(parts):
-        optimizer.zero_grad()
-        optimizer.signal_skip_step(do_skip=i + 1 < len(parts))
-        if len(part):
-            total += _backward(recipe, wrapped, optimizer, take(dataset, part), loss)
-        elif isinstance(wrapped, GhostModule):
-            empty_sum(wrapped, optimizer)  # pyright: ignore[reportArgumentType]
-        else:
-            set_empty_gradients(wrapped)
-        optimizer.step()
-    optimizer.zero_grad()
-    return mean_over_processes(optimizer, total, len(indices), next(wrapped.parameters()).device)
-
-
-def _backward(recipe: Recipe, wrapped: nn.Module, optimizer: Any, batch: Any, loss: PerExampleLoss) -> float:
-    device = next(wrapped.parameters()).device
-    inputs, targets = (x.to(device) for x in batch)
-    if isinstance(wrapped, GhostModule):
-        value = ghost_loss(wrapped, optimizer, loss, wrapped(inputs), (targets,), "sum")
-    else:
-        value = torch.stack([loss(wrapped(inputs), targets) for _ in range(recipe.draws)]).mean(0).sum()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Full backward hook is firing")  # true, and as it should be
-        value.backward()
-    return value.item()
+            progress(told)
+    vector = parameters_to_vector(module.parameters()).detach()
+    return PrivateRun(
+        weights={name: p.detach().clone() for name, p in module.named_parameters()},
+        event=state.event,
+        snapshots=torch.stack(state.snapshots) if state.snapshots else vector.new_empty(0, 0),
+        chosen=torch.tensor(state.chosen, dtype=torch.int64),
+        halted=last < mechanism.steps,
+    )
 
 
 def describe(settings: object, steps: int) -> Any:
@@ -247,24 +196,118 @@ def describe(settings: object, steps: int) -> Any:
     return settings
 
 
-def _check_examples(module: nn.Module, examples: Any, loss: PerExampleLoss) -> None:
+def _require_own_event(path: Path, algorithm: Algorithm, n: int, read: RunState) -> None:
+    if read.event != algorithm.promise(n, read.step):
+        raise CheckpointError(f"{path} records other mechanisms than its settings make: train again")
+
+
+def _network(module: nn.Module, loss: PerExampleLoss) -> Network:
+    frozen = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
+    return Network(module, {**frozen, **dict(module.named_buffers())}, loss)
+
+
+def _examples(units: Units, device: torch.device) -> tuple[Tensor, Tensor]:
+    """A few records, of which shapes and kinds are used and nothing else."""
+    examples = take(units.dataset, torch.zeros(4, dtype=torch.int64))
     if not isinstance(examples, list | tuple) or len(examples) != 2 or not all(isinstance(x, Tensor) for x in examples):
         raise ValueError(
             "dataset must give (input, target) pairs of tensors; write a loop over PrivateEngine for others"
         )
+    return examples[0].to(device), examples[1].to(device)
+
+
+def _check_examples(network: Network, template: tuple[Tensor, Tensor]) -> None:
+    inputs, targets = made_up_batch(template[0]), torch.zeros_like(template[1])
+    require_independent_examples(network.module, (inputs,), targets=targets, loss=network.loss)
+
+
+def _join(
+    together: Together, module: nn.Module, dataset: Dataset[Any], randomness: Randomness, settings: dict[str, Any]
+) -> None:
+    """Processes of one run agree on what they do, and start where the first one starts."""
+    if not together.several:
+        if process_count() > 1:
+            raise ValueError(
+                f"{process_count()} processes run together, but nothing says that they train one network: give train("
+                "distributed=True)"
+            )
+        return
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        raise ValueError(
+            "distributed=True needs a process group: start the script with torchrun and call "
+            "torch.distributed.init_process_group before train"
+        )
     device = next(module.parameters()).device
-    inputs, targets = made_up_batch(examples[0]).to(device), torch.zeros_like(examples[1]).to(device)
-    require_independent_examples(module, (inputs,), targets=targets, loss=loss)
+    shapes = {name: (tuple(v.shape), v.dtype) for name, v in module.state_dict().items()}
+    what = {"the algorithm's settings, or when checkpoints are written": settings, "the network's shapes": shapes}
+    require_agreement(what, device)
+    copy_from_first([*(p.data for p in module.parameters()), *module.buffers()])
+    require_one_run({}, dataset, rank_randomness(randomness), device)
 
 
-def _call(recipe: Recipe, module: nn.Module) -> None:
-    assert recipe.data_free_gradient is not None
-    recipe.data_free_gradient(network(module))
+def _summer(
+    algorithm: Algorithm,
+    network: Network,
+    units: Units,
+    template: tuple[Tensor, Tensor],
+    pre_noise_generator: torch.Generator | None,
+) -> tuple[Summer, Callable[[Tensor, Weights], Tensor] | None]:
+    """How contributions are added up, and how candidates are scored."""
+    mechanism = algorithm.mechanism
+    weights = {name: p.detach() for name, p in network.module.named_parameters() if p.requires_grad}
+    if algorithm.contribution is not None:
+        inputs, targets = made_up_batch(template[0], examples=6), template[1][:1].expand(6, *template[1].shape[1:])
+        shaped = [x.reshape(2, 1, 3, *x.shape[1:]) for x in (inputs, torch.zeros_like(targets))]
+        kept = torch.ones((2, 1, 3), device=inputs.device, dtype=inputs.dtype if inputs.is_floating_point() else None)
+        trial = UnitBatch(shaped[0], shaped[1], kept)
+        functions = (algorithm.contribution, mean_loss)
+        made = ByContribution(
+            network,
+            units,
+            mechanism.clip_norm,
+            algorithm.contribution,
+            algorithm.width,
+            mechanism.max_physical_batch,
+            mechanism.vectorise and runs_side_by_side(functions, network, weights, trial),
+        )
+        return made, made.losses
+    if units.records is not None:
+        raise ValueError(f"{type(algorithm).__name__} protects examples: use UserLevelDPSGD or P3SGD for people")
+    exact = ByExample(network, units, mechanism.clip_norm, algorithm.draws, mechanism.max_physical_batch)
+    if mechanism.grad_sample_mode == "reference":
+        if algorithm.pre_noise > 0.0:
+            raise ValueError("pre_noise is there in mode 'hooks' alone: set grad_sample_mode to that")
+        return exact, None
+    from pacdp.opacus.modes import OpacusSums
+
+    def fast(network: Network, units: Units, pre_noise: float = 0.0) -> OpacusSums:
+        return OpacusSums(
+            network.module,
+            mechanism.grad_sample_mode,
+            units,
+            network.loss,
+            clip_norm=mechanism.clip_norm,
+            draws=algorithm.draws,
+            pre_noise=pre_noise,
+            generator=pre_noise_generator,
+            most=mechanism.max_physical_batch,
+        )
+
+    wrong = disagreement(fast, network, *template, clip_norm=mechanism.clip_norm, draws=algorithm.draws)
+    if wrong is None:
+        return fast(network, units, algorithm.pre_noise), None
+    if algorithm.pre_noise > 0.0:
+        raise ValueError(f"grad_sample_mode {mechanism.grad_sample_mode!r} cannot be used with this network: {wrong}")
+    warnings.warn(
+        f"grad_sample_mode {mechanism.grad_sample_mode!r} is not used for this network: {wrong}; gradients are taken "
+        "example by example instead",
+        stacklevel=3,
+    )
+    return exact, None
 
 
-def _stacked(snapshots: list[Tensor]) -> dict[str, Tensor]:
-    return {"snapshots": torch.stack(snapshots)} if snapshots else {}
-
-
-class _PerExample:
-    reduction = "sum"
+def _told(together: Together, steps: int, step: int, added: Sum, count: int, device: torch.device) -> Progress:
+    numbers = (added.loss, float(count), float(added.nonfinite))
+    total, number, nonfinite = totals(numbers, device) if together.several else numbers
+    mean = total / number if number and total else math.nan
+    return Progress(step, steps, mean, int(number), int(nonfinite))

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from pacdp.chains import BATCH, Batching, Keys, philox, resident
 from pacdp.chains.native.philox import words
-from pacdp.clipped import clipped_gradient, require_true_sums
 from pacdp.data import Dataset
 from pacdp.losses import Loss, ramp, sums, zero_one
 from pacdp.models import batch_dependent_layers, random_layers
@@ -28,7 +27,9 @@ from pacdp.probes import (
     require_steady,
     require_true_slope,
 )
+from pacdp.step.gradients import clipped_gradient, require_true_sums
 
+_ZERO_ONE = zero_one()
 _CLIPPED = 3
 """Examples on which clipped gradients are compared with autograd's."""
 
@@ -179,7 +180,7 @@ class Objective:
 
     def _clipped(self, weights: Tensor, inputs: Tensor, labels: Tensor, into: Tensor) -> Tensor:
         assert self.clip_norm is not None
-        return clipped_gradient(
+        seen = clipped_gradient(
             self.model,
             self.layout.views(weights),
             inputs,
@@ -189,6 +190,9 @@ class Objective:
             divisor=float(self.batch_size),
             into=self.layout.views(into),
         )
+        if len(labels) == 0:
+            return weights.new_zeros(2)
+        return torch.stack([seen.losses.mean(), _ZERO_ONE(seen.outputs, labels).mean()])
 
     @torch.no_grad()
     def logits(self, weights: Float[Tensor, " dim"], *, chunk: int = 10_000) -> Tensor:

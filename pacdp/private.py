@@ -1,11 +1,14 @@
-"""Private training on Opacus: an engine with public rates and a history, and the trainers built on it.
+"""Private training: the algorithms, the loop that runs them, what it cost, and audits of it from the outside.
 
-``PrivateEngine.make_private`` feels like Opacus's. ``train(settings, module, dataset, loss=...)`` runs DP-SGD, DP-Adam,
-DP-SGLD, DP-BBP or DP-MC-Dropout from start to end and returns weights with the :class:`MechanismHistory` they cost.
-``audit_training`` and ``attack_training`` test such a run from outside. Importing this registers the accountant "pld"
-with Opacus.
+``train(settings, module, dataset, loss=...)`` runs DP-SGD, DP-Adam, DP-SGLD, DP-BBP, DP-MC-Dropout, and with
+``people=`` user-level DP-SGD or P3SGD from start to end; it returns weights with the event that they cost, which
+``epsilon`` and ``privacy_claim`` read. ``PrivateEngine.make_private`` is for loops of one's own.
+``audit_training`` and ``attack_training`` test a run from outside. Importing this registers the accountant "pld" with
+Opacus.
 """
 
+from pacdp.algorithms.algorithm import Algorithm as Algorithm
+from pacdp.algorithms.algorithm import Descent as Descent
 from pacdp.algorithms.dp_adam import DPAdam as DPAdam
 from pacdp.algorithms.dp_bbp import DPBBP as DPBBP
 from pacdp.algorithms.dp_mc_dropout import DPMCDropout as DPMCDropout
@@ -48,40 +51,33 @@ from pacdp.layers.priors import Normal as Normal
 from pacdp.layers.priors import NormalMixture as NormalMixture
 from pacdp.layers.priors import Prior as Prior
 from pacdp.layers.regularise import kl_nats as kl_nats
-from pacdp.loop import Algorithm as Algorithm
-from pacdp.loop import Mechanism as Mechanism
 from pacdp.loop import PrivateRun as PrivateRun
 from pacdp.loop import Progress as Progress
 from pacdp.loop import train as train
+from pacdp.opacus.accountant import EventAccountant as EventAccountant
 from pacdp.opacus.engine import PrivateEngine as PrivateEngine
 from pacdp.opacus.loader import PoissonLoader as PoissonLoader
-from pacdp.opacus.state import export as export
-from pacdp.patient_loop import PatientAlgorithm as PatientAlgorithm
-from pacdp.patient_loop import PatientBudget as PatientBudget
-from pacdp.patient_loop import PatientProgress as PatientProgress
-from pacdp.patient_loop import PatientRun as PatientRun
-from pacdp.patient_loop import planned_patients as planned_patients
-from pacdp.patient_loop import train_patients as train_patients
+from pacdp.resume import export as export
 from pacdp.schedules import Constant as Constant
 from pacdp.schedules import Exponential as Exponential
 from pacdp.schedules import Polynomial as Polynomial
 from pacdp.schedules import Scaled as Scaled
 from pacdp.schedules import Schedule as Schedule
 from pacdp.schedules import Table as Table
-from pacdp.step.accountant import HistoryAccountant as HistoryAccountant
 from pacdp.step.accountant import epsilon as epsilon
 from pacdp.step.accountant import epsilon_by_renyi as epsilon_by_renyi
 from pacdp.step.accountant import privacy_claim as privacy_claim
-from pacdp.step.accountant import privacy_event as privacy_event
 from pacdp.step.accountant import privacy_spent as privacy_spent
 from pacdp.step.budget import PrivacyBudget as PrivacyBudget
-from pacdp.step.calibration import calibrated as calibrated
-from pacdp.step.calibration import planned as planned
-from pacdp.step.event import GaussianRun as GaussianRun
-from pacdp.step.event import MechanismHistory as MechanismHistory
+from pacdp.step.budget import calibrated as calibrated
+from pacdp.step.budget import planned as planned
+from pacdp.step.event import first as first
+from pacdp.step.event import joined as joined
+from pacdp.step.event import runs_of as runs_of
+from pacdp.step.event import sampled_step as sampled_step
+from pacdp.step.event import steps_of as steps_of
 from pacdp.step.independence import require_independent_examples as require_independent_examples
+from pacdp.step.mechanism import Mechanism as Mechanism
 from pacdp.step.noise import SeededRandomness as SeededRandomness
 from pacdp.step.noise import SystemRandomness as SystemRandomness
-from pacdp.step.units import PatientData as PatientData
-from pacdp.step.units import PatientHistory as PatientHistory
-from pacdp.step.units import PatientMechanism as PatientMechanism
+from pacdp.step.units import Units as Units

@@ -41,7 +41,7 @@ from pacdp.losses import error_count
 from pacdp.private import (
     DPSGD,
     Mechanism,
-    MechanismHistory,
+    Event,
     SeededRandomness,
     Table,
     privacy_claim,
@@ -116,7 +116,7 @@ class Released(NamedTuple):
 
     centre: Float[Tensor, " dim"]
     head: Float[Tensor, "classes dim"]
-    history: MechanismHistory
+    history: Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +142,12 @@ class Outcome:
             "numbers": self.measured,
             "cpu_seconds": self.seconds,
             "references": {name: each.to_dict() for name, each in self.assessments.items() if name != "posterior"},
-            "history": self.released.history.to_dict(),
+            "history": self.released.event.to_dict(),
         }
         return replace(found, details=details).to_dict()
 
 
-def claim_for_choice(histories: Sequence[MechanismHistory]) -> bounds.PrivacyClaim:
+def claim_for_choice(histories: Sequence[Event]) -> bounds.PrivacyClaim:
     """The privacy of J private runs together: what it costs to choose among them by looking at the examples.
 
     Formal guarantee: this is what publishing one of the J releases, chosen by looking at the examples, reveals of them
@@ -161,13 +161,13 @@ def claim_for_choice(histories: Sequence[MechanismHistory]) -> bounds.PrivacyCla
     if not histories:
         raise ValueError("histories must be those of all runs that were looked at, got none")
     return privacy_claim(
-        functools.reduce(MechanismHistory.followed_by, histories, MechanismHistory()), adjacency="add-remove"
+        functools.reduce(Event.followed_by, histories, Event()), adjacency="add-remove"
     )
 
 
 def private_centre(
     rows: Float[Tensor, "n dim"], *, mu: float, randomness: Randomness
-) -> tuple[Tensor, MechanismHistory]:
+) -> tuple[Tensor, Event]:
     """Mean of unit rows plus Gaussian noise, mu-GDP: one full-batch step of DP-SGD on ½‖c - row‖² from c = 0."""
     n, dim = rows.shape
     run = train(
@@ -177,13 +177,13 @@ def private_centre(
         _zero(nn.Linear(1, dim, bias=False)), TensorDataset(torch.ones(n, 1), rows),
         loss=lambda centre, row: 0.5 * (centre - row).square().sum(dim=1), randomness=randomness,
     )  # fmt: skip
-    return run.weights["weight"].reshape(-1), run.history
+    return run.weights["weight"].reshape(-1), run.event
 
 
 def private_head(
     rows: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"], *, classes: int, settings: Settings,
     randomness: Randomness,
-) -> tuple[Float[Tensor, "classes dim"], MechanismHistory]:  # fmt: skip
+) -> tuple[Float[Tensor, "classes dim"], Event]:  # fmt: skip
     """Full-batch DP-SGD on cross-entropy with step sizes that fall linearly; head_mu-GDP."""
     steps = settings.steps
     mean_step = settings.path / (settings.clip_norm * steps)
@@ -198,7 +198,7 @@ def private_head(
         _zero(nn.Linear(rows.shape[1], classes, bias=False)), TensorDataset(rows, labels),
         loss=lambda logits, label: F.cross_entropy(logits, label, reduction="none"), randomness=randomness,
     )  # fmt: skip
-    return run.weights["weight"], run.history
+    return run.weights["weight"], run.event
 
 
 def conduct(
@@ -227,14 +227,14 @@ def conduct(
     head, more = private_head(rows.inputs, labels, classes=data.classes, settings=settings, randomness=randomness)
     released = Released(centre, head, spent.followed_by(more))
     clock.lap("private head")
-    claim, centre_claim = (privacy_claim(history, adjacency="add-remove") for history in (released.history, spent))
+    claim, centre_claim = (privacy_claim(history, adjacency="add-remove") for history in (released.event, spent))
     assess = functools.partial(_assessed, settings=settings)
     mean = _descended(rows, head, claim, settings)
     clock.lap("posterior")
-    found = {"posterior": _told(assess(mean, head, rows, test_rows, _private(claim, rows)), released.history)}
+    found = {"posterior": _told(assess(mean, head, rows, test_rows, _private(claim, rows)), released.event)}
     clock.lap("draws")
     if references:
-        found["private_prior"] = _told(assess(head, head, rows, test_rows, _private(claim, rows)), released.history)
+        found["private_prior"] = _told(assess(head, head, rows, test_rows, _private(claim, rows)), released.event)
         nothing = torch.zeros_like(head)
         source: Source = _private(centre_claim, rows)
         zero = assess(_descended(rows, nothing, centre_claim, settings), nothing, rows, test_rows, source)
@@ -289,7 +289,7 @@ def _choice(settings: Settings) -> Choice:
     return of_a_list(settings.compared)
 
 
-def _told(found: Assessment, history: MechanismHistory) -> Assessment:
+def _told(found: Assessment, history: Event) -> Assessment:
     """The assessment with the mechanisms behind its privacy, from which anyone can account for it again."""
     return replace(found, privacy={**(found.privacy or {}), "event": event_to_dict(privacy_event(history))})
 

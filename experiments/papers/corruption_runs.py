@@ -78,14 +78,14 @@ def train_corrupted(config: Corrupted, runtime: Runtime, folder: Path) -> dict[s
     )  # fmt: skip
     predict = predictor(given, module, trained)
     errors, wrong = _errors(predict, train), _errors(predict, test)
-    spent = private.privacy_spent(trained.history, delta=budget.delta, adjacency=budget.adjacency)
-    claim = private.privacy_claim(trained.history, adjacency="add-remove")
+    spent = private.privacy_spent(trained.event, delta=budget.delta, adjacency=budget.adjacency)
+    claim = private.privacy_claim(trained.event, adjacency="add-remove")
     bound = bounds.private_kl_chernoff(
         risk=error_share(errors, train.n), n=train.n, privacy=claim, failure_prob=config.failure_prob
     )
     return {
         "format": "pacdp-corrupted-result/1", "algorithm": given.algorithm, "n": train.n, "n_test": test.n,
-        "steps": trained.history.steps, "halted": trained.halted, "train_error": errors / train.n,
+        "steps": trained.event.steps, "halted": trained.halted, "train_error": errors / train.n,
         "test_error": wrong / test.n, "epsilon": spent.epsilon, "delta": budget.delta,
         "adjacency": budget.adjacency, "bound": {"name": bound.name, "value": bound.value, "status": bound.status},
     }  # fmt: skip

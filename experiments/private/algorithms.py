@@ -108,7 +108,7 @@ def algorithm(config: PrivateConfig, public: Public) -> private.Algorithm:
             raise ValueError(f"{config.algorithm} protects people: give data with people in them")
 
 
-def person_algorithm(config: PrivateConfig, public: Public) -> private.PatientAlgorithm:
+def person_algorithm(config: PrivateConfig, public: Public) -> private.Algorithm:
     """The trainer of a person-level method.
 
     Raises:
@@ -116,9 +116,9 @@ def person_algorithm(config: PrivateConfig, public: Public) -> private.PatientAl
     """
     sampling, method = config.sampling, config.method
     size = sampling.public_size or public.size
-    mechanism = private.PatientMechanism(
+    mechanism = private.Mechanism(
         clip_norm=sampling.clip_norm, sample_rate=sampling.sample_rate, steps=sampling.steps,
-        expected_patients=sampling.sample_rate * size, max_physical_patients=sampling.max_physical,
+        expected_batch_size=sampling.sample_rate * size, max_physical_batch=sampling.max_physical,
     )  # fmt: skip
     match method:
         case methods.P3SGD():

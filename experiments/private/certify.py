@@ -75,7 +75,7 @@ def certify_private(
     data = _data(path, config, about, root=runtime.data_root)
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
     history, charged = charged_history(path, checkpoint.header, config, public)
-    event = private.privacy_event(history) if isinstance(history, private.MechanismHistory) else history.event
+    event = private.privacy_event(history) if isinstance(history, private.Event) else history.event
     claim = accounting.privacy_record(event=event, adjacency="add-remove")
     bound, test = BoundSet.part(data.train), BoundSet.part(data.test)
     unit = "example" if data.people is None else "person"
@@ -131,7 +131,7 @@ def _data(path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str
 def _deployed(config: PrivateConfig, module: nn.Module, checkpoint: Checkpoint) -> Network:
     """The predictor asked for one example at a time: released weights, or an average over snapshots or draws."""
     snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
-    nothing = private.MechanismHistory()
+    nothing = private.Event()
     released = private.PrivateRun(weights=dict(checkpoint.model), history=nothing, snapshots=snapshots)
     answers = predictor(config, module, released, alone=True)
     return Network(network=answers, of="predictor", scores=True, batch_size=_BATCH)

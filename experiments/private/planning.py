@@ -22,7 +22,7 @@ _ROUNDING = 1e-9
 
 def charged_history(
     path: Path | str, header: Mapping[str, Any], config: PrivateConfig, public: Public
-) -> tuple[private.MechanismHistory | private.PatientHistory, ChargedSteps]:
+) -> tuple[private.Event | private.PatientHistory, ChargedSteps]:
     """The mechanisms that certificates of a checkpoint pay for, and what shows that their number was fixed beforehand.
 
     These are the recorded ones, followed by those that the run had yet to make.
@@ -33,7 +33,7 @@ def charged_history(
     """
     if by_person(config.method):
         return _charged_patients(path, header, config, public)
-    made = private.MechanismHistory.from_dict(header["history"])
+    made = private.Event.from_dict(header["history"])
     recipe = algorithm(config, public).recipe()
     mechanism = recipe.mechanism
     plan = private.planned(recipe.noise, sample_rate=mechanism.sample_rate, steps=mechanism.steps)
@@ -56,7 +56,7 @@ def _charged_patients(
     planned = [list(run) for run in private.planned_patients(settings, steps=made).runs]
     if made > config.sampling.steps or header["history"] != planned:
         raise _not_its_own(path, made)
-    budget = private.PatientBudget(epsilon=config.budget.epsilon, delta=config.budget.delta)
+    budget = private.PrivacyBudget(epsilon=config.budget.epsilon, delta=config.budget.delta)
     last = max(made, affordable_steps(settings, budget))
     return private.planned_patients(settings, steps=last), Plan(steps=last).charged(made)
 
@@ -68,7 +68,7 @@ def _not_its_own(path: Path | str, steps: int) -> CheckpointError:
     )
 
 
-def _same(made: private.MechanismHistory, planned: private.MechanismHistory) -> bool:
+def _same(made: private.Event, planned: private.Event) -> bool:
     return len(made.runs) == len(planned.runs) and all(
         (one.sample_rate, one.steps) == (other.sample_rate, other.steps)
         and math.isclose(one.noise_multiplier, other.noise_multiplier, rel_tol=_ROUNDING)

@@ -116,7 +116,7 @@ class _Training:
             "seconds": round(time.monotonic() - started, 2),
         }  # fmt: skip
 
-    def _by_example(self) -> tuple[private.PrivateRun, private.MechanismHistory, dict[str, Any]]:
+    def _by_example(self) -> tuple[private.PrivateRun, private.Event, dict[str, Any]]:
         settings, budget = algorithm(self.config, self.public), self.config.budget
         relation: dict[str, Any] = {"delta": budget.delta, "adjacency": budget.adjacency}
         noise, sampling = settings.recipe().noise, self.config.sampling
@@ -126,31 +126,31 @@ class _Training:
             self._record(seen.step, lambda: private.epsilon(plan.first(seen.step), **relation))
 
         trained = private.train(settings, self.module, self.data.tensors(), progress=progress, **self.common)
-        spent = private.privacy_spent(trained.history, **relation).to_dict()
-        return trained, trained.history, spent | {"mechanisms": [list(run) for run in trained.history.runs[:3]]}
+        spent = private.privacy_spent(trained.event, **relation).to_dict()
+        return trained, trained.event, spent | {"mechanisms": [list(run) for run in trained.event.runs[:3]]}
 
     def _by_person(self) -> tuple[private.PrivateRun, private.PatientHistory, dict[str, Any]]:
         settings, budget, method = person_algorithm(self.config, self.public), self.config.budget, self.config.method
         assert self.data.people is not None
 
-        def progress(seen: private.PatientProgress) -> None:
+        def progress(seen: private.Progress) -> None:
             self._record(seen.step, lambda: private.planned_patients(settings, steps=seen.step)
                          .epsilon(budget.delta).upper)  # fmt: skip
 
-        trained = private.train_patients(
+        trained = private.train(
             settings, self.module, self.data.tensors(), self.data.people, progress=progress,
-            budget=private.PatientBudget(epsilon=budget.epsilon, delta=budget.delta), **self.common,
+            budget=private.PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta), **self.common,
         )  # fmt: skip
-        spent = trained.history.epsilon(budget.delta).to_dict()
+        spent = trained.event.epsilon(budget.delta).to_dict()
         if isinstance(method, P3SGD):
             published = private.published_epsilon(
                 noise_scales=method.noise_scales, sample_rate=self.config.sampling.sample_rate,
-                steps=trained.history.steps, selection_epsilon=method.selection_epsilon, delta=budget.delta,
+                steps=trained.event.steps, selection_epsilon=method.selection_epsilon, delta=budget.delta,
             )  # fmt: skip
             spent["published_accounting"] = {"epsilon": published.epsilon, "status": "optimistic"}
-        weights = private.PrivateRun(weights=dict(trained.weights), history=private.MechanismHistory(),
+        weights = private.PrivateRun(weights=dict(trained.weights), history=private.Event(),
                                      snapshots=torch.empty(0, 0))  # fmt: skip
-        return weights, trained.history, spent
+        return weights, trained.event, spent
 
     def _record(self, step: int, epsilon: Callable[[], float]) -> None:
         row = None

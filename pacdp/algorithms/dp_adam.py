@@ -8,18 +8,20 @@ Shpilevskiy and Lécuyer 2023). The moments of the privatised gradients are used
 variance is not done here. Privacy is untouched either way: the moments are post-processing.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from torch import optim
+from torch import nn, optim
 
+from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.priors import Prior
-from pacdp.layers.regularise import prior_gradient
-from pacdp.loop import Mechanism, Recipe
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.layers.regularise import Regulariser, prior_gradient
+from pacdp.schedules import Schedule
+from pacdp.step.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPAdam:
+class DPAdam(Descent):
     """Settings of DP-Adam.
 
     Formal guarantee: that of :class:`pacdp.private.DPSGD`; all of Adam is post-processing.
@@ -33,14 +35,11 @@ class DPAdam:
     """Adam's ε, added to √v̂."""
     prior: Prior | None = None
 
-    def recipe(self) -> Recipe:
-        """What the training loop runs."""
-        rate = as_schedule(self.learning_rate)
-        return Recipe(
-            settings=self,
-            mechanism=self.mechanism,
-            optimizer=lambda parameters: optim.Adam(parameters, lr=rate(0), betas=self.betas, eps=self.stabiliser),
-            noise=as_schedule(self.noise_multiplier),
-            learning_rate=rate,
-            data_free_gradient=prior_gradient(self.prior, self.mechanism.public_size),
-        )
+    @property
+    def data_free_gradient(self) -> Regulariser | None:
+        """The prior's, over the public size."""
+        return prior_gradient(self.prior, self.mechanism.public_size)
+
+    def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer:
+        """Adam, all of whose moments are post-processing."""
+        return optim.Adam(parameters, lr=self.rate_at(0), betas=self.betas, eps=self.stabiliser)

@@ -8,16 +8,15 @@ adds κ ∇KL(posterior‖prior)/n. The KL depends on no data: outside the clipp
 
 from dataclasses import dataclass
 
-from torch import optim
-
+from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.priors import Prior
-from pacdp.layers.regularise import kl_gradient
-from pacdp.loop import Mechanism, Recipe
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.layers.regularise import Regulariser, kl_gradient
+from pacdp.schedules import Schedule
+from pacdp.step.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPBBP:
+class DPBBP(Descent):
     """Settings of DP-BBP; the network is one made by :func:`pacdp.private.bayesian`.
 
     Formal guarantee: the posterior's means and rhos after every step are the composition of the Poisson-sampled
@@ -45,15 +44,7 @@ class DPBBP:
                 f"ghost clipping sees each layer once a step: use draws=1 or mode 'hooks', got {self.draws}"
             )
 
-    def recipe(self) -> Recipe:
-        """What the training loop runs."""
-        rate = as_schedule(self.learning_rate)
-        return Recipe(
-            settings=self,
-            mechanism=self.mechanism,
-            optimizer=lambda parameters: optim.SGD(parameters, lr=rate(0), momentum=self.momentum),
-            noise=as_schedule(self.noise_multiplier),
-            learning_rate=rate,
-            draws=self.draws,
-            data_free_gradient=kl_gradient(self.prior, self.kl_weight / self.mechanism.public_size),
-        )
+    @property
+    def data_free_gradient(self) -> Regulariser:
+        """κ ∇KL(posterior‖prior)/n."""
+        return kl_gradient(self.prior, self.kl_weight / self.mechanism.public_size)

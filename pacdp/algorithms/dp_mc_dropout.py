@@ -6,16 +6,15 @@ of that example and its own draws. N masks may be averaged before clipping.
 
 from dataclasses import dataclass
 
-from torch import optim
-
+from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.priors import Prior
-from pacdp.layers.regularise import prior_gradient
-from pacdp.loop import Mechanism, Recipe
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.layers.regularise import Regulariser, prior_gradient
+from pacdp.schedules import Schedule
+from pacdp.step.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPMCDropout:
+class DPMCDropout(Descent):
     """Settings of DP-MC-Dropout; the network's dropout layers are made by :func:`pacdp.private.with_example_dropout`.
 
     Formal guarantee: that of :class:`pacdp.private.DPSGD`; masks are independent of the data.
@@ -38,15 +37,7 @@ class DPMCDropout:
                 f"ghost clipping sees each layer once a step: use draws=1 or mode 'hooks', got {self.draws}"
             )
 
-    def recipe(self) -> Recipe:
-        """What the training loop runs."""
-        rate = as_schedule(self.learning_rate)
-        return Recipe(
-            settings=self,
-            mechanism=self.mechanism,
-            optimizer=lambda parameters: optim.SGD(parameters, lr=rate(0), momentum=self.momentum),
-            noise=as_schedule(self.noise_multiplier),
-            learning_rate=rate,
-            draws=self.draws,
-            data_free_gradient=prior_gradient(self.prior, self.mechanism.public_size),
-        )
+    @property
+    def data_free_gradient(self) -> Regulariser | None:
+        """The prior's, over the public size."""
+        return prior_gradient(self.prior, self.mechanism.public_size)

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 
-from torch import optim
-
+from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.priors import Prior
-from pacdp.layers.regularise import prior_gradient
-from pacdp.loop import Mechanism, Recipe
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.layers.regularise import Regulariser, prior_gradient
+from pacdp.schedules import Schedule
+from pacdp.step.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPSGD:
+class DPSGD(Descent):
     """Settings of DP-SGD.
 
     Formal guarantee: the weights after every step together are the composition of the Poisson-sampled Gaussian
@@ -26,14 +25,7 @@ class DPSGD:
     prior: Prior | None = None
     """Its energy over the public size of the data is added to the loss, after the noise: a Normal is weight decay."""
 
-    def recipe(self) -> Recipe:
-        """What the training loop runs."""
-        rate = as_schedule(self.learning_rate)
-        return Recipe(
-            settings=self,
-            mechanism=self.mechanism,
-            optimizer=lambda parameters: optim.SGD(parameters, lr=rate(0), momentum=self.momentum),
-            noise=as_schedule(self.noise_multiplier),
-            learning_rate=rate,
-            data_free_gradient=prior_gradient(self.prior, self.mechanism.public_size),
-        )
+    @property
+    def data_free_gradient(self) -> Regulariser | None:
+        """The prior's, over the public size."""
+        return prior_gradient(self.prior, self.mechanism.public_size)

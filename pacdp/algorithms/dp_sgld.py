@@ -18,13 +18,12 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from torch import optim
-
+from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.priors import Prior
-from pacdp.layers.regularise import prior_gradient
-from pacdp.loop import Mechanism, Recipe
+from pacdp.layers.regularise import Regulariser, prior_gradient
 from pacdp.samplers.types import require_positive
 from pacdp.schedules import Schedule, as_schedule
+from pacdp.step.mechanism import Mechanism
 
 
 @runtime_checkable
@@ -129,7 +128,7 @@ class Tempered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPSGLD:
+class DPSGLD(Descent):
     """Settings of DP-SGLD. The convention has no default: they differ by orders of magnitude in epsilon.
 
     Formal guarantee: all iterates of a chain together, snapshots included, are the composition of the Poisson-sampled
@@ -154,16 +153,24 @@ class DPSGLD:
                 f"{self.mechanism.steps} steps"
             )
 
-    def recipe(self) -> Recipe:
-        """What the training loop runs."""
-        convention, mechanism = self.convention, self.mechanism
-        return Recipe(
-            settings=self,
-            mechanism=mechanism,
-            optimizer=lambda parameters: optim.SGD(parameters, lr=convention.learning_rate(0, mechanism)),
-            noise=lambda step: convention.noise_multiplier(step, mechanism),
-            learning_rate=lambda step: convention.learning_rate(step, mechanism),
-            pre_noise=convention.pre_noise,
-            data_free_gradient=prior_gradient(self.prior, mechanism.public_size),
-            keeps=lambda step: self.thin > 0 and step > self.burn_in and (step - self.burn_in) % self.thin == 0,
-        )
+    @property
+    def pre_noise(self) -> float:
+        """The convention's."""
+        return self.convention.pre_noise
+
+    def rate_at(self, step: int) -> float:
+        """The convention's, at a logical step."""
+        return self.convention.learning_rate(step, self.mechanism)
+
+    def noise_at(self, step: int) -> float:
+        """The convention's, at a logical step."""
+        return self.convention.noise_multiplier(step, self.mechanism)
+
+    def keeps(self, step: int) -> bool:
+        """Every ``thin``-th step after ``burn_in``."""
+        return self.thin > 0 and step > self.burn_in and (step - self.burn_in) % self.thin == 0
+
+    @property
+    def data_free_gradient(self) -> Regulariser | None:
+        """The prior's, over the public size."""
+        return prior_gradient(self.prior, self.mechanism.public_size)

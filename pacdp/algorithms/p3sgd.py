@@ -21,21 +21,23 @@ multiplies the moments of the choice by q, which no theorem allows. :func:`publi
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad
 
 from bounds import accounting
-from pacdp.patient_loop import Moved, PatientMechanism, PatientRecipe, Score
+from pacdp.algorithms.algorithm import Defaults
 from pacdp.samplers.types import require_positive
-from pacdp.step.noise import Randomness
-from pacdp.step.units import ADJACENCY, Network, PatientSteps, Weights, noised
+from pacdp.step.clip import Weights
+from pacdp.step.event import ADJACENCY, history, sampled_step
+from pacdp.step.mechanism import Mechanism
+from pacdp.step.release import PrivateStep
+from pacdp.step.units import Network, UnitFunction
 
-_DOWN = 1.0 - 2.0**-48  # covers the rounding of a combined multiplier
 _MOMENTS = np.arange(1.0, 33.0)
 
 
@@ -43,11 +45,11 @@ _MOMENTS = np.arange(1.0, 33.0)
 class Candidates(Protocol):
     """How the noise of the candidates is drawn, and what releasing all of them costs."""
 
-    def combined_multiplier(self, scales: Sequence[float]) -> float:
-        """Noise multiplier of the Gaussian mechanism that all candidates together are."""
+    def released(self, scales: Sequence[float]) -> tuple[float, ...]:
+        """Noise multipliers of the releases of the sum."""
         ...
 
-    def draw(self, total: Weights, scales: Sequence[float], clip_norm: float, randomness: Randomness) -> list[Weights]:
+    def draw(self, step: PrivateStep, scales: Sequence[float]) -> list[Weights]:
         """The noisy sums, in the order of ``scales``."""
         ...
 
@@ -56,43 +58,43 @@ class Candidates(Protocol):
 class IndependentNoise:
     """Noise of its own for every candidate, as in the paper."""
 
-    def combined_multiplier(self, scales: Sequence[float]) -> float:
-        """σ with 1/σ² = Σ 1/z_j²: the candidates are as informative as one sum with that noise."""
-        return _DOWN / math.sqrt(math.fsum(z**-2.0 for z in scales))
+    def released(self, scales: Sequence[float]) -> tuple[float, ...]:
+        """All of them: together as informative as one sum with 1/σ² = Σ 1/z_j²."""
+        return tuple(scales)
 
-    def draw(self, total: Weights, scales: Sequence[float], clip_norm: float, randomness: Randomness) -> list[Weights]:
+    def draw(self, step: PrivateStep, scales: Sequence[float]) -> list[Weights]:
         """s + z_j C ξ_j."""
-        return [noised(total, z * clip_norm, randomness) for z in scales]
+        return [step.release(z) for z in scales]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedNoise:
     """Every candidate is the next quieter one with more noise: the same scales at the price of the smallest."""
 
-    def combined_multiplier(self, scales: Sequence[float]) -> float:
-        """min z_j: all other candidates are post-processing."""
-        return min(scales)
+    def released(self, scales: Sequence[float]) -> tuple[float, ...]:
+        """The smallest: all other candidates are post-processing."""
+        return (min(scales),)
 
-    def draw(self, total: Weights, scales: Sequence[float], clip_norm: float, randomness: Randomness) -> list[Weights]:
+    def draw(self, step: PrivateStep, scales: Sequence[float]) -> list[Weights]:
         """Quietest first: s_(j) = s_(j-1) + √(z_(j)² - z_(j-1)²) C ξ_j."""
-        found: dict[int, Weights] = {}
-        before = 0.0
-        for j in sorted(range(len(scales)), key=lambda j: scales[j]):
-            total = noised(total, math.sqrt(scales[j] ** 2 - before**2) * clip_norm, randomness)
-            found[j], before = total, scales[j]
+        order = sorted(range(len(scales)), key=lambda j: scales[j])
+        found = {order[0]: step.release(scales[order[0]])}
+        for quieter, j in pairwise(order):
+            more = math.sqrt(scales[j] ** 2 - scales[quieter] ** 2)
+            found[j] = step.noisier(found[quieter], more)
         return [found[j] for j in range(len(scales))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class P3SGD:
-    """Settings of P3SGD, for :func:`pacdp.patient_loop.train_patients`.
+class P3SGD(Defaults):
+    """Settings of P3SGD; give :func:`pacdp.loop.train` the people.
 
     Formal guarantee: the weights after every step and all choices together, even with the candidates that were not
     chosen, are the composition of the mechanisms in the run's history, add-remove adjacency: neighbours differ by one
     patient, with all of the patient's records, more or less. Up to the rounding of the sum and of probabilities.
     """
 
-    mechanism: PatientMechanism
+    mechanism: Mechanism
     """``clip_norm`` is the paper's C_u."""
     noise_scales: tuple[float, ...]
     """z_1 ... z_K, over C; one for no choice."""
@@ -120,32 +122,45 @@ class P3SGD:
         if self.local_batch_size is not None:
             require_positive(local_batch_size=self.local_batch_size)
 
-    def recipe(self) -> PatientRecipe:
-        """What the training loop runs."""
-        mechanism, scales = self.mechanism, self.noise_scales
-        paid = self.selection_epsilon if len(scales) > 1 else 0.0
-        cost = PatientSteps(self.candidates.combined_multiplier(scales), mechanism.sample_rate, paid, 1)
+    @property
+    def contribution(self) -> UnitFunction:
+        """What local SGD on a person's records adds to the weights."""
 
-        def contribution(network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor) -> Weights:
-            return local_update(network, weights, inputs, targets, kept,
-                                learning_rate=self.learning_rate, epochs=self.local_epochs)  # fmt: skip
+        def moved(network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor) -> Weights:
+            rate, epochs = self.learning_rate, self.local_epochs
+            return local_update(network, weights, inputs, targets, kept, learning_rate=rate, epochs=epochs)
 
-        def move(step: int, weights: Weights, total: Weights, score: Score, randomness: Randomness) -> Moved:
-            del step
-            sums = self.candidates.draw(total, scales, mechanism.clip_norm, randomness)
-            moved = [
-                {k: w + (s[k] / mechanism.expected_patients).to(w.dtype) for k, w in weights.items()} for s in sums
-            ]
-            if len(moved) == 1:
-                return Moved(moved[0], 0)
-            losses = torch.stack([score(candidate) for candidate in moved])
-            probabilities = selection_probabilities(
-                losses, selection_epsilon=self.selection_epsilon, score_bound=self.score_bound)  # fmt: skip
-            chosen = choose(probabilities, randomness)
-            return Moved(moved[chosen], chosen)
+        return moved
 
-        return PatientRecipe(settings=self, mechanism=mechanism, contribution=contribution, cost=lambda _: cost,
-                             move=move, width=self.local_batch_size)  # fmt: skip
+    @property
+    def width(self) -> int | None:
+        """``local_batch_size``."""
+        return self.local_batch_size
+
+    @torch.no_grad()
+    def update(self, step: PrivateStep) -> int:
+        """Draw the candidates, choose one, move there."""
+        divisor = self.mechanism.expected_batch_size
+        moved = [
+            {name: w + (released[name] / divisor).to(w.dtype) for name, w in step.weights.items()}
+            for released in self.candidates.draw(step, self.noise_scales)
+        ]
+        chosen = 0
+        if len(moved) > 1:
+            chosen = step.choose(moved, selection_epsilon=self.selection_epsilon, score_bound=self.score_bound)
+        for name, w in step.weights.items():
+            w.copy_(moved[chosen][name])
+        return chosen
+
+    def promise(self, n: int, steps: int) -> accounting.Event | None:
+        """See :class:`pacdp.algorithms.algorithm.Algorithm`; rate and divisor are public, whatever ``n``."""
+        del n
+        one = sampled_step(
+            self.candidates.released(self.noise_scales),
+            sample_rate=self.mechanism.sample_rate,
+            choice_epsilon=self.selection_epsilon if len(self.noise_scales) > 1 else 0.0,
+        )
+        return history([one] * steps)
 
 
 def local_update(network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor, *,
@@ -160,33 +175,6 @@ def local_update(network: Network, weights: Weights, inputs: Tensor, targets: Te
         gradient, live, before = grad(batch_loss)(now, x, y, k), k.sum() > 0.0, now
         now = {name: torch.where(live, w - learning_rate * gradient[name], w) for name, w in before.items()}
     return {name: now[name] - w for name, w in weights.items()}
-
-
-def selection_probabilities(
-    losses: Float[Tensor, "candidates patients"], *, selection_epsilon: float, score_bound: float
-) -> Float[Tensor, " candidates"]:
-    """The exponential mechanism on the patients' clipped losses: p_j ∝ exp(-ε' Σ_i min(max(ℓ_ij, 0), C_o) / C_o).
-
-    Without patients all candidates are equally likely. A loss that is NaN counts as C_o.
-
-    Formal guarantee: adding or removing one patient (a column) changes every probability by a factor of at most
-    exp(``selection_epsilon``), whatever that patient's losses.
-
-    Returns:
-        Probabilities, in double precision.
-    """
-    clipped = losses.double().nan_to_num(nan=score_bound).clamp(0.0, score_bound)
-    return torch.softmax(-selection_epsilon * (clipped / score_bound).sum(1), 0)
-
-
-def choose(probabilities: Float[Tensor, " candidates"], randomness: Randomness) -> int:
-    """An index with these probabilities: a coin for every candidate but the last, until one falls on its side."""
-    values = probabilities.tolist()
-    for j, value in enumerate(values[:-1]):
-        rest = math.fsum(values[j:])
-        if len(randomness.batch(1, min(1.0, value / rest) if rest > 0.0 else 1.0)):
-            return j
-    return len(values) - 1
 
 
 def published_epsilon(

@@ -8,26 +8,22 @@ clipped once: a patient cut in two and clipped twice could move the sum by 2C (M
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-from torch.func import grad
-
-from pacdp.patient_loop import Moved, PatientMechanism, PatientRecipe, Score
-from pacdp.schedules import Schedule, as_schedule
-from pacdp.step.noise import Randomness
-from pacdp.step.units import Network, PatientSteps, Weights, noised
+from pacdp.algorithms.algorithm import Descent
+from pacdp.schedules import Schedule
+from pacdp.step.mechanism import Mechanism
+from pacdp.step.units import UnitFunction, summed_gradient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserLevelDPSGD:
-    """Settings of user-level DP-SGD, for :func:`pacdp.patient_loop.train_patients`.
+class UserLevelDPSGD(Descent):
+    """Settings of user-level DP-SGD; give :func:`pacdp.loop.train` the people.
 
     Formal guarantee: the weights after every step together are the composition of the Gaussian mechanisms (σ_t, q) in
     the run's history on Poisson samples of patients, add-remove adjacency: neighbours differ by one patient, with all
     of the patient's records, more or less.
     """
 
-    mechanism: PatientMechanism
+    mechanism: Mechanism
     noise_multiplier: Schedule | float
     """σ_t, over the norm C of one patient's gradient."""
     learning_rate: Schedule | float
@@ -38,34 +34,12 @@ class UserLevelDPSGD:
         if self.records_at_once is not None and self.records_at_once < 1:
             raise ValueError(f"records_at_once must be at least 1, got {self.records_at_once}")
 
-    def recipe(self) -> PatientRecipe:
-        """What the training loop runs."""
-        rate, noise, mechanism = as_schedule(self.learning_rate), as_schedule(self.noise_multiplier), self.mechanism
+    @property
+    def contribution(self) -> UnitFunction:
+        """The gradient of all of a person's records."""
+        return summed_gradient
 
-        def move(step: int, weights: Weights, total: Weights, score: Score, randomness: Randomness) -> Moved:
-            del score
-            released = noised(total, noise(step) * mechanism.clip_norm, randomness)
-            factor = rate(step) / mechanism.expected_patients
-            return Moved({k: w - factor * released[k].to(w.dtype) for k, w in weights.items()}, 0)
-
-        return PatientRecipe(
-            settings=self,
-            mechanism=mechanism,
-            contribution=summed_gradient,
-            cost=lambda step: PatientSteps(float(noise(step)), mechanism.sample_rate, 0.0, 1),
-            move=move,
-            width=self.records_at_once,
-        )
-
-
-def summed_gradient(network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor) -> Weights:
-    """Σ_k ∇ℓ(w; x_k) over one patient's records, in parts of the batches' width."""
-
-    def part(w: Weights, x: Tensor, y: Tensor, k: Tensor) -> Tensor:
-        return (k * network.losses(w, x, y)).sum()
-
-    total = {name: torch.zeros_like(w) for name, w in weights.items()}
-    for x, y, k in zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True):
-        gradient, live = grad(part)(weights, x, y, k), k.sum() > 0.0
-        total = {name: torch.where(live, total[name] + gradient[name], total[name]) for name in weights}
-    return total
+    @property
+    def width(self) -> int | None:
+        """``records_at_once``."""
+        return self.records_at_once

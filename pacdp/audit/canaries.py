@@ -33,14 +33,16 @@ from torch.nn import functional
 from torch.utils.data import Dataset, TensorDataset
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper
-from bounds.accounting import Event, trade_off
+from bounds.accounting import Composed, Event, Gaussian, PoissonSampled, trade_off
+from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.scores import AuditResult, audit_scores, contradicts
-from pacdp.loop import Algorithm, Recipe, train
-from pacdp.opacus.loader import size, take
-from pacdp.step.accountant import epsilon, privacy_event
-from pacdp.step.event import ADJACENCY, MechanismHistory
+from pacdp.loop import train
+from pacdp.step.accountant import epsilon
+from pacdp.step.clip import Weights
+from pacdp.step.event import ADJACENCY, runs_of
 from pacdp.step.independence import PerExampleLoss
 from pacdp.step.noise import Randomness
+from pacdp.step.units import size, take
 
 _MARKS = 2
 _PARTS = (1.0, 0.5, 0.25)
@@ -54,7 +56,7 @@ class TrainerAudit:
 
     result: AuditResult
     """See there for the formal guarantee."""
-    history: MechanismHistory
+    event: Event
     """The mechanisms that the trainer says it ran."""
     claimed_epsilon: float
     """The Rényi accountant's, at the same delta."""
@@ -63,7 +65,7 @@ class TrainerAudit:
     probability at least 1 - failure_prob; 0 where nothing follows."""
     contradicted: bool
     """Whether ``epsilon_lower`` exceeds ``claimed_epsilon``, or the guesses or the independent error rates refute the
-    history's trade-off function. A trainer that ran its history, with independent noise, is contradicted with
+    event's trade-off function. A trainer that ran its event, with independent noise, is contradicted with
     probability at most 3 failure_prob."""
 
 
@@ -109,31 +111,9 @@ class Recorder:
         """s_t of the next step."""
         return float(self.signs[min(len(self.released), len(self.signs) - 1)])
 
-    def record(self, network: CanaryNetwork, divisor: float) -> None:
-        """Keep the released gradient of this step, times the divisor."""
-        gradient = network.slots.weight.grad
-        assert gradient is not None
-        self.released.append((gradient.detach().double().reshape(-1) * divisor).cpu().numpy())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audited:
-    """``algorithm``, which tells ``recorder`` what it releases; itself an algorithm for ``train``."""
-
-    algorithm: Algorithm
-    recorder: Recorder
-
-    def recipe(self) -> Recipe:
-        """The algorithm's, with a look at the gradient after the noise and before any prior."""
-        inner = self.algorithm.recipe()
-
-        def look(module: nn.Module) -> None:
-            assert isinstance(module, CanaryNetwork)
-            self.recorder.record(module, inner.mechanism.expected_batch_size)
-            if inner.data_free_gradient is not None:
-                inner.data_free_gradient(module)
-
-        return inner._replace(data_free_gradient=look)
+    def record(self, released: Weights) -> None:
+        """Keep what this step released of the canaries' coordinates."""
+        self.released.append(released["slots.weight"].detach().double().reshape(-1).cpu().numpy().copy())
 
 
 def canary_dataset(dataset: Dataset[Any], included: Bool[np.ndarray, " canaries"]) -> TensorDataset:
@@ -195,25 +175,39 @@ def audit_training(
         raise ValueError(f"canaries must be at least 1, got {canaries}")
     if not 0.0 < scale < float("inf"):
         raise ValueError(f"scale must be positive and finite, got {scale}")
-    included, recipe = generator.random(canaries) < 0.5, algorithm.recipe()
-    mechanism = recipe.mechanism
+    included, mechanism = generator.random(canaries) < 0.5, algorithm.mechanism
     recorder = Recorder(signs=generator.permutation(np.resize([1.0, -1.0], mechanism.steps)))
     data = canary_dataset(dataset, included)
     shape = tuple(take(dataset, torch.zeros(1, dtype=torch.int64))[0].shape[1:])
-    run = train(Audited(algorithm=algorithm, recorder=recorder),
+    run = train(algorithm,
                 CanaryNetwork(module, canaries=canaries, shape=shape), data,
-                loss=canary_loss(loss, recorder, scale * mechanism.clip_norm), randomness=randomness)  # fmt: skip
-    noise = np.array([recipe.noise(t) for t in range(mechanism.steps)])
+                loss=canary_loss(loss, recorder, scale * mechanism.clip_norm), randomness=randomness,
+                watch=recorder.record)  # fmt: skip
+    assert run.event is not None
+    noise = np.array([noise_of(step) for step, count in runs_of(run.event) for _ in range(count)])
     scores = canary_scores(np.stack(recorder.released) / mechanism.clip_norm * recorder.signs[:, None], noise,
                            mechanism.sample_rate)  # fmt: skip
     result = audit_scores(scores[:2], included, delta=delta, failure_prob=failure_prob, guesses=guesses)
-    claimed = epsilon(run.history, delta=delta, adjacency=ADJACENCY)
-    event, rates = privacy_event(run.history), error_rates(scores, included, failure_prob=failure_prob)
+    claimed = epsilon(run.event, delta=delta, adjacency=ADJACENCY)
+    event, rates = run.event, error_rates(scores, included, failure_prob=failure_prob)
     broken = result.epsilon_lower > claimed or contradicts(result, event) or rates_refute(rates, event)
     return TrainerAudit(
-        result=result, history=run.history, claimed_epsilon=claimed, contradicted=broken,
+        result=result, event=run.event, claimed_epsilon=claimed, contradicted=broken,
         independent_mu_lower=max(0.0, *(float(ndtri(r.true_positive_lower) - ndtri(r.false_positive_upper))
                                         for r in rates)))  # fmt: skip
+
+
+def noise_of(step: Event) -> float:
+    """The noise multiplier of one step of a history; 0 for none."""
+    match step:
+        case Gaussian():
+            return step.noise_multiplier
+        case PoissonSampled():
+            return noise_of(step.event)
+        case Composed():
+            return noise_of(step.events[0])
+        case _:
+            return 0.0
 
 
 def canary_scores(

@@ -22,10 +22,9 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper
-from bounds.accounting import best_true_positive_rate
+from bounds.accounting import Event, best_true_positive_rate
 from bounds.kl import binary_kl_lower, binary_kl_upper
-from pacdp.step.accountant import privacy_event
-from pacdp.step.event import ADJACENCY, MechanismHistory
+from pacdp.step.event import ADJACENCY
 
 Fit = Callable[[Int[np.ndarray, " members"]], Float[np.ndarray, " examples"]]
 
@@ -134,7 +133,7 @@ def evaluate_attack(
     *,
     false_positive_rate: float = 0.01,
     failure_prob: float = 0.05,
-    history: MechanismHistory | None = None,
+    event: Event | None = None,
 ) -> MembershipAttack:
     """Area under the curve and true-positive rate, with bands.
 
@@ -143,7 +142,7 @@ def evaluate_attack(
         member: whether the attacked model saw the example.
         false_positive_rate: where the true-positive rate is read off.
         failure_prob: of each two-sided band.
-        history: of the attacked run; with it the accountant's limit is computed.
+        event: what the attacked run did; with it the accountant's limit is computed.
 
     Raises:
         ValueError: scores that are not finite, rates out of range, no member or no non-member.
@@ -160,8 +159,8 @@ def evaluate_attack(
     nats = math.log(2.0 / failure_prob) / min(len(inside), len(outside))
     allowed = math.floor(false_positive_rate * len(outside))
     found = int((inside > np.sort(outside)[len(outside) - allowed - 1]).sum())
-    limit = None if history is None else best_true_positive_rate(
-        event=privacy_event(history), adjacency=ADJACENCY, false_positive_rate=false_positive_rate)  # fmt: skip
+    limit = None if event is None else best_true_positive_rate(
+        event=event, adjacency=ADJACENCY, false_positive_rate=false_positive_rate)  # fmt: skip
     return MembershipAttack(
         auc=auc, auc_lower=float(binary_kl_lower(auc, nats)), auc_upper=float(binary_kl_upper(auc, nats)),
         false_positive_rate=false_positive_rate,
@@ -188,18 +187,18 @@ def attack_training(
     generator: np.random.Generator,
     false_positive_rate: float = 0.01,
     failure_prob: float = 0.05,
-    history: MechanismHistory | None = None,
+    event: Event | None = None,
 ) -> MembershipAttack:
     """Train shadow models and one model to attack, all on random halves, and score it online.
 
-    Arguments and refusals as in :func:`shadow_confidences` and :func:`evaluate_attack`; ``history`` is that of one fit.
+    Arguments and refusals as in :func:`shadow_confidences` and :func:`evaluate_attack`; ``event`` is that of one fit.
     """
     confidences, member = shadow_confidences(fit, examples=examples, shadows=shadows, generator=generator)
     chosen = generator.permutation(examples) < examples // 2
     attacked = np.asarray(fit(np.flatnonzero(chosen)), dtype=np.float64)
     scores = likelihood_ratios(attacked, confidences, member)
     return evaluate_attack(scores, chosen, false_positive_rate=false_positive_rate, failure_prob=failure_prob,
-                           history=history)  # fmt: skip
+                           event=event)  # fmt: skip
 
 
 def _gaussians(shadows: np.ndarray, chosen: np.ndarray, common_std: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -41,6 +41,11 @@ def restore_layers(module: nn.Module, states: dict[str, Tensor]) -> None:
         raise ValueError(f"the saved run drew in layers {sorted(states)}, this network draws in {sorted(found)}")
     for name, generator in found.items():
         generator.set_state(states[name])
+    forget_draws(module)
+
+
+def forget_draws(module: nn.Module) -> None:
+    """Drop what Bayesian layers keep of draws for a backward pass through hooks that never came."""
     for layer in module.modules():
         drawn = getattr(layer, "drawn", None)
         if isinstance(drawn, list):

@@ -19,71 +19,20 @@ Formal guarantee: that of :mod:`pacdp.opacus.optimizers`, provided that all proc
 same order, and trust each other: sums without noise travel to the first process.
 """
 
-import hashlib
-import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel as DPDDP
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.fsdp import FSDPModule
-from torch.utils.data import Dataset, TensorDataset
 
-from pacdp.opacus.loader import size
 from pacdp.opacus.optimizers import GhostOptimizer, PrivateOptimizer
-from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import (
     copy_from_first,
     process_count,
-    process_rank,
-    require_agreement,
     sum_at_first,
-    totals,
 )
 
 _ROWS = 1024
-
-
-class RankRandomness:
-    """One process's part in a run's randomness: batches of its own examples, the noise if it is the first process.
-
-    ``batch`` draws for all examples and keeps those that the process owns, so that processes with equal seeds share
-    one Poisson batch and processes with independent generators own independent parts of one: both have the exact law.
-    """
-
-    def __init__(self, base: Randomness) -> None:
-        self.base, self.rank, self.count = base, process_rank(), process_count()
-
-    def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Independent N(0, std²) at the first process, zeros at the others."""
-        if self.rank == 0:
-            return self.base.normal(shape, std=std, dtype=dtype, device=device)
-        return torch.zeros(tuple(shape), dtype=dtype, device=device)
-
-    def batch(self, n: int, sample_rate: float) -> Tensor:
-        """The part of a Poisson batch that belongs to this process; possibly empty."""
-        drawn = self.base.batch(n, sample_rate)
-        return drawn[drawn % self.count == self.rank]
-
-    def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
-        """A fresh generator, another one at every process; the first process's is that of a single-process run."""
-        return self.base.generator(f"{stream}/process {self.rank}" if self.rank else stream, device)
-
-    def state(self) -> Mapping[str, Tensor]:
-        """The whole run's: of the noise stream only the first process knows it."""
-        return self.base.state()
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from the first process's state."""
-        self.base.restore(state)
-
-
-def rank_randomness(randomness: Randomness | None) -> RankRandomness:
-    """This process's part of ``randomness``, of the operating system's generator by default."""
-    if isinstance(randomness, RankRandomness):
-        return randomness
-    return RankRandomness(SystemRandomness() if randomness is None else randomness)
 
 
 class SummedOverProcesses:
@@ -126,54 +75,3 @@ def unwrapped(module: nn.Module) -> tuple[nn.Module, bool]:
             "distributed=True), or make_private a DifferentiallyPrivateDistributedDataParallel of it"
         )
     return module, False
-
-
-def joined(module: nn.Module, settings: object) -> DPDDP:
-    """``module`` with the first process's parameters and buffers, wrapped as :func:`unwrapped` expects it.
-
-    Raises:
-        ValueError: no process group, or processes with other settings or networks.
-    """
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        raise ValueError(
-            "distributed=True needs a process group: start the script with torchrun and call "
-            "torch.distributed.init_process_group before train"
-        )
-    device = next(module.parameters()).device
-    shapes = {name: (tuple(v.shape), v.dtype) for name, v in module.state_dict().items()}
-    require_agreement(
-        {"the algorithm's settings, or when checkpoints are written": settings, "the network's shapes": shapes}, device
-    )
-    copy_from_first(list(module.buffers()))
-    return DPDDP(module)
-
-
-def require_one_run(public: Mapping[str, object], dataset: Dataset[Any], randomness: RankRandomness,
-                    device: torch.device) -> None:  # fmt: skip
-    """Refuse processes that would not compute one mechanism on one data set.
-
-    Of the data only their number is compared, and of tensor data sets up to 1024 evenly spaced examples.
-
-    Raises:
-        ValueError: what differs.
-    """
-    base = randomness.base
-    stateful = bool(base.state())  # a seed, if there is one, shows in every stream
-    seed = base.generator("agreement").initial_seed() if stateful else None
-    claims = {**public, "randomness (its kind and its seed)": (type(base).__name__, seed)}
-    claims |= {"the number of examples": size(dataset), "the order of the examples": _fingerprint(dataset)}
-    require_agreement(claims, device)
-
-
-def mean_over_processes(optimizer: object, total: float, count: int, device: torch.device) -> float:
-    """``total``/``count``, over all processes if the run has several; NaN for no examples."""
-    summed, number = totals((total, count), device) if isinstance(optimizer, SummedOverProcesses) else (total, count)
-    return summed / number if number else math.nan
-
-
-def _fingerprint(dataset: Dataset[Any]) -> object:
-    if not isinstance(dataset, TensorDataset):
-        return None
-    step = -(-size(dataset) // _ROWS)
-    rows = [t[::step].detach().cpu().contiguous().reshape(-1).view(torch.uint8) for t in dataset.tensors]
-    return [hashlib.sha256(r.numpy().tobytes()).hexdigest() for r in rows]

@@ -1,4 +1,4 @@
-"""Opacus's privacy engine with public rates, fixed divisors, noise schedules and a history.
+"""Opacus's privacy engine with public rates, fixed divisors, noise schedules and an event.
 
     engine = PrivateEngine()
     model, optimizer, loader = engine.make_private(
@@ -8,7 +8,7 @@
         optimizer.zero_grad()
         criterion(model(inputs), targets).backward()
         optimizer.step()
-    engine.history, engine.get_epsilon(delta=1e-5)
+    engine.event, engine.get_epsilon(delta=1e-5)
 
 Sample rate and expected batch size are public numbers that the caller chooses; neither is computed from the data,
 because add-remove privacy hides the number of examples. A network wrapped in Opacus's
@@ -28,32 +28,30 @@ from opacus.optimizers import DPOptimizer
 from torch import Tensor, nn, optim
 from torch.utils.data import DataLoader, Dataset, default_collate
 
+from bounds.accounting import Event
 from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
-from pacdp.opacus.distributed import (
-    DistributedGhostOptimizer,
-    DistributedOptimizer,
-    rank_randomness,
-    require_one_run,
-    unwrapped,
-)
-from pacdp.opacus.distributed_state import load_together, save_together
+from pacdp.opacus.accountant import NAME, EventAccountant
+from pacdp.opacus.distributed import DistributedGhostOptimizer, DistributedOptimizer, SummedOverProcesses, unwrapped
 from pacdp.opacus.ghost import GhostCriterion
 from pacdp.opacus.loader import PoissonLoader
-from pacdp.opacus.modules import MODES, GhostModule, GradSampleMode, wrap
+from pacdp.opacus.modules import MODES, GhostModule, network, wrap
 from pacdp.opacus.optimizers import DataFreeGradient, GhostOptimizer, PrivateOptimizer
+from pacdp.resume import RunState, load_run, save_run
 from pacdp.schedules import Schedule, as_schedule
-from pacdp.step.accountant import NAME, HistoryAccountant
-from pacdp.step.event import ADJACENCY, MechanismHistory
+from pacdp.step import event as events
+from pacdp.step.event import ADJACENCY
 from pacdp.step.independence import made_up_batch, require_independent_examples
+from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.noise import Randomness, SystemRandomness
+from pacdp.step.processes import Together, rank_randomness, require_one_run
 
 
 class PrivateEngine(PrivacyEngine):
-    """One engine keeps one history: several calls of ``make_private`` (several chains) on the same data compose.
+    """One engine keeps one account: several calls of ``make_private`` (several chains) on the same data compose.
 
     Formal guarantee: what the optimizers' steps release is the composition of the Poisson-sampled Gaussian mechanisms
-    in ``history``, under add-remove adjacency, provided that the caller releases nothing else computed from the data
+    in ``event``, under add-remove adjacency, provided that the caller releases nothing else computed from the data
     (losses, gradient norms, batch sizes, the choice of a stopping time) and takes batches from the returned loader
     only.
 
@@ -67,16 +65,16 @@ class PrivateEngine(PrivacyEngine):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Opacus warns that its own secure generator is off; ours is used
             super().__init__(accountant=NAME)
-        self.accountant: HistoryAccountant = HistoryAccountant()
+        self.accountant: EventAccountant = EventAccountant()
         self.randomness = SystemRandomness() if randomness is None else randomness
 
     @property
-    def history(self) -> MechanismHistory:
-        """The mechanisms that ran."""
-        return self.accountant.recorded()
+    def event(self) -> Event | None:
+        """The mechanisms that ran; None before the first step."""
+        return self.accountant.event
 
     def get_epsilon(self, delta: float, *, adjacency: Adjacency = ADJACENCY) -> float:
-        """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``history`` has the lower end."""
+        """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end."""
         return self.accountant.get_epsilon(delta, adjacency=adjacency)
 
     def make_private(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -174,11 +172,13 @@ class PrivateEngine(PrivacyEngine):
     def save_checkpoint(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, *, path: Path | str, module: nn.Module, optimizer: DPOptimizer
     ) -> None:
-        """Write weights, optimizer, history and generator states as safetensors; see :mod:`pacdp.opacus.state`.
+        """Write weights, optimizer, event and generator states as safetensors; see :mod:`pacdp.resume`.
 
         Of several processes the first writes; all must call this.
         """
-        save_together(path, module=module, optimizer=optimizer, history=self.history, randomness=self.randomness)
+        state = _state(module, optimizer, self.randomness)
+        state.step, state.event = _steps(optimizer), self.event
+        save_run(path, state, together=_together(optimizer))
 
     def load_checkpoint(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, *, path: Path | str, module: nn.Module, optimizer: DPOptimizer
@@ -189,13 +189,50 @@ class PrivateEngine(PrivacyEngine):
             CheckpointError: no such file, another kind of file, another network, another noise schedule than the one
                 that the history records, or an engine that has a history of its own, which loading would forget.
         """
-        if self.history.steps:
+        if self.event is not None:
             raise CheckpointError(
-                f"this engine has already recorded {self.history.steps} steps, which loading {path} would forget: load "
-                "into a new engine and join histories with followed_by"
+                f"this engine has already recorded {len(self.accountant)} steps, which loading {path} would forget: "
+                "load into a new engine and join their events with pacdp.private.joined"
             )
-        loaded = load_together(path, module=module, optimizer=optimizer, randomness=self.randomness)
-        self.accountant.history = list(loaded.history.runs)
+        state = _state(module, optimizer, self.randomness)
+        load_run(path, state, together=_together(optimizer), check=lambda read: _check_schedule(path, optimizer, read))
+        optimizer.logical_step = state.step  # pyright: ignore[reportAttributeAccessIssue]
+        self.accountant.event = state.event
+
+
+def _state(module: nn.Module, optimizer: DPOptimizer, randomness: Randomness) -> RunState:
+    pre_noise = getattr(optimizer, "pre_noise_generator", None)
+    public = {"clip_norm": optimizer.max_grad_norm, "expected_batch_size": optimizer.expected_batch_size}
+    return RunState(
+        module=network(module),
+        optimizer=optimizer.original_optimizer,
+        randomness=randomness,
+        public=public,  # pyright: ignore[reportArgumentType]
+        settings={},
+        generators={} if pre_noise is None else {"pre_noise": pre_noise},
+    )
+
+
+def _together(optimizer: DPOptimizer) -> Together:
+    return Together(several=isinstance(optimizer, SummedOverProcesses))
+
+
+def _steps(optimizer: DPOptimizer) -> int:
+    return optimizer.logical_step  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _check_schedule(path: Path | str, optimizer: DPOptimizer, read: RunState) -> None:
+    """The last steps of the event are this optimizer's (earlier ones are of earlier chains)."""
+    own = events.after(read.event, events.steps_of(read.event) - read.step)
+    schedule: Schedule = optimizer.noise_schedule  # pyright: ignore[reportAttributeAccessIssue]
+    found = [step for step, count in events.runs_of(own) for _ in range(count)]
+    for t, step in enumerate(found):
+        rate = getattr(step, "sample_rate", 1.0)
+        if step != events.sampled_step([float(schedule(t))], sample_rate=rate):
+            raise CheckpointError(
+                f"{path} records other noise multipliers for its {read.step} steps than noise_schedule gives: resume "
+                "with the schedule that it was trained with"
+            )
 
 
 def _loader(dataset: Dataset[Any] | None, data_loader: DataLoader[Any] | None, sample_rate: float,

@@ -6,7 +6,7 @@ example's inputs and targets replaced by those of another one, at factor 0, with
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,10 +16,21 @@ from torch.utils._pytree import tree_map
 
 from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.modules import GhostModule, network
-from pacdp.opacus.optimizers import GhostOptimizer
 from pacdp.step.clip import clip_factors
 
 LossOf = Callable[..., Tensor]
+
+
+class Sink(Protocol):
+    """Where clipped sums go: an optimizer, or the step itself."""
+
+    max_grad_norm: Any
+    nonfinite_examples: int
+
+    @property
+    def params(self) -> list[Any]: ...
+
+    def zero_grad(self, set_to_none: bool = True) -> None: ...
 
 
 class GhostLoss(DPTensorFastGradientClipping):
@@ -28,16 +39,15 @@ class GhostLoss(DPTensorFastGradientClipping):
     ``item()`` and ``detach()`` give the reduced loss. Arithmetic is refused: put weights into the criterion.
     """
 
-    def __init__(self, module: GhostModule, optimizer: GhostOptimizer, losses: Float[Tensor, " batch"],
+    def __init__(self, module: GhostModule, optimizer: Sink, losses: Float[Tensor, " batch"],
                  loss_reduction: str, again: Callable[[Bool[Tensor, " batch"]], Tensor]) -> None:  # fmt: skip
-        super().__init__(module, optimizer, losses, loss_reduction)
+        super().__init__(module, optimizer, losses, loss_reduction)  # pyright: ignore[reportArgumentType]
         self.again = again
 
     def backward(self) -> None:
         """Both passes."""
-        module, optimizer = self.module, self.optimizer
+        module, optimizer = self.module, cast(Sink, self.optimizer)
         assert isinstance(module, GhostModule)
-        assert isinstance(optimizer, GhostOptimizer)
         if len(self.loss_per_sample) == 0:
             empty_sum(module, optimizer)
             return
@@ -70,9 +80,8 @@ class GhostCriterion(DPLossFastGradientClipping):
 
     def __call__(self, outputs: Tensor, *targets: Any, **options: Any) -> GhostLoss:  # pyright: ignore
         """Losses of the examples of one batch; ``outputs`` must come straight from the module's last forward pass."""
-        module, optimizer = self.module, self.optimizer
+        module, optimizer = self.module, cast(Sink, self.optimizer)
         assert isinstance(module, GhostModule)
-        assert isinstance(optimizer, GhostOptimizer)
 
         def losses_of(outputs: Tensor, *targets: Any) -> Tensor:
             return self._per_example(outputs, targets, options)
@@ -88,7 +97,7 @@ class GhostCriterion(DPLossFastGradientClipping):
         return losses.reshape(len(losses), -1).mean(1) if losses.dim() > 1 else losses
 
 
-def ghost_loss(module: GhostModule, optimizer: GhostOptimizer, losses_of: LossOf, outputs: Tensor,
+def ghost_loss(module: GhostModule, optimizer: Sink, losses_of: LossOf, outputs: Tensor,
                targets: tuple[Any, ...], loss_reduction: str) -> GhostLoss:  # fmt: skip
     """The loss of one batch, able to run its forward pass again."""
     replayable = module.replayable
@@ -112,20 +121,20 @@ def _taken(leaf: Any, source: Tensor) -> Any:
     return leaf[source.to(leaf.device)] if is_batch else leaf
 
 
-def empty_sum(module: GhostModule, optimizer: GhostOptimizer) -> None:
+def empty_sum(module: GhostModule, optimizer: Sink) -> None:
     """What a backward pass over an empty batch leaves."""
     module.forget()
     optimizer.zero_grad()
     _zero_missing_gradients(optimizer)
 
 
-def _zero_missing_gradients(optimizer: GhostOptimizer) -> None:
+def _zero_missing_gradients(optimizer: Sink) -> None:
     for p in optimizer.params:
         if p.grad is None:
             p.grad = torch.zeros_like(p)
 
 
-def _drop_unusable_sum(optimizer: GhostOptimizer) -> None:
+def _drop_unusable_sum(optimizer: Sink) -> None:
     sums = [p.grad for p in optimizer.params if p.grad is not None]
     # a sum is quicker than a look at each number, and finite only if all of them are
     if not all(bool(total.sum().isfinite()) or bool(total.isfinite().all()) for total in sums):

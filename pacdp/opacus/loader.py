@@ -12,9 +12,10 @@ import torch
 from opacus.data_loader import DPDataLoader
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch import Tensor
-from torch.utils.data import Dataset, TensorDataset, default_collate
+from torch.utils.data import Dataset, default_collate
 
 from pacdp.step.noise import Randomness
+from pacdp.step.units import size
 
 Collate = Callable[[list[Any]], Any]
 
@@ -44,25 +45,6 @@ class PoissonLoader(DPDataLoader):
         sampler = PoissonSampler(n=size(dataset), sample_rate=sample_rate, steps=steps, randomness=randomness)
         object.__setattr__(self, "batch_sampler", sampler)
         self.collate_fn = _CollateEmpty(collate, emptied(collate([dataset[0]])))
-
-
-def size(dataset: Dataset[Any]) -> int:
-    """Number of examples.
-
-    Raises:
-        ValueError: none, or a dataset that cannot say.
-    """
-    n = len(dataset) if hasattr(dataset, "__len__") else 0  # pyright: ignore[reportArgumentType]
-    if n == 0:
-        raise ValueError("dataset must have a length of at least 1: Poisson sampling picks examples by index")
-    return n
-
-
-def take(dataset: Dataset[Any], indices: Tensor) -> Any:
-    """The examples at ``indices`` (at least one) as one batch; a tensor dataset is indexed at once."""
-    if isinstance(dataset, TensorDataset):
-        return [tensor[indices.to(tensor.device)] for tensor in dataset.tensors]
-    return default_collate([dataset[i] for i in indices.tolist()])
 
 
 def emptied(batch: Any) -> Any:

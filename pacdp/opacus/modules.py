@@ -5,7 +5,7 @@ cannot reshape nothing. Here an empty batch never reaches the network: its outpu
 zeros, no graph is built, and every parameter is given its zero per-example gradients.
 """
 
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
@@ -17,12 +17,14 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.random import random_state
+from pacdp.opacus import bayes_gradients as bayes_gradients  # registers them
 from pacdp.opacus.ghost_norms import NORM_SAMPLERS
 from pacdp.step.clip import joint_norms
+from pacdp.step.mechanism import GradSampleMode
 
-GradSampleMode = Literal["hooks", "functorch", "ew", "ghost"]
 _PLAIN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 MODES: tuple[GradSampleMode, ...] = ("hooks", "functorch", "ew", "ghost")
+"""Those of Opacus; the private step has its reference besides."""
 
 
 class EmptyBatches:

@@ -21,11 +21,10 @@ from opacus.optimizers import DPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 from opacus.optimizers.utils import params
-from torch import Tensor
 from torch.optim import Optimizer
 
+from pacdp.opacus.modes import clip_rows, flat_rows
 from pacdp.schedules import Schedule
-from pacdp.step.clip import clip_factors, drop, joint_norms, row_norms
 from pacdp.step.noise import Randomness
 
 DataFreeGradient = Callable[[], None]
@@ -111,28 +110,12 @@ class PrivateOptimizer(_FixedNormaliser, DPOptimizer):
         parameters = _parameters(self)
         for p in parameters:
             _check_processed_flag(p.grad_sample)
-        rows = [_precise(self._get_flat_grad_sample(p).to(p.dtype)) for p in parameters]
-        lengths = {len(r) for r in rows}
-        if len(lengths) > 1:
-            raise ValueError(f"parameters disagree on the number of examples {sorted(lengths)}: each needs all of them")
-        norms = joint_norms([row_norms(r) for r in rows])
-        keep = torch.isfinite(norms)
-        if not bool(keep.all()):
-            self.nonfinite_examples += int((~keep).sum())
-            rows = [drop(r, keep.to(r.device)) for r in rows]
-        if self.pre_noise > 0.0:
-            rows = [drop(r + self._pre_noise_like(r), keep.to(r.device)) for r in rows]
-            norms = joint_norms([row_norms(r) for r in rows])
-        factors = clip_factors(norms, self.max_grad_norm, _coarsest(rows)).factors
-        for p, r in zip(parameters, rows, strict=True):
-            total = torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), r)
-            p.summed_grad = total if p.summed_grad is None else p.summed_grad + total
+        rows = {str(k): flat_rows(p) for k, p in enumerate(parameters)}
+        total, dropped = clip_rows(rows, self.max_grad_norm, self.pre_noise, self.pre_noise_generator)
+        self.nonfinite_examples += dropped
+        for p, own in zip(parameters, total.values(), strict=True):
+            p.summed_grad = own if p.summed_grad is None else p.summed_grad + own
             _mark_as_processed(p.grad_sample)
-
-    def _pre_noise_like(self, rows: Tensor) -> Tensor:
-        assert self.pre_noise_generator is not None
-        drawn = torch.empty(rows.shape, dtype=rows.dtype, device=self.pre_noise_generator.device)
-        return drawn.normal_(generator=self.pre_noise_generator).mul_(self.pre_noise).to(rows.device)
 
 
 class GhostOptimizer(_FixedNormaliser, DPOptimizerFastGradientClipping):
@@ -155,12 +138,3 @@ class GhostOptimizer(_FixedNormaliser, DPOptimizerFastGradientClipping):
 def _parameters(optimizer: Any) -> list[Any]:
     """Opacus hangs per-example and summed gradients onto the parameters as attributes."""
     return params(optimizer)
-
-
-def _precise(rows: Tensor) -> Tensor:
-    """``rows`` in single precision at least."""
-    return rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
-
-
-def _coarsest(rows: list[Tensor]) -> torch.dtype:
-    return torch.float32 if any(r.dtype == torch.float32 for r in rows) else torch.float64

@@ -1,1 +1,1 @@
-"""The private step: whose contributions are summed, the norm they are clipped to, the noise, and the event that it is."""
+"""The private step: whose contributions are summed, how they are clipped, the noise, and the event that this is."""

@@ -1,4 +1,4 @@
-"""A limit on what a private run may cost, and how many of its steps keep to it.
+"""A limit on what a private run may cost, how many steps keep to it, and the noise with which all of them do.
 
 The schedule is public and fixed beforehand, so that the step before which training halts is known before it starts and
 tells nothing about the data.
@@ -7,19 +7,19 @@ tells nothing about the data.
 import math
 from dataclasses import dataclass
 
+from bounds.accounting import Event, calibrate_noise
 from bounds.privacy import Adjacency, ApproxDP
+from pacdp.schedules import Scaled, Schedule, as_schedule
+from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
-from pacdp.step.event import MechanismHistory
-
-_NOTHING = MechanismHistory()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyBudget:
     """An (epsilon, delta) that a run never exceeds.
 
-    Formal guarantee: after ``affordable_steps`` further steps the whole history is (epsilon, delta)-differentially
-    private for these neighbours, and so is every beginning of it, being a function of the whole.
+    Formal guarantee: after ``affordable_steps`` steps the whole history is (epsilon, delta)-differentially private for
+    these neighbours, and so is every beginning of it, being a function of the whole.
 
     Raises ValueError when epsilon is not positive and finite, delta outside (0, 1), or the relation unknown.
     """
@@ -27,7 +27,7 @@ class PrivacyBudget:
     epsilon: float
     """Nats."""
     delta: float
-    adjacency: Adjacency
+    adjacency: Adjacency = events.ADJACENCY
 
     def __post_init__(self) -> None:
         if not 0.0 < self.epsilon < math.inf:
@@ -36,17 +36,68 @@ class PrivacyBudget:
             raise ValueError(f"a budget's delta must lie strictly between 0 and 1, got {self.delta!r}")
         ApproxDP(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, status="accounted")
 
-    def allows(self, history: MechanismHistory) -> bool:
-        """Whether the accountant's upper end for ``history`` keeps to the budget."""
-        return epsilon(history, delta=self.delta, adjacency=self.adjacency) <= self.epsilon
+    def allows(self, event: Event | None) -> bool:
+        """Whether the accountant's upper end for what ran keeps to the budget."""
+        return epsilon(event, delta=self.delta, adjacency=self.adjacency) <= self.epsilon
 
-    def affordable_steps(self, upcoming: MechanismHistory, *, after: MechanismHistory = _NOTHING) -> int:
+    def affordable_steps(self, upcoming: Event | None, *, after: Event | None = None) -> int:
         """How many of the ``upcoming`` steps may run when ``after`` ran before: the most for which it was shown."""
-        if self.allows(after.followed_by(upcoming)):
-            return upcoming.steps
-        low, high = 0, upcoming.steps
+        low, high = 0, events.steps_of(upcoming)
+        if self.allows(events.joined(after, upcoming)):
+            return high
         while high - low > 1:
             middle = (low + high) // 2
-            enough = self.allows(after.followed_by(upcoming.first(middle)))
+            enough = self.allows(events.joined(after, events.first(upcoming, middle)))
             low, high = (middle, high) if enough else (low, middle)
         return low
+
+    def require_steps(self, upcoming: Event | None) -> int:
+        """The affordable steps, of which there must be one.
+
+        Raises:
+            ValueError: the first step alone costs more.
+        """
+        last = self.affordable_steps(upcoming)
+        if last == 0 and upcoming is not None:
+            raise ValueError(
+                f"the first step alone costs more than the budget of epsilon {self.epsilon:g} at delta {self.delta:g} "
+                f"({self.adjacency}): raise the noise, lower sample_rate or raise the budget"
+            )
+        return last
+
+
+def planned(schedule: Schedule | float, *, sample_rate: float, steps: int, done: int = 0) -> Event | None:
+    """The history that ``steps`` steps of ``schedule`` will have, but for the first ``done``."""
+    sigma = as_schedule(schedule)
+    return events.history(events.sampled_step([float(sigma(t))], sample_rate=sample_rate) for t in range(done, steps))
+
+
+def calibrated(
+    schedule: Schedule | float,
+    *,
+    sample_rate: float,
+    steps: int,
+    target_epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    tolerance: float = 1e-3,
+) -> Scaled:
+    """The schedule times the smallest factor (to a relative ``tolerance``, rounded up) that keeps to the target.
+
+    Formal guarantee: ``epsilon(planned(result), delta=delta, adjacency=adjacency) <= target_epsilon``: that number was
+    computed before the result was returned.
+
+    Raises:
+        ValueError: numbers out of range, no steps, a target that no factor up to e^20 meets (as where a step has no
+            noise), or a schedule whose values are no floats in double precision.
+    """
+    if not target_epsilon > 0.0:
+        raise ValueError(f"expected target_epsilon > 0, got {target_epsilon}")
+    base = planned(schedule, sample_rate=sample_rate, steps=steps)
+    if base is None:
+        raise ValueError(f"steps must be at least 1, got {steps}: what does not run needs no noise")
+    made = calibrate_noise(event=base, epsilon=target_epsilon, delta=delta, adjacency=adjacency, tolerance=tolerance)
+    result = Scaled(schedule=as_schedule(schedule), factor=made.scale)
+    if planned(result, sample_rate=sample_rate, steps=steps) != made.event:
+        raise ValueError("schedule must return the same Python floats at every call, got other numbers once scaled")
+    return result

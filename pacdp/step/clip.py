@@ -1,4 +1,4 @@
-"""Per-example norms and clipping factors that survive rounding and non-finite gradients.
+"""The clipper: norms, factors and clipped sums that survive rounding and contributions that are no finite numbers.
 
 A single-precision norm over a long row comes out too small (by 3e-5 for a million numbers and 2e-3 for thirty million,
 with torch on a CPU), and a gradient clipped by it is longer than the clipping norm. Norms here are taken over blocks of
@@ -13,6 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 _BLOCK = 128
+Weights = dict[str, Tensor]
+"""Parameter name to value, or to a sum of gradients."""
 
 
 class Clipping(NamedTuple):
@@ -55,6 +57,36 @@ def clip_factors(norms: Float[Tensor, " batch"], clip_norm: float, dtype: torch.
     return Clipping(torch.where(finite, factors, torch.zeros_like(factors)), finite)
 
 
+def row_squares(rows: Tensor) -> Float[Tensor, " batch"]:
+    """Squared norm of each of the ``rows``, every number in double precision: exact, and slow for wide rows."""
+    return torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64).square()
+
+
 def drop(rows: Tensor, keep: Bool[Tensor, " batch"]) -> Tensor:
     """``rows`` with the rows outside ``keep`` set to exact zeros; shape (batch, ...)."""
     return rows.masked_fill(~keep.view(-1, *(1,) * (rows.dim() - 1)), 0.0)
+
+
+class ClippedSum(NamedTuple):
+    """What a group of units adds up to."""
+
+    total: Weights
+    finite: Bool[Tensor, " batch"]
+    """Whose contribution was finite and counts; private."""
+
+
+def clipped_sum(contributions: Weights, clip_norm: float) -> ClippedSum:
+    """Σ_i clip_C(Δ_i) over the first dimension of every entry; norms are over all entries together.
+
+    Formal guarantee: adding or removing one unit moves the sum by at most ``clip_norm`` in Euclidean norm, replacing it
+    by at most twice that, whatever its records: a contribution that is NaN or infinite counts as zero. Up to the
+    rounding of the sum.
+    """
+    rows = {k: r if r.dtype in (torch.float32, torch.float64) else r.float() for k, r in contributions.items()}
+    coarsest = torch.float32 if any(r.dtype == torch.float32 for r in rows.values()) else torch.float64
+    factors, finite = clip_factors(joint_norms([row_norms(r) for r in rows.values()]), clip_norm, coarsest)
+    total = {
+        k: torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), drop(r, finite.to(r.device)))
+        for k, r in rows.items()
+    }
+    return ClippedSum(total, finite)

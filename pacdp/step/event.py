@@ -1,111 +1,115 @@
-"""What a private run did, as plain data.
+"""What ran, as the accountant's events: the one history of a private run.
 
-A run of DP-SGD, DP-SGLD, DP-BBP or DP-MC-Dropout is one sequence of Poisson-sampled Gaussian mechanisms: step t draws
-every example independently with probability q_t, sums gradients clipped to norm C, and adds N(0, (σ_t C)² I). Nothing
-else about it matters for privacy, and all of it is public. :class:`MechanismHistory` is that sequence, run-length
-encoded. :mod:`pacdp.step.accountant` says what it costs; checkpoints carry it.
+A step draws every unit (an example, or a person with all of their records) independently with probability q, adds up
+contributions of norm at most C, and releases the sum with Gaussian noise of standard deviation σC; it may then choose
+among candidates by an exponential mechanism on the same sample. As an event that is PoissonSampled(q, Gaussian(σ)), or
+PoissonSampled(q, Composed(Gaussian(σ), ExponentialMechanism(ε))). A history is a sequence of such steps, equal
+neighbours counted together; None stands for a run that has not begun. Checkpoints carry it, accountants read it.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Literal
 
-ADJACENCY = "add-remove"
-MECHANISM = "poisson-sampled gaussian"
+from bounds.accounting import Composed, Event, ExponentialMechanism, Gaussian, NonPrivate, PoissonSampled, SelfComposed
 
-
-class GaussianRun(NamedTuple):
-    """Equal steps in a row."""
-
-    noise_multiplier: float
-    """Standard deviation of the noise over the clipping norm."""
-    sample_rate: float
-    """Probability with which an example takes part in a step."""
-    steps: int
+ADJACENCY: Literal["add-remove"] = "add-remove"
+"""The neighbours that noise multipliers are stated for: one unit more or less moves a clipped sum by at most C."""
+# what the accountant's grid can resolve; beyond, less noise or a larger rate is accounted for than was used
+_LEAST_NOISE, _MOST_NOISE, _LEAST_RATE = 1e-100, 1e10, 1e-9
+_DOWN = 1.0 - 2.0**-48
+"""Covers the rounding of a combined multiplier."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MechanismHistory:
-    """Poisson-sampled Gaussian mechanisms in the order in which they ran.
+def sampled_step(noise_multipliers: Sequence[float], *, sample_rate: float, choice_epsilon: float = 0.0) -> Event:
+    """One step: the same Poisson sample's sum released with each of these noises, and a choice among candidates.
 
-    Formal guarantee: the released weights are a function of the outputs of these mechanisms, composed adaptively with
-    noise multipliers and sample rates fixed without looking at the data. A noise multiplier counts in clipping norms,
-    by one of which the sum moves between add-remove neighbours (one example more or less); ``adjacency`` says so.
+    Sums released with independent noises σ_1 ... σ_K are as informative as one with 1/σ² = Σ 1/σ_j². Noise beyond 1e10
+    counts as 1e10, a rate below 1e-9 as 1e-9; a step without noise protects nobody.
+
+    Args:
+        noise_multipliers: standard deviations over the clip norm, one for each release of the sum.
+        choice_epsilon: of the exponential mechanism; 0 where nothing is chosen.
+
+    Raises:
+        ValueError: a rate outside (0, 1], a multiplier that is negative or no finite number, none at all, or an epsilon
+            out of range.
     """
-
-    runs: tuple[GaussianRun, ...] = ()
-    adjacency: Literal["add-remove"] = ADJACENCY
-
-    def __post_init__(self) -> None:
-        if self.adjacency != ADJACENCY:
-            raise ValueError(
-                f"adjacency must be {ADJACENCY!r}, the one the clipped sum is calibrated for, got {self.adjacency!r}"
-            )
-        for run in self.runs:
-            check_run(*run)
-
-    @property
-    def steps(self) -> int:
-        """Number of mechanisms."""
-        return sum(run.steps for run in self.runs)
-
-    def followed_by(self, other: "MechanismHistory") -> "MechanismHistory":
-        """Both, one after the other on the same data: the history of several chains is that of one long chain."""
-        return MechanismHistory(runs=merged((*self.runs, *other.runs)))
-
-    def first(self, steps: int) -> "MechanismHistory":
-        """The first ``steps`` mechanisms, or all if there are fewer."""
-        runs, left = [], steps
-        for run in self.runs:
-            if left <= 0:
-                break
-            runs.append(run._replace(steps=min(run.steps, left)))
-            left -= run.steps
-        return MechanismHistory(runs=tuple(runs))
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return {"mechanism": MECHANISM, "adjacency": self.adjacency, "runs": [list(run) for run in self.runs]}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "MechanismHistory":
-        """The history that ``to_dict`` wrote.
-
-        Raises:
-            ValueError: the record describes another mechanism, or numbers no mechanism can have.
-        """
-        if not isinstance(record, Mapping) or record.get("mechanism") != MECHANISM:
-            raise ValueError(f"record must describe a {MECHANISM} mechanism, got {record!r}")
-        try:
-            runs = tuple(GaussianRun(float(s), float(q), _whole(t)) for s, q, t in record["runs"])
-            return cls(runs=runs, adjacency=record["adjacency"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"record is no history of mechanisms ({error}): {record!r}") from error
-
-
-def merged(runs: Iterable[GaussianRun]) -> tuple[GaussianRun, ...]:
-    """The same steps, with equal neighbours counted together."""
-    out: list[GaussianRun] = []
-    for run in runs:
-        if out and out[-1][:2] == run[:2]:
-            out[-1] = out[-1]._replace(steps=out[-1].steps + run.steps)
-        else:
-            out.append(run)
-    return tuple(out)
-
-
-def check_run(noise_multiplier: float, sample_rate: float, steps: int) -> None:
-    """Refuse numbers that no mechanism has, by a ValueError."""
-    if not (math.isfinite(noise_multiplier) and noise_multiplier >= 0.0):
-        raise ValueError(f"noise_multiplier must be a finite number >= 0, got {noise_multiplier}")
     if not 0.0 < sample_rate <= 1.0:
         raise ValueError(f"expected 0 < sample_rate <= 1, got {sample_rate}")
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    for value in noise_multipliers:
+        if not (math.isfinite(value) and value >= 0.0):
+            raise ValueError(f"noise_multiplier must be a finite number >= 0, got {value}")
+    if not noise_multipliers:
+        raise ValueError("noise_multipliers must hold one number for each release, got none")
+    noise = combined(noise_multipliers)
+    if noise < _LEAST_NOISE:
+        return NonPrivate()
+    released: Event = Gaussian(noise_multiplier=float(min(noise, _MOST_NOISE)))
+    if choice_epsilon != 0.0:
+        released = Composed(events=(released, ExponentialMechanism(epsilon=choice_epsilon, adjacency=ADJACENCY)))
+    return PoissonSampled(sample_rate=max(float(sample_rate), _LEAST_RATE), event=released)
 
 
-def _whole(value: Any) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"steps must be an integer, got {value!r}")
-    return value
+def combined(noise_multipliers: Sequence[float]) -> float:
+    """σ with 1/σ² = Σ 1/σ_j², rounded down: releases of one sum with independent noises are one release with that."""
+    if len(noise_multipliers) == 1:
+        return float(noise_multipliers[0])
+    if min(noise_multipliers) < _LEAST_NOISE:
+        return 0.0
+    return _DOWN / math.sqrt(math.fsum(one**-2.0 for one in noise_multipliers))
+
+
+def history(steps: Iterable[Event]) -> Event | None:
+    """The steps one after another; None if there are none."""
+    return joined(*(SelfComposed(event=one, count=1) for one in steps))
+
+
+def joined(*histories: Event | None) -> Event | None:
+    """All that ran, one after the other on the same data: the history of several chains is that of one long chain."""
+    runs = [run for one in histories if one is not None for run in runs_of(one)]
+    merged = [(step, sum(count for _, count in group)) for step, group in groupby(runs, key=lambda run: run[0])]
+    if not merged:
+        return None
+    return Composed(events=tuple(SelfComposed(event=step, count=count) for step, count in merged))
+
+
+def runs_of(event: Event | None) -> list[tuple[Event, int]]:
+    """Equal steps in a row with their number, in the order in which they ran."""
+    match event:
+        case None:
+            return []
+        case Composed():
+            return [run for part in event.events for run in runs_of(part)]
+        case SelfComposed() if isinstance(event.event, Composed | SelfComposed):
+            return runs_of(event.event) * event.count
+        case SelfComposed():
+            return [(event.event, event.count)]
+        case _:
+            return [(event, 1)]
+
+
+def steps_of(event: Event | None) -> int:
+    """How many steps ran."""
+    return sum(count for _, count in runs_of(event))
+
+
+def first(event: Event | None, steps: int) -> Event | None:
+    """The history of the first ``steps`` steps, or of all if there are fewer."""
+    taken, left = list[Event](), steps
+    for step, count in runs_of(event):
+        if left > 0:
+            taken.append(SelfComposed(event=step, count=min(count, left)))
+        left -= count
+    return joined(*taken)
+
+
+def after(event: Event | None, steps: int) -> Event | None:
+    """What is left of a history without its first ``steps`` steps."""
+    left, kept = steps, list[Event]()
+    for step, count in runs_of(event):
+        if count > left:
+            kept.append(SelfComposed(event=step, count=count - max(0, left)))
+        left -= count
+    return joined(*kept)

@@ -8,7 +8,7 @@ notice. It can refute independence; it cannot prove it.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 from pacdp.layers.dropout import ExampleDropout
 from pacdp.layers.random import RandomState, random_state, rewind
 from pacdp.probes import MOST, SIZES
+from pacdp.step.gradients import PerExampleLoss
 
-PerExampleLoss = Callable[[Any, Any], Tensor]
 _TOLERANCE = 1e-6
 _KINDS = ("same", "each", "random")
 """Labels that are all alike, each in turn, or random."""
@@ -71,13 +71,19 @@ def require_independent_examples(
         rewind(module, before)
 
 
-def made_up_batch(template: Any, *, examples: int = MOST) -> Any:
+def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
     """Numbers in the shape of ``template``, a tensor of examples: normals, or zeros and ones for integers."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     shape = (examples, *template.shape[1:])
     if template.is_floating_point():
         return torch.randn(shape, generator=generator, dtype=template.dtype).to(template.device)
     return torch.randint(0, 2, shape, generator=generator, dtype=torch.int64).to(template.device, template.dtype)
+
+
+def made_up_targets(targets: Tensor, outputs: Any, loss: PerExampleLoss, *, count: int) -> Tensor:
+    """As many targets that the loss takes, each of the values that it takes in turn."""
+    values = _values(torch.zeros_like(targets[:1]), outputs, loss)
+    return values[torch.arange(count, device=values.device) % len(values)]
 
 
 @dataclass(frozen=True, slots=True)

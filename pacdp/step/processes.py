@@ -6,9 +6,17 @@ nothing is pickled. Tensors travel on their own device, short messages on the CP
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
+from torch.utils.data import Dataset, TensorDataset
+
+from pacdp.step.clip import Weights
+from pacdp.step.noise import Randomness, SystemRandomness
+from pacdp.step.units import size
+
+_ROWS = 1024
 
 
 def process_count() -> int:
@@ -89,3 +97,111 @@ def _unpack(flat: Tensor, tensors: Sequence[Tensor]) -> None:
 
 def _meeting_place(device: torch.device) -> torch.device:
     return device if distributed.get_backend() == "nccl" else torch.device("cpu")
+
+
+class RankRandomness:
+    """One process's part in a run's randomness: batches of its own examples, the noise if it is the first process.
+
+    ``batch`` draws for all examples and keeps those that the process owns, so that processes with equal seeds share
+    one Poisson batch and processes with independent generators own independent parts of one: both have the exact law.
+    """
+
+    def __init__(self, base: Randomness) -> None:
+        self.base, self.rank, self.count = base, process_rank(), process_count()
+
+    def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Independent N(0, std²) at the first process, zeros at the others."""
+        if self.rank == 0:
+            return self.base.normal(shape, std=std, dtype=dtype, device=device)
+        return torch.zeros(tuple(shape), dtype=dtype, device=device)
+
+    def batch(self, n: int, sample_rate: float) -> Tensor:
+        """The part of a Poisson batch that belongs to this process; possibly empty."""
+        drawn = self.base.batch(n, sample_rate)
+        return drawn[drawn % self.count == self.rank]
+
+    def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
+        """A fresh generator, another one at every process; the first process's is that of a single-process run."""
+        return self.base.generator(f"{stream}/process {self.rank}" if self.rank else stream, device)
+
+    def state(self) -> Mapping[str, Tensor]:
+        """The whole run's: of the noise stream only the first process knows it."""
+        return self.base.state()
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from the first process's state."""
+        self.base.restore(state)
+
+
+def rank_randomness(randomness: Randomness | None) -> RankRandomness:
+    """This process's part of ``randomness``, of the operating system's generator by default."""
+    if isinstance(randomness, RankRandomness):
+        return randomness
+    return RankRandomness(SystemRandomness() if randomness is None else randomness)
+
+
+class Together:
+    """What the processes of one run do with a sum: alone, or with the others of the default group.
+
+    Every process has the clipped sum of its own part of the sample. Noise enters once, into the whole sum; the divisor
+    and gradients that depend on no data enter after it, at every process alike. Sums without noise travel to the first
+    process: the processes trust each other.
+    """
+
+    def __init__(self, *, several: bool) -> None:
+        self.several = several
+
+    def noised(self, total: Weights, std: float, randomness: Randomness) -> Weights:
+        """The sum over all processes with independent N(0, std²) on every coordinate, the same at each."""
+        if self.several:
+            sum_at_first(list(total.values()))
+        return self.noised_copy(total, std, randomness)
+
+    def noised_copy(self, released: Weights, std: float, randomness: Randomness) -> Weights:
+        """The first process's numbers with independent N(0, std²) on every coordinate, the same at each."""
+        made = {
+            name: value + randomness.normal(tuple(value.shape), std=std, dtype=value.dtype, device=value.device)
+            for name, value in released.items()
+        }
+        if self.several:
+            copy_from_first(list(made.values()))
+        return made
+
+    def sums(self, numbers: Tensor) -> Tensor:
+        """Sums over the processes, at each of them."""
+        if not self.several:
+            return numbers
+        return torch.tensor(totals(numbers.tolist(), numbers.device), dtype=numbers.dtype)
+
+    def first_says(self, number: int) -> int:
+        """The first process's number, at each of them."""
+        if not self.several:
+            return number
+        said = torch.tensor([number])
+        copy_from_first([said])
+        return int(said)
+
+
+def require_one_run(public: Mapping[str, object], dataset: Dataset[Any], randomness: RankRandomness,
+                    device: torch.device) -> None:  # fmt: skip
+    """Refuse processes that would not compute one mechanism on one data set.
+
+    Of the data only their number is compared, and of tensor data sets up to 1024 evenly spaced examples.
+
+    Raises:
+        ValueError: what differs.
+    """
+    base = randomness.base
+    stateful = bool(base.state())  # a seed, if there is one, shows in every stream
+    seed = base.generator("agreement").initial_seed() if stateful else None
+    claims = {**public, "randomness (its kind and its seed)": (type(base).__name__, seed)}
+    claims |= {"the number of examples": size(dataset), "the order of the examples": _fingerprint(dataset)}
+    require_agreement(claims, device)
+
+
+def _fingerprint(dataset: Dataset[Any]) -> object:
+    if not isinstance(dataset, TensorDataset):
+        return None
+    step = -(-size(dataset) // _ROWS)
+    rows = [t[::step].detach().cpu().contiguous().reshape(-1).view(torch.uint8) for t in dataset.tensors]
+    return [hashlib.sha256(r.numpy().tobytes()).hexdigest() for r in rows]

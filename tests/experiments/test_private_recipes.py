@@ -23,7 +23,7 @@ from experiments.serial import from_dict, to_dict
 from pacdp import load_checkpoint
 from pacdp.choices import Choices
 from pacdp.data import load as load_data
-from pacdp.private import MechanismHistory, planned_patients, privacy_claim, privacy_event
+from pacdp.private import Event, planned_patients, privacy_claim, privacy_event
 from tests.schema import validate
 
 RUNTIME = Runtime(threads=1)
@@ -152,14 +152,14 @@ def test_a_private_run_is_certified_by_its_own_examples(name, tmp_path, capsys):
     found = {(made.name, made.of): made for made in validate(report)}
     deployed = found["private_kl_chernoff", "predictor"]
     header = load_checkpoint(tmp_path).header
-    claim = privacy_claim(MechanismHistory.from_dict(header["history"]), adjacency="add-remove")
+    claim = privacy_claim(Event.from_dict(header["history"]), adjacency="add-remove")
     cost = bounds.transfer_cost(privacy=claim, n=report["n"], failure_prob=0.05)
     assert deployed.nats("transfer") == cost.nats
     (measured,) = [m for m in report["measured"] if (m["of"], m["on"]) == ("predictor", "bound")]
     assert measured["mean"] < deployed.value <= 1.0
     assert deployed.hypothesis("privacy covers these rows").standing == "proved"
     assert deployed.hypothesis("steps fixed beforehand").standing == "proved"
-    assert event_from_dict(report["privacy"]["event"]) == privacy_event(MechanismHistory.from_dict(header["history"]))
+    assert event_from_dict(report["privacy"]["event"]) == privacy_event(Event.from_dict(header["history"]))
     drawn = name in ("dp-bbp-mnist", "dp-mc-dropout-mnist")
     assert (("randomised_private_pac_bayes", "randomised") in found) != drawn
     assert {made.status for made in found.values()} == {"rigorous"}

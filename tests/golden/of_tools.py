@@ -64,7 +64,7 @@ def histories() -> Frozen:
     }
     found: Frozen = {}
     for name, each in runs.items():
-        history = private.MechanismHistory(runs=each)
+        history = private.Event(runs=each)
         for adjacency in ("add-remove", "replace-one"):
             at, where = {"delta": 1e-5, "adjacency": adjacency}, f"{name},{adjacency}"
             found |= attempt(f"epsilon/{where}", lambda h=history, a=at: private.epsilon(h, **a))
@@ -93,12 +93,12 @@ def histories() -> Frozen:
     return found
 
 
-def _spent(history: private.MechanismHistory, at: dict) -> Frozen:
+def _spent(history: private.Event, at: dict) -> Frozen:
     made = private.privacy_spent(history, **at)
     return {"lower": made.lower, "estimate": made.estimate, "upper": made.upper, "status": made.status}
 
 
-def _claim(history: private.MechanismHistory, adjacency: str) -> Frozen:
+def _claim(history: private.Event, adjacency: str) -> Frozen:
     made = private.privacy_claim(history, adjacency=adjacency)  # type: ignore[arg-type]
     cost = transfer_cost(privacy=made, n=500, failure_prob=0.05)
     return {"notion": made.notion, "adjacency": made.adjacency, "status": made.status, "nats": cost.nats}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import prune
 from toys import keys_of, toy_data, toy_objective
 
-from pacdp import clipped
+from pacdp.step import gradients as clipped
 from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture

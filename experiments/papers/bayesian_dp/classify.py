@@ -79,22 +79,22 @@ def privacy(run: BayesRun, fitted: Fitted) -> dict[str, Any] | None:
     """What the run cost, bracketed; None without privacy. ``epsilon_clt`` is what the paper's accountant says, the
     central limit theorem of Bu, Dong, Long and Su (2020): no bound.
     """
-    if fitted.history is None:
+    if fitted.event is None:
         return None
     relation: dict[str, Any] = {"delta": run.config.budget.delta, "adjacency": run.config.budget.adjacency}
-    spent = private.privacy_spent(fitted.history, **relation)
-    mu = clt_gdp(event=private.privacy_event(fitted.history)).mu
-    limit = private.MechanismHistory(runs=(private.GaussianRun(1.0 / mu, 1.0, 1),))
+    spent = private.privacy_spent(fitted.event, **relation)
+    mu = clt_gdp(event=private.privacy_event(fitted.event)).mu
+    limit = private.Event(runs=(private.GaussianRun(1.0 / mu, 1.0, 1),))
     return {**spent.to_dict(), "epsilon_clt": private.epsilon(limit, **relation), "epsilon_clt_status": "optimistic",
             "noise_multiplier": fitted.noise_multiplier, "clip_norm": run.config.sampling.clip_norm,
             "unit": "example"}  # fmt: skip
 
 
 def _epsilon(run: BayesRun, fitted: Fitted, step: int) -> dict[str, float]:
-    if fitted.history is None:
+    if fitted.event is None:
         return {}
     budget = run.config.budget
-    return {"epsilon": private.epsilon(fitted.history.first(step), delta=budget.delta, adjacency=budget.adjacency)}
+    return {"epsilon": private.epsilon(fitted.event.first(step), delta=budget.delta, adjacency=budget.adjacency)}
 
 
 def _loss(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ class Fitted(NamedTuple):
     """In evaluation mode; which weights it has depends on what was asked of it last."""
     kept: dict[int, Tensor]
     """Flat weights after the steps of the posterior and of the curve."""
-    history: private.MechanismHistory | None
+    history: private.Event | None
     """What it cost; None without privacy."""
     noise_multiplier: float | None
     """σ of the first step; None without privacy."""
@@ -74,9 +74,9 @@ def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, lo
                             progress=lambda seen: marks.append(time.perf_counter()))  # fmt: skip
     if trained.halted:
         raise ValueError(f"the budget of epsilon {run.config.budget.epsilon:g} halts the run after step "
-                         f"{trained.history.steps} of {run.config.sampling.steps}: raise it")  # fmt: skip
+                         f"{trained.event.steps} of {run.config.sampling.steps}: raise it")  # fmt: skip
     return Fitted(private.with_weights(module, trained.weights), dict(zip(kept, trained.snapshots, strict=True)),
-                  trained.history, trained.history.runs[0].noise_multiplier, trained.history.steps,
+                  trained.event, trained.event.runs[0].noise_multiplier, trained.event.steps,
                   _seconds(marks, run))  # fmt: skip
 
 

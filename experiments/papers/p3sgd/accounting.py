@@ -28,7 +28,7 @@ def compute(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any
     """Both numbers; the sound one with its bracket."""
     del runtime, folder
     # clip norm, divisor and learning rate cost nothing: any will do
-    mechanism = private.PatientMechanism(clip_norm=1.0, sample_rate=config.sample_rate, expected_patients=1.0,
+    mechanism = private.Mechanism(clip_norm=1.0, sample_rate=config.sample_rate, expected_batch_size=1.0,
                                          steps=config.steps)  # fmt: skip
     candidates = private.NestedNoise() if config.nested else private.IndependentNoise()
     settings = private.P3SGD(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,

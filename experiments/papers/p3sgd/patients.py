@@ -43,7 +43,7 @@ def train_privately(
         if folder.rows()[-1]["step"] < step:
             record(step, step * sampling.sample_rate, private.with_weights(module, saved.model))
 
-    def progress(seen: private.PatientProgress) -> None:
+    def progress(seen: private.Progress) -> None:
         if seen.step % every == 0 or seen.step == seen.steps:
             record_checkpoint()
 
@@ -54,25 +54,25 @@ def train_privately(
         record(0, 0.0, module)
 
     assert data.people is not None
-    run = private.train_patients(
+    run = private.train(
         settings, module, data.tensors(), data.people, loss=_loss, randomness=private.SeededRandomness(config.seed),
-        budget=private.PatientBudget(epsilon=budget.epsilon, delta=budget.delta), progress=progress,
+        budget=private.PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta), progress=progress,
         checkpoint=folder.checkpoint, checkpoint_every=every,
     )  # fmt: skip
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.copy_(run.weights[name])
-    spent = run.history.epsilon(budget.delta)
+    spent = run.event.epsilon(budget.delta)
     size = sum(parameter.numel() for parameter in module.parameters())
     found = {
         "epsilon": spent.upper, "epsilon_lower": spent.lower, "delta": budget.delta, "adjacency": budget.adjacency,
-        "steps": run.history.steps, "halted": run.history.steps < sampling.steps, "published_epsilon": None,
+        "steps": run.event.steps, "halted": run.event.steps < sampling.steps, "published_epsilon": None,
     }  # fmt: skip
     match strategy.method:
         case P3SGD() as method:
             people = sampling.sample_rate * data.units
             return found | _choices(method, run.chosen) | {
-                "published_epsilon": published(method, strategy, run.history.steps),
+                "published_epsilon": published(method, strategy, run.event.steps),
                 "noise_to_signal": min(method.noise_scales) * math.sqrt(size) / people,
             }  # fmt: skip
         case _:

@@ -23,7 +23,7 @@ from experiments.certificates.private_prior import (
 )
 from experiments.serial import from_dict, to_dict
 from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
-from pacdp.private import GaussianRun, MechanismHistory, SeededRandomness, privacy_claim, privacy_event
+from pacdp.private import GaussianRun, Event, SeededRandomness, privacy_claim, privacy_event
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -90,7 +90,7 @@ def test_the_pieces_add_up(outcome):
 
 
 def test_the_history_is_all_that_looked_privately(outcome):
-    history = outcome.released.history
+    history = outcome.released.event
     assert history.steps == 1 + SMOKE.steps
     assert all(run.sample_rate == 1.0 for run in history.runs)
     claim = privacy_claim(history, adjacency="add-remove")
@@ -98,7 +98,7 @@ def test_the_history_is_all_that_looked_privately(outcome):
     told = outcome.to_dict()
     assert event_from_dict(told["privacy"]["event"]) == privacy_event(history)
     zero = told["details"]["references"]["zero_head"]["privacy"]
-    assert event_from_dict(zero["event"]) == privacy_event(MechanismHistory(runs=history.runs[:1])), "the centre alone"
+    assert event_from_dict(zero["event"]) == privacy_event(Event(runs=history.runs[:1])), "the centre alone"
     assert zero["record"]["mu"] == pytest.approx(SMOKE.centre_mu, rel=1e-9)
     assert claim.mu == pytest.approx(math.hypot(SMOKE.centre_mu, SMOKE.head_mu), rel=1e-9)
 
@@ -110,12 +110,12 @@ def test_the_same_seed_gives_the_same_certificate(outcome):
 
 
 def test_choosing_among_runs_pays_for_all(outcome):
-    history = outcome.released.history
+    history = outcome.released.event
     one, four = claim_for_choice([history]), claim_for_choice([history] * 4)
     assert isinstance(one, bounds.GaussianDP)
     assert isinstance(four, bounds.GaussianDP)
     assert four.mu == pytest.approx(2.0 * one.mu, rel=1e-9)
-    mixed = MechanismHistory(runs=(GaussianRun(5.0, 0.1, 10),))
+    mixed = Event(runs=(GaussianRun(5.0, 0.1, 10),))
     assert not isinstance(claim_for_choice([history, mixed]), bounds.GaussianDP)
     with pytest.raises(ValueError, match="all runs"):
         claim_for_choice([])

@@ -85,7 +85,7 @@ def test_without_clipping_and_with_little_noise_private_training_is_the_plain_tw
         )
         fitted = fit(run, nn.Sequential(nn.Linear(1, 2)), inputs, targets, loss=_squares, public=PUBLIC)
         assert list(fitted.kept) == [10, 20]
-        assert (fitted.history is None) == (not private)
+        assert (fitted.event is None) == (not private)
         weights.append(fitted.kept[20])
     torch.testing.assert_close(*weights, rtol=1e-3, atol=2e-3)
 

@@ -103,7 +103,7 @@ def test_errors_and_bound_of_a_private_run_by_hand(jobs, folder, table):
         with torch.no_grad():
             right = (module(torch.tensor(data.inputs)).argmax(1) == torch.tensor(data.labels)).float().mean()
         assert math.isclose(1.0 - float(right), result[name], abs_tol=1e-6)
-    history = private.MechanismHistory.from_dict(checkpoint.header["history"])
+    history = private.Event.from_dict(checkpoint.header["history"])
     budget = job.config.training.budget
     assert history.steps == result["steps"] == 6
     assert result["epsilon"] == private.privacy_spent(history, delta=budget.delta, adjacency="add-remove").epsilon

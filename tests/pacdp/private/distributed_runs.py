@@ -95,7 +95,7 @@ class Interrupted(Exception):
 
 
 def record(run):
-    return {"weights": run.weights, "snapshots": run.snapshots, "history": run.history.to_dict()}
+    return {"weights": run.weights, "snapshots": run.snapshots, "history": run.event.to_dict()}
 
 
 def same_as_one_process(rank):
@@ -185,7 +185,7 @@ def loops(folder):
                                                         noise_schedule=DECAY, sample_rate=0.1)  # fmt: skip
             fresh_engine.load_checkpoint(path=path, module=second, optimizer=other)
             out[f"{mode} {cut}"] = {
-                "weights": flat(module), "loaded": flat(second), "sizes": sizes, "history": engine.history.to_dict(),
+                "weights": flat(module), "loaded": flat(second), "sizes": sizes, "history": engine.event.to_dict(),
                 "loaded history": fresh_engine.history.to_dict(), "epsilon": engine.get_epsilon(1e-3),
             }  # fmt: skip
     return out

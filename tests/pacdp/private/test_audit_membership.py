@@ -18,7 +18,7 @@ from pacdp.audit.membership import (
     offline_scores,
     shadow_confidences,
 )
-from pacdp.private import GaussianRun, MechanismHistory
+from pacdp.private import GaussianRun, Event
 from pacdp.step.accountant import privacy_event
 
 
@@ -89,7 +89,7 @@ def test_the_rate_at_few_false_alarms():
 
 
 def test_the_accountant_s_limit_stands_beside():
-    history = MechanismHistory(runs=(GaussianRun(1.0, 0.1, 50),))
+    history = Event(runs=(GaussianRun(1.0, 0.1, 50),))
     scores = np.random.default_rng(0).standard_normal(400)
     made = evaluate_attack(scores, np.arange(400) < 200, history=history)
     direct = best_true_positive_rate(event=privacy_event(history), adjacency="add-remove", false_positive_rate=0.01)

@@ -33,7 +33,7 @@ from pacdp.private import (
     DPMCDropout,
     GaussianRun,
     Mechanism,
-    MechanismHistory,
+    Event,
     Normal,
     SeededRandomness,
     Tempered,
@@ -125,7 +125,7 @@ def test_canaries_come_at_the_sample_rate():
     made = audited(settings(sample_rate=0.3, noise=0.0, steps=40), canaries=400)
     quarter = made.result.attempts[1]
     assert quarter.correct == quarter.guesses == 100
-    assert made.history.runs == (GaussianRun(0.0, 0.3, 40),)
+    assert made.event.runs == (GaussianRun(0.0, 0.3, 40),)
 
 
 FAULTS = {
@@ -201,7 +201,7 @@ def test_digits_with_the_noise_of_the_claim_half_of_it_and_none(factor):
 def test_error_rates_of_independent_canaries(factor):
     """Over repetitions a sound mechanism is refuted no oftener than it says, half the noise always."""
     q, sigma, steps, m, runs, level = 0.1, 1.0, 20, 1000, 60, 0.2
-    event = privacy_event(MechanismHistory(runs=(GaussianRun(sigma, q, steps),)))
+    event = privacy_event(Event(runs=(GaussianRun(sigma, q, steps),)))
     refuted = 0
     for seed in range(runs):
         rng = np.random.default_rng(seed)

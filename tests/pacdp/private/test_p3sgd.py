@@ -22,11 +22,11 @@ from pacdp.algorithms.p3sgd import (
     selection_probabilities,
 )
 from pacdp.patient_loop import (
-    PatientBudget,
-    PatientMechanism,
+    PrivacyBudget,
+    Mechanism,
     affordable_steps,
     planned_patients,
-    train_patients,
+    train,
 )
 from pacdp.private import SeededRandomness, SystemRandomness, with_weights
 from pacdp.step.units import PatientHistory, PatientSteps
@@ -35,7 +35,7 @@ CLIP = 0.4
 COUNTS = (1, 7, 3, 1, 12, 5)
 DELTA = 1000**-1.1
 SILENT = (1e-13,)
-PAPER = PatientMechanism(clip_norm=5.0, sample_rate=0.1, expected_patients=100.0, steps=100)
+PAPER = Mechanism(clip_norm=5.0, sample_rate=0.1, expected_batch_size=100.0, steps=100)
 
 
 def doubles():
@@ -49,10 +49,10 @@ def patients(seed=3):
 
 
 def settings(scales=(3.0, 1.0), **changes):
-    numbers = {"clip_norm": CLIP, "sample_rate": 0.5, "expected_patients": 3.0, "steps": 6}
-    public = {k: changes.pop(k) for k in list(changes) if k in (*numbers, "vectorise", "max_physical_patients")}
+    numbers = {"clip_norm": CLIP, "sample_rate": 0.5, "expected_batch_size": 3.0, "steps": 6}
+    public = {k: changes.pop(k) for k in list(changes) if k in (*numbers, "vectorise", "max_physical_batch")}
     own = {"learning_rate": 0.2, "local_batch_size": 3, "local_epochs": 2}
-    return P3SGD(mechanism=PatientMechanism(**{**numbers, **public}), noise_scales=scales, **{**own, **changes})
+    return P3SGD(mechanism=Mechanism(**{**numbers, **public}), noise_scales=scales, **{**own, **changes})
 
 
 def flat(weights):
@@ -65,7 +65,7 @@ def start(module):
 
 def released_sum(module, dataset, ids, **changes):
     """The sum over all patients that one step almost without noise releases."""
-    run = train_patients(settings(SILENT, steps=1, sample_rate=1.0, **changes), module, dataset, ids,
+    run = train(settings(SILENT, steps=1, sample_rate=1.0, **changes), module, dataset, ids,
                          loss=cross_entropy, randomness=SeededRandomness(0))  # fmt: skip
     return (flat(run.weights) - start(module)) * 3.0
 
@@ -141,7 +141,7 @@ def test_the_history_is_that_of_all_candidates_and_the_choice():
 
 
 @pytest.mark.parametrize("network", [mlp, cnn])
-@pytest.mark.parametrize("changes", [{}, {"vectorise": False}, {"max_physical_patients": 2}])
+@pytest.mark.parametrize("changes", [{}, {"vectorise": False}, {"max_physical_batch": 2}])
 def test_local_sgd_is_torch_s(network, changes):
     module, ids = network().double(), patients()
     x, y = doubles().tensors
@@ -282,7 +282,7 @@ def replay(module, dataset, ids, algorithm, randomness):
 @pytest.mark.parametrize("vectorise", [True, False])
 def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
     algorithm = settings((3.0, 1.0), steps=12, vectorise=vectorise, selection_epsilon=4.0, score_bound=1.5)
-    run = train_patients(algorithm, mlp().double(), doubles(), patients(), loss=cross_entropy,
+    run = train(algorithm, mlp().double(), doubles(), patients(), loss=cross_entropy,
                          randomness=SeededRandomness(8))  # fmt: skip
     expected, chosen = replay(mlp().double(), doubles(), patients(), algorithm, SeededRandomness(8))
     assert run.chosen.tolist() == chosen
@@ -292,26 +292,26 @@ def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
 
 def test_empty_samples_choose_blindly_and_cost_the_same():
     sizes = []
-    run = train_patients(settings((3.0, 1.0), sample_rate=1e-12, steps=400), mlp(), data(sum(COUNTS)), patients(),
+    run = train(settings((3.0, 1.0), sample_rate=1e-12, steps=400), mlp(), data(sum(COUNTS)), patients(),
                          loss=cross_entropy, randomness=SeededRandomness(2),
                          progress=lambda p: sizes.append(p.private_patients))  # fmt: skip
     assert sizes == [0] * 400
     assert stats.binomtest(int(run.chosen.sum()), 400, 0.5).pvalue > 1e-6
-    assert run.history.steps == 400
+    assert run.event.steps == 400
     assert not torch.equal(flat(run.weights), start(mlp()))
 
 
 def test_a_strong_choice_prefers_little_noise_at_the_optimum():
     """At a trained network more noise is worse, and a large ε' sees it."""
     algorithm = settings((60.0, 0.01), selection_epsilon=20.0, steps=15, sample_rate=1.0)
-    run = train_patients(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy,
+    run = train(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy,
                          randomness=SeededRandomness(2))  # fmt: skip
     assert run.chosen.tolist() == [1] * 15
 
 
 def test_a_data_set_of_one_patient_with_one_record():
     x, y = (t[:1] for t in doubles().tensors)
-    run = train_patients(settings(SILENT, steps=1, sample_rate=1.0), mlp().double(), TensorDataset(x, y),
+    run = train(settings(SILENT, steps=1, sample_rate=1.0), mlp().double(), TensorDataset(x, y),
                          torch.tensor([17]), loss=cross_entropy, randomness=SeededRandomness(0))  # fmt: skip
     delta = local_sgd_by_hand(mlp().double(), x, y)
     expected = delta * min(1.0, CLIP / float(delta.norm())) / 3.0
@@ -327,7 +327,7 @@ def test_resuming_is_exact_to_the_bit(candidates, tmp_path):
     algorithm = settings(steps=9, candidates=candidates)
 
     def run(**options):
-        return train_patients(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy,
+        return train(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy,
                               randomness=SeededRandomness(7), **options)  # fmt: skip
 
     def stop(progress):
@@ -339,7 +339,7 @@ def test_resuming_is_exact_to_the_bit(candidates, tmp_path):
         run(checkpoint=path, checkpoint_every=2, progress=stop)
     for _ in range(2):  # the second call finds a finished run
         resumed = run(checkpoint=path, progress=lambda p: seen.append(p.step))
-        assert resumed.history == whole.history
+        assert resumed.event == whole.event
         assert torch.equal(resumed.chosen, whole.chosen)
         assert all(torch.equal(resumed.weights[k], whole.weights[k]) for k in whole.weights)
     assert seen == [5, 6, 7, 8, 9]
@@ -348,16 +348,16 @@ def test_resuming_is_exact_to_the_bit(candidates, tmp_path):
 
 def test_training_ends_before_the_step_that_would_overspend():
     algorithm = settings((3.0, 1.0), steps=20, sample_rate=0.1)
-    budget = PatientBudget(epsilon=1.0001 * planned_patients(algorithm, steps=9).epsilon(DELTA).upper, delta=DELTA)
+    budget = PrivacyBudget(epsilon=1.0001 * planned_patients(algorithm, steps=9).epsilon(DELTA).upper, delta=DELTA)
     steps = affordable_steps(algorithm, budget)
     assert steps == 9
     assert planned_patients(algorithm, steps=steps).epsilon(DELTA).upper <= budget.epsilon
     assert planned_patients(algorithm, steps=steps + 1).epsilon(DELTA).upper > budget.epsilon
-    run = train_patients(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy, budget=budget)
-    assert run.history == planned_patients(algorithm, steps=steps)
+    run = train(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy, budget=budget)
+    assert run.event == planned_patients(algorithm, steps=steps)
     assert len(run.chosen) == steps
-    twice = run.history.followed_by(run.history)
-    assert twice == PatientHistory(runs=(run.history.runs[0]._replace(steps=2 * steps),))
+    twice = run.event.followed_by(run.event)
+    assert twice == PatientHistory(runs=(run.event.runs[0]._replace(steps=2 * steps),))
 
 
 def test_errors_are_sentences():
@@ -375,10 +375,10 @@ def test_it_learns_digits_by_groups_of_four():
     x, y = torch.tensor(bunch.data / 16.0, dtype=torch.float32), torch.tensor(bunch.target)
     order = torch.randperm(len(x), generator=generator(0))
     algorithm = P3SGD(
-        mechanism=PatientMechanism(clip_norm=1.0, sample_rate=0.1, expected_patients=35.0, steps=100),
+        mechanism=Mechanism(clip_norm=1.0, sample_rate=0.1, expected_batch_size=35.0, steps=100),
         noise_scales=(3.0, 1.0), learning_rate=0.5, local_batch_size=2, candidates=NestedNoise())  # fmt: skip
     module = fresh(nn.Sequential(nn.Linear(64, 10)))
-    run = train_patients(algorithm, module, TensorDataset(x[order[:1400]], y[order[:1400]]), torch.arange(1400) // 4,
+    run = train(algorithm, module, TensorDataset(x[order[:1400]], y[order[:1400]]), torch.arange(1400) // 4,
                          loss=cross_entropy, randomness=SeededRandomness(1))  # fmt: skip
     predicted = with_weights(module, run.weights)(x[order[1400:]]).argmax(1)
     assert float((predicted == y[order[1400:]]).float().mean()) > 0.7

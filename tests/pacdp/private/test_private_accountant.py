@@ -17,8 +17,8 @@ from pacdp.private import (
     DPSGD,
     Exponential,
     GaussianRun,
-    HistoryAccountant,
-    MechanismHistory,
+    EventAccountant,
+    Event,
     Polynomial,
     calibrated,
     epsilon,
@@ -92,7 +92,7 @@ def test_the_neighbours_are_never_a_default():
 
 
 def test_no_steps_no_noise_and_extreme_noise():
-    nothing, bare = MechanismHistory(), MechanismHistory(runs=(GaussianRun(0.0, 0.1, 1),))
+    nothing, bare = Event(), Event(runs=(GaussianRun(0.0, 0.1, 1),))
     assert epsilon(nothing, **ADD) == epsilon_by_renyi(nothing, **ADD) == 0.0
     assert epsilon(bare, **ADD) == math.inf
     assert privacy_claim(nothing, adjacency="add-remove").mu == 0.0
@@ -101,8 +101,8 @@ def test_no_steps_no_noise_and_extreme_noise():
     with pytest.raises(ValueError, match="at least one step"):
         privacy_event(nothing)
     for rate in (1.0, 0.3, 1e-300):
-        assert epsilon(MechanismHistory(runs=(GaussianRun(1e-300, rate, 1),)), **ADD) == math.inf
-        assert 0.0 <= epsilon(MechanismHistory(runs=(GaussianRun(1e300, rate, 1),)), **ADD) < 1e-3
+        assert epsilon(Event(runs=(GaussianRun(1e-300, rate, 1),)), **ADD) == math.inf
+        assert 0.0 <= epsilon(Event(runs=(GaussianRun(1e300, rate, 1),)), **ADD) < 1e-3
     for wrong in ({"delta": 0.0}, {"delta": 1.0}, {"delta": math.nan}, {"adjacency": "zero-out"}):
         for history in (nothing, DECAY):
             with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
@@ -111,7 +111,7 @@ def test_no_steps_no_noise_and_extreme_noise():
 
 def test_the_first_steps_of_a_history():
     history = HISTORIES["two rates"]
-    assert history.first(0) == MechanismHistory()
+    assert history.first(0) == Event()
     assert history.first(3).runs == DECAY.runs[:3]
     assert history.first(25) == DECAY
     assert history.first(31).runs[-1] == GaussianRun(1.5, 0.2, 6)
@@ -120,7 +120,7 @@ def test_the_first_steps_of_a_history():
 
 @pytest.mark.filterwarnings("ignore:Optimal order")
 def test_opacus_knows_the_accountant_by_name():
-    assert isinstance(create_accountant("pld"), HistoryAccountant)
+    assert isinstance(create_accountant("pld"), EventAccountant)
     with pytest.raises(ValueError, match="already registered"):
         register_accountant("pld", RDPAccountant)
     noise = get_noise_multiplier(target_epsilon=2.0, target_delta=1e-5, sample_rate=0.05, steps=40, accountant="pld")
@@ -155,12 +155,12 @@ def test_an_engine_of_opacus_counts_with_it(tmp_path):
 
 
 def test_the_state_of_another_mechanism_is_refused():
-    mine = HistoryAccountant()
+    mine = EventAccountant()
     mine.step(noise_multiplier=1.0, sample_rate=0.1)
     mine.step(noise_multiplier=2.0, sample_rate=0.1)
     state = json.loads(json.dumps(mine.state_dict()))
     assert state == {"history": [[1.0, 0.1, 1], [2.0, 0.1, 1]], "mechanism": "pld"}
-    fresh = HistoryAccountant()
+    fresh = EventAccountant()
     fresh.load_state_dict(state)
     assert fresh.recorded() == mine.recorded()
     theirs = RDPAccountant()
@@ -168,7 +168,7 @@ def test_the_state_of_another_mechanism_is_refused():
     wrong = (theirs.state_dict(), {}, {"mechanism": "pld"}, {**state, "mechanism": "gdp"},
              {**state, "history": [[1.0, 0.1]]}, {**state, "history": [[-1.0, 0.1, 1]]})  # fmt: skip
     for other in wrong:
-        empty = HistoryAccountant()
+        empty = EventAccountant()
         with pytest.raises(ValueError, match=r"^state must be|^record is no history"):
             empty.load_state_dict(other)
         assert empty.history == []
@@ -182,7 +182,7 @@ def test_the_engine_s_epsilon_is_this_one():
     module, optimizer, criterion, loader, engine = private(mlp(), data(), steps=5)
     assert engine.get_epsilon(1e-5) == 0.0
     sweep(module, optimizer, criterion, loader)
-    assert engine.get_epsilon(1e-5) == epsilon(engine.history, **ADD) > 0.0
+    assert engine.get_epsilon(1e-5) == epsilon(engine.event, **ADD) > 0.0
     assert engine.get_epsilon(1e-5, adjacency="replace-one") > engine.get_epsilon(1e-5)
 
 
@@ -216,8 +216,8 @@ def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
     settings = DPSGD(mechanism=mechanism(sample_rate=0.002, expected_batch_size=4.0, steps=20),
                      noise_multiplier=Exponential(initial=3.0, factor=0.99), learning_rate=0.1)  # fmt: skip
     run = train(settings, mlp(), data(), loss=cross_entropy, checkpoint=path)
-    history = MechanismHistory.from_dict(pacdp.load_checkpoint(path).header["history"])
-    assert history == run.history
+    history = Event.from_dict(pacdp.load_checkpoint(path).header["history"])
+    assert history == run.event
     claim = privacy_claim(history, adjacency="add-remove")
     assert claim.status == "accounted"
     numbers = {"risk": 0.1, "kl_nats": 5.0, "n": 2000, "failure_prob": 0.05}

@@ -14,8 +14,8 @@ from private_toys import cross_entropy, data, mechanism, mlp
 from pacdp.errors import CheckpointError
 from pacdp.private import (
     DPSGD,
-    HistoryAccountant,
-    MechanismHistory,
+    EventAccountant,
+    Event,
     PrivacyBudget,
     SeededRandomness,
     Table,
@@ -57,7 +57,7 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
     plan = planned(Table(values=tuple(sigmas)), sample_rate=rate, steps=len(sigmas))
     limit = max(share * spent(plan, adjacency), 1.0001 * spent(plan.first(1), adjacency))
     settings = algorithm(sigmas, sample_rate=rate, budget=budget(limit, adjacency=adjacency))
-    moments, step = [], HistoryAccountant.step
+    moments, step = [], EventAccountant.step
 
     def watched(self, **numbers):
         step(self, **numbers)
@@ -71,7 +71,7 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
         return train(settings, mlp(), data(20), loss=cross_entropy, checkpoint=path, checkpoint_every=every,
                      progress=progress)  # fmt: skip
 
-    with tempfile.TemporaryDirectory() as folder, patch.object(HistoryAccountant, "step", watched):
+    with tempfile.TemporaryDirectory() as folder, patch.object(EventAccountant, "step", watched):
         path = Path(folder) / "run.safetensors"
         for stop in stops:
             try:
@@ -79,12 +79,12 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
             except Interrupted:
                 pass
         run = go(None)
-        assert go(None).history == run.history, "a run that ended goes no further"
-    assert all(spent(history, adjacency) <= limit for history in [*moments, run.history])
-    assert run.history == plan.first(run.history.steps)
-    assert run.halted == (run.history.steps < len(sigmas))
+        assert go(None).history == run.event, "a run that ended goes no further"
+    assert all(spent(history, adjacency) <= limit for history in [*moments, run.event])
+    assert run.event == plan.first(run.event.steps)
+    assert run.halted == (run.event.steps < len(sigmas))
     if run.halted:
-        assert spent(plan.first(run.history.steps + 1), adjacency) > limit
+        assert spent(plan.first(run.event.steps + 1), adjacency) > limit
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -102,11 +102,11 @@ def test_affordable_steps_are_the_most_and_count_what_ran_before(sigmas, before,
 def test_a_halted_run_is_the_beginning_of_the_whole_one():
     sigmas = [1.0] * 12
     whole = train(algorithm(sigmas[:7]), mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(3))
-    limit = budget(epsilon(whole.history, delta=DELTA, adjacency="add-remove"))
+    limit = budget(epsilon(whole.event, delta=DELTA, adjacency="add-remove"))
     run = train(algorithm(sigmas, budget=limit), mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(3))
     assert run.halted
     assert not whole.halted
-    assert run.history == whole.history
+    assert run.event == whole.event
     assert all(torch.equal(run.weights[name], whole.weights[name]) for name in whole.weights)
 
 
@@ -123,7 +123,7 @@ def test_what_no_step_keeps_to_is_refused_before_any_work():
     for wrong in ({"epsilon": 0.0}, {"epsilon": float("inf")}, {"delta": 0.0}, {"adjacency": "zero-out"}):
         with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
             budget(**{"at": 1.0, **wrong}) if "epsilon" not in wrong else budget(wrong["epsilon"])
-    assert budget(1.0).affordable_steps(MechanismHistory()) == 0
+    assert budget(1.0).affordable_steps(Event()) == 0
 
 
 def test_a_checkpoint_keeps_its_budget(tmp_path):

@@ -20,7 +20,7 @@ from pacdp.private import (
     Exponential,
     GaussianRun,
     GradientSlot,
-    MechanismHistory,
+    Event,
     Normal,
     Polynomial,
     SeededRandomness,
@@ -72,11 +72,11 @@ def test_resuming_is_exact_to_the_bit(name, tmp_path):
     for _ in range(2):  # the second call finds a finished run
         resumed = train(settings, network(), data(), loss=cross_entropy, randomness=SeededRandomness(7),
                         checkpoint=path, progress=lambda p: seen.append(p.step))  # fmt: skip
-        assert resumed.history == whole.history
+        assert resumed.event == whole.event
         assert all(torch.equal(resumed.weights[k], whole.weights[k]) for k in whole.weights)
         assert torch.equal(resumed.snapshots, whole.snapshots)
     assert seen == [5, 6, 7, 8, 9]
-    assert whole.history.steps == 9
+    assert whole.event.steps == 9
     assert len(whole.snapshots) == (3 if name == "sgld" else 0)
 
 
@@ -88,7 +88,7 @@ def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
         sweep(module, optimizer, criterion, loader)
         if save:
             engine.save_checkpoint(path=save, module=module, optimizer=optimizer)
-        return torch.cat([p.detach().reshape(-1) for p in module.parameters()]), engine.history
+        return torch.cat([p.detach().reshape(-1) for p in module.parameters()]), engine.event
 
     path = tmp_path / "engine.safetensors"
     whole, history = run(7)
@@ -110,7 +110,7 @@ def test_a_checkpoint_is_data_and_says_what_ran(tmp_path):
     with safe_open(path, framework="pt") as file:
         header = json.loads(file.metadata()["pacdp"])
         names = set(file.keys())
-    history = MechanismHistory.from_dict(header["history"])
+    history = Event.from_dict(header["history"])
     assert history.runs == tuple(GaussianRun(DECAY(t), 0.25, 1) for t in range(9))
     assert header["adjacency"] == "add-remove"
     assert header["settings"]["kind"] == "DPSGD"
@@ -129,7 +129,7 @@ def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
     saved = pacdp.load_checkpoint(path)
     assert not any(name.startswith(("randomness", "pre_noise")) for name in saved.state)
     resumed = train(ALGORITHMS["sgd"][0], mlp(), data(), loss=cross_entropy, checkpoint=path)
-    assert resumed.history.steps == 9
+    assert resumed.event.steps == 9
     with pytest.raises(CheckpointError, match="not seeded"):
         train(ALGORITHMS["sgd"][0], mlp(), data(), loss=cross_entropy, checkpoint=path, randomness=SeededRandomness(1))
 
@@ -162,7 +162,7 @@ def test_another_schedule_is_refused_by_the_engine_and_nothing_is_touched(tmp_pa
     with pytest.raises(CheckpointError, match="other noise multipliers"):
         engine.load_checkpoint(path=path, module=fresh, optimizer=optimizer)
     assert all(torch.equal(a, b) for a, b in zip(fresh.parameters(), before, strict=True))
-    assert engine.history.steps == 0
+    assert engine.event.steps == 0
 
 
 def test_loading_forgets_nothing(tmp_path):
@@ -173,7 +173,7 @@ def test_loading_forgets_nothing(tmp_path):
     with pytest.raises(CheckpointError, match="would forget"):
         engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
     _, _, _, _, second = private(mlp(), data(), engine=engine)
-    assert second.history.steps == len(loader)
+    assert second.event.steps == len(loader)
 
 
 def test_files_of_another_kind_are_refused(tmp_path):
@@ -185,7 +185,7 @@ def test_files_of_another_kind_are_refused(tmp_path):
         with pytest.raises(CheckpointError):
             engine.load_checkpoint(path=tmp_path / name, module=module, optimizer=optimizer)
     public = tmp_path / "public.safetensors"
-    export(public, module=module, history=engine.history)
+    export(public, module=module, history=engine.event)
     with pytest.raises(CheckpointError, match="no checkpoint of a private run"):
         engine.load_checkpoint(path=public, module=module, optimizer=optimizer)
     assert pacdp.load_checkpoint(public).state == {}
@@ -197,8 +197,8 @@ def test_files_of_another_kind_are_refused(tmp_path):
                                     {"runs": [[1.0, 0.1, 0.5]]}, {"runs": [[1.0, 2.0, 1]]}, {"runs": [[-1.0, 0.5, 1]]},
                                     {"runs": [[1.0, 0.5, 0]]}, {"runs": None}])  # fmt: skip
 def test_histories_travel_as_json_and_nonsense_is_refused(change):
-    history = MechanismHistory(runs=(GaussianRun(1.1, 0.01, 500), GaussianRun(0.9, 0.01, 1)))
+    history = Event(runs=(GaussianRun(1.1, 0.01, 500), GaussianRun(0.9, 0.01, 1)))
     record = json.loads(json.dumps(history.to_dict()))
-    assert MechanismHistory.from_dict(record) == history
+    assert Event.from_dict(record) == history
     with pytest.raises((ValueError, TypeError)):
-        MechanismHistory.from_dict({**record, **change})
+        Event.from_dict({**record, **change})

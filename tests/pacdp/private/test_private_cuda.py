@@ -42,4 +42,4 @@ def test_the_engine_s_loop_runs_there():
     module, optimizer, criterion, loader, engine = private(mlp().cuda(), data())
     optimizer.randomness = SystemRandomness()
     sweep(lambda x: module(x.cuda()), optimizer, lambda out, y: criterion(out, y.cuda()), loader)
-    assert engine.history.steps == len(loader)
+    assert engine.event.steps == len(loader)

@@ -16,7 +16,7 @@ from scipy import stats
 
 from pacdp.errors import CheckpointError
 from pacdp.opacus.distributed import rank_randomness
-from pacdp.private import MechanismHistory, SeededRandomness, epsilon, train
+from pacdp.private import Event, SeededRandomness, epsilon, train
 
 HERE = Path(__file__).parent
 
@@ -55,7 +55,7 @@ def test_two_processes_are_one(both, name):
     torch.testing.assert_close(first["snapshots"], alone.snapshots, rtol=0.0, atol=1e-9)
     assert torch.equal(first["snapshots"], second["snapshots"])
     for process in (first, second):
-        history = MechanismHistory.from_dict(process["history"])
+        history = Event.from_dict(process["history"])
         assert history == alone.history
         assert history.steps == settings.mechanism.steps
         np.testing.assert_allclose(process["losses"], losses, rtol=1e-9)
@@ -92,7 +92,7 @@ def test_resuming_is_exact_to_the_bit(both, name):
         assert identical(run["weights"], runs[0]["weights"])
         assert torch.equal(run["snapshots"], runs[0]["snapshots"])
         assert run["history"] == runs[0]["history"]
-    assert MechanismHistory.from_dict(runs[0]["history"]).steps == 6
+    assert Event.from_dict(runs[0]["history"]).steps == 6
 
 
 def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
@@ -119,9 +119,9 @@ def test_opacus_s_loop_runs_unchanged(both, name):
     torch.testing.assert_close(first["weights"], weights, rtol=0.0, atol=1e-9)
     for process in (first, second):
         assert torch.equal(process["loaded"], process["weights"])
-        assert MechanismHistory.from_dict(process["history"]) == engine.history
+        assert Event.from_dict(process["history"]) == engine.event
         assert process["loaded history"] == process["history"]
-        assert process["epsilon"] == engine.get_epsilon(1e-3) == epsilon(engine.history, delta=1e-3,
+        assert process["epsilon"] == engine.get_epsilon(1e-3) == epsilon(engine.event, delta=1e-3,
                                                                          adjacency="add-remove")  # fmt: skip
     if name.endswith("None"):
         assert [a + b for a, b in zip(first["sizes"], second["sizes"], strict=True)] == whole

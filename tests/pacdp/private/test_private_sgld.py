@@ -54,8 +54,8 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
         noise_multiplier=lambda t: math.sqrt(noise) * size / (drift * n * clip * math.sqrt(STEPS(t))),
     )
     other = train(twin, mlp().double(), DOUBLE, loss=cross_entropy, randomness=SeededRandomness(5))
-    assert chain.history.steps == other.history.steps == 8
-    for mine, theirs in zip(chain.history.runs, other.history.runs, strict=True):
+    assert chain.history.steps == other.event.steps == 8
+    for mine, theirs in zip(chain.history.runs, other.event.runs, strict=True):
         assert math.isclose(mine.noise_multiplier, theirs.noise_multiplier, rel_tol=1e-13)
 
     module, random = mlp().double(), SeededRandomness(5)
@@ -148,7 +148,7 @@ def test_snapshots_predictions_and_chains():
         torch.nn.utils.vector_to_parameters(w, module.parameters())
         by_hand.append(module(inputs).softmax(-1).detach())
     torch.testing.assert_close(averaged, torch.stack(by_hand).mean(0))
-    both = one.history.followed_by(two.history)
+    both = one.event.followed_by(two.history)
     assert both.steps == 40
     assert len(both.runs) == 1
     with pytest.raises(ValueError, match="no snapshot"):

@@ -20,7 +20,7 @@ from pacdp.private import (
     ExampleDropout,
     Exponential,
     Mechanism,
-    MechanismHistory,
+    Event,
     Normal,
     Polynomial,
     SeededRandomness,
@@ -81,7 +81,7 @@ def test_every_algorithm_learns_digits_at_epsilon_three(digits):
     found = {}
     for name, (settings, module) in runs.items():
         run = train(settings, module, dataset, loss=cross_entropy, randomness=SeededRandomness(1))
-        assert 2.9 < epsilon(run.history, delta=DELTA, adjacency="add-remove") <= 3.0 + 1e-9
+        assert 2.9 < epsilon(run.event, delta=DELTA, adjacency="add-remove") <= 3.0 + 1e-9
         trained = with_weights(module, run.weights)
         match name:
             case "sgld":
@@ -98,7 +98,7 @@ def test_chains_compose_to_the_history_of_one_long_chain():
     one, long = planned(1.0, sample_rate=0.1, steps=50), planned(1.0, sample_rate=0.1, steps=150)
     assert one.followed_by(one).followed_by(one) == long
     assert epsilon(one, delta=DELTA, adjacency="add-remove") < epsilon(long, delta=DELTA, adjacency="add-remove")
-    assert MechanismHistory().followed_by(one) == one
+    assert Event().followed_by(one) == one
 
 
 def test_adam_sees_privatised_gradients_only():

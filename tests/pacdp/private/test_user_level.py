@@ -14,14 +14,14 @@ from pacdp.algorithms.user_level import UserLevelDPSGD
 from pacdp.checkpoint import Checkpoint, save_checkpoint
 from pacdp.errors import CheckpointError, Diverged
 from pacdp.patient_loop import (
-    PatientBudget,
-    PatientMechanism,
+    PrivacyBudget,
+    Mechanism,
     affordable_steps,
     planned_patients,
-    train_patients,
+    train,
 )
 from pacdp.private import DPSGD, Exponential, Mechanism, SeededRandomness, train, with_example_dropout, with_weights
-from pacdp.step.units import PatientData, PatientHistory, PatientSteps, each_patient
+from pacdp.step.units import Units, PatientHistory, PatientSteps, each_unit
 
 CLIP = 0.5
 COUNTS = (1, 7, 3, 1, 12, 5)
@@ -40,8 +40,8 @@ def patients(seed=3):
 
 
 def mechanism(**changes):
-    numbers = {"clip_norm": CLIP, "sample_rate": 0.5, "expected_patients": 3.0, "steps": 6}
-    return PatientMechanism(**{**numbers, **changes})
+    numbers = {"clip_norm": CLIP, "sample_rate": 0.5, "expected_batch_size": 3.0, "steps": 6}
+    return Mechanism(**{**numbers, **changes})
 
 
 def settings(noise=1.0, lr=0.3, records_at_once=None, **changes):
@@ -56,7 +56,7 @@ def flat(weights):
 def released_sum(module, dataset, ids, **changes):
     """The sum over all patients that one step without noise releases."""
     algorithm = settings(0.0, 3.0, steps=1, sample_rate=1.0, **changes)
-    run = train_patients(algorithm, module, dataset, ids, loss=cross_entropy, randomness=SeededRandomness(0))
+    run = train(algorithm, module, dataset, ids, loss=cross_entropy, randomness=SeededRandomness(0))
     return torch.cat([p.detach().reshape(-1) for p in module.parameters()]) - flat(run.weights)
 
 
@@ -73,7 +73,7 @@ def clipped_by_hand(module, dataset, ids, clip_norm=CLIP):
 @pytest.mark.parametrize("network", [mlp, cnn])
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"vectorise": False}, {"max_physical_patients": 2}, {"records_at_once": 2},
+    [{}, {"vectorise": False}, {"max_physical_batch": 2}, {"records_at_once": 2},
      {"vectorise": False, "records_at_once": 5}, {"clip_norm": 1e6}],
 )  # fmt: skip
 def test_the_sum_is_that_of_whole_patients(network, changes):
@@ -121,7 +121,7 @@ def test_one_nan_record_silences_its_patient_alone():
     module, ids = mlp().double(), patients()
     dataset, seen = doubles(), []
     dataset.tensors[0][(ids == 10).nonzero()[-1]] = math.nan
-    run = train_patients(settings(0.0, 3.0, steps=1, sample_rate=1.0), module, dataset, ids, loss=cross_entropy,
+    run = train(settings(0.0, 3.0, steps=1, sample_rate=1.0), module, dataset, ids, loss=cross_entropy,
                          randomness=SeededRandomness(0), progress=seen.append)  # fmt: skip
     assert [(p.private_patients, p.private_nonfinite) for p in seen] == [(6, 1)]
     expected = released_sum(module, *without(dataset, ids, 10))
@@ -153,11 +153,11 @@ def test_noise_has_the_scale_that_is_accounted_on_empty_samples_too():
 
             return recipe._replace(move=move)
 
-    run = train_patients(Spy(), seen[0], doubles(), patients(), loss=cross_entropy, randomness=SeededRandomness(5),
+    run = train(Spy(), seen[0], doubles(), patients(), loss=cross_entropy, randomness=SeededRandomness(5),
                          progress=lambda p: sizes.append(p.private_patients))  # fmt: skip
     sample, exact = torch.stack(paths), 1.3 * CLIP / 3.0
     assert sizes == [0] * 400
-    assert run.history == PatientHistory(runs=(PatientSteps(1.3, 1e-12, 0.0, 400),))
+    assert run.event == PatientHistory(runs=(PatientSteps(1.3, 1e-12, 0.0, 400),))
     assert scale_is(sample, exact)
     assert not scale_is(sample, exact * 1.05)
     assert not scale_is(sample, exact / 1.05)
@@ -169,8 +169,8 @@ def test_patients_of_one_record_make_it_plain_dp_sgd():
     plain = train(
         DPSGD(mechanism=Mechanism(**numbers, expected_batch_size=10.0), noise_multiplier=decay, learning_rate=0.3),
         mlp(), data(n), loss=cross_entropy, randomness=SeededRandomness(4))  # fmt: skip
-    algorithm = settings(decay, 0.3, **numbers, expected_patients=10.0)
-    ours = train_patients(
+    algorithm = settings(decay, 0.3, **numbers, expected_batch_size=10.0)
+    ours = train(
         algorithm, mlp(), data(n), torch.arange(n), loss=cross_entropy, randomness=SeededRandomness(4)
     )
     for name, value in plain.weights.items():
@@ -191,7 +191,7 @@ def test_resuming_is_exact_to_the_bit(network, tmp_path):
     algorithm = settings(Exponential(initial=1.5, factor=0.9), steps=9)
 
     def run(**options):
-        return train_patients(algorithm, network(), data(sum(COUNTS)), patients(), loss=cross_entropy,
+        return train(algorithm, network(), data(sum(COUNTS)), patients(), loss=cross_entropy,
                               randomness=SeededRandomness(7), **options)  # fmt: skip
 
     def stop(progress):
@@ -203,7 +203,7 @@ def test_resuming_is_exact_to_the_bit(network, tmp_path):
         run(checkpoint=path, checkpoint_every=2, progress=stop)
     for _ in range(2):  # the second call finds a finished run
         resumed = run(checkpoint=path, progress=lambda p: seen.append(p.step))
-        assert resumed.history == whole.history
+        assert resumed.event == whole.event
         assert all(torch.equal(resumed.weights[k], whole.weights[k]) for k in whole.weights)
     assert seen == [5, 6, 7, 8, 9]
 
@@ -212,7 +212,7 @@ def test_other_settings_networks_and_files_are_refused(tmp_path):
     path = tmp_path / "run.safetensors"
 
     def run(algorithm, module, **options):
-        return train_patients(algorithm, module, data(sum(COUNTS)), patients(), loss=cross_entropy, checkpoint=path,
+        return train(algorithm, module, data(sum(COUNTS)), patients(), loss=cross_entropy, checkpoint=path,
                               **{"randomness": SeededRandomness(7), **options})  # fmt: skip
 
     run(settings(), mlp())
@@ -222,7 +222,7 @@ def test_other_settings_networks_and_files_are_refused(tmp_path):
         run(settings(), cnn())
     with pytest.raises(CheckpointError, match="was seeded"):
         run(settings(), mlp(), randomness=None)
-    budget = PatientBudget(epsilon=planned_patients(settings(), steps=3).epsilon(1e-2).upper, delta=1e-2)
+    budget = PrivacyBudget(epsilon=planned_patients(settings(), steps=3).epsilon(1e-2).upper, delta=1e-2)
     with pytest.raises(CheckpointError, match="the budget pays for 3"):
         run(settings(), mlp(), budget=budget)
     save_checkpoint(path, Checkpoint(header={"kind": "another"}, model=dict(mlp().named_parameters()), state={}))
@@ -234,16 +234,16 @@ def test_training_ends_before_the_step_that_would_overspend():
     algorithm, delta = settings(noise=Exponential(initial=2.0, factor=0.95), sample_rate=0.2, steps=30), 1e-2
     for steps in (1, 7, 30):
         spent = planned_patients(algorithm, steps=steps).epsilon(delta).upper
-        assert affordable_steps(algorithm, PatientBudget(epsilon=spent, delta=delta)) == steps
+        assert affordable_steps(algorithm, PrivacyBudget(epsilon=spent, delta=delta)) == steps
         if steps > 1:
-            assert affordable_steps(algorithm, PatientBudget(epsilon=spent * (1.0 - 1e-9), delta=delta)) == steps - 1
-    budget = PatientBudget(epsilon=planned_patients(algorithm, steps=8).epsilon(delta).upper * 0.999, delta=delta)
-    run = train_patients(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy, budget=budget)
-    assert run.history == planned_patients(algorithm, steps=7)
-    assert run.history.epsilon(delta).upper <= budget.epsilon
-    assert (run.history.epsilon(delta).adjacency, run.history.epsilon(delta).status) == ("add-remove", "accounted")
+            assert affordable_steps(algorithm, PrivacyBudget(epsilon=spent * (1.0 - 1e-9), delta=delta)) == steps - 1
+    budget = PrivacyBudget(epsilon=planned_patients(algorithm, steps=8).epsilon(delta).upper * 0.999, delta=delta)
+    run = train(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy, budget=budget)
+    assert run.event == planned_patients(algorithm, steps=7)
+    assert run.event.epsilon(delta).upper <= budget.epsilon
+    assert (run.event.epsilon(delta).adjacency, run.event.epsilon(delta).status) == ("add-remove", "accounted")
     with pytest.raises(ValueError, match="does not pay for one step"):
-        affordable_steps(algorithm, PatientBudget(epsilon=1e-9, delta=delta))
+        affordable_steps(algorithm, PrivacyBudget(epsilon=1e-9, delta=delta))
     free = settings(noise=0.0)
     assert planned_patients(free).epsilon(delta).upper == math.inf
 
@@ -269,7 +269,7 @@ def test_frozen_parameters_stay_and_the_caller_s_network_is_left_alone():
     module = mlp()
     module[0].weight.requires_grad_(False)
     before = {k: p.detach().clone() for k, p in module.named_parameters()}
-    run = train_patients(settings(), module, data(sum(COUNTS)), patients(), loss=cross_entropy)
+    run = train(settings(), module, data(sum(COUNTS)), patients(), loss=cross_entropy)
     assert all(torch.equal(before[k], p) for k, p in module.named_parameters())
     assert torch.equal(run.weights["0.weight"], before["0.weight"])
     assert not torch.equal(run.weights["2.weight"], before["2.weight"])
@@ -278,7 +278,7 @@ def test_frozen_parameters_stay_and_the_caller_s_network_is_left_alone():
 
 def test_records_are_grouped_by_patient_in_their_order():
     ids = torch.tensor([5, 2, 5, 9, 2, 5])
-    made = PatientData.group(data(6), ids)
+    made = Units.group(data(6), ids)
     assert [r.tolist() for r in made.records] == [[1, 4], [0, 2, 5], [3]]
     batch = made.batch([0, 1, 2], 2, torch.device("cpu"))
     assert batch.kept.tolist() == [[[1, 1], [0, 0]], [[1, 1], [1, 0]], [[1, 0], [0, 0]]]
@@ -296,7 +296,7 @@ class Strings(Dataset):
 
 def test_errors_are_sentences():
     def run(algorithm=None, module=None, ids=None, dataset=None, loss=cross_entropy, **options):
-        return train_patients(algorithm or settings(), module or mlp(), dataset or data(sum(COUNTS)),
+        return train(algorithm or settings(), module or mlp(), dataset or data(sum(COUNTS)),
                               patients() if ids is None else ids, loss=loss, **options)  # fmt: skip
 
     run(dataset=Strings(), ids=torch.tensor([0, 0, 1]))
@@ -308,8 +308,8 @@ def test_errors_are_sentences():
         run(module=fresh(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, affine=False))))
     with pytest.raises(ValueError, match="first dimension must be the batch"):
         run(loss=lambda outputs, targets: cross_entropy(outputs, targets).mean())
-    for changes in ({"clip_norm": 0.0}, {"clip_norm": math.inf}, {"expected_patients": math.nan}, {"steps": 0},
-                    {"sample_rate": 1.5}, {"max_physical_patients": 0}):  # fmt: skip
+    for changes in ({"clip_norm": 0.0}, {"clip_norm": math.inf}, {"expected_batch_size": math.nan}, {"steps": 0},
+                    {"sample_rate": 1.5}, {"max_physical_batch": 0}):  # fmt: skip
         with pytest.raises(ValueError, match=next(iter(changes))):
             mechanism(**changes)
     with pytest.raises(ValueError, match="records_at_once"):
@@ -323,14 +323,14 @@ def test_it_learns_digits_by_groups_of_four():
     x, y = torch.tensor(bunch.data / 16.0, dtype=torch.float32), torch.tensor(bunch.target)
     order = torch.randperm(len(x), generator=generator(0))
     algorithm = UserLevelDPSGD(
-        mechanism=PatientMechanism(clip_norm=2.0, sample_rate=0.1, expected_patients=35.0, steps=100),
+        mechanism=Mechanism(clip_norm=2.0, sample_rate=0.1, expected_batch_size=35.0, steps=100),
         noise_multiplier=1.0, learning_rate=0.5)  # fmt: skip
     module = fresh(nn.Sequential(nn.Linear(64, 10)))
-    run = train_patients(algorithm, module, TensorDataset(x[order[:1400]], y[order[:1400]]), torch.arange(1400) // 4,
+    run = train(algorithm, module, TensorDataset(x[order[:1400]], y[order[:1400]]), torch.arange(1400) // 4,
                          loss=cross_entropy, randomness=SeededRandomness(1))  # fmt: skip
     predicted = with_weights(module, run.weights)(x[order[1400:]]).argmax(1)
     assert float((predicted == y[order[1400:]]).float().mean()) > 0.75
-    assert run.history.epsilon(1e-3).upper < 6.0
+    assert run.event.epsilon(1e-3).upper < 6.0
 
 
 @pytest.mark.parametrize(
@@ -341,8 +341,8 @@ def test_who_runs_side_by_side(module, expected, monkeypatch):
 
     def spy(*args, vectorised):
         seen.add(vectorised)
-        return each_patient(*args, vectorised=vectorised)
+        return each_unit(*args, vectorised=vectorised)
 
-    monkeypatch.setattr("pacdp.patient_loop.each_patient", spy)
-    train_patients(settings(steps=1, sample_rate=1.0), module(), data(sum(COUNTS)), patients(), loss=cross_entropy)
+    monkeypatch.setattr("pacdp.patient_loop.each_unit", spy)
+    train(settings(steps=1, sample_rate=1.0), module(), data(sum(COUNTS)), patients(), loss=cross_entropy)
     assert (False not in seen) == expected

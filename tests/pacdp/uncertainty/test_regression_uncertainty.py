@@ -66,7 +66,7 @@ def test_private_training_takes_the_loss_and_learns_the_noise():
         means, variances = gaussian_head(private.with_weights(nn.Sequential(nn.Linear(1, 2)), run.weights)(inputs))
     assert math.isclose(float(variances.mean()) ** 0.5, 0.5, rel_tol=0.15)
     assert float((means - inputs[:, 0]).square().mean()) < 0.03
-    assert private.epsilon(run.history, delta=1e-3, adjacency="add-remove") < math.inf
+    assert private.epsilon(run.event, delta=1e-3, adjacency="add-remove") < math.inf
 
 
 BAD = [

@@ -1,0 +1,144 @@
+"""What a private algorithm is: frozen settings that say how one step moves the weights and what that promises."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol, runtime_checkable
+
+from torch import nn, optim
+
+from bounds.accounting import Event
+from pacdp.layers.regularise import Regulariser
+from pacdp.schedules import as_schedule
+from pacdp.step.event import history, sampled_step
+from pacdp.step.mechanism import Mechanism
+from pacdp.step.release import PrivateStep
+from pacdp.step.units import UnitFunction
+
+
+@runtime_checkable
+class Algorithm(Protocol):
+    """Settings of a private training algorithm. Subclass :class:`Defaults` and say what differs."""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The public numbers."""
+        ...
+
+    @property
+    def draws(self) -> int:
+        """Forward passes whose losses are averaged before clipping."""
+        ...
+
+    @property
+    def pre_noise(self) -> float:
+        """Standard deviation of noise on each example's gradient before clipping; it buys no privacy."""
+        ...
+
+    @property
+    def contribution(self) -> UnitFunction | None:
+        """What one unit adds to the sum; None for the gradient of an example's loss."""
+        ...
+
+    @property
+    def width(self) -> int | None:
+        """Records of a unit in one batch; None for all."""
+        ...
+
+    def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
+        """What keeps state between steps; None for nothing."""
+        ...
+
+    def update(self, step: PrivateStep) -> int:
+        """Move ``step.weights`` by what the step releases; the number of the candidate that was chosen, or 0."""
+        ...
+
+    def promise(self, n: int, steps: int) -> Event | None:
+        """What the first ``steps`` steps will have cost, known without looking at data of ``n`` units."""
+        ...
+
+    def keeps(self, step: int) -> bool:
+        """Whether the weights after ``step`` steps become a snapshot."""
+        ...
+
+
+class Defaults:
+    """What most algorithms have in common."""
+
+    __slots__ = ()
+    draws: int = 1
+
+    @property
+    def pre_noise(self) -> float:
+        """None."""
+        return 0.0
+
+    @property
+    def contribution(self) -> UnitFunction | None:
+        """The gradient of an example's loss."""
+        return None
+
+    @property
+    def width(self) -> int | None:
+        """All records of a unit at once."""
+        return None
+
+    def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
+        """None: the update itself moves the weights."""
+        del parameters
+        return None
+
+    def keeps(self, step: int) -> bool:
+        """No snapshots."""
+        del step
+        return False
+
+
+class Descent(Defaults):
+    """p.grad = (Σ_i clip_C(g_i) + N(0, (σ_t C)² I)) / B, plus a gradient that depends on no data, for any optimizer.
+
+    What an optimizer makes of released gradients (momentum, moments) is post-processing.
+    """
+
+    __slots__ = ()
+    mechanism: Mechanism
+    noise_multiplier: Any
+    learning_rate: Any
+    momentum: Any = 0.0
+
+    def noise_at(self, step: int) -> float:
+        """σ_t."""
+        return float(as_schedule(self.noise_multiplier)(step))
+
+    def rate_at(self, step: int) -> float:
+        """lr_t."""
+        return as_schedule(self.learning_rate)(step)
+
+    @property
+    def data_free_gradient(self) -> Regulariser | None:
+        """What is added to the released gradient: a prior's or a divergence's; nothing."""
+        return None
+
+    def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
+        """Stochastic gradient descent."""
+        return optim.SGD(parameters, lr=self.rate_at(0), momentum=self.momentum)
+
+    def update(self, step: PrivateStep) -> int:
+        """One step of the formula above."""
+        assert step.optimizer is not None
+        released = step.release(self.noise_at(step.number))
+        for name, parameter in step.module.named_parameters():
+            if parameter.requires_grad:
+                parameter.grad = released[name].to(parameter.dtype).view_as(parameter)
+                parameter.grad /= self.mechanism.expected_batch_size
+        if self.data_free_gradient is not None:
+            self.data_free_gradient(step.module)
+        for group in step.optimizer.param_groups:
+            group["lr"] = self.rate_at(step.number)
+        step.optimizer.step()
+        step.optimizer.zero_grad()
+        return 0
+
+    def promise(self, n: int, steps: int) -> Event | None:
+        """One release of the clipped sum a step; rate and divisor are public, whatever ``n``."""
+        del n
+        rate = self.mechanism.sample_rate
+        return history(sampled_step([self.noise_at(t)], sample_rate=rate) for t in range(steps))

@@ -1,0 +1,79 @@
+"""The accountant of ``bounds`` as one of Opacus's: importing this room registers it for any engine of Opacus.
+
+PrivacyEngine(accountant="pld")
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from opacus.accountants import IAccountant, register_accountant
+
+from bounds.accounting import Event, event_from_dict, event_to_dict
+from bounds.privacy import Adjacency
+from pacdp.step import event as events
+from pacdp.step.accountant import epsilon
+
+NAME = "pld"
+
+
+class EventAccountant(IAccountant):
+    """Opacus's accountant interface over an event; it forgets nothing and counts steps.
+
+    ``get_epsilon`` is about add-remove neighbours unless told otherwise, as everything in Opacus is.
+    """
+
+    def __init__(self) -> None:
+        self.event: Event | None = None
+        """What ran so far."""
+
+    @property
+    def history(self) -> list[tuple[Event, int]]:
+        """Equal steps in a row with their number: what Opacus looks at to see whether anything ran."""
+        return events.runs_of(self.event)
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        """Record one mechanism."""
+        self.event = events.joined(self.event, events.sampled_step([noise_multiplier], sample_rate=sample_rate))
+
+    def get_epsilon(self, delta: float, *, adjacency: Adjacency = events.ADJACENCY) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """See :func:`pacdp.step.accountant.epsilon`."""
+        return epsilon(self.event, delta=delta, adjacency=adjacency)
+
+    def __len__(self) -> int:
+        return events.steps_of(self.event)
+
+    @classmethod
+    def mechanism(cls) -> str:
+        """The name under which Opacus knows it."""
+        return NAME
+
+    def state_dict(self, destination: Any = None) -> Any:
+        """Plain lists and strings, which load without running code."""
+        state = OrderedDict() if destination is None else destination
+        state["event"] = None if self.event is None else event_to_dict(self.event)
+        state["mechanism"] = self.mechanism()
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what another accountant of this kind recorded.
+
+        Raises:
+            ValueError: the state of another mechanism, an event that none can have, or recorded steps that loading
+                would forget.
+        """
+        if not state_dict or state_dict.get("mechanism") != self.mechanism() or "event" not in state_dict:
+            name = (state_dict or {}).get("mechanism")
+            raise ValueError(
+                f"state must be one that an accountant {NAME!r} wrote, got one of {name!r}: account for that run by "
+                "the accountant that it was started with"
+            )
+        if self.event is not None:
+            raise ValueError(
+                f"this accountant has recorded {len(self)} steps, which loading would forget: load into a new one"
+            )
+        record = state_dict["event"]
+        self.event = None if record is None else event_from_dict(record)
+
+
+register_accountant(NAME, EventAccountant)

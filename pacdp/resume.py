@@ -1,0 +1,266 @@
+"""Checkpoints of private runs, on one process or several: all that is needed to go on bit for bit, and what it cost.
+
+The file is that of :mod:`pacdp.checkpoint`. Its header carries ``kind`` "private-run/1", the step, the event (what ran,
+for the accountant), the adjacency, the public numbers and, for the trainers, their settings; tensors carry weights,
+optimizer state, snapshots and generator states. No code runs on load. Of several processes the first writes, with the
+generator states of every process that has some of its own, and all read.
+
+Generator states are there only for seeded runs, and they are secrets: with one, past and future noise can be
+subtracted. Publish ``export`` of a run, never its checkpoint. Runs on the operating system's randomness have no such
+state.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn, optim
+
+from bounds.accounting import Event, event_from_dict, event_to_dict
+from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from pacdp.errors import CheckpointError
+from pacdp.layers.random import layer_states, restore_layers
+from pacdp.step import event as events
+from pacdp.step.noise import Randomness
+from pacdp.step.processes import Together, gathered, process_count, process_rank, require_agreement, totals
+
+KIND = "private-run/1"
+_NUMBERS = (bool, int, float, str, type(None))
+
+
+@dataclass(slots=True, kw_only=True)
+class RunState:
+    """A run as it stands: what moves, and what must be the same when it goes on."""
+
+    module: nn.Module
+    optimizer: optim.Optimizer | None
+    randomness: Randomness
+    public: Mapping[str, float]
+    """Clip norm, divisor and the like."""
+    settings: Any
+    """The algorithm's, as JSON values."""
+    generators: Mapping[str, Generator] = field(default_factory=dict)
+    """Further generators of this process, by name."""
+    step: int = 0
+    event: Event | None = None
+    """What ran, on this data set, in this run and in those that it composes with."""
+    chosen: list[int] = field(default_factory=list)
+    """The candidate that each step chose, for algorithms that choose."""
+    snapshots: list[Tensor] = field(default_factory=list)
+
+    def own_states(self) -> dict[str, Tensor]:
+        """States of the generators that each process has for itself."""
+        states = {f"layer.{key}": value for key, value in layer_states(self.module).items()}
+        return states | {name: generator.get_state() for name, generator in self.generators.items()}
+
+
+def save_run(path: Path | str, state: RunState, *, together: Together, about: Mapping[str, Any] | None = None) -> None:
+    """Write the run as it stands, replacing the file in one move; it is there when any process returns.
+
+    Raises:
+        CheckpointError: the file cannot be written.
+    """
+    if not together.several:
+        _write(path, state, about, ())
+        return
+    device = next(state.module.parameters()).device
+    others = _states_of_others(state.own_states(), device)
+    failure: Exception | None = None
+    if process_rank() == 0:
+        try:
+            _write(path, state, about, others)
+        except Exception as error:  # the others wait to hear of it, whatever it is
+            failure = error
+    (failures,) = totals([0.0 if failure is None else 1.0], device)
+    if failures:
+        raise failure or CheckpointError(f"the first process could not write {path}: its own message says why")
+
+
+def load_run(
+    path: Path | str, state: RunState, *, together: Together, check: Callable[[RunState], None] = lambda read: None
+) -> None:
+    """Put a saved run back into ``state``; nothing is touched if it does not fit, or if ``check`` of it raises.
+
+    The number of processes may change between sittings unless each has generators of its own, for masks, weight draws
+    or pre-noise.
+
+    Raises:
+        CheckpointError: another kind of file, network, optimizer, settings, public numbers or randomness.
+    """
+    checkpoint = load_checkpoint(path)
+    header = checkpoint.header
+    if header.get("kind") != KIND:
+        raise CheckpointError(
+            f"{path} is no checkpoint of a private run (it says {header.get('kind')!r}, not {KIND!r}): what ran is "
+            "unknown, so training cannot go on from it"
+        )
+    try:
+        event, step = read_event(header), int(header["step"])
+        saved, optimizer = header["settings"], header["optimizer"]
+        chosen, written_by = [int(one) for one in header["chosen"]], int(header["processes"])
+        public = {name: header["public"][name] for name in state.public}
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} lacks what a private run needs ({error}); take it from its source again"
+        ) from error
+    _same(path, "settings", saved, state.settings)
+    _same(path, "optimizer", (optimizer or {}).get("kind"), _kind(state.optimizer))
+    _same(path, "public numbers", public, dict(state.public))
+    parameters = dict(state.module.named_parameters())
+    shapes, own_shapes = ({k: tuple(v.shape) for k, v in of.items()} for of in (checkpoint.model, parameters))
+    _same(path, "shapes of parameters", shapes, own_shapes)
+    check(replace(state, step=step, event=event))
+    rank, processes = (process_rank(), process_count()) if together.several else (0, 1)
+    own = _part(checkpoint, _prefix(rank))
+    if state.own_states():
+        _same(path, "processes, each with random layers or pre-noise of its own", written_by, processes)
+    try:
+        state.randomness.restore(_part(checkpoint, "randomness."))
+        layers = {k.removeprefix("layer."): v for k, v in own.items() if k.startswith("layer.")}
+        restore_layers(state.module, layers)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    for name, generator in state.generators.items():
+        if name in own:
+            generator.set_state(own[name])
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(checkpoint.model[name])
+    if state.optimizer is not None:
+        _restore_optimizer(state.optimizer, _part(checkpoint, "optimizer."), optimizer["groups"], optimizer["scalars"])
+    device = next(state.module.parameters()).device
+    state.step, state.event, state.chosen = step, event, chosen
+    kept = _part(checkpoint, "extra.").get("snapshots", ())
+    state.snapshots = [one.to(device) for one in kept]
+
+
+def read_event(header: Mapping[str, Any]) -> Event | None:
+    """What ran, from a checkpoint's header; None for nothing.
+
+    Raises:
+        ValueError: the record describes no event, or not as many steps as the header says.
+    """
+    record = header.get("event")
+    event = None if record is None else event_from_dict(record)
+    if header.get("adjacency") != events.ADJACENCY:
+        raise ValueError(f"adjacency must be {events.ADJACENCY!r}, the one the clipped sum is calibrated for, got "
+                         f"{header.get('adjacency')!r}")  # fmt: skip
+    if events.steps_of(event) < int(header.get("step", 0)):
+        raise ValueError(f"its event has {events.steps_of(event)} steps, fewer than the {header.get('step')} that ran")
+    return event
+
+
+def found(path: Path, together: Together, device: torch.device) -> bool:
+    """Whether there is a file at ``path``: at every process the same one, or none.
+
+    Raises:
+        CheckpointError: some processes see another file than others.
+    """
+    content = _digest(path) if path.is_file() else None
+    if together.several:
+        claims = {"the checkpoint (its path must be on storage that all of them share)": content}
+        require_agreement(claims, device, error=CheckpointError)
+    return content is not None
+
+
+def export(path: Path | str, *, module: nn.Module, event: Event | None) -> None:
+    """Write weights and event alone: what may be published.
+
+    Raises:
+        CheckpointError: the file cannot be written.
+    """
+    model = {name: value.detach() for name, value in module.named_parameters()}
+    header = {"kind": "private-release/1", "event": _record(event), "adjacency": events.ADJACENCY}
+    save_checkpoint(path, Checkpoint(header=header, model=model, state={}))
+
+
+def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
+           others: Sequence[Mapping[str, Tensor]]) -> None:  # fmt: skip
+    tensors, optimizer = _optimizer_state(state.optimizer)
+    kept = {f"optimizer.{key}": value for key, value in tensors.items()}
+    kept |= {f"randomness.{key}": value for key, value in state.randomness.state().items()}
+    for rank, own in enumerate((state.own_states(), *others)):
+        kept |= {_prefix(rank) + key: value for key, value in own.items()}
+    if state.snapshots:
+        kept["extra.snapshots"] = torch.stack(state.snapshots)
+    header = {
+        "kind": KIND,
+        "step": state.step,
+        "event": _record(state.event),
+        "adjacency": events.ADJACENCY,
+        "public": dict(state.public),
+        "optimizer": optimizer,
+        "randomness": type(getattr(state.randomness, "base", state.randomness)).__name__,
+        "processes": 1 + len(others),
+        "settings": state.settings,
+        "chosen": state.chosen,
+        "about": dict(about or {}),
+    }
+    model = {name: value.detach() for name, value in state.module.named_parameters()}
+    save_checkpoint(path, Checkpoint(header=header, model=model, state=kept))
+
+
+def _record(event: Event | None) -> dict[str, Any] | None:
+    return None if event is None else event_to_dict(event)
+
+
+def _prefix(rank: int) -> str:
+    return f"process{rank}." if rank else ""
+
+
+def _part(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in checkpoint.state.items() if k.startswith(prefix)}
+
+
+def _same(path: Path | str, what: str, saved: Any, here: Any) -> None:
+    if saved != here:
+        raise CheckpointError(
+            f"{path} was written by a run with other {what}: {saved!r}, not {here!r}; resume with those"
+        )
+
+
+def _kind(optimizer: optim.Optimizer | None) -> str | None:
+    return None if optimizer is None else type(optimizer).__name__
+
+
+def _optimizer_state(optimizer: optim.Optimizer | None) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
+    if optimizer is None:
+        return {}, None
+    full = optimizer.state_dict()
+    tensors, scalars = {}, {}
+    for index, entries in full["state"].items():
+        for name, value in entries.items():
+            if isinstance(value, Tensor):
+                tensors[f"{index}.{name}"] = value
+            elif isinstance(value, _NUMBERS):
+                scalars[f"{index}.{name}"] = value
+            else:
+                raise CheckpointError(f"the optimizer's state {name!r} is no tensor or number and cannot be saved")
+    groups = [{k: list(v) if isinstance(v, tuple) else v for k, v in group.items()} for group in full["param_groups"]]
+    return tensors, {"kind": _kind(optimizer), "groups": groups, "scalars": scalars}
+
+
+def _restore_optimizer(optimizer: optim.Optimizer, tensors: Mapping[str, Tensor], groups: list[dict[str, Any]],
+                       scalars: Mapping[str, Any]) -> None:  # fmt: skip
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in {**tensors, **scalars}.items():
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _states_of_others(own: Mapping[str, Tensor], device: torch.device) -> list[dict[str, Tensor]]:
+    """The same states at the processes after the first, by rank."""
+    if not own:
+        return [{} for _ in range(1, process_count())]
+    _, *others = gathered(torch.cat([value.reshape(-1) for value in own.values()]), device)
+    sizes = [value.numel() for value in own.values()]
+    return [dict(zip(own, message.split(sizes), strict=True)) for message in others]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

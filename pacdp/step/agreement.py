@@ -1,0 +1,89 @@
+"""A fast way to clipped sums is used only where it agrees with the reference, example by example.
+
+Layers that a mode looks at are not all there is: a weight used functionally has a gradient that hooks never see, so
+that norms come out too small and one example moves the sum by thousands of clip norms. Here clipped sums of single
+made-up examples, and of whole batches of several sizes, are compared with the reference's, whose examples cannot meet.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from pacdp.layers.random import generators, random_state, rewind
+from pacdp.step.independence import made_up_batch, made_up_targets
+from pacdp.step.sums import ByExample, Summer
+from pacdp.step.units import Network, Units
+
+SIZES = (1, 3, 8)
+"""Batches, each compared as a whole; their examples are compared one by one."""
+_TOLERANCE = 2e-3
+"""Relative to the largest clipped gradient of the batch."""
+_TRIALS = 3
+"""At a kink of the loss rounding alone moves a gradient: a mode must disagree at most once."""
+MakeSummer = Callable[[Network, Units], Summer]
+
+
+def disagreement(
+    make: MakeSummer, network: Network, inputs: Tensor, targets: Tensor, *, clip_norm: float, draws: int = 1
+) -> str | None:
+    """How a fast mode's clipped sums differ from the reference's, in one sentence; None where they agree.
+
+    Args:
+        make: the mode for a network and its units; it is given copies, which it may change.
+        inputs: one batch of examples, of which shapes and kinds matter, not the values.
+        targets: likewise.
+    """
+    said = [
+        _differs(make, network, made_up_batch(inputs, examples=max(SIZES), seed=trial), targets, clip_norm, draws)
+        for trial in range(_TRIALS)
+    ]
+    wrong = [one for one in said if one is not None]
+    return wrong[0] if len(wrong) > 1 else None
+
+
+def _differs(
+    make: MakeSummer, network: Network, inputs: Tensor, targets: Tensor, clip_norm: float, draws: int
+) -> str | None:
+    twin = Network(copy.deepcopy(network.module), network.fixed, network.loss)
+    with torch.no_grad():
+        made_up = made_up_targets(targets, twin.module(inputs), network.loss, count=len(inputs))
+    units = Units.group(TensorDataset(inputs, made_up), None)
+    exact = ByExample(twin, units, clip_norm, draws)
+    weights = {name: p.detach().clone() for name, p in twin.module.named_parameters() if p.requires_grad}
+    other = Network(copy.deepcopy(network.module), network.fixed, network.loss)
+    try:
+        fast = make(other, units)
+    except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
+        return f"it cannot be set up ({str(error).splitlines()[0]})"
+    before, before_fast = random_state(twin.module), random_state(other.module)
+    of_fast = {name: p.detach() for name, p in other.module.named_parameters() if p.requires_grad}
+    drawing = bool(generators(twin.module))
+
+    def of(summer: Summer, chosen: list[int]) -> Tensor:
+        rewind(twin.module, before)
+        rewind(other.module, before_fast)
+        found = summer(torch.tensor(chosen), of_fast if summer is fast else weights).total
+        return torch.cat([found[name].double().reshape(-1) for name in weights])
+
+    try:
+        singles = [of(exact, [i]) for i in range(len(inputs))]
+        largest = max(float(one.norm()) for one in singles)
+        if not math.isfinite(largest):
+            return None
+        for i in range(max(SIZES[:2])):
+            if not float((of(fast, [i]) - singles[i]).norm()) <= _TOLERANCE * largest:
+                return "its clipped gradient of a single example is another than the example's own"
+        for size in () if drawing else SIZES:
+            whole = sum(singles[:size])
+            assert isinstance(whole, Tensor)
+            if not float((of(fast, list(range(size))) - whole).norm()) <= _TOLERANCE * largest * size:
+                return f"its sum over a batch of {size} is not that of its examples, each clipped by itself"
+    except (ValueError, TypeError, RuntimeError, NotImplementedError, AttributeError) as error:
+        return f"it fails on a made-up batch ({str(error).splitlines()[0]})"
+    finally:
+        rewind(twin.module, before)
+    return None

@@ -1,0 +1,211 @@
+"""The reference: sums of gradients clipped example by example, in which no path from one example to another exists.
+
+    into ← (1/divisor) Σ_i min(1, C/‖g_i‖) g_i
+
+An example's gradient is taken of its own loss, of its own outputs, alone: a loss or a network that looks at the rest of
+the batch has no way in. Networks made of fully connected layers need no gradient of a single example: that of a layer
+is the outer product δ_i x_iᵀ of the derivative by the layer's output and its input, of norm ‖δ_i‖ ‖x_i‖, and the
+clipped sum is one product of matrices (Goodfellow 2015). That holds for layers which are what their types say, each
+used once; all other networks go through ``torch.func.vmap``.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeGuard
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
+
+from pacdp.plain import call_with, is_plain, is_plain_linear
+from pacdp.step.clip import clip_factors, joint_norms, row_norms, row_squares
+
+_ELEMENTWISE = (nn.Flatten, nn.Identity, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
+_NO_CLIPPING = 1e30
+_TOLERANCE = 1e-3
+PerExampleLoss = Callable[[Tensor, Tensor], Tensor]
+"""Outputs and targets of a batch to one loss an example, shape (batch,)."""
+
+
+class Seen(NamedTuple):
+    """What a clipped sum saw of each example; private."""
+
+    losses: Float[Tensor, " batch"]
+    outputs: Float[Tensor, "batch ..."]
+    finite: Bool[Tensor, " batch"]
+    """Whose gradient was finite and counts."""
+
+
+def clipped_gradient(
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    inputs: Shaped[Tensor, "batch ..."],
+    targets: Shaped[Tensor, "batch ..."],
+    loss: PerExampleLoss,
+    *,
+    clip_norm: float,
+    into: Mapping[str, Tensor],
+    divisor: float = 1.0,
+) -> Seen:
+    """Write the clipped sum over ``divisor`` into the tensors ``into``, the gradients by the parameters of that name.
+
+    Formal guarantee: without one of the examples the exact sum of the written terms moves by at most
+    clip_norm / divisor in Euclidean norm, whatever the example: one whose gradient is not finite counts as zero.
+
+    Args:
+        tensors: parameters and buffers by their names in ``model``; the model's own where one is not given.
+    """
+    if len(targets) == 0:
+        for view in into.values():
+            view.zero_()
+        empty = next(iter(into.values())).new_zeros(0)
+        return Seen(empty, empty, empty.bool())
+    if _fully_connected(model, inputs.ndim):
+        return _by_layers(model, tensors, inputs, targets, loss, clip_norm, divisor, into)
+    return _by_examples(model, tensors, inputs, targets, loss, clip_norm, divisor, into)
+
+
+def require_true_sums(
+    model: nn.Module,
+    parameters: Mapping[str, Tensor],
+    inputs: Shaped[Tensor, "batch ..."],
+    targets: Shaped[Tensor, "batch ..."],
+    loss: PerExampleLoss,
+) -> None:
+    """Compare the sum of a few examples' gradients, clipped to no effect, with what autograd makes of ``model``.
+
+    Raises:
+        ValueError: they differ beyond rounding, or the gradient of a single example cannot be taken.
+    """
+    found = {name: torch.zeros_like(value) for name, value in parameters.items()}
+    try:
+        clipped_gradient(model, parameters, inputs, targets, loss, clip_norm=_NO_CLIPPING, into=found)
+    except RuntimeError as error:
+        raise ValueError(
+            f"the gradient of a single example cannot be taken ({str(error).splitlines()[0]}): with clip_norm the "
+            "network and the loss must run under torch.func.vmap, without branches on their data and without state"
+        ) from error
+    leaves = {name: value.detach().clone().requires_grad_() for name, value in parameters.items()}
+    with torch.enable_grad():
+        total = loss(call_with(model, leaves, inputs.clone()), targets).sum()
+        slopes = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    size = math.sqrt(sum(float(row_squares(slope[None])) for slope in slopes if slope is not None))
+    for (name, own), slope in zip(found.items(), slopes, strict=True):
+        away = own if slope is None else own - slope
+        if math.isfinite(size) and not math.sqrt(float(row_squares(away[None]))) <= _TOLERANCE * size:
+            raise ValueError(f"clipped gradients of parameter {name} are not those of the network: report this network")
+
+
+class _Pass(NamedTuple):
+    name: str
+    inputs: Tensor
+    outputs: Tensor
+
+
+def _fully_connected(model: nn.Module, ndim: int) -> TypeGuard[nn.Sequential]:
+    """Whether the network is a chain of plain layers, each with weights of its own, that meet rows of numbers.
+
+    Args:
+        ndim: of a batch of inputs. A linear layer on more than two dimensions sums over positions.
+    """
+    if not isinstance(model, nn.Sequential) or not is_plain(model, nn.Sequential):
+        return False
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            if ndim != 2 or not is_plain_linear(layer):
+                return False
+        elif type(layer) not in _ELEMENTWISE or not is_plain(layer, type(layer)):
+            return False
+        elif isinstance(layer, nn.Flatten):
+            if (layer.start_dim, layer.end_dim) != (1, -1):
+                return False
+            ndim = 2
+    return len(list(model.parameters())) == len(list(model.named_parameters(remove_duplicate=False)))
+
+
+def _by_layers(
+    model: nn.Sequential,
+    tensors: Mapping[str, Tensor],
+    inputs: Tensor,
+    targets: Tensor,
+    loss: PerExampleLoss,
+    clip_norm: float,
+    divisor: float,
+    into: Mapping[str, Tensor],
+) -> Seen:
+    passes: list[_Pass] = []
+    x, own = inputs, dict(model.named_parameters())
+    with torch.enable_grad():
+        for name, layer in zip(model._modules, model, strict=True):  # named_children() leaves out repeated layers
+            if isinstance(layer, nn.Linear):
+                before, weight, bias = x, f"{name}.weight", f"{name}.bias"
+                x = nn.functional.linear(
+                    before,
+                    tensors.get(weight, own[weight]),
+                    tensors.get(bias, own.get(bias)),  # pyright: ignore
+                )
+                if not x.requires_grad:
+                    x.requires_grad_()
+                passes.append(_Pass(name, before.detach(), x))
+            elif getattr(layer, "inplace", False):
+                x = layer(x.clone())  # or it would overwrite what stands for the outputs of the layer before
+            else:
+                x = layer(x)
+        # of each example's own loss; the layers are known not to mix examples
+        by_output, losses = _slopes(loss, x.detach(), targets)
+        slopes = torch.autograd.grad(x, [one.outputs for one in passes], by_output)
+    squares = torch.zeros(len(targets), dtype=torch.float64, device=x.device)
+    for one, slope in zip(passes, slopes, strict=True):
+        weight, bias = f"{one.name}.weight" in into, f"{one.name}.bias" in into
+        squares += row_squares(slope) * (row_squares(one.inputs) * float(weight) + float(bias))
+    factors, finite = clip_factors(squares.sqrt(), clip_norm, x.dtype)
+    scale = (factors / divisor).to(x.dtype)
+    for one, slope in zip(passes, slopes, strict=True):
+        scaled = torch.where(finite[:, None], slope, 0.0) * scale[:, None]
+        if f"{one.name}.weight" in into:  # the views of weights lie input-major
+            into[f"{one.name}.weight"].copy_((torch.where(finite[:, None], one.inputs, 0.0).mT @ scaled).mT)
+        if f"{one.name}.bias" in into:
+            into[f"{one.name}.bias"].copy_(scaled.sum(dim=0))
+    return Seen(losses, x.detach(), finite)
+
+
+def _slopes(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of each example's loss by its outputs, and the losses."""
+
+    def loss_of_one(own: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        value = loss(own[None], y[None])[0]
+        return value, value.detach()
+
+    return torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True))(outputs, targets)
+
+
+def _by_examples(
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    inputs: Tensor,
+    targets: Tensor,
+    loss: PerExampleLoss,
+    clip_norm: float,
+    divisor: float,
+    into: Mapping[str, Tensor],
+) -> Seen:
+    own = {**dict(model.named_parameters()), **tensors}
+    moving = {name: own[name].detach() for name in into}
+    fixed = {name: value.detach() for name, value in tensors.items() if name not in into}
+
+    def loss_of_one(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        outputs = call_with(model, {**fixed, **weights}, x[None])
+        value = loss(outputs, y[None])[0]
+        return value, (value.detach(), outputs.detach()[0])
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        per_example = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0))
+        rows, (losses, outputs) = per_example(moving, inputs, targets)
+    factors, finite = clip_factors(joint_norms([row_norms(row) for row in rows.values()]), clip_norm, losses.dtype)
+    scale = (factors / divisor).to(losses.dtype)
+    for name, view in into.items():
+        flat = torch.where(finite[:, None], rows[name].flatten(1), 0.0)
+        view.copy_((scale @ flat).view(view.shape))
+    return Seen(losses, outputs, finite)

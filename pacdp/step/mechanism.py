@@ -1,0 +1,50 @@
+"""The public numbers of a private run, and how its contributions are computed."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from pacdp.samplers.types import require_fraction, require_positive
+from pacdp.step.budget import PrivacyBudget
+
+GradSampleMode = Literal["reference", "hooks", "functorch", "ew", "ghost"]
+MODES: tuple[GradSampleMode, ...] = ("reference", "hooks", "functorch", "ew", "ghost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism:
+    """The public numbers of a private run; its unit is an example, or a person with all of their records."""
+
+    clip_norm: float
+    """C, the norm to which each unit's contribution is clipped."""
+    sample_rate: float
+    """q, the probability with which a unit takes part in a step."""
+    expected_batch_size: float
+    """The divisor of every clipped sum: a public constant, such as q times a rough number of units."""
+    steps: int
+    """Noisy updates, fixed in advance."""
+    grad_sample_mode: GradSampleMode = "hooks"
+    """How per-example gradients are taken; one that does not agree with "reference" at set-up is not used."""
+    max_physical_batch: int | None = None
+    """More units than that are cut into parts for memory's sake; changes no number but rounding."""
+    vectorise: bool = True
+    """Run people side by side where the network allows it; otherwise one after the other."""
+    budget: PrivacyBudget | None = None
+    """Training halts before the step that would overspend it."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("clip_norm", self.clip_norm), ("expected_batch_size", self.expected_batch_size)):
+            if not (math.isfinite(value) and value > 0.0):
+                raise ValueError(f"expected {name} > 0 and finite, got {value}")
+        require_fraction(sample_rate=self.sample_rate)
+        if self.grad_sample_mode not in MODES:
+            raise ValueError(f"grad_sample_mode must be one of {', '.join(MODES)}, got {self.grad_sample_mode!r}")
+        if self.steps < 1:
+            raise ValueError(f"steps must be at least 1, got {self.steps}")
+        if self.max_physical_batch is not None:
+            require_positive(max_physical_batch=self.max_physical_batch)
+
+    @property
+    def public_size(self) -> float:
+        """expected_batch_size / sample_rate: the number of units as far as it is public."""
+        return self.expected_batch_size / self.sample_rate

@@ -1,0 +1,80 @@
+"""One private step under way: it holds what nobody may see, and the only ways to let something of it out.
+
+Whatever leaves is noted where its noise is drawn: :attr:`PrivateStep.event` is built from that, and nothing else says
+what a step cost.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from bounds.accounting import Event
+from pacdp.step.choice import choose, clipped_scores, probabilities_of
+from pacdp.step.clip import Weights
+from pacdp.step.event import sampled_step
+from pacdp.step.mechanism import Mechanism
+from pacdp.step.noise import Randomness
+from pacdp.step.processes import Together
+
+Losses = Callable[[Weights], Tensor]
+"""Mean loss of each unit of the sample at other weights; private."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PrivateStep:
+    """Step ``number`` (from 0) of a run, after its sample was drawn and summed and before anything left it."""
+
+    number: int
+    mechanism: Mechanism
+    module: nn.Module
+    optimizer: torch.optim.Optimizer | None
+    weights: Weights
+    """The trainable parameters of ``module``, which an update changes in place."""
+    randomness: Randomness
+    together: Together
+    total: Weights
+    """The clipped sum, without noise: private."""
+    losses: Losses | None
+    watch: Callable[[Weights], None] | None = None
+    """Called with whatever is released: an auditor."""
+    _noise_multipliers: list[float] = field(default_factory=list)
+    _choice_epsilon: float = 0.0
+
+    def release(self, noise_multiplier: float) -> Weights:
+        """The clipped sum with N(0, (σC)²) on every coordinate, and a note that it was released.
+
+        Formal guarantee: a Gaussian mechanism of multiplier σ on the step's sample, add-remove adjacency, up to the
+        rounding of the sum (docs/noise.md).
+        """
+        self._noise_multipliers.append(float(noise_multiplier))
+        made = self.together.noised(self.total, noise_multiplier * self.mechanism.clip_norm, self.randomness)
+        if self.watch is not None:
+            self.watch(made)
+        return made
+
+    def noisier(self, released: Weights, std_multiplier: float) -> Weights:
+        """What was released before with further noise: post-processing, which costs nothing."""
+        return self.together.noised_copy(released, std_multiplier * self.mechanism.clip_norm, self.randomness)
+
+    def choose(self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float) -> int:
+        """One of the candidates by the exponential mechanism on the sample's clipped losses (:mod:`choice`)."""
+        self._choice_epsilon += selection_epsilon
+        assert self.losses is not None
+        losses = torch.stack([self.losses(candidate) for candidate in candidates])
+        scores = self.together.sums(clipped_scores(losses, score_bound))
+        return self.together.first_says(choose(probabilities_of(scores, selection_epsilon), self.randomness))
+
+    @property
+    def event(self) -> Event:
+        """What left, as the accountant sees it.
+
+        Raises:
+            ValueError: nothing was released.
+        """
+        return sampled_step(
+            self._noise_multipliers,
+            sample_rate=self.mechanism.sample_rate,
+            choice_epsilon=self._choice_epsilon,
+        )
