@@ -87,6 +87,7 @@ def train(
     checkpoint_every: int = 0,
     about: Mapping[str, Any] | None = None,
     distributed: bool = False,
+    keeps: Callable[[int], bool] | None = None,
     watch: Callable[[Weights], None] | None = None,
 ) -> PrivateRun:
     """Train a copy of ``module`` on (input, target) records; go on from ``checkpoint`` if that file exists.
@@ -105,6 +106,7 @@ def train(
         distributed: whether the processes of the default group (``torchrun``) train one network together. All must
             call this with the same arguments, ``dataset`` being the whole data set; the first process's weights and
             buffers are where they start, it writes the checkpoints, and all return the same run.
+        keeps: whether the weights after so many steps become a snapshot; what the algorithm says by default.
         watch: called with every sum that is released, before anything is made of it: for auditors.
 
     Raises:
@@ -166,7 +168,7 @@ def train(
         state.step, state.event = number + 1, events.joined(state.event, step.event)
         if not all(bool(torch.isfinite(w).all()) for w in live.values()):
             raise Diverged(state.step, "a weight")
-        if algorithm.keeps(state.step):
+        if (keeps or algorithm.keeps)(state.step):
             state.snapshots.append(parameters_to_vector(module.parameters()).detach().clone())
         if path is not None and (state.step == last or (checkpoint_every and state.step % checkpoint_every == 0)):
             save_run(path, state, together=together, about=about)

@@ -71,6 +71,7 @@ from pacdp.step.accountant import privacy_spent as privacy_spent
 from pacdp.step.budget import PrivacyBudget as PrivacyBudget
 from pacdp.step.budget import calibrated as calibrated
 from pacdp.step.budget import planned as planned
+from pacdp.step.event import after as after
 from pacdp.step.event import first as first
 from pacdp.step.event import joined as joined
 from pacdp.step.event import runs_of as runs_of

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import bounds
-from bounds.accounting import event_to_dict
+from bounds.accounting import Event, event_to_dict
 from experiments.certificates.clock import Clock
 from experiments.certificates.config import of_a_list, sizes
 from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, Private, certify
@@ -41,11 +41,10 @@ from pacdp.losses import error_count
 from pacdp.private import (
     DPSGD,
     Mechanism,
-    Event,
     SeededRandomness,
     Table,
+    joined,
     privacy_claim,
-    privacy_event,
     train,
 )
 from pacdp.step.noise import Randomness
@@ -116,7 +115,7 @@ class Released(NamedTuple):
 
     centre: Float[Tensor, " dim"]
     head: Float[Tensor, "classes dim"]
-    history: Event
+    event: Event | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +141,12 @@ class Outcome:
             "numbers": self.measured,
             "cpu_seconds": self.seconds,
             "references": {name: each.to_dict() for name, each in self.assessments.items() if name != "posterior"},
-            "history": self.released.event.to_dict(),
+            "event": None if self.released.event is None else event_to_dict(self.released.event),
         }
         return replace(found, details=details).to_dict()
 
 
-def claim_for_choice(histories: Sequence[Event]) -> bounds.PrivacyClaim:
+def claim_for_choice(histories: Sequence[Event | None]) -> bounds.PrivacyClaim:
     """The privacy of J private runs together: what it costs to choose among them by looking at the examples.
 
     Formal guarantee: this is what publishing one of the J releases, chosen by looking at the examples, reveals of them
@@ -160,14 +159,10 @@ def claim_for_choice(histories: Sequence[Event]) -> bounds.PrivacyClaim:
     """
     if not histories:
         raise ValueError("histories must be those of all runs that were looked at, got none")
-    return privacy_claim(
-        functools.reduce(Event.followed_by, histories, Event()), adjacency="add-remove"
-    )
+    return privacy_claim(joined(*histories), adjacency="add-remove")
 
 
-def private_centre(
-    rows: Float[Tensor, "n dim"], *, mu: float, randomness: Randomness
-) -> tuple[Tensor, Event]:
+def private_centre(rows: Float[Tensor, "n dim"], *, mu: float, randomness: Randomness) -> tuple[Tensor, Event | None]:
     """Mean of unit rows plus Gaussian noise, mu-GDP: one full-batch step of DP-SGD on ½‖c - row‖² from c = 0."""
     n, dim = rows.shape
     run = train(
@@ -183,7 +178,7 @@ def private_centre(
 def private_head(
     rows: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"], *, classes: int, settings: Settings,
     randomness: Randomness,
-) -> tuple[Float[Tensor, "classes dim"], Event]:  # fmt: skip
+) -> tuple[Float[Tensor, "classes dim"], Event | None]:  # fmt: skip
     """Full-batch DP-SGD on cross-entropy with step sizes that fall linearly; head_mu-GDP."""
     steps = settings.steps
     mean_step = settings.path / (settings.clip_norm * steps)
@@ -225,9 +220,9 @@ def conduct(
     rows = BoundSet(inputs=unit(raw - centre), labels=labels, people=data.people)
     test_rows = BoundSet(inputs=unit(raw_test - centre), labels=test_labels)
     head, more = private_head(rows.inputs, labels, classes=data.classes, settings=settings, randomness=randomness)
-    released = Released(centre, head, spent.followed_by(more))
+    released = Released(centre, head, joined(spent, more))
     clock.lap("private head")
-    claim, centre_claim = (privacy_claim(history, adjacency="add-remove") for history in (released.event, spent))
+    claim, centre_claim = (privacy_claim(event, adjacency="add-remove") for event in (released.event, spent))
     assess = functools.partial(_assessed, settings=settings)
     mean = _descended(rows, head, claim, settings)
     clock.lap("posterior")
@@ -289,9 +284,9 @@ def _choice(settings: Settings) -> Choice:
     return of_a_list(settings.compared)
 
 
-def _told(found: Assessment, history: Event) -> Assessment:
+def _told(found: Assessment, event: Event | None) -> Assessment:
     """The assessment with the mechanisms behind its privacy, from which anyone can account for it again."""
-    return replace(found, privacy={**(found.privacy or {}), "event": event_to_dict(privacy_event(history))})
+    return replace(found, privacy={**(found.privacy or {}), "event": None if event is None else event_to_dict(event)})
 
 
 def _private(claim: bounds.PrivacyClaim, rows: BoundSet) -> Private:

@@ -85,7 +85,7 @@ def train_corrupted(config: Corrupted, runtime: Runtime, folder: Path) -> dict[s
     )
     return {
         "format": "pacdp-corrupted-result/1", "algorithm": given.algorithm, "n": train.n, "n_test": test.n,
-        "steps": trained.event.steps, "halted": trained.halted, "train_error": errors / train.n,
+        "steps": private.steps_of(trained.event), "halted": trained.halted, "train_error": errors / train.n,
         "test_error": wrong / test.n, "epsilon": spent.epsilon, "delta": budget.delta,
         "adjacency": budget.adjacency, "bound": {"name": bound.name, "value": bound.value, "status": bound.status},
     }  # fmt: skip

@@ -69,7 +69,7 @@ def schedule(method: methods.DPSGLD) -> private.Polynomial:
 
 
 def algorithm(config: PrivateConfig, public: Public) -> private.Algorithm:
-    """The trainer of an example-level method, with as much noise as its budget asks for.
+    """The algorithm, with as much noise as its budget asks for.
 
     Raises:
         ValueError: numbers out of range, or a budget that no noise keeps to.
@@ -104,23 +104,6 @@ def algorithm(config: PrivateConfig, public: Public) -> private.Algorithm:
             return private.DPMCDropout(mechanism=mechanism, noise_multiplier=noise(config), prior=_prior(method),
                                        learning_rate=method.learning_rate, momentum=method.momentum,
                                        draws=method.draws)  # fmt: skip
-        case _:
-            raise ValueError(f"{config.algorithm} protects people: give data with people in them")
-
-
-def person_algorithm(config: PrivateConfig, public: Public) -> private.Algorithm:
-    """The trainer of a person-level method.
-
-    Raises:
-        ValueError: numbers out of range, or a method that protects examples.
-    """
-    sampling, method = config.sampling, config.method
-    size = sampling.public_size or public.size
-    mechanism = private.Mechanism(
-        clip_norm=sampling.clip_norm, sample_rate=sampling.sample_rate, steps=sampling.steps,
-        expected_batch_size=sampling.sample_rate * size, max_physical_batch=sampling.max_physical,
-    )  # fmt: skip
-    match method:
         case methods.P3SGD():
             return private.P3SGD(
                 mechanism=mechanism, noise_scales=method.noise_scales, learning_rate=method.learning_rate,
@@ -133,8 +116,6 @@ def person_algorithm(config: PrivateConfig, public: Public) -> private.Algorithm
                 mechanism=mechanism, noise_multiplier=noise(config), learning_rate=method.learning_rate,
                 records_at_once=method.records_at_once or None,
             )  # fmt: skip
-        case _:
-            raise ValueError(f"{config.algorithm} protects examples, not people")
 
 
 def noise(config: PrivateConfig) -> private.Schedule:

@@ -20,7 +20,7 @@ from experiments.private.algorithms import Public, network, predictor
 from experiments.private.config import PrivateConfig
 from experiments.private.data import Examples, examples
 from experiments.private.methods import by_person
-from experiments.private.planning import charged_history
+from experiments.private.planning import charged_event
 from experiments.serial import from_dict
 from pacdp import (
     BoundSet,
@@ -74,8 +74,9 @@ def certify_private(
     config = from_dict(PrivateConfig, about["run"])
     data = _data(path, config, about, root=runtime.data_root)
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
-    history, charged = charged_history(path, checkpoint.header, config, public)
-    event = private.privacy_event(history) if isinstance(history, private.Event) else history.event
+    event, charged = charged_event(path, checkpoint.header, config, public)
+    if event is None:
+        raise CheckpointError(f"{path} has no step: nothing was released that could be certified; train first")
     claim = accounting.privacy_record(event=event, adjacency="add-remove")
     bound, test = BoundSet.part(data.train), BoundSet.part(data.test)
     unit = "example" if data.people is None else "person"
@@ -131,7 +132,8 @@ def _data(path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str
 def _deployed(config: PrivateConfig, module: nn.Module, checkpoint: Checkpoint) -> Network:
     """The predictor asked for one example at a time: released weights, or an average over snapshots or draws."""
     snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
-    nothing = private.Event()
-    released = private.PrivateRun(weights=dict(checkpoint.model), history=nothing, snapshots=snapshots)
+    released = private.PrivateRun(
+        weights=dict(checkpoint.model), event=None, snapshots=snapshots, chosen=torch.zeros(0, dtype=torch.int64)
+    )
     answers = predictor(config, module, released, alone=True)
     return Network(network=answers, of="predictor", scores=True, batch_size=_BATCH)

@@ -9,68 +9,55 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.private.algorithms import Public, algorithm, person_algorithm
+from bounds.accounting import Composed, Event, Gaussian, PoissonSampled
+from experiments.private.algorithms import Public, algorithm
 from experiments.private.config import PrivateConfig
-from experiments.private.methods import by_person
 from pacdp import CheckpointError, private
-from pacdp.patient_loop import affordable_steps
+from pacdp.resume import read_event
 from pacdp.steps import ChargedSteps, Plan
 
 _ROUNDING = 1e-9
 """Calibrated noise may differ by this share between machines."""
 
 
-def charged_history(
+def charged_event(
     path: Path | str, header: Mapping[str, Any], config: PrivateConfig, public: Public
-) -> tuple[private.Event | private.PatientHistory, ChargedSteps]:
+) -> tuple[Event | None, ChargedSteps]:
     """The mechanisms that certificates of a checkpoint pay for, and what shows that their number was fixed beforehand.
 
     These are the recorded ones, followed by those that the run had yet to make.
 
     Raises:
-        CheckpointError: the header's history is not one that its configuration makes.
-        ValueError: the header's history is none.
+        CheckpointError: the header's event is not one that its configuration makes.
+        ValueError: the header's event is none.
     """
-    if by_person(config.method):
-        return _charged_patients(path, header, config, public)
-    made = private.Event.from_dict(header["history"])
-    recipe = algorithm(config, public).recipe()
-    mechanism = recipe.mechanism
-    plan = private.planned(recipe.noise, sample_rate=mechanism.sample_rate, steps=mechanism.steps)
-    said = tuple(header.get(name) for name in ("step", "clip_norm", "expected_batch_size"))
-    own = said == (made.steps, mechanism.clip_norm, mechanism.expected_batch_size)
-    if not (own and _same(made, plan.first(made.steps))):
-        raise _not_its_own(path, made.steps)
-    last = plan.steps if mechanism.budget is None else max(made.steps, mechanism.budget.affordable_steps(plan))
-    if last == made.steps:
-        return made, Plan(steps=last).charged(last)
-    rest = private.planned(recipe.noise, sample_rate=mechanism.sample_rate, steps=last, done=made.steps)
-    return made.followed_by(rest), Plan(steps=last).charged(made.steps)
+    made, settings = read_event(header), algorithm(config, public)
+    mechanism, steps = settings.mechanism, private.steps_of(made)
+    said = {"clip_norm": mechanism.clip_norm, "expected_batch_size": mechanism.expected_batch_size}
+    plan = settings.promise(int(public.size), mechanism.steps)
+    own = header.get("step") == steps <= mechanism.steps and header.get("public") == said
+    if not (own and _same(made, private.first(plan, steps))):
+        raise CheckpointError(
+            f"{path} records {steps} steps that its configuration does not make: its header was changed; take it from "
+            "its source again, or train again"
+        )
+    last = mechanism.steps if mechanism.budget is None else max(steps, mechanism.budget.affordable_steps(plan))
+    return private.joined(made, private.after(private.first(plan, last), steps)), Plan(steps=last).charged(steps)
 
 
-def _charged_patients(
-    path: Path | str, header: Mapping[str, Any], config: PrivateConfig, public: Public
-) -> tuple[private.PatientHistory, ChargedSteps]:
-    """The same where people are hidden; what a step costs does not depend on what the steps before it chose."""
-    settings, made = person_algorithm(config, public), len(header["chosen"])
-    planned = [list(run) for run in private.planned_patients(settings, steps=made).runs]
-    if made > config.sampling.steps or header["history"] != planned:
-        raise _not_its_own(path, made)
-    budget = private.PrivacyBudget(epsilon=config.budget.epsilon, delta=config.budget.delta)
-    last = max(made, affordable_steps(settings, budget))
-    return private.planned_patients(settings, steps=last), Plan(steps=last).charged(made)
-
-
-def _not_its_own(path: Path | str, steps: int) -> CheckpointError:
-    return CheckpointError(
-        f"{path} records {steps} steps that its configuration does not make: its header was changed; take it from its "
-        "source again, or train again"
+def _same(made: Event | None, planned: Event | None) -> bool:
+    """Whether these are the same steps, but for the last digits of calibrated noise."""
+    one, other = private.runs_of(made), private.runs_of(planned)
+    return len(one) == len(other) and all(
+        count == number and _close(step, plan) for (step, count), (plan, number) in zip(one, other, strict=True)
     )
 
 
-def _same(made: private.Event, planned: private.Event) -> bool:
-    return len(made.runs) == len(planned.runs) and all(
-        (one.sample_rate, one.steps) == (other.sample_rate, other.steps)
-        and math.isclose(one.noise_multiplier, other.noise_multiplier, rel_tol=_ROUNDING)
-        for one, other in zip(made.runs, planned.runs, strict=True)
-    )
+def _close(step: Event, plan: Event) -> bool:
+    if isinstance(step, Gaussian) and isinstance(plan, Gaussian):
+        return math.isclose(step.noise_multiplier, plan.noise_multiplier, rel_tol=_ROUNDING)
+    if isinstance(step, PoissonSampled) and isinstance(plan, PoissonSampled):
+        return step.sample_rate == plan.sample_rate and _close(step.event, plan.event)
+    if isinstance(step, Composed) and isinstance(plan, Composed):
+        return len(step.events) == len(plan.events) and all(map(_close, step.events, plan.events))
+    return step == plan

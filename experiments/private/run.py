@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from bounds.accounting import event_to_dict
 from experiments.config import Runtime
 from experiments.folder import Folder, provenance, require_space, write_json
-from experiments.private.algorithms import Predict, Public, algorithm, network, person_algorithm, predictor
+from experiments.private.algorithms import Predict, Public, algorithm, network, predictor
 from experiments.private.config import PrivateConfig
 from experiments.private.data import Examples, examples
 from experiments.private.methods import P3SGD, by_person
@@ -97,60 +98,46 @@ class _Training:
 
     def go(self) -> dict[str, Any]:
         started = time.monotonic()
-        trained, history, privacy = self._by_person() if by_person(self.config.method) else self._by_example()
-        predict = predictor(self.config, self.module, trained)
+        config, settings, budget = self.config, algorithm(self.config, self.public), self.config.budget
+        relation: dict[str, Any] = {"delta": budget.delta, "adjacency": budget.adjacency}
+        plan = settings.promise(self.data.units, settings.mechanism.steps)
+
+        def progress(seen: private.Progress) -> None:
+            self._record(seen.step, lambda: private.epsilon(private.first(plan, seen.step), **relation))
+
+        people = self.data.people if by_person(config.method) else None
+        trained = private.train(
+            settings, self.module, self.data.tensors(), people=people, progress=progress, **self.common
+        )
+        predict = predictor(config, self.module, trained)
         last: dict[str, Any] = {}
         if len(trained.snapshots):
             alone = replace(trained, snapshots=trained.snapshots[:0])
-            last["test_of_last_weights"] = judged(
-                predictor(self.config, self.module, alone), self.data.test, curve=True
-            )
+            last["test_of_last_weights"] = judged(predictor(config, self.module, alone), self.data.test, curve=True)
+        steps = private.steps_of(trained.event)
         return {
-            "format": FORMAT, "algorithm": self.config.algorithm, "steps": history.steps,
-            "halted": history.steps < self.config.sampling.steps, "n": self.data.train.n, "n_test": self.data.test.n,
+            "format": FORMAT, "algorithm": config.algorithm, "steps": steps,
+            "halted": steps < config.sampling.steps, "n": self.data.train.n, "n_test": self.data.test.n,
             "parameters": sum(p.numel() for p in self.module.parameters()),
-            "privacy": {**privacy, "unit": self.data.unit, "units": self.data.units,
-                        "noise": "seeded: can be repeated and subtracted" if self.config.reproducible else "secret"},
+            "privacy": {**private.privacy_spent(trained.event, **relation).to_dict(), **self._published(steps),
+                        "event": None if trained.event is None else event_to_dict(trained.event),
+                        "unit": self.data.unit, "units": self.data.units,
+                        "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret"},
             "test": judged(predict, self.data.test, curve=True), **last,
             "private_train": judged(predict, self.data.train),
             "seconds": round(time.monotonic() - started, 2),
         }  # fmt: skip
 
-    def _by_example(self) -> tuple[private.PrivateRun, private.Event, dict[str, Any]]:
-        settings, budget = algorithm(self.config, self.public), self.config.budget
-        relation: dict[str, Any] = {"delta": budget.delta, "adjacency": budget.adjacency}
-        noise, sampling = settings.recipe().noise, self.config.sampling
-        plan = private.planned(noise, sample_rate=sampling.sample_rate, steps=sampling.steps)
-
-        def progress(seen: private.Progress) -> None:
-            self._record(seen.step, lambda: private.epsilon(plan.first(seen.step), **relation))
-
-        trained = private.train(settings, self.module, self.data.tensors(), progress=progress, **self.common)
-        spent = private.privacy_spent(trained.event, **relation).to_dict()
-        return trained, trained.event, spent | {"mechanisms": [list(run) for run in trained.event.runs[:3]]}
-
-    def _by_person(self) -> tuple[private.PrivateRun, private.PatientHistory, dict[str, Any]]:
-        settings, budget, method = person_algorithm(self.config, self.public), self.config.budget, self.config.method
-        assert self.data.people is not None
-
-        def progress(seen: private.Progress) -> None:
-            self._record(seen.step, lambda: private.planned_patients(settings, steps=seen.step)
-                         .epsilon(budget.delta).upper)  # fmt: skip
-
-        trained = private.train(
-            settings, self.module, self.data.tensors(), self.data.people, progress=progress,
-            budget=private.PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta), **self.common,
+    def _published(self, steps: int) -> dict[str, Any]:
+        """What the paper's accounting says of P3SGD, beside ours."""
+        method = self.config.method
+        if not isinstance(method, P3SGD):
+            return {}
+        published = private.published_epsilon(
+            noise_scales=method.noise_scales, sample_rate=self.config.sampling.sample_rate, steps=steps,
+            selection_epsilon=method.selection_epsilon, delta=self.config.budget.delta,
         )  # fmt: skip
-        spent = trained.event.epsilon(budget.delta).to_dict()
-        if isinstance(method, P3SGD):
-            published = private.published_epsilon(
-                noise_scales=method.noise_scales, sample_rate=self.config.sampling.sample_rate,
-                steps=trained.event.steps, selection_epsilon=method.selection_epsilon, delta=budget.delta,
-            )  # fmt: skip
-            spent["published_accounting"] = {"epsilon": published.epsilon, "status": "optimistic"}
-        weights = private.PrivateRun(weights=dict(trained.weights), history=private.Event(),
-                                     snapshots=torch.empty(0, 0))  # fmt: skip
-        return weights, trained.event, spent
+        return {"published_accounting": {"epsilon": published.epsilon, "status": "optimistic"}}
 
     def _record(self, step: int, epsilon: Callable[[], float]) -> None:
         row = None
@@ -179,4 +166,4 @@ def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str,
 
 
 def _steps_done(header: Mapping[str, Any]) -> int:
-    return int(header["step"]) if "step" in header else len(header["chosen"])
+    return int(header["step"])

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn.utils import prune
 from toys import keys_of, toy_data, toy_objective
 
-from pacdp.step import gradients as clipped
 from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.objective import Estimate, Objective
+from pacdp.step import gradients as clipped
 
 CONV = Architecture(name="conv", norm="group")
 

@@ -83,8 +83,8 @@ def privacy(run: BayesRun, fitted: Fitted) -> dict[str, Any] | None:
         return None
     relation: dict[str, Any] = {"delta": run.config.budget.delta, "adjacency": run.config.budget.adjacency}
     spent = private.privacy_spent(fitted.event, **relation)
-    mu = clt_gdp(event=private.privacy_event(fitted.event)).mu
-    limit = private.Event(runs=(private.GaussianRun(1.0 / mu, 1.0, 1),))
+    mu = clt_gdp(event=fitted.event).mu
+    limit = private.sampled_step([1.0 / mu], sample_rate=1.0)
     return {**spent.to_dict(), "epsilon_clt": private.epsilon(limit, **relation), "epsilon_clt_status": "optimistic",
             "noise_multiplier": fitted.noise_multiplier, "clip_norm": run.config.sampling.clip_norm,
             "unit": "example"}  # fmt: skip
@@ -93,8 +93,8 @@ def privacy(run: BayesRun, fitted: Fitted) -> dict[str, Any] | None:
 def _epsilon(run: BayesRun, fitted: Fitted, step: int) -> dict[str, float]:
     if fitted.event is None:
         return {}
-    budget = run.config.budget
-    return {"epsilon": private.epsilon(fitted.event.first(step), delta=budget.delta, adjacency=budget.adjacency)}
+    budget, ran = run.config.budget, private.first(fitted.event, step)
+    return {"epsilon": private.epsilon(ran, delta=budget.delta, adjacency=budget.adjacency)}
 
 
 def _loss(outputs: Tensor, targets: Tensor) -> Tensor:

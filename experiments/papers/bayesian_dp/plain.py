@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
 from pacdp.errors import Diverged
-from pacdp.loop import Recipe
+from pacdp.layers.random import forget_draws
+from pacdp.private import Descent
 from pacdp.step.independence import PerExampleLoss
 
 
@@ -21,45 +22,49 @@ class Plain(NamedTuple):
     """What was trained."""
 
     snapshots: list[Tensor]
-    """Flat weights after each step that the recipe keeps."""
+    """Flat weights after each step that is kept."""
     marks: list[float]
     """What ``clock`` said after each step."""
 
 
 def train_plain(
-    recipe: Recipe, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, thermal: bool,
-    seed: int, clock: Callable[[], float],
+    algorithm: Descent, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, thermal: bool,
+    seed: int, keeps: Callable[[int], bool], clock: Callable[[], float],
 ) -> Plain:  # fmt: skip
-    """Train ``module`` in place by the recipe's optimizer.
+    """Train ``module`` in place by the algorithm's optimizer.
 
     Args:
-        thermal: whether the recipe's noise is the algorithm's own.
+        thermal: whether the noise is part of the algorithm itself, whatever it hides.
+        keeps: whether the weights after so many steps become a snapshot.
 
     Raises:
         Diverged: a weight is not finite.
     """
-    device, mechanism = inputs.device, recipe.mechanism
+    device, mechanism = inputs.device, algorithm.mechanism
     parameters = [p for p in module.train().parameters() if p.requires_grad]
-    optimizer = recipe.optimizer(parameters)
+    optimizer = algorithm.optimizer(parameters)
+    assert optimizer is not None
     batches = _Batches(len(inputs), mechanism.sample_rate, torch.Generator().manual_seed(seed))
     noise = torch.Generator(device).manual_seed(seed + 1)
     found = Plain([], [])
     for step in range(mechanism.steps):
         for group in optimizer.param_groups:
-            group["lr"] = recipe.learning_rate(step)
+            group["lr"] = algorithm.rate_at(step)
         rows = batches.next().to(device)
         optimizer.zero_grad()
-        torch.stack([loss(module(inputs[rows]), targets[rows]).mean() for _ in range(recipe.draws)]).mean().backward()
-        _forget_draws(module)
+        torch.stack(
+            [loss(module(inputs[rows]), targets[rows]).mean() for _ in range(algorithm.draws)]
+        ).mean().backward()
+        forget_draws(module)
         if thermal:
-            scale = recipe.noise(step) * mechanism.clip_norm / mechanism.expected_batch_size
+            scale = algorithm.noise_at(step) * mechanism.clip_norm / mechanism.expected_batch_size
             _add_noise(parameters, scale, noise)
-        if recipe.data_free_gradient is not None:
-            recipe.data_free_gradient(module)
+        if algorithm.data_free_gradient is not None:
+            algorithm.data_free_gradient(module)
         optimizer.step()
         if not all(bool(torch.isfinite(p).all()) for p in parameters):
             raise Diverged(step + 1, "a weight")
-        if recipe.keeps(step + 1):
+        if keeps(step + 1):
             found.snapshots.append(parameters_to_vector(parameters).detach().clone())
         found.marks.append(clock())
     return found
@@ -84,11 +89,3 @@ def _add_noise(parameters: list[nn.Parameter], scale: float, generator: torch.Ge
     for parameter in parameters:
         assert parameter.grad is not None
         parameter.grad.add_(torch.empty_like(parameter).normal_(generator=generator), alpha=scale)
-
-
-def _forget_draws(module: nn.Module) -> None:
-    """Bayesian layers keep their draws for per-example gradients, which nothing here takes."""
-    for layer in module.modules():
-        drawn = getattr(layer, "drawn", None)
-        if isinstance(drawn, list):
-            drawn.clear()

@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 from torch.utils.data import TensorDataset
 
+from bounds.accounting import Event
 from experiments.papers.bayesian_dp.config import BayesRun
 from experiments.papers.bayesian_dp.plain import train_plain
 from experiments.private.algorithms import Public, algorithm
@@ -19,7 +19,6 @@ from experiments.private.methods import DPSGLD
 from pacdp import private
 from pacdp.layers.bayes import BAYES_LAYERS
 from pacdp.layers.dropout import ExampleDropout
-from pacdp.loop import Recipe
 from pacdp.step.independence import PerExampleLoss
 
 _ROWS = 1000
@@ -32,25 +31,13 @@ class Fitted(NamedTuple):
     """In evaluation mode; which weights it has depends on what was asked of it last."""
     kept: dict[int, Tensor]
     """Flat weights after the steps of the posterior and of the curve."""
-    history: private.Event | None
+    event: Event | None
     """What it cost; None without privacy."""
     noise_multiplier: float | None
     """σ of the first step; None without privacy."""
     steps: int
     seconds_per_pass: float
     """Median time of a step, times the steps that draw n examples on average."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """An algorithm of which the weights after the given steps are kept: copies of what is released anyway."""
-
-    inner: private.Algorithm
-    kept: frozenset[int]
-
-    def recipe(self) -> Recipe:
-        """The algorithm's own, but for what it keeps."""
-        return self.inner.recipe()._replace(keeps=self.kept.__contains__)
 
 
 def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, public: Public
@@ -62,21 +49,23 @@ def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, lo
         Diverged: a weight is not finite.
     """
     kept = sorted({*run.posterior_steps(), *run.curve_steps()})
-    watched = Watched(inner=algorithm(run.config, public), kept=frozenset(kept))
+    settings = algorithm(run.config, public)
+    assert isinstance(settings, private.Descent)
     if not run.private:
-        plain = train_plain(watched.recipe(), module, inputs, targets, loss=loss, seed=run.seed,
-                            thermal=isinstance(run.config.method, DPSGLD), clock=time.perf_counter)  # fmt: skip
+        plain = train_plain(settings, module, inputs, targets, loss=loss, seed=run.seed,
+                            thermal=isinstance(run.config.method, DPSGLD), keeps=kept.__contains__,
+                            clock=time.perf_counter)  # fmt: skip
         return Fitted(module.eval(), dict(zip(kept, plain.snapshots, strict=True)), None, None, len(plain.marks),
                       _seconds(plain.marks, run))  # fmt: skip
     marks: list[float] = []
-    trained = private.train(watched, module, TensorDataset(inputs, targets), loss=loss,
-                            randomness=private.SeededRandomness(run.seed),
+    trained = private.train(settings, module, TensorDataset(inputs, targets), loss=loss,
+                            randomness=private.SeededRandomness(run.seed), keeps=kept.__contains__,
                             progress=lambda seen: marks.append(time.perf_counter()))  # fmt: skip
     if trained.halted:
         raise ValueError(f"the budget of epsilon {run.config.budget.epsilon:g} halts the run after step "
-                         f"{trained.event.steps} of {run.config.sampling.steps}: raise it")  # fmt: skip
+                         f"{private.steps_of(trained.event)} of {run.config.sampling.steps}: raise it")  # fmt: skip
     return Fitted(private.with_weights(module, trained.weights), dict(zip(kept, trained.snapshots, strict=True)),
-                  trained.event, trained.event.runs[0].noise_multiplier, trained.event.steps,
+                  trained.event, settings.noise_at(0), private.steps_of(trained.event),
                   _seconds(marks, run))  # fmt: skip
 
 

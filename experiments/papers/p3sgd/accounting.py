@@ -33,7 +33,7 @@ def compute(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any
     candidates = private.NestedNoise() if config.nested else private.IndependentNoise()
     settings = private.P3SGD(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
                              selection_epsilon=config.selection_epsilon, candidates=candidates)  # fmt: skip
-    spent = private.planned_patients(settings).epsilon(config.delta)
+    spent = private.privacy_spent(settings.promise(0, config.steps), delta=config.delta, adjacency="add-remove")
     published = private.published_epsilon(
         noise_scales=config.noise_scales, sample_rate=config.sample_rate, steps=config.steps,
         selection_epsilon=config.selection_epsilon, delta=config.delta,

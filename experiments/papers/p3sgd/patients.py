@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from experiments.folder import Folder
 from experiments.papers.p3sgd.config import Private, Training
-from experiments.private.algorithms import Public, person_algorithm
+from experiments.private.algorithms import Public, algorithm
 from experiments.private.data import Examples
 from experiments.private.methods import P3SGD
 from pacdp import load_checkpoint, private
@@ -33,12 +33,12 @@ def train_privately(
     """
     sampling, budget = strategy.sampling, strategy.budget
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
-    settings = person_algorithm(config.private(strategy), public)
+    settings = algorithm(config.private(strategy), public)
     every = max(1, sampling.steps // config.records)
 
     def record_checkpoint() -> None:
         saved = load_checkpoint(folder.checkpoint)
-        step = len(saved.header["chosen"])
+        step = int(saved.header["step"])
         folder.keep_rows(up_to_step=step)
         if folder.rows()[-1]["step"] < step:
             record(step, step * sampling.sample_rate, private.with_weights(module, saved.model))
@@ -55,24 +55,25 @@ def train_privately(
 
     assert data.people is not None
     run = private.train(
-        settings, module, data.tensors(), data.people, loss=_loss, randomness=private.SeededRandomness(config.seed),
-        budget=private.PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta), progress=progress,
+        settings, module, data.tensors(), people=data.people, loss=_loss, progress=progress,
+        randomness=private.SeededRandomness(config.seed),
         checkpoint=folder.checkpoint, checkpoint_every=every,
     )  # fmt: skip
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.copy_(run.weights[name])
-    spent = run.event.epsilon(budget.delta)
+    spent = private.privacy_spent(run.event, delta=budget.delta, adjacency="add-remove")
+    steps = private.steps_of(run.event)
     size = sum(parameter.numel() for parameter in module.parameters())
     found = {
         "epsilon": spent.upper, "epsilon_lower": spent.lower, "delta": budget.delta, "adjacency": budget.adjacency,
-        "steps": run.event.steps, "halted": run.event.steps < sampling.steps, "published_epsilon": None,
+        "steps": steps, "halted": steps < sampling.steps, "published_epsilon": None,
     }  # fmt: skip
     match strategy.method:
         case P3SGD() as method:
             people = sampling.sample_rate * data.units
             return found | _choices(method, run.chosen) | {
-                "published_epsilon": published(method, strategy, run.event.steps),
+                "published_epsilon": published(method, strategy, steps),
                 "noise_to_signal": min(method.noise_scales) * math.sqrt(size) / people,
             }  # fmt: skip
         case _:

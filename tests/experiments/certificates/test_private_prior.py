@@ -23,7 +23,7 @@ from experiments.certificates.private_prior import (
 )
 from experiments.serial import from_dict, to_dict
 from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
-from pacdp.private import GaussianRun, Event, SeededRandomness, privacy_claim, privacy_event
+from pacdp.private import Event, GaussianRun, SeededRandomness, privacy_claim, privacy_event
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")

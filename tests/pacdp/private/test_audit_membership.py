@@ -18,7 +18,7 @@ from pacdp.audit.membership import (
     offline_scores,
     shadow_confidences,
 )
-from pacdp.private import GaussianRun, Event
+from pacdp.private import Event, GaussianRun
 from pacdp.step.accountant import privacy_event
 
 

@@ -6,6 +6,13 @@ import math
 import mpmath
 import pytest
 import torch
+from pacdp.patient_loop import (
+    Mechanism,
+    PrivacyBudget,
+    affordable_steps,
+    planned_patients,
+    train,
+)
 from private_toys import cnn, cross_entropy, data, fresh, generator, mlp
 from scipy import stats
 from sklearn.datasets import load_digits
@@ -20,13 +27,6 @@ from pacdp.algorithms.p3sgd import (
     choose,
     published_epsilon,
     selection_probabilities,
-)
-from pacdp.patient_loop import (
-    PrivacyBudget,
-    Mechanism,
-    affordable_steps,
-    planned_patients,
-    train,
 )
 from pacdp.private import SeededRandomness, SystemRandomness, with_weights
 from pacdp.step.units import PatientHistory, PatientSteps

@@ -15,10 +15,10 @@ import pacdp
 from bounds.accounting import privacy_epsilon, sampled_gaussians
 from pacdp.private import (
     DPSGD,
+    Event,
+    EventAccountant,
     Exponential,
     GaussianRun,
-    EventAccountant,
-    Event,
     Polynomial,
     calibrated,
     epsilon,

@@ -14,8 +14,8 @@ from private_toys import cross_entropy, data, mechanism, mlp
 from pacdp.errors import CheckpointError
 from pacdp.private import (
     DPSGD,
-    EventAccountant,
     Event,
+    EventAccountant,
     PrivacyBudget,
     SeededRandomness,
     Table,

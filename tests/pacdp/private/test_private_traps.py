@@ -13,11 +13,11 @@ from torch.utils.data import Dataset
 
 from pacdp.opacus.modules import MODES
 from pacdp.private import (
+    Event,
+    EventAccountant,
     ExampleDropout,
     Exponential,
     GaussianRun,
-    EventAccountant,
-    Event,
     PrivateEngine,
     SeededRandomness,
     SystemRandomness,

@@ -4,6 +4,13 @@ import math
 
 import pytest
 import torch
+from pacdp.private import (
+    Mechanism,
+    PrivacyBudget,
+    affordable_steps,
+    planned_patients,
+    train,
+)
 from private_toys import cnn, cross_entropy, data, fresh, generator, mlp
 from scipy import stats
 from sklearn.datasets import load_digits
@@ -13,15 +20,8 @@ from torch.utils.data import Dataset, TensorDataset
 from pacdp.algorithms.user_level import UserLevelDPSGD
 from pacdp.checkpoint import Checkpoint, save_checkpoint
 from pacdp.errors import CheckpointError, Diverged
-from pacdp.patient_loop import (
-    PrivacyBudget,
-    Mechanism,
-    affordable_steps,
-    planned_patients,
-    train,
-)
 from pacdp.private import DPSGD, Exponential, Mechanism, SeededRandomness, train, with_example_dropout, with_weights
-from pacdp.step.units import Units, PatientHistory, PatientSteps, each_unit
+from pacdp.step.units import PatientHistory, PatientSteps, Units, each_unit
 
 CLIP = 0.5
 COUNTS = (1, 7, 3, 1, 12, 5)
@@ -170,9 +170,7 @@ def test_patients_of_one_record_make_it_plain_dp_sgd():
         DPSGD(mechanism=Mechanism(**numbers, expected_batch_size=10.0), noise_multiplier=decay, learning_rate=0.3),
         mlp(), data(n), loss=cross_entropy, randomness=SeededRandomness(4))  # fmt: skip
     algorithm = settings(decay, 0.3, **numbers, expected_batch_size=10.0)
-    ours = train(
-        algorithm, mlp(), data(n), torch.arange(n), loss=cross_entropy, randomness=SeededRandomness(4)
-    )
+    ours = train(algorithm, mlp(), data(n), torch.arange(n), loss=cross_entropy, randomness=SeededRandomness(4))
     for name, value in plain.weights.items():
         torch.testing.assert_close(ours.weights[name], value, atol=1e-6, rtol=1e-5)
     assert [run[:2] for run in ours.history.runs] == [run[:2] for run in plain.history.runs]
