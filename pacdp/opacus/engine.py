@@ -20,7 +20,7 @@ and batch memory manager, through its own extension points.
 import math
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from opacus import PrivacyEngine
@@ -35,16 +35,19 @@ from pacdp.opacus.accountant import NAME, EventAccountant
 from pacdp.opacus.distributed import DistributedGhostOptimizer, DistributedOptimizer, SummedOverProcesses, unwrapped
 from pacdp.opacus.ghost import GhostCriterion
 from pacdp.opacus.loader import PoissonLoader
+from pacdp.opacus.modes import OpacusSums
 from pacdp.opacus.modules import MODES, GhostModule, network, wrap
 from pacdp.opacus.optimizers import DataFreeGradient, GhostOptimizer, PrivateOptimizer
 from pacdp.resume import RunState, load_run, save_run
 from pacdp.schedules import Schedule, as_schedule
 from pacdp.step import event as events
+from pacdp.step.agreement import disagreement
 from pacdp.step.event import ADJACENCY
 from pacdp.step.independence import made_up_batch, require_independent_examples
 from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import Together, rank_randomness, require_one_run
+from pacdp.step.units import Network
 
 
 class PrivateEngine(PrivacyEngine):
@@ -95,6 +98,7 @@ class PrivateEngine(PrivacyEngine):
         pre_noise: float = 0.0,
         data_free_gradient: DataFreeGradient | None = None,
         probe: tuple[Any, ...] | None = None,
+        batches: Literal["loader", "own"] = "loader",
     ) -> Any:
         """Make network, optimizer and data private.
 
@@ -116,13 +120,16 @@ class PrivateEngine(PrivacyEngine):
             data_free_gradient: called after the noise; adds a gradient that depends on no data to ``p.grad``.
             probe: positional inputs for the independence test; without it numbers in the shape of the data's first
                 field are made up.
+            batches: "own" declares that every batch is a Poisson sample at ``sample_rate`` that the caller draws;
+                otherwise a step on anything but the returned loader's batch is refused, by its number of examples.
 
         Returns:
             (module, optimizer, loader), and in mode "ghost" (module, optimizer, criterion, loader), as in Opacus.
 
         Raises:
             ValueError: a public number out of range; examples that depend on each other; a mode that cannot do what is
-                asked; an optimizer with parameters of another network; processes that differ in what they are given.
+                asked, or whose clipped gradients are not the network's; an optimizer with parameters of another
+                network; processes that differ in what they are given.
         """
         schedule = as_schedule(noise_schedule)
         _check_numbers(clip_norm, sample_rate, expected_batch_size, pre_noise)
@@ -137,8 +144,11 @@ class PrivateEngine(PrivacyEngine):
                       "expected_batch_size": expected_batch_size, "grad_sample_mode": grad_sample_mode,
                       "pre_noise": pre_noise, "steps": loader.batch_sampler.steps}  # pyright: ignore  # fmt: skip
             require_one_run(public, loader.dataset, rank_randomness(randomness), device)
-        require_independent_examples(module, probe if probe is not None else (_made_up_input(loader).to(device),))
+        inputs = probe if probe is not None else (_made_up_input(loader).to(device),)
+        require_independent_examples(module, inputs)
         self.validate(module=module, optimizer=None, data_loader=None)
+        if len(inputs) == 1 and isinstance(inputs[0], Tensor):
+            _require_agreement(module, grad_sample_mode, inputs[0], clip_norm)
         wrapped = wrap(module, grad_sample_mode, loss_reduction=loss_reduction, clip_norm=clip_norm)
         wrapped.forbid_grad_accumulation()  # pyright: ignore[reportCallIssue]
         private = self._prepare_optimizer(
@@ -146,6 +156,8 @@ class PrivateEngine(PrivacyEngine):
             expected_batch_size=expected_batch_size, loss_reduction=loss_reduction,
             grad_sample_mode=grad_sample_mode, data_free_gradient=data_free_gradient,
             randomness=randomness, several=several, device=device)  # fmt: skip
+        if batches == "loader":
+            private.sampler = loader.batch_sampler  # pyright: ignore[reportAttributeAccessIssue]
         private.attach_step_hook(self.accountant.get_optimizer_hook_fn(sample_rate=sample_rate))
         if isinstance(wrapped, GhostModule):
             return wrapped, private, GhostCriterion(wrapped, private, criterion, loss_reduction), loader  # pyright: ignore
@@ -233,6 +245,26 @@ def _check_schedule(path: Path | str, optimizer: DPOptimizer, read: RunState) ->
                 f"{path} records other noise multipliers for its {read.step} steps than noise_schedule gives: resume "
                 "with the schedule that it was trained with"
             )
+
+
+def _require_agreement(module: nn.Module, mode: GradSampleMode, inputs: Tensor, clip_norm: float) -> None:
+    """Refuse a mode whose clipped gradients are not those of single examples, tried with a smooth made-up loss."""
+    frozen = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
+    tried = Network(module, {**frozen, **dict(module.named_buffers())}, _sines)
+    wrong = disagreement(
+        lambda network, units: OpacusSums(network.module, mode, units, network.loss, clip_norm=clip_norm),
+        tried, inputs, torch.zeros(len(inputs), device=inputs.device), clip_norm=clip_norm)  # fmt: skip
+    if wrong is not None:
+        raise ValueError(
+            f"grad_sample_mode {mode!r} cannot be used with this network: {wrong}; train it by pacdp.train with "
+            "grad_sample_mode='reference'"
+        )
+
+
+def _sines(outputs: Tensor, targets: Tensor) -> Tensor:
+    del targets
+    flat = outputs.reshape(len(outputs), -1)
+    return torch.sin(flat + torch.arange(flat.shape[1], device=flat.device)).mean(1)
 
 
 def _loader(dataset: Dataset[Any] | None, data_loader: DataLoader[Any] | None, sample_rate: float,

@@ -26,6 +26,7 @@ class Sink(Protocol):
 
     max_grad_norm: Any
     nonfinite_examples: int
+    examples: int
 
     @property
     def params(self) -> list[Any]: ...
@@ -51,6 +52,7 @@ class GhostLoss(DPTensorFastGradientClipping):
         if len(self.loss_per_sample) == 0:
             empty_sum(module, optimizer)
             return
+        optimizer.examples += len(self.loss_per_sample)
         reduced = self.loss_per_sample.mean() if self.loss_reduction == "mean" else self.loss_per_sample.sum()
         reduced.backward(retain_graph=True, inputs=module.reached())
         optimizer.zero_grad(set_to_none=True)

@@ -21,15 +21,37 @@ Collate = Callable[[list[Any]], Any]
 
 
 class PoissonSampler(UniformWithReplacementSampler):
-    """``steps`` batches; every example is in each independently with probability ``sample_rate``."""
+    """``steps`` batches; every example is in each independently with probability ``sample_rate``.
+
+    It remembers how many examples each batch has, in order, so that a step can tell whether it is given one of them.
+    """
 
     def __init__(self, *, n: int, sample_rate: float, steps: int, randomness: Randomness) -> None:
         super().__init__(num_samples=n, sample_rate=sample_rate, steps=steps)
         self.randomness = randomness
+        self._waiting = list[int]()
 
     def __iter__(self) -> Generator[list[int], Any, None]:
+        self._waiting.clear()  # what an earlier pass drew and nobody used
         for _ in range(self.steps):
-            yield self.randomness.batch(self.num_samples, self.sample_rate).tolist()
+            drawn = self.randomness.batch(self.num_samples, self.sample_rate).tolist()
+            self._waiting.append(len(drawn))
+            yield drawn
+
+    def require(self, examples: int) -> None:
+        """Refuse a step on something else than the batch that was drawn for it.
+
+        Raises:
+            ValueError: no batch was drawn, or one of another size.
+        """
+        expected = self._waiting.pop(0) if self._waiting else None
+        if expected != examples:
+            said = "no batch was drawn for it" if expected is None else "the batch drawn for it has another number"
+            raise ValueError(
+                f"this step has gradients of {examples} examples, and {said}: take each batch from the loader that "
+                "make_private returned, which samples as the accountant assumes, or say batches='own' if yours are "
+                "Poisson samples at sample_rate"
+            )
 
 
 class PoissonLoader(DPDataLoader):

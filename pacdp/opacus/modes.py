@@ -52,7 +52,7 @@ class OpacusSums:
         self.parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self.units, self.loss, self.draws, self.most = units, loss, draws, most
         self.max_grad_norm, self.pre_noise, self.generator = clip_norm, pre_noise, generator
-        self.nonfinite_examples = 0
+        self.nonfinite_examples = self.examples = 0
 
     @property
     def params(self) -> list[Any]:

@@ -23,6 +23,7 @@ from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGr
 from opacus.optimizers.utils import params
 from torch.optim import Optimizer
 
+from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.modes import clip_rows, flat_rows
 from pacdp.schedules import Schedule
 from pacdp.step.noise import Randomness
@@ -42,9 +43,14 @@ class _FixedNormaliser:
         self.data_free_gradient = data_free_gradient
         self.logical_step = 0
         self.nonfinite_examples = 0
+        self.examples = 0
+        self.sampler: PoissonSampler | None = None
 
     def add_noise(self) -> None:
         """Noise of standard deviation σ_t C on every coordinate of the clipped sum."""
+        if self.sampler is not None:
+            self.sampler.require(self.examples)
+        self.examples = 0
         self.noise_multiplier = float(self.noise_schedule(self.logical_step))
         if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier >= 0.0):
             raise ValueError(
@@ -86,6 +92,7 @@ class PrivateOptimizer(_FixedNormaliser, DPOptimizer):
         pre_noise_generator: its source.
         data_free_gradient: adds to ``p.grad``, after the noise, a gradient that depends on no data.
 
+    ``sampler``, where set, is asked whether each step's examples are those of the batch that it drew.
     ``nonfinite_examples`` counts the gradients that were dropped: it is private data, not for publication.
     """
 
@@ -113,6 +120,7 @@ class PrivateOptimizer(_FixedNormaliser, DPOptimizer):
         rows = {str(k): flat_rows(p) for k, p in enumerate(parameters)}
         total, dropped = clip_rows(rows, self.max_grad_norm, self.pre_noise, self.pre_noise_generator)
         self.nonfinite_examples += dropped
+        self.examples += len(next(iter(rows.values())))
         for p, own in zip(parameters, total.values(), strict=True):
             p.summed_grad = own if p.summed_grad is None else p.summed_grad + own
             _mark_as_processed(p.grad_sample)
