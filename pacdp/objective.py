@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from pacdp.chains import BATCH, Batching, Keys, philox, resident
 from pacdp.chains.native.philox import words
 from pacdp.data import Dataset
-from pacdp.losses import Loss, ramp, sums, zero_one
+from pacdp.losses import Loss, in_error, ramp, sums, zero_one
 from pacdp.models import batch_dependent_layers, random_layers
 from pacdp.probes import (
     AT_MOST,
@@ -29,7 +29,6 @@ from pacdp.probes import (
 )
 from pacdp.step.gradients import clipped_gradient, require_true_sums
 
-_ZERO_ONE = zero_one()
 _CLIPPED = 3
 """Examples on which clipped gradients are compared with autograd's."""
 
@@ -192,7 +191,7 @@ class Objective:
         )
         if len(labels) == 0:
             return weights.new_zeros(2)
-        return torch.stack([seen.losses.mean(), _ZERO_ONE(seen.outputs, labels).mean()])
+        return torch.stack([seen.mean_loss, in_error(seen.outputs, labels).to(weights.dtype).mean()])
 
     @torch.no_grad()
     def logits(self, weights: Float[Tensor, " dim"], *, chunk: int = 10_000) -> Tensor:

@@ -12,12 +12,13 @@ used once; all other networks go through ``torch.func.vmap``.
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard, cast
 
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
+from pacdp.losses import Loss
 from pacdp.plain import call_with, is_plain, is_plain_linear
 from pacdp.step.clip import clip_factors, joint_norms, row_norms, row_squares
 
@@ -31,7 +32,7 @@ PerExampleLoss = Callable[[Tensor, Tensor], Tensor]
 class Seen(NamedTuple):
     """What a clipped sum saw of each example; private."""
 
-    losses: Float[Tensor, " batch"]
+    mean_loss: Float[Tensor, ""]
     outputs: Float[Tensor, "batch ..."]
     finite: Bool[Tensor, " batch"]
     """Whose gradient was finite and counts."""
@@ -60,7 +61,7 @@ def clipped_gradient(
         for view in into.values():
             view.zero_()
         empty = next(iter(into.values())).new_zeros(0)
-        return Seen(empty, empty, empty.bool())
+        return Seen(empty.sum(), empty, empty.bool())
     if _fully_connected(model, inputs.ndim):
         return _by_layers(model, tensors, inputs, targets, loss, clip_norm, divisor, into)
     return _by_examples(model, tensors, inputs, targets, loss, clip_norm, divisor, into)
@@ -97,12 +98,6 @@ def require_true_sums(
             raise ValueError(f"clipped gradients of parameter {name} are not those of the network: report this network")
 
 
-class _Pass(NamedTuple):
-    name: str
-    inputs: Tensor
-    outputs: Tensor
-
-
 def _fully_connected(model: nn.Module, ndim: int) -> TypeGuard[nn.Sequential]:
     """Whether the network is a chain of plain layers, each with weights of its own, that meet rows of numbers.
 
@@ -134,50 +129,78 @@ def _by_layers(
     divisor: float,
     into: Mapping[str, Tensor],
 ) -> Seen:
-    passes: list[_Pass] = []
-    x, own = inputs, dict(model.named_parameters())
-    with torch.enable_grad():
-        for name, layer in zip(model._modules, model, strict=True):  # named_children() leaves out repeated layers
-            if isinstance(layer, nn.Linear):
-                before, weight, bias = x, f"{name}.weight", f"{name}.bias"
-                x = nn.functional.linear(
-                    before,
-                    tensors.get(weight, own[weight]),
-                    tensors.get(bias, own.get(bias)),  # pyright: ignore
-                )
-                if not x.requires_grad:
-                    x.requires_grad_()
-                passes.append(_Pass(name, before.detach(), x))
-            elif getattr(layer, "inplace", False):
-                x = layer(x.clone())  # or it would overwrite what stands for the outputs of the layer before
-            else:
-                x = layer(x)
-        # of each example's own loss; the layers are known not to mix examples
-        by_output, losses = _slopes(loss, x.detach(), targets)
-        slopes = torch.autograd.grad(x, [one.outputs for one in passes], by_output)
+    own = {name: tensors.get(name, p).detach() for name, p in model.named_parameters()}
+    met: list[tuple[str, nn.Module, Tensor, Tensor]] = []
+    x = inputs.detach()
+    for name, layer in zip(model._modules, model, strict=True):  # named_children() leaves out repeated layers
+        before = x
+        if isinstance(layer, nn.Linear):
+            x = nn.functional.linear(before, own[f"{name}.weight"], own.get(f"{name}.bias"))
+        else:  # a copy, or a layer in place would overwrite the outputs of the layer before
+            x = layer(before.clone() if getattr(layer, "inplace", False) else before)
+        met.append((name, layer, before, x))
+    slope, mean = _slopes(loss, x, targets)
+    passes: list[tuple[str, Tensor, Tensor]] = []
     squares = torch.zeros(len(targets), dtype=torch.float64, device=x.device)
-    for one, slope in zip(passes, slopes, strict=True):
-        weight, bias = f"{one.name}.weight" in into, f"{one.name}.bias" in into
-        squares += row_squares(slope) * (row_squares(one.inputs) * float(weight) + float(bias))
+    lowest = next(k for k, one in enumerate(met) if isinstance(one[1], nn.Linear))
+    for k, (name, layer, before, after) in reversed(list(enumerate(met))):
+        if k < lowest:
+            break
+        if not isinstance(layer, nn.Linear):
+            slope = _back(layer, slope, before, after)
+            continue
+        weight, bias = f"{name}.weight" in into, f"{name}.bias" in into
+        passes.append((name, before, slope))
+        squares += row_squares(slope) * (row_squares(before) * float(weight) + float(bias))
+        slope = slope @ own[f"{name}.weight"] if k > lowest else slope
     factors, finite = clip_factors(squares.sqrt(), clip_norm, x.dtype)
-    scale = (factors / divisor).to(x.dtype)
-    for one, slope in zip(passes, slopes, strict=True):
-        scaled = torch.where(finite[:, None], slope, 0.0) * scale[:, None]
-        if f"{one.name}.weight" in into:  # the views of weights lie input-major
-            into[f"{one.name}.weight"].copy_((torch.where(finite[:, None], one.inputs, 0.0).mT @ scaled).mT)
-        if f"{one.name}.bias" in into:
-            into[f"{one.name}.bias"].copy_(scaled.sum(dim=0))
-    return Seen(losses, x.detach(), finite)
+    scale, whole = (factors / divisor).to(x.dtype)[:, None], bool(finite.all())
+    for name, before, slope in passes:
+        scaled = slope * scale if whole else torch.where(finite[:, None], slope, 0.0) * scale
+        if f"{name}.weight" in into:  # the views of weights lie input-major
+            kept = before if whole else torch.where(finite[:, None], before, 0.0)
+            view = into[f"{name}.weight"].mT
+            torch.mm(kept.mT, scaled, out=view) if view.is_contiguous() else view.copy_(kept.mT @ scaled)
+        if f"{name}.bias" in into:
+            into[f"{name}.bias"].copy_(scaled.sum(dim=0))
+    return Seen(mean, x, finite)
+
+
+def _back(layer: nn.Module, slope: Tensor, before: Tensor, after: Tensor) -> Tensor:
+    """The derivative by a layer's inputs, from that by its outputs."""
+    match layer:
+        case nn.Identity():
+            return slope
+        case nn.Flatten():
+            return slope.reshape(before.shape)
+        case nn.ReLU():
+            return torch.ops.aten.threshold_backward(slope, after, 0)
+        case nn.Tanh():
+            return torch.ops.aten.tanh_backward(slope, after)
+        case nn.Sigmoid():
+            return torch.ops.aten.sigmoid_backward(slope, after)
+        case _:
+            leaf = before.clone().requires_grad_()
+            with torch.enable_grad():
+                return torch.autograd.grad(layer(leaf.clone()), leaf, slope)[0]
 
 
 def _slopes(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient of each example's loss by its outputs, and the losses."""
+    """The gradient of each example's loss by its outputs, and the mean loss.
+
+    The compiled form of a loss, where it has one, goes from example to example; it was compared with its function at
+    set-up (:func:`pacdp.probes.require_true_slope`).
+    """
+    if getattr(loss, "compiled", None) is not None and outputs.device.type == "cpu":
+        mean, _, slope = cast(Loss, loss).slope(outputs, targets)
+        return slope * len(targets), outputs.new_tensor(mean)
 
     def loss_of_one(own: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         value = loss(own[None], y[None])[0]
         return value, value.detach()
 
-    return torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True))(outputs, targets)
+    slope, losses = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True))(outputs, targets)
+    return slope, losses.mean()
 
 
 def _by_examples(
@@ -208,4 +231,4 @@ def _by_examples(
     for name, view in into.items():
         flat = torch.where(finite[:, None], rows[name].flatten(1), 0.0)
         view.copy_((scale @ flat).view(view.shape))
-    return Seen(losses, outputs, finite)
+    return Seen(losses.mean(), outputs, finite)

@@ -62,7 +62,7 @@ class ByExample(NamedTuple):
                 tensors = {**self.network.fixed, **weights}
                 of = clipped_gradient(self.network.module, tensors, inputs, targets, self.network.loss,
                                       clip_norm=self.clip_norm, into=own)  # fmt: skip
-                finite, seen = of.finite, seen + float(of.losses.sum())
+                finite, seen = of.finite, seen + float(of.mean_loss) * len(part)
             nonfinite += int((~finite).sum())
             total = {name: total[name] + own[name] for name in total}
         return Sum(total, nonfinite, seen)
