@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import tyro
 from rich.table import Table
 from rich.text import Text
 
 from bounds.privacy import Adjacency
-from experiments.ledger_text import explained, limit_line, runs_of, total_line, totals_of
+from experiments.ledger_text import ADJACENCIES, explained, limit_line, runs_of, total_line, totals_of
 from experiments.terminal import no_more, output
 from pacdp.ledger import FORMAT
 from pacdp.ledger import Ledger as Book
@@ -47,10 +47,7 @@ class Show:
         runs = runs_of(book.entries)
         listed = runs[max(0, len(runs) - self.latest) :]
         costs = [
-            [
-                spent(tally(entries), delta=delta, adjacency=one, unit=entries[0].stretch.unit)
-                for one in get_args(Adjacency)
-            ]
+            [spent(tally(entries), delta=delta, adjacency=one, unit=entries[0].stretch.unit) for one in ADJACENCIES]
             for entries in listed
         ]
         totals = totals_of(book, delta)
@@ -60,12 +57,12 @@ class Show:
         out = output()
         out.print(f"{book.name}: {len(runs)} runs in {len(book.entries)} entries, started {book.created}", markup=False)
         table = Table(title=f"epsilon of each by itself, at delta {delta:g}")
-        for column in ("run", "algorithm", "unit", "steps", *get_args(Adjacency), "noise", "last reserved", "label"):
-            table.add_column(column, overflow="fold", justify="right" if column in get_args(Adjacency) else "left")
+        for column in ("run", "algorithm", "unit", "steps", *ADJACENCIES, "noise", "last (UTC)", "label"):
+            table.add_column(column, overflow="fold", justify="right" if column in ADJACENCIES else "left")
         for entries, cost in zip(listed, costs, strict=True):
             one = entries[-1].stretch
             cells = [one.run, one.algorithm or one.kind, one.unit, _stretches(entries), *map(str, cost)]
-            cells += ["seeded" if one.stream.seeded else "system", entries[-1].time, one.label]
+            cells += ["seeded" if one.stream.seeded else "system", entries[-1].time.partition("+")[0], one.label]
             table.add_row(*map(Text, cells))
         out.print(table)
         if len(runs) > len(listed):

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import get_args
 
 from bounds.privacy import Adjacency
 from pacdp.ledger import Ledger
 from pacdp.ledger_entries import Entry
 from pacdp.ledger_totals import Spent
 from pacdp.reservation import UNITS
+
+ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 
 
 def runs_of(entries: Sequence[Entry]) -> list[list[Entry]]:
@@ -23,15 +24,13 @@ def runs_of(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 def totals_of(book: Ledger, delta: float) -> list[Spent]:
     """Totals for examples and for people, in both relations."""
-    return [
-        book.total(delta=delta, adjacency=adjacency, unit=unit) for unit in UNITS for adjacency in get_args(Adjacency)
-    ]
+    return [book.total(delta=delta, adjacency=adjacency, unit=unit) for unit in UNITS for adjacency in ADJACENCIES]
 
 
 def total_line(total: Spent) -> str:
     """A total in words."""
-    said = f"all together, per {total.unit}, {total.adjacency}: epsilon {'' if total.because else '<= '}{total}"
-    return f"{said} ({total.because})" if total.because else said
+    most = f"is unbounded: {total.because}" if total.because else f"<= {total} at delta {total.delta:g}"
+    return f"all together, per {total.unit}, {total.adjacency}: epsilon {most}"
 
 
 def limit_line(book: Ledger) -> str:
@@ -60,17 +59,17 @@ def explained(book: Ledger, delta: float) -> list[str]:
         f"{book.folder} counts {len(entries)} entries of {len(runs)} runs: {kinds['reservation']} stretches of "
         f"training steps, {kinds['release']} releases of counts or scores, {kinds['correction']} corrections. Each was "
         "written down, for good, before its noise was drawn, and each run that was tuned is an entry like any other.",
-        *(total_line(total) + f" at delta {delta:g}." for total in totals_of(book, delta)),
+        *(total_line(total) + "." for total in totals_of(book, delta)),
         limit_line(book) + ".",
         "Paid again: noise that comes from the system is new each time it is drawn. Whoever goes on from a checkpoint "
         "after a kill, resumes a copy of it, repeats a run with --force or branches off draws new noise for steps that "
         "may have been released before, and nothing shows that they were not; so the stretch is counted once more"
-        + (f" ({paid_again} entries here repeat a stretch of their run)." if paid_again else "."),
+        + (f" (entries here that repeat a stretch of their run: {paid_again})." if paid_again else "."),
         "Not paid again: a seeded run that repeats a stretch with the same seed and the same settings releases the "
         "same numbers, bit for bit. Other settings with the same random numbers are refused, since noise may cancel "
         "between the two."
         + (
-            f" {seeded} entries are seeded: whoever knows the seed can subtract their noise, and then no epsilon holds."
+            f" Seeded entries here: {seeded}; who knows their seed can subtract the noise, and then no epsilon holds."
             if seeded
             else ""
         ),
@@ -81,7 +80,9 @@ def explained(book: Ledger, delta: float) -> list[str]:
         "Units: an event that hides a person counts for each of their examples too, as if the person were replaced; an "
         "event that hides an example says nothing about people, for whom the total is then unbounded"
         + (f" ({people} of {len(entries)} entries hide people)." if entries else "."),
-        f"The total rests on each entry's event being what ran. Lines are chained; their last hash is {book.digest}: "
+        "Totals rest on each entry's event being what ran, and on its noise, rates and number of steps having been "
+        "chosen without looking at what earlier entries released; networks, losses and learning rates may be.",
+        f"Lines are chained; their last hash is {book.digest}: "
         "note it elsewhere, and nobody can rewrite the ledger unseen.",
     ]
     return said

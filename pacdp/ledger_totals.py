@@ -27,8 +27,9 @@ class Spent:
     """A total.
 
     Formal guarantee: everything that the entries count, taken together, is (``epsilon``, ``delta``)-differentially
-    private for these neighbours, if each entry's event describes what was released and its noise was independent of
-    all others' or the same in the same release.
+    private for these neighbours, if each entry's event describes what was released, its noise is independent of all
+    others', and noise, rates and numbers of steps were not chosen by looking at earlier releases
+    (docs/accounting.md, "Events and the theorems they rest on"); all else may be.
     """
 
     epsilon: float

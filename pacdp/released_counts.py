@@ -7,20 +7,28 @@ floating-point grid of a sum gives the count away.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from scipy.special import ndtri
+from torch import Tensor
 
 from bounds import _check
 from bounds._rounding import outward
 from bounds.accounting import Composed, Event, Gaussian
-from pacdp.private.randomness import Randomness
 from pacdp.reservation import SYSTEM, Books, Stream, Stretch, Unit
 
 _GRID = 2.0**10
+
+
+class Normals(Protocol):
+    """A source of Gaussian noise, such as those of :mod:`pacdp.private.randomness`."""
+
+    def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Independent N(0, std²)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +70,7 @@ def released_errors(
     *,
     std_errors: float,
     std_n: float,
-    randomness: Randomness,
+    randomness: Normals,
     ledger: Books,
     run: str,
     unit: Unit = "example",

@@ -77,12 +77,12 @@ def test_explain_says_what_is_counted_and_what_is_not(path, capsys):
     out = said(capsys)
     for part in (
         "counts 5 entries of 3 runs: 5 stretches of training steps, 0 releases",
-        "1 entries here repeat a stretch",
-        "1 entries are seeded",
+        "entries here that repeat a stretch of their run: 1",
+        "Seeded entries here: 1",
         "Not counted: what was released without a reservation",
         "resumes a copy of it",
         "1 of 5 entries hide people",
-        "unbounded (some entries hide examples, not people)",
+        "epsilon is unbounded: some entries hide examples, not people",
         Ledger.load(path).digest,
     ):
         assert part in out

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from bounds.accounting import (
     SelfComposed,
     privacy_epsilon,
 )
-from pacdp import chained_lines
+from pacdp import chained_lines, ledger_totals
 from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
 from pacdp.reservation import SYSTEM, Books, NoLedger, NotReserved, Stream, Stretch, Unit, new_run
@@ -441,3 +442,26 @@ def test_a_disk_that_fails_is_a_sentence_and_no_reservation(
 
 def test_runs_have_names_of_their_own() -> None:
     assert len({new_run() for _ in range(100)}) == 100
+
+
+def test_the_page_s_loop_runs(tmp_path: Path) -> None:
+    (block,) = re.findall(
+        r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(), re.DOTALL
+    )
+    exec(block.replace("runs/ledger", str(tmp_path / "ledger")), {})
+    assert [(one.stretch.first, one.stretch.last) for one in Ledger.load(tmp_path / "ledger").entries] == [
+        (1, 100),
+        (101, 200),
+        (201, 300),
+    ]
+
+
+def test_a_reservation_far_from_the_limit_asks_the_accountant_once(tmp_path: Path) -> None:
+    """Its calls are what takes time: far from the limit one by Rényi divergences, and none by the grid."""
+    book = Ledger.open(tmp_path)
+    book.set_limit(Limit(epsilon=50.0, **ABOUT))
+    before = ledger_totals._epsilon.cache_info().misses
+    for index in range(40):
+        book.reserve(stretch(1, 10, run=f"r{index}", event=steps(10, noise=1.0 + 0.01 * index)))
+    asked = ledger_totals._epsilon.cache_info().misses - before
+    assert asked <= 40
