@@ -6,6 +6,7 @@ import tyro
 
 from experiments.commands_bounds import Bound, Privacy
 from experiments.commands_choices import Choices
+from experiments.commands_ledger import Ledger
 from experiments.commands_results import Data, Plot, Report
 from experiments.commands_runs import Certify, Demo, Train
 from experiments.commands_studies import Experiment, Results
@@ -15,6 +16,7 @@ Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Choices, tyro.conf.subcommand("choices")]
+    | Annotated[Ledger, tyro.conf.subcommand("ledger")]
     | Annotated[Certify, tyro.conf.subcommand("certify")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Bound, tyro.conf.subcommand("bound")]

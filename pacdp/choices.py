@@ -5,10 +5,9 @@ were listed before the first run, each certificate is made at the failure probab
 together, and the best one may be quoted (union bound).
 
 The list is a file of JSON lines: a header {format, name, created, salt}, a line {index, settings} for each setting and
-a last line {closed, J}. Every line carries as ``hash`` the SHA-256 of the hash before it and of its own canonical JSON,
-so that none can be changed, moved or taken out. Closing fixes J. A run takes the list's last hash, its ``digest``, into
-its checkpoint before its first step (:mod:`pacdp.fixed_settings`): a list that was written or extended afterwards has
-another one. ``salt`` keeps anyone from guessing settings from a published digest.
+a last line {closed, J}, chained by their hashes (:mod:`pacdp.chained_lines`). Closing fixes J. A run takes the list's
+last hash, its ``digest``, into its checkpoint before its first step (:mod:`pacdp.fixed_settings`): a list that was
+written or extended afterwards has another one. ``salt`` keeps anyone from guessing settings from a published digest.
 
 What no file can show is that nothing was tried before it was written: publish the digest, or commit the file, when the
 list is closed.
@@ -17,15 +16,14 @@ list is closed.
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
-from pacdp.canonical import canonical, chained, follows
+from pacdp.canonical import canonical
+from pacdp.chained_lines import Kind, Lines, append, create, locked, read
 
 FORMAT = "pacdp-choices/1"
 
@@ -33,7 +31,7 @@ FORMAT = "pacdp-choices/1"
 class Choices:
     """A list on disk. :meth:`create` starts one and :meth:`load` reads one; both verify what they hold."""
 
-    def __init__(self, path: Path | str, lines: list[dict[str, Any]]) -> None:
+    def __init__(self, path: Path | str, lines: Lines) -> None:
         self.path = Path(path)
         self._lines = lines
 
@@ -46,16 +44,8 @@ class Choices:
         """
         path = Path(path)
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        header = {"format": FORMAT, "name": name or path.stem, "created": created, "salt": secrets.token_hex(16)}
-        line = chained(header, after="")
-        if os.path.lexists(path):
-            raise ValueError(f"{path} exists: add to it, or choose another file for a new list")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, line, os.O_CREAT | os.O_EXCL)
-        except OSError as error:
-            raise ValueError(f"cannot write the list of settings {path}: {error}") from error
-        return cls(path, [line])
+        header = {"name": name or path.stem, "created": created, "salt": secrets.token_hex(16)}
+        return cls(path, create(path, header, _KIND, existing="add to it, or choose another file for a new list"))
 
     @classmethod
     def load(cls, path: Path | str) -> "Choices":
@@ -65,11 +55,7 @@ class Choices:
             ValueError: no such file; no list of settings; a line that was changed, moved, added or taken out.
         """
         path = Path(path)
-        try:
-            text = path.read_bytes().decode(errors="replace")
-        except OSError as error:
-            raise ValueError(f"cannot read the list of settings {path}: {error}") from error
-        return cls(path, _verified(path, *text.rpartition("\n")[::2]))
+        return cls(path, read(path, _KIND))
 
     @classmethod
     def open(cls, path: Path | str, *, name: str = "") -> "Choices":
@@ -164,56 +150,15 @@ class Choices:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep other processes out, and work on what the file holds now."""
-        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=30)
-        try:
-            lock.acquire()
-        except OSError as error:  # filelock's Timeout among them
-            raise ValueError(f"cannot lock the list of settings {self.path}: {error}") from error
-        try:
-            self._lines = Choices.load(self.path)._lines
-            whole = self.path.read_bytes().rfind(b"\n") + 1
-            if whole < self.path.stat().st_size:  # a line cut short by a crash, before anyone was told of it
-                os.truncate(self.path, whole)
+        with locked(self.path, _KIND) as self._lines:
             yield
-        finally:
-            lock.release()
 
     def _append(self, values: dict[str, Any]) -> int:
-        line = chained(values, after=self.digest)
-        try:
-            _write(self.path, line, os.O_APPEND)
-        except OSError as error:
-            raise ValueError(f"cannot write the list of settings {self.path}: {error}") from error
-        self._lines.append(line)
+        append(self.path, values, self._lines, _KIND)
         return len(self.settings) - 1
 
 
-def _verified(path: Path, whole: str, cut_short: str) -> list[dict[str, Any]]:
-    lines: list[dict[str, Any]] = []
-    for number, text in enumerate(whole.split("\n") if whole else [], start=1):
-        line: Any
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            line = None
-        if number == 1 and (not isinstance(line, dict) or line.get("format") != FORMAT):
-            break
-        if lines and "closed" in lines[-1]:
-            raise ValueError(f"{path} goes on after it was closed: restore the list that was closed, or start another")
-        if not (follows(line, after=lines[-1]["hash"] if lines else "") and _possible(line, lines)):
-            raise ValueError(
-                f"{path} is not what was written: line {number} was changed, moved or added, or one before it was "
-                "taken out; restore the file"
-            )
-        lines.append(line)
-    if not lines:
-        raise ValueError(f"{path} is no list of settings of format {FORMAT}: give one made by pacdp choices create")
-    if cut_short and "closed" in lines[-1]:
-        raise ValueError(f"{path} goes on after it was closed: restore the list that was closed, or start another")
-    return lines
-
-
-def _possible(line: dict[str, Any], before: list[dict[str, Any]]) -> bool:
+def _possible(line: dict[str, Any], before: Sequence[dict[str, Any]]) -> bool:
     """Whether the line may stand here, its hash apart."""
     if not before:
         return {"name", "created", "salt"} <= line.keys()
@@ -222,16 +167,14 @@ def _possible(line: dict[str, Any], before: list[dict[str, Any]]) -> bool:
     return isinstance(line.get("settings"), dict) and line.get("index") == len(before) - 1
 
 
-def _write(path: Path, line: Mapping[str, Any], how: int) -> None:
-    """One line, in one write, and on the disk before this returns."""
-    descriptor = os.open(path, os.O_WRONLY | how, 0o644)
-    try:
-        content = f"{json.dumps(line, allow_nan=False)}\n".encode()
-        if os.write(descriptor, content) != len(content):
-            raise OSError("the line was cut short; free space on the disk")
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+_KIND = Kind(
+    format=FORMAT,
+    called="the list of settings",
+    made_by="give one made by pacdp choices create",
+    fits=_possible,
+    ends=lambda line: "closed" in line,
+    ended="goes on after it was closed: restore the list that was closed, or start another",
+)
 
 
 def _nearest(settings: Mapping[str, Any], listed: tuple[dict[str, Any], ...]) -> str:

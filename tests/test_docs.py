@@ -32,6 +32,7 @@ COMMANDS = (
     "demo",
     "train",
     "choices",
+    "ledger",
     "certify",
     "verify",
     "bound",

@@ -8,6 +8,7 @@ delta): Canonne, Kamath and Steinke (2020), Proposition 12.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def renyi_divergences(*, event: Event, adjacency: Adjacency, orders: Sequence[fl
     for part, count in mechanisms(made):
         if isinstance(part, Noise) and part.rate == 1.0:
             continue
-        total += count * np.array([_divergence(part, float(order)) for order in orders])
+        total += count * _divergences(part, orders)
     return total * _SLACK
 
 
@@ -99,6 +100,11 @@ def renyi_epsilon(
     upper = max(0.0, float(found.min()) + 1e-12)
     told: dict[str, Any] = {"delta": delta, "adjacency": adjacency, "method": "Rényi divergences"}
     return PrivacyBound(lower=0.0, estimate=upper, upper=upper, epsilon=upper, **told)
+
+
+@lru_cache(maxsize=4096)
+def _divergences(part: Mechanism, orders: tuple[float, ...]) -> Array:
+    return np.array([_divergence(part, float(order)) for order in orders])
 
 
 def _divergence(part: Mechanism, order: float) -> float:

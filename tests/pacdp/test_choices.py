@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pacdp.chained_lines import Lines
 from pacdp.choices import FORMAT, Choices
 from pacdp.fixed_settings import carried_on, fixed_settings
 
@@ -246,7 +247,7 @@ def test_another_list_or_another_run_proves_nothing(tmp_path: Path) -> None:
     longer = listed(tmp_path / "other", runs=(*RUNS, {"more": 1}))
     with pytest.raises(ValueError, match="was changed or extended after the run's first step"):
         fixed_settings(record, RUNS[1], choices=longer)
-    open_again = Choices(choices.path, choices._lines[:-1])
+    open_again = Choices(choices.path, Lines(choices._lines[:-1]))
     with pytest.raises(ValueError, match="was changed or extended"):
         fixed_settings({**record, "digest": open_again.digest}, RUNS[1], choices=open_again)
     for other in ({**record, "J": 2}, {**record, "index": 0}, {**record, "more": 1}):

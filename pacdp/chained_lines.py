@@ -1,0 +1,241 @@
+"""JSON lines on disk that only grow: chained by hash, verified when read, added to under a lock.
+
+The first line names the format. Every line carries as ``hash`` the SHA-256 of the hash before it and of its own
+canonical JSON (:mod:`pacdp.canonical`), so that none can be changed, moved or taken out. A line is one write and is on
+the disk before whoever adds it is told: one without its end was told to nobody, so readers leave it out and the next
+writer removes it.
+
+A file may have a *head* beside it, which names the number of lines and the last hash. It is replaced after a line is on
+the disk and before anyone is told, so that lines that were cut off the end are missed too; it may lag, never lead.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from pacdp.canonical import chained, follows
+
+Line = dict[str, Any]
+
+
+class Lines(list[Line]):
+    """Lines that were found to be chained, with the bytes that they were read from."""
+
+    content: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What such a file is called in sentences, and which lines may stand in it."""
+
+    format: str
+    called: str
+    """As in "cannot read the list of settings"."""
+    made_by: str
+    """Where such a file comes from, for those who gave another."""
+    fits: Callable[[Line, Sequence[Line]], bool]
+    """Whether a line may stand after those before it, its hash apart."""
+    ends: Callable[[Line], bool] = lambda line: False
+    """Whether nothing may follow the line."""
+    ended: str = ""
+    """What a file is told that goes on after such a line."""
+    headed: bool = False
+    """Whether a head is kept beside the file."""
+
+
+def create(path: Path, header: Mapping[str, Any], kind: Kind, *, existing: str) -> Lines:
+    """Start a file with its first line, all of it or none.
+
+    Raises:
+        ValueError: there is something at ``path``, of which ``existing`` says what to do; it cannot be written.
+    """
+    line = chained({"format": kind.format, **header}, after="")
+    lines = Lines([line])
+    lines.content = _text(line).encode()
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(temporary, _text(line), os.O_CREAT | os.O_TRUNC)
+    except OSError as error:
+        raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
+    try:
+        with _lock(path, kind):
+            if os.path.lexists(path):
+                raise ValueError(f"{path} exists: {existing}")
+            if kind.headed and os.path.lexists(_head(path)):
+                raise ValueError(f"{_head(path)} exists and {path} does not: restore it, or choose another folder")
+            try:
+                temporary.replace(path)
+                _on_disk(path.parent)
+                if kind.headed:
+                    _write_head(path, lines)
+            except OSError as error:
+                raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return lines
+
+
+def read(path: Path, kind: Kind, *, known: Lines | None = None) -> Lines:
+    """All lines, verified; those that begin with the bytes of ``known`` lines are not verified again.
+
+    Raises:
+        ValueError: no such file; one of another kind; a line that was changed, moved, added or taken out.
+    """
+    try:
+        head = _read_head(path) if kind.headed else None  # before the lines, which another process may add to
+        content = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot read {kind.called} {path}: {error}") from error
+    lines = Lines()
+    if known and content.startswith(known.content):
+        lines[:], lines.content = known, known.content
+    whole = content.rfind(b"\n") + 1
+    _verify(path, content[len(lines.content) : whole], content[whole:], kind, lines)
+    lines.content = content[:whole]
+    if kind.headed:
+        _require_head(path, head, lines)
+    return lines
+
+
+@contextmanager
+def locked(path: Path, kind: Kind, *, known: Lines | None = None) -> Iterator[Lines]:
+    """Keep other processes out, and work on the lines that the file holds now.
+
+    Raises:
+        ValueError: as :func:`read`; or another process holds the lock for half a minute.
+    """
+    with _lock(path, kind):
+        lines = read(path, kind, known=known)
+        try:
+            if len(lines.content) < path.stat().st_size:  # a line cut short by a crash, before anyone was told of it
+                os.truncate(path, len(lines.content))
+            if kind.headed and not _head(path).exists():
+                _write_head(path, lines)
+        except OSError as error:
+            raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
+        yield lines
+
+
+def append(path: Path, values: Mapping[str, Any], lines: Lines, kind: Kind) -> Line:
+    """Add a line after ``lines``, which are those that :func:`locked` gave; it is on the disk when this returns.
+
+    Raises:
+        ValueError: it cannot be written; the caller is then to act as if it had been.
+    """
+    line = chained(values, after=lines[-1]["hash"])
+    try:
+        _write(path, _text(line), os.O_APPEND)
+        lines.append(line)
+        lines.content += _text(line).encode()
+        if kind.headed:
+            _write_head(path, lines)
+    except OSError as error:
+        raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
+    return line
+
+
+def _verify(path: Path, whole: bytes, cut_short: bytes, kind: Kind, lines: Lines) -> None:
+    """Add to ``lines`` what comes after them."""
+    texts = whole.decode(errors="replace").split("\n")[:-1]
+    for number, text in enumerate(texts, start=1 + len(lines)):
+        line: Any
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            line = None
+        if number == 1 and (not isinstance(line, dict) or line.get("format") != kind.format):
+            break
+        if lines and kind.ends(lines[-1]):
+            raise ValueError(f"{path} {kind.ended}")
+        if not (follows(line, after=lines[-1]["hash"] if lines else "") and kind.fits(line, lines)):
+            raise ValueError(
+                f"{path} is not what was written: line {number} was changed, moved or added, or one before it was "
+                "taken out; restore the file"
+            )
+        lines.append(line)
+    if not lines:
+        raise ValueError(f"{path} is no {kind.called.removeprefix('the ')} of format {kind.format}: {kind.made_by}")
+    if cut_short and kind.ends(lines[-1]):
+        raise ValueError(f"{path} {kind.ended}")
+
+
+@contextmanager
+def _lock(path: Path, kind: Kind) -> Iterator[None]:
+    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=30)
+    try:
+        lock.acquire()
+    except OSError as error:  # filelock's Timeout among them
+        raise ValueError(f"cannot lock {kind.called} {path}: {error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _head(path: Path) -> Path:
+    return path.with_suffix(".head")
+
+
+def _read_head(path: Path) -> Any:
+    try:
+        return json.loads(_head(path).read_text())
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _require_head(path: Path, head: Any, lines: Lines) -> None:
+    """Refuse lines that are fewer than somebody was told."""
+    if head is None:
+        if len(lines) == 1:
+            return  # started by a process that was killed before it was told so
+        head = {}
+    try:
+        count, last = head["lines"], head["hash"]
+        kept = 0 < count <= len(lines) and lines[count - 1]["hash"] == last
+        told = f"{len(lines)} lines of the {count}"
+    except (KeyError, TypeError):
+        kept, told = False, "none of the lines"
+    if not kept:
+        raise ValueError(f"{path} has {told} that {_head(path).name} names: restore both files from a copy")
+
+
+def _write_head(path: Path, lines: Lines) -> None:
+    temporary = path.with_name(f".{_head(path).name}.{os.getpid()}.partial")
+    _write(temporary, json.dumps({"lines": len(lines), "hash": lines[-1]["hash"]}) + "\n", os.O_CREAT | os.O_TRUNC)
+    temporary.replace(_head(path))
+    _on_disk(path.parent)
+
+
+def _text(line: Line) -> str:
+    return f"{json.dumps(line, allow_nan=False)}\n"
+
+
+def _write(path: Path, text: str, how: int) -> None:
+    """The text, in one write, and on the disk before this returns."""
+    descriptor = os.open(path, os.O_WRONLY | how, 0o644)
+    try:
+        content = text.encode()
+        if os.write(descriptor, content) != len(content):
+            raise OSError("the line was cut short; free space on the disk")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _on_disk(folder: Path) -> None:
+    """Names of files in the folder, too, where the system can."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,331 @@
+"""A ledger of one data set: what was ever released about its rows, counted before the noise is drawn.
+
+A ledger is a folder with ``ledger.jsonl``, one line an entry (:mod:`pacdp.ledger_entries`), chained, locked and on the
+disk before a reservation exists (:mod:`pacdp.chained_lines`), and ``ledger.head``, by which lines that were cut off are
+missed. Nothing reduces what is counted. Who names the ledger says which data sets share their rows: sets that overlap
+have one ledger. It holds no data, and no hash of data but keyed ones; what of it may be published: docs/ledger.md.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+from bounds.accounting import Event, renyi_divergences
+from bounds.privacy import Adjacency
+from pacdp.canonical import canonical
+from pacdp.chained_lines import Kind, Lines, append, create, locked, read
+from pacdp.ledger_entries import Entry, Limit, from_line
+from pacdp.ledger_totals import Spent, Tally, keeps_to, spent
+from pacdp.reservation import Reservation, Stream, Stretch, Unit
+
+FORMAT = "pacdp-ledger/1"
+
+
+class Overdrawn(ValueError):
+    """What was to be reserved would cost more than the limit, together with all that is counted."""
+
+    def __init__(self, sentence: str, *, now: Spent, after: Spent, limit: Limit) -> None:
+        self.now, self.after, self.limit = now, after, limit
+        super().__init__(sentence)
+
+
+class SharedNoise(ValueError):
+    """What was to be reserved draws the random numbers of another release, so that noise may cancel between them."""
+
+
+class Ledger:
+    """A ledger on disk: :meth:`open` it, :meth:`reserve` before drawing noise, ask :meth:`total` what was spent.
+
+    Formal guarantee: whatever was reserved and not refused is counted by every total that anyone asks for later, also
+    if processes are killed or the machine stops at any moment; two processes never reserve at the same time.
+    """
+
+    def __init__(self, folder: Path | str, lines: Lines) -> None:
+        self.folder = Path(folder)
+        self._lines = Lines()
+        self._read: list[Entry | Limit] = []
+        self._tally = Tally()
+        self._take(lines)
+
+    @classmethod
+    def create(cls, folder: Path | str, *, name: str = "") -> "Ledger":
+        """Start a ledger without entries; a new folder is for its owner's eyes alone.
+
+        Raises:
+            ValueError: there is a ledger, or it cannot be written.
+        """
+        folder = Path(folder)
+        if not isinstance(name, str):
+            raise ValueError(f"name must be text, got {name!r}")
+        header = {"name": name or folder.absolute().name, "created": _now(), "key": secrets.token_hex(32)}
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"cannot write the ledger {folder}: {error}") from error
+        return cls(folder, create(_file(folder), header, _KIND, existing="go on with it, or choose another folder"))
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "Ledger":
+        """Read a ledger and verify it.
+
+        Raises:
+            ValueError: no ledger; a line that was changed, moved, added or taken out.
+        """
+        return cls(folder, read(_file(Path(folder)), _KIND))
+
+    @classmethod
+    def open(cls, folder: Path | str, *, name: str = "") -> "Ledger":
+        """The ledger in ``folder``, started if there is none."""
+        path = _file(Path(folder))
+        if not os.path.lexists(path) and not os.path.lexists(path.with_suffix(".head")):
+            try:
+                return cls.create(folder, name=name)
+            except ValueError:
+                if not os.path.lexists(path):  # else another process was quicker
+                    raise
+        return cls.load(folder)
+
+    def stream(self, *, keyed_by: Any, settings: Any) -> Stream:
+        """The identity of seeded noise, by digests that this ledger's key keeps from being guessed.
+
+        See :meth:`pacdp.reservation.Books.stream`. ``keyed_by`` must be the random generator's whole key: runs that
+        share it and differ in ``settings`` share noise, and are refused.
+
+        Raises:
+            ValueError: no JSON values.
+        """
+        numbers, release = (self._keyed(value) for value in (["numbers", keyed_by], ["release", keyed_by, settings]))
+        return Stream(numbers=numbers, release=release)
+
+    def reserve(self, stretch: Stretch) -> Reservation:
+        """Count a stretch of steps for good, before its noise is drawn.
+
+        A stretch whose every step was counted for the same seeded stream is the same release, bit for bit: it costs
+        nothing and writes nothing. Noise of the system is another one each time.
+
+        Raises:
+            Overdrawn: the limit would be passed; nothing was written.
+            SharedNoise: other settings drew the same seeded numbers; nothing was written.
+            ValueError: an event without a theorem, or a ledger that is damaged, locked or cannot be written.
+        """
+        if stretch.kind == "correction":
+            raise ValueError("kind must be reservation or release, got correction; Ledger.correct makes one")
+        _require_theorem(stretch.event)
+        with self._locked():
+            made = self._entry(stretch)
+            known = made.repeats(self.entries)
+            if known is None:
+                self._require_own_numbers(made)
+                self._require_within(made)
+                self._append(made.to_line())
+            number = (known or made).entry
+            receipt = {"ledger": self.id, "entry": number, "hash": self._lines[number]["hash"]}
+        return Reservation(stretch=stretch, receipt=receipt, repeated=known is not None)
+
+    def correct(self, *, event: Event, unit: Unit, label: str, run: str = "none") -> None:
+        """Count something that was released without having been reserved, or that an entry understates.
+
+        It is counted whatever the limit says: it has happened. Nothing can be taken out again.
+
+        Raises:
+            ValueError: a value out of range, or no word in ``label`` on what it was; the ledger cannot be written.
+        """
+        made = Stretch(run=run, algorithm="", unit=unit, first=1, last=1, event=event, label=label, kind="correction")
+        if not label.strip():
+            raise ValueError(f"label must say what was released, got {label!r}")
+        _require_theorem(event)
+        with self._locked():
+            self._append(self._entry(made).to_line())
+
+    def set_limit(self, limit: Limit, *, raising: bool = False) -> None:
+        """Refuse, from now on, whatever would make the total pass ``limit``.
+
+        A limit may be set, or lowered, even below what is counted. Anything else is a higher one, which takes
+        ``raising`` and shows in the ledger for good.
+
+        Raises:
+            ValueError: a limit that is not within the present one, without ``raising``; the ledger cannot be written.
+        """
+        with self._locked():
+            if self.limit == limit:
+                return
+            higher = self.limit is not None and not limit.within(self.limit)
+            if higher and not raising:
+                raise ValueError(
+                    f"{limit} is not within the limit of {self.folder}, {self.limit}: a limit is raised "
+                    "with raising=True, or --raise, and the ledger keeps a record of it"
+                )
+            values = {name: getattr(limit, name) for name in ("epsilon", "delta", "adjacency", "unit")}
+            line = {"entry": len(self._lines), "kind": "limit", "time": _now(), **values, "raised": higher}
+            self._append({**line, "epsilon": float(limit.epsilon), "delta": float(limit.delta)})
+
+    def require(self, receipt: Mapping[str, Any] | None) -> None:
+        """Refuse to go on from a checkpoint whose steps this ledger does not count.
+
+        Raises:
+            ValueError: the checkpoint has no receipt, or one of another ledger or of an entry that is gone.
+        """
+        if receipt is None:
+            raise ValueError(
+                f"the checkpoint's steps are counted in no ledger: enter them into {self.folder} by "
+                "Ledger.correct and start anew, or go on without a ledger"
+            )
+        try:
+            kept = receipt["ledger"] == self.id and self._lines[receipt["entry"]]["hash"] == receipt["hash"]
+        except (KeyError, TypeError, IndexError):
+            kept = False
+        if not kept:
+            raise ValueError(
+                f"the checkpoint's steps are not counted in {self.folder}: it is another ledger, or an "
+                "older copy; name the one that the run was started with"
+            )
+
+    def total(self, *, delta: float, adjacency: Adjacency, unit: Unit = "example") -> Spent:
+        """What everything counted so far costs together.
+
+        Raises:
+            ValueError: delta, adjacency or unit out of range.
+        """
+        return spent(self._tally, delta=delta, adjacency=adjacency, unit=unit)
+
+    @property
+    def limit(self) -> Limit | None:
+        """The limit, if one was set."""
+        return next((one for one in reversed(self._read) if isinstance(one, Limit)), None)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All that is counted, in order."""
+        return tuple(one for one in self._read if isinstance(one, Entry))
+
+    @property
+    def limits(self) -> tuple[dict[str, Any], ...]:
+        """The lines of all limits that were set, in order."""
+        return tuple(line for line in self._lines[1:] if line["kind"] == "limit")
+
+    @property
+    def name(self) -> str:
+        """What the ledger is called."""
+        return str(self._lines[0]["name"])
+
+    @property
+    def created(self) -> str:
+        """When it was started, by this machine's clock, UTC."""
+        return str(self._lines[0]["created"])
+
+    @property
+    def id(self) -> str:
+        """The first line's hash, by which the ledger is known, wherever it lies."""
+        return str(self._lines[0]["hash"])
+
+    @property
+    def digest(self) -> str:
+        """The last line's hash, which covers the whole ledger."""
+        return str(self._lines[-1]["hash"])
+
+    def _entry(self, stretch: Stretch) -> Entry:
+        return Entry.of(stretch, entry=len(self._lines), time=_now())
+
+    def _require_own_numbers(self, made: Entry) -> None:
+        other = made.shares_numbers(self.entries)
+        if other is not None:
+            raise SharedNoise(
+                f"run {made.stretch.run} would draw the random numbers of run {other.stretch.run} (entry {other.entry} "
+                f"of {self.folder}) under other settings, so that noise may cancel between the two and no epsilon "
+                "holds for both: give it a seed of its own, or noise of the system"
+            )
+
+    def _require_within(self, made: Entry) -> None:
+        limit = self.limit
+        if limit is None:
+            return
+        counted = self._tally.with_one(made)
+        if keeps_to(counted, limit):
+            return
+        about: dict[str, Any] = {"delta": limit.delta, "adjacency": limit.adjacency, "unit": limit.unit}
+        now, after = self.total(**about), spent(counted, **about)
+        of, why = made.stretch, f" ({after.because})" if after.because else ""
+        raise Overdrawn(
+            f"steps {of.first} to {of.last} of run {of.run} would take {self.folder} from epsilon {now} to "
+            f"{after}{why}, beyond its limit of {limit}: nothing was drawn; take fewer steps or more noise",
+            now=now,
+            after=after,
+            limit=limit,
+        )
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with locked(_file(self.folder), _KIND, known=self._lines) as lines:
+            self._take(lines)
+            yield
+
+    def _append(self, values: dict[str, Any]) -> None:
+        append(_file(self.folder), values, self._lines, _KIND)
+        self._take(self._lines)
+
+    def _take(self, lines: Lines) -> None:
+        """Take over lines, and parse those that are new."""
+        known = len(self._lines)
+        if known > len(lines) or (known and lines[known - 1]["hash"] != self._lines[-1]["hash"]):
+            self._read, self._tally = [], Tally()
+        self._lines = lines
+        for line in lines[1 + len(self._read) :]:
+            read = from_line(line)
+            self._read.append(read)
+            if isinstance(read, Entry):
+                self._tally.add(read)
+
+    def _keyed(self, values: Any) -> str:
+        key = bytes.fromhex(self._lines[0]["key"])
+        return hmac.new(key, canonical(values).encode(), hashlib.sha256).hexdigest()
+
+
+def _require_theorem(event: Event) -> None:
+    """Refuse an event that the accountant has no theorem for, under either relation."""
+    refused: list[ValueError] = []
+    for adjacency in get_args(Adjacency):
+        try:
+            renyi_divergences(event=event, adjacency=adjacency, orders=(2.0,))
+        except ValueError as error:
+            refused.append(error)
+    if len(refused) == len(get_args(Adjacency)):
+        raise refused[0]
+
+
+def _fits(line: dict[str, Any], before: Any) -> bool:
+    if not before:
+        key = line.get("key")
+        return {"name", "created"} <= line.keys() and isinstance(key, str) and len(key) == 64 and _hex(key)
+    try:
+        from_line(line)
+    except ValueError:
+        return False
+    return line.get("entry") == len(before)
+
+
+def _hex(text: str) -> bool:
+    return set(text) <= set("0123456789abcdef")
+
+
+def _file(folder: Path) -> Path:
+    return folder / "ledger.jsonl"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+_KIND = Kind(
+    format=FORMAT,
+    called="the ledger",
+    made_by="give the folder of one, or name another folder for a new one",
+    fits=_fits,
+    headed=True,
+)

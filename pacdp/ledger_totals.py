@@ -1,0 +1,115 @@
+"""What all entries of a ledger cost together, by the accountant of ``bounds``, for examples and for people.
+
+*Examples.* Whatever is done to one example of a person is at most what replacing that person does, so an event that
+hides people counts for examples too, under "replace-one". One accountant's question has one relation: as soon as a
+ledger has such an event, "replace-one" is asked for all of them, which for these events costs at least as much as
+"add-remove". The person of an example is taken to be fixed.
+
+*People.* An event that hides examples says nothing that is counted of people, however few examples each has: with one
+such entry the cost for people is unbounded.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context
+from functools import lru_cache
+
+from bounds.accounting import Composed, Event, SelfComposed, privacy_epsilon, renyi_epsilon
+from bounds.privacy import Adjacency
+from pacdp.ledger_entries import Entry, Limit
+from pacdp.reservation import Unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """A total.
+
+    Formal guarantee: everything that the entries count, taken together, is (``epsilon``, ``delta``)-differentially
+    private for these neighbours, if each entry's event describes what was released, its noise is independent of all
+    others', and noise, rates and numbers of steps were not chosen by looking at earlier releases
+    (docs/accounting.md, "Events and the theorems they rest on"); all else may be.
+    """
+
+    epsilon: float
+    """The accountant's upper end; infinite where nothing is promised."""
+    delta: float
+    adjacency: Adjacency
+    unit: Unit
+    because: str = ""
+    """Why nothing is promised."""
+
+    def __str__(self) -> str:
+        return shown(self.epsilon)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What entries count, added up."""
+
+    parts: Counter[Event] = field(default_factory=Counter[Event])
+    units: set[Unit] = field(default_factory=set[Unit])
+
+    def add(self, entry: Entry) -> None:
+        """Count one more."""
+        self.parts.update(entry.parts)
+        self.units.add(entry.stretch.unit)
+
+    def with_one(self, entry: Entry) -> "Tally":
+        """A tally of one more, beside this one."""
+        made = Tally(self.parts.copy(), self.units.copy())
+        made.add(entry)
+        return made
+
+
+def tally(entries: Iterable[Entry]) -> Tally:
+    """The tally of all entries."""
+    made = Tally()
+    for entry in entries:
+        made.add(entry)
+    return made
+
+
+def spent(counted: Tally, *, delta: float, adjacency: Adjacency, unit: Unit) -> Spent:
+    """The cost of everything together.
+
+    Raises:
+        ValueError: delta, adjacency or unit out of range.
+    """
+    limit = Limit(epsilon=0.0, delta=delta, adjacency=adjacency, unit=unit)  # which checks them
+    epsilon, because = _asked(counted, limit, quick=False)
+    return Spent(epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit, because=because)
+
+
+def keeps_to(counted: Tally, limit: Limit) -> bool:
+    """Whether everything together costs no more than the limit."""
+    return any(_asked(counted, limit, quick=quick)[0] <= limit.epsilon for quick in (True, False))
+
+
+def shown(epsilon: float) -> str:
+    """Six significant digits, rounded up."""
+    if epsilon == math.inf:
+        return "unbounded"
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(epsilon)):.6g}"
+
+
+def _asked(counted: Tally, limit: Limit, *, quick: bool) -> tuple[float, str]:
+    """Epsilon, and why it is infinite; ``quick`` for a larger one that takes no time: Rényi divergences add up."""
+    if not counted.parts:
+        return 0.0, ""
+    if limit.unit == "person" and "example" in counted.units:
+        return math.inf, "some entries hide examples, not people"
+    adjacency: Adjacency = "replace-one" if limit.unit == "example" and "person" in counted.units else limit.adjacency
+    event = Composed(events=tuple(SelfComposed(event=part, count=count) for part, count in counted.parts.items()))
+    try:
+        found = _epsilon(event, limit.delta, adjacency, quick)
+    except ValueError as error:
+        return math.inf, str(error)
+    return found, "" if found < math.inf else "some entries have no noise, or too little to count"
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(event: Event, delta: float, adjacency: Adjacency, quick: bool) -> float:
+    asked = renyi_epsilon if quick else privacy_epsilon
+    return asked(event=event, delta=delta, adjacency=adjacency).upper

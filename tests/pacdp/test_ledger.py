@@ -1,0 +1,467 @@
+"""A ledger counts what may be drawn, before it is drawn; what it refuses was not drawn."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from bounds.accounting import (
+    Composed,
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    NonPrivate,
+    PoissonSampled,
+    SelfComposed,
+    privacy_epsilon,
+)
+from pacdp import chained_lines, ledger_totals
+from pacdp.ledger import Ledger, Overdrawn, SharedNoise
+from pacdp.ledger_entries import Limit
+from pacdp.reservation import SYSTEM, Books, NoLedger, NotReserved, Stream, Stretch, Unit, new_run
+
+ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
+STEP = PoissonSampled(sample_rate=0.01, event=Gaussian(noise_multiplier=1.0))
+
+
+def steps(count: int, *, noise: float = 1.0) -> Event:
+    step = PoissonSampled(sample_rate=0.01, event=Gaussian(noise_multiplier=noise))
+    return SelfComposed(event=step, count=count)
+
+
+def stretch(
+    first: int, last: int, *, run: str = "a", stream: Stream = SYSTEM, unit: Unit = "example", **more
+) -> Stretch:
+    event = more.pop("event", steps(last - first + 1))
+    return Stretch(run=run, algorithm="toy", unit=unit, first=first, last=last, event=event, stream=stream, **more)
+
+
+def epsilon(event: Event, adjacency="add-remove") -> float:
+    return privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency).upper
+
+
+def toy(
+    books: Books,
+    drawn: list[tuple[str, int]],
+    *,
+    run: str,
+    start: int = 0,
+    last: int = 12,
+    stop: int | None = None,
+    stream: Stream = SYSTEM,
+) -> int:
+    """A loop with a checkpoint every four steps, killed after the step ``stop``; returns its last checkpoint."""
+    for first in range(start + 1, last + 1, 4):
+        granted = books.reserve(stretch(first, first + 3, run=run, stream=stream))
+        for step in range(first, first + 4):
+            granted.draw(step)
+            drawn.append((run, step))
+            if step == stop:
+                return first - 1
+    return last
+
+
+def counted(book: Ledger, run: str, step: int) -> int:
+    return sum(one.stretch.run == run and one.stretch.first <= step <= one.stretch.last for one in book.entries)
+
+
+def test_what_is_reserved_is_on_the_disk_and_adds_up(tmp_path: Path) -> None:
+    book = Ledger.open(tmp_path / "ledger", name="mnist")
+    assert book.total(**ABOUT).epsilon == 0.0
+    granted = book.reserve(stretch(1, 100))
+    assert [one.stretch for one in Ledger.load(tmp_path / "ledger").entries] == [stretch(1, 100)]
+    book.reserve(stretch(101, 300))
+    book.reserve(stretch(1, 50, run="b", event=steps(50, noise=2.0)))
+    read = Ledger.load(book.folder)
+    for one in (book, read):
+        whole = Composed(events=(steps(300), steps(50, noise=2.0)))
+        for adjacency in ("add-remove", "replace-one"):
+            found = one.total(delta=1e-5, adjacency=adjacency).epsilon
+            assert found == pytest.approx(epsilon(whole, adjacency), rel=1e-9)
+        one.require(granted.receipt)
+    assert (read.name, read.digest, read.id) == ("mnist", book.digest, book.id)
+    assert read.digest != read.id
+
+
+def test_a_killed_loop_pays_again_for_what_it_may_have_drawn(tmp_path: Path) -> None:
+    book, drawn = Ledger.open(tmp_path), []
+    saved = toy(book, drawn, run="a", stop=6)
+    assert saved == 4
+    toy(book, drawn, run="a", start=saved)  # resumed
+    toy(book, drawn, run="a", start=saved)  # a copy of the checkpoint, resumed as well
+    toy(book, drawn, run="b")  # --force: the same run once more, under another name
+    for run in ("a", "b"):
+        for step in range(1, 13):
+            assert counted(book, run, step) >= drawn.count((run, step))
+    assert [counted(book, "a", step) for step in (1, 5, 9)] == [1, 3, 2]
+    assert book.total(**ABOUT).epsilon == pytest.approx(epsilon(steps(36)), rel=1e-9)
+
+
+def test_a_seeded_repeat_is_the_same_release(tmp_path: Path) -> None:
+    book, drawn = Ledger.open(tmp_path), []
+    stream = book.stream(keyed_by={"seed": 7}, settings={"noise": 1.0})
+    saved = toy(book, drawn, run="a", stop=6, stream=stream)
+    toy(book, drawn, run="a", start=saved, stream=stream)
+    before = (tmp_path / "ledger.jsonl").read_bytes()
+    toy(book, drawn, run="b", stream=stream)
+    granted = book.reserve(stretch(3, 7, stream=stream, run="c"))
+    assert granted.repeated
+    book.require(granted.receipt)
+    assert (tmp_path / "ledger.jsonl").read_bytes() == before
+    assert book.total(**ABOUT).epsilon == pytest.approx(epsilon(steps(12)), rel=1e-9)
+    longer = book.reserve(stretch(9, 13, stream=stream))
+    assert not longer.repeated, "step 13 was never counted, and a stretch is counted whole"
+    assert book.total(**ABOUT).epsilon == pytest.approx(epsilon(steps(17)), rel=1e-9)
+
+
+def test_seeded_streams_are_told_apart_by_all_that_fixes_them(tmp_path: Path) -> None:
+    book = Ledger.open(tmp_path)
+    stream = book.stream(keyed_by=7, settings={"noise": 1.0})
+    assert stream == Ledger.load(tmp_path).stream(keyed_by=7, settings={"noise": 1.0})
+    assert stream != Ledger.open(tmp_path / "other").stream(keyed_by=7, settings={"noise": 1.0}), "keyed by the ledger"
+    book.reserve(stretch(1, 4, stream=stream))
+    book.reserve(stretch(1, 4, stream=book.stream(keyed_by=8, settings={"noise": 1.0})))
+    book.reserve(stretch(1, 4, stream=book.stream(keyed_by=[7, {"noise": 2.0}], settings={"noise": 2.0})))
+    assert len(book.entries) == 3
+    for other in (
+        stretch(1, 4, stream=book.stream(keyed_by=7, settings={"noise": 2.0})),
+        stretch(50, 60, stream=book.stream(keyed_by=7, settings={"noise": 2.0})),
+        stretch(1, 4, stream=stream, unit="person"),
+        stretch(1, 4, stream=stream, kind="release"),
+    ):
+        with pytest.raises(SharedNoise, match=r"would draw the random numbers of run a \(entry 1 .* a seed of its own"):
+            book.reserve(other)
+    with pytest.raises(ValueError, match="were counted before, for the same stream with another event"):
+        book.reserve(stretch(1, 4, stream=stream, event=steps(4, noise=0.5)))
+    assert len(Ledger.load(tmp_path).entries) == 3
+    with pytest.raises(ValueError, match="expected JSON values only"):
+        book.stream(keyed_by=math.nan, settings=None)
+
+
+def test_a_limit_refuses_before_anything_is_drawn(tmp_path: Path) -> None:
+    book = Ledger.open(tmp_path)
+    most = epsilon(steps(200))
+    book.set_limit(Limit(epsilon=most * (1 + 1e-9), delta=1e-5, adjacency="add-remove"))
+    book.reserve(stretch(1, 150))
+    before = (tmp_path / "ledger.jsonl").read_bytes()
+    with pytest.raises(Overdrawn) as refused:
+        Ledger.load(tmp_path).reserve(stretch(151, 201))
+    said = refused.value
+    assert said.now.epsilon == pytest.approx(epsilon(steps(150)), rel=1e-9)
+    assert said.after.epsilon == pytest.approx(epsilon(steps(201)), rel=1e-9)
+    assert said.now.epsilon < said.limit.epsilon < said.after.epsilon
+    about = "at delta 1e-05 (add-remove, per example)"
+    for part in (f"from epsilon {said.now} to {said.after}", about, "steps 151 to 201", "nothing was drawn"):
+        assert part in str(said)
+    assert (tmp_path / "ledger.jsonl").read_bytes() == before
+    book.reserve(stretch(151, 200))
+    with pytest.raises(Overdrawn, match=r"from .* to unbounded .some entries have no noise"):
+        book.reserve(stretch(201, 201, event=NonPrivate()))
+
+
+def test_a_limit_is_lowered_freely_and_raised_on_record(tmp_path: Path) -> None:
+    book = Ledger.open(tmp_path)
+    book.set_limit(Limit(epsilon=2, delta=1e-5, adjacency="add-remove"))
+    book.set_limit(Limit(epsilon=1.0, delta=1e-6, adjacency="add-remove"))
+    for higher in (
+        Limit(epsilon=1.5, delta=1e-6, adjacency="add-remove"),
+        Limit(epsilon=1.0, delta=1e-5, adjacency="add-remove"),
+        Limit(epsilon=0.5, delta=1e-6, adjacency="replace-one"),
+        Limit(epsilon=0.5, delta=1e-6, adjacency="add-remove", unit="person"),
+    ):
+        with pytest.raises(
+            ValueError, match=r"is not within the limit of .*, epsilon 1 at delta 1e-06 .add-remove, per"
+        ):
+            book.set_limit(higher)
+        assert book.limit == Limit(epsilon=1.0, delta=1e-6, adjacency="add-remove")
+    book.set_limit(Limit(epsilon=1.5, delta=1e-6, adjacency="add-remove"), raising=True)
+    read = Ledger.load(tmp_path)
+    assert read.limit == Limit(epsilon=1.5, delta=1e-6, adjacency="add-remove")
+    assert [line["raised"] for line in read.limits] == [False, False, True]
+    read.set_limit(Limit(epsilon=1.5, delta=1e-6, adjacency="add-remove"))
+    assert len(read.limits) == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"epsilon": -1.0},
+        {"epsilon": math.inf},
+        {"epsilon": math.nan},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"adjacency": "x"},
+        {"unit": "row"},
+    ],
+)
+def test_limits_out_of_range(bad: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Limit(**({"epsilon": 1.0, **ABOUT} | bad))
+
+
+def test_people_cover_their_examples_and_not_the_other_way(tmp_path: Path) -> None:
+    book = Ledger.open(tmp_path)
+    book.reserve(stretch(1, 10, unit="person"))
+    for adjacency in ("add-remove", "replace-one"):
+        of_people = book.total(delta=1e-5, adjacency=adjacency, unit="person")
+        assert of_people.epsilon == pytest.approx(epsilon(steps(10), adjacency), rel=1e-9)
+        of_examples = book.total(delta=1e-5, adjacency=adjacency)
+        assert of_examples.epsilon == pytest.approx(epsilon(steps(10), "replace-one"), rel=1e-9)
+    book.reserve(stretch(1, 5))
+    assert book.total(**ABOUT).epsilon == pytest.approx(epsilon(steps(15), "replace-one"), rel=1e-9)
+    unbounded = book.total(**ABOUT, unit="person")
+    assert (unbounded.epsilon, unbounded.because) == (math.inf, "some entries hide examples, not people")
+    book.set_limit(Limit(epsilon=100.0, **ABOUT, unit="person"))
+    with pytest.raises(Overdrawn, match=r"to unbounded .some entries hide examples"):
+        book.reserve(stretch(1, 5))
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3, 0.01])
+@pytest.mark.parametrize("noise", [0.7, 2.0])
+def test_replacing_costs_no_less_than_adding_or_removing(rate: float, noise: float) -> None:
+    """Which is why one relation may be asked for where a ledger has events of both units."""
+    event = SelfComposed(event=PoissonSampled(sample_rate=rate, event=Gaussian(noise_multiplier=noise)), count=5)
+    replaced = privacy_epsilon(event=event, delta=1e-5, adjacency="replace-one").lower
+    assert replaced >= privacy_epsilon(event=event, delta=1e-5, adjacency="add-remove").lower * (1 - 1e-3)
+
+
+def test_events_without_a_theorem(tmp_path: Path) -> None:
+    book = Ledger.open(tmp_path)
+    twice = PoissonSampled(sample_rate=0.5, event=PoissonSampled(sample_rate=0.5, event=Gaussian(noise_multiplier=1.0)))
+    with pytest.raises(ValueError, match="must not hold another PoissonSampled"):
+        book.reserve(stretch(1, 1, event=twice))
+    assert book.entries == ()
+    book.reserve(stretch(1, 1, event=ExponentialMechanism(epsilon=0.1, adjacency="replace-one")))
+    assert book.total(delta=1e-5, adjacency="replace-one").epsilon < 0.2
+    refused = book.total(**ABOUT)
+    assert refused.epsilon == math.inf
+    assert "is stated for replace-one neighbours" in refused.because
+
+
+def test_corrections_only_add(tmp_path: Path) -> None:
+    book = Ledger.open(tmp_path)
+    book.set_limit(Limit(epsilon=0.0, **ABOUT))
+    book.correct(event=steps(10), unit="example", label="accuracy on a slide, March")
+    assert book.total(**ABOUT).epsilon == pytest.approx(epsilon(steps(10)), rel=1e-9)
+    with pytest.raises(ValueError, match="label must say what was released"):
+        book.correct(event=steps(10), unit="example", label=" ")
+    with pytest.raises(ValueError, match="kind must be reservation or release, got correction"):
+        book.reserve(stretch(1, 1, kind="correction"))
+    assert not [name for name in dir(book) if name.startswith(("remove", "delete", "release", "refund"))]
+
+
+def test_only_reserved_steps_are_drawn_once_in_order_by_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ((0,), (6,), (1, 1), (2, 1), (1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 5, 5)):
+        granted = NoLedger().reserve(stretch(1, 5))
+        for step in wrong[:-1]:
+            granted.draw(step)
+        with pytest.raises(NotReserved, match=f"step {wrong[-1]} of run a is not reserved"):
+            granted.draw(wrong[-1])
+    granted = NoLedger().reserve(stretch(1, 5))
+    monkeypatch.setattr("pacdp.reservation.os.getpid", lambda: -1)
+    with pytest.raises(NotReserved, match="reserves it itself"):
+        granted.draw(1)
+
+
+def test_a_checkpoint_goes_on_with_the_books_that_count_it(tmp_path: Path) -> None:
+    book, other = Ledger.open(tmp_path / "a"), Ledger.open(tmp_path / "b")
+    older = json.loads(json.dumps((tmp_path / "a" / "ledger.jsonl").read_text()))
+    granted, also = book.reserve(stretch(1, 5)), other.reserve(stretch(1, 5))
+    receipt = json.loads(json.dumps(granted.receipt))
+    Ledger.load(tmp_path / "a").require(receipt)
+    (tmp_path / "a" / "ledger.head").unlink()
+    (tmp_path / "a" / "ledger.jsonl").write_text(older)
+    for wrong in (also.receipt, {}, {**receipt, "entry": "1"}, {**receipt, "hash": ""}, receipt):
+        with pytest.raises(ValueError, match="are not counted in"):
+            Ledger.load(tmp_path / "a").require(wrong)
+    with pytest.raises(ValueError, match="are counted in no ledger"):
+        other.require(None)
+    NoLedger().require(None)
+    with pytest.raises(ValueError, match="are counted in a ledger: name that ledger"):
+        NoLedger().require(receipt)
+
+
+@pytest.mark.wrong_types
+@pytest.mark.parametrize(
+    ("bad", "named"),
+    [
+        ({"first": 0}, "first"),
+        ({"first": 3.0}, "first"),
+        ({"last": "4"}, "last"),
+        ({"first": 9, "last": 3}, "first"),
+        ({"unit": "row"}, "unit"),
+        ({"run": ""}, "run"),
+        ({"run": 3}, "run"),
+        ({"event": "noise"}, "event"),
+        ({"stream": "system"}, "stream"),
+        ({"kind": "x"}, "kind"),
+        ({"label": None}, "label"),
+    ],
+)
+def test_bad_stretches_are_refused_by_a_sentence(bad: dict, named: str) -> None:
+    good = {"run": "a", "algorithm": "toy", "unit": "example", "first": 1, "last": 4, "event": STEP}
+    with pytest.raises(ValueError, match=f"^{named}"):
+        Stretch(**(good | bad))
+    for half in ({"numbers": "0a"}, {"release": "0a"}, {"numbers": ""}):
+        with pytest.raises(ValueError, match="must both be digests"):
+            Stream(**half)
+
+
+def test_nothing_of_anyone_s_is_overwritten(tmp_path: Path) -> None:
+    for name, text in (("ledger.jsonl", "mine\n"), ("ledger.head", "mine\n")):
+        folder = tmp_path / name.replace(".", "-")
+        folder.mkdir()
+        (folder / name).write_text(text)
+        for make in (Ledger.open, Ledger.create, Ledger.load):
+            with pytest.raises(ValueError, match=r"ledger\.(jsonl|head)"):
+                make(folder)
+        assert {path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."} == {name: text}
+    book = Ledger.open(tmp_path / "new")
+    with pytest.raises(ValueError, match="exists: go on with it, or choose another folder"):
+        Ledger.create(tmp_path / "new")
+    assert Ledger.open(tmp_path / "new").id == book.id
+    (tmp_path / "file").write_text("")
+    for impossible in (tmp_path / "file", tmp_path / "file" / "below", Path("a" * 1000)):
+        with pytest.raises(ValueError, match=r"cannot (write|read) the ledger"):
+            Ledger.open(impossible)
+    with pytest.raises(ValueError, match="cannot read the ledger"):
+        Ledger.load(tmp_path / "nothing")
+    assert (tmp_path / "new").stat().st_mode & 0o077 == 0
+
+
+def written(folder: Path) -> Ledger:
+    book = Ledger.open(folder)
+    book.set_limit(Limit(epsilon=3.0, **ABOUT))
+    book.reserve(stretch(1, 4, label="é"))
+    book.reserve(stretch(5, 8, stream=book.stream(keyed_by=1, settings=2)))
+    return book
+
+
+def test_each_damaged_byte_is_found(tmp_path: Path) -> None:
+    good = written(tmp_path)
+    path = tmp_path / "ledger.jsonl"
+    whole = path.read_bytes()
+    for where in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[where] ^= 1 << (where % 7)
+        path.write_bytes(bytes(damaged))
+        try:
+            read = Ledger.load(tmp_path)
+        except ValueError:
+            continue
+        assert (read.digest, read.entries, read.limit) == (good.digest, good.entries, good.limit), where
+
+
+def test_what_was_cut_off_the_end_is_missed(tmp_path: Path) -> None:
+    written(tmp_path)
+    path = tmp_path / "ledger.jsonl"
+    whole = path.read_bytes()
+    for cut in (*range(0, len(whole), 37), whole[:-1].rfind(b"\n") + 1, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ValueError, match=r"is no ledger of format|has \d lines of the 4 that ledger.head names"):
+            Ledger.open(tmp_path)
+        assert path.read_bytes() == whole[:cut]
+    path.write_bytes(whole)
+    for head in ("", "{}", "[]", '{"lines": 0, "hash": ""}', '{"lines": 9, "hash": ""}', '{"lines": 4, "hash": "x"}'):
+        (tmp_path / "ledger.head").write_text(head)
+        with pytest.raises(ValueError, match="restore both files from a copy"):
+            Ledger.load(tmp_path)
+    (tmp_path / "ledger.head").unlink()
+    with pytest.raises(ValueError, match="restore both files from a copy"):
+        Ledger.load(tmp_path)
+
+
+def test_a_torn_last_line_was_acknowledged_to_nobody(tmp_path: Path) -> None:
+    book = written(tmp_path)
+    path = tmp_path / "ledger.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"entry": 4, "kind": "reser')
+    assert Ledger.load(tmp_path).entries == book.entries
+    book.reserve(stretch(9, 12))
+    assert path.read_bytes().startswith(whole)
+    assert [one.entry for one in Ledger.load(tmp_path).entries] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("edit", ["noise", "steps", "limit", "order", "dropped", "twice"])
+def test_edits_are_found(tmp_path: Path, edit: str) -> None:
+    written(tmp_path)
+    path = tmp_path / "ledger.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    match edit:
+        case "noise":
+            lines[2]["event"]["inner"]["inner"]["noise_multiplier"] = 9.0
+        case "steps":
+            lines[2]["steps"] = [1, 2]
+        case "limit":
+            lines[1]["epsilon"] = 99.0
+        case "order":
+            lines[2], lines[3] = lines[3], lines[2]
+        case "dropped":
+            del lines[2]
+        case "twice":
+            lines.insert(2, lines[2])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(ValueError, match=r"is not what was written: line \d was changed, moved or added"):
+        Ledger.load(tmp_path)
+
+
+def test_another_process_s_entries_are_seen_before_reserving(tmp_path: Path) -> None:
+    one, other = Ledger.open(tmp_path), Ledger.open(tmp_path)
+    other.set_limit(Limit(epsilon=epsilon(steps(10)) * 1.001, **ABOUT))
+    other.reserve(stretch(1, 8))
+    with pytest.raises(Overdrawn):
+        one.reserve(stretch(1, 8))
+    assert [entry.stretch for entry in one.entries] == [stretch(1, 8)]
+
+
+def test_an_entry_is_on_the_disk_before_anyone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book, done = Ledger.open(tmp_path), []
+    for name in ("write", "fsync", "replace"):
+        whole = getattr(chained_lines.os, name)
+        monkeypatch.setattr(
+            chained_lines.os, name, lambda *a, name=name, whole=whole: (done.append(name), whole(*a))[1]
+        )
+    book.reserve(stretch(1, 1))
+    assert done == ["write", "fsync", "write", "fsync", "replace", "fsync"]
+
+
+@pytest.mark.parametrize("name", ["write", "fsync", "replace"])
+def test_a_disk_that_fails_is_a_sentence_and_no_reservation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    book = Ledger.open(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(chained_lines.os, name, lambda *a: (_ for _ in ()).throw(OSError("disk full")))
+        with pytest.raises(ValueError, match=r"cannot write the ledger .*: disk full"):
+            book.reserve(stretch(1, 1))
+    book.reserve(stretch(2, 2))
+    assert Ledger.load(tmp_path).entries == book.entries
+
+
+def test_runs_have_names_of_their_own() -> None:
+    assert len({new_run() for _ in range(100)}) == 100
+
+
+def test_the_page_s_loop_runs(tmp_path: Path) -> None:
+    (block,) = re.findall(
+        r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(), re.DOTALL
+    )
+    exec(block.replace("runs/ledger", str(tmp_path / "ledger")), {})
+    assert [(one.stretch.first, one.stretch.last) for one in Ledger.load(tmp_path / "ledger").entries] == [
+        (1, 100),
+        (101, 200),
+        (201, 300),
+    ]
+
+
+def test_a_reservation_far_from_the_limit_asks_the_accountant_once(tmp_path: Path) -> None:
+    """Its calls are what takes time: far from the limit one by Rényi divergences, and none by the grid."""
+    book = Ledger.open(tmp_path)
+    book.set_limit(Limit(epsilon=50.0, **ABOUT))
+    before = ledger_totals._epsilon.cache_info().misses
+    for index in range(40):
+        book.reserve(stretch(1, 10, run=f"r{index}", event=steps(10, noise=1.0 + 0.01 * index)))
+    asked = ledger_totals._epsilon.cache_info().misses - before
+    assert asked <= 40

@@ -1,0 +1,197 @@
+"""Processes that reserve at once, and processes killed at any operation on a file: the ledger is never short."""
+
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bounds.accounting import Gaussian, SelfComposed, privacy_epsilon
+from pacdp import chained_lines
+from pacdp.ledger import Ledger, Overdrawn
+from pacdp.ledger_entries import Limit
+from pacdp.reservation import Stretch
+
+FORK = multiprocessing.get_context("fork")
+OPERATIONS = ("open", "write", "fsync", "replace", "truncate", "close", "mkdir")
+LAST, EVERY = 12, 4
+_open, _write, _close, _replace = os.open, os.write, os.close, os.replace
+
+
+def stretch(run: str, first: int, last: int) -> Stretch:
+    event = SelfComposed(event=Gaussian(noise_multiplier=50.0), count=last - first + 1)
+    return Stretch(run=run, algorithm="toy", unit="example", first=first, last=last, event=event)
+
+
+def note(folder: Path, what: str) -> None:
+    """What the outside world saw, by operations that are not counted."""
+    descriptor = _open(folder / "seen", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    _write(descriptor, f"{what}\n".encode())
+    _close(descriptor)
+
+
+def loop(folder: Path, run: str) -> None:
+    """Draws steps, with a checkpoint every four, going on from the last one."""
+    checkpoint = folder / f"checkpoint-{run}"
+    saved = int(checkpoint.read_text()) if checkpoint.exists() else 0
+    book = Ledger.open(folder / "ledger")
+    for first in range(saved + 1, LAST + 1, EVERY):
+        granted = book.reserve(stretch(run, first, first + EVERY - 1))
+        assert granted.receipt is not None
+        note(folder, f"granted {granted.receipt['hash']}")
+        for step in range(first, first + EVERY):
+            granted.draw(step)
+            note(folder, f"drew {run} {step}")
+        (folder / "partial").write_text(str(first + EVERY - 1))
+        _replace(folder / "partial", checkpoint)
+
+
+def dying(at: int, share: float) -> None:
+    """Kill this process at its ``at``-th operation on a file: before it, after it, or, of a write, in the middle."""
+    done = 0
+
+    def counted(name: str, whole: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(*arguments: Any, **more: Any) -> Any:
+            nonlocal done
+            done += 1
+            if done == at and name == "write":
+                whole(arguments[0], arguments[1][: int(share * len(arguments[1]))])
+            elif done == at and share > 0.5:
+                whole(*arguments, **more)
+            if done == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return whole(*arguments, **more)
+
+        return operation
+
+    for name in OPERATIONS:
+        setattr(os, name, counted(name, getattr(os, name)))
+
+
+def killed(folder: Path, run: str, at: int, share: float) -> bool:
+    def body() -> None:
+        dying(at, share)
+        loop(folder, run)
+
+    process = FORK.Process(target=body)
+    process.start()
+    process.join()
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode != 0
+
+
+def short(folder: Path) -> list[str]:
+    """Everything that was seen and is not counted."""
+    seen = (folder / "seen").read_text().splitlines() if (folder / "seen").exists() else []
+    drawn = Counter(what for what in seen if what.startswith("drew"))
+    granted = [what.split()[1] for what in seen if what.startswith("granted")]
+    if not (folder / "ledger" / "ledger.jsonl").exists():
+        return seen
+    book = Ledger.load(folder / "ledger")
+    counted: Counter[str] = Counter()
+    for entry in book.entries:
+        of = entry.stretch
+        counted.update(f"drew {of.run} {step}" for step in range(of.first, of.last + 1))
+    kept = {line["hash"] for line in book._lines}
+    missing = [what for what, times in drawn.items() if counted[what] < times]
+    return missing + [one for one in granted if one not in kept]
+
+
+def killed_often(folder: Path, kills: int) -> int:
+    """Kill loops until that many were; the number of runs that ended."""
+    rng, done, ended = np.random.default_rng(3), 0, 0
+    while done < kills:
+        # now and then everything is new, so that kills meet the start of a ledger too
+        place = folder / str(done // 40)
+        place.mkdir(exist_ok=True)
+        if killed(place, f"run{ended}", int(rng.integers(1, 45)), float(rng.uniform(0.0, 1.0))):
+            done += 1
+        else:
+            ended += 1
+        assert short(place) == []
+    return ended
+
+
+def test_200_kills_at_random_operations_leave_a_ledger_that_is_never_short(tmp_path: Path) -> None:
+    assert killed_often(tmp_path, 200) >= 3
+    lines = [len(Ledger.load(place / "ledger").entries) for place in tmp_path.iterdir()]
+    assert min(lines) > 10
+
+
+def test_every_operation_of_a_ledger_s_start_may_be_the_last(tmp_path: Path) -> None:
+    for at in range(1, 30):
+        for share in (0.0, 0.9):
+            place = tmp_path / f"{at}-{share}"
+            place.mkdir()
+            killed(place, "a", at, share)
+            assert short(place) == []
+            loop(place, "a")
+            assert short(place) == []
+            left = {path.name for path in (place / "ledger").iterdir()}
+            assert {"ledger.jsonl", "ledger.head"} <= left
+
+
+@pytest.mark.parametrize("fault", ["told before it is written", "taken for a torn line"])
+def test_these_tests_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    whole = chained_lines._write
+
+    def faulty(path: Path, text: str, how: int) -> None:
+        if how != os.O_APPEND:
+            whole(path, text, how)
+        elif fault == "taken for a torn line":
+            whole(path, text[:-1], how)
+
+    monkeypatch.setattr(chained_lines, "_write", faulty)
+    (tmp_path / "headed").mkdir()
+    with pytest.raises(ValueError, match="restore both files from a copy"):
+        loop(tmp_path / "headed", "a")
+    monkeypatch.setattr(chained_lines, "_write_head", lambda path, lines: None)
+    (tmp_path / "headless").mkdir()
+    loop(tmp_path / "headless", "a")
+    assert "drew a 12" in short(tmp_path / "headless") or fault.startswith("taken")
+    assert "drew a 1" in short(tmp_path / "headless")
+
+
+def reserving(folder: Path, run: str, queue: Any) -> None:
+    book, granted = Ledger.open(folder), 0
+    for first in range(1, 16):
+        try:
+            book.reserve(stretch(run, first, first))
+            granted += 1
+        except Overdrawn:
+            break
+    queue.put(granted)
+
+
+def test_processes_that_reserve_at_once_keep_to_one_limit(tmp_path: Path) -> None:
+    about = {"delta": 1e-5, "adjacency": "add-remove"}
+    most = privacy_epsilon(event=SelfComposed(event=Gaussian(noise_multiplier=50.0), count=20), **about).upper
+    Ledger.open(tmp_path).set_limit(Limit(epsilon=most, **about))
+    queue = FORK.Queue()
+    processes = [FORK.Process(target=reserving, args=(tmp_path, run, queue)) for run in ("a", "b", "c")]
+    for process in processes:
+        process.start()
+    granted = [queue.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    book = Ledger.load(tmp_path)
+    assert sum(granted) == len(book.entries) == 20
+    assert book.total(**about).epsilon <= most
+
+
+def test_processes_that_start_a_ledger_at_once_start_one(tmp_path: Path) -> None:
+    queue = FORK.Queue()
+    processes = [FORK.Process(target=reserving, args=(tmp_path / "new", run, queue)) for run in ("a", "b", "c")]
+    for process in processes:
+        process.start()
+    assert sum(queue.get(timeout=60) for _ in processes) == 45
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    assert len(Ledger.load(tmp_path / "new").entries) == 45

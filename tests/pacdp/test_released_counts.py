@@ -1,0 +1,117 @@
+"""Counts with noise: counted before they are drawn, with the law that is stated, and noise that a bound can carry."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bounds
+from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, privacy_epsilon
+from pacdp.ledger import Ledger, Overdrawn
+from pacdp.ledger_entries import Limit
+from pacdp.private.randomness import SeededRandomness, SystemRandomness
+from pacdp.released_counts import ReleasedErrors, released_errors
+from pacdp.reservation import NoLedger
+
+ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
+
+
+def released(randomness=None, ledger=None, **more) -> ReleasedErrors:
+    given = {"errors": 2304, "n": 60_000, "std_errors": 50.0, "std_n": 20.0, "run": "a"} | more
+    errors, n = given.pop("errors"), given.pop("n")
+    return released_errors(errors, n, randomness=randomness or SystemRandomness(), ledger=ledger or NoLedger(), **given)
+
+
+def test_a_release_is_an_entry_before_it_is_drawn(tmp_path: Path) -> None:
+    book = Ledger.open(tmp_path)
+    found = released(ledger=book, unit="person")
+    (entry,) = Ledger.load(tmp_path).entries
+    both = Composed(events=(Gaussian(noise_multiplier=50.0), Gaussian(noise_multiplier=20.0)))
+    assert (entry.stretch.kind, entry.stretch.unit) == ("release", "person")
+    assert entry.stretch.event == found.event == both
+    book.require(found.receipt)
+    book.set_limit(Limit(epsilon=0.0, **ABOUT))
+
+    class Untouched(SystemRandomness):
+        def normal(self, *a, **k):
+            raise AssertionError("noise was drawn")
+
+    with pytest.raises(Overdrawn, match="nothing was drawn"):
+        released(Untouched(), book)
+
+
+def test_the_noise_has_its_law_in_both_counts_and_they_are_independent() -> None:
+    source = SeededRandomness(5)
+    draws = [released(source) for _ in range(2000)]
+    errors = np.array([one.errors - 2304 for one in draws]) / 50.0
+    n = np.array([one.n - 60_000 for one in draws]) / 20.0
+    for sample in (errors, n):
+        assert stats.kstest(sample, "norm").pvalue > 1e-3
+        squares = float((sample**2).sum())
+        for scale, likely in ((1.0, True), (0.9, False), (1.1, False)):
+            tail = stats.chi2(len(sample)).cdf(squares / scale**2)
+            assert bool(min(tail, 1 - tail) > 1e-4) is likely
+    assert abs(np.corrcoef(errors, n)[0, 1]) < 4 / math.sqrt(len(draws))
+    assert all((one.errors * 1024).is_integer() and (one.n * 1024).is_integer() for one in draws)
+
+
+def test_neighbours_differ_by_the_whole_numbers_alone() -> None:
+    """Rounding the noise commutes with the count, so that no bit of the sum tells which of two counts it was."""
+    for seed in range(50):
+        one, other = (released(SeededRandomness(seed), errors=count) for count in (2304, 2305))
+        assert other.errors - one.errors == 1.0
+
+
+@pytest.mark.parametrize("failure_prob", [0.3, 0.05, 0.002])
+def test_the_worst_counts_cover_the_true_ones_as_often_as_they_say(failure_prob: float) -> None:
+    source, draws, missed = SeededRandomness(11), 2000, 0
+    for _ in range(draws):
+        errors, n = released(source, std_errors=3.0, std_n=2.0).at_worst(failure_prob=failure_prob)
+        missed += errors < 2304 or n > 60_000
+    assert stats.binom(draws, failure_prob).sf(missed - 1) > 1e-4
+    assert stats.binom(draws, failure_prob / 3).cdf(missed) > 1e-4, "and not absurdly rarely"
+
+
+def test_on_mnist_noise_of_50_errors_is_a_quarter_of_a_point() -> None:
+    """And 0.005 of epsilon after the committed run of DP-SGD (experiments/results/private), whose epsilon is 0.5."""
+    steps = PoissonSampled(sample_rate=0.02, event=Gaussian(noise_multiplier=3.29538442000592))
+    run = SelfComposed(event=steps, count=500)
+    before = privacy_epsilon(event=run, **ABOUT).upper
+    after = privacy_epsilon(event=Composed(events=(run, Gaussian(noise_multiplier=50.0))), **ABOUT).upper
+    assert before == pytest.approx(0.49977, abs=1e-5)
+    assert 0.0050 < after - before < 0.0055
+    exact = released(std_errors=1e-9, std_n=1e-9).at_worst(failure_prob=0.001)
+    assert exact == (2304, 60_000)
+    errors, n = replace(released(std_errors=50.0, std_n=1e-9), errors=2304.0).at_worst(failure_prob=0.002)
+    noisy, plain = (bounds.kl_chernoff(risk=count / 60_000, n=n, failure_prob=0.05).value for count in (errors, 2304))
+    assert 0.0024 < noisy - plain < 0.0028
+
+
+def test_a_seeded_release_may_be_repeated(tmp_path: Path) -> None:
+    book = Ledger.open(tmp_path)
+    stream = book.stream(keyed_by=["counts", 3], settings={"weights": "of run a"})
+    one, other = (released(SeededRandomness(3), book, stream=stream) for _ in range(2))
+    assert (one.errors, one.n) == (other.errors, other.n)
+    assert len(book.entries) == 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "named"),
+    [
+        ({"errors": -1}, "errors"),
+        ({"errors": 60_001}, "errors"),
+        ({"n": 0}, "n"),
+        ({"std_errors": 0.0}, "std_errors"),
+        ({"std_n": math.inf}, "std_n"),
+        ({"std_n": math.nan}, "std_n"),
+        ({"run": ""}, "run"),
+    ],
+)
+def test_bad_counts_are_refused_by_a_sentence(bad: dict, named: str) -> None:
+    with pytest.raises(ValueError, match=f"^{named}"):
+        released(**bad)
+    with pytest.raises(ValueError, match="failure_prob"):
+        released().at_worst(failure_prob=0.0)
