@@ -24,6 +24,7 @@ from bounds.accounting import Event
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import CheckpointError, Diverged
 from pacdp.layers.random import generators
+from pacdp.reservation import Books, NoLedger
 from pacdp.resume import RunState, found, load_run, save_run
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
@@ -32,6 +33,7 @@ from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.independence import made_up_batch, require_independent_examples
 from pacdp.step.noise import Randomness, SystemRandomness
+from pacdp.step.paid import Paid, stream_of
 from pacdp.step.processes import (
     Together,
     copy_from_first,
@@ -85,6 +87,7 @@ def train(
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | str | None = None,
     checkpoint_every: int = 0,
+    ledger: Books | None = None,
     about: Mapping[str, Any] | None = None,
     distributed: bool = False,
     keeps: Callable[[int], bool] | None = None,
@@ -102,6 +105,8 @@ def train(
         randomness: the operating system's generator by default.
         progress: called after every step.
         checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end.
+        ledger: where steps are counted before their noise is drawn (:class:`pacdp.ledger.Ledger`), from one
+            checkpoint to the next: killed, copied, forked and tuned runs on the same data are all paid for.
         about: JSON values for the checkpoint's header, under "about": which data, which network.
         distributed: whether the processes of the default group (``torchrun``) train one network together. All must
             call this with the same arguments, ``dataset`` being the whole data set; the first process's weights and
@@ -112,10 +117,11 @@ def train(
     Raises:
         ValueError: dependent examples, numbers out of range, a budget that not even the first step keeps to, or
             processes that were given different arguments.
+        Overdrawn: the ledger's limit would be passed; nothing was drawn for the steps concerned.
         CheckpointError: the checkpoint is another run's.
         Diverged: a weight is not finite.
     """
-    mechanism, module = algorithm.mechanism, copy.deepcopy(module).train()
+    mechanism, module, books = algorithm.mechanism, copy.deepcopy(module).train(), ledger or NoLedger()
     units, together = Units.group(dataset, people), Together(several=distributed)
     randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
     weights = {name: p for name, p in module.named_parameters() if p.requires_grad}
@@ -140,14 +146,28 @@ def train(
     )
     summer, losses = _summer(algorithm, network, units, template, extra.get("pre_noise"))
     if path is not None and found(path, together, device):
-        load_run(path, state, together=together, check=partial(_require_own_event, path, algorithm, len(units)))
+        load_run(path, state, together=together, check=partial(_require_own, path, algorithm, len(units), books))
     promise = algorithm.promise(len(units), mechanism.steps)
     last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
     if state.step > last:
         raise CheckpointError(f"{path} has run {state.step} steps, the budget pays for {last}: raise the budget")
     promised = [step for step, count in events.runs_of(promise) for _ in range(count)]
     live = {name: p.detach() for name, p in weights.items()}
+    fixed = [settings, {name: list(p.shape) for name, p in module.state_dict().items()}, device.type, dict(about or {})]
+    paid = Paid(
+        books,
+        run=state.run,
+        algorithm=type(algorithm).__name__,
+        unit=units.unit,
+        promise=promise,
+        stream=stream_of(books, randomness, run=state.run, dataset=dataset, fixed=fixed),
+        every=checkpoint_every if path is not None else 0,
+        last=last,
+        together=together,
+        device=device,
+    )
     for number in range(state.step, last):
+        paid.before(number + 1)
         chosen = randomness.batch(len(units), mechanism.sample_rate)
         added = summer(chosen, live)
         step = PrivateStep(
@@ -165,7 +185,9 @@ def train(
         state.chosen.append(algorithm.update(step))
         if step.event != promised[number]:
             raise RuntimeError(f"step {number + 1} released {step.event}, and {promised[number]} was promised")
-        state.step, state.event = number + 1, events.joined(state.event, step.event)
+        state.receipt = paid.receipt
+        state.step = number + 1
+        state.history.append(step.event)
         if not all(bool(torch.isfinite(w).all()) for w in live.values()):
             raise Diverged(state.step, "a weight")
         if (keeps or algorithm.keeps)(state.step):
@@ -178,7 +200,7 @@ def train(
     vector = parameters_to_vector(module.parameters()).detach()
     return PrivateRun(
         weights={name: p.detach().clone() for name, p in module.named_parameters()},
-        event=state.event,
+        event=state.history.event,
         snapshots=torch.stack(state.snapshots) if state.snapshots else vector.new_empty(0, 0),
         chosen=torch.tensor(state.chosen, dtype=torch.int64),
         halted=last < mechanism.steps,
@@ -198,9 +220,10 @@ def describe(settings: object, steps: int) -> Any:
     return settings
 
 
-def _require_own_event(path: Path, algorithm: Algorithm, n: int, read: RunState) -> None:
-    if read.event != algorithm.promise(n, read.step):
+def _require_own(path: Path, algorithm: Algorithm, n: int, books: Books, read: RunState) -> None:
+    if read.history.event != algorithm.promise(n, read.step):
         raise CheckpointError(f"{path} records other mechanisms than its settings make: train again")
+    books.require(read.receipt)
 
 
 def _network(module: nn.Module, loss: PerExampleLoss) -> Network:

@@ -23,7 +23,9 @@ from bounds.accounting import Event, event_from_dict, event_to_dict
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.errors import CheckpointError
 from pacdp.layers.random import layer_states, restore_layers
+from pacdp.reservation import new_run
 from pacdp.step import event as events
+from pacdp.step.event import History
 from pacdp.step.noise import Randomness
 from pacdp.step.processes import Together, gathered, process_count, process_rank, require_agreement, totals
 
@@ -44,8 +46,12 @@ class RunState:
     """The algorithm's, as JSON values."""
     generators: Mapping[str, Generator] = field(default_factory=dict)
     """Further generators of this process, by name."""
+    run: str = field(default_factory=new_run)
+    """The run's name in a ledger."""
+    receipt: Mapping[str, Any] | None = None
+    """Which entry of which ledger counts the last steps; None without a ledger."""
     step: int = 0
-    event: Event | None = None
+    history: History = field(default_factory=History)
     """What ran, on this data set, in this run and in those that it composes with."""
     chosen: list[int] = field(default_factory=list)
     """The candidate that each step chose, for algorithms that choose."""
@@ -102,6 +108,7 @@ def load_run(
         saved, optimizer = header["settings"], header["optimizer"]
         chosen, written_by = [int(one) for one in header["chosen"]], int(header["processes"])
         public = {name: header["public"][name] for name in state.public}
+        run, receipt = str(header["ledger"]["run"]), header["ledger"]["receipt"]
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} lacks what a private run needs ({error}); take it from its source again"
@@ -112,7 +119,7 @@ def load_run(
     parameters = dict(state.module.named_parameters())
     shapes, own_shapes = ({k: tuple(v.shape) for k, v in of.items()} for of in (checkpoint.model, parameters))
     _same(path, "shapes of parameters", shapes, own_shapes)
-    check(replace(state, step=step, event=event))
+    check(replace(state, step=step, history=History(event), run=run, receipt=receipt))
     rank, processes = (process_rank(), process_count()) if together.several else (0, 1)
     own = _part(checkpoint, _prefix(rank))
     if state.own_states():
@@ -132,7 +139,7 @@ def load_run(
     if state.optimizer is not None:
         _restore_optimizer(state.optimizer, _part(checkpoint, "optimizer."), optimizer["groups"], optimizer["scalars"])
     device = next(state.module.parameters()).device
-    state.step, state.event, state.chosen = step, event, chosen
+    state.step, state.history, state.chosen, state.run, state.receipt = step, History(event), chosen, run, receipt
     kept = _part(checkpoint, "extra.").get("snapshots", ())
     state.snapshots = [one.to(device) for one in kept]
 
@@ -189,7 +196,7 @@ def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
     header = {
         "kind": KIND,
         "step": state.step,
-        "event": _record(state.event),
+        "event": _record(state.history.event),
         "adjacency": events.ADJACENCY,
         "public": dict(state.public),
         "optimizer": optimizer,
@@ -197,6 +204,7 @@ def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
         "processes": 1 + len(others),
         "settings": state.settings,
         "chosen": state.chosen,
+        "ledger": {"run": state.run, "receipt": None if state.receipt is None else dict(state.receipt)},
         "about": dict(about or {}),
     }
     model = {name: value.detach() for name, value in state.module.named_parameters()}

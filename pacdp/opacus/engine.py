@@ -189,7 +189,7 @@ class PrivateEngine(PrivacyEngine):
         Of several processes the first writes; all must call this.
         """
         state = _state(module, optimizer, self.randomness)
-        state.step, state.event = _steps(optimizer), self.event
+        state.step, state.history = _steps(optimizer), events.History(self.event)
         save_run(path, state, together=_together(optimizer))
 
     def load_checkpoint(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -209,7 +209,7 @@ class PrivateEngine(PrivacyEngine):
         state = _state(module, optimizer, self.randomness)
         load_run(path, state, together=_together(optimizer), check=lambda read: _check_schedule(path, optimizer, read))
         optimizer.logical_step = state.step  # pyright: ignore[reportAttributeAccessIssue]
-        self.accountant.event = state.event
+        self.accountant.event = state.history.event
 
 
 def _state(module: nn.Module, optimizer: DPOptimizer, randomness: Randomness) -> RunState:
@@ -235,7 +235,8 @@ def _steps(optimizer: DPOptimizer) -> int:
 
 def _check_schedule(path: Path | str, optimizer: DPOptimizer, read: RunState) -> None:
     """The last steps of the event are this optimizer's (earlier ones are of earlier chains)."""
-    own = events.after(read.event, events.steps_of(read.event) - read.step)
+    ran = read.history.event
+    own = events.after(ran, events.steps_of(ran) - read.step)
     schedule: Schedule = optimizer.noise_schedule  # pyright: ignore[reportAttributeAccessIssue]
     found = [step for step, count in events.runs_of(own) for _ in range(count)]
     for t, step in enumerate(found):

@@ -66,6 +66,25 @@ def history(steps: Iterable[Event]) -> Event | None:
     return joined(*(SelfComposed(event=one, count=1) for one in steps))
 
 
+class History:
+    """A history that grows by a step at a time."""
+
+    def __init__(self, event: Event | None = None) -> None:
+        self._runs = runs_of(event)
+
+    def append(self, step: Event) -> None:
+        """One more step."""
+        if self._runs and self._runs[-1][0] == step:
+            self._runs[-1] = (step, self._runs[-1][1] + 1)
+        else:
+            self._runs.append((step, 1))
+
+    @property
+    def event(self) -> Event | None:
+        """All steps so far."""
+        return joined(*(SelfComposed(event=step, count=count) for step, count in self._runs))
+
+
 def joined(*histories: Event | None) -> Event | None:
     """All that ran, one after the other on the same data: the history of several chains is that of one long chain."""
     runs = [run for one in histories if one is not None for run in runs_of(one)]

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from pacdp.layers.random import forget_draws
+from pacdp.reservation import Unit
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
 
@@ -81,6 +82,11 @@ class Units:
         _, inverse, counts = torch.unique(people.cpu(), return_inverse=True, return_counts=True)
         order = torch.argsort(inverse, stable=True)
         return cls(dataset, tuple(torch.split(order, counts.tolist())))
+
+    @property
+    def unit(self) -> Unit:
+        """Whose presence is hidden."""
+        return "example" if self.records is None else "person"
 
     def __len__(self) -> int:
         return size(self.dataset) if self.records is None else len(self.records)

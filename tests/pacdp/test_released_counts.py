@@ -12,7 +12,7 @@ import bounds
 from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, privacy_epsilon
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
-from pacdp.private.randomness import SeededRandomness, SystemRandomness
+from pacdp.step.noise import SeededRandomness, SystemRandomness
 from pacdp.released_counts import ReleasedErrors, released_errors
 from pacdp.reservation import NoLedger
 
