@@ -40,7 +40,8 @@ class Paid:
         together: Together,
         device: torch.device,
     ) -> None:
-        self.books, self.run, self.algorithm, self.unit, self.promise = books, run, algorithm, unit, promise
+        self.unit: Unit = unit
+        self.books, self.run, self.algorithm, self.promise = books, run, algorithm, promise
         self.stream, self.every, self.last, self.together, self.device = stream, every, last, together, device
         self._granted: Reservation | None = None
 
