@@ -62,8 +62,7 @@ class BoundSet:
     @classmethod
     def of(cls, inputs: Tensor, labels: Tensor, indices: Split, *, data_hash: str = "") -> "BoundSet":
         """The examples at these places of a data set that is at hand as tensors."""
-        if not indices.n or indices.indices[-1] >= len(inputs):
-            raise ValueError(f"expected some of {len(inputs)} examples, got {indices.n} indices, some beyond them")
+        _require_within(indices, len(inputs), f"{len(inputs)} examples")
         places = torch.tensor(indices.indices)
         return cls(inputs=inputs[places], labels=labels[places], indices=indices, data_hash=data_hash)
 
@@ -73,11 +72,9 @@ class BoundSet:
 
         Raises ValueError when an index lies beyond the data.
         """
-        chosen = data
         if indices is not None:
-            if not indices.n or indices.indices[-1] >= data.n:
-                raise ValueError(f"expected some of the {data.n} examples of {data.name}, got {indices.n} indices")
-            chosen = data.subset(indices)
+            _require_within(indices, data.n, f"the {data.n} examples of {data.name}")
+        chosen = data if indices is None else data.subset(indices)
         inputs, labels = torch.tensor(chosen.inputs), torch.tensor(chosen.labels)
         return cls(inputs=inputs, labels=labels, indices=indices, data_hash=data.hash, people=chosen.people)
 
@@ -131,6 +128,11 @@ class BoundSet:
             raise ValueError(
                 f"expected labels from 0 to {classes - 1}, as the network's outputs say, got {low} to {high}"
             )
+
+
+def _require_within(indices: Split, n: int, whose: str) -> None:
+    if not indices.n or indices.indices[-1] >= n:
+        raise ValueError(f"expected some of {whose}, got {indices.n} indices, some beyond them")
 
 
 def _versions(*tensors: Tensor) -> tuple[int, ...]:

@@ -233,7 +233,7 @@ def one_draw(where: Gaussians) -> Iterator[Finding]:
     """
     of, data = "one draw", where.data
     weights = where.posterior.sample(_generator(where.seed))
-    ratio = log_density_ratio(where.posterior, where.prior.law, weights)
+    ratio = where.posterior.log_ratio(where.prior.law, weights)
     if not math.isfinite(ratio):
         yield Refusal(name=of, reason="the prior's density at the draw underflows")
         return
@@ -255,13 +255,9 @@ def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: 
     nats = max(0.0, ratio)
     if private:
         nats = math.nextafter((nats - math.log(paid)) * (1.0 + 2.0**-50), math.inf)
+    error, gap, share = sample.calibration_error, sample.mean_squared_gap, where.failure_prob - paid
     made = bounds.ece_pac_bayes(
-        calibration_error=sample.calibration_error,
-        mean_squared_gap=sample.mean_squared_gap,
-        kl_nats=nats,
-        n=n,
-        failure_prob=where.failure_prob - paid,
-        price=where.price,
+        calibration_error=error, mean_squared_gap=gap, kl_nats=nats, n=n, failure_prob=share, price=where.price
     )
     made = made.charged("draw", paid) if private else made
     made = made.resting_on(bounds.declared("draws independent", "the caller"))
@@ -284,15 +280,3 @@ def _overall(
 def _generator(seed: int) -> torch.Generator:
     words = np.random.SeedSequence(seed, spawn_key=(_ONE_DRAW,)).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(words[0] >> np.uint64(1)))
-
-
-def log_density_ratio(posterior: GaussianPosterior, prior: GaussianPosterior, weights: Any) -> float:
-    """ln (dQ/dP)(weights) in nats, rounded up; weights that are fixed in both laws do not count."""
-    found = []
-    for name, mean in posterior.means.items():
-        given = (weights[name], mean, posterior.stds[name], prior.means[name], prior.stds[name])
-        values = [x.detach().cpu().double().expand(mean.shape).reshape(-1).numpy() for x in given]
-        free = values[2] > 0.0  # fixed weights are equal in both, or the divergence were infinite
-        if free.any():
-            found.append(bounds.gaussian_log_density_ratio(*(value[free] for value in values)))
-    return math.nextafter(math.fsum(found), math.inf)

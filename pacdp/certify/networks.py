@@ -155,9 +155,7 @@ def judge(
     return Judged(data=data, wrong=wrong, error=mean_of(wrong, data), calibration=calibration)
 
 
-def judged(
-    network: Function, data: BoundSet, test: BoundSet | None, device: Device, **how: Any
-) -> dict[str, Judged]:
+def judged(network: Function, data: BoundSet, test: BoundSet | None, device: Device, **how: Any) -> dict[str, Judged]:
     """What a network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
     sets = {"bound": data} if test is None else {"bound": data, "test": test}
     return {on: judge(network, each, device, **how) for on, each in sets.items()}

@@ -16,7 +16,7 @@ import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Prior, Private, certify
 from pacdp.backprop import ScaleGrid, choose_scale
 from pacdp.certify import Measured
-from pacdp.certify.gaussian import Gaussians, _generator, log_density_ratio, one_draw
+from pacdp.certify.gaussian import Gaussians, _generator, one_draw
 from pacdp.data import DataError, Split, index_hash
 from pacdp.losses import bounded_cross_entropy, brier
 from pacdp.stochastic import mean_risks
@@ -165,10 +165,10 @@ def test_the_density_ratio_of_torch():
                - Normal(prior.means[k].double(), prior.stds[k].double()).log_prob(w.double())).sum())
         for k, w in drawn.items()
     )  # fmt: skip
-    assert log_density_ratio(law, prior, drawn) == pytest.approx(twin, rel=1e-9)
-    assert log_density_ratio(prior, prior, drawn) == pytest.approx(0.0, abs=1e-9)
+    assert law.log_ratio(prior, drawn) == pytest.approx(twin, rel=1e-9)
+    assert prior.log_ratio(prior, drawn) == pytest.approx(0.0, abs=1e-9)
     fixed = around(torch.ones(1, 5), 0.0)
-    assert log_density_ratio(fixed, fixed, fixed.means) == pytest.approx(0.0, abs=1e-300)
+    assert fixed.log_ratio(fixed, fixed.means) == pytest.approx(0.0, abs=1e-300)
 
 
 def test_what_would_certify_another_classifier_is_refused():
