@@ -15,11 +15,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 from torch.utils._pytree import tree_map
 from torch.utils.data import Dataset
 
 from bounds import accounting
+from pacdp.plain import call_with
 from pacdp.private.clipping import clip_factors, drop, joint_norms, row_norms
 from pacdp.private.independence import PerExampleLoss
 from pacdp.private.loader import size, take
@@ -40,7 +41,7 @@ class Network(NamedTuple):
 
     def losses(self, weights: Weights, inputs: Tensor, targets: Tensor) -> Float[Tensor, " records"]:
         """One loss for each record."""
-        return self.loss(functional_call(self.module, {**self.fixed, **weights}, (inputs,)), targets)
+        return self.loss(call_with(self.module, {**self.fixed, **weights}, inputs), targets)
 
 
 class PatientBatch(NamedTuple):
