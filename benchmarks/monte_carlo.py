@@ -17,7 +17,7 @@ from pacdp.data import load
 from pacdp.losses import zero_one
 from pacdp.models import Architecture, build
 from pacdp.posterior import GaussianPosterior
-from pacdp.stochastic import mean_risk, passes_for
+from pacdp.stochastic import mean_risks, passes_for
 
 N = 30_000
 FAILURE_PROB = 0.01
@@ -69,10 +69,10 @@ def compare(name: str, inputs: Tensor, labels: Tensor, bound: tuple[Tensor, Tens
     images, digits = bound
     slack = math.log(2 / FAILURE_PROB) / PEER_DRAWS
     passes = passes_for(slack_nats=slack, n=N, failure_prob=FAILURE_PROB)
-    arguments = {"inputs": images, "labels": digits, "loss": zero_one(), "seed": 0}
+    arguments = {"inputs": images, "labels": digits, "losses": (zero_one(),), "seed": 0}
     seconds = side_by_side(
         {
-            "one pass, a draw for each example": lambda: mean_risk(module, posterior, passes=1, **arguments),
+            "one pass, a draw for each example": lambda: mean_risks(module, posterior, passes=1, **arguments),
             **{
                 f"one whole network, batches of {size}": whole_network(module, posterior, images, digits, size)
                 for size in PEER_BATCHES
@@ -81,7 +81,7 @@ def compare(name: str, inputs: Tensor, labels: Tensor, bound: tuple[Tensor, Tens
         rounds=ROUNDS,
     )
     start = time.perf_counter()
-    risk = mean_risk(module, posterior, passes=passes, **arguments)
+    (risk,) = mean_risks(module, posterior, passes=passes, **arguments)
     ours = time.perf_counter() - start
     peer = min(value for key, value in seconds.items() if key.startswith("one whole"))
     return {

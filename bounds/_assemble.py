@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from bounds._rounding import inward, outward, total
 from bounds.certificate import Certificate, Cost, costs_of, total_of
-from bounds.hypotheses import Hypothesis, declared, merged, of_the_caller
+from bounds.hypotheses import Hypothesis, Name, declared, merged, of_the_caller
 from bounds.kl import binary_kl_upper
 from bounds.prices import Inputs, Price
 
@@ -57,7 +57,7 @@ class Bill:
         terms, inputs = {"empirical_risk": risk, **known}, {"risk": risk, "kl_nats": kl_nats, **known}
         return self.certificate(value, terms=terms, inputs=inputs, reference=reference)
 
-    def needing(self, *names: str) -> "Bill":
+    def needing(self, *names: Name) -> "Bill":
         """The bill of a formula that takes more for true, which the caller declares too."""
         by = f"the caller of bounds.{self.name}"
         return replace(self, hypotheses=merged(self.hypotheses, (declared(name, by) for name in names)))

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 Standing = Literal["proved", "declared", "unproved"]
 
-NAMES = (
+Name = Literal[
     "records independent",
     "new data follow the same law",
     "settings fixed beforehand",
@@ -22,7 +22,8 @@ NAMES = (
     "clipping inactive",
     "draws independent",
     "losses one an example",
-)
+]
+NAMES: tuple[Name, ...] = get_args(Name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Hypothesis:
     """One thing that must be true for a certificate to hold.
 
     Attributes:
-        name: which one, a member of ``NAMES``.
+        name: which one, of the list above.
         standing: "proved" (``by`` says by what), "declared" (``by`` says who vouches for it), or "unproved" (``by``
             says what is missing). A certificate with an unproved hypothesis is optimistic.
         by: one plain sentence or phrase.
@@ -39,7 +40,7 @@ class Hypothesis:
     Raises ValueError when the name or the standing is none of these, or ``by`` is empty.
     """
 
-    name: str
+    name: Name
     standing: Standing
     by: str
     unit: str = ""
@@ -63,26 +64,26 @@ class Hypothesis:
         return asdict(self)
 
 
-def proved(name: str, by: str, unit: str = "") -> Hypothesis:
+def proved(name: Name, by: str, unit: str = "") -> Hypothesis:
     """A hypothesis that was checked; ``by`` says how."""
     return Hypothesis(name=name, standing="proved", by=by, unit=unit)
 
 
-def declared(name: str, by: str, unit: str = "") -> Hypothesis:
+def declared(name: Name, by: str, unit: str = "") -> Hypothesis:
     """A hypothesis that somebody vouches for; ``by`` says who."""
     return Hypothesis(name=name, standing="declared", by=by, unit=unit)
 
 
-def unproved(name: str, by: str, unit: str = "") -> Hypothesis:
+def unproved(name: Name, by: str, unit: str = "") -> Hypothesis:
     """A hypothesis that nothing shows; ``by`` says what is missing."""
     return Hypothesis(name=name, standing="unproved", by=by, unit=unit)
 
 
 @lru_cache(maxsize=1024)
-def of_the_caller(*names: str, function: str, unit: str = "example") -> tuple[Hypothesis, ...]:
+def of_the_caller(*names: Name, function: str, unit: str = "example") -> tuple[Hypothesis, ...]:
     """What every bound needs of the world, and ``names``, declared by whoever called ``function`` with bare numbers."""
     by = f"the caller of bounds.{function}"
-    always = ("records independent", "new data follow the same law", "settings fixed beforehand")
+    always: tuple[Name, ...] = ("records independent", "new data follow the same law", "settings fixed beforehand")
     return tuple(declared(name, by, unit if name == "records independent" else "") for name in (*always, *names))
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from bounds import _check
 from bounds._rounding import log_inverse
-from bounds.hypotheses import Hypothesis
+from bounds.hypotheses import Hypothesis, Name
 from bounds.privacy import PrivacyClaim
 from bounds.privacy_loss import PrivacyLossDistribution
 from bounds.pure_transfer import max_information_nats, transfer_nats, transfer_nats_2018
@@ -21,7 +21,7 @@ from bounds.transfer import checked, transfer_cost
 
 Inputs = Mapping[str, float | int | str]
 
-_PRIVATE = ("privacy covers these rows", "noise secret or independent")
+_PRIVATE: tuple[Name, ...] = ("privacy covers these rows", "noise secret or independent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Price:
 
     __slots__ = ()
     prefix: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]] = _PRIVATE
+    needs: ClassVar[tuple[Name, ...]] = _PRIVATE
     reference: ClassVar[str]
 
     @property
@@ -75,7 +75,7 @@ class Independent(Price):
     """ln(1/failure_prob): the prior was fixed before the sample was seen."""
 
     prefix: ClassVar[str] = ""
-    needs: ClassVar[tuple[str, ...]] = ("prior saw none of these rows",)
+    needs: ClassVar[tuple[Name, ...]] = ("prior saw none of these rows",)
     reference: ClassVar[str] = ""
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
@@ -89,7 +89,7 @@ class Independent(Price):
 class Fresh(Independent):
     """ln(1/failure_prob) for a predictor that is judged on examples new to it: no prior enters."""
 
-    needs: ClassVar[tuple[str, ...]] = ("predictor saw none of these rows",)
+    needs: ClassVar[tuple[Name, ...]] = ("predictor saw none of these rows",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

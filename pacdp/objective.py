@@ -6,7 +6,7 @@ K chains share one resident data set; each has its own weights, its own draws an
 import math
 from collections.abc import Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -107,6 +107,7 @@ class Objective:
         self.dim = self.layout.dim
         self._gradient = torch.empty(0, device=device)
         self._counted = (loss, zero_one(), ramp())
+        self.kept: dict[str, Any] = {}  # what was made of the examples once, for all objectives that share them
         self._try_out()
 
     def weights(self) -> Float[Tensor, "1 dim"]:
@@ -123,7 +124,7 @@ class Objective:
         if len(self.labels) == 1:
             return self
         other = copy(self)
-        other.labels = self.labels[list(chains)]
+        other.labels, other.kept = self.labels[list(chains)], {}
         other._gradient = torch.empty(0, device=self.device)
         return other
 

@@ -121,6 +121,17 @@ class GaussianPosterior:
         total = math.fsum(parts)
         return math.nextafter(total, math.inf) if total > 0 else total
 
+    def log_ratio(self, prior: "GaussianPosterior", weights: Mapping[str, Tensor]) -> float:
+        """ln (dself/dprior)(weights) in nats, rounded up; weights that are fixed in both laws do not count."""
+        found = []
+        for name, mean in self.means.items():
+            given = (weights[name], mean, self.stds[name], prior.means[name], prior.stds[name])
+            values = [x.detach().cpu().double().expand(mean.shape).reshape(-1).numpy() for x in given]
+            free = values[2] > 0.0  # fixed weights are equal in both, or the divergence were infinite
+            if free.any():
+                found.append(bounds.gaussian_log_density_ratio(*(value[free] for value in values)))
+        return math.nextafter(math.fsum(found), math.inf)
+
 
 def _divergence(mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor) -> float:
     uniform = std_q.numel() == std_p.numel() == 1

@@ -10,6 +10,7 @@ The second holds for all Q at once, also for one that was trained on from w with
 """
 
 from dataclasses import replace
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -80,19 +81,11 @@ def with_accounted(
     law = around(data, weights, std=thermal_std(settings))
     examples, fixed = BoundSet.behind(data), replace(fixed, count=1)
     passes = passes_for(slack_nats=_SLACK_NATS, n=data.n, failure_prob=_MONTE_CARLO_SHARE * share)
-    gaussian = certify(
-        law,
-        examples,
-        prior=Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=NOISE_OF_THE_RUN)),
-        network=data.model,
-        test=BoundSet.behind(test) if test else None,
-        settings=fixed,
-        failure_prob=share,
-        monte_carlo=MonteCarlo(passes=passes, share=_MONTE_CARLO_SHARE),
-        seed=seed,
-        device=data.device,
-    )
-    released = certify(Point(weights=weights), data, prior=claim, failure_prob=share, settings=fixed)
+    prior = Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=NOISE_OF_THE_RUN))
+    how, tested = MonteCarlo(passes=passes, share=_MONTE_CARLO_SHARE), BoundSet.behind(test) if test else None
+    at: dict[str, Any] = {"failure_prob": share, "settings": fixed, "seed": seed, "device": data.device}
+    gaussian = certify(law, examples, prior=prior, network=data.model, test=tested, monte_carlo=how, **at)
+    released = certify(Point(weights=weights), data, prior=claim, **at)
     rigorous = replace(found, certificates=(*gaussian.certificates, *released.certificates))
     rigorous = rigorous.resting_on(*OF_THE_RUN, beside="privacy covers these rows")
     optimistic = tuple(one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates)

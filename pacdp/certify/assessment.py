@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import bounds
 from bounds.sentence import headline
-from pacdp.certify.examples import Unit
+from pacdp.certify.examples import BoundSet, Unit
 from pacdp.steps import ChargedSteps
+from pacdp.stochastic import MonteCarloRisk
 
 FORMAT = "pacdp-certificates/2"
 
@@ -36,10 +37,14 @@ class Measured:
 
     of: str
     on: str
-    loss: str
+    loss: str = "zero-one"
     mean: float
-    errors: int | None
+    errors: int | None = None
     n: int
+
+
+Finding = bounds.Certificate | Refusal | Measured | MonteCarloRisk
+"""One thing that a route has to say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +80,31 @@ class Assessment:
     diagnosis: dict[str, Any] | None = None
     details: dict[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, findings: Iterable[Finding], data: BoundSet, **known: Any) -> "Assessment":
+        """What a route found on these examples; ``known`` are the attributes that are no findings."""
+        found = tuple(findings)
+        return cls(
+            n=data.units,
+            unit=data.unit,
+            examples=data.n,
+            certificates=tuple(one for one in found if isinstance(one, bounds.Certificate)),
+            refusals=tuple(one for one in found if isinstance(one, Refusal)),
+            measured=tuple(one for one in found if isinstance(one, Measured)),
+            monte_carlo=tuple(one.to_dict() for one in found if isinstance(one, MonteCarloRisk)),
+            **known,
+        )
+
     def certificate(self, *, of: str = "randomised", measures: str = "0-1 risk") -> bounds.Certificate:
         """The first that bounds this risk of this predictor.
 
         Raises:
             ValueError: there is none.
         """
-        for made in self.certificates:
-            if (made.of, made.measures) == (of, measures):
-                return made
-        raise ValueError(f"no certificate bounds the {measures} of {of}")
+        found = (made for made in self.certificates if (made.of, made.measures) == (of, measures))
+        if (first := next(found, None)) is None:
+            raise ValueError(f"no certificate bounds the {measures} of {of}")
+        return first
 
     def best(self, *, of: str | None = None, measures: str = "0-1 risk") -> bounds.Certificate:
         """The smallest rigorous certificate of a risk, with the choice among them paid for.
@@ -97,11 +117,8 @@ class Assessment:
         Raises:
             ValueError: there is none, or they fail with probability 1 or more together.
         """
-        compared = [
-            made
-            for made in self.certificates
-            if made.measures == measures and made.status == "rigorous" and of in (None, made.of)
-        ]
+        rigorous = [one for one in self.certificates if one.status == "rigorous" and one.measures == measures]
+        compared = [one for one in rigorous if of in (None, one.of)]
         if not compared:
             raise ValueError(f"no rigorous certificate bounds the {measures} of {of or 'any predictor'}")
         spent = math.fsum(made.failure_prob for made in compared)
@@ -114,10 +131,8 @@ class Assessment:
 
     def error(self, of: str, on: str, loss: str = "zero-one") -> float | None:
         """A measured mean loss, if there is one."""
-        for one in self.measured:
-            if (one.of, one.on, one.loss) == (of, on, loss):
-                return one.mean
-        return None
+        wanted = (of, on, loss)
+        return next((one.mean for one in self.measured if (one.of, one.on, one.loss) == wanted), None)
 
     def headline(self) -> str:
         """One true sentence for a report: the first certificate of the 0-1 risk, and what it takes for true."""
@@ -126,18 +141,17 @@ class Assessment:
 
     def at_any_of(self, charged: ChargedSteps, *, failure_prob: float) -> "Assessment":
         """The same certificates, holding together at all steps where the run may have ended (:mod:`pacdp.steps`)."""
-        others = failure_prob - self.failure_prob
-        made = self.certificates
+        made, others = self.certificates, failure_prob - self.failure_prob
         if charged.stopping_times > 1:
-            made = tuple(one.charged("other stopping times", others) for one in made)
+            made = (one.charged("other stopping times", others) for one in made)
         made = tuple(one.resting_on(charged.hypothesis) for one in made)
         return replace(self, certificates=made, failure_prob=failure_prob)
 
     def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Assessment":
         """The same with these hypotheses on every certificate that needs the one named ``beside``."""
+        needs = [any(each.name == beside for each in one.hypotheses) for one in self.certificates]
         made = (
-            one.resting_on(*hypotheses) if any(h.name == beside for h in one.hypotheses) else one
-            for one in self.certificates
+            one.resting_on(*hypotheses) if need else one for one, need in zip(self.certificates, needs, strict=True)
         )
         return replace(self, certificates=tuple(made))
 
@@ -171,31 +185,18 @@ class Assessment:
 
         An infinite number is written as the string "inf".
         """
-        record = {
-            "format": FORMAT,
-            "route": self.route,
-            "subject": None if subject is None else dict(subject),
-            "n": self.n,
-            "unit": self.unit,
-            "examples": self.examples,
-            "failure_prob": self.failure_prob,
-            "certificates": [made.to_dict() for made in self.certificates],
-            "not_applicable": [asdict(refusal) for refusal in self.refusals],
-            "measured": [asdict(one) for one in self.measured],
-            "monte_carlo": list(self.monte_carlo),
-            "prior": self.prior,
-            "privacy": self.privacy,
-            "rows": self.rows,
-            "choices": self.choices,
-            "gibbs": self.gibbs,
-            "diagnosis": self.diagnosis,
-            "details": self.details,
-            "provenance": provenance,
+        own = {
+            "not_applicable" if one.name == "refusals" else one.name: getattr(self, one.name) for one in fields(self)
         }
-        return _written(record)
+        head = {"format": FORMAT, "route": self.route, "subject": None if subject is None else dict(subject)}
+        return _written({**head, **own, "provenance": provenance})
 
 
 def _written(value: Any) -> Any:
+    if isinstance(value, bounds.Certificate):
+        return _written(value.to_dict())
+    if is_dataclass(value) and not isinstance(value, type):
+        return _written(asdict(value))
     if isinstance(value, Mapping):
         return {name: _written(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -5,13 +5,13 @@ the chain having reached it; nothing shows that it did, so what rests on it is l
 themselves are accounted for, nothing is assumed of convergence.
 """
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 
 import bounds
-from bounds.prices import Accounted
-from pacdp.certify.assessment import Assessment, Measured, Refusal
-from pacdp.certify.networks import about, clopper_pearson, error_share
+from pacdp.certify.assessment import Assessment, Finding, Measured, Refusal
+from pacdp.certify.examples import BoundSet
+from pacdp.certify.networks import about, clopper_pearson, error_share, released_certificate
 from pacdp.certify.priors import NoPrivacy, privacy_to_dict
 from pacdp.chains import CERTIFY, Diagnosis, Keys
 from pacdp.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
@@ -30,6 +30,14 @@ UNCLIPPED = bounds.unproved(
     "target",
 )
 _PARTITION_SHARE = 0.1  # of the failure probability, for the bound on the log-partition function
+_OF_GIBBS = (bounds.dp_pac_bayes_2018, bounds.dp_pac_bayes_max_information, bounds.dp_pac_bayes)
+_OF_WEIGHTS: tuple[Callable[..., bounds.Certificate], ...] = (
+    bounds.dp_hoeffding_2018,
+    bounds.dp_chernoff_2018,
+    bounds.dp_hoeffding,
+    bounds.dp_chernoff,
+    bounds.dp_kl_chernoff,
+)
 
 
 def gibbs_certificates(
@@ -43,13 +51,9 @@ def gibbs_certificates(
     require_replace_one(privacy)
     found: list[bounds.Certificate] = []
     if not refuted(gibbs):
-        forms = (bounds.dp_pac_bayes_2018, bounds.dp_pac_bayes_max_information, bounds.dp_pac_bayes)
-        found += [
-            form(
-                risk=gibbs.error, kl_nats=gibbs.kl_nats, n=n, epsilon=privacy.epsilon, failure_prob=failure_prob
-            ).resting_on(*privacy.hypotheses, AVERAGES)
-            for form in forms
-        ]
+        at = {"risk": gibbs.error, "kl_nats": gibbs.kl_nats, "epsilon": privacy.epsilon}
+        made = (form(**at, n=n, failure_prob=failure_prob) for form in _OF_GIBBS)
+        found += [one.resting_on(*privacy.hypotheses, AVERAGES) for one in made]
     if loss.error_loss is not None:
         partition = failure_prob * _PARTITION_SHARE
         interval = {"tau": gibbs.tau, "loss_low": loss.low, "loss_high": loss.high}
@@ -61,7 +65,7 @@ def gibbs_certificates(
             failure_prob=partition,
             **interval,
         )
-        certificate = bounds.dp_gibbs_pac_bayes(
+        made = bounds.dp_gibbs_pac_bayes(
             log_partition_lower_nats=lower.nats,
             error_loss=loss.error_loss,
             n=n,
@@ -70,8 +74,8 @@ def gibbs_certificates(
             log_partition_failure_prob=partition,
             **interval,
         )
-        found.append(_resting(certificate, privacy.hypotheses))
-    return [about(made, of="Gibbs classifier", measures="0-1 risk") for made in found]
+        found.append(_resting(made, privacy))
+    return [about(made, of="Gibbs classifier") for made in found]
 
 
 def refuted(gibbs: GibbsEstimate) -> str:
@@ -94,32 +98,14 @@ def weights_certificates(risks: Risks, *, privacy: bounds.PureDP, failure_prob: 
     The loss is the ramp, a continuous upper bound on the 0-1 loss, so each value bounds the 0-1 risk too.
     """
     require_replace_one(privacy)
-    forms: tuple[Callable[..., bounds.Certificate], ...] = (
-        bounds.dp_hoeffding_2018,
-        bounds.dp_chernoff_2018,
-        bounds.dp_hoeffding,
-        bounds.dp_chernoff,
-        bounds.dp_kl_chernoff,
-    )
-    made = [form(risk=risks.ramp, n=risks.n, epsilon=privacy.epsilon, failure_prob=failure_prob) for form in forms]
-    return [about(_resting(one, privacy.hypotheses), of="weights", measures="0-1 risk") for one in made]
-
-
-def released_certificate(
-    risk: float, *, n: int, privacy: bounds.PrivacyClaim, failure_prob: float, of: str = "weights"
-) -> bounds.Certificate:
-    """The 0-1 risk of what a mechanism with this privacy released, used as it is: R ≤ kl⁻¹(risk, Λ/n).
-
-    Formal guarantee: as for :func:`bounds.private_kl_chernoff`.
-    """
-    made = bounds.kl_chernoff(risk=risk, n=n, failure_prob=failure_prob, price=Accounted(privacy=privacy))
-    return about(made, of=of, measures="0-1 risk")
+    at = {"risk": risks.ramp, "n": risks.n, "epsilon": privacy.epsilon, "failure_prob": failure_prob}
+    return [about(_resting(form(**at), privacy), of="weights") for form in _OF_WEIGHTS]
 
 
 def released_weights_certificate(
     risks: Risks, *, privacy: bounds.PrivacyClaim, failure_prob: float
 ) -> bounds.Certificate:
-    """The same from exact counts on the training set."""
+    """As :func:`released_certificate`, from exact counts on the training set."""
     risk = error_share(risks.errors, risks.n)
     return released_certificate(risk, n=risks.n, privacy=privacy, failure_prob=failure_prob)
 
@@ -137,11 +123,11 @@ def require_replace_one(privacy: bounds.PureDP) -> None:
         )
 
 
-def _resting(made: bounds.Certificate, hypotheses: tuple[bounds.Hypothesis, ...]) -> bounds.Certificate:
-    return made.resting_on(*hypotheses) if hypotheses else made
+def _resting(made: bounds.Certificate, privacy: bounds.PureDP) -> bounds.Certificate:
+    return made.resting_on(*privacy.hypotheses) if privacy.hypotheses else made
 
 
-def of_chain(
+def assess(
     law: LocalGibbs | Point,
     data: Objective,
     prior: bounds.PrivacyClaim | NoPrivacy,
@@ -153,55 +139,51 @@ def of_chain(
     diagnosis: Diagnosis | None,
 ) -> Assessment:
     """The Gibbs classifier around a chain's weights and the weights themselves."""
-    (train,) = data.risks(law.weights[None])
-    tested = test.risks(law.weights[None])[0] if test else None
-    measured = [Measured(of="weights", on="bound", loss="zero-one", mean=train.error, errors=train.errors, n=train.n)]
-    certificates: list[bounds.Certificate] = []
-    refusals: list[Refusal] = []
+    (train,), (tested,) = data.risks(law.weights[None]), test.risks(law.weights[None]) if test else [None]
     estimate = None
     if isinstance(law, LocalGibbs):
         keys = Keys.derive([seed], purpose=CERTIFY)
         (estimate,) = estimate_gibbs([law], data, test, effort or GibbsSettings(), keys, progress)
-        measured.append(
-            Measured(of="Gibbs classifier", on="bound", loss="zero-one", mean=estimate.error, errors=None, n=data.n)
-        )
-        if estimate.test_error is not None and test is not None:
-            mean = estimate.test_error
-            measured.append(
-                Measured(of="Gibbs classifier", on="test", loss="zero-one", mean=mean, errors=None, n=test.n)
-            )
-    if isinstance(prior, NoPrivacy):
-        names = ("DP-PAC-Bayes bounds", "H-, C- and kl-Chernoff bounds")[0 if estimate else 1 :]
-        refusals += [Refusal(name=name, reason=prior.reason) for name in names]
-    elif isinstance(prior, bounds.PureDP):
-        if estimate:
-            reason = refuted(estimate)
-            refusals += [Refusal(name="DP-PAC-Bayes bounds", reason=reason)] if reason else []
-            certificates += gibbs_certificates(
-                estimate, n=data.n, loss=data.loss, privacy=prior, failure_prob=failure_prob
-            )
-        certificates += weights_certificates(train, privacy=prior, failure_prob=failure_prob)
-    else:
-        certificates.append(released_weights_certificate(train, privacy=prior, failure_prob=failure_prob))
-    if tested and test:
-        measured.append(
-            Measured(of="weights", on="test", loss="zero-one", mean=tested.error, errors=tested.errors, n=tested.n)
-        )
-        made = clopper_pearson(tested.errors, tested.n, failure_prob)
-        certificates.append(about(made, of="weights", measures="0-1 risk"))
-    else:
-        refusals.append(Refusal(name="test-set bound", reason="no examples were kept from training"))
-    assumed = any(one.name == "chain stationary" for made in certificates for one in made.unproved)
-    return Assessment(
+    found = Assessment.of(
+        _findings(data, prior, train, tested, estimate, failure_prob),
+        BoundSet.behind(data),
         route="gibbs" if estimate else "released",
-        n=data.n,
-        examples=data.n,
         failure_prob=failure_prob,
-        certificates=tuple(certificates),
-        refusals=tuple(refusals),
-        measured=tuple(measured),
         privacy=None if isinstance(prior, NoPrivacy) else privacy_to_dict(prior),
         gibbs=asdict(estimate) if estimate else None,
-        diagnosis=diagnosis.to_dict() if diagnosis and assumed else None,
         details={"weights": {"train": train._asdict(), "test": tested._asdict() if tested else None}},
     )
+    assumed = any(one.name == "chain stationary" for made in found.certificates for one in made.unproved)
+    return replace(found, diagnosis=diagnosis.to_dict()) if diagnosis and assumed else found
+
+
+def _findings(
+    data: Objective,
+    prior: bounds.PrivacyClaim | NoPrivacy,
+    train: Risks,
+    tested: Risks | None,
+    gibbs: GibbsEstimate | None,
+    failure_prob: float,
+) -> Iterator[Finding]:
+    of = "Gibbs classifier"
+    yield Measured(of="weights", on="bound", mean=train.error, errors=train.errors, n=train.n)
+    if gibbs:
+        yield Measured(of=of, on="bound", mean=gibbs.error, n=train.n)
+        if gibbs.test_error is not None and tested:
+            yield Measured(of=of, on="test", mean=gibbs.test_error, n=tested.n)
+    if isinstance(prior, NoPrivacy):
+        for name in (*(("DP-PAC-Bayes bounds",) if gibbs else ()), "H-, C- and kl-Chernoff bounds"):
+            yield Refusal(name=name, reason=prior.reason)
+    elif isinstance(prior, bounds.PureDP):
+        if gibbs:
+            if reason := refuted(gibbs):
+                yield Refusal(name="DP-PAC-Bayes bounds", reason=reason)
+            yield from gibbs_certificates(gibbs, n=data.n, loss=data.loss, privacy=prior, failure_prob=failure_prob)
+        yield from weights_certificates(train, privacy=prior, failure_prob=failure_prob)
+    else:
+        yield released_weights_certificate(train, privacy=prior, failure_prob=failure_prob)
+    if tested:
+        yield Measured(of="weights", on="test", mean=tested.error, errors=tested.errors, n=tested.n)
+        yield about(clopper_pearson(tested.errors, tested.n, failure_prob), of="weights")
+    else:
+        yield Refusal(name="test-set bound", reason="no examples were kept from training")

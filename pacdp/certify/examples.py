@@ -16,6 +16,7 @@ from pacdp.objective import Objective
 MAX = sys.float_info.max
 """The largest finite number; Python's whole numbers go on beyond."""
 Unit = Literal["example", "person"]
+Device = torch.device | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,15 +41,13 @@ class BoundSet:
     _rows: list[tuple[int, Rows]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("inputs", Tensor), ("labels", Tensor), ("indices", Split | None), ("data_hash", str)):
-            require_kind(name, getattr(self, name), kind)
-        require_kind("people", self.people, np.ndarray | None)
+        of_people = np.ndarray | None
+        require_kinds(self, inputs=Tensor, labels=Tensor, indices=Split | None, data_hash=str, people=of_people)
         if not self.inputs.ndim or not self.labels.ndim:
             raise ValueError("expected inputs [n, ...] and labels [n], got a single number; give an axis of examples")
         if len(self.inputs) != len(self.labels) or len(self.labels) == 0:
-            raise ValueError(
-                f"expected one label for each of n >= 1 inputs, got {len(self.inputs)}, {len(self.labels)}"
-            )
+            got = f"{len(self.inputs)}, {len(self.labels)}"
+            raise ValueError(f"expected one label for each of n >= 1 inputs, got {got}")
         if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
             raise ValueError(
                 f"expected int64 labels [n], got {self.labels.dtype} {list(self.labels.shape)}: smaller types wrap "
@@ -56,16 +55,14 @@ class BoundSet:
             )
         if self.indices is not None and self.indices.n != len(self.labels):
             raise ValueError(f"expected indices of the {len(self.labels)} examples, got {self.indices.n}")
-        if self.people is not None and (
-            self.people.dtype != np.int64 or self.people.shape != (len(self.labels),) or self.people.min() < 0
-        ):
+        who, n = self.people, len(self.labels)
+        if who is not None and (who.dtype != np.int64 or who.shape != (n,) or who.min() < 0):
             raise ValueError("expected people as int64 [n], the number of each example's person, at least 0")
 
     @classmethod
     def of(cls, inputs: Tensor, labels: Tensor, indices: Split, *, data_hash: str = "") -> "BoundSet":
         """The examples at these places of a data set that is at hand as tensors."""
-        if not indices.n or indices.indices[-1] >= len(inputs):
-            raise ValueError(f"expected some of {len(inputs)} examples, got {indices.n} indices, some beyond them")
+        _require_within(indices, len(inputs), f"{len(inputs)} examples")
         places = torch.tensor(indices.indices)
         return cls(inputs=inputs[places], labels=labels[places], indices=indices, data_hash=data_hash)
 
@@ -75,24 +72,23 @@ class BoundSet:
 
         Raises ValueError when an index lies beyond the data.
         """
-        chosen = data
         if indices is not None:
-            if not indices.n or indices.indices[-1] >= data.n:
-                raise ValueError(f"expected some of the {data.n} examples of {data.name}, got {indices.n} indices")
-            chosen = data.subset(indices)
-        return cls(
-            inputs=torch.tensor(chosen.inputs),
-            labels=torch.tensor(chosen.labels),
-            indices=indices,
-            data_hash=data.hash,
-            people=chosen.people,
-        )
+            _require_within(indices, data.n, f"the {data.n} examples of {data.name}")
+        chosen = data if indices is None else data.subset(indices)
+        inputs, labels = torch.tensor(chosen.inputs), torch.tensor(chosen.labels)
+        return cls(inputs=inputs, labels=labels, indices=indices, data_hash=data.hash, people=chosen.people)
 
     @classmethod
     def behind(cls, objective: Objective) -> "BoundSet":
-        """The examples of an objective, with the labels of its first chain."""
-        inputs, labels = objective.examples
-        return cls(inputs=inputs.cpu(), labels=labels.cpu().to(torch.int64))
+        """The examples of an objective, with the labels of its first chain; on the CPU.
+
+        One set, with its hashes, for all objectives that share the examples, as long as nobody writes on these.
+        """
+        at = _versions(*objective.examples)
+        if objective.kept.get("at") != at:
+            inputs, labels = (each.cpu() for each in objective.examples)
+            objective.kept.update({"at": at, "set": cls(inputs=inputs, labels=labels.to(torch.int64))})
+        return objective.kept["set"]
 
     @property
     def n(self) -> int:
@@ -119,7 +115,11 @@ class BoundSet:
     @property
     def version(self) -> int:
         """How often inputs and labels were written on in place."""
-        return sum(0 if each.is_inference() else each._version for each in (self.inputs, self.labels))
+        return sum(_versions(self.inputs, self.labels))
+
+    def risk(self, name: str = "0-1 risk") -> str:
+        """The risk that an error on these examples speaks of."""
+        return name if self.people is None else f"{name} of a new person"
 
     def require_labels(self, classes: int) -> None:
         """Refuse labels that name no class: ValueError for a label outside 0 ... classes - 1."""
@@ -130,8 +130,32 @@ class BoundSet:
             )
 
 
+def _require_within(indices: Split, n: int, whose: str) -> None:
+    if not indices.n or indices.indices[-1] >= n:
+        raise ValueError(f"expected some of {whose}, got {indices.n} indices, some beyond them")
+
+
+def _versions(*tensors: Tensor) -> tuple[int, ...]:
+    return tuple(0 if each.is_inference() else each._version for each in tensors)
+
+
 def require_kind(name: str, value: object, kind: Any) -> None:
     """Refuse a value of another type, booleans among numbers too; raises ValueError."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         wanted = getattr(kind, "__name__", str(kind))
         raise ValueError(f"expected {name} to be of type {wanted}, got {type(value).__name__} {str(value)[:60]!r}")
+
+
+def require_kinds(owner: object, **kinds: Any) -> None:
+    """The same for attributes of a record."""
+    for name, kind in kinds.items():
+        require_kind(f"{type(owner).__name__}.{name}", getattr(owner, name), kind)
+
+
+def require_counts(owner: object, *names: str) -> None:
+    """Refuse attributes of a record that are no whole numbers from 1 to 2**31 - 1; raises ValueError."""
+    require_kinds(owner, **dict.fromkeys(names, int))
+    for name in names:
+        if not 1 <= getattr(owner, name) < 2**31:
+            place = f"{type(owner).__name__}.{name}"
+            raise ValueError(f"expected {place} from 1 to 2**31 - 1, got {getattr(owner, name)}")

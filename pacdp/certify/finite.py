@@ -10,7 +10,7 @@ exact. Where q's vote errs, at least half of q errs: its risk is at most 2 R(Q) 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,16 +21,19 @@ from scipy.optimize import minimize_scalar
 from torch import nn
 
 import bounds
-from pacdp.certify.assessment import Measured
-from pacdp.certify.examples import MAX, BoundSet, require_kind
-from pacdp.certify.gaussian import Found
+from bounds.hypotheses import declared, proved
+from pacdp.certify.assessment import Finding, Measured
+from pacdp.certify.examples import MAX, BoundSet, Device, require_kinds
 from pacdp.certify.networks import about, classes_of, clopper_pearson, error_share, outputs_of
+from pacdp.certify.priors import Private, Source
 from pacdp.exponential import Selection, log_probabilities, select
 
+Weights = Float64[np.ndarray, " networks"]
+Counts = Int64[np.ndarray, " networks"]
 _CHOSEN = (
-    bounds.proved("privacy covers these rows", "the exponential mechanism, run here on the errors on these examples"),
-    bounds.declared("noise secret or independent", "whoever fixed the seed of the choice"),
-    bounds.declared("prior saw none of these rows", "the caller"),
+    proved("privacy covers these rows", "the exponential mechanism, run here on the errors on these examples"),
+    declared("noise secret or independent", "whoever fixed the seed of the choice"),
+    declared("prior saw none of these rows", "the caller"),
 )
 
 
@@ -46,54 +49,51 @@ class Finite:
     """
 
     networks: Sequence[nn.Module]
-    weights: Float64[np.ndarray, " networks"] | None = None
+    weights: Weights | None = None
     epsilon: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.networks, Sequence) or not self.networks or not all(map(callable, self.networks)):
             raise ValueError("expected Finite.networks to be a list of networks, at least one")
-        require_kind("Finite.weights", self.weights, np.ndarray | None)
-        require_kind("Finite.epsilon", self.epsilon, float | int | None)
-        require_kind("Finite.seed", self.seed, int)
+        require_kinds(self, weights=np.ndarray | None, epsilon=float | int | None, seed=int)
         if self.epsilon is not None and not 0.0 <= self.epsilon <= MAX:
             raise ValueError(f"expected Finite.epsilon to be a finite number >= 0, got {self.epsilon}")
         if self.seed < 0:
             raise ValueError(f"expected Finite.seed >= 0, got {self.seed}")
 
 
-def finite_parts(
-    law: Finite, data: BoundSet, test: BoundSet | None, failure_prob: float, device: torch.device | str
-) -> list[Found]:
+def findings(
+    law: Finite, source: Source | None, *, data: BoundSet, test: BoundSet | None, failure_prob: float, device: Device
+) -> Iterator[Finding]:
     """The ensemble, its vote, the best network and the private choice, as far as they are asked for."""
+    if isinstance(source, Private):
+        raise ValueError("networks that saw the bound's examples, even privately, need a prior of their own")
     if data.unit == "person":
         raise ValueError("certificates of finitely many networks count examples: give data without people")
     said = _said(law.networks, data, device)
     errors = (said != data.labels.numpy()).sum(1)
     found = assess_finite(errors, n=data.n, failure_prob=failure_prob, weights=law.weights)
-    made = {"ensemble": found.ensemble, "vote": found.vote, "best network": found.one}
+    yield from (found.ensemble, found.vote, found.one)
     chosen = {"best network": found.best}
     if law.epsilon is not None:
         generator = np.random.default_rng(law.seed)
         drawn = select(errors, epsilon=law.epsilon, generator=generator, weights=law.weights)
         chosen["private choice"] = drawn.index
         private = selected_certificate(drawn, errors=errors, n=data.n, failure_prob=failure_prob)
-        made["private choice"] = private.resting_on(*_CHOSEN)
-    measured = [_measured(of, said, found.weights, chosen, data, "bound") for of in made]
+        yield private.resting_on(*_CHOSEN)
+    yield from _measured(said, found.weights, chosen, data, "bound")
     if test is not None:
-        again = _said(law.networks, test, device)
-        measured += [_measured(of, again, found.weights, chosen, test, "test") for of in made]
-    return [Found(certificates=list(made.values()), measured=measured)]
+        yield from _measured(_said(law.networks, test, device), found.weights, chosen, test, "test")
 
 
-def _said(networks: Sequence[nn.Module], data: BoundSet, device: torch.device | str) -> Int64[np.ndarray, "networks n"]:
+def _said(networks: Sequence[nn.Module], data: BoundSet, device: Device) -> Int64[np.ndarray, "networks n"]:
     """The class that each network names for each example; -1 where it does not name one alone."""
     found = []
     for network in networks:
-        outputs = outputs_of(network, data, device)
+        outputs = outputs_of(network, data.inputs, device)
         data.require_labels(classes_of(outputs))
-        if outputs.ndim == 1:
-            outputs = outputs[:, None]
+        outputs = outputs.reshape(data.n, -1)
         if outputs.shape[1] == 1:
             outputs = torch.cat([-outputs, outputs], dim=1)
         top = outputs.topk(2, dim=1)
@@ -103,42 +103,33 @@ def _said(networks: Sequence[nn.Module], data: BoundSet, device: torch.device | 
 
 
 def _measured(
-    of: str,
-    said: Int64[np.ndarray, "networks n"],
-    weights: Float64[np.ndarray, " networks"],
-    chosen: dict[str, int],
-    data: BoundSet,
-    on: str,
-) -> Measured:
-    """The error of one network, of a network drawn anew for every answer, or of the vote, in which a tie errs."""
+    said: Int64[np.ndarray, "networks n"], weights: Weights, chosen: dict[str, int], data: BoundSet, on: str
+) -> Iterator[Measured]:
+    """The errors of a network drawn anew for every answer, of the vote, in which a tie errs, and of single networks."""
     right = said == data.labels.numpy()
-    if of == "ensemble":
-        return Measured(of=of, on=on, loss="zero-one", mean=float(weights @ (~right).mean(1)), errors=None, n=data.n)
-    if of == "vote":
-        others = np.stack([weights @ ((said == k) & ~right) for k in range(max(0, int(said.max())) + 1)])
-        errors = int((weights @ right <= others.max(0)).sum())
-    else:
-        errors = int((~right[chosen[of]]).sum())
-    return Measured(of=of, on=on, loss="zero-one", mean=errors / data.n, errors=errors, n=data.n)
+    yield Measured(of="ensemble", on=on, mean=float(weights @ (~right).mean(1)), n=data.n)
+    others = np.stack([weights @ ((said == k) & ~right) for k in range(max(0, int(said.max())) + 1)])
+    wrong = {"vote": weights @ right <= others.max(0), **{of: ~right[index] for of, index in chosen.items()}}
+    for of, each in wrong.items():
+        errors = int(each.sum())
+        yield Measured(of=of, on=on, mean=errors / data.n, errors=errors, n=data.n)
 
 
-def selected_certificate(
-    selection: Selection, *, errors: Int64[np.ndarray, " networks"], n: int, failure_prob: float
-) -> bounds.Certificate:
+def selected_certificate(selection: Selection, *, errors: Counts, n: int, failure_prob: float) -> bounds.Certificate:
     """The risk of the network that the exponential mechanism drew, used as it is: :func:`bounds.dp_kl_chernoff`.
 
     Formal guarantee: at least its risk with probability 1 - failure_prob over n independent examples and the draw.
     """
     risk = error_share(int(errors[selection.index]), n)
     made = bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=selection.epsilon, failure_prob=failure_prob)
-    return about(made, of="private choice", measures="0-1 risk")
+    return about(made, of="private choice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiniteAssessment:
     """Certificates of the ensemble, of one network and of the vote, each by itself."""
 
-    weights: Float64[np.ndarray, " networks"]
+    weights: Weights
     """q, found on the bound's examples."""
     best: int
     """The one network: fewest errors."""
@@ -148,9 +139,8 @@ class FiniteAssessment:
 
 
 def assess_finite(
-    errors: np.ndarray, *, n: int, failure_prob: float = 0.05,
-    weights: Float64[np.ndarray, " networks"] | None = None,
-) -> FiniteAssessment:  # fmt: skip
+    errors: Counts, *, n: int, failure_prob: float = 0.05, weights: Weights | None = None
+) -> FiniteAssessment:
     """Certificates of networks that were learnt without the n examples on which ``errors`` were counted.
 
     q ∝ π exp(-λ k) with the λ that makes the first bound smallest.
@@ -171,11 +161,16 @@ def assess_finite(
         raise ValueError(f"expected counts of 0 to n = {n} errors of at least one network, got {errors!r}")
     base = log_probabilities(errors * 0, epsilon=0.0, weights=weights)
 
-    def at(log_strength: float) -> tuple[Float64[np.ndarray, " networks"], bounds.Certificate]:
+    def at(log_strength: float) -> tuple[Weights, bounds.Certificate]:
         found = base - math.exp(log_strength) * (errors - errors.min())
         q = np.exp(found - np.logaddexp.reduce(found))
         q = q / math.fsum(q)
-        return q, _ensemble(q, base, errors, n=n, failure_prob=failure_prob)
+        used = q > 0
+        nats = math.fsum(q[used] * (np.log(q[used]) - base[used]))
+        nats = max(0.0, nats) + 1e-12 * (1.0 + abs(nats)) + len(q) * 1e-15  # sums and logarithms of doubles
+        risk = min(1.0, math.fsum(q * errors) / n * (1.0 + 1e-12))
+        made = bounds.maurer(risk=risk, kl_nats=nats, n=n, failure_prob=failure_prob)
+        return q, about(made, "finite_ensemble", of="ensemble")
 
     best: Any = minimize_scalar(lambda s: at(s)[1].value, bounds=(-12.0, 4.0), method="bounded")
     q, ensemble = min((at(s) for s in (-700.0, float(best.x), 4.0)), key=lambda pair: pair[1].value)
@@ -185,21 +180,9 @@ def assess_finite(
     chosen = int(np.argmin(values))
     one = clopper_pearson(int(errors[chosen]), n, tails[chosen])
     one = replace(
-        about(one, "one_of_finitely_many", of="best network", measures="0-1 risk"),
+        about(one, "one_of_finitely_many", of="best network"),
         failure_prob=failure_prob,
         budget={"union over networks": failure_prob},
         inputs={**one.inputs, "failure_prob": failure_prob, "networks": len(errors), "tail": tails[chosen]},
     )
     return FiniteAssessment(weights=q, best=chosen, ensemble=ensemble, vote=vote, one=one)
-
-
-def _ensemble(
-    q: Float64[np.ndarray, " networks"], base: Float64[np.ndarray, " networks"], errors: Int64[np.ndarray, " networks"],
-    *, n: int, failure_prob: float,
-) -> bounds.Certificate:  # fmt: skip
-    used = q > 0
-    kl_nats = math.fsum(q[used] * (np.log(q[used]) - base[used]))
-    kl_nats = max(0.0, kl_nats) + 1e-12 * (1.0 + abs(kl_nats)) + len(q) * 1e-15  # sums and logarithms of doubles
-    risk = min(1.0, math.fsum(q * errors) / n * (1.0 + 1e-12))
-    made = bounds.maurer(risk=risk, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
-    return about(made, "finite_ensemble", of="ensemble", measures="0-1 risk")

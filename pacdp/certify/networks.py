@@ -4,18 +4,22 @@ Every route judges networks here: the mean of a posterior, one draw of it, the m
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 import bounds
 from bounds.hypotheses import of_the_caller
-from pacdp.certify.assessment import Measured
-from pacdp.certify.examples import BoundSet, require_kind
+from bounds.prices import Accounted
+from pacdp.certify.assessment import Finding, Measured
+from pacdp.certify.examples import BoundSet, Device, require_counts, require_kinds
+from pacdp.certify.priors import Private, Source
 from pacdp.losses import in_error
 from pacdp.plain import call_with
 from pacdp.probes import AT_MOST, MOST, pool, require_own_outputs
@@ -42,15 +46,13 @@ class Network:
     network: Function
     of: str = "your network"
     scores: bool = False
-    batch_size: int = 500
+    batch_size: int = _BATCH
 
     def __post_init__(self) -> None:
         if not callable(self.network):
             raise ValueError(f"expected Network.network to be a function of inputs, got {type(self.network).__name__}")
-        require_kind("Network.of", self.of, str)
-        require_kind("Network.batch_size", self.batch_size, int)
-        if not 1 <= self.batch_size < 2**31:
-            raise ValueError(f"expected Network.batch_size from 1 to 2**31 - 1, got {self.batch_size}")
+        require_kinds(self, of=str)
+        require_counts(self, "batch_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,45 +60,43 @@ class Judged:
     """What one network did on some examples.
 
     Attributes:
-        errors: examples in error; a tie is an error.
+        wrong: which are in error; a tie is an error.
         error: their share, or the mean over people of their own shares, rounded up.
-        units: independent records.
         calibration: what bounds on the calibration error need, where people are not counted and all outputs are finite.
     """
 
-    errors: int
-    error: float
-    units: int
-    calibration: bounds.CalibrationSample | None
     data: BoundSet
-    wrong: np.ndarray
+    wrong: Bool[np.ndarray, " n"]
+    error: float
+    calibration: bounds.CalibrationSample | None
 
-    def measured(self, of: str, on: str) -> Measured:
-        """The error as a line of a report."""
-        return Measured(of=of, on=on, loss="zero-one", mean=self.error, errors=self.errors, n=self.units)
+    @property
+    def errors(self) -> int:
+        """How many examples are in error."""
+        return int(self.wrong.sum())
 
 
 @torch.no_grad()
 def outputs_of(
-    network: Function, data: BoundSet, device: torch.device | str = "cpu", *, batch_size: int = _BATCH
+    network: Function, inputs: Float[Tensor, "n ..."], device: Device = "cpu", *, batch_size: int = _BATCH
 ) -> Tensor:
     """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
 
     Raises:
         ValueError: the network fails, gives no row of floats an example, or mixes the examples of a batch.
     """
-    size = max(MOST, min(batch_size, AT_MOST, data.n))
-    rows = pool(data.inputs[:size], size=size)
+    size = max(MOST, min(batch_size, AT_MOST, len(inputs)))
+    rows = pool(inputs[:size], size=size)
     shape = _output(network, rows[:1].to(device)).shape[1:]
 
-    def run(inputs: Tensor) -> Tensor:
-        outputs = _output(network, inputs.to(device))
+    def run(part: Tensor) -> Tensor:
+        outputs = _output(network, part.to(device))
         if outputs.shape[1:] != shape:
             raise ValueError(f"expected {list(shape)} outputs an example in every batch, got {list(outputs.shape[1:])}")
         return outputs
 
     require_own_outputs(lambda places: run(rows[places]), size=size)
-    return torch.cat([run(part).cpu() for part in data.inputs.split(batch_size)])
+    return torch.cat([run(part).cpu() for part in inputs.split(batch_size)])
 
 
 def _output(network: Function, inputs: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def classes_of(outputs: Tensor) -> int:
 
 
 def with_weights(
-    module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], device: torch.device | str
+    module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], device: Device
 ) -> Function:
     """The module as a function, at these weights and buffers."""
     state = {name: value.to(device) for name, value in {**buffers, **weights}.items()}
@@ -132,12 +132,7 @@ def with_weights(
 
 
 def judge(
-    network: Function,
-    data: BoundSet,
-    device: torch.device | str = "cpu",
-    *,
-    scores: bool = False,
-    batch_size: int = _BATCH,
+    network: Function, data: BoundSet, device: Device = "cpu", *, scores: bool = False, batch_size: int = _BATCH
 ) -> Judged:
     """Errors and calibration of a network on examples.
 
@@ -147,47 +142,53 @@ def judge(
     Raises:
         ValueError: outputs that are not one row an example.
     """
-    outputs = outputs_of(network, data, device, batch_size=batch_size)
+    outputs = outputs_of(network, data.inputs, device, batch_size=batch_size)
     data.require_labels(classes_of(outputs))
-    if scores:  # probabilities in place of logits leave errors as they are
+    if scores:
         if outputs.ndim == 1 or outputs.shape[1] == 1:
             raise ValueError(f"expected probabilities of each class, [n, classes], got shape {tuple(outputs.shape)}")
         if bool(((outputs < -_SLACK) | (outputs > 1.0 + _SLACK)).any()):
             raise ValueError("expected probabilities in [0, 1], got others: give logits with scores=False")
-        own = outputs.gather(1, data.labels[:, None])
-        wrong = (~(outputs.scatter(1, data.labels[:, None], -1.0) < own).all(1)).numpy()
-    else:
-        wrong = in_error(outputs, data.labels).numpy()
+    wrong = in_error(outputs, data.labels).numpy()  # probabilities in place of logits leave errors as they are
     calibrated = data.unit == "example" and bool(outputs.isfinite().all())
     calibration = calibration_of(outputs, data.labels, scores=scores) if calibrated else None
-    return Judged(
-        errors=int(wrong.sum()),
-        error=mean_of(wrong, data),
-        units=data.units,
-        calibration=calibration,
-        data=data,
-        wrong=wrong,
-    )
+    return Judged(data=data, wrong=wrong, error=mean_of(wrong, data), calibration=calibration)
 
 
-def mean_of(wrong: np.ndarray, data: BoundSet) -> float:
+def judged(network: Function, data: BoundSet, test: BoundSet | None, device: Device, **how: Any) -> dict[str, Judged]:
+    """What a network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
+    sets = {"bound": data} if test is None else {"bound": data, "test": test}
+    return {on: judge(network, each, device, **how) for on, each in sets.items()}
+
+
+def measured(seen: Mapping[str, Judged], of: str) -> Iterator[Measured]:
+    """The errors as lines of a report."""
+    for on, one in seen.items():
+        yield Measured(of=of, on=on, mean=one.error, errors=one.errors, n=one.data.units)
+
+
+def mean_of(wrong: Bool[np.ndarray, " n"], data: BoundSet) -> float:
     """The share of errors, or the mean over people of their own shares, rounded up."""
     if data.people is None:
         return error_share(int(wrong.sum()), data.n)
     _, owner, sizes = np.unique(data.people, return_inverse=True, return_counts=True)
     counts = np.bincount(owner, weights=wrong)
-    exact = sum((Fraction(int(k), int(m)) for k, m in zip(counts, sizes, strict=True)), Fraction(0)) / len(sizes)
-    share = float(exact)
-    return share if Fraction(share) >= exact else math.nextafter(share, math.inf)
+    return _up(sum((Fraction(int(k), int(m)) for k, m in zip(counts, sizes, strict=True)), Fraction(0)) / len(sizes))
 
 
 def error_share(errors: int, n: int) -> float:
     """errors/n, rounded up."""
-    share = errors / n
-    return share if Fraction(share) >= Fraction(errors, n) else math.nextafter(share, math.inf)
+    return _up(Fraction(errors, n))
 
 
-def calibration_of(outputs: Tensor, labels: Tensor, *, scores: bool = False) -> bounds.CalibrationSample:
+def _up(exact: Fraction) -> float:
+    value = float(exact)
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+
+
+def calibration_of(
+    outputs: Float[Tensor, "n ..."], labels: Int64[Tensor, " n"], *, scores: bool = False
+) -> bounds.CalibrationSample:
     """Confidence and correctness in fixed bins; one logit counts as two classes."""
     if outputs.ndim == 1 or outputs.shape[1] == 1:
         one = torch.sigmoid(outputs.reshape(-1).double())
@@ -200,9 +201,30 @@ def calibration_of(outputs: Tensor, labels: Tensor, *, scores: bool = False) -> 
     )
 
 
-def about(made: bounds.Certificate, name: str = "", *, of: str, measures: str) -> bounds.Certificate:
+def about(made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk") -> bounds.Certificate:
     """The certificate under the name of the predictor and the risk that it is about."""
     return replace(made, name=name or made.name, of=of, measures=measures)
+
+
+def findings(
+    law: Network, source: Source | None, *, data: BoundSet, test: BoundSet | None, failure_prob: float, device: Device
+) -> Iterator[Finding]:
+    """Everything that applies to a network as it is, which is new to the examples or was released privately."""
+    seen, of = judged(law.network, data, test, device, scores=law.scores, batch_size=law.batch_size), law.of
+    yield from measured(seen, of)
+    if isinstance(source, Private):
+        yield released_certificate(
+            seen["bound"].error,
+            n=data.units,
+            privacy=source.privacy,
+            failure_prob=failure_prob,
+            of=of,
+            measures=data.risk(),
+        )
+    else:
+        yield from fresh_certificates(seen["bound"], of=of, failure_prob=failure_prob, name="new_examples")
+    if "test" in seen:
+        yield from fresh_certificates(seen["test"], of=of, failure_prob=failure_prob)
 
 
 def fresh_certificates(
@@ -213,21 +235,36 @@ def fresh_certificates(
     Formal guarantee: each fails with probability at most failure_prob over the examples, if the network does not depend
     on them. With people the error is that on a new person, the mean of their own error.
     """
-    if judged.data.people is not None:
-        sample = bounds.people_sample(losses=judged.wrong.astype(np.float64), people=judged.data.people)
-        made = [form(sample=sample, failure_prob=failure_prob) for form in _FOR_PEOPLE]
-        return [about(one, f"{name}_{one.name}", of=of, measures="0-1 risk of a new person") for one in made]
-    found = [about(clopper_pearson(judged.errors, judged.units, failure_prob, name=name), of=of, measures="0-1 risk")]
-    sample = judged.calibration
+    data, sample = judged.data, judged.calibration
+    if data.people is not None:
+        of_people = bounds.people_sample(losses=judged.wrong.astype(np.float64), people=data.people)
+        made = [form(sample=of_people, failure_prob=failure_prob) for form in _FOR_PEOPLE]
+        return [about(one, f"{name}_{one.name}", of=of, measures=data.risk()) for one in made]
+    found = [about(clopper_pearson(judged.errors, data.n, failure_prob, name=name), of=of)]
     if sample is not None:
+        error, gap = sample.calibration_error, sample.mean_squared_gap
         made = bounds.ece_second_moment(
-            calibration_error=sample.calibration_error,
-            mean_squared_gap=sample.mean_squared_gap,
-            n=judged.units,
-            failure_prob=failure_prob,
+            calibration_error=error, mean_squared_gap=gap, n=data.n, failure_prob=failure_prob
         )
         found.append(about(made, f"{name}_ece", of=of, measures="ECE"))
     return found
+
+
+def released_certificate(
+    risk: float,
+    *,
+    n: int,
+    privacy: bounds.PrivacyClaim,
+    failure_prob: float,
+    of: str = "weights",
+    measures: str = "0-1 risk",
+) -> bounds.Certificate:
+    """The 0-1 risk of what a mechanism with this privacy released, used as it is: R ≤ kl⁻¹(risk, Λ/n).
+
+    Formal guarantee: as for :func:`bounds.private_kl_chernoff`.
+    """
+    made = bounds.kl_chernoff(risk=risk, n=n, failure_prob=failure_prob, price=Accounted(privacy=privacy))
+    return about(made, of=of, measures=measures)
 
 
 def clopper_pearson(errors: int, n: int, failure_prob: float, *, name: str = "test_set") -> bounds.Certificate:

@@ -1,18 +1,17 @@
-"""Priors: a law over weights and where it came from, which decides the theorems that may use it."""
+"""Priors: a law over weights and where it came from, which decides the theorems that may use it, and on which rows."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import bounds
+from bounds.hypotheses import Hypothesis, declared, proved
 from bounds.prices import Accounted, Independent, Price
-from pacdp.certify.examples import MAX, BoundSet, require_kind
+from pacdp.certify.examples import MAX, BoundSet, require_kinds
 from pacdp.data import Split, require_disjoint
 from pacdp.data.row_checks import require_apart, require_covers, require_plain
 from pacdp.data.rows import Rows
 from pacdp.posterior import GaussianPosterior
 
-_PRIOR = "prior saw none of these rows"
-_COVERS = "privacy covers these rows"
 NOISE_OF_THE_RUN = "the run, whose noise is drawn from a seed that must not depend on the examples"
 """Who vouches for the noise of a chain."""
 
@@ -48,9 +47,7 @@ class HeldOut:
     rows: Rows | None = None
 
     def __post_init__(self) -> None:
-        require_kind("HeldOut.indices", self.indices, Split | None)
-        require_kind("HeldOut.rows", self.rows, Rows | None)
-        require_kind("HeldOut.data_hash", self.data_hash, str)
+        require_kinds(self, indices=Split | None, rows=Rows | None, data_hash=str)
         if self.indices is None and self.rows is None:
             raise ValueError("HeldOut needs rows or indices: say which examples the prior saw")
 
@@ -75,9 +72,7 @@ class Private:
     noise: str = "whoever ran the mechanism"
 
     def __post_init__(self) -> None:
-        require_kind("Private.privacy", self.privacy, bounds.PrivacyClaim)
-        require_kind("Private.seen", self.seen, HeldOut | None)
-        require_kind("Private.rows", self.rows, Rows | None)
+        require_kinds(self, privacy=bounds.PrivacyClaim, seen=HeldOut | None, rows=Rows | None)
         if self.unit not in ("example", "person"):
             raise ValueError(f"expected Private.unit to be 'example' or 'person', got {self.unit!r}")
 
@@ -98,9 +93,7 @@ class Prior:
     choice_nats: float = 0.0
 
     def __post_init__(self) -> None:
-        require_kind("Prior.law", self.law, GaussianPosterior)
-        require_kind("Prior.source", self.source, Source)
-        require_kind("Prior.choice_nats", self.choice_nats, float | int)
+        require_kinds(self, law=GaussianPosterior, source=Source, choice_nats=float | int)
         if not 0.0 <= self.choice_nats <= MAX:
             raise ValueError(f"expected choice_nats >= 0 and finite, got {self.choice_nats}")
 
@@ -112,16 +105,14 @@ class Prior:
 def source_to_dict(source: Source) -> dict[str, Any]:
     """JSON values of where a prior came from."""
     about: dict[str, Any] = {"source": type(source).__name__}
-    match source:
-        case DataFree(description=description):
-            about["description"] = description
-        case HeldOut():
-            about |= _seen_to_dict(source)
-        case Private(privacy=privacy, seen=seen):
-            about["privacy"] = {name: getattr(privacy, name) for name in ("notion", "adjacency", "status")}
-            about["unit"] = source.unit
-            about |= {} if seen is None else _seen_to_dict(seen)
-    return about
+    if isinstance(source, DataFree):
+        about["description"] = source.description
+    if isinstance(source, Private):
+        about["privacy"] = {name: getattr(source.privacy, name) for name in ("notion", "adjacency", "status")}
+        about["unit"] = source.unit
+    seen = seen_freely(source)
+    known = None if seen is None else seen.rows if seen.indices is None else seen.indices
+    return about if known is None else {**about, "n": known.n, "hash": getattr(known, "hash", "")}
 
 
 def price_of(source: Source | None) -> Price:
@@ -136,84 +127,93 @@ def seen_freely(source: Source | None) -> HeldOut | None:
     return source if isinstance(source, HeldOut) else None
 
 
-def standing(source: Source | None, data: BoundSet) -> tuple[bounds.Hypothesis, ...]:
+def evidence_of(
+    source: Source | None, data: BoundSet, test: BoundSet | None
+) -> tuple[tuple[Hypothesis, ...], tuple[Hypothesis, ...]]:
+    """What is known of the bound's rows, and of the test set's.
+
+    Raises:
+        DataError: copies among them, a test set that shares rows with the bound's or that the prior's maker has seen,
+            or as for :func:`standing`.
+    """
+    require_plain(data.rows)
+    evidence = (*_everywhere(data), *standing(source, data))
+    if test is None:
+        return evidence, ()
+    require_plain(test.rows, name="the test set's rows")
+    require_apart(test.rows, data.rows, ("the test set's rows", "the bound's rows"))
+    if isinstance(source, Private) and source.rows is not None:
+        require_apart(source.rows, test.rows, ("the rows of the privacy claim", "the test set's rows"))
+    seen = seen_freely(source)
+    if seen is not None:
+        _unseen(seen, test, "the test set's")
+    said = "the caller; row hashes show that the bound's examples are not among them"
+    return evidence, (*_everywhere(test), declared("predictor saw none of these rows", said))
+
+
+def _everywhere(data: BoundSet) -> tuple[Hypothesis, Hypothesis]:
+    by = "the caller" if data.people is None else "the data set, which names its people"
+    return declared("records independent", by, data.unit), declared("new data follow the same law", "the caller")
+
+
+def standing(source: Source | None, data: BoundSet) -> tuple[Hypothesis, ...]:
     """What is proved, and what only declared, of a prior's innocence of the bound's examples.
 
     Raises:
         DataError: a prior without privacy saw examples of the bound, or a privacy claim is about other examples.
         ValueError: nothing says which examples the bound's are, or privacy of examples stands for that of people.
     """
-    found: list[bounds.Hypothesis] = []
     if source is None or isinstance(source, DataFree):
         by = "the caller" if source is None else f"the caller: {source.description}"
-        return (bounds.declared(_PRIOR, by),)
+        return (declared("prior saw none of these rows", by),)
     seen = seen_freely(source)
-    if seen is not None:
-        found.append(_unseen(seen, data))
+    found = [] if seen is None else [_new_to(seen, data)]
     if isinstance(source, Private):
         if data.unit == "person" and source.unit != "person":
             raise ValueError(
                 "the bound's examples belong to people and the promise of privacy is to single examples, which are not "
                 "independent: give the privacy of a mechanism that hides people, or a prior from other people"
             )
-        if source.rows is None:
-            found.append(bounds.declared(_COVERS, "the caller"))
-        else:
+        covers = declared("privacy covers these rows", "the caller")
+        if source.rows is not None:
             require_covers(source.rows, data.rows)
             _require_single(source, source.rows)
-            found.append(bounds.proved(_COVERS, "row hashes"))
-        found.append(bounds.declared("noise secret or independent", source.noise))
+            covers = proved("privacy covers these rows", "row hashes")
+        found += [covers, declared("noise secret or independent", source.noise)]
     return tuple(found)
 
 
-def unseen_by_test(source: Source | None, test: BoundSet) -> None:
-    """Refuse a test set with examples that the prior's maker has seen, privately or not, as far as is told."""
-    if isinstance(source, Private) and source.rows is not None:
-        require_apart(source.rows, test.rows, ("the rows of the privacy claim", "the test set's rows"))
-    seen = seen_freely(source)
-    if seen is None:
-        return
-    if seen.rows is not None:
-        require_apart(seen.rows, test.rows, ("the prior's rows", "the test set's rows"))
-    elif seen.indices is not None and test.indices is not None and not other_data(seen.data_hash, test.data_hash):
-        require_disjoint(seen.indices, test.indices, ("what the prior saw", "the test set's examples"))
-
-
-def other_data(one: str, other: str) -> bool:
-    """Whether two hashes are known to be of different data sets, in which indices mean different examples."""
-    return bool(one and other and one != other)
-
-
-def _unseen(seen: HeldOut, data: BoundSet) -> bounds.Hypothesis:
-    if seen.rows is not None:
-        require_apart(seen.rows, data.rows, ("the prior's rows", "the bound's rows"))
-        return bounds.proved(_PRIOR, "row hashes")
-    if data.indices is None:
+def _new_to(seen: HeldOut, data: BoundSet) -> Hypothesis:
+    found = _unseen(seen, data, "the bound's")
+    if found is None and data.indices is None:
         raise ValueError(
             "give data.indices, or the rows that the prior saw: the prior learnt from examples of this data set, and "
             "which ones the bound rests on decides whether it may be used"
         )
-    if other_data(seen.data_hash, data.data_hash):
+    if found is None:
         raise ValueError(
             f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
             f"({seen.data_hash[:12]}), and indices mean nothing there: certify on those, or give the prior's rows"
         )
-    assert seen.indices is not None
-    require_disjoint(seen.indices, data.indices, ("what the prior saw", "the bound's examples"))
-    return bounds.declared(_PRIOR, "the caller's indices, which are disjoint")
+    return found
+
+
+def _unseen(seen: HeldOut, data: BoundSet, whose: str) -> Hypothesis | None:
+    """What shows that these are others than those seen; None where nothing does. DataError where some are the same."""
+    if seen.rows is not None:
+        require_apart(seen.rows, data.rows, ("the prior's rows", f"{whose} rows"))
+        return proved("prior saw none of these rows", "row hashes")
+    other = bool(seen.data_hash and data.data_hash and seen.data_hash != data.data_hash)
+    if seen.indices is None or data.indices is None or other:
+        return None
+    require_disjoint(seen.indices, data.indices, ("what the prior saw", f"{whose} examples"))
+    return declared("prior saw none of these rows", "the caller's indices, which are disjoint")
 
 
 def _require_single(source: Private, rows: Rows) -> None:
     """Refuse a promise to rows that the mechanism had several times: replacing one record replaced all its copies."""
     single = Rows(examples=rows.examples, inputs=rows.inputs, key_mark=rows.key_mark)
     require_plain(rows if source.unit == "person" else single, name="the rows of the privacy claim")
-
-
-def _seen_to_dict(seen: HeldOut) -> dict[str, Any]:
-    if seen.indices is not None:
-        return {"n": seen.indices.n, "hash": seen.indices.hash}
-    assert seen.rows is not None
-    return {"n": seen.rows.n, "hash": ""}
 
 
 def privacy_to_dict(privacy: bounds.PrivacyClaim, event: dict[str, Any] | None = None) -> dict[str, Any]:

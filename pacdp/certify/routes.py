@@ -1,6 +1,5 @@
 """The one door: a law over networks, examples, where the prior came from -> an assessment."""
 
-import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,23 +8,21 @@ import torch
 from torch import nn
 
 import bounds
+from bounds.hypotheses import Hypothesis, proved
 from pacdp.buffers import require_no_rows
+from pacdp.certify import chain, finite, gaussian, networks
 from pacdp.certify.assessment import Assessment
-from pacdp.certify.chain import (
-    of_chain,
-    released_certificate,
-)
-from pacdp.certify.evidence import evidence_of, require_draws, require_nothing_held, resting, version
-from pacdp.certify.examples import BoundSet, require_kind
-from pacdp.certify.finite import Finite, finite_parts
-from pacdp.certify.gaussian import Formula, Found, Gaussians, MonteCarlo, Progress, parts
-from pacdp.certify.networks import Network, fresh_certificates, judge
+from pacdp.certify.examples import BoundSet, Device, require_kind
+from pacdp.certify.finite import Finite
+from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
+from pacdp.certify.networks import Network
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
     NoPrivacy,
     Prior,
     Private,
     Source,
+    evidence_of,
     privacy_to_dict,
     source_to_dict,
 )
@@ -54,7 +51,7 @@ def certify(
     losses: Sequence[Loss] = (),
     formulas: Sequence[Formula] = (),
     seed: int = 0,
-    device: torch.device | str = "cpu",
+    device: Device = "cpu",
     progress: Progress | None = None,
     diagnosis: Diagnosis | None = None,
 ) -> Assessment:
@@ -99,130 +96,137 @@ def certify(
             rows with them, or a network that holds them.
     """
     settings = Settings.declared() if settings is None else settings
-    require_kind("law", law, Law)
-    require_kind("data", data, BoundSet | Objective)
-    require_kind("test", test, BoundSet | Objective | None)
-    require_kind("settings", settings, Settings)
-    require_kind("monte_carlo", monte_carlo, MonteCarlo | None)
-    require_kind("gibbs", gibbs, GibbsSettings | None)
-    require_kind("failure_prob", failure_prob, float | int)
-    for name, given in (("losses", losses), ("formulas", formulas)):
-        require_kind(name, given, list | tuple)
-    require_draws(seed, device)
+    for name, given, kind in (
+        ("law", law, Law),
+        ("data", data, BoundSet | Objective),
+        ("test", test, BoundSet | Objective | None),
+        ("settings", settings, Settings),
+        ("monte_carlo", monte_carlo, MonteCarlo | None),
+        ("prior", prior, From),
+        ("gibbs", gibbs, GibbsSettings | None),
+        ("failure_prob", failure_prob, float | int),
+        ("seed", seed, int),
+        ("losses", losses, list | tuple),
+        ("formulas", formulas, list | tuple),
+    ):
+        require_kind(name, given, kind)
+    _require_draws(seed, device)
     if not 0.0 < failure_prob < 1.0:
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
     failure_prob = settings.share(failure_prob)
-    if isinstance(data, Objective) or isinstance(law, LocalGibbs | Point):
-        if not isinstance(data, Objective) or not isinstance(law, LocalGibbs | Point):
-            raise ValueError("the weights of a chain and an Objective go together, got one without the other")
-        if test is not None and not isinstance(test, Objective):
-            raise ValueError("expected the test set of a chain as an Objective, like its data")
-        if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
-            raise ValueError("the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy")
-        source = Private(privacy=prior, noise=NOISE_OF_THE_RUN) if isinstance(prior, bounds.PrivacyClaim) else None
-        bound, tested = BoundSet.behind(data), None if test is None else BoundSet.behind(test)
-        evidence = evidence_of(source, bound, tested)
-        for each, objective, whose in ((bound, data, "the bound's"), (tested, test, "the test set's")):
-            if each is not None and objective is not None:
-                weights = [name for name, _ in objective.model.named_parameters()]  # those of the law take their place
-                require_no_rows(objective.model, each.inputs, paid=weights, whose=whose)
-        found = of_chain(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)
-        return resting(found, settings.standing(bound, tested), settings, *evidence)
-    if isinstance(test, Objective):
-        raise ValueError("expected the test set as a BoundSet, like the data")
-    source = _source(prior)
-    evidence, tested = evidence_of(source, data, test)
-    fixed = settings.standing(data, test)
-    for each, whose in ((data, "the bound's"), (test, "the test set's")):
-        if each is not None:
-            require_nothing_held(law, network, prior, each, whose)
-    before = version(data, test)
+    of_chain = isinstance(law, LocalGibbs | Point)
+    if of_chain != isinstance(data, Objective):
+        raise ValueError("the weights of a chain and an Objective go together, got one without the other")
+    if test is not None and of_chain != isinstance(test, Objective):
+        wanted = "of a chain as an Objective, like its data" if of_chain else "as a BoundSet, like the data"
+        raise ValueError(f"expected the test set {wanted}")
+    if of_chain and not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
+        raise ValueError("the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy")
+    source = _source(prior, of_chain)
+    bound, fresh = _examples(data), None if test is None else _examples(test)
+    evidence, tested = evidence_of(source, bound, fresh)
+    fixed = settings.standing(bound, fresh)
+    _require_nothing_held(law, data.model if isinstance(data, Objective) else network, prior, bound, "the bound's")
+    if fresh is not None:
+        module = test.model if isinstance(test, Objective) else network
+        _require_nothing_held(law, module, prior, fresh, "the test set's")
+    before = bound.version, fresh and fresh.version
+    at: dict[str, Any] = {"data": bound, "test": fresh, "failure_prob": failure_prob, "device": device}
     match law:
+        case LocalGibbs() | Point():
+            assert isinstance(data, Objective)
+            assert not isinstance(test, BoundSet)
+            assert isinstance(prior, bounds.PrivacyClaim | NoPrivacy)
+            found = chain.assess(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)
         case GaussianPosterior():
             if not isinstance(prior, Prior) or not isinstance(network, nn.Module):
                 raise ValueError("a Gaussian posterior needs prior=Prior(law=..., source=...) and network=, its module")
+            how = monte_carlo or MonteCarlo()
             where = Gaussians(
                 posterior=law,
                 prior=prior,
                 module=network,
-                data=data,
-                test=test,
-                failure_prob=failure_prob,
-                how=monte_carlo or MonteCarlo(),
+                how=how,
                 losses=losses,
                 formulas=formulas,
                 seed=seed,
-                device=device,
                 progress=progress,
+                **at,
             )
-            found = _assembled("gaussian", list(parts(where)), data, failure_prob)
+            found = Assessment.of(gaussian.findings(where), bound, route="gaussian", failure_prob=failure_prob)
             found = replace(found, prior=prior.to_dict(), details={"kl_nats": where.kl_nats})
         case Network():
-            found = _of_network(law, data, source, test, failure_prob, device)
+            route = "released" if isinstance(source, Private) else "new examples"
+            found = Assessment.of(networks.findings(law, source, **at), bound, route=route, failure_prob=failure_prob)
         case Finite():
-            if isinstance(source, Private):
-                raise ValueError("networks that saw the bound's examples, even privately, need a prior of their own")
-            found = _assembled("finite", finite_parts(law, data, test, failure_prob, device), data, failure_prob)
-    privacy = _privacy(source)
-    rows = {"bound": data.rows.summary(), "test": None if test is None else test.rows.summary(), "prior": None}
-    found = replace(found, privacy=privacy, rows=rows, prior=found.prior or _prior_dict(source))
-    if version(data, test) != before:
+            found = Assessment.of(finite.findings(law, source, **at), bound, route="finite", failure_prob=failure_prob)
+    if (bound.version, fresh and fresh.version) != before:
         raise ValueError("the network writes on its inputs or on labels, which changes the examples: let it copy them")
-    return resting(found, fixed, settings, evidence, tested)
-
-
-def _source(prior: From) -> Source | None:
-    require_kind("prior", prior, From)
-    if isinstance(prior, Prior):
-        return prior.source
-    if isinstance(prior, bounds.PrivacyClaim):
-        return Private(privacy=prior)
-    if isinstance(prior, NoPrivacy):
-        raise ValueError(f"no certificate may rest on these examples: {prior.reason}")
-    return prior
-
-
-def _prior_dict(source: Source | None) -> dict[str, Any] | None:
-    return None if source is None else {**source_to_dict(source), "choice_nats": 0.0}
-
-
-def _privacy(source: Source | None) -> dict[str, Any] | None:
-    return privacy_to_dict(source.privacy) if isinstance(source, Private) else None
-
-
-def _assembled(route: str, found: list[Any], data: BoundSet, failure_prob: float) -> Assessment:
-    return Assessment(
-        route=route,
-        n=data.units,
-        unit=data.unit,
-        examples=data.n,
-        failure_prob=failure_prob,
-        certificates=tuple(made for part in found for made in part.certificates),
-        refusals=tuple(one for part in found for one in part.refusals),
-        measured=tuple(one for part in found for one in part.measured),
-        monte_carlo=tuple(one.to_dict() for part in found for one in part.monte_carlo),
+    if not of_chain:
+        known = None if source is None else {**source_to_dict(source), "choice_nats": 0.0}
+        rows = {"bound": bound.rows.summary(), "test": None if fresh is None else fresh.rows.summary(), "prior": None}
+        privacy = privacy_to_dict(source.privacy) if isinstance(source, Private) else None
+        found = replace(found, privacy=privacy, rows=rows, prior=found.prior or known)
+    made = tuple(
+        _resting(one, tested if one.name.startswith("test_set") and tested else evidence, fixed)
+        for one in found.certificates
     )
+    return replace(found, certificates=made, choices={"count": settings.count, **(settings.record or {})})
 
 
-def _of_network(
-    law: Network,
-    data: BoundSet,
-    source: Source | None,
-    test: BoundSet | None,
-    failure_prob: float,
-    device: torch.device | str,
-) -> Assessment:
-    look = functools.partial(judge, law.network, device=device, scores=law.scores, batch_size=law.batch_size)
-    seen, of = look(data), law.of
-    measured = [seen.measured(of, "bound")]
-    if isinstance(source, Private):
-        made = released_certificate(seen.error, n=data.units, privacy=source.privacy, failure_prob=failure_prob, of=of)
-        certificates = [made if data.unit == "example" else replace(made, measures=f"{made.measures} of a new person")]
-    else:
-        certificates = fresh_certificates(seen, of=of, failure_prob=failure_prob, name="new_examples")
-    if test is not None:
-        tested = look(test)
-        measured.append(tested.measured(of, "test"))
-        certificates += fresh_certificates(tested, of=of, failure_prob=failure_prob)
-    found = [Found(certificates=certificates, measured=measured)]
-    return _assembled("released" if isinstance(source, Private) else "new examples", found, data, failure_prob)
+def _resting(made: bounds.Certificate, evidence: tuple[Hypothesis, ...], fixed: Hypothesis) -> bounds.Certificate:
+    """The certificate with what was found out about its hypotheses."""
+    own = {one.name for one in made.hypotheses}
+    draws = proved("draws independent", "draws keyed by seed, pass and example")
+    if "predictor saw none of these rows" in own:
+        prior = "prior saw none of these rows"
+        evidence = tuple(
+            replace(h, name="predictor saw none of these rows") if h.name == prior else h for h in evidence
+        )
+    return made.resting_on(*(one for one in (*evidence, draws) if one.name in own), fixed)
+
+
+def _examples(given: BoundSet | Objective) -> BoundSet:
+    return BoundSet.behind(given) if isinstance(given, Objective) else given
+
+
+def _source(prior: From, of_chain: bool) -> Source | None:
+    if isinstance(prior, NoPrivacy) and not of_chain:
+        raise ValueError(f"no certificate may rest on these examples: {prior.reason}")
+    if isinstance(prior, bounds.PrivacyClaim):
+        return Private(privacy=prior, noise=NOISE_OF_THE_RUN) if of_chain else Private(privacy=prior)
+    return prior.source if isinstance(prior, Prior) else None if isinstance(prior, NoPrivacy) else prior
+
+
+def _require_draws(seed: int, device: Device) -> None:
+    """Raise ValueError unless random numbers can be drawn from ``seed`` on ``device``."""
+    if not 0 <= seed < 2**63 - 1:
+        raise ValueError(f"expected a seed from 0 to 2**63 - 2, got {seed}")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(f"expected a device that is here, such as 'cpu', got {device!r}: {error}") from error
+
+
+def _require_nothing_held(law: Law, network: nn.Module | None, prior: From, data: BoundSet, whose: str) -> None:
+    """Refuse a predictor or a prior in which the examples themselves stand.
+
+    Of a Gaussian it is the laws whose tensors are used: the bound pays for the posterior's random weights alone, and
+    examples in the prior's mean, in a weight of deviation 0 or in a buffer are free of charge. A test set pays for
+    nothing.
+    """
+    held: Any = nn.Module()
+    held.network, paid = network, getattr(law, "means", ())
+    match law:
+        case Network():
+            held.network = law.network
+        case Finite():
+            held.networks = list(law.networks)
+        case GaussianPosterior():
+            laws = {"posterior": law.buffers if whose == "the bound's" else {**law.buffers, **law.means}}
+            if isinstance(prior, Prior):
+                laws["prior"] = {**prior.law.buffers, **prior.law.means}
+            held.laws = {name: {key: each.detach() for key, each in own.items()} for name, own in laws.items()}
+        case LocalGibbs() | Point():  # whose weights take the place of the network's
+            paid = [] if network is None else [name for name, _ in network.named_parameters()]
+    require_no_rows(held, data.inputs, paid=[f"network.{name}" for name in paid], whose=whose)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import bounds
-from pacdp.certify.examples import BoundSet, require_kind
+from pacdp.certify.examples import BoundSet, require_kinds
 from pacdp.data.row_checks import require_apart
 from pacdp.data.rows import Rows
 
@@ -30,8 +30,7 @@ class Settings:
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ValueError(f"expected a count of settings that is a whole number >= 1, got {self.count!r}")
-        require_kind("Settings.hypothesis", self.hypothesis, bounds.Hypothesis)
-        require_kind("Settings.elsewhere", self.elsewhere, Rows | None)
+        require_kinds(self, hypothesis=bounds.Hypothesis, elsewhere=Rows | None)
         if self.hypothesis.name != FIXED:
             raise ValueError(f"expected a hypothesis {FIXED!r}, got {self.hypothesis.name!r}")
 

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 from torch.utils._pytree import tree_map
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from pacdp.layers.random import forget_draws
+from pacdp.plain import call_with
 from pacdp.reservation import Unit
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
@@ -35,7 +36,7 @@ class Network(NamedTuple):
 
     def losses(self, weights: Weights, inputs: Tensor, targets: Tensor) -> Float[Tensor, " records"]:
         """One loss for each record."""
-        return self.loss(functional_call(self.module, {**self.fixed, **weights}, (inputs,)), targets)
+        return self.loss(call_with(self.module, {**self.fixed, **weights}, inputs), targets)
 
 
 class UnitBatch(NamedTuple):

@@ -1,6 +1,5 @@
 """Randomised networks: Gaussian weights, fresh for every example, and what they cost on the data."""
 
-from pacdp.stochastic.count import mean_risk as mean_risk
 from pacdp.stochastic.count import mean_risks as mean_risks
 from pacdp.stochastic.forward import FreshPass as FreshPass
 from pacdp.stochastic.forward import fresh_outputs as fresh_outputs

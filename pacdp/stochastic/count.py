@@ -31,39 +31,6 @@ _NUMBERS = 2
 _SEED = 0
 
 
-def mean_risk(
-    module: nn.Module,
-    posterior: GaussianPosterior,
-    *,
-    inputs: Tensor,
-    labels: Int64[Tensor, " n"],
-    loss: Loss,
-    passes: int,
-    seed: int,
-    batch_size: int = 64,
-    group_size: int = 1,
-    device: torch.device | str = "cpu",
-    progress: Progress | None = None,
-    resume: Path | None = None,
-) -> MonteCarloRisk:
-    """As :func:`mean_risks`, for one loss."""
-    (found,) = mean_risks(
-        module,
-        posterior,
-        inputs=inputs,
-        labels=labels,
-        losses=(loss,),
-        passes=passes,
-        seed=seed,
-        batch_size=batch_size,
-        group_size=group_size,
-        device=device,
-        progress=progress,
-        resume=resume,
-    )
-    return found
-
-
 def mean_risks(
     module: nn.Module,
     posterior: GaussianPosterior,

@@ -12,7 +12,7 @@ from pacdp.backprop import OBJECTIVES, Examples, PosteriorSettings, f_quad, trai
 from pacdp.errors import Diverged
 from pacdp.losses import bounded_cross_entropy, zero_one
 from pacdp.posterior import GaussianPosterior
-from pacdp.stochastic import mean_risk
+from pacdp.stochastic import mean_risks
 
 LOSS = bounded_cross_entropy(classes=3)
 SETTINGS = PosteriorSettings(steps=150, batch_size=64, step_size=0.01)
@@ -31,7 +31,7 @@ def trained(prior, module, data, **changes):
 
 def value(posterior, prior, module, data):
     """A certificate of the surrogate that no training has seen computed."""
-    found = mean_risk(module, posterior, inputs=data.inputs, labels=data.labels, loss=LOSS, passes=20, seed=5)
+    (found,) = mean_risks(module, posterior, inputs=data.inputs, labels=data.labels, losses=(LOSS,), passes=20, seed=5)
     return bounds.maurer(risk=found.mean, kl_nats=posterior.kl_nats(prior), n=len(data.inputs), failure_prob=0.05).value
 
 
@@ -42,8 +42,11 @@ def test_the_bound_improves(name, data):
     found = trained(prior, module, data, objective=OBJECTIVES[name])
     assert value(found, prior, module, data) < value(prior, prior, module, data) - 0.02
     risks = [
-        mean_risk(module, law, inputs=data.inputs, labels=data.labels, loss=zero_one(), passes=5, seed=5).mean
+        one.mean
         for law in (found, prior)
+        for one in mean_risks(
+            module, law, inputs=data.inputs, labels=data.labels, losses=(zero_one(),), passes=5, seed=5
+        )
     ]
     assert risks[0] < risks[1] / 2
 

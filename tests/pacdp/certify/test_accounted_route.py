@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from test_trained import PROBLEM, resume, train
@@ -16,8 +17,9 @@ from pacdp import GibbsSettings, load_trained
 from pacdp.certify import BoundSet, MonteCarlo, Prior, Private, certify
 from pacdp.certify.accounted import around, require_own_batches, with_accounted
 from pacdp.certify.chain import released_weights_certificate
+from pacdp.data.rows import Rows
 from pacdp.langevin_privacy import accounted_privacy
-from pacdp.objective import Risks
+from pacdp.objective import Objective, Risks
 from pacdp.samplers import SGLD, EntropySGD
 from pacdp.steps import Plan, charged_steps
 
@@ -122,6 +124,28 @@ def test_listed_stopping_times_share_the_failure_probability(tmp_path: Path) -> 
     cheaper = released_weights_certificate(risks(found), privacy=privacy, failure_prob=0.05)
     assert cheaper.value < alone.value
     assert trained.privacy == privacy
+
+
+def test_the_rows_of_a_clipped_chain_are_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(tmp_path / "c", CLIPPED["Entropy-SGLD"], steps=2, plan=Plan(steps=2))
+    trained, of, hashed = load_trained(tmp_path / "c"), Rows.of, []
+    monkeypatch.setattr(Rows, "of", lambda inputs, *more: hashed.append(len(inputs)) or of(inputs, *more))
+    trained.assess(settings=EFFORT)
+    assert sorted(hashed) == [360, 1437]
+
+
+def test_the_set_behind_an_objective_follows_its_examples() -> None:
+    own = [np.arange(60) % 2, np.zeros(60, dtype=np.int64)]
+    plain = toy_objective(toy_data())
+    data = Objective(plain.model, plain.loss, toy_data(), batch_size=10, labels=own)
+    first = BoundSet.behind(data)
+    assert BoundSet.behind(data) is first
+    assert BoundSet.behind(data.unclipped()) is first
+    other = BoundSet.behind(data.select([1]))
+    assert (int(first.labels.sum()), int(other.labels.sum())) == (30, 0), "another chain has labels of its own"
+    digest = first.rows.digest
+    data.examples[0][0] += 1.0
+    assert BoundSet.behind(data).rows.digest != digest, "somebody wrote on the examples"
 
 
 def test_every_cost_in_nats_an_example_is_in_the_terms_and_the_value_follows() -> None:

@@ -15,7 +15,8 @@ from torch.distributions import Normal
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Prior, Private, certify
 from pacdp.backprop import ScaleGrid, choose_scale
-from pacdp.certify.gaussian import Gaussians, _generator, log_density_ratio, one_draw
+from pacdp.certify import Measured
+from pacdp.certify.gaussian import Gaussians, _generator, one_draw
 from pacdp.data import DataError, Split, index_hash
 from pacdp.losses import bounded_cross_entropy, brier
 from pacdp.stochastic import mean_risks
@@ -164,10 +165,10 @@ def test_the_density_ratio_of_torch():
                - Normal(prior.means[k].double(), prior.stds[k].double()).log_prob(w.double())).sum())
         for k, w in drawn.items()
     )  # fmt: skip
-    assert log_density_ratio(law, prior, drawn) == pytest.approx(twin, rel=1e-9)
-    assert log_density_ratio(prior, prior, drawn) == pytest.approx(0.0, abs=1e-9)
+    assert law.log_ratio(prior, drawn) == pytest.approx(twin, rel=1e-9)
+    assert prior.log_ratio(prior, drawn) == pytest.approx(0.0, abs=1e-9)
     fixed = around(torch.ones(1, 5), 0.0)
-    assert log_density_ratio(fixed, fixed, fixed.means) == pytest.approx(0.0, abs=1e-300)
+    assert fixed.log_ratio(fixed, fixed.means) == pytest.approx(0.0, abs=1e-300)
 
 
 def test_what_would_certify_another_classifier_is_refused():
@@ -233,7 +234,8 @@ def test_one_draw_s_numbers_are_its_own():
     where = Gaussians(posterior=q, prior=Prior(law=q, source=DataFree()), module=network(), test=None,
                       data=BoundSet(inputs=inputs, labels=labels), failure_prob=0.05, how=MonteCarlo(), losses=(),
                       formulas=(), seed=0, device="cpu")  # fmt: skip
-    errors = {one_draw(replace(where, seed=seed)).measured[0].mean for seed in range(6)}
+    parts = (one_draw(replace(where, seed=seed)) for seed in range(6))
+    errors = {next(one.mean for one in part if isinstance(one, Measured)) for part in parts}
     assert len(errors) > 2
     trained = q.sample(torch.Generator().manual_seed(0))["weight"]
     assert all(not torch.equal(trained, q.sample(_generator(seed))["weight"]) for seed in range(50))

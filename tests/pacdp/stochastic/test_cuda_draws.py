@@ -6,7 +6,7 @@ from fresh_laws import random_posterior
 from torch import nn
 
 from pacdp.losses import zero_one
-from pacdp.stochastic import Draws, fresh_outputs, mean_risk
+from pacdp.stochastic import Draws, fresh_outputs, mean_risks
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
@@ -25,7 +25,9 @@ def test_outputs_and_counts_agree(kind: str) -> None:
     theirs = fresh_outputs(module, posterior, inputs.cuda(), draws).cpu()
     assert (ours - theirs).abs().max() < 1e-2 * ours.abs().max()
     counts = [
-        mean_risk(module, posterior, inputs=inputs, labels=labels, loss=zero_one(), passes=2, seed=1, device=device)
+        mean_risks(
+            module, posterior, inputs=inputs, labels=labels, losses=(zero_one(),), passes=2, seed=1, device=device
+        )[0]
         for device in ("cpu", "cuda")
     ]
     assert abs(counts[0].errors - counts[1].errors) <= 6
