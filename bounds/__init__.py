@@ -14,7 +14,7 @@ from bounds.annealing import ThermodynamicEstimate, annealed_log_weights, thermo
 from bounds.budget import FailureBudget
 from bounds.certificate import Certificate, Cost
 from bounds.combine import GridScale, best_of, overall_certificate, prior_scale_grid
-from bounds.divergence import gaussian_kl
+from bounds.divergence import gaussian_kl, gaussian_log_density_ratio, gaussian_renyi
 from bounds.gibbs import GibbsKL, gibbs_kl, gibbs_kl_lower, gibbs_kl_upper
 from bounds.gibbs_posterior import gibbs_catoni, gibbs_pac_bayes
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
@@ -39,7 +39,7 @@ from bounds.objectives import (
     f_lambda,
     f_quad,
 )
-from bounds.one_draw import disintegrated, disintegrated_renyi, gaussian_log_density_ratio, gaussian_renyi
+from bounds.one_draw import disintegrated, disintegrated_renyi
 from bounds.pac_bayes import (
     catoni,
     catoni_grid,

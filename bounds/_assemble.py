@@ -23,18 +23,10 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What a bound costs at a price, and what the price rests on.
+    """What a certificate takes from its price: everything but its value and what the formula adds.
 
-    Attributes:
-        name: of the certificate.
-        costs: of the formula, then of the price.
-        per_example: their sum per record, rounded up.
-        failure_prob: of the whole.
-        budget: what its parts pay for.
-        terms: where the optimum of the price lies.
-        inputs: n, failure_prob and the parameters of the price.
-        hypotheses: of the caller and of the price.
-        reference: of the price.
+    ``costs`` are those of the formula, then that of the price, and ``per_example`` their sum per record, rounded up.
+    ``inputs`` are n, failure_prob and the parameters of the price; ``terms`` say where the optimum of the price lies.
     """
 
     name: str
@@ -57,10 +49,15 @@ class Bill:
         terms, inputs = {"empirical_risk": risk, **known}, {"risk": risk, "kl_nats": kl_nats, **known}
         return self.certificate(value, terms=terms, inputs=inputs, reference=reference)
 
-    def needing(self, *names: str) -> "Bill":
-        """The bill of a formula that takes more for true, which the caller declares too."""
-        by = f"the caller of bounds.{self.name}"
-        return replace(self, hypotheses=merged(self.hypotheses, (declared(name, by) for name in names)))
+    def needing_independent_draws(self) -> "Bill":
+        """The bill of a formula for draws, which the caller declares to be independent."""
+        draws = declared("draws independent", f"the caller of bounds.{self.name}")
+        return replace(self, hypotheses=merged(self.hypotheses, (draws,)))
+
+    def within(self, failure_prob: float, **budget: float) -> "Bill":
+        """The bill as part of a statement that fails with ``failure_prob``, of which ``budget`` names the parts."""
+        inputs = {**self.inputs, "failure_prob": failure_prob}
+        return replace(self, failure_prob=failure_prob, budget=budget, inputs=inputs)
 
     def certificate(
         self,
@@ -93,7 +90,7 @@ def called(formula: str, prefix: str) -> str:
     return _NAMES.get(prefix + formula, prefix + formula)
 
 
-def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: float) -> Bill:
+def billed(formula: str, price: Price, *, n: int, failure_prob: float, unit: str = "example", **nats: float) -> Bill:
     """The bill of ``formula`` at ``price``: its own costs in ``nats`` by name, and the price for n records."""
     check_price(price)
     charge = price.charge(n=n, failure_prob=failure_prob)
@@ -108,7 +105,7 @@ def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: f
         budget=charge.budget,
         terms=charge.terms,
         inputs={"n": n, "failure_prob": failure_prob, **price.inputs},
-        hypotheses=merged(of_the_caller(*price.needs, function=name), price.known),
+        hypotheses=merged(of_the_caller(*price.needs, function=name, unit=unit), price.known),
         reference=price.reference,
     )
 
@@ -136,3 +133,8 @@ def catoni_value(risk: float, inverse_temperature: float, per_example: float, n:
 def quadratic_value(risk: float, c: float) -> float:
     """risk + c + √(c² + 2c risk) = (√(risk + c/2) + √(c/2))², rounded up."""
     return total(risk, c, math.sqrt(c) * math.sqrt(c + 2.0 * risk))
+
+
+def pinsker_value(risk: float, c: float) -> float:
+    """risk + √(c/2), rounded up."""
+    return total(risk, math.sqrt(c / 2.0))

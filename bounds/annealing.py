@@ -67,11 +67,7 @@ def annealed_log_weights(
     for name, values in (("start_log_prior", start), ("forward_log_densities", forward)):
         if not np.isfinite(values).all():
             raise ValueError(f"{name} must be finite, got a number that is not: no draw falls where its density is 0.")
-    for name, values in (
-        ("backward_log_densities", backward),
-        ("end_log_prior", end),
-        ("end_loss_nats", -loss),
-    ):
+    for name, values in (("backward_log_densities", backward), ("end_log_prior", end), ("end_loss_nats", -loss)):
         if not (values < math.inf).all():
             raise ValueError(f"{name} must not be NaN or make the weight infinite; has the path diverged?")
     terms: Any = np.concatenate([backward, -forward, np.stack([end, -start, -loss])])

@@ -91,13 +91,7 @@ def recursive(
             raise ValueError(f"steps must have fewer examples each than before, got {step.n!r} after {earlier}.")
         earlier = step.n
         later = billed(
-            "recursive",
-            price,
-            n=step.n,
-            failure_prob=each,
-            kl=step.kl_nats,
-            log_xi=log_xi(step.n),
-            levels=union,
+            "recursive", price, n=step.n, failure_prob=each, kl=step.kl_nats, log_xi=log_xi(step.n), levels=union
         )
         excess = split_value((-gamma, 0.0, 1.0 - gamma, 1.0), step.shares, later.per_example)
         bound = min(1.0, max(0.0, math.nextafter(math.fsum((excess, outward(gamma * bound))), math.inf)))

@@ -87,13 +87,7 @@ def checked_shares(shares: Sequence[float], count: int) -> tuple[float, ...]:
 
 
 def unexpected_bernstein(
-    *,
-    risk: float,
-    second_moment: float,
-    kl_nats: float,
-    n: int,
-    failure_prob: float,
-    price: Price = INDEPENDENT,
+    *, risk: float, second_moment: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
     """The PAC-Bayes un-expected Bernstein bound: small when the squares of the loss are.
 
