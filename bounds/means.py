@@ -17,6 +17,7 @@ from bounds.kl import poisson_kl
 # The grid of the un-expected Bernstein inequality, from 1/2 down to 0.0072: for the best eta between, less than one
 # per cent of the slack is lost to the grid.
 ETAS = tuple(0.5 * 0.8**k for k in range(20))
+GRID_NATS = outward(math.log(len(ETAS)))
 
 
 @lru_cache(maxsize=len(ETAS))

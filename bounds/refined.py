@@ -10,11 +10,9 @@ from bounds._assemble import billed
 from bounds._rounding import outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
-from bounds.means import ETAS, eta_cost
+from bounds.means import ETAS, GRID_NATS, eta_cost
 from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_xi
-
-GRID_NATS = outward(math.log(len(ETAS)))
 
 
 def split_value(levels: Sequence[float], shares: Sequence[float], per_example: float) -> float:
