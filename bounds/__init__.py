@@ -19,7 +19,15 @@ from bounds.gibbs import GibbsKL, gibbs_kl, gibbs_kl_lower, gibbs_kl_upper
 from bounds.gibbs_posterior import gibbs_catoni, gibbs_pac_bayes
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
 from bounds.kl import binary_kl, binary_kl_lower, binary_kl_upper
-from bounds.means import betting_upper, empirical_bernstein_upper, second_moment_upper
+from bounds.means import (
+    betting_upper,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    empirical_bernstein_upper,
+    hoeffding_upper,
+    kl_chernoff_upper,
+    second_moment_upper,
+)
 from bounds.monte_carlo import (
     correlated_risk_upper,
     effective_sample_size,
@@ -92,8 +100,7 @@ from bounds.private import (
     private_pac_bayes,
 )
 from bounds.pure_transfer import max_information_nats, transfer_nats, transfer_nats_2018
-from bounds.recursive import ExcessStep, recursive
-from bounds.refined import split_kl, unexpected_bernstein
+from bounds.refined import ExcessStep, recursive, split_kl, unexpected_bernstein
 from bounds.released import chernoff, dp_chernoff_2018, dp_hoeffding_2018, hoeffding, kl_chernoff
 from bounds.reliability import BrierRisk, brier_risk, ece_hoeffding, ece_pac_bayes, ece_second_moment
 from bounds.reliability_bins import (
@@ -103,7 +110,6 @@ from bounds.reliability_bins import (
     mce_clopper_pearson,
     mce_hoeffding,
 )
-from bounds.tails import clopper_pearson_lower, clopper_pearson_upper, hoeffding_upper, kl_chernoff_upper
 from bounds.transfer import (
     InExpectation,
     TransferCost,

@@ -18,10 +18,17 @@ from bounds._assemble import billed
 from bounds._rounding import outward
 from bounds.certificate import Certificate
 from bounds.hypotheses import declared
-from bounds.means import GRID_NATS, betting_upper, empirical_bernstein_upper, second_moment_upper
+from bounds.means import (
+    GRID_NATS,
+    betting_upper,
+    clopper_pearson_upper,
+    empirical_bernstein_upper,
+    hoeffding_upper,
+    kl_chernoff_upper,
+    second_moment_upper,
+)
 from bounds.monte_carlo import gibbs_risk_upper
 from bounds.prices import FRESH
-from bounds.tails import clopper_pearson_upper, hoeffding_upper, kl_chernoff_upper
 
 NEW_PERSON = "risk of a new person"
 
