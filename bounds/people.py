@@ -150,8 +150,7 @@ def new_person_clopper_pearson(*, sample: PeopleSample, failure_prob: float) -> 
     Formal guarantee: people drawn independently from one law, none of whom the predictor saw, give a risk for a new
     person of at most ``value`` with probability at least 1 - failure_prob.
     """
-    sample = checked(sample)
-    if sample.largest > 1 or not (sample.sums == np.floor(sample.sums)).all():
+    if checked(sample).largest > 1 or not (sample.sums == np.floor(sample.sums)).all():
         raise ValueError(
             f"sample must have one 0-1 example a person, got people with up to {sample.largest} examples or other "
             f"losses; use new_person_betting."
@@ -166,8 +165,7 @@ def new_person_kl(*, sample: PeopleSample, failure_prob: float) -> Certificate:
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
-    sample = checked(sample)
-    value = kl_chernoff_upper(sample.person_risk, sample.n, failure_prob)
+    value = kl_chernoff_upper(checked(sample).person_risk, sample.n, failure_prob)
     return _new_person("kl", value, sample, failure_prob, "Hoeffding 1963, Theorem 1")
 
 
@@ -176,8 +174,7 @@ def new_person_hoeffding(*, sample: PeopleSample, failure_prob: float) -> Certif
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
-    sample = checked(sample)
-    value = hoeffding_upper(sample.person_risk, sample.n, failure_prob)
+    value = hoeffding_upper(checked(sample).person_risk, sample.n, failure_prob)
     return _new_person("hoeffding", value, sample, failure_prob, "Hoeffding 1963, Theorem 2")
 
 
@@ -186,8 +183,7 @@ def new_person_bernstein(*, sample: PeopleSample, failure_prob: float) -> Certif
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
-    sample = checked(sample)
-    if sample.n < 2:
+    if checked(sample).n < 2:
         raise ValueError(f"sample must have at least two people, got {sample.n}; use new_person_kl.")
     value = empirical_bernstein_upper(sample.means, failure_prob)
     union = outward(math.log(2.0))
@@ -199,8 +195,7 @@ def new_person_second_moment(*, sample: PeopleSample, failure_prob: float) -> Ce
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
-    sample = checked(sample)
-    value = second_moment_upper(sample.person_risk, sample.person_second_moment, sample.n, failure_prob)
+    value = second_moment_upper(checked(sample).person_risk, sample.person_second_moment, sample.n, failure_prob)
     reference = 'docs/guarantees.md, "Un-expected Bernstein"'
     return _new_person("second_moment", value, sample, failure_prob, reference, grid=GRID_NATS)
 
@@ -210,8 +205,7 @@ def new_person_betting(*, sample: PeopleSample, failure_prob: float) -> Certific
 
     Formal guarantee: as for ``new_person_clopper_pearson``; people stand in an order that their losses did not decide.
     """
-    sample = checked(sample)
-    value = betting_upper(sample.means, failure_prob)
+    value = betting_upper(checked(sample).means, failure_prob)
     return _new_person("betting", value, sample, failure_prob, "Waudby-Smith and Ramdas 2024")
 
 
@@ -239,9 +233,8 @@ def new_person_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: f
 
     ``sample`` is made of the losses' means over the passes, and ``passes`` says how many there were.
     """
-    sample = checked(sample)
     _check.count(passes=passes)
-    draws = sample.n * int(passes) * sample.smallest
+    draws = checked(sample).n * int(passes) * sample.smallest
     return gibbs_risk_upper(mean=sample.person_risk, draws=draws, failure_prob=failure_prob)
 
 
@@ -250,9 +243,10 @@ def new_example_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: 
 
     Formal guarantee and arguments: as for ``new_person_monte_carlo``, R̂(Q) being the mean loss over all examples.
     """
-    sample = checked(sample)
     _check.count(passes=passes)
-    return gibbs_risk_upper(mean=sample.example_risk, draws=sample.examples * int(passes), failure_prob=failure_prob)
+    return gibbs_risk_upper(
+        mean=checked(sample).example_risk, draws=sample.examples * int(passes), failure_prob=failure_prob
+    )
 
 
 def _new_person(
