@@ -49,10 +49,10 @@ class Bill:
         terms, inputs = {"empirical_risk": risk, **known}, {"risk": risk, "kl_nats": kl_nats, **known}
         return self.certificate(value, terms=terms, inputs=inputs, reference=reference)
 
-    def needing_independent_draws(self) -> "Bill":
-        """The bill of a formula for draws, which the caller declares to be independent."""
-        draws = declared("draws independent", f"the caller of bounds.{self.name}")
-        return replace(self, hypotheses=merged(self.hypotheses, (draws,)))
+    def declaring(self, name: str, unit: str = "") -> "Bill":
+        """The bill of a formula for which the caller declares this hypothesis too, or with this unit."""
+        more = declared(name, f"the caller of bounds.{self.name}", unit)
+        return replace(self, hypotheses=merged(self.hypotheses, (more,)))
 
     def within(self, failure_prob: float, **budget: float) -> "Bill":
         """The bill as part of a statement that fails with ``failure_prob``, of which ``budget`` names the parts."""
@@ -90,7 +90,7 @@ def called(formula: str, prefix: str) -> str:
     return _NAMES.get(prefix + formula, prefix + formula)
 
 
-def billed(formula: str, price: Price, *, n: int, failure_prob: float, unit: str = "example", **nats: float) -> Bill:
+def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: float) -> Bill:
     """The bill of ``formula`` at ``price``: its own costs in ``nats`` by name, and the price for n records."""
     check_price(price)
     charge = price.charge(n=n, failure_prob=failure_prob)
@@ -105,7 +105,7 @@ def billed(formula: str, price: Price, *, n: int, failure_prob: float, unit: str
         budget=charge.budget,
         terms=charge.terms,
         inputs={"n": n, "failure_prob": failure_prob, **price.inputs},
-        hypotheses=merged(of_the_caller(*price.needs, function=name, unit=unit), price.known),
+        hypotheses=merged(of_the_caller(*price.needs, function=name), price.known),
         reference=price.reference,
     )
 

@@ -171,7 +171,7 @@ def _billed(
     """The bill with what the bound on ln Z may fail with; its draws are a hypothesis where it can."""
     _check.probability(log_partition_failure_prob=log_partition_failure_prob)
     bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
-    bill = bill.needing_independent_draws() if log_partition_failure_prob > 0.0 else bill
+    bill = bill.declaring("draws independent") if log_partition_failure_prob > 0.0 else bill
     whole = math.fsum((bill.failure_prob, log_partition_failure_prob))
     if not whole < 1.0:
         raise ValueError(

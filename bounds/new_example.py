@@ -129,8 +129,9 @@ def _billed(
 ) -> Bill:
     """The bill of n people."""
     _checked(n, examples, most_examples)
-    bill = billed(formula, price, n=n, failure_prob=failure_prob, unit="person", **nats)
-    return replace(bill, inputs={**bill.inputs, "examples": examples, "most_examples": most_examples})
+    bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
+    bill = replace(bill, inputs={**bill.inputs, "examples": examples, "most_examples": most_examples})
+    return bill.declaring("records independent", "person")
 
 
 def _kl_ratio_upper(risk: float, n: int, effective_people: float, nats: float) -> float:

@@ -253,8 +253,8 @@ def _new_person(
     name: str, value: float, sample: PeopleSample, failure_prob: float, reference: str, **nats: float
 ) -> Certificate:
     n, risk = sample.n, sample.person_risk
-    bill = billed(f"new_person_{name}", FRESH, n=n, failure_prob=failure_prob, unit="person", **nats)
-    return bill.certificate(
+    bill = billed(f"new_person_{name}", FRESH, n=n, failure_prob=failure_prob, **nats)
+    return bill.declaring("records independent", "person").certificate(
         value,
         of="predictor",
         measures=NEW_PERSON,
