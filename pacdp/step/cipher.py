@@ -24,7 +24,7 @@ def fill(words: NDArray[np.int64]) -> None:
     for begin in range(0, len(words), WORDS_PER_KEY):
         part = words[begin : begin + WORDS_PER_KEY].view(np.uint8)
         keystream = Cipher(algorithms.ChaCha20(_fresh_key(), _START), mode=None).encryptor()
-        keystream.update_into(_ZEROS[: len(part)], part)
+        keystream.update_into(_ZEROS[: len(part)], part.data)
 
 
 def _fresh_key() -> bytes:

@@ -50,7 +50,7 @@ def table() -> NDArray[np.float64]:
     for k in range(DEGREE + 1):
         square = [sum(b[j] * b[i - j] for j in range(i + 1)) for i in range(k + 1)]
         a.append(b[k] / (k + 1))
-        b.append(sum(a[i] * square[k - i] for i in range(k + 1)) / (k + 1))
+        b.append(sum((a[i] * square[k - i] for i in range(k + 1)), np.zeros_like(z)) / (k + 1))
     # t⁸ - T₈(t)/128: the degree falls by one at 1/128 of the price of leaving the term out
     for k, share in ((0, -1.0), (2, 32.0), (4, -160.0), (6, 256.0)):
         a[k] = a[k] + a[DEGREE + 1] * (share / 128.0)

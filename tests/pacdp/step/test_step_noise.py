@@ -5,6 +5,7 @@ import itertools
 import math
 import pickle
 from fractions import Fraction
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -283,6 +284,8 @@ def test_the_price_of_finite_arithmetic():
     epsilon, delta = arithmetic_cost(coordinates=10**6, steps=10**4, delta=1e-12)
     assert epsilon == pytest.approx(4.33e-5, rel=0.01)
     assert 1e-12 < delta < 1.001e-12
+    page = (Path(__file__).parents[3] / "docs" / "noise.md").read_text(encoding="utf-8")
+    assert f"arithmetic_cost(coordinates=10**6, steps=10**4, delta=1e-12)  # ({epsilon:.3g}, {delta:.5g})" in page
     assert arithmetic_cost(coordinates=10**6, steps=10**4, delta=1e-12, processes=4)[0] == pytest.approx(
         2.0 * epsilon, rel=1e-3
     )

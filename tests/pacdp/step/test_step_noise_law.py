@@ -167,7 +167,7 @@ OF_LAGS = {
 OF_ALL = {
     "a biased cell": (biased_cell, cells),
     "a grid twice as coarse": (lost_bit, cells),
-    "tails cut off": (lambda v: v.clamp(-4.5, 4.5), tails),
+    "tails cut off": (lambda v: v.clamp(-4.4, 4.4), tails),
     "tails too long": (lambda v: torch.where(v.abs() > 4.0, 1.1 * v, v), tails),
     "half a percent too little": (lambda v: 0.995 * v, moments),
     "a mean": (lambda v: v + 0.004, moments),
