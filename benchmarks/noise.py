@@ -1,8 +1,8 @@
 """What secure noise costs: nanoseconds a number, and a private step with it beside the same step with seeded noise.
 
 Processor time of one thread, so that waiting for others on the machine does not count; what they do to caches does, and
-therefore the quartiles stand beside the least of all rounds, which gives the ratios. What was there before (sums of four
-numbers by Box-Muller from ``os.urandom``) runs beside it.
+therefore the quartiles stand beside the least of all rounds, which gives the ratios. What was there before (sums of
+four numbers by Box-Muller from ``os.urandom``) runs beside it.
 """
 
 import argparse
