@@ -30,7 +30,7 @@ from pacdp.data import load
 from pacdp.models import Architecture, build
 from pacdp.private import DPSGLD, Mechanism, PrivateEngine, SeededRandomness, SystemRandomness, Tempered
 from pacdp.private.modules import MODES
-from pacdp.private.randomness import Randomness
+from pacdp.step.noise import Randomness
 
 BATCH, LARGE, CLIP_NORM, NOISE, RATE = 256, 2048, 1.0, 1.1, 0.1
 CONV, FC600 = Architecture(name="conv"), Architecture(name="fc600")

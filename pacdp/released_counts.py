@@ -24,7 +24,7 @@ _GRID = 2.0**10
 
 
 class Normals(Protocol):
-    """A source of Gaussian noise, such as those of :mod:`pacdp.private.randomness`."""
+    """A source of Gaussian noise, such as those of :mod:`pacdp.step.noise`."""
 
     def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Independent N(0, std²)."""

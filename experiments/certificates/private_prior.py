@@ -48,7 +48,7 @@ from pacdp.private import (
     privacy_event,
     train,
 )
-from pacdp.private.randomness import Randomness
+from pacdp.step.noise import Randomness
 
 _FRESH = 1000
 """Posteriors were compared by draws of the seeds themselves."""

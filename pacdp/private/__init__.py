@@ -69,8 +69,6 @@ from pacdp.private.priors import NormalMixture as NormalMixture
 from pacdp.private.priors import Prior as Prior
 from pacdp.private.privacy_events import GaussianRun as GaussianRun
 from pacdp.private.privacy_events import MechanismHistory as MechanismHistory
-from pacdp.private.randomness import SeededRandomness as SeededRandomness
-from pacdp.private.randomness import SystemRandomness as SystemRandomness
 from pacdp.private.regularise import kl_nats as kl_nats
 from pacdp.private.schedules import Constant as Constant
 from pacdp.private.schedules import Exponential as Exponential
@@ -85,3 +83,5 @@ from pacdp.private.training import PrivateRun as PrivateRun
 from pacdp.private.training import Progress as Progress
 from pacdp.private.training import train as train
 from pacdp.private.user_level import UserLevelDPSGD as UserLevelDPSGD
+from pacdp.step.noise import SeededRandomness as SeededRandomness
+from pacdp.step.noise import SystemRandomness as SystemRandomness

@@ -39,8 +39,8 @@ from pacdp.private.audit import AuditResult, audit_scores, contradicts
 from pacdp.private.independence import PerExampleLoss
 from pacdp.private.loader import size, take
 from pacdp.private.privacy_events import ADJACENCY, MechanismHistory
-from pacdp.private.randomness import Randomness
 from pacdp.private.training import Algorithm, Recipe, train
+from pacdp.step.noise import Randomness
 
 _MARKS = 2
 _PARTS = (1.0, 0.5, 0.25)

@@ -3,20 +3,23 @@
 Every process is given the whole data set. At logical step t
 
     process r:   S_r = Σ clip_C(g_i) over those i ≡ r (mod processes) that are in the Poisson batch
-    process 0:   p.grad = (Σ_r S_r + N(0, (σ_t C)² I)) / expected_batch_size, which all processes receive
+                 Y_r = S_r + N(0, (σ_t C)² I / processes), on a grid
+    process 0:   p.grad = Σ_r Y_r / expected_batch_size, which all processes receive
 
 and each lets its own copy of the optimizer step. An example belongs to one process, for good, and is drawn by it
 independently of all others with probability q: the union of the processes' batches is the Poisson batch of a single
-process. Noise enters once, into the whole sum, whatever random numbers the others may hold; the divisor and gradients
-that depend on no data enter after it. A process whose part is empty contributes a zero sum, and still takes part in the
+process. The shares of noise are independent and have the variance of a single process's noise, all together; sums on
+the grid are exact, so that only Σ_r Y_r counts, in whatever order it is taken. The divisor and gradients that depend on
+no data enter after it. A process whose part is empty contributes a zero sum, and still takes part in the
 step: the history is that of a single process. (Opacus's distributed sampler skips empty parts, so that its processes
 fall out of step.) How many physical batches a process cuts its part into is its own affair.
 
-Seeded runs with one seed at all processes have the batches and the noise of the single-process run with that seed.
+Seeded runs with one seed at all processes have the batches and the noise of the single-process run with that seed:
+there the first process draws the whole noise.
 Masks, weight draws and pre-noise come from generators of each process's own.
 
 Formal guarantee: that of :mod:`pacdp.private.optimizers`, provided that all processes hold the same examples in the
-same order, and trust each other: sums without noise travel to the first process.
+same order, and trust each other: sums with a share of the noise travel to the first process.
 """
 
 import hashlib
@@ -40,13 +43,16 @@ from pacdp.private.processes import (
     sum_at_first,
     totals,
 )
-from pacdp.private.randomness import Randomness, SystemRandomness
+from pacdp.step.noise import Randomness, SystemRandomness, add_noise, share
 
 _ROWS = 1024
 
 
 class RankRandomness:
-    """One process's part in a run's randomness: batches of its own examples, the noise if it is the first process.
+    """One process's part in a run's randomness: batches of its own examples, and its share of the noise.
+
+    The operating system's generators are independent of each other, and every process draws its share. Seeded ones
+    are equal, so that the first process draws all.
 
     ``batch`` draws for all examples and keeps those that the process owns, so that processes with equal seeds share
     one Poisson batch and processes with independent generators own independent parts of one: both have the exact law.
@@ -56,10 +62,18 @@ class RankRandomness:
         self.base, self.rank, self.count = base, process_rank(), process_count()
 
     def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Independent N(0, std²) at the first process, zeros at the others."""
-        if self.rank == 0:
-            return self.base.normal(shape, std=std, dtype=dtype, device=device)
-        return torch.zeros(tuple(shape), dtype=dtype, device=device)
+        """This process's share of independent N(0, std²)."""
+        return self.noised(torch.zeros(tuple(shape), dtype=dtype, device=device), std=std).to(dtype)
+
+    def noised(self, total: Tensor, *, std: float) -> Tensor:
+        """``total`` with this process's share of independent N(0, std²).
+
+        With several processes it is in double precision, so that sums over the processes stay exact on the grid.
+        """
+        if self.count > 1 and isinstance(self.base, SystemRandomness):
+            return add_noise(total.double(), std=share(std, self.count), randomness=self.base)
+        part = add_noise(total, std=std, randomness=self.base) if self.rank == 0 else total
+        return part.double() if self.count > 1 else part
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """The part of a Poisson batch that belongs to this process; possibly empty."""
@@ -89,12 +103,11 @@ def rank_randomness(randomness: Randomness | None) -> RankRandomness:
 class SummedOverProcesses:
     """What the two optimizers below do between clipping and division."""
 
-    def add_noise(self) -> None:
-        """Sum over the processes, noise at the first, and its result to all."""
-        parameters: list[Any] = self.params  # pyright: ignore[reportAttributeAccessIssue]
-        sum_at_first([p.summed_grad for p in parameters])
-        super().add_noise()  # pyright: ignore[reportAttributeAccessIssue]
-        copy_from_first([p.grad for p in parameters])
+    def _noised(self, totals: list[Tensor], std: float) -> list[Tensor]:
+        noised = super()._noised(totals, std)  # pyright: ignore[reportAttributeAccessIssue]
+        sum_at_first(noised)
+        copy_from_first(noised)
+        return noised
 
 
 class DistributedOptimizer(SummedOverProcesses, PrivateOptimizer):

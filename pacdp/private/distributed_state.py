@@ -16,8 +16,8 @@ from pacdp.errors import CheckpointError
 from pacdp.private.distributed import RankRandomness, SummedOverProcesses
 from pacdp.private.privacy_events import MechanismHistory
 from pacdp.private.processes import gathered, process_count, process_rank, require_agreement, totals
-from pacdp.private.randomness import Randomness
 from pacdp.private.state import Loaded, load_private, own_states, save_private
+from pacdp.step.noise import Randomness
 
 
 def save_together(

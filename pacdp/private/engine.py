@@ -45,8 +45,8 @@ from pacdp.private.loader import PoissonLoader
 from pacdp.private.modules import MODES, GhostModule, GradSampleMode, wrap
 from pacdp.private.optimizers import DataFreeGradient, GhostOptimizer, PrivateOptimizer
 from pacdp.private.privacy_events import ADJACENCY, MechanismHistory
-from pacdp.private.randomness import Randomness, SystemRandomness
 from pacdp.private.schedules import Schedule, as_schedule
+from pacdp.step.noise import Randomness, SystemRandomness
 
 
 class PrivateEngine(PrivacyEngine):
@@ -58,7 +58,7 @@ class PrivateEngine(PrivacyEngine):
     only.
 
     Args:
-        randomness: the operating system's generator by default; see :mod:`pacdp.private.randomness`.
+        randomness: the operating system's generator by default; see :mod:`pacdp.step.noise`.
     """
 
     adjacency = ADJACENCY

@@ -14,7 +14,7 @@ from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
-from pacdp.private.randomness import Randomness
+from pacdp.step.noise import Randomness
 
 Collate = Callable[[list[Any]], Any]
 

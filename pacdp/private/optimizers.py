@@ -25,8 +25,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from pacdp.private.clipping import clip_factors, drop, joint_norms, row_norms
-from pacdp.private.randomness import Randomness
 from pacdp.private.schedules import Schedule
+from pacdp.step.noise import Randomness, add_noise
 
 DataFreeGradient = Callable[[], None]
 
@@ -52,11 +52,15 @@ class _FixedNormaliser:
                 f"noise_schedule({self.logical_step}) must be a finite number >= 0, got {self.noise_multiplier}"
             )
         std = self.noise_multiplier * self.max_grad_norm
-        for p in _parameters(self):
+        parameters = _parameters(self)
+        for p in parameters:
             _check_processed_flag(p.summed_grad)
-            noise = self.randomness.normal(p.shape, std=std, dtype=p.summed_grad.dtype, device=p.device)
-            p.grad = (p.summed_grad + noise).to(p.dtype).view_as(p)
+        for p, noised in zip(parameters, self._noised([p.summed_grad for p in parameters], std), strict=True):
+            p.grad = noised.to(p.dtype).view_as(p)
             _mark_as_processed(p.summed_grad)
+
+    def _noised(self, totals: list[Tensor], std: float) -> list[Tensor]:
+        return [add_noise(total, std=std, randomness=self.randomness) for total in totals]
 
     def scale_grad(self) -> None:
         """Divide by the expected batch size, whatever the actual one and whatever the loss's reduction."""

@@ -32,8 +32,8 @@ from torch.func import grad
 from bounds import accounting
 from pacdp.private.patient_training import Moved, PatientMechanism, PatientRecipe, Score
 from pacdp.private.patients import ADJACENCY, Network, PatientSteps, Weights, noised
-from pacdp.private.randomness import Randomness
 from pacdp.samplers.types import require_positive
+from pacdp.step.noise import Randomness
 
 _DOWN = 1.0 - 2.0**-48  # covers the rounding of a combined multiplier
 _MOMENTS = np.arange(1.0, 33.0)

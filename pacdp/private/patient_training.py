@@ -35,8 +35,8 @@ from pacdp.private.patients import (
 )
 from pacdp.private.processes import process_count
 from pacdp.private.random_layers import generators, layer_states, random_state, restore_layers, rewind
-from pacdp.private.randomness import Randomness, SystemRandomness
 from pacdp.private.training import describe
+from pacdp.step.noise import Randomness, SystemRandomness
 
 KIND = "patient-training/1"
 Score = Callable[[Weights], Float[Tensor, " patients"]]

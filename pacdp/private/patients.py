@@ -24,8 +24,8 @@ from pacdp.plain import call_with
 from pacdp.private.clipping import clip_factors, drop, joint_norms, row_norms
 from pacdp.private.independence import PerExampleLoss
 from pacdp.private.loader import size, take
-from pacdp.private.randomness import Randomness
 from pacdp.samplers.types import require_fraction, require_positive
+from pacdp.step.noise import Randomness, add_noise
 
 Weights = dict[str, Tensor]
 ADJACENCY = "add-remove"
@@ -151,7 +151,7 @@ def clipped_sum(contributions: Weights, clip_norm: float) -> ClippedSum:
 
 def noised(total: Weights, std: float, randomness: Randomness) -> Weights:
     """The sum with independent N(0, std²) on every coordinate."""
-    return {k: s + randomness.normal(tuple(s.shape), std=std, dtype=s.dtype, device=s.device) for k, s in total.items()}
+    return {k: add_noise(s, std=std, randomness=randomness) for k, s in total.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ from pacdp.errors import CheckpointError
 from pacdp.private.modules import network
 from pacdp.private.privacy_events import MechanismHistory
 from pacdp.private.random_layers import layer_states, restore_layers
-from pacdp.private.randomness import Randomness
 from pacdp.private.schedules import Schedule
+from pacdp.step.noise import Randomness
 
 KIND = "private-training/1"
 _NUMBERS = (bool, int, float, str, type(None))

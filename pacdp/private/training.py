@@ -31,8 +31,8 @@ from pacdp.private.modules import GhostModule, GradSampleMode, network, set_empt
 from pacdp.private.optimizers import GhostOptimizer, PrivateOptimizer
 from pacdp.private.privacy_events import MechanismHistory
 from pacdp.private.random_layers import generators
-from pacdp.private.randomness import Randomness
 from pacdp.private.schedules import Schedule
+from pacdp.step.noise import Randomness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from torch.func import grad
 
 from pacdp.private.patient_training import Moved, PatientMechanism, PatientRecipe, Score
 from pacdp.private.patients import Network, PatientSteps, Weights, noised
-from pacdp.private.randomness import Randomness
 from pacdp.private.schedules import Schedule, as_schedule
+from pacdp.step.noise import Randomness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

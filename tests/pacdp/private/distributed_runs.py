@@ -33,7 +33,8 @@ from pacdp.private import (
     train,
     with_example_dropout,
 )
-from pacdp.private.distributed import SummedOverProcesses, rank_randomness
+from pacdp.private.distributed import rank_randomness
+from pacdp.step.noise import add_noise
 
 DECAY = Exponential(initial=1.5, factor=0.9)
 COMMON = {"noise_multiplier": DECAY, "learning_rate": 0.3}
@@ -152,19 +153,13 @@ def laws_of_noise():
         }
 
     right = all_laws()
-    correct, part = SummedOverProcesses.add_noise, rank_randomness(SystemRandomness()).__class__
-    silent = part.normal
-
-    def everywhere(self):
-        super(SummedOverProcesses, self).add_noise()
-        for p in self.params:
-            distributed.all_reduce(p.grad)
-
-    SummedOverProcesses.add_noise, part.normal = everywhere, lambda self, *a, **k: self.base.normal(*a, **k)
+    part = rank_randomness(SystemRandomness()).__class__
+    correct = part.noised
+    part.noised = lambda self, total, *, std: add_noise(total, std=std, randomness=self.base)  # everywhere, in full
     try:
         return {"right": right, "planted": all_laws()}
     finally:
-        SummedOverProcesses.add_noise, part.normal = correct, silent
+        part.noised = correct
 
 
 def loops(folder):

@@ -1,0 +1,1 @@
+"""The private step, part by part. :mod:`pacdp.step.noise` holds its Gaussian noise and its Poisson batches."""
