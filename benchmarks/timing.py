@@ -13,15 +13,22 @@ RESULTS = Path(__file__).parent / "results"
 
 def side_by_side(candidates: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, float]:
     """Median seconds of each candidate, run in turn so that a drifting clock rate touches all alike."""
+    return {name: statistics.median(values) for name, values in in_turn(candidates, rounds=rounds).items()}
+
+
+def in_turn(
+    candidates: Mapping[str, Callable[[], object]], *, rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
+    """The seconds of every round of each candidate."""
     for run in candidates.values():
         run()
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, run in candidates.items():
-            start = time.perf_counter()
+            start = clock()
             run()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
+            times[name].append(clock() - start)
+    return times
 
 
 def publish(name: str, results: Mapping[str, Any], *, device: str = "cpu") -> None:

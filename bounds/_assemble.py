@@ -23,18 +23,10 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What a bound costs at a price, and what the price rests on.
+    """What a certificate takes from its price: everything but its value and what the formula adds.
 
-    Attributes:
-        name: of the certificate.
-        costs: of the formula, then of the price.
-        per_example: their sum per record, rounded up.
-        failure_prob: of the whole.
-        budget: what its parts pay for.
-        terms: where the optimum of the price lies.
-        inputs: n, failure_prob and the parameters of the price.
-        hypotheses: of the caller and of the price.
-        reference: of the price.
+    ``costs`` are those of the formula, then that of the price, and ``per_example`` their sum per record, rounded up.
+    ``inputs`` are n, failure_prob and the parameters of the price; ``terms`` say where the optimum of the price lies.
     """
 
     name: str
@@ -57,10 +49,15 @@ class Bill:
         terms, inputs = {"empirical_risk": risk, **known}, {"risk": risk, "kl_nats": kl_nats, **known}
         return self.certificate(value, terms=terms, inputs=inputs, reference=reference)
 
-    def needing(self, *names: Name) -> "Bill":
-        """The bill of a formula that takes more for true, which the caller declares too."""
+    def declaring(self, *names: Name, unit: str = "") -> "Bill":
+        """The bill of a formula for which the caller declares these hypotheses too, or with this unit."""
         by = f"the caller of bounds.{self.name}"
-        return replace(self, hypotheses=merged(self.hypotheses, (declared(name, by) for name in names)))
+        return replace(self, hypotheses=merged(self.hypotheses, (declared(name, by, unit) for name in names)))
+
+    def within(self, failure_prob: float, **budget: float) -> "Bill":
+        """The bill as part of a statement that fails with ``failure_prob``, of which ``budget`` names the parts."""
+        inputs = {**self.inputs, "failure_prob": failure_prob}
+        return replace(self, failure_prob=failure_prob, budget=budget, inputs=inputs)
 
     def certificate(
         self,
@@ -136,3 +133,8 @@ def catoni_value(risk: float, inverse_temperature: float, per_example: float, n:
 def quadratic_value(risk: float, c: float) -> float:
     """risk + c + √(c² + 2c risk) = (√(risk + c/2) + √(c/2))², rounded up."""
     return total(risk, c, math.sqrt(c) * math.sqrt(c + 2.0 * risk))
+
+
+def pinsker_value(risk: float, c: float) -> float:
+    """risk + √(c/2), rounded up."""
+    return total(risk, math.sqrt(c / 2.0))

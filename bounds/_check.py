@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 
 _WIDEST = 2**53  # doubles skip whole numbers beyond
 _INF = float("inf")
+_ESTIMATED = (
+    "a divergence never is, so this is an estimate: pass max(0, estimate) and declare that estimate as an unproved "
+    "hypothesis of the certificate"
+)
 
 Record = TypeVar("Record")
 
@@ -57,26 +61,20 @@ def posterior(risk: float, kl_nats: float) -> tuple[float, float]:
     return float(risk), divergence(kl_nats=kl_nats)
 
 
-def divergence(**values: float) -> float:
-    """The last value as a float; each must be a possible divergence, of which a negative one is a failed estimate."""
-    advice = (
-        "a divergence never is, so this is an estimate: pass max(0, estimate) and declare that estimate as an "
-        "unproved hypothesis of the certificate"
-    )
-    _each(lambda value: value >= 0.0, "not be negative", advice, values)
-    return float([*values.values()][-1])
+def divergence(**value: float) -> float:
+    """The value as a float; it must be a possible divergence, of which a negative one is a failed estimate."""
+    _each(lambda value: value >= 0.0, "not be negative", _ESTIMATED, value)
+    return float(*value.values())
 
 
 def whole(**values: int) -> None:
     """Each value must be a whole number, zero or more."""
-    for name, value in values.items():
-        _integer(name, value, 0)
+    _integers(0, values)
 
 
 def count(**values: int) -> None:
     """Each value must be a whole number, one or more, that a double holds exactly."""
-    for name, value in values.items():
-        _integer(name, value, 1)
+    _integers(1, values)
 
 
 def text(**values: Any) -> None:
@@ -131,17 +129,20 @@ def _items(values: Any) -> tuple[Any, ...] | None:
 
 
 def _each(good: Callable[[float], bool], rule: str, advice: str, values: dict[str, Any]) -> None:
-    real(**values)
     for name, value in values.items():
+        if type(value) is float and good(value):
+            continue
+        real(**{name: value})
         if not good(value):
             raise ValueError(f"{name} must {rule}, got {value!r}; {advice}.")
 
 
-def _integer(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}; pass an int.")
-    if int(cast(Any, value)) > _WIDEST:
-        raise ValueError(f"{name} must be at most 2**53, beyond which doubles skip whole numbers; pass fewer.")
+def _integers(least: int, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}; pass an int.")
+        if int(cast(Any, value)) > _WIDEST:
+            raise ValueError(f"{name} must be at most 2**53, beyond which doubles skip whole numbers; pass fewer.")
 
 
 def _short(values: Any) -> str:

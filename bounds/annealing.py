@@ -46,9 +46,8 @@ def annealed_log_weights(
     4. ``end_loss_nats`` is the loss on all the data, at w_T; the steps may use mini-batches of it.
 
     Densities of steps have the shape (steps, paths), everything else is one number a path. Backward densities and the
-    prior at the end may vanish, the loss may be infinite.
-
-    Raises ValueError when shapes do not fit, a number is NaN, or a density at a draw is zero or infinite.
+    prior at the end may vanish, the loss may be infinite; any other density that is zero or infinite, NaN, and shapes
+    that do not fit raise ValueError.
     """
     start, end = _check.array("start_log_prior", start_log_prior), _check.array("end_log_prior", end_log_prior)
     loss = _check.array("end_loss_nats", end_loss_nats)
@@ -67,14 +66,10 @@ def annealed_log_weights(
     for name, values in (("start_log_prior", start), ("forward_log_densities", forward)):
         if not np.isfinite(values).all():
             raise ValueError(f"{name} must be finite, got a number that is not: no draw falls where its density is 0.")
-    for name, values in (
-        ("backward_log_densities", backward),
-        ("end_log_prior", end),
-        ("end_loss_nats", -loss),
-    ):
+    for name, values in (("backward_log_densities", backward), ("end_log_prior", end), ("end_loss_nats", -loss)):
         if not (values < math.inf).all():
             raise ValueError(f"{name} must not be NaN or make the weight infinite; has the path diverged?")
-    terms: Any = np.concatenate([backward, -forward, np.stack([end, -start, -loss])])
+    terms: Any = np.vstack([backward, -forward, end, -start, -loss])
     with np.errstate(over="ignore", invalid="ignore"):
         size: Any = np.abs(np.where(np.isfinite(terms), terms, 0.0)).sum(axis=0)
         return np.where(size < math.inf, terms.sum(axis=0) - len(terms) * 2.0**-51 * size, -math.inf)

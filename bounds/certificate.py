@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from bounds import _check
 from bounds._rounding import inward, outward, total
-from bounds.hypotheses import Hypothesis, Standing, merged
+from bounds.hypotheses import Hypothesis, merged
 
 FORMAT = "pacdp-certificate/2"
 # A ledger's entries are decimal fractions of decimal totals: their sum may exceed the total by rounding alone.
@@ -35,9 +35,9 @@ class Cost:
 
     def __post_init__(self) -> None:
         _check.text(name=self.name)
-        for name in ("nats", "per_example"):
-            _check.above_minus_infinity(**{name: getattr(self, name)})
-            object.__setattr__(self, name, float(getattr(self, name)))
+        _check.above_minus_infinity(nats=self.nats, per_example=self.per_example)
+        object.__setattr__(self, "nats", float(self.nats))
+        object.__setattr__(self, "per_example", float(self.per_example))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +81,7 @@ class Certificate:
         _check.nonnegative(value=self.value)
         _check.open_probability(failure_prob=self.failure_prob)
         budget = _numbers("budget", self.budget, _check.nonnegative)
-        spent = math.fsum(budget.values())
-        if spent > self.failure_prob * ROUNDING:
+        if (spent := math.fsum(budget.values())) > self.failure_prob * ROUNDING:
             raise ValueError(
                 f"budget sums to {spent!r}, above failure_prob = {self.failure_prob!r}; spend less or raise it."
             )
@@ -90,8 +89,8 @@ class Certificate:
         frozen: dict[str, Any] = {
             "value": min(1.0, float(self.value)),
             "failure_prob": float(self.failure_prob),
-            "hypotheses": _different("hypotheses", _check.records("hypotheses", self.hypotheses, Hypothesis)),
-            "costs": _different("costs", _check.records("costs", self.costs, Cost)),
+            "hypotheses": _different("hypotheses", self.hypotheses, Hypothesis),
+            "costs": _different("costs", self.costs, Cost),
             "terms": MappingProxyType(_numbers("terms", self.terms, _check.above_minus_infinity)),
             "budget": MappingProxyType(budget),
             "inputs": MappingProxyType(inputs),
@@ -116,12 +115,12 @@ class Certificate:
     @property
     def unproved(self) -> tuple[Hypothesis, ...]:
         """The hypotheses that nothing shows."""
-        return self._standing("unproved")
+        return tuple(one for one in self.hypotheses if one.standing == "unproved")
 
     @property
     def declared(self) -> tuple[Hypothesis, ...]:
         """The hypotheses that somebody vouches for."""
-        return self._standing("declared")
+        return tuple(one for one in self.hypotheses if one.standing == "declared")
 
     @property
     def vacuous(self) -> bool:
@@ -197,14 +196,16 @@ class Certificate:
         if set(record) != wanted:
             missing, extra = sorted(wanted - set(record)), sorted(map(str, set(record) - wanted))
             raise ValueError(f"record has wrong fields: missing {missing}, extra {extra}.")
-        values: dict[str, Any] = {name: record[name] for name in wanted - {"format", "status"}}
+        values: dict[str, Any] = {**record}
+        status = values.pop("status")
+        del values["format"]
         for name in ("terms", "budget", "inputs"):
             values[name] = _read(name, values[name])
         for name, kind in (("hypotheses", Hypothesis), ("costs", Cost)):
             values[name] = [_made(name, kind, entry) for entry in _check.records(name, values[name], object)]
         made = cls(**values)
-        if record["status"] != made.status:
-            raise ValueError(f"status must be {made.status!r}, as the hypotheses say, got {record['status']!r}.")
+        if status != made.status:
+            raise ValueError(f"status must be {made.status!r}, as the hypotheses say, got {status!r}.")
         return made
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -215,9 +216,6 @@ class Certificate:
     def from_json(cls, text: str) -> "Certificate":
         """The certificate in ``text``. Raises ValueError when it is not JSON or not a certificate."""
         return cls.from_dict(_check.json_record(text))
-
-    def _standing(self, standing: Standing) -> tuple[Hypothesis, ...]:
-        return tuple(one for one in self.hypotheses if one.standing == standing)
 
 
 def costs_of(nats: Mapping[str, float], n: int) -> tuple[Cost, ...]:
@@ -238,7 +236,7 @@ def _share(cost: float, n: int) -> float:
 
 
 def _mapping(what: str, values: Any) -> Mapping[str, Any]:
-    if not isinstance(values, Mapping):
+    if not isinstance(values, (dict, Mapping)):  # a dict is known at once
         raise ValueError(f"{what} must be a mapping of names to numbers, got {values!r}.")
     return cast(Mapping[str, Any], values)
 
@@ -249,7 +247,8 @@ def _numbers(what: str, values: Any, check: Callable[..., None]) -> dict[str, fl
     return {name: float(value) for name, value in entries.items()}
 
 
-def _different(what: str, records: tuple[Named, ...]) -> tuple[Named, ...]:
+def _different(what: str, values: Any, kind: type[Named]) -> tuple[Named, ...]:
+    records = _check.records(what, values, kind)
     names = [one.name for one in records]
     if len(set(names)) < len(names):
         raise ValueError(f"{what} must have different names, got {names}; give each once.")
@@ -266,8 +265,8 @@ def _named(what: str, records: tuple[Named, ...], name: str) -> Named:
 def _written(value: Any) -> Any:
     if isinstance(value, tuple):
         records = cast(tuple[Any, ...], value)
-        return [_written({name: getattr(one, name) for name in one.__slots__}) for one in records]
-    if isinstance(value, Mapping):
+        return [{name: _written(getattr(one, name)) for name in one.__slots__} for one in records]
+    if isinstance(value, MappingProxyType):
         return {name: _written(entry) for name, entry in cast(Mapping[str, Any], value).items()}
     return "inf" if value == math.inf else value
 
@@ -288,8 +287,10 @@ def _plain(name: str, value: Any) -> float | int | str:
         if value == "inf":  # what to_dict writes for infinity
             raise ValueError(f"inputs[{name!r}] must be a number or another word than 'inf'; pass math.inf.")
         return value
-    try:
-        return int(value.__index__())  # whole numbers of any size, such as seeds
-    except (AttributeError, TypeError):
-        _check.above_minus_infinity(**{f"inputs[{name!r}]": value})
-        return float(value)
+    if not isinstance(value, float):
+        try:
+            return int(value.__index__())  # whole numbers of any size, such as seeds
+        except (AttributeError, TypeError):
+            pass
+    _check.above_minus_infinity(**{f"inputs[{name!r}]": value})
+    return float(value)

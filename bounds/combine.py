@@ -1,4 +1,7 @@
-"""Several statements at once: the best of J certificates, a bound on top of Monte Carlo, a scale from a grid."""
+"""Several statements at once: the best of J certificates, a bound on top of Monte Carlo, a scale from a grid.
+
+Arguments out of range, and a union that was not paid for, raise ValueError.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -28,10 +31,8 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
     are those of all of them, each at its weakest standing, since all must hold together.
 
     Args:
-        certificates: all that were looked at, also those discarded earlier.
+        certificates: all that were looked at, also those discarded earlier; they measure one risk.
         budget: what their failure probabilities may sum to: a number, or a ledger of which so much is left.
-
-    Raises ValueError when there is no certificate, they measure different risks, or the union was not paid for.
     """
     certificates = _check.records("certificates", certificates, Certificate)
     if not certificates:
@@ -83,8 +84,6 @@ def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate],
         budget: a ledger with the entries "Monte Carlo", at least the failure probability of ``risk``, and "PAC step",
             at which the bound is evaluated. Other entries ("log partition", "prior grid") must already be in what
             ``bound`` was given, and are charged.
-
-    Raises ValueError when an entry is missing or overdrawn, or ``risk`` is not about an empirical risk.
     """
     (risk,) = _check.records("risk", (risk,), Certificate)
     (budget,) = _check.records("budget", (budget,), FailureBudget)
@@ -105,11 +104,8 @@ def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate],
         terms={**step.terms, **risk.terms},
         budget=spent,
         reference=f"{step.reference}; {risk.reference}",
-        inputs={
-            **{f"monte_carlo_{name}": value for name, value in risk.inputs.items()},
-            **step.inputs,
-            "bound": step.name,
-        },
+        inputs={f"monte_carlo_{name}": value for name, value in risk.inputs.items()}
+        | {**step.inputs, "bound": step.name},
     )
 
 
@@ -160,18 +156,15 @@ def prior_scale_grid(*, scale: float, largest: float, precision: int) -> tuple[G
         scale: the scale that training arrived at (a standard deviation or a variance: it is all one to the grid).
         largest: upper end of the grid.
         precision: points for every factor of e.
-
-    Raises ValueError when an argument is not positive, or the scale is below the float range of the grid.
     """
     _check.positive(scale=scale, largest=largest)
     _check.count(precision=precision)
     position = precision * (math.log(largest) - math.log(scale))
-    below = max(1, math.floor(position))
-    points: list[GridScale] = []
-    for j in sorted({below, max(1, math.ceil(position))}):
-        value = largest * math.exp(-j / precision)
-        if value > 0.0:
-            points.append(GridScale(index=j, scale=value, nats=total(2.0 * math.log(j), math.log(math.pi**2 / 6.0))))
-    if not points:
+    near = sorted({max(1, math.floor(position)), max(1, math.ceil(position))})
+    scales = {j: largest * math.exp(-j / precision) for j in near}
+    if not any(scales.values()):
         raise ValueError(f"scale must be within reach of the grid, got {scale!r}; pass a larger one.")
-    return tuple(points)
+    constant = math.log(math.pi**2 / 6.0)
+    return tuple(
+        GridScale(index=j, scale=value, nats=total(2.0 * math.log(j), constant)) for j, value in scales.items() if value
+    )

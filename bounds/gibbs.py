@@ -3,7 +3,8 @@
     KL(Q‖P) = -tau E_Q R̂ - ln Z,    Z = E_P e^(-tau R̂)
 
 Draws of Q come from a Markov chain in practice, so an estimate of E_Q R̂ makes a certificate optimistic. The upper
-bound from ln Z alone needs none.
+bound from ln Z alone needs none. Arguments that are out of range, or contradict each other, raise ValueError. Proofs:
+docs/guarantees.md, "Divergence of a Gibbs posterior".
 """
 
 import math
@@ -52,8 +53,6 @@ def gibbs_kl(
     say so. ``kl_nats`` is never below ``lower_nats``, and ``clipped`` and ``note`` tell when the estimate was. E_Q loss
     may be tau times the Gibbs risk, or 0 for a loss ≥ 0; the proved bounds come from ``gibbs_kl_lower`` and
     ``gibbs_kl_upper``.
-
-    Raises ValueError when an argument is NaN, an estimate is infinite, or the proved bounds contradict each other.
     """
     _check.real(mean_loss_nats=mean_loss_nats, log_partition_nats=log_partition_nats)
     _check.nonnegative(lower_nats=lower_nats, upper_nats=upper_nats)
@@ -64,27 +63,20 @@ def gibbs_kl(
         raise ValueError(
             f"mean_loss_nats and log_partition_nats must be finite, got {mean_loss_nats!r} and {log_partition_nats!r}."
         )
-    return GibbsKL(
-        raw_nats=raw,
-        kl_nats=min(max(float(lower_nats), raw), float(upper_nats)),
-        clipped=raw < lower_nats,
-        lower_nats=float(lower_nats),
-        upper_nats=float(upper_nats),
-    )
+    low, high = float(lower_nats), float(upper_nats)
+    kl = min(max(low, raw), high)
+    return GibbsKL(raw_nats=raw, kl_nats=kl, clipped=raw < low, lower_nats=low, upper_nats=high)
 
 
 def gibbs_kl_upper(*, log_partition_lower_nats: float, tau: float, loss_low: float, loss_high: float) -> float:
     """min{ -ln Z - τ·loss_low, τΔ, (τΔ)²/8 } nats with Δ = loss_high - loss_low, rounded up.
 
     The first is KL(Q‖P) = -ln Z - τ E_Q R̂ with the least R̂ in place of E_Q R̂; the others hold for every prior and
-    every sample. Proofs in docs/guarantees.md, "Divergence of a Gibbs posterior".
+    every sample.
 
     Formal guarantee: at least KL(Q‖P) for the exact Gibbs posterior, if ``log_partition_lower_nats`` ≤ ln Z and R̂ lies
     in [loss_low, loss_high] for all weights; a bound on ln Z of -inf leaves the other two. What it may fail with, the
     certificate must be charged (``Certificate.charged``).
-
-    Raises ValueError when ``log_partition_lower_nats`` is above -tau·loss_low, where ln Z cannot be, or an argument is
-    out of range.
     """
     log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
     spread = outward(tau * (high - low))
@@ -101,8 +93,6 @@ def gibbs_kl_lower(*, posterior_loss: float, prior_loss: float, loss_low: float,
     0 when q ≥ p. An estimate of KL below this contradicts the mean losses it was made from.
 
     Formal guarantee: at most KL(Q‖P), if ``posterior_loss`` ≥ E_Q R̂ and ``prior_loss`` ≤ E_P R̂.
-
-    Raises ValueError when a loss lies outside [loss_low, loss_high], or the interval is empty or infinite.
     """
     _, low, high = checked_loss(1.0, loss_low, loss_high)
     for name, value in (("posterior_loss", posterior_loss), ("prior_loss", prior_loss)):

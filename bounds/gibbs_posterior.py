@@ -2,7 +2,8 @@
 
 R̂_s is the empirical mean of a surrogate loss in [loss_low, loss_high]. A lower bound on ln Z = ln E_P e^(-tau R̂_s),
 from draws of the prior, is all that enters: what E_Q R̂_s may be given ln Z, the certificate takes at its worst. It is
-about the exact posterior, not about the weights that a Markov chain was at. Proofs: docs/guarantees.md.
+about the exact posterior, not about the weights that a Markov chain was at. Arguments out of range, as a bound on
+ln Z above -tau·loss_low, raise ValueError. Proofs: docs/guarantees.md.
 """
 
 import math
@@ -60,12 +61,10 @@ def gibbs_pac_bayes(
         log_partition_lower_nats: a lower bound on ln Z, as from ``log_partition_best``; -inf says nothing.
         tau: τ, inverse temperature of the posterior, in nats per unit of mean loss.
         loss_low, loss_high: smallest and largest possible surrogate loss.
-        error_loss: the least surrogate loss of an example that counts as an error; ln 2 for cross-entropy in nats.
+        error_loss: the least surrogate loss of an example that counts as an error, in (loss_low, loss_high]; ln 2 for
+            cross-entropy in nats.
         failure_prob: probability over the sample that the PAC-Bayes bound fails.
         log_partition_failure_prob: probability that the lower bound on ln Z fails; 0 if it is certain.
-
-    Raises ValueError when the bound on ln Z is above -tau·loss_low, error_loss is not in (loss_low, loss_high], or an
-    argument is out of range.
     """
     known = log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
     _check.real(error_loss=error_loss)
@@ -172,7 +171,7 @@ def _billed(
     """The bill with what the bound on ln Z may fail with; its draws are a hypothesis where it can."""
     _check.probability(log_partition_failure_prob=log_partition_failure_prob)
     bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
-    bill = bill.needing("draws independent") if log_partition_failure_prob > 0.0 else bill
+    bill = bill.declaring("draws independent") if log_partition_failure_prob > 0.0 else bill
     whole = math.fsum((bill.failure_prob, log_partition_failure_prob))
     if not whole < 1.0:
         raise ValueError(

@@ -1,5 +1,6 @@
 """What a certificate takes for true: each hypothesis is a value that says who proved it, or that nobody did."""
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -46,10 +47,9 @@ class Hypothesis:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        if self.name not in NAMES:
-            raise ValueError(f"name must be one of {', '.join(NAMES)}, got {self.name!r}.")
-        if self.standing not in get_args(Standing):
-            raise ValueError(f"standing must be one of {', '.join(get_args(Standing))}, got {self.standing!r}.")
+        for name, known in (("name", NAMES), ("standing", get_args(Standing))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}.")
         if not isinstance(self.by, str) or not self.by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"by must say who or what vouches for {self.name!r}, got {self.by!r}.")
         if self.unit not in ("", "example", "person"):
@@ -94,8 +94,7 @@ def merged(old: Iterable[Hypothesis], new: Iterable[Hypothesis]) -> tuple[Hypoth
     """
     found = {one.name: one for one in old}
     for one in new:
-        before = found.get(one.name)
-        if before is None or before.standing != "unproved" or one.standing != "declared":
+        if found.get(one.name, one).standing != "unproved" or one.standing != "declared":
             found[one.name] = one
     return tuple(found.values())
 
@@ -106,10 +105,8 @@ def together(*statements: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
     Formal guarantee: of the same name, the weakest standing is kept: what was proved for one statement says nothing of
     another's prior, chain or draws.
     """
-    order = get_args(Standing)
+    strength = {standing: -place for place, standing in enumerate(get_args(Standing))}
     found: dict[str, Hypothesis] = {}
-    for one in (one for statement in statements for one in statement):
-        before = found.get(one.name)
-        if before is None or order.index(one.standing) > order.index(before.standing):
-            found[one.name] = one
+    for one in itertools.chain(*statements):
+        found[one.name] = min(found.get(one.name, one), one, key=lambda stated: strength[stated.standing])
     return tuple(found.values())

@@ -13,9 +13,9 @@ Why the inverses are safe. Write u = 2⁻⁵³ and T(a, b) = a ln(a/b) - a + b �
 2. A point p is returned only when a computed kl(q‖·) proves that the exact kl(q‖p) is at least nats: by its value
    at p, or by its value at a point nearby, above whose tangent the convex function kl(q‖·) lies. So p lies at or
    beyond the true inverse however the iteration that found it behaved.
-3. Below 2⁻⁸⁰⁰ nats the products underflow and step 1 fails. There either the inverse is within one ulp of q,
-   or q is so small that T(q, p) ≤ kl(q‖p) is kl to all digits; T is homogeneous, and is inverted after an
-   exact scaling by 2⁷⁰⁰.
+3. Below 2⁻⁸⁰⁰ nats the products underflow and step 1 fails. There either the inverse is within one ulp of q, or q is
+   below 2⁻⁶⁰⁰, where T(q, p), which is homogeneous, is kl to more digits than an ulp has: rate and nats are scaled by
+   2⁴⁸⁰ exactly, and what the inverse loses by it, a relative 2⁻¹²⁰, is less than the ulp that is added.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
@@ -28,7 +28,7 @@ from bounds._elementwise import elementwise, jit
 _SLACK = 24 * 2.0**-53
 _TINY_NATS = 2.0**-800
 _TINY_RATE = 2.0**-600
-_SCALE = 2.0**700
+_SCALE = 2.0**480
 _EVEN = tuple(1.0 / (4 * k + 3) for k in range(13))
 _ODD = tuple(1.0 / (4 * k + 5) for k in range(13))
 
@@ -78,87 +78,13 @@ def _down(p: float) -> float:
 
 
 @jit
-def _tiny_upper(q: float, nats: float) -> float:
-    """The inverse of T(q, ·) above q, for nats below _TINY_NATS."""
-    if q >= _TINY_RATE:
-        return _up(q)
-    a, c = q * _SCALE, nats * _SCALE
-    b = a + (c + math.sqrt(c) * math.sqrt(c + 2.0 * a))  # T(a, b) ≥ (b-a)²/(2b), so this is beyond the inverse
-    for _ in range(60):
-        if b <= a:
-            break
-        step = (_term(a, b, b - a) - c) / ((b - a) / b)
-        b -= step
-        if abs(step) <= 1e-9 * (b - a):
-            break
-    b = max(b, _up(a))
-    width = 1.25 * _SLACK * c * (b / (b - a))
-    b = _up(b + width)
-    while _term(a, b, b - a) < c * (1.0 + _SLACK):
-        width = 2.0 * width + 2.0**-52 * b
-        b = _up(b + width)
-    return _up(b / _SCALE)
-
-
-@jit
-def _tiny_lower(q: float, nats: float) -> float:
-    """The inverse of T(q, ·) below q, for nats below _TINY_NATS."""
-    if q >= _TINY_RATE:
-        return _down(q)
-    a, c = q * _SCALE, nats * _SCALE
-    exponent = 1.0 + c / a
-    b = a * math.exp(-exponent) if exponent < 745.0 else 0.0
-    b = max(b, a - math.sqrt(2.0 * a) * math.sqrt(c))
-    for _ in range(60):
-        if b <= 0.0 or b >= a:
-            break
-        step = b * math.expm1((_term(a, b, b - a) - c) / (a - b))
-        b += step
-        if abs(step) <= 1e-9 * b and abs(step) <= 1e-5 * (a - b):
-            break
-    b = min(b, _down(a))
-    width = 1.25 * _SLACK * c * (b / (a - b))
-    b = _down(b - width)
-    while b > 0.0 and _term(a, b, b - a) < c * (1.0 + _SLACK):
-        width = 2.0 * width + 2.0**-52 * b
-        b = _down(b - width)
-    return max(_down(b / _SCALE), 0.0) if b > 0.0 else 0.0
-
-
-@elementwise
-def binary_kl(q: float, p: float) -> float:
-    """kl(q‖p) in nats between Bernoulli laws of means ``q`` and ``p``, both in [0, 1].
-
-    Infinite when p is 0 or 1 and q is not. Relative error at most 16·2⁻⁵³ for values above 1e-290 (proof sketch in
-    docs/guarantees.md, "Inverting kl"). NaN when an argument is NaN or outside [0, 1].
-    """
-    if not (q >= 0.0 and q <= 1.0 and p >= 0.0 and p <= 1.0):
-        return math.nan
-    return _kl(q, p)
-
-
-@elementwise
-def binary_kl_upper(q: float, nats: float) -> float:
-    """The largest p with kl(q‖p) ≤ nats, rounded up.
-
-    ``q`` is a rate in [0, 1], ``nats`` a non-negative number or infinity (which gives 1). NaN on invalid input.
-
-    Formal guarantee: never below the exact inverse, and at most 64 ulp above it.
+def _upper(q: float, nats: float) -> float:
+    """The upper inverse for 0 < q < 1 and nats neither tiny nor 40.
 
     One or two of Halley's steps in s = -ln(1-p), in which kl is nearly linear, from a start that is within 2.3% of
     p - q; then Newton's step in p from a point where kl is known to within its rounding error, which the convexity
     of kl makes safe, repeated until what it may overshoot is two ulp (see the module head).
     """
-    if not (q >= 0.0 and q <= 1.0 and nats >= 0.0):
-        return math.nan
-    if nats == 0.0 or q == 1.0:
-        return q
-    if nats >= 40.0:  # the inverse is above 1 - 2⁻⁵³
-        return 1.0
-    if q == 0.0:
-        return min(1.0, _up(_up(-math.expm1(-nats))))
-    if nats < _TINY_NATS:
-        return _tiny_upper(q, nats)
     rest = 1.0 - q
     a, b = math.sqrt(nats / rest), math.sqrt(2.0 * q)
     p = max(q - rest * math.expm1(-a * (a + 6.0 * q / (3.0 * b + (1.0 + q) * a))), _up(q))
@@ -190,26 +116,13 @@ def binary_kl_upper(q: float, nats: float) -> float:
     return 1.0
 
 
-@elementwise
-def binary_kl_lower(q: float, nats: float) -> float:
-    """The smallest p with kl(q‖p) ≤ nats, rounded down.
-
-    ``q`` is a rate in [0, 1], ``nats`` a non-negative number or infinity (which gives 0, and 0 it is whenever the
-    inverse underflows). NaN on invalid input.
-
-    Formal guarantee: never above the exact inverse.
+@jit
+def _lower(q: float, nats: float) -> float:
+    """The lower inverse for 0 < q < 1 and nats that are not tiny.
 
     Newton's method in s = ln p, kept inside q - p ≤ √(nats/2) and p ≥ q exp(-(nats - (1-q) ln(1-q))/q); nudge and
     acceptance test as for ``binary_kl_upper``.
     """
-    if not (q >= 0.0 and q <= 1.0 and nats >= 0.0):
-        return math.nan
-    if nats == 0.0 or q == 0.0:
-        return q
-    if q == 1.0:
-        return max(0.0, _down(_down(math.exp(-nats)))) if nats < 745.0 else 0.0
-    if nats < _TINY_NATS:
-        return _tiny_lower(q, nats)
     rest = 1.0 - q
     cost = nats - rest * math.log1p(-q)
     left = q * math.exp(-cost / q) if cost < 745.0 * q else 0.0
@@ -239,6 +152,59 @@ def binary_kl_lower(q: float, nats: float) -> float:
         width = 2.0 * width + 2.0**-52 * p
         p = _down(p - width)
     return max(p, 0.0)
+
+
+@elementwise
+def binary_kl(q: float, p: float) -> float:
+    """kl(q‖p) in nats between Bernoulli laws of means ``q`` and ``p``, both in [0, 1].
+
+    Infinite when p is 0 or 1 and q is not. Relative error at most 16·2⁻⁵³ for values above 1e-290 (proof sketch in
+    docs/guarantees.md, "Inverting kl"). NaN when an argument is NaN or outside [0, 1].
+    """
+    if not (q >= 0.0 and q <= 1.0 and p >= 0.0 and p <= 1.0):
+        return math.nan
+    return _kl(q, p)
+
+
+@elementwise
+def binary_kl_upper(q: float, nats: float) -> float:
+    """The largest p with kl(q‖p) ≤ nats, rounded up.
+
+    ``q`` is a rate in [0, 1], ``nats`` a non-negative number or infinity (which gives 1). NaN on invalid input.
+
+    Formal guarantee: never below the exact inverse, and at most 64 ulp above it.
+    """
+    if not (q >= 0.0 and q <= 1.0 and nats >= 0.0):
+        return math.nan
+    if nats == 0.0 or q == 1.0:
+        return q
+    if nats >= 40.0:  # the inverse is above 1 - 2⁻⁵³
+        return 1.0
+    if q == 0.0:
+        return min(1.0, _up(_up(-math.expm1(-nats))))
+    if nats < _TINY_NATS:
+        return _up(q) if q >= _TINY_RATE else _up(_upper(q * _SCALE, nats * _SCALE) / _SCALE)
+    return _upper(q, nats)
+
+
+@elementwise
+def binary_kl_lower(q: float, nats: float) -> float:
+    """The smallest p with kl(q‖p) ≤ nats, rounded down.
+
+    ``q`` is a rate in [0, 1], ``nats`` a non-negative number or infinity (which gives 0, and 0 it is whenever the
+    inverse underflows). NaN on invalid input.
+
+    Formal guarantee: never above the exact inverse.
+    """
+    if not (q >= 0.0 and q <= 1.0 and nats >= 0.0):
+        return math.nan
+    if nats == 0.0 or q == 0.0:
+        return q
+    if q == 1.0:
+        return max(0.0, _down(_down(math.exp(-nats)))) if nats < 745.0 else 0.0
+    if nats < _TINY_NATS:
+        return _down(q) if q >= _TINY_RATE else max(0.0, _down(_lower(q * _SCALE, nats * _SCALE) / _SCALE))
+    return _lower(q, nats)
 
 
 @elementwise

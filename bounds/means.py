@@ -1,22 +1,100 @@
-"""What independent draws say of a mean when their spread is small: variance-adaptive confidence bounds, as floats.
+"""What independent draws say of a mean: confidence bounds on one rate, and variance-adaptive ones, as floats.
 
-Each bound holds with probability at least 1 - ``failure_prob``, one-sidedly. Arguments out of range raise ValueError.
-For 0-1 losses ``clopper_pearson_upper`` is exact and needs none of these. Proofs: docs/guarantees.md.
+Each bound holds with probability at least 1 - ``failure_prob``, one-sidedly: for k errors counted among n independent
+trials, for ``mean`` the average of n independent terms in [0, 1], or for the draws themselves. Arguments out of range
+raise ValueError. For 0-1 losses ``clopper_pearson_upper`` is exact, and the least. Proofs: docs/guarantees.md.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 import math
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from bounds import _check
-from bounds._rounding import log_inverse, outward, total
-from bounds.kl import poisson_kl
+from bounds._rounding import inward, log_inverse, outward, total
+from bounds.kl import binary_kl_lower, binary_kl_upper, poisson_kl
 
+# Relative error allowed to SciPy's incomplete beta function, some hundred times what it makes.
+_BETA_SLACK = 1e-10
 # The grid of the un-expected Bernstein inequality, from 1/2 down to 0.0072: for the best eta between, less than one
 # per cent of the slack is lost to the grid.
 ETAS = tuple(0.5 * 0.8**k for k in range(20))
+GRID_NATS = outward(math.log(len(ETAS)))
+
+
+def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
+    """The exact upper confidence bound on a binomial rate: sup{p : P(Bin(n, p) ≤ k) ≥ failure_prob}, rounded up.
+
+    Clopper and Pearson 1934; equals the 1 - failure_prob quantile of Beta(k + 1, n - k). One-sided: for an interval,
+    halve ``failure_prob`` on each side.
+
+    Formal guarantee: k ~ Bin(n, p) gives p ≤ value with probability at least 1 - failure_prob. The value is accepted
+    only when the computed P(Bin(n, value) ≤ k) is below failure_prob by more than its rounding error. Where SciPy
+    has no quantile (NaN, for some failure_prob below 1e-100) it is the Chernoff bound, which is never below.
+    """
+    k, n, failure_prob = _counted(k, n, failure_prob)
+    if k == n:
+        return 1.0
+    if k == 0:
+        return min(1.0, outward(-math.expm1(-outward(log_inverse(failure_prob) / n))))
+    a, b = float(k) + 1.0, float(n - k)
+    p = float(special.betainccinv(a, b, failure_prob))
+    if math.isnan(p):
+        return float(binary_kl_upper(min(1.0, outward(k / n)), outward(log_inverse(failure_prob) / n)))
+    step = 2.0**-50
+    while p < 1.0 and not special.betaincc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
+        p = min(1.0, p + step * p)
+        step *= 2.0
+    return p
+
+
+def clopper_pearson_lower(k: int, n: int, failure_prob: float) -> float:
+    """The exact lower confidence bound on a binomial rate: inf{p : P(Bin(n, p) ≥ k) ≥ failure_prob}, rounded down.
+
+    Clopper and Pearson 1934; the ``failure_prob`` quantile of Beta(k, n - k + 1).
+
+    Formal guarantee: k ~ Bin(n, p) gives p ≥ value with probability at least 1 - failure_prob; checked as for
+    ``clopper_pearson_upper``.
+    """
+    k, n, failure_prob = _counted(k, n, failure_prob)
+    if k == 0:
+        return 0.0
+    if k == n:
+        return inward(math.exp(-outward(log_inverse(failure_prob) / n)))
+    a, b = float(k), float(n - k) + 1.0
+    p = float(special.betaincinv(a, b, failure_prob))
+    if math.isnan(p):
+        return float(binary_kl_lower(inward(k / n), outward(log_inverse(failure_prob) / n)))
+    step = 2.0**-50
+    while p > 0.0 and not special.betainc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
+        p = max(0.0, p - step * p)
+        step *= 2.0
+    return p
+
+
+def kl_chernoff_upper(mean: float, n: int, failure_prob: float) -> float:
+    """The Chernoff bound p ≤ kl⁻¹(mean, ln(1/failure_prob)/n) on the expectation p of a mean, rounded up.
+
+    Hoeffding 1963, Theorem 1, in its kl form; proof in docs/guarantees.md, "Averages of independent draws".
+
+    Formal guarantee: ``mean`` the average of n independent variables in [0, 1], which need not have the same law,
+    gives E mean ≤ value with probability at least 1 - failure_prob. So n counts every independent term: draws of
+    the weights times mini-batches when each mini-batch has fresh weights.
+    """
+    mean, n, failure_prob = _mean(mean, n, failure_prob)
+    return float(binary_kl_upper(mean, outward(log_inverse(failure_prob) / n)))
+
+
+def hoeffding_upper(mean: float, n: int, failure_prob: float) -> float:
+    """min{1, mean + √(ln(1/failure_prob)/(2n))}, rounded up; Hoeffding 1963, Theorem 2.
+
+    Formal guarantee: as for ``kl_chernoff_upper``, above which it never is needed.
+    """
+    mean, n, failure_prob = _mean(mean, n, failure_prob)
+    return min(1.0, total(mean, math.sqrt(log_inverse(failure_prob) / (2.0 * n))))
 
 
 @lru_cache(maxsize=len(ETAS))
@@ -52,12 +130,6 @@ def second_moment_upper(mean: float, second_moment: float, n: int, failure_prob:
 
     Formal guarantee: for n independent variables Z_i ≤ 1, not necessarily alike and as negative as they please, with
     observed means Z̄ ≤ mean and of Z² equal to second_moment, E Z̄ ≤ value with probability at least 1 - failure_prob.
-
-    Args:
-        mean: observed average, at most 1.
-        second_moment: observed average of the squares (not the variance).
-        n: independent terms in it.
-        failure_prob: probability that the expectation exceeds the bound.
     """
     _check.real(mean=mean)
     _check.nonnegative(second_moment=second_moment)
@@ -78,20 +150,14 @@ def second_moment_upper(mean: float, second_moment: float, n: int, failure_prob:
 def betting_upper(values: ArrayLike, failure_prob: float) -> float:
     """The largest mean m that a fair game does not refute: Π_i (1 + λ_i(m) (m - X_i)) < 1/failure_prob, rounded up.
 
-        λ_i(m) = min{√(2 ln(1/δ)/(n V_i)), 3/(4(1-m))}
-        V_i = (1/4 + Σ_{k<i} (X_k - μ_k)²)/i,    μ_k = (1/2 + Σ_{j≤k} X_j)/(k+1)
-
-    Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting": predictable plug-in
-    bets, for one side and a fixed n (δ = failure_prob).
+    The bets λ_i(m) are those of ``ratio_betting_upper`` for weights of one. Waudby-Smith and Ramdas 2024, "Estimating
+    means of bounded random variables by betting": predictable plug-in bets, for one side and a fixed n.
 
     Formal guarantee: ``values`` independent draws in [0, 1] of one law, in the order in which they were drawn or in any
     other that their numbers did not decide, give E X ≤ value with probability at least 1 - failure_prob. The wealth
     grows with m, and the value is the upper end of the last bracket of a bisection: a mean at which the wealth, less
     its rounding error, is at least 1/failure_prob ("Betting" in docs/guarantees.md).
 
-    Args:
-        values: one number in [0, 1] a draw.
-        failure_prob: probability that the mean exceeds the bound.
     """
     sample = _sample(values, failure_prob)
     return ratio_betting_upper(sample, np.ones_like(sample), failure_prob)
@@ -103,16 +169,12 @@ def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: flo
         λ_i(m) = min{√(2 ln(1/δ)/(n V_i)), 3/(4(1-m))}
         V_i = (1/4 + Σ_{k<i} w_k² (x_k - μ_k)²)/i,    μ_k = (1/2 + Σ_{j≤k} w_j x_j)/(1 + Σ_{j≤k} w_j)
 
-    ``betting_upper`` for draws of random weight; with weights of one it is that bound. Proof in docs/people.md,
+    with δ = failure_prob: ``betting_upper`` for draws of random weight. Proof in docs/people.md,
     "Betting on a ratio".
 
     Formal guarantee: (w_i, x_i) independent draws of one law with w in (0, 1] and x in [0, 1], in an order that their
     numbers did not decide, give E[w x]/E[w] ≤ value with probability at least 1 - failure_prob.
-
-    Args:
-        values: x_i, one number in [0, 1] a draw.
-        weights: w_i, one number in (0, 1] a draw, as random as x_i and as dependent on it as it pleases.
-        failure_prob: probability that the ratio exceeds the bound.
+    A weight is as random as its x_i, and as dependent on it as it pleases.
     """
     sample = _sample(values, failure_prob)
     share: NDArray[np.float64] = np.asarray(weights, dtype=np.float64)
@@ -143,6 +205,22 @@ def _log_wealth(
     # argument within 6 roundings and multiplied by up to 4 in the logarithm; logarithm within 2, pairwise sum within 60
     slack = 2.0**-48 * float(np.abs(moved).sum()) + 2.0**-47 * float(np.abs(logs).sum())
     return float(logs.sum()) - slack
+
+
+def _counted(k: int, n: int, failure_prob: float) -> tuple[int, int, float]:
+    _check.count(n=n)
+    _check.whole(k=k)
+    _check.open_probability(failure_prob=failure_prob)
+    if k > n:
+        raise ValueError(f"k must not exceed n = {n}, got {k!r}; count errors, not correct answers of more trials.")
+    return int(k), int(n), float(failure_prob)
+
+
+def _mean(mean: float, n: int, failure_prob: float) -> tuple[float, int, float]:
+    _check.probability(mean=mean)
+    _check.count(n=n)
+    _check.open_probability(failure_prob=failure_prob)
+    return float(mean), int(n), float(failure_prob)
 
 
 def _sample(values: ArrayLike, failure_prob: float) -> NDArray[np.float64]:

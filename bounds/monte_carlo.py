@@ -1,7 +1,8 @@
 """The empirical risk of a randomised predictor, R̂(Q) = E_{w~Q} R̂(w), from draws of its weights.
 
 Independent draws of Q give a rigorous bound; a Markov chain that aims at Q gives an optimistic one. Each certificate
-is spent under "Monte Carlo", and may be handed to ``overall_certificate`` or charged to a PAC-Bayes bound.
+is spent under "Monte Carlo", and may be handed to ``overall_certificate`` or charged to a PAC-Bayes bound. Arguments
+out of range, and lists that do not fit each other, raise ValueError.
 """
 
 import math
@@ -32,12 +33,9 @@ def gibbs_risk_upper(*, mean: float, draws: int, failure_prob: float) -> Certifi
     fresh weights. So a pass over n examples with fresh weights for each example counts n draws, and with one draw of
     the weights for all of them one. Terms of unequal weight: ``weighted_risk_upper``; a chain:
     ``correlated_risk_upper``.
-
-    Raises ValueError when an argument is out of range.
     """
     _check.probability(mean=mean)
     _check.count(draws=draws)
-    _check.open_probability(failure_prob=failure_prob)
     return _certificate("gibbs_risk_upper", float(mean), float(draws), failure_prob, draws=draws)
 
 
@@ -50,8 +48,6 @@ def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: 
     Formal guarantee: if the x_i are independent numbers in [0, 1] and Σ w_i x_i has expectation R̂(Q), then
     R̂(Q) ≤ value with probability at least 1 - failure_prob over the draws, for weights (positive numbers in proportion
     to w_i) fixed beforehand.
-
-    Raises ValueError when shapes differ, a value lies outside [0, 1] or a weight is not positive and finite.
     """
     x, w = _check.array("values", values), _check.array("weights", weights)
     if x.ndim != 1 or x.shape != w.shape or x.size == 0:
@@ -60,27 +56,22 @@ def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: 
         raise ValueError("values must lie in [0, 1], got one that does not; rescale the loss to [0, 1].")
     if not ((w > 0.0) & (w < math.inf)).all():
         raise ValueError("weights must be positive and finite, got one that is not; leave out what has no weight.")
-    _check.open_probability(failure_prob=failure_prob)
     share = w / w.max()
     whole = math.fsum(share)
     mean = min(1.0, outward(math.fsum(x * share) / whole))
-    draws = max(1.0, inward(whole))
-    return _certificate("weighted_risk_upper", mean, draws, failure_prob, terms=int(x.size))
+    return _certificate("weighted_risk_upper", mean, max(1.0, inward(whole)), failure_prob, terms=int(x.size))
 
 
 def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certificate:
     """R̂(Q) ≤ kl⁻¹(mean, ln(1/failure_prob) / effective draws) from one Markov chain: always optimistic.
 
-    ``chain`` holds the risk at each kept step, in order; see ``effective_sample_size``. It is an interval for readers,
-    not a proof: consecutive draws are dependent, the effective number is itself estimated, and the law of an SGLD
-    iterate is not Q.
+    ``chain`` holds the risk at each kept step, in order, 4 at least; see ``effective_sample_size``. It is an interval
+    for readers, not a proof: consecutive draws are dependent, the effective number is itself estimated, and the law of
+    an SGLD iterate is not Q.
 
     Formal guarantee: none. The certificate is optimistic and lists what it assumes; so is every certificate that
     ``overall_certificate`` makes of it.
-
-    Raises ValueError when the chain is not one list of at least 4 numbers in [0, 1].
     """
-    _check.open_probability(failure_prob=failure_prob)
     effective = effective_sample_size(chain)
     values = _check.array("chain", chain)
     if not ((values >= 0.0) & (values <= 1.0)).all():
@@ -94,11 +85,9 @@ def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certifica
 
 
 def weighted_average_size(alpha: float) -> float:
-    """(2 - alpha)/alpha: how many equal weights have the variance of exponential weights alpha (1-alpha)^j.
+    """(2 - alpha)/alpha, alpha in (0, 1]: how many equal weights have the variance of weights alpha (1-alpha)^j.
 
     1.67 for alpha = 0.75, 399 for 0.005: the most independent draws that such a running average can be worth.
-
-    Raises ValueError when alpha is not in (0, 1].
     """
     _check.probability(alpha=alpha)
     _check.positive(alpha=alpha)
@@ -106,14 +95,12 @@ def weighted_average_size(alpha: float) -> float:
 
 
 def effective_sample_size(draws: ArrayLike) -> float:
-    """How many independent draws the mean of one stationary chain is worth, between 1 and the length.
+    """How many independent draws the mean of one stationary chain is worth, between 1 and the length (4 at least).
 
     n / τ with τ = -1 + 2 Σ (ρ_2t + ρ_2t+1) over the initial sequence of positive pairs of autocorrelations (Geyer 1992,
     "Practical Markov chain Monte Carlo", section 3.3). A chain that never moves is worth one draw.
 
     Formal guarantee: none; it is an estimate, and assumes stationarity.
-
-    Raises ValueError when the chain is not one-dimensional, shorter than 4, or not finite.
     """
     chain: Any = _check.array("draws", draws)
     if chain.ndim != 1 or chain.size < 4:
@@ -134,6 +121,7 @@ def effective_sample_size(draws: ArrayLike) -> float:
 
 
 def _certificate(name: str, mean: float, worth: float, failure_prob: float, **inputs: float) -> Certificate:
+    _check.open_probability(failure_prob=failure_prob)
     confidence = log_inverse(failure_prob)
     per_draw = outward(confidence / worth)
     return Certificate(

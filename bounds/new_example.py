@@ -4,6 +4,9 @@ A person gives N examples with losses that sum to S. Whoever draws a new example
 in proportion to how many examples they have, and the ratio is the risk of that example. Nobody may have more than
 ``most_examples`` of them, a number fixed beforehand (``bounds.people.thinned`` keeps to it). With K = examples /
 most_examples, which is n when everyone gives as many as they may, the kl bound of n records becomes that of K.
+
+Everywhere n counts people and ``examples`` all their examples, ``risk`` is the mean loss over those examples, and
+``failure_prob`` the probability over the people (and, at another price, over the mechanism) that a bound fails.
 Arguments out of range raise ValueError. Proofs: docs/people.md.
 """
 
@@ -12,9 +15,8 @@ from dataclasses import replace
 
 from bounds import _check
 from bounds._assemble import Bill, billed, kl_value
-from bounds._rounding import inward, log_inverse, outward, total
-from bounds.certificate import Certificate, Cost, costs_of, merged
-from bounds.hypotheses import declared, of_the_caller
+from bounds._rounding import inward, outward, total
+from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
 from bounds.means import ratio_betting_upper
 from bounds.people import PeopleSample, checked
@@ -33,11 +35,6 @@ def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_pro
     Formal guarantee: people drawn independently from one law, none of whom the predictor saw, who have at most
     ``most_examples`` examples and stand in an order that their losses did not decide, give a risk for a new example of
     at most ``value`` with probability at least 1 - failure_prob.
-
-    Args:
-        sample: sizes and sums of the people.
-        most_examples: the largest number of examples that anyone can have, fixed beforehand.
-        failure_prob: probability over the people that the bound fails.
     """
     sample = checked(sample)
     if sample.largest > _checked(sample.n, sample.examples, most_examples):
@@ -45,24 +42,14 @@ def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_pro
             f"most_examples must be at least the {sample.largest} examples of one person of the sample, got "
             f"{most_examples!r}; drop the surplus by thinned(), or pass a limit that was known beforehand."
         )
-    name = "new_example_betting"
-    return Certificate(
-        name=name,
-        value=ratio_betting_upper(sample.means, sample.sizes / most_examples, failure_prob),
-        failure_prob=failure_prob,
+    bill = _billed("new_example_betting", FRESH, sample.n, sample.examples, most_examples, failure_prob)
+    return bill.certificate(
+        ratio_betting_upper(sample.means, sample.sizes / most_examples, failure_prob),
+        of="predictor",
         measures=NEW_EXAMPLE,
-        hypotheses=of_the_caller("predictor saw none of these rows", function=name, unit="person"),
-        costs=costs_of({"confidence": log_inverse(failure_prob)}, sample.n),
         terms={"empirical_risk": sample.example_risk},
-        budget={"bound": failure_prob},
+        inputs={"risk": sample.example_risk},
         reference='Waudby-Smith and Ramdas 2024; docs/people.md, "Betting on a ratio"',
-        inputs={
-            "risk": sample.example_risk,
-            "n": sample.n,
-            "examples": sample.examples,
-            "most_examples": most_examples,
-            "failure_prob": failure_prob,
-        },
     )
 
 
@@ -77,14 +64,6 @@ def new_example_kl(
     Formal guarantee: people drawn independently, who have at most ``most_examples`` examples and whom the predictor did
     not see, give a risk for a new example of at most ``value`` with probability at least 1 - failure_prob. At another
     price, for weights that are a function of what the price's mechanism released, over people and mechanism.
-
-    Args:
-        risk: mean loss over all examples, in [0, 1].
-        n: number of people.
-        examples: number of their examples.
-        most_examples: the largest number of examples that anyone can have, fixed beforehand.
-        failure_prob: probability over the people that the bound fails.
-        price: what the predictor knows of these people; by default nothing.
     """
     _check.probability(risk=risk)
     bill = _billed("new_example_kl", of_weights(price), n, examples, most_examples, failure_prob)
@@ -118,22 +97,14 @@ def new_example_pac_bayes(
     that was fixed before they were seen give R(Q) ≤ value for all Q simultaneously with probability at least
     1 - failure_prob. At another price, for a prior that is a function of what the price's mechanism released, over
     people and mechanism; the mechanism must protect all examples of a person together.
-
-    Args:
-        risk: R̂(Q), mean loss of the posterior over all examples, in [0, 1].
-        kl_nats: KL(Q‖P) in nats.
-        n: number of people.
-        examples: number of their examples.
-        most_examples: the largest number of examples that anyone can have, fixed beforehand.
-        failure_prob: probability over the people that the bound fails.
-        price: where the prior came from, and so what Λ is.
     """
     _check.posterior(risk, kl_nats)
     name, nats = "new_example_pac_bayes", {"kl": kl_nats, "log_xi": log_xi(n)}
     bill = _billed(name, price, n, examples, most_examples, failure_prob, **nats)
-    bill = _divided(bill, examples / most_examples)
-    return bill.certificate(
-        kl_value(risk, bill.per_example),
+    people = inward(examples / most_examples)
+    costs = tuple(replace(cost, per_example=outward(cost.nats / people)) for cost in bill.costs)
+    return replace(bill, costs=costs).certificate(
+        kl_value(risk, total(*(cost.per_example for cost in costs))),
         measures=NEW_EXAMPLE,
         terms={"empirical_risk": risk, "effective_people": examples / most_examples},
         inputs={"risk": risk, "kl_nats": kl_nats},
@@ -159,16 +130,8 @@ def _billed(
     """The bill of n people."""
     _checked(n, examples, most_examples)
     bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
-    people = declared("records independent", f"the caller of bounds.{bill.name}", "person")
-    inputs = {**bill.inputs, "examples": examples, "most_examples": most_examples}
-    return replace(bill, inputs=inputs, hypotheses=merged(bill.hypotheses, (people,)))
-
-
-def _divided(bill: Bill, effective_people: float) -> Bill:
-    """The bill with its costs divided among so many people."""
-    each = inward(effective_people)
-    costs = tuple(Cost(name=cost.name, nats=cost.nats, per_example=outward(cost.nats / each)) for cost in bill.costs)
-    return replace(bill, costs=costs, per_example=total(*(cost.per_example for cost in costs)))
+    bill = replace(bill, inputs={**bill.inputs, "examples": examples, "most_examples": most_examples})
+    return bill.declaring("records independent", unit="person")
 
 
 def _kl_ratio_upper(risk: float, n: int, effective_people: float, nats: float) -> float:

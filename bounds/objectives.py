@@ -113,19 +113,12 @@ def binary_kl_lower_gradient(q: ArrayLike, nats: ArrayLike) -> Gradient:
 def _gradient(inverse: Callable[..., Any], q: ArrayLike, nats: ArrayLike) -> Gradient:
     q, nats = np.broadcast_arrays(_check.array("q", q), _check.array("nats", nats))
     p = np.asarray(inverse(q, nats))
-    upper = inverse is binary_kl_upper
     with np.errstate(all="ignore"):
         # kl grows with the square of p - q where rounding matters, and is nats to all digits elsewhere
         d = (p - q) * np.sqrt(nats / binary_kl(q, p))
         by_nats = p * (1.0 - p) / d
         by_rate = by_nats * (np.log1p(d / q) - np.log1p(-d / (1.0 - q)))
-    constant = (p == 1.0) if upper else (p == 0.0)
-    still = nats == 0.0
-    by_nats = np.where(still, np.inf if upper else -np.inf, by_nats)
-    by_rate = np.where(still, 1.0, by_rate)
-    corner = (q == 0.0) if upper else (q == 1.0)
-    by_nats = np.where(corner, 1.0 - p if upper else -p, by_nats)
-    by_rate = np.where(corner, np.inf, by_rate)
-    valid = ~np.isnan(p)
-    zero = constant & valid
-    return np.where(zero, 0.0, np.where(valid, by_rate, np.nan)), np.where(zero, 0.0, np.where(valid, by_nats, np.nan))
+    start, end, steepest = (0.0, 1.0, np.inf) if inverse is binary_kl_upper else (1.0, 0.0, -np.inf)
+    edges = [np.isnan(p), p == end, q == start, nats == 0.0]  # the first that holds decides
+    by_rate = np.select(edges, [np.nan, 0.0, np.inf, 1.0], by_rate)
+    return by_rate, np.select(edges, [np.nan, 0.0, end - p, steepest], by_nats)

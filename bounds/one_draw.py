@@ -6,20 +6,14 @@ short list; the choice sees the price, n and δ alone. "One draw" in docs/guaran
 """
 
 import math
-from dataclasses import replace
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
 from bounds._assemble import billed, check_price, kl_value
-from bounds._rounding import log_inverse, outward, total
+from bounds._rounding import log_inverse, total
 from bounds.certificate import Certificate
 from bounds.prices import INDEPENDENT, Independent, Price
 from bounds.xi import log_xi
 
-# Sums of squares and of logarithms over coordinates, each within some ulp (see bounds.divergence).
-_OUTWARD = 2.0**-46
 # Shares of the failure probability that may pay for the draw itself under a private prior.
 _SHARES = (0.5, 0.2, 0.05, 0.01)
 
@@ -91,10 +85,9 @@ def _one_draw(
         share = min(shares, key=lambda share: _cost(price, n, whole, share, times))
         part, rest = _split(whole, share)
         bill = billed(formula, price, n=n, failure_prob=rest, **nats, draw=total(times * log_inverse(part)))
-        inputs = {**bill.inputs, "failure_prob": whole}
-        bill = replace(bill, failure_prob=whole, budget={**bill.budget, "draw": part}, inputs=inputs)
+        bill = bill.within(whole, **bill.budget, draw=part)
         terms["draw_prob"] = part
-    return bill.needing("draws independent").certificate(
+    return bill.declaring("draws independent").certificate(
         kl_value(risk, bill.per_example),
         of="one draw",
         terms=terms,
@@ -117,53 +110,3 @@ def _cost(price: Price, n: int, whole: float, share: float, times: float) -> flo
         return total(times * log_inverse(part), price.charge(n=n, failure_prob=rest).nats)
     except ValueError:
         return math.inf
-
-
-def gaussian_renyi(mean_q: ArrayLike, mean_p: ArrayLike, std: ArrayLike, *, order: float = 2.0) -> float:
-    """D_order(Q‖P) = order · Σ_i (mean_q_i - mean_p_i)²/(2 std_i²) in nats for Gaussians of equal spread, rounded up.
-
-    Formal guarantee: at least the divergence of the Gaussians that the float arguments name.
-
-    Raises ValueError when shapes differ, a value is not finite, or a standard deviation or the order is not positive.
-    """
-    _check.positive(order=order)
-    mean_q, mean_p, std = _coordinates(mean_q=mean_q, mean_p=mean_p, std=std)
-    with np.errstate(over="ignore", under="ignore"):
-        half = outward(0.5 * float(np.sum(((mean_q - mean_p) / std) ** 2)) * (1.0 + _OUTWARD))
-    return outward(float(order) * half)
-
-
-def gaussian_log_density_ratio(
-    weights: ArrayLike, mean_q: ArrayLike, std_q: ArrayLike, mean_p: ArrayLike, std_p: ArrayLike
-) -> float:
-    """ln (dQ/dP)(weights) in nats between Gaussians with independent coordinates, rounded up.
-
-        Σ_i [ ln(std_p_i/std_q_i) + (w_i - mean_p_i)²/(2 std_p_i²) - (w_i - mean_q_i)²/(2 std_q_i²) ]
-
-    Formal guarantee: at least the ratio for the float arguments. Weights and means have one shape; standard deviations
-    too, or they are numbers.
-
-    Raises ValueError when shapes differ, a value is not finite, or a standard deviation is not positive.
-    """
-    w, mean_q, std_q, mean_p, std_p = _coordinates(
-        weights=weights, mean_q=mean_q, std_q=std_q, mean_p=mean_p, std_p=std_p
-    )
-    wide, narrow = (np.broadcast_to(np.log(std), w.shape) for std in (std_p, std_q))
-    with np.errstate(over="ignore", under="ignore"):
-        far, near = 0.5 * ((w - mean_p) / std_p) ** 2, 0.5 * ((w - mean_q) / std_q) ** 2
-        parts = [float(np.sum(part)) for part in (wide, -narrow, far, -near)]
-        slack = _OUTWARD * float(np.sum(np.abs(wide)) + np.sum(np.abs(narrow)) + np.sum(far) + np.sum(near))
-    return math.fsum((*parts, slack)) if math.isfinite(slack) else math.inf
-
-
-def _coordinates(**arrays: ArrayLike) -> list[NDArray[np.float64]]:
-    made = {name: _check.array(name, value) for name, value in arrays.items()}
-    shapes = {name: array.shape for name, array in made.items() if array.ndim or not name.startswith("std")}
-    if len(set(shapes.values())) > 1:
-        raise ValueError(f"arrays must have one shape, got {shapes}; only standard deviations may be single numbers.")
-    for name, array in made.items():
-        if not np.isfinite(array).all():
-            raise ValueError(f"{name} must be finite, got a NaN or an infinity in it; has the training diverged?")
-        if name.startswith("std") and not (array > 0.0).all():
-            raise ValueError(f"{name} must be positive, got {array.min()!r}; pass standard deviations.")
-    return list(made.values())

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from bounds import _check
-from bounds._assemble import billed, catoni_value, kl_value, quadratic_value
+from bounds._assemble import billed, catoni_value, kl_value, pinsker_value, quadratic_value
 from bounds._rounding import inward, outward, total
 from bounds.certificate import Certificate
 from bounds.prices import INDEPENDENT, Price
@@ -59,11 +59,8 @@ def mcallester(*, risk: float, kl_nats: float, n: int, failure_prob: float, pric
 
     Formal guarantee: as for ``maurer``.
     """
-
-    def value(r: float, c: float) -> float:
-        return total(r, math.sqrt(c / 2.0))
-
-    return _of_kl("mcallester", value, "McAllester 1999; Maurer 2004", risk, kl_nats, n, failure_prob, price)
+    reference = "McAllester 1999; Maurer 2004"
+    return _of_kl("mcallester", pinsker_value, reference, risk, kl_nats, n, failure_prob, price)
 
 
 def quadratic(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
@@ -87,22 +84,16 @@ def tolstikhin_seldin(
 
     Formal guarantee: as for ``maurer``.
     """
-    reference = "Tolstikhin and Seldin, NeurIPS 2013; Maurer 2004"
 
     def value(r: float, c: float) -> float:
         return total(r, 2.0 * c, math.sqrt(2.0 * r) * math.sqrt(c))
 
+    reference = "Tolstikhin and Seldin, NeurIPS 2013; Maurer 2004"
     return _of_kl("tolstikhin_seldin", value, reference, risk, kl_nats, n, failure_prob, price)
 
 
 def thiemann(
-    *,
-    risk: float,
-    kl_nats: float,
-    n: int,
-    failure_prob: float,
-    lam: float | None = None,
-    price: Price = INDEPENDENT,
+    *, risk: float, kl_nats: float, n: int, failure_prob: float, lam: float | None = None, price: Price = INDEPENDENT
 ) -> Certificate:
     """R(Q) ≤ (R̂ + c/λ) / (1 - λ/2), for all λ in (0, 2) at once, with c the right-hand side of ``maurer``.
 
@@ -116,25 +107,20 @@ def thiemann(
         lam = float(lam)
         if not lam < 2.0:
             raise ValueError(f"lam must be below 2, got {lam!r}; leave it out for the best value.")
-
-    def value(r: float, c: float) -> float:
-        return quadratic_value(r, c) if lam is None else outward(total(r, outward(c / lam)) / inward((2.0 - lam) / 2.0))
-
-    def best(r: float, c: float) -> float:
-        return lam or 2.0 / (math.sqrt(2.0 * r / c + 1.0) + 1.0)
-
+    risk, kl_nats = _check.posterior(risk, kl_nats)
+    bill = billed("thiemann", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n))
+    given, c = {"risk": risk, "kl_nats": kl_nats}, bill.per_example
+    if lam is None:
+        value, best = quadratic_value(risk, c), 2.0 / (math.sqrt(2.0 * risk / c + 1.0) + 1.0)
+    else:
+        value, best = outward(total(risk, outward(c / lam)) / inward((2.0 - lam) / 2.0)), lam
+        given["lam"] = lam
     reference = "Thiemann, Igel, Wintenberger and Seldin 2017, Theorem 3; Maurer 2004"
-    return _of_kl("thiemann", value, reference, risk, kl_nats, n, failure_prob, price, best, lam)
+    return bill.certificate(value, terms={"empirical_risk": risk, "lam": best}, inputs=given, reference=reference)
 
 
 def catoni(
-    *,
-    risk: float,
-    kl_nats: float,
-    n: int,
-    failure_prob: float,
-    inverse_temperature: float,
-    price: Price = INDEPENDENT,
+    *, risk: float, kl_nats: float, n: int, failure_prob: float, inverse_temperature: float, price: Price = INDEPENDENT
 ) -> Certificate:
     """Catoni's bound at a fixed inverse temperature C, in nats per unit of mean loss.
 
@@ -222,13 +208,8 @@ def _of_kl(
     n: int,
     failure_prob: float,
     price: Price,
-    best: Callable[[float, float], float] | None = None,
-    lam: float | None = None,
 ) -> Certificate:
     """The inverse kl at the cost c per example, or a closed form above it: ``value`` of the risk and c."""
     risk, kl_nats = _check.posterior(risk, kl_nats)
     bill = billed(name, price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n))
-    c = bill.per_example
-    terms = {"empirical_risk": risk} if best is None else {"empirical_risk": risk, "lam": best(risk, c)}
-    inputs = {"risk": risk, "kl_nats": kl_nats} | ({} if lam is None else {"lam": lam})
-    return bill.certificate(1.0 if math.isinf(c) else value(risk, c), terms=terms, inputs=inputs, reference=reference)
+    return bill.of_posterior(value(risk, bill.per_example), risk, kl_nats, reference)

@@ -6,7 +6,8 @@ draws, for a prior, a loss and a tau that were settled before them.
 
 Everywhere ``log_mean_exp`` is ln Ẑ, the logarithm of the mean of e^(-loss) over ``draws`` independent prior draws, as
 from ``StreamingLogMeanExp`` (-inf is allowed and says nothing); ``mean_loss`` is the mean of R̂ over them, in [loss_low,
-loss_high], the smallest and the largest that is possible; ``tau`` is in nats per unit of mean loss.
+loss_high], the smallest and the largest that is possible; ``tau`` is in nats per unit of mean loss. Arguments out of
+range raise ValueError. Proofs: docs/guarantees.md, "Log partition function".
 """
 
 import math
@@ -26,8 +27,7 @@ from bounds.kl import binary_kl_lower, binary_kl_upper
 _SMALLEST_LOG = -600.0
 _LARGEST = 1e300  # of losses in nats: their sums must be numbers too
 _ULP = 2.0**-52
-_BLOCK = 64.0
-"""Units in the last place that a term and its place in a block of a sum may cost."""
+_BLOCK = 64.0  # ulp that a term and its place in a block of a sum may cost
 
 
 class StreamingLogMeanExp:
@@ -114,15 +114,11 @@ class LogPartition:
 
 
 def log_partition_lower(log_mean_exp: float, failure_prob: float) -> float:
-    """ln Z ≥ ln Ẑ - ln(1/failure_prob), rounded down, for an unbiased estimate Ẑ ≥ 0 of Z.
-
-    Markov's inequality: P(Ẑ ≥ Z/failure_prob) ≤ failure_prob. ("Log partition function" in docs/guarantees.md.)
+    """ln Z ≥ ln Ẑ - ln(1/failure_prob), rounded down, for an unbiased estimate Ẑ ≥ 0 of Z, by Markov's inequality.
 
     Formal guarantee: if E Ẑ ≤ Z and Ẑ ≥ 0, then ln Z ≥ value with probability at least 1 - failure_prob; nothing else
     is asked of Ẑ. The mean of e^(-loss) over exact independent prior draws qualifies, and so does the mean of the
     weights of ``annealed_log_weights``; draws of Q do not.
-
-    Raises ValueError when ln Ẑ is NaN or plus infinity, or failure_prob is not in (0, 1).
     """
     _check.real(log_mean_exp=log_mean_exp)
     _check.open_probability(failure_prob=failure_prob)
@@ -136,12 +132,9 @@ def log_partition_chernoff(*, log_mean_exp: float, draws: int, failure_prob: flo
 
     kl₋⁻¹ is the lower inverse and Ẑ the mean of e^(-loss) ∈ [0, 1] over independent draws of the prior. Better than
     ``log_partition_lower`` when Ẑ is several times ln(1/failure_prob)/draws, which asks for many draws or a small loss.
-    Proof in docs/guarantees.md, "Log partition function".
 
     Formal guarantee: for exact, independent draws of P and a loss ≥ 0, ln Z ≥ value with probability at least
     1 - failure_prob; together with ``log_partition_lower`` at the same Ẑ and failure_prob, without any split.
-
-    Raises ValueError when ln Ẑ is NaN or above 0, or another argument is out of range.
     """
     _check.real(log_mean_exp=log_mean_exp)
     _check.count(draws=draws)
@@ -164,8 +157,6 @@ def log_partition_jensen(
     prior. Good while tau times the spread of R̂ under the prior is small.
 
     Formal guarantee: for exact, independent draws of P, ln Z ≥ value with probability at least 1 - failure_prob.
-
-    Raises ValueError when the mean lies outside the interval or another argument is out of range.
     """
     tau, loss_low, loss_high = checked_loss(tau, loss_low, loss_high)
     _check.real(mean_loss=mean_loss)
@@ -192,13 +183,10 @@ def log_partition_best(
     """The best of Markov, Chernoff, Jensen and the certain bound -tau·loss_high, all from the same prior draws.
 
     Markov and Chernoff read the same Ẑ, and each fails when Ẑ is above a threshold; the lower threshold decides, so
-    both hold together at failure_prob/2. Jensen reads another mean and gets the other half. The proof is in
-    docs/guarantees.md, "Log partition function".
+    both hold together at failure_prob/2. Jensen reads another mean and gets the other half.
 
     Formal guarantee: for exact, independent draws of P and R̂ in [loss_low, loss_high], all candidates are at most ln Z
     with probability at least 1 - failure_prob.
-
-    Raises ValueError when ln Ẑ exceeds -tau·loss_low, or another argument is out of range.
     """
     tau, loss_low, loss_high = checked_loss(tau, loss_low, loss_high)
     _check.real(log_mean_exp=log_mean_exp)
@@ -221,9 +209,8 @@ def log_partition_best(
         "chernoff": _lowered(chernoff - tau * loss_low, size + abs(chernoff) if chernoff > -math.inf else 0.0),
         "jensen": jensen,
     }
-    method = max(candidates, key=candidates.__getitem__)
-    known = MappingProxyType(candidates)
-    return LogPartition(nats=candidates[method], method=method, failure_prob=failure_prob, candidates=known)
+    method, known = max(candidates, key=candidates.__getitem__), MappingProxyType(candidates)
+    return LogPartition(nats=known[method], method=method, failure_prob=failure_prob, candidates=known)
 
 
 def checked_loss(tau: float, loss_low: float, loss_high: float) -> tuple[float, float, float]:

@@ -14,12 +14,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
-from bounds._rounding import log_inverse, outward, total
-from bounds.certificate import Certificate, costs_of
-from bounds.hypotheses import declared, of_the_caller
-from bounds.means import ETAS, betting_upper, empirical_bernstein_upper, second_moment_upper
+from bounds._assemble import billed
+from bounds._rounding import outward
+from bounds.certificate import Certificate
+from bounds.hypotheses import declared
+from bounds.means import (
+    GRID_NATS,
+    betting_upper,
+    clopper_pearson_upper,
+    empirical_bernstein_upper,
+    hoeffding_upper,
+    kl_chernoff_upper,
+    second_moment_upper,
+)
 from bounds.monte_carlo import gibbs_risk_upper
-from bounds.tails import clopper_pearson_upper, hoeffding_upper, kl_chernoff_upper
+from bounds.prices import FRESH
 
 NEW_PERSON = "risk of a new person"
 
@@ -107,14 +116,11 @@ def people_sample(*, losses: ArrayLike, people: ArrayLike, seed: int = 0) -> Peo
     Args:
         losses: one number in [0, 1] an example; for predictions by fresh weights, its mean over the passes.
         people: one whole number or text an example, which says whose it is.
-        seed: of the order of people.
     """
-    values = _check.array("losses", losses)
-    owners = _owners(people)
-    if values.shape != owners.shape or not ((values >= 0.0) & (values <= 1.0)).all():
+    values, position = _check.array("losses", losses), _positions(people)
+    if values.shape != position.shape or not ((values >= 0.0) & (values <= 1.0)).all():
         raise ValueError("losses must be numbers in [0, 1], one for each entry of people; rescale the loss to [0, 1].")
     _check.whole(seed=seed)
-    position = np.unique(owners, return_inverse=True)[1].ravel()
     order = np.random.default_rng(seed).permutation(int(position.max()) + 1)
     sizes = np.bincount(position)[order]
     sums: NDArray[np.float64] = np.bincount(position, weights=values).astype(np.float64)[order]
@@ -127,17 +133,11 @@ def thinned(*, people: ArrayLike, most_examples: int, seed: int) -> NDArray[np.i
     """The examples that stay when everyone keeps at most ``most_examples`` of theirs, as increasing indices.
 
     Which ones stay is drawn from ``seed``, which must not be chosen by looking at results. The risk for a new example
-    is then that of an example from the same population thinned in the same way.
-
-    Args:
-        people: one whole number or text an example, which says whose it is.
-        most_examples: how many a person may keep.
-        seed: of the draws.
+    is then that of an example from the same population thinned in the same way. ``people`` is as for ``people_sample``.
     """
-    owners = _owners(people)
+    position = _positions(people)
     _check.count(most_examples=most_examples)
     _check.whole(seed=seed)
-    position = np.unique(owners, return_inverse=True)[1].ravel()
     order = np.lexsort((np.random.default_rng(seed).permutation(position.size), position))
     first = np.searchsorted(position[order], position[order])
     kept = order[np.arange(position.size) - first < most_examples]
@@ -150,14 +150,14 @@ def new_person_clopper_pearson(*, sample: PeopleSample, failure_prob: float) -> 
     Formal guarantee: people drawn independently from one law, none of whom the predictor saw, give a risk for a new
     person of at most ``value`` with probability at least 1 - failure_prob.
     """
-    sample = checked(sample)
-    if sample.largest > 1 or not (sample.sums == np.floor(sample.sums)).all():
+    if checked(sample).largest > 1 or not (sample.sums == np.floor(sample.sums)).all():
         raise ValueError(
             f"sample must have one 0-1 example a person, got people with up to {sample.largest} examples or other "
             f"losses; use new_person_betting."
         )
     value = clopper_pearson_upper(int(sample.sums.sum()), sample.n, failure_prob)
-    return _new_person("clopper_pearson", value, sample, failure_prob, "Clopper and Pearson 1934")
+    made = _new_person("clopper_pearson", value, sample, failure_prob, "Clopper and Pearson 1934")
+    return replace(made, costs=())  # an exact bound adds nothing up
 
 
 def new_person_kl(*, sample: PeopleSample, failure_prob: float) -> Certificate:
@@ -165,9 +165,8 @@ def new_person_kl(*, sample: PeopleSample, failure_prob: float) -> Certificate:
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
-    sample = checked(sample)
-    value = kl_chernoff_upper(sample.person_risk, sample.n, failure_prob)
-    return _new_person("kl", value, sample, failure_prob, "Hoeffding 1963, Theorem 1", confidence=0.0)
+    value = kl_chernoff_upper(checked(sample).person_risk, sample.n, failure_prob)
+    return _new_person("kl", value, sample, failure_prob, "Hoeffding 1963, Theorem 1")
 
 
 def new_person_hoeffding(*, sample: PeopleSample, failure_prob: float) -> Certificate:
@@ -175,9 +174,8 @@ def new_person_hoeffding(*, sample: PeopleSample, failure_prob: float) -> Certif
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
-    sample = checked(sample)
-    value = hoeffding_upper(sample.person_risk, sample.n, failure_prob)
-    return _new_person("hoeffding", value, sample, failure_prob, "Hoeffding 1963, Theorem 2", confidence=0.0)
+    value = hoeffding_upper(checked(sample).person_risk, sample.n, failure_prob)
+    return _new_person("hoeffding", value, sample, failure_prob, "Hoeffding 1963, Theorem 2")
 
 
 def new_person_bernstein(*, sample: PeopleSample, failure_prob: float) -> Certificate:
@@ -185,12 +183,11 @@ def new_person_bernstein(*, sample: PeopleSample, failure_prob: float) -> Certif
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
-    sample = checked(sample)
-    if sample.n < 2:
+    if checked(sample).n < 2:
         raise ValueError(f"sample must have at least two people, got {sample.n}; use new_person_kl.")
     value = empirical_bernstein_upper(sample.means, failure_prob)
-    reference = "Maurer and Pontil 2009, Theorem 4"
-    return _new_person("bernstein", value, sample, failure_prob, reference, union=math.log(2.0), confidence=0.0)
+    union = outward(math.log(2.0))
+    return _new_person("bernstein", value, sample, failure_prob, "Maurer and Pontil 2009, Theorem 4", union=union)
 
 
 def new_person_second_moment(*, sample: PeopleSample, failure_prob: float) -> Certificate:
@@ -198,12 +195,9 @@ def new_person_second_moment(*, sample: PeopleSample, failure_prob: float) -> Ce
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
-    sample = checked(sample)
-    value = second_moment_upper(sample.person_risk, sample.person_second_moment, sample.n, failure_prob)
+    value = second_moment_upper(checked(sample).person_risk, sample.person_second_moment, sample.n, failure_prob)
     reference = 'docs/guarantees.md, "Un-expected Bernstein"'
-    return _new_person(
-        "second_moment", value, sample, failure_prob, reference, grid=math.log(len(ETAS)), confidence=0.0
-    )
+    return _new_person("second_moment", value, sample, failure_prob, reference, grid=GRID_NATS)
 
 
 def new_person_betting(*, sample: PeopleSample, failure_prob: float) -> Certificate:
@@ -211,10 +205,8 @@ def new_person_betting(*, sample: PeopleSample, failure_prob: float) -> Certific
 
     Formal guarantee: as for ``new_person_clopper_pearson``; people stand in an order that their losses did not decide.
     """
-    sample = checked(sample)
-    value = betting_upper(sample.means, failure_prob)
-    reference = "Waudby-Smith and Ramdas 2024"
-    return _new_person("betting", value, sample, failure_prob, reference, confidence=0.0)
+    value = betting_upper(checked(sample).means, failure_prob)
+    return _new_person("betting", value, sample, failure_prob, "Waudby-Smith and Ramdas 2024")
 
 
 def for_a_new_person(certificate: Certificate) -> Certificate:
@@ -239,14 +231,10 @@ def new_person_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: f
     Formal guarantee: if every example had fresh weights in every pass, R̂(Q) ≤ value with probability at least
     1 - failure_prob over the weights.
 
-    Args:
-        sample: of the losses' means over the passes.
-        passes: how many there were.
-        failure_prob: probability over the weights that the bound fails.
+    ``sample`` is made of the losses' means over the passes, and ``passes`` says how many there were.
     """
-    sample = checked(sample)
     _check.count(passes=passes)
-    draws = sample.n * int(passes) * sample.smallest
+    draws = checked(sample).n * int(passes) * sample.smallest
     return gibbs_risk_upper(mean=sample.person_risk, draws=draws, failure_prob=failure_prob)
 
 
@@ -255,28 +243,24 @@ def new_example_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: 
 
     Formal guarantee and arguments: as for ``new_person_monte_carlo``, R̂(Q) being the mean loss over all examples.
     """
-    sample = checked(sample)
     _check.count(passes=passes)
-    return gibbs_risk_upper(mean=sample.example_risk, draws=sample.examples * int(passes), failure_prob=failure_prob)
+    return gibbs_risk_upper(
+        mean=checked(sample).example_risk, draws=sample.examples * int(passes), failure_prob=failure_prob
+    )
 
 
 def _new_person(
     name: str, value: float, sample: PeopleSample, failure_prob: float, reference: str, **nats: float
 ) -> Certificate:
-    name = f"new_person_{name}"
-    if "confidence" in nats:
-        nats["confidence"] = log_inverse(failure_prob)
-    return Certificate(
-        name=name,
-        value=value,
-        failure_prob=failure_prob,
+    n, risk = sample.n, sample.person_risk
+    bill = billed(f"new_person_{name}", FRESH, n=n, failure_prob=failure_prob, **nats)
+    return bill.declaring("records independent", unit="person").certificate(
+        value,
+        of="predictor",
         measures=NEW_PERSON,
-        hypotheses=of_the_caller("predictor saw none of these rows", function=name, unit="person"),
-        costs=costs_of({cost: total(paid) for cost, paid in nats.items()}, sample.n),
-        terms={"empirical_risk": sample.person_risk, "second_moment": sample.person_second_moment},
-        budget={"bound": failure_prob},
+        terms={"empirical_risk": risk, "second_moment": sample.person_second_moment},
+        inputs={"risk": risk, "n": n, "examples": sample.examples},
         reference=f"{reference}; docs/people.md",
-        inputs={"risk": sample.person_risk, "n": sample.n, "examples": sample.examples, "failure_prob": failure_prob},
     )
 
 
@@ -285,7 +269,8 @@ def checked(sample: object) -> PeopleSample:
     return _check.records("sample", (sample,), PeopleSample)[0]
 
 
-def _owners(people: ArrayLike) -> NDArray[np.generic]:
+def _positions(people: ArrayLike) -> NDArray[np.intp]:
+    """The place of each example's owner in the sorted list of people."""
     try:
         owners = np.asarray(people)
     except (TypeError, ValueError, OverflowError):
@@ -295,4 +280,4 @@ def _owners(people: ArrayLike) -> NDArray[np.generic]:
             f"people must be a list of whole numbers or texts, one an example, got {owners.dtype} of shape "
             f"{owners.shape}; number people."
         )
-    return owners
+    return np.unique(owners, return_inverse=True)[1].ravel()

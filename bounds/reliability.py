@@ -21,8 +21,9 @@ from bounds._assemble import Bill, billed
 from bounds._rounding import outward, total
 from bounds.certificate import Certificate
 from bounds.combine import applied
+from bounds.means import GRID_NATS
 from bounds.prices import FRESH, INDEPENDENT, Inputs, Price
-from bounds.refined import GRID_NATS, bernstein_slack
+from bounds.refined import bernstein_slack
 
 _HELD_OUT = 'docs/guarantees.md, "Calibration error on held-out examples"'
 _TRAINING = 'docs/guarantees.md, "Calibration error from training data"'

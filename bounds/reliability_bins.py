@@ -17,7 +17,7 @@ from bounds import _check
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
 from bounds.hypotheses import of_the_caller
-from bounds.tails import clopper_pearson_lower, clopper_pearson_upper
+from bounds.means import clopper_pearson_lower, clopper_pearson_upper
 
 _SLACK = 2.0**-50  # more than the rounding of a few sums of numbers up to 2
 _REFERENCE = 'docs/guarantees.md, "Calibration bin by bin"'

@@ -3,55 +3,30 @@
 Every process is given the whole data set. At logical step t
 
     process r:   S_r = Σ clip_C(g_i) over those i ≡ r (mod processes) that are in the Poisson batch
-    process 0:   p.grad = (Σ_r S_r + N(0, (σ_t C)² I)) / expected_batch_size, which all processes receive
+                 Y_r = S_r + N(0, (σ_t C)² I / processes), on a grid
+    process 0:   p.grad = Σ_r Y_r / expected_batch_size, which all processes receive
 
 and each lets its own copy of the optimizer step. An example belongs to one process, for good, and is drawn by it
 independently of all others with probability q: the union of the processes' batches is the Poisson batch of a single
-process. Noise enters once, into the whole sum, whatever random numbers the others may hold; the divisor and gradients
-that depend on no data enter after it. A process whose part is empty contributes a zero sum, and still takes part in the
-step: the history is that of a single process. (Opacus's distributed sampler skips empty parts, so that its processes
-fall out of step.) How many physical batches a process cuts its part into is its own affair.
+process. The shares of noise are independent and have the variance of a single process's noise, all together
+(:class:`pacdp.step.processes.Together`). The divisor and gradients that depend on no data enter after it. A process
+whose part is empty contributes a zero sum, and still takes part in the step: the history is that of a single process.
+(Opacus's distributed sampler skips empty parts, so that its processes fall out of step.) How many physical batches a
+process cuts its part into is its own affair.
 
-Seeded runs with one seed at all processes have the batches and the noise of the single-process run with that seed.
-Masks, weight draws and pre-noise come from generators of each process's own.
+Seeded runs with one seed at all processes have the batches and the noise of the single-process run with that seed:
+there the first process draws the whole noise. Masks, weight draws and pre-noise come from generators of each process's
+own.
 
 Formal guarantee: that of :mod:`pacdp.opacus.optimizers`, provided that all processes hold the same examples in the
-same order, and trust each other: sums without noise travel to the first process.
+same order, and trust each other: sums with a share of the noise travel to the first process.
 """
-
-from typing import Any
 
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel as DPDDP
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
-from pacdp.opacus.optimizers import GhostOptimizer, PrivateOptimizer
-from pacdp.step.processes import (
-    copy_from_first,
-    process_count,
-    sum_at_first,
-)
-
-_ROWS = 1024
-
-
-class SummedOverProcesses:
-    """What the two optimizers below do between clipping and division."""
-
-    def add_noise(self) -> None:
-        """Sum over the processes, noise at the first, and its result to all."""
-        parameters: list[Any] = self.params  # pyright: ignore[reportAttributeAccessIssue]
-        sum_at_first([p.summed_grad for p in parameters])
-        super().add_noise()  # pyright: ignore[reportAttributeAccessIssue]
-        copy_from_first([p.grad for p in parameters])
-
-
-class DistributedOptimizer(SummedOverProcesses, PrivateOptimizer):
-    """:class:`pacdp.opacus.optimizers.PrivateOptimizer` on several processes; give it :func:`rank_randomness`."""
-
-
-class DistributedGhostOptimizer(SummedOverProcesses, GhostOptimizer):
-    """:class:`pacdp.opacus.optimizers.GhostOptimizer` on several processes."""
+from pacdp.step.processes import process_count
 
 
 def unwrapped(module: nn.Module) -> tuple[nn.Module, bool]:

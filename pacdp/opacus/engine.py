@@ -32,7 +32,7 @@ from bounds.accounting import Event
 from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
 from pacdp.opacus.accountant import NAME, EventAccountant
-from pacdp.opacus.distributed import DistributedGhostOptimizer, DistributedOptimizer, SummedOverProcesses, unwrapped
+from pacdp.opacus.distributed import unwrapped
 from pacdp.opacus.ghost import GhostCriterion
 from pacdp.opacus.loader import PoissonLoader
 from pacdp.opacus.modes import OpacusSums
@@ -170,10 +170,12 @@ class PrivateEngine(PrivacyEngine):
         inner = optimizer.original_optimizer if isinstance(optimizer, DPOptimizer) else optimizer
         settings["randomness"] = randomness
         if grad_sample_mode == "ghost":
-            return (DistributedGhostOptimizer if several else GhostOptimizer)(inner, **settings)
-        generator = randomness.generator("pre-noise", device) if pre_noise > 0.0 else None
-        kind = DistributedOptimizer if several else PrivateOptimizer
-        return kind(inner, pre_noise=pre_noise, pre_noise_generator=generator, **settings)
+            private = GhostOptimizer(inner, **settings)
+        else:
+            generator = randomness.generator("pre-noise", device) if pre_noise > 0.0 else None
+            private = PrivateOptimizer(inner, pre_noise=pre_noise, pre_noise_generator=generator, **settings)
+        private.together = Together(several=several)
+        return private
 
     def make_private_with_epsilon(self, **_: Any) -> Any:
         """Refused: noise is found first, for the whole schedule, with :func:`pacdp.private.calibrated`."""
@@ -226,7 +228,7 @@ def _state(module: nn.Module, optimizer: DPOptimizer, randomness: Randomness) ->
 
 
 def _together(optimizer: DPOptimizer) -> Together:
-    return Together(several=isinstance(optimizer, SummedOverProcesses))
+    return optimizer.together  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _steps(optimizer: DPOptimizer) -> int:

@@ -27,6 +27,7 @@ from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.modes import clip_rows, flat_rows
 from pacdp.schedules import Schedule
 from pacdp.step.noise import Randomness
+from pacdp.step.processes import Together
 
 DataFreeGradient = Callable[[], None]
 
@@ -45,6 +46,7 @@ class _FixedNormaliser:
         self.nonfinite_examples = 0
         self.examples = 0
         self.sampler: PoissonSampler | None = None
+        self.together = Together(several=False)
 
     def add_noise(self) -> None:
         """Noise of standard deviation σ_t C on every coordinate of the clipped sum."""
@@ -57,10 +59,13 @@ class _FixedNormaliser:
                 f"noise_schedule({self.logical_step}) must be a finite number >= 0, got {self.noise_multiplier}"
             )
         std = self.noise_multiplier * self.max_grad_norm
-        for p in _parameters(self):
+        parameters = _parameters(self)
+        for p in parameters:
             _check_processed_flag(p.summed_grad)
-            noise = self.randomness.normal(p.shape, std=std, dtype=p.summed_grad.dtype, device=p.device)
-            p.grad = (p.summed_grad + noise).to(p.dtype).view_as(p)
+        sums = {str(k): p.summed_grad for k, p in enumerate(parameters)}
+        noised = self.together.noised(sums, std, self.randomness)
+        for p, value in zip(parameters, noised.values(), strict=True):
+            p.grad = value.to(p.dtype).view_as(p)
             _mark_as_processed(p.summed_grad)
 
     def scale_grad(self) -> None:

@@ -1,22 +1,34 @@
-"""Where noise, batches and masks come from.
+"""Where noise, batches and masks come from, and the one way for noise into a sum.
 
-:class:`SystemRandomness` draws from the operating system's cryptographic generator, nothing else: no state exists that
-could be stolen, saved or replayed, so a resumed run is as private as an uninterrupted one but not bit for bit equal to
-it. :class:`SeededRandomness` is for tests and for experiments that must be reproduced: whoever knows its seed, or finds
-its state in a checkpoint, can subtract the noise, and on the CPU the seed has 32 bits only.
+:class:`SystemRandomness` is for releases: its noise comes from a cipher under keys of the operating system, of which
+nothing is kept, so a resumed run is as private as an uninterrupted one but not bit for bit equal to it; sum and noise
+are added on a grid, whose price docs/noise.md proves. :class:`SeededRandomness` is for tests and for experiments that
+must be reproduced: whoever knows its seed, or finds its state in a checkpoint, can subtract the noise, and on the CPU
+the seed has 32 bits only.
 """
 
 import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-_CHUNK = 1 << 15  # numbers at a time, which stay in the cache
+from pacdp.step import cipher, quantile
+
+GRID_LOG2 = 10
+"""The grid is the power of two from std/2¹¹ (exclusive) to std/2¹⁰."""
+CELL_ERROR = 2.0**-35
+"""Logarithm of the ratio between the probability of a point of the grid and that under exact arithmetic, at most."""
+TAIL_MASS = 2.0**-84
+"""Probability of the points of the grid, beyond 10.6 standard deviations, where that is not promised."""
+
+_SPARE = 320  # words for the tails, of which 32,768 numbers need 128 on average
+_ON_DEVICE = 1 << 20  # numbers at a time
 
 
 @runtime_checkable
@@ -44,34 +56,103 @@ class Randomness(Protocol):
         ...
 
 
-class SystemRandomness:
-    """The operating system's generator (``os.urandom``).
+@runtime_checkable
+class AddsNoise(Protocol):
+    """A source that adds its noise to a sum itself, instead of handing it out."""
 
-    Uniforms have 53 bits; normals are Box-Muller in double precision. Each noise number is the sum of ``summands``
-    independent normals, rescaled: the remedy of Holohan and Braghin (2021) against attacks that read the noise back
-    from the floating-point grid. It makes such attacks expensive; it is no proof for floating-point arithmetic.
+    def noised(self, total: Tensor, *, std: float) -> Tensor:
+        """``total`` with independent N(0, std²) on every coordinate, rounded once, to a public grid."""
+        ...
+
+
+def add_noise(total: Tensor, *, std: float, randomness: Randomness) -> Tensor:
+    """A new tensor: ``total`` with independent N(0, std²) on every coordinate. The one way for noise into a sum.
+
+    Formal guarantee: with :class:`SystemRandomness` the result is a rounding of the real number that the Gaussian
+    mechanism releases, up to the epsilon and delta of :func:`arithmetic_cost`: whatever is proved of the Gaussian
+    mechanism for ``total`` as it was computed holds of what this function returns. With seeded sources it is a sum of
+    floating-point numbers, of which nothing is promised.
+
+    Raises:
+        ValueError: ``std`` is negative, not finite, or beyond 2^±900.
+    """
+    if not 0.0 <= std < math.inf:
+        raise ValueError(f"std must be a finite number >= 0, got {std}")
+    if isinstance(randomness, AddsNoise):
+        return randomness.noised(total, std=std)
+    return total + randomness.normal(tuple(total.shape), std=std, dtype=total.dtype, device=total.device)
+
+
+def share(std: float, processes: int) -> float:
+    """The standard deviation for each of ``processes`` whose independent noise adds up to variance std² or more.
+
+    It is the least floating-point number s with processes · s² >= std².
+    """
+    if processes < 1:
+        raise ValueError(f"processes must be at least 1, got {processes}")
+    part, whole = std / math.sqrt(processes), Fraction(std) ** 2
+    while processes * Fraction(below := math.nextafter(part, 0.0)) ** 2 >= whole and below > 0.0:
+        part = below
+    while processes * Fraction(part) ** 2 < whole:
+        part = math.nextafter(part, math.inf)
+    return part
+
+
+def arithmetic_cost(*, coordinates: int, steps: int, delta: float, processes: int = 1) -> tuple[float, float]:
+    """The epsilon and delta that finite arithmetic adds to those of the Gaussian mechanism (docs/noise.md).
+
+    Args:
+        coordinates: numbers that receive noise in a step.
+        steps: of the whole run, all chains and releases together.
+        delta: a part of delta that is given up so that epsilon is small.
+        processes: whose shares of noise add up.
+
+    Returns:
+        a and b. A run that is (epsilon, delta)-private with real Gaussian noise is so with that of
+        :class:`SystemRandomness` at epsilon + a and exp(a) (delta + (1 + exp(epsilon)) b).
+    """
+    numbers = coordinates * steps * processes
+    spread = CELL_ERROR * math.sqrt(2.0 * numbers * math.log(1.0 / delta))
+    each = spread + numbers * CELL_ERROR * math.expm1(CELL_ERROR)
+    return 2.0 * each, delta + numbers * TAIL_MASS
+
+
+class SystemRandomness:
+    """Noise that nobody can predict: ChaCha20 under keys of the operating system, one for every 256 KiB.
+
+    A noise number is Φ⁻¹ of a uniform one, scaled, added to what it hides and rounded to a grid in exact arithmetic:
+    a power of two, 1,024 to 2,048 times finer than the standard deviation. No state exists between two calls, so
+    nothing can be stolen, saved or replayed, and forks, threads and copies of the object draw independently.
     """
 
-    def __init__(self, *, summands: int = 4) -> None:
-        if summands < 1:
-            raise ValueError(f"summands must be at least 1, got {summands}")
-        self.summands = summands
-
     def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Independent N(0, std²), computed on the CPU."""
-        count = math.prod(shape)
-        out = torch.zeros(count, dtype=torch.float64)
-        if std > 0.0:
-            for part in out.split(_CHUNK):
-                for _ in range(self.summands):
-                    part.add_(_system_normals(len(part)))
-            out.mul_(std / math.sqrt(self.summands))
-        return out.reshape(tuple(shape)).to(device=device, dtype=dtype)
+        """Independent N(0, std²), each a multiple of the grid."""
+        return self.noised(torch.zeros(tuple(shape), dtype=dtype, device=device), std=std)
+
+    def noised(self, total: Tensor, *, std: float) -> Tensor:
+        """``total`` with independent N(0, std²) on every coordinate, on the grid that only ``std`` decides.
+
+        Raises:
+            ValueError: ``std`` is beyond 2^±900.
+        """
+        if std == 0.0:
+            return total.clone()
+        if not 2.0**-900 < std < 2.0**900:
+            raise ValueError(f"std must be 0 or between 2^-900 and 2^900, got {std}")
+        grid = math.ldexp(1.0, math.frexp(std)[1] - 1 - GRID_LOG2)
+        on_host = total.device.type == "cpu" and total.dtype in (torch.float32, torch.float64)
+        compute = _by_compiled_code if on_host else _by_torch
+        return compute(total.detach(), std / grid, grid)
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """A Poisson batch; the probability is ``sample_rate`` rounded down to a multiple of 2⁻⁵³."""
-        bits = np.frombuffer(os.urandom(8 * n), dtype=np.uint64) >> np.uint64(11)
-        return torch.from_numpy(np.flatnonzero(bits < np.uint64(math.floor(sample_rate * 2.0**53))))
+        chosen, words = [], np.empty(min(n, cipher.WORDS_PER_KEY), np.int64)
+        threshold = np.uint64(math.floor(sample_rate * 2.0**53))
+        for begin in range(0, n, cipher.WORDS_PER_KEY):
+            part = words[: n - begin]
+            cipher.fill(part)
+            chosen.append(np.flatnonzero(part.view(np.uint64) >> np.uint64(11) < threshold) + begin)
+        return torch.from_numpy(np.concatenate(chosen) if chosen else np.empty(0, np.int64))
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
         """A generator seeded by the operating system."""
@@ -131,9 +212,26 @@ class SeededRandomness:
         self._batches.set_state(state["batches"])
 
 
-def _system_normals(count: int) -> Tensor:
-    half = (count + 1) // 2
-    bits = np.frombuffer(os.urandom(16 * half), dtype=np.uint64) >> np.uint64(11)
-    uniform = torch.from_numpy(bits.view(np.int64)).double().add_(0.5).mul_(2.0**-53)
-    radius, angle = uniform[:half].log_().mul_(-2.0).sqrt_(), uniform[half:].mul_(2.0 * math.pi)
-    return torch.cat([radius * angle.cos(), radius * angle.sin()])[:count]
+def _by_compiled_code(total: Tensor, scale: float, grid: float) -> Tensor:
+    out = total.clone(memory_format=torch.contiguous_format)
+    values = out.reshape(-1).numpy()
+    words = np.empty(min(len(values), cipher.WORDS_PER_KEY - _SPARE) + _SPARE, np.int64)
+    for begin in range(0, len(values), cipher.WORDS_PER_KEY - _SPARE):
+        part = values[begin : begin + cipher.WORDS_PER_KEY - _SPARE]
+        cipher.fill(words[: _SPARE + len(part)])
+        spare, main, done = words[:_SPARE], words[_SPARE:], 0
+        while (done := quantile.add_on_grid(part, main, spare, quantile.table(), scale, grid, done)) < len(part):
+            cipher.fill(spare)
+    return out
+
+
+def _by_torch(total: Tensor, scale: float, grid: float) -> Tensor:
+    def words(count: int) -> Tensor:
+        drawn = np.empty(count, np.int64)
+        cipher.fill(drawn)
+        return torch.from_numpy(drawn).to(total.device)
+
+    out = torch.empty_like(total, memory_format=torch.contiguous_format)
+    for part, made in zip(total.reshape(-1).split(_ON_DEVICE), out.reshape(-1).split(_ON_DEVICE), strict=True):
+        made.copy_(quantile.on_grid(part.double(), words(len(part)), words, scale, grid))
+    return out

@@ -13,7 +13,7 @@ from torch import Tensor, distributed
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.step.clip import Weights
-from pacdp.step.noise import Randomness, SystemRandomness
+from pacdp.step.noise import Randomness, SystemRandomness, add_noise, share
 from pacdp.step.units import size
 
 _ROWS = 1024
@@ -100,7 +100,10 @@ def _meeting_place(device: torch.device) -> torch.device:
 
 
 class RankRandomness:
-    """One process's part in a run's randomness: batches of its own examples, the noise if it is the first process.
+    """One process's part in a run's randomness: batches of its own examples, and its share of the noise.
+
+    The operating system's generators are independent of each other, and every process draws its share. Seeded ones
+    are equal, so that the first process draws all.
 
     ``batch`` draws for all examples and keeps those that the process owns, so that processes with equal seeds share
     one Poisson batch and processes with independent generators own independent parts of one: both have the exact law.
@@ -110,10 +113,18 @@ class RankRandomness:
         self.base, self.rank, self.count = base, process_rank(), process_count()
 
     def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Independent N(0, std²) at the first process, zeros at the others."""
-        if self.rank == 0:
-            return self.base.normal(shape, std=std, dtype=dtype, device=device)
-        return torch.zeros(tuple(shape), dtype=dtype, device=device)
+        """This process's share of independent N(0, std²)."""
+        return self.noised(torch.zeros(tuple(shape), dtype=dtype, device=device), std=std).to(dtype)
+
+    def noised(self, total: Tensor, *, std: float) -> Tensor:
+        """``total`` with this process's share of independent N(0, std²).
+
+        With several processes it is in double precision, so that sums over the processes stay exact on the grid.
+        """
+        if self.count > 1 and isinstance(self.base, SystemRandomness):
+            return add_noise(total.double(), std=share(std, self.count), randomness=self.base)
+        part = add_noise(total, std=std, randomness=self.base) if self.rank == 0 else total
+        return part.double() if self.count > 1 else part
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """The part of a Poisson batch that belongs to this process; possibly empty."""
@@ -143,9 +154,9 @@ def rank_randomness(randomness: Randomness | None) -> RankRandomness:
 class Together:
     """What the processes of one run do with a sum: alone, or with the others of the default group.
 
-    Every process has the clipped sum of its own part of the sample. Noise enters once, into the whole sum; the divisor
-    and gradients that depend on no data enter after it, at every process alike. Sums without noise travel to the first
-    process: the processes trust each other.
+    Every process has the clipped sum of its own part of the sample and adds its share of the noise before anything
+    travels; sums on the noise's grid are exact, so that only the whole counts, in whatever order it is taken. The
+    divisor and gradients that depend on no data enter after it, at every process alike.
     """
 
     def __init__(self, *, several: bool) -> None:
@@ -153,16 +164,16 @@ class Together:
 
     def noised(self, total: Weights, std: float, randomness: Randomness) -> Weights:
         """The sum over all processes with independent N(0, std²) on every coordinate, the same at each."""
+        made = {name: add_noise(value, std=std, randomness=randomness) for name, value in total.items()}
         if self.several:
-            sum_at_first(list(total.values()))
-        return self.noised_copy(total, std, randomness)
+            sum_at_first(list(made.values()))
+            copy_from_first(list(made.values()))
+        return {name: value.to(total[name].dtype) for name, value in made.items()}
 
-    def noised_copy(self, released: Weights, std: float, randomness: Randomness) -> Weights:
-        """The first process's numbers with independent N(0, std²) on every coordinate, the same at each."""
-        made = {
-            name: value + randomness.normal(tuple(value.shape), std=std, dtype=value.dtype, device=value.device)
-            for name, value in released.items()
-        }
+    def noisier(self, released: Weights, std: float, randomness: Randomness) -> Weights:
+        """What was released, the same at each process, with independent N(0, std²) from the first one."""
+        whole = getattr(randomness, "base", randomness)
+        made = {name: add_noise(value, std=std, randomness=whole) for name, value in released.items()}
         if self.several:
             copy_from_first(list(made.values()))
         return made

@@ -56,7 +56,7 @@ class PrivateStep:
 
     def noisier(self, released: Weights, std_multiplier: float) -> Weights:
         """What was released before with further noise: post-processing, which costs nothing."""
-        return self.together.noised_copy(released, std_multiplier * self.mechanism.clip_norm, self.randomness)
+        return self.together.noisier(released, std_multiplier * self.mechanism.clip_norm, self.randomness)
 
     def choose(self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float) -> int:
         """One of the candidates by the exponential mechanism on the sample's clipped losses (:mod:`choice`)."""

@@ -12,9 +12,9 @@ import bounds
 from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, privacy_epsilon
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
-from pacdp.step.noise import SeededRandomness, SystemRandomness
 from pacdp.released_counts import ReleasedErrors, released_errors
 from pacdp.reservation import NoLedger
+from pacdp.step.noise import SeededRandomness, SystemRandomness
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
 

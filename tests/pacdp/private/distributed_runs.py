@@ -16,7 +16,6 @@ from torch import distributed, nn
 from torch.utils.data import TensorDataset
 
 from pacdp.errors import CheckpointError
-from pacdp.opacus.distributed import SummedOverProcesses, rank_randomness
 from pacdp.private import (
     DPBBP,
     DPSGD,
@@ -34,6 +33,8 @@ from pacdp.private import (
     train,
     with_example_dropout,
 )
+from pacdp.opacus.distributed import rank_randomness
+from pacdp.step.noise import add_noise
 
 DECAY = Exponential(initial=1.5, factor=0.9)
 COMMON = {"noise_multiplier": DECAY, "learning_rate": 0.3}
@@ -95,7 +96,7 @@ class Interrupted(Exception):
 
 
 def record(run):
-    return {"weights": run.weights, "snapshots": run.snapshots, "history": run.event.to_dict()}
+    return {"weights": run.weights, "snapshots": run.snapshots, "history": run.history.to_dict()}
 
 
 def same_as_one_process(rank):
@@ -152,19 +153,13 @@ def laws_of_noise():
         }
 
     right = all_laws()
-    correct, part = SummedOverProcesses.add_noise, rank_randomness(SystemRandomness()).__class__
-    silent = part.normal
-
-    def everywhere(self):
-        super(SummedOverProcesses, self).add_noise()
-        for p in self.params:
-            distributed.all_reduce(p.grad)
-
-    SummedOverProcesses.add_noise, part.normal = everywhere, lambda self, *a, **k: self.base.normal(*a, **k)
+    part = rank_randomness(SystemRandomness()).__class__
+    correct = part.noised
+    part.noised = lambda self, total, *, std: add_noise(total, std=std, randomness=self.base)  # everywhere, in full
     try:
         return {"right": right, "planted": all_laws()}
     finally:
-        SummedOverProcesses.add_noise, part.normal = correct, silent
+        part.noised = correct
 
 
 def loops(folder):
@@ -185,7 +180,7 @@ def loops(folder):
                                                         noise_schedule=DECAY, sample_rate=0.1)  # fmt: skip
             fresh_engine.load_checkpoint(path=path, module=second, optimizer=other)
             out[f"{mode} {cut}"] = {
-                "weights": flat(module), "loaded": flat(second), "sizes": sizes, "history": engine.event.to_dict(),
+                "weights": flat(module), "loaded": flat(second), "sizes": sizes, "history": engine.history.to_dict(),
                 "loaded history": fresh_engine.history.to_dict(), "epsilon": engine.get_epsilon(1e-3),
             }  # fmt: skip
     return out

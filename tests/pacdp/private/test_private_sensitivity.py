@@ -151,9 +151,8 @@ def test_noise_has_exactly_the_scale_that_is_accounted(mode):
     assert abs(float(steps)) < 5.0 / math.sqrt(sample[1:].numel())
 
 
-@pytest.mark.parametrize("summands", [1, 4])
-def test_the_system_s_noise_has_that_scale_too(summands):
-    sample = noises("hooks", randomness=SystemRandomness(summands=summands), draws=200)
+def test_the_system_s_noise_has_that_scale_too():
+    sample = noises("hooks", randomness=SystemRandomness(), draws=200)
     assert scale_is(sample, 1.3 * CLIP / 7.0)
     assert not scale_is(sample, 1.3 * CLIP / 7.0 * 1.05)
 

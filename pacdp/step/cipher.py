@@ -1,0 +1,31 @@
+"""Uniform 64-bit words that nobody can predict or repeat: ChaCha20 (RFC 8439) under keys from the operating system.
+
+Every 256 KiB have a key of their own, which ``os.urandom`` gives and which no object keeps: neither a key nor a counter
+nor unused words outlive a call. A forked process, a second thread, a copied or unpickled object and a resumed run
+therefore cannot repeat each other's words. (Memory that was freed is not scrubbed.)
+
+Formal guarantee: the words cannot be told from independent uniform ones by whoever can neither break ChaCha20 as a
+pseudorandom function nor predict the operating system's generator.
+"""
+
+import os
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy.typing import NDArray
+
+WORDS_PER_KEY = 1 << 15  # 256 KiB, which stay in the cache
+_START = bytes(16)  # block counter and nonce: each key is used once
+_ZEROS = memoryview(bytes(8 * WORDS_PER_KEY))
+
+
+def fill(words: NDArray[np.int64]) -> None:
+    """Overwrite ``words``, a contiguous vector, by independent uniform 64-bit words."""
+    for begin in range(0, len(words), WORDS_PER_KEY):
+        part = words[begin : begin + WORDS_PER_KEY].view(np.uint8)
+        keystream = Cipher(algorithms.ChaCha20(_fresh_key(), _START), mode=None).encryptor()
+        keystream.update_into(_ZEROS[: len(part)], part.data)
+
+
+def _fresh_key() -> bytes:
+    return os.urandom(32)

@@ -1,0 +1,114 @@
+"""The keystream: published vectors, a slow twin, and keys that no fork, thread, copy or call shares with another."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from secure_toys import fix_keys
+
+from pacdp.step import cipher
+
+# RFC 8439, appendix A.1: key and nonce are zero, block counters 0 and 1
+VECTORS = (
+    "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
+    "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"
+    "9f07e7be5551387a98ba977c732d080dcb0f29a048e3656912c6533e32ee7aed"
+    "29b721769ce64e43d57133b074d839d531ed1f28510afb45ace10a1f4b794d6f"
+)
+
+
+def drawn(count):
+    words = np.full(count, 77, dtype=np.int64)
+    cipher.fill(words)
+    return words
+
+
+def blocks_of(key, count):
+    """ChaCha20 from RFC 8439, section 2.3, in plain Python."""
+
+    def turn(x, shift):
+        return ((x << shift) | (x >> (32 - shift))) & 0xFFFFFFFF
+
+    stream = b""
+    words = [int.from_bytes(key[i : i + 4], "little") for i in range(0, 32, 4)]
+    for counter in range(count):
+        start = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574, *words, counter, 0, 0, 0]
+        state = list(start)
+        columns = [(i, 4 + i, 8 + i, 12 + i) for i in range(4)]
+        diagonals = [(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4) for i in range(4)]
+        for a, b, c, d in 10 * (columns + diagonals):
+            for x, y, z, shift in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+                state[x] = (state[x] + state[y]) & 0xFFFFFFFF
+                state[z] = turn(state[z] ^ state[x], shift)
+        stream += b"".join(((x + y) & 0xFFFFFFFF).to_bytes(4, "little") for x, y in zip(state, start, strict=True))
+    return stream
+
+
+def test_the_published_vectors(monkeypatch):
+    monkeypatch.setattr(cipher, "_fresh_key", lambda: bytes(32))
+    assert drawn(16).tobytes().hex() == VECTORS
+    assert blocks_of(bytes(32), 2).hex() == VECTORS
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 1000, cipher.WORDS_PER_KEY])
+def test_the_slow_twin(monkeypatch, count):
+    key = bytes(range(200, 232))
+    monkeypatch.setattr(cipher, "_fresh_key", lambda: key)
+    head = min(count, 2000)
+    assert drawn(count)[:head].tobytes() == blocks_of(key, -(-head // 8))[: 8 * head]
+
+
+def test_no_key_serves_twice(monkeypatch):
+    keys = []
+    monkeypatch.setattr(cipher, "_fresh_key", lambda: keys.append(os.urandom(32)) or keys[-1])
+    for count in (3, 3, cipher.WORDS_PER_KEY, 2 * cipher.WORDS_PER_KEY + 1):
+        drawn(count)
+    assert len(keys) == len(set(keys)) == 6
+
+
+def test_each_key_s_words_stand_in_their_place(monkeypatch):
+    fix_keys(monkeypatch)
+    whole = drawn(2 * cipher.WORDS_PER_KEY + 5)
+    fix_keys(monkeypatch)
+    parts = [drawn(cipher.WORDS_PER_KEY), drawn(cipher.WORDS_PER_KEY), drawn(5)]
+    assert np.array_equal(whole, np.concatenate(parts))
+
+
+def test_the_bits_are_even(monkeypatch):
+    fix_keys(monkeypatch)
+    words = drawn(1 << 20).view(np.uint64)
+    for bit in range(64):
+        ones = int(((words >> np.uint64(bit)) & np.uint64(1)).sum())
+        assert abs(ones - 2**19) < 5.5 * 2**9, bit
+
+
+def of_a_child(count):
+    """The words that a forked process draws first."""
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(writer, drawn(count).tobytes())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        words = np.frombuffer(pipe.read(), np.int64)
+    os.waitpid(child, 0)
+    return words
+
+
+def shared_words():
+    """How many words parent, two children and two threads have in common."""
+    drawn(8)  # whatever is made once is made before the fork
+    with ThreadPoolExecutor(2) as threads:
+        streams = [of_a_child(64), of_a_child(64), drawn(64), drawn(64), *threads.map(drawn, [64, 64])]
+    assert [len(s) for s in streams] == [64] * 6
+    return 6 * 64 - len(set(np.concatenate(streams).tolist()))
+
+
+def test_forks_and_threads_do_not_repeat_each_other():
+    assert shared_words() == 0
+
+
+def test_a_forked_child_with_its_parent_s_keys_would_be_seen(monkeypatch):
+    fix_keys(monkeypatch)  # a generator that lives on in the parent and is copied by the fork
+    assert shared_words() >= 64

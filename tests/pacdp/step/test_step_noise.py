@@ -1,0 +1,305 @@
+"""Noise in sums: exact addition on the grid, shares, refusals, the price of finite arithmetic."""
+
+import copy
+import itertools
+import math
+import pickle
+from fractions import Fraction
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from secure_toys import fix_keys, normals_of, words_of
+
+from pacdp.opacus.distributed import RankRandomness
+from pacdp.step import cipher, noise, quantile
+from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, arithmetic_cost, share
+
+CPU = torch.device("cpu")
+WHOLE = {"dtype": torch.float64, "device": CPU}
+
+
+def grid_of(std):
+    return 2.0 ** (math.floor(math.log2(std)) - 10)
+
+
+def released(monkeypatch, total, std=1.7, name="keys"):
+    fix_keys(monkeypatch, name)
+    return add_noise(total, std=std, randomness=SystemRandomness())
+
+
+def totals(size=5000, spread=30.0, dtype=torch.float64):
+    return torch.from_numpy(spread * stats.norm.ppf((np.arange(size) + 0.5) / size)).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("std", [1.0, 1.7, 1.999, 2.0, 3e-7, 5e11])
+def test_the_sum_is_rounded_once_to_the_grid(monkeypatch, dtype, std):
+    total, grid = totals(spread=30.0 * std, dtype=dtype), grid_of(std)
+    words = words_of(cipher.WORDS_PER_KEY)
+    monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words[: len(out)]))
+    found = add_noise(total, std=std, randomness=SystemRandomness())
+    numbers = normals_of(words[noise._SPARE :][: len(total)], words[: noise._SPARE])
+    for x, z, y in zip(total.tolist(), numbers.tolist(), found.tolist(), strict=True):
+        exact = Fraction(x) / Fraction(grid) + Fraction(z) * Fraction(std) / Fraction(grid)
+        point = Fraction(y) / Fraction(grid)
+        if dtype == torch.float64:
+            assert point.denominator == 1
+            assert abs(point - exact) <= Fraction(1, 2) + Fraction(2) ** -36
+        else:  # rounded a second time, which is post-processing
+            assert abs(point - exact) <= Fraction(1, 2) + Fraction(2) ** -36 + abs(point) / 2**24
+
+
+def test_noise_is_the_same_whatever_it_hides(monkeypatch):
+    total, grid = totals(), grid_of(1.7)
+    one = released(monkeypatch, total)
+    for shift in (-(2**31), -1, 1, 12345678901):
+        assert torch.equal(released(monkeypatch, total + shift * grid) - one, torch.full_like(one, shift * grid))
+
+
+def test_a_sum_that_is_added_in_single_precision_would_be_seen(monkeypatch):
+    total, grid = totals(dtype=torch.float32), grid_of(1.7)
+    drawn = (released(monkeypatch, torch.zeros_like(total)) + total).double() / grid
+    assert not torch.equal(drawn, drawn.round())
+    exact = released(monkeypatch, total.double()) / grid
+    assert torch.equal(exact, exact.round())
+
+
+def test_huge_infinite_and_undefined_sums(monkeypatch):
+    limit = quantile.LIMIT * grid_of(1.7)
+    found = released(monkeypatch, torch.tensor([1e300, -1e300, math.inf, -math.inf, math.nan, 0.0]).double())
+    assert (found[[0, 2]] - limit).abs().max() < 20.0
+    assert (found[[1, 3]] + limit).abs().max() < 20.0
+    assert found[4].isnan()
+    assert abs(float(found[5])) < 20.0
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (4, 5, 6), (cipher.WORDS_PER_KEY + 7,)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_shapes_and_types_stay(monkeypatch, shape, dtype):
+    total = torch.ones(shape, dtype=dtype)
+    found = released(monkeypatch, total)
+    assert (found.shape, found.dtype) == (total.shape, dtype)
+    assert torch.equal(total, torch.ones(shape, dtype=dtype))
+    drawn = SystemRandomness().normal(shape, std=0.3, dtype=dtype, device=CPU)
+    assert (drawn.shape, drawn.dtype) == (total.shape, dtype)
+
+
+def test_other_layouts_of_memory_keep_their_places(monkeypatch):
+    total = totals(6000).reshape(60, 100)
+    assert torch.equal(released(monkeypatch, total.T.contiguous().T), released(monkeypatch, total))
+    expanded = torch.ones(1, dtype=torch.float64).expand(4000)
+    assert len(released(monkeypatch, expanded).unique()) > 2000
+
+
+def test_devices_take_the_torch_path_to_the_same_law(monkeypatch):
+    total = totals(200_000, spread=0.0)
+    monkeypatch.setattr(noise, "_by_compiled_code", noise._by_torch)
+    fix_keys(monkeypatch)
+    found = add_noise(total, std=2.0, randomness=SystemRandomness()) / 2.0
+    assert stats.kstest(found.numpy(), "norm").pvalue > 1e-3
+    assert add_noise(total.float(), std=2.0, randomness=SystemRandomness()).dtype == torch.float32
+
+
+def test_few_spare_words_are_fetched_again(monkeypatch):
+    fix_keys(monkeypatch)
+    monkeypatch.setattr(noise, "_SPARE", 24)
+    found = SystemRandomness().normal((400_000,), std=1.0, **WHOLE).numpy()
+    assert stats.kstest(found, "norm").pvalue > 1e-3
+    tails = np.abs(found)[np.abs(found) > 3.1]
+    assert stats.binomtest(len(tails), len(found), 2.0 * stats.norm.sf(3.1)).pvalue > 1e-3
+    assert stats.kstest(stats.norm.sf(tails) / stats.norm.sf(3.1), "uniform").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("std", [-1.0, math.inf, math.nan])
+@pytest.mark.parametrize("randomness", [SystemRandomness(), SeededRandomness(1)])
+def test_wrong_standard_deviations_are_refused(std, randomness):
+    with pytest.raises(ValueError, match=r"std must be a finite number >= 0, got"):
+        add_noise(torch.zeros(3), std=std, randomness=randomness)
+
+
+@pytest.mark.parametrize("std", [5e-324, 1e-300, 1e300])
+def test_standard_deviations_without_a_grid_are_refused(std):
+    with pytest.raises(ValueError, match="between 2"):
+        add_noise(torch.zeros(3), std=std, randomness=SystemRandomness())
+
+
+@pytest.mark.parametrize("randomness", [SystemRandomness(), SeededRandomness(1)])
+def test_no_noise_is_a_copy(randomness):
+    total = totals(10)
+    found = add_noise(total, std=0.0, randomness=randomness)
+    assert torch.equal(found, total)
+    assert found.data_ptr() != total.data_ptr()
+
+
+def test_seeded_noise_is_what_it_was():
+    total = totals(dtype=torch.float32)
+    old = torch.empty(5000).normal_(0.0, 1.7, generator=SeededRandomness(9).generator("noise"))
+    assert torch.equal(add_noise(total, std=1.7, randomness=SeededRandomness(9)), total + old)
+
+
+def test_copies_draw_their_own():
+    randomness = SystemRandomness()
+    others = [randomness, copy.deepcopy(randomness), pickle.loads(pickle.dumps(randomness)), randomness]  # noqa: S301
+    drawn = torch.stack([r.normal((200,), std=1.0, **WHOLE) for r in others])
+    assert (torch.corrcoef(drawn) - torch.eye(4)).abs().max() < 0.6
+    assert randomness.state() == {}
+    with pytest.raises(ValueError, match="the run was seeded"):
+        randomness.restore(SeededRandomness(1).state())
+
+
+# batches
+
+
+def test_the_probability_of_a_batch_is_rounded_down(monkeypatch):
+    rate = 0.1 + 2.0**-56
+    threshold = math.floor(Fraction(rate) * 2**53)
+    words = np.array([threshold - 1, threshold, threshold + 1, 0, 2**53 - 1], dtype=np.uint64) << np.uint64(11)
+    words[0] |= np.uint64(2047)
+    monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)]))
+    assert SystemRandomness().batch(5, rate).tolist() == [0, 3]
+    assert SystemRandomness().batch(5, 1.0).tolist() == [0, 1, 2, 3, 4]
+    assert SystemRandomness().batch(5, 0.0).tolist() == []
+    assert SystemRandomness().batch(0, 0.5).tolist() == []
+
+
+def test_batches_reach_over_many_keys(monkeypatch):
+    fix_keys(monkeypatch)
+    n, draws = 2 * cipher.WORDS_PER_KEY + 1000, 60
+    counts = np.zeros(n)
+    for _ in range(draws):
+        drawn = SystemRandomness().batch(n, 0.3)
+        assert drawn.dtype == torch.int64
+        assert torch.equal(drawn, drawn.unique())
+        counts[drawn] += 1
+    expected = stats.binom.pmf(np.arange(draws + 1), draws, 0.3) * n
+    kept = expected > 5.0
+    found = np.bincount(counts.astype(int), minlength=draws + 1)[kept]
+    assert stats.chi2.sf(((found - expected[kept]) ** 2 / expected[kept]).sum(), kept.sum() - 1) > 1e-4
+    for part in (slice(None, 1000), slice(-1000, None)):
+        assert stats.binomtest(int(counts[part].sum()), 1000 * draws, 0.3).pvalue > 1e-4
+
+
+# shares
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 5, 7, 8, 1000])
+@pytest.mark.parametrize("std", [1.0, 1.1, 0.3, 3e-200, 7e200, 1.0 + 2.0**-52])
+def test_shares_add_up_to_the_least_variance_that_suffices(std, processes):
+    part = share(std, processes)
+    assert processes * Fraction(part) ** 2 >= Fraction(std) ** 2
+    assert processes * Fraction(math.nextafter(part, 0.0)) ** 2 < Fraction(std) ** 2
+
+
+def test_no_process_has_no_share():
+    with pytest.raises(ValueError, match="processes must be at least 1, got 0"):
+        share(1.0, 0)
+
+
+def ranks(count):
+    made = []
+    for rank in range(count):
+        part = RankRandomness(SystemRandomness())
+        part.rank, part.count = rank, count
+        made.append(part)
+    return made
+
+
+def sums_over(parts, size=100_000, std=3.0):
+    return [part.noised(torch.full((size,), 0.1 * part.rank), std=std) for part in parts]
+
+
+def scale_is(values, std):
+    statistic = float((values / std).pow(2).sum())
+    law = stats.chi2(values.numel())
+    return 2.0 * min(law.cdf(statistic), law.sf(statistic)) > 1e-4
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_every_process_draws_its_share(monkeypatch, count):
+    fix_keys(monkeypatch)
+    drawn = torch.stack(sums_over(ranks(count)))
+    assert drawn.dtype == torch.float64
+    centred = drawn - torch.arange(count)[:, None] * torch.tensor(0.1).double()
+    assert scale_is(centred.sum(0), 3.0)
+    assert all(scale_is(part, 3.0 / math.sqrt(count)) for part in centred)
+    assert not scale_is(centred.sum(0), 3.0 * 1.03)
+    for values in (centred, centred.square() - centred.square().mean()):
+        correlation = torch.corrcoef(values) - torch.eye(count)
+        assert correlation.abs().max() < 5.0 / math.sqrt(centred.shape[1])
+    orders = [drawn, drawn.flip(0), drawn.roll(1, 0)]
+    assert all(torch.equal(sum(o.unbind()), sum(drawn.unbind())) for o in orders)  # exact sums have no order
+
+
+def test_a_share_that_is_the_whole_or_nothing_would_be_seen(monkeypatch):
+    fix_keys(monkeypatch)
+    total = torch.zeros(100_000, dtype=torch.float64)
+    whole = sum(add_noise(total, std=3.0, randomness=part.base) for part in ranks(2))
+    halves = sum(add_noise(total, std=3.0 / 2, randomness=part.base) for part in ranks(2))
+    assert not scale_is(whole, 3.0)
+    assert not scale_is(halves, 3.0)
+
+
+def test_seeded_processes_leave_the_noise_to_the_first():
+    parts = ranks(3)
+    for part in parts:
+        part.base = SeededRandomness(4)
+    first, *others = sums_over(parts)
+    alone = add_noise(torch.zeros(100_000), std=3.0, randomness=SeededRandomness(4))
+    assert torch.equal(first, alone.double())
+    assert all(torch.equal(o, torch.full((100_000,), 0.1 * (i + 1)).double()) for i, o in enumerate(others))
+
+
+# the argument of docs/noise.md
+
+
+def rounded(scale, reach):
+    """Probabilities of round(N(0, scale²)) at -reach .. reach."""
+    edges = [mpmath.ncdf((mpmath.mpf(k) - 0.5) / scale) for k in range(-reach, reach + 2)]
+    return [b - a for a, b in itertools.pairwise(edges)]
+
+
+@pytest.mark.parametrize(("one", "other"), [(0.6, 0.6), (0.5, 1.0), (0.8, 0.7)])
+def test_shares_on_a_grid_are_a_rounded_normal_number_up_to_their_bound(one, other):
+    with mpmath.workdps(30):
+        first, second = rounded(one, 14), rounded(other, 14)
+        both = mpmath.sqrt(mpmath.mpf(one) ** 2 + mpmath.mpf(other) ** 2)
+        harmonic = (mpmath.mpf(one) * other / both) ** 2
+        bound = 2 * sum(mpmath.exp(-2 * mpmath.pi**2 * m * m * harmonic) for m in range(1, 9))
+        errors = []
+        for k in range(4):
+            found = sum(first[14 + j] * second[14 + k - j] for j in range(k - 14, 15))
+            ideal = mpmath.quad(
+                lambda u, k=k: mpmath.ncdf((k - u + 0.5) / both) - mpmath.ncdf((k - u - 0.5) / both), [-0.5, 0.5]
+            )
+            errors.append(abs(found / ideal - 1))
+        assert max(errors) <= bound
+        assert max(errors) > bound / 50  # and the bound is about something
+
+
+def test_the_price_of_finite_arithmetic():
+    epsilon, delta = arithmetic_cost(coordinates=10**6, steps=10**4, delta=1e-12)
+    assert epsilon == pytest.approx(4.33e-5, rel=0.01)
+    assert 1e-12 < delta < 1.001e-12
+    page = (Path(__file__).parents[3] / "docs" / "noise.md").read_text(encoding="utf-8")
+    assert f"arithmetic_cost(coordinates=10**6, steps=10**4, delta=1e-12)  # ({epsilon:.3g}, {delta:.5g})" in page
+    assert arithmetic_cost(coordinates=10**6, steps=10**4, delta=1e-12, processes=4)[0] == pytest.approx(
+        2.0 * epsilon, rel=1e-3
+    )
+
+
+def test_the_constants_of_the_argument():
+    """Error of a number in units of the grid, then of a cell's probability: docs/noise.md, sections 3 and 4."""
+    u, scale, lowest = 2.0**-53, 2.0**11, 2.0**-86
+    reach = -float(stats.norm.isf(1.0 - lowest)) if lowest > 1e-15 else -float(stats.norm.ppf(lowest))
+    assert 10.5 < reach < 10.65
+    inside = 2.6 * u + max(2.0**-64 / stats.norm.pdf(stats.norm.isf(2.0**-10)), 2.0**-136 / stats.norm.pdf(reach))
+    assert inside < 3.4 * u
+    moved = scale * (inside + (2.05 * reach + 0.5) * u) + 2.01 * u * scale * reach + u
+    assert moved < scale * u * (4.1 * reach + 4.0) < 2.0**-36.3
+    ratio = 2.0 * moved * math.exp((reach + 0.01) / 2.0**10)
+    assert ratio * 1.001 < noise.CELL_ERROR
+    assert 2.0 * stats.norm.sf(reach - 8.0 / 2.0**10) < noise.TAIL_MASS
