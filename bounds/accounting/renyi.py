@@ -19,8 +19,7 @@ from bounds import _check
 from bounds.accounting._pieces import Mechanism, Noise, mechanisms
 from bounds.accounting._schedule import schedule
 from bounds.accounting.events import Event, delta_in_range
-from bounds.accounting.records import PrivacyBound
-from bounds.privacy import Adjacency
+from bounds.privacy import Adjacency, PrivacyBound
 
 Array = NDArray[np.float64]
 ORDERS = (

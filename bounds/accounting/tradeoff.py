@@ -15,9 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from bounds import _check
 from bounds.accounting._compose import compose
 from bounds.accounting._pieces import mechanisms
-from bounds.accounting._plan import plan
 from bounds.accounting._schedule import schedule
-from bounds.accounting.accountant import curves
 from bounds.accounting.events import Event
 from bounds.accounting.gaussian import delta_bracket, gaussian_mu
 from bounds.privacy import Adjacency, GaussianDP
@@ -55,8 +53,7 @@ def privacy_profile(*, event: Event, adjacency: Adjacency, epsilons: Sequence[fl
         width = 6.5 * made.mu + made.mu**2 / 2
         at = np.linspace(-width, width, _LEVELS) if epsilons is None else np.array(epsilons, dtype=np.float64)
         return Profile(at, np.array([_gaussian(made.mu * (1.0 + 1e-13), float(x)) for x in at]))
-    parts = mechanisms(made)
-    sides, _ = curves(compose(parts, plan(parts, resolution=0.01 if len(parts) <= 20 else 0.05)))
+    sides = compose(mechanisms(made), resolution=None).overstated()
     if epsilons is None:
         top = min(max(side.epsilon(1e-9) for side in sides), max(side.end for side in sides))
         at = np.linspace(-top, top, _LEVELS)
