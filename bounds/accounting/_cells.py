@@ -154,12 +154,13 @@ def add_cells(
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float, out: np.ndarray) -> None:
+def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float) -> np.ndarray:
     """Masses on the grid that dominate: each cell split to its ends, rounded up by ``slack`` of what lies around.
 
     A loss that rounding moved out of its cell belongs to the next one, at most e from their common end.
     """
     n = len(total)
+    out = np.zeros(n + 1)
     for k in range(n):
         mass = total[k]
         part = min(max(right[k], 0.0), mass)
@@ -168,18 +169,18 @@ def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float
         out[k + 1] += part + more
         out[max(k - 1, 0)] += doubt[k]
         out[min(k + 2, n)] += doubt[k]
+    return out
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def gather(
-    total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.ndarray, slack: float, out: np.ndarray
-) -> None:
+def gather(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.ndarray, slack: float) -> np.ndarray:
     """Masses on the grid that understate the loss under P: contents of cells merged to the means x_k, left to right.
 
     ``held`` is mass from the left not merged yet, ``deficit`` its Σ mass (e^(x_k - loss) - 1); the mass b of the next
     cell, at the fraction f of it, balances b f (1 - e^(-h)). What the next two cells cannot balance is moved down to
     the grid point below it. Twice the doubt is left out.
     """
+    out = np.zeros(len(total) + 1)
     held, deficit, base = 0.0, 0.0, 0
     for k in range(len(total)):
         mass = max(0.0, total[k] - 2.0 * doubt[k])
@@ -202,3 +203,4 @@ def gather(
             out[base] += held * (1.0 - slack)
             held, deficit = 0.0, 0.0
     out[base] += held * (1.0 - slack)
+    return out

@@ -9,7 +9,6 @@ delta): Canonne, Kamath and Steinke (2020), Proposition 12.
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -97,8 +96,8 @@ def renyi_epsilon(
     at = np.array(orders, dtype=np.float64)
     found = divergences + np.log1p(-1.0 / at) - (math.log(delta) + np.log(at)) / (at - 1.0)
     upper = max(0.0, float(found.min()) + 1e-12)
-    told: dict[str, Any] = {"delta": delta, "adjacency": adjacency, "method": "Rényi divergences"}
-    return PrivacyBound(lower=0.0, estimate=upper, upper=upper, epsilon=upper, **told)
+    answer = {"lower": 0.0, "estimate": upper, "upper": upper, "epsilon": upper, "delta": delta}
+    return PrivacyBound(**answer, adjacency=adjacency, method="Rényi divergences")
 
 
 @lru_cache(maxsize=4096)
