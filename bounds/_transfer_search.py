@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bounds._loss_on_grid import DiscreteLoss
-from bounds._loss_tails import LossLaw
+from bounds._losses import LossLaw
 from bounds._rounding import log_inverse, outward, total
 
 # Where the search starts: log odds of the share of the transfer, and ln(α - 1). It may leave this grid.
@@ -98,7 +97,7 @@ def evaluate(
 
 def search(law: LossLaw, n: int, failure_prob: float) -> TransferCost:
     """About the cheapest evaluation; the choice depends on the law, n and failure_prob alone."""
-    cheap = law.coarse() if isinstance(law, DiscreteLoss) else law
+    cheap = law.coarse()
 
     def at(law: LossLaw, point: tuple[float, float], margin: float, precision: float) -> TransferCost:
         share = 1.0 / (1.0 + math.exp(-min(max(point[0], -30.0), 30.0)))

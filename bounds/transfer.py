@@ -15,8 +15,7 @@ from typing import Any, Never
 import numpy as np
 
 from bounds import _check
-from bounds._loss_on_grid import from_approximate, from_distribution
-from bounds._loss_tails import ConcentratedLoss, GaussianLoss
+from bounds._losses import ConcentratedLoss, GaussianLoss, from_approximate, from_distribution
 from bounds._rounding import log_inverse, outward, total
 from bounds._transfer_search import TransferCost, search, settled
 from bounds.hypotheses import Hypothesis

@@ -21,8 +21,7 @@ from bounds import (
     transfer_cost,
     transfer_nats,
 )
-from bounds._loss_on_grid import from_distribution
-from bounds._loss_tails import ConcentratedLoss, GaussianLoss
+from bounds._losses import ConcentratedLoss, GaussianLoss, from_distribution
 from bounds._transfer_search import evaluate
 
 N = 60_000
