@@ -12,9 +12,7 @@ every law the transfer asks
     coarse()                               a law of few values that is like this one, to choose parameters by
 """
 
-# scipy is untyped
-# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-# pyright: reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Self

@@ -1,8 +1,6 @@
 """The general transfer at one choice of its parameters, and the search for a good choice."""
 
-# scipy is untyped
-# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-# pyright: reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 import itertools
 import math
 from dataclasses import dataclass
@@ -63,14 +61,7 @@ def settled(nats: float, alpha: float, a: float, failure_prob: float) -> Transfe
 
 
 def evaluate(
-    law: LossLaw,
-    *,
-    n: int,
-    failure_prob: float,
-    alpha: float,
-    share: float,
-    margin: float = 1.0,
-    precision: float = 1e-9,
+    law: LossLaw, *, n: int, failure_prob: float, alpha: float, share: float, margin: float, precision: float
 ) -> TransferCost:
     """n (a + H_α(a)/δ₂) + α/(α-1) ln(1/δ₁), rounded up, at a good a; ``share`` is δ₁/(δ₁ + δ₂).
 
@@ -97,21 +88,20 @@ def evaluate(
 
 def search(law: LossLaw, n: int, failure_prob: float) -> TransferCost:
     """About the cheapest evaluation; the choice depends on the law, n and failure_prob alone."""
+    from scipy.optimize import minimize  # takes long to import, and few need it
+
     cheap = law.coarse()
 
     def at(law: LossLaw, point: tuple[float, float], margin: float, precision: float) -> TransferCost:
         share = 1.0 / (1.0 + math.exp(-min(max(point[0], -30.0), 30.0)))
         alpha = 1.0 + math.exp(min(max(point[1], -30.0), 8.0))
-        return evaluate(
-            law, n=n, failure_prob=failure_prob, alpha=alpha, share=share, margin=margin, precision=precision
-        )
+        options = {"share": share, "alpha": alpha, "margin": margin, "precision": precision}
+        return evaluate(law, n=n, failure_prob=failure_prob, **options)
 
     def cost(point: tuple[float, float], margin: float) -> float:
         return min(1e300, at(cheap, point, margin, 1e-3).nats)
 
     def improved(point: tuple[float, float], margin: float) -> tuple[float, float]:
-        from scipy.optimize import minimize  # takes long to import, and few need it
-
         options = {"xatol": 1e-3, "fatol": 1e-8 * cost(point, margin), "maxfev": 120}
         found = minimize(cost, np.array(point), args=(margin,), method="Nelder-Mead", options=options)
         return float(found.x[0]), float(found.x[1])

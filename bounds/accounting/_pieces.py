@@ -5,9 +5,7 @@ beyond the range of noise that is looked at is moved to the worse side: P's uppe
 tail to minus infinity, the other two tails to the last grid point.
 """
 
-# scipy is untyped
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 import itertools
 import math
 from dataclasses import dataclass
@@ -43,7 +41,7 @@ class Grid(NamedTuple):
         first = max(0, int(np.searchsorted(self.losses, low, "right")) - 2)
         last = min(self.losses.size, int(np.searchsorted(self.losses, top, "left")) + 2)
         kept = slice(first, last)
-        return Grid(*(array[kept] for array in self))
+        return Grid(self.indices[kept], self.losses[kept], self.growth[kept], self.ratios[kept])
 
 
 def grid(spacing: float, coarseness: float, low: float, top: float) -> Grid:

@@ -6,9 +6,7 @@ on rare large losses, where subsampled mechanisms are least like a Gaussian. The
 small against delta as well.
 """
 
-# scipy is untyped
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 import math
 from typing import Any, NamedTuple, cast
 

@@ -7,9 +7,7 @@ Corollary 3.3: μ² = Σ μ_t². mu, sensitivity over standard deviation, and ep
 strictly between 0 and 1.
 """
 
-# scipy is untyped
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 import math
 from collections.abc import Callable
 

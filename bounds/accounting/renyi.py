@@ -95,9 +95,10 @@ def renyi_epsilon(
     divergences = renyi_divergences(event=event, adjacency=adjacency, orders=orders)
     at = np.array(orders, dtype=np.float64)
     found = divergences + np.log1p(-1.0 / at) - (math.log(delta) + np.log(at)) / (at - 1.0)
-    upper = max(0.0, float(found.min()) + 1e-12)
-    answer = {"lower": 0.0, "estimate": upper, "upper": upper, "epsilon": upper, "delta": delta}
-    return PrivacyBound(**answer, adjacency=adjacency, method="Rényi divergences")
+    best = max(0.0, float(found.min()) + 1e-12)
+    return PrivacyBound(
+        lower=0.0, estimate=best, upper=best, epsilon=best, delta=delta, adjacency=adjacency, method="Rényi divergences"
+    )
 
 
 @lru_cache(maxsize=4096)
