@@ -4,6 +4,7 @@
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -103,7 +104,7 @@ def search(law: LossLaw, n: int, failure_prob: float) -> TransferCost:
 
     def improved(point: tuple[float, float], margin: float) -> tuple[float, float]:
         options = {"xatol": 1e-3, "fatol": 1e-8 * cost(point, margin), "maxfev": 120}
-        found = minimize(cost, np.array(point), args=(margin,), method="Nelder-Mead", options=options)
+        found = cast(Any, minimize)(cost, np.array(point), args=(margin,), method="Nelder-Mead", options=options)
         return float(found.x[0]), float(found.x[1])
 
     grid = itertools.product(_LOG_ODDS, _LOG_EXCESSES)
