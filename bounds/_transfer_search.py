@@ -1,16 +1,14 @@
 """The general transfer at one choice of its parameters, and the search for a good choice."""
 
-# scipy is untyped
-# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-# pyright: reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
-from bounds._loss_on_grid import DiscreteLoss
-from bounds._loss_tails import LossLaw
+from bounds._losses import LossLaw
 from bounds._rounding import log_inverse, outward, total
 
 # Where the search starts: log odds of the share of the transfer, and ln(α - 1). It may leave this grid.
@@ -64,14 +62,7 @@ def settled(nats: float, alpha: float, a: float, failure_prob: float) -> Transfe
 
 
 def evaluate(
-    law: LossLaw,
-    *,
-    n: int,
-    failure_prob: float,
-    alpha: float,
-    share: float,
-    margin: float = 1.0,
-    precision: float = 1e-9,
+    law: LossLaw, *, n: int, failure_prob: float, alpha: float, share: float, margin: float, precision: float
 ) -> TransferCost:
     """n (a + H_α(a)/δ₂) + α/(α-1) ln(1/δ₁), rounded up, at a good a; ``share`` is δ₁/(δ₁ + δ₂).
 
@@ -98,23 +89,22 @@ def evaluate(
 
 def search(law: LossLaw, n: int, failure_prob: float) -> TransferCost:
     """About the cheapest evaluation; the choice depends on the law, n and failure_prob alone."""
-    cheap = law.coarse() if isinstance(law, DiscreteLoss) else law
+    from scipy.optimize import minimize  # takes long to import, and few need it
+
+    cheap = law.coarse()
 
     def at(law: LossLaw, point: tuple[float, float], margin: float, precision: float) -> TransferCost:
         share = 1.0 / (1.0 + math.exp(-min(max(point[0], -30.0), 30.0)))
         alpha = 1.0 + math.exp(min(max(point[1], -30.0), 8.0))
-        return evaluate(
-            law, n=n, failure_prob=failure_prob, alpha=alpha, share=share, margin=margin, precision=precision
-        )
+        options = {"share": share, "alpha": alpha, "margin": margin, "precision": precision}
+        return evaluate(law, n=n, failure_prob=failure_prob, **options)
 
     def cost(point: tuple[float, float], margin: float) -> float:
         return min(1e300, at(cheap, point, margin, 1e-3).nats)
 
     def improved(point: tuple[float, float], margin: float) -> tuple[float, float]:
-        from scipy.optimize import minimize  # takes long to import, and few need it
-
         options = {"xatol": 1e-3, "fatol": 1e-8 * cost(point, margin), "maxfev": 120}
-        found = minimize(cost, np.array(point), args=(margin,), method="Nelder-Mead", options=options)
+        found = cast(Any, minimize)(cost, np.array(point), args=(margin,), method="Nelder-Mead", options=options)
         return float(found.x[0]), float(found.x[1])
 
     grid = itertools.product(_LOG_ODDS, _LOG_EXCESSES)

@@ -79,7 +79,6 @@ class Independent(Price):
     reference: ClassVar[str] = ""
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """See ``Price``."""
         _check.count(n=n)
         _check.open_probability(failure_prob=failure_prob)
         return Charge(name="confidence", nats=log_inverse(failure_prob), budget={"bound": failure_prob})
@@ -109,7 +108,6 @@ class _Pure(Price):
         return {"epsilon": self.epsilon}
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """See ``Price``."""
         nats = type(self).cost(epsilon=self.epsilon, n=n, failure_prob=failure_prob)
         return Charge(name="transfer", nats=nats, budget={"bound": failure_prob})
 
@@ -172,7 +170,6 @@ class Accounted(Price):
         return {f"privacy_{name}": value for name, value in record.items()}
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """See ``Price``."""
         cost = transfer_cost(privacy=self.privacy, n=n, failure_prob=failure_prob)
         return Charge(name="transfer", nats=cost.nats, budget=cost.budget, terms=cost.terms)
 

@@ -98,8 +98,7 @@ class PrivacyLossDistribution(PrivacyClaim):
         return {"notion": self.notion, **plain}
 
     def _key(self) -> tuple[Any, ...]:
-        numbers = (self.spacing, self.lowest, self.infinity_mass, self.zero_mass, self.adjacency, self.status)
-        return *numbers, self.with_record.tobytes(), self.without_record.tobytes()
+        return self.spacing, self.lowest, self.infinity_mass, self.zero_mass, self.adjacency, self.status, self.digest
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PrivacyLossDistribution) and self._key() == other._key()

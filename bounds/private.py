@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from bounds import _check
+from bounds._assemble import called
 from bounds.certificate import Certificate
 from bounds.gibbs_posterior import gibbs_pac_bayes
 from bounds.pac_bayes import catoni, langford_seeger, maurer
@@ -25,20 +26,20 @@ from bounds.reliability import ece_pac_bayes
 Bound = Callable[..., Certificate]
 
 
-def _at(price: type[Price], formula: Bound, name: str, says: str) -> Bound:
-    """``formula`` at ``price``, whose parameter becomes an argument."""
+def _at(price: type[Price], formula: Bound, says: str) -> Bound:
+    """``formula`` at ``price``, whose parameter becomes an argument, under the name that its certificates have."""
+    name = called(formula.__name__, price.prefix)
     parameter, kind = ("privacy", PrivacyClaim) if price is Accounted else ("epsilon", float)
     signature = inspect.signature(formula)
     kept = [one for one in signature.parameters.values() if one.name != "price"]
     priced = inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
-    signature = signature.replace(parameters=[*kept, priced])
 
     def bound(**arguments: Any) -> Certificate:
         if parameter not in arguments:
             raise TypeError(f"{name}() is missing the keyword argument {parameter!r}")
         return formula(price=price(**{parameter: arguments.pop(parameter)}), **arguments)
 
-    bound.__dict__["__signature__"] = signature
+    bound.__dict__["__signature__"] = signature.replace(parameters=[*kept, priced])
     bound.__name__ = bound.__qualname__ = name
     bound.__doc__ = (
         f"{says}\n\n``{formula.__name__}`` at the price ``{price.__name__}``, where the arguments are explained.\n\n"
@@ -48,41 +49,28 @@ def _at(price: type[Price], formula: Bound, name: str, says: str) -> Bound:
     return bound
 
 
-dp_pac_bayes = _at(Sharp, maurer, "dp_pac_bayes", "The PAC-Bayes-kl bound for an epsilon-DP prior.")
+dp_pac_bayes = _at(Sharp, maurer, "The PAC-Bayes-kl bound for an epsilon-DP prior.")
 dp_pac_bayes_max_information = _at(
     MaxInformation,
     langford_seeger,
-    "dp_pac_bayes_max_information",
     "The PAC-Bayes-kl bound for an epsilon-DP prior of Dziugaite and Roy (NeurIPS 2018), Theorem 4.2.",
 )
 dp_pac_bayes_2018 = _at(
     Printed2018,
     langford_seeger,
-    "dp_pac_bayes_2018",
     "The PAC-Bayes-kl bound for an epsilon-DP prior as the Entropy-SGLD paper (ICML 2018), Theorem 4.3, prints it.",
 )
-dp_gibbs_pac_bayes = _at(
-    Sharp, gibbs_pac_bayes, "dp_gibbs_pac_bayes", "The risk of the exact Gibbs posterior under an epsilon-DP prior."
-)
-dp_ece_pac_bayes = _at(Sharp, ece_pac_bayes, "dp_ece_pac_bayes", "The ECE from training data, epsilon-DP prior.")
-dp_kl_chernoff = _at(Sharp, kl_chernoff, "dp_kl_chernoff", "The risk of weights released by an epsilon-DP mechanism.")
-dp_chernoff = _at(Sharp, chernoff, "dp_chernoff", "The explicit form of ``dp_kl_chernoff``.")
+dp_gibbs_pac_bayes = _at(Sharp, gibbs_pac_bayes, "The risk of the exact Gibbs posterior under an epsilon-DP prior.")
+dp_ece_pac_bayes = _at(Sharp, ece_pac_bayes, "The ECE from training data, epsilon-DP prior.")
+dp_kl_chernoff = _at(Sharp, kl_chernoff, "The risk of weights released by an epsilon-DP mechanism.")
+dp_chernoff = _at(Sharp, chernoff, "The explicit form of ``dp_kl_chernoff``.")
 dp_hoeffding = _at(
-    Sharp,
-    hoeffding,
-    "dp_hoeffding",
-    "The linear form of ``dp_kl_chernoff``: R(w) ≤ R̂ + epsilon/4 + √(ln(1/failure_prob)/(2n)).",
+    Sharp, hoeffding, "The linear form of ``dp_kl_chernoff``: R(w) ≤ R̂ + epsilon/4 + √(ln(1/failure_prob)/(2n))."
 )
-private_pac_bayes = _at(
-    Accounted, maurer, "private_pac_bayes", "The PAC-Bayes-kl bound for a prior that a private mechanism released."
-)
-private_catoni = _at(Accounted, catoni, "private_catoni", "Catoni's bound for a privately released prior.")
-private_kl_chernoff = _at(
-    Accounted, kl_chernoff, "private_kl_chernoff", "The risk of weights that a private mechanism released."
-)
-private_ece_pac_bayes = _at(
-    Accounted, ece_pac_bayes, "private_ece_pac_bayes", "The ECE from training data, any private prior."
-)
+private_pac_bayes = _at(Accounted, maurer, "The PAC-Bayes-kl bound for a prior that a private mechanism released.")
+private_catoni = _at(Accounted, catoni, "Catoni's bound for a privately released prior.")
+private_kl_chernoff = _at(Accounted, kl_chernoff, "The risk of weights that a private mechanism released.")
+private_ece_pac_bayes = _at(Accounted, ece_pac_bayes, "The ECE from training data, any private prior.")
 
 
 def hybrid_pac_bayes(

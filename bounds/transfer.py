@@ -15,8 +15,7 @@ from typing import Any, Never
 import numpy as np
 
 from bounds import _check
-from bounds._loss_on_grid import from_approximate, from_distribution
-from bounds._loss_tails import ConcentratedLoss, GaussianLoss
+from bounds._losses import ConcentratedLoss, GaussianLoss, from_approximate, from_distribution
 from bounds._rounding import log_inverse, outward, total
 from bounds._transfer_search import TransferCost, search, settled
 from bounds.hypotheses import Hypothesis
@@ -91,12 +90,17 @@ def _cost(privacy: Claim, n: int, failure_prob: float) -> TransferCost:
 
 
 def _pure(privacy: PureDP | ApproxDP, n: int, failure_prob: float) -> TransferCost:
-    epsilon = float(privacy.epsilon) if privacy.adjacency == "replace-one" else 2.0 * float(privacy.epsilon)
+    epsilon = _of_replacement(privacy)
     nats = transfer_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
     if not 0.0 < nats < math.inf or epsilon == 0.0:
         return settled(nats, math.inf, epsilon, failure_prob)
     excess = math.sqrt(8.0 * log_inverse(failure_prob) / n)  # (α - 1) epsilon
     return settled(nats, 1.0 + excess / epsilon, (epsilon + excess) * epsilon / 8.0, failure_prob)
+
+
+def _of_replacement(privacy: PureDP | ApproxDP) -> float:
+    """epsilon for replace-one adjacency."""
+    return float(privacy.epsilon) * (1.0 if privacy.adjacency == "replace-one" else 2.0)
 
 
 def max_information_composition(*args: Any, **options: Any) -> Never:
@@ -178,8 +182,8 @@ def markov_transfer_nats(*, information_nats: float, failure_prob: float) -> flo
 def _divergence_nats(privacy: Claim) -> float:
     """KL of the mechanism from its reference, or what stands in for it per record, rounded up."""
     match privacy:
-        case PureDP(epsilon=epsilon, adjacency=adjacency):
-            epsilon = float(epsilon) * (1.0 if adjacency == "replace-one" else 2.0)
+        case PureDP():
+            epsilon = _of_replacement(privacy)
             return outward(epsilon * epsilon / 8.0)
         case GaussianDP(mu=mu):
             return outward(float(mu) * float(mu) / 2.0)

@@ -13,8 +13,8 @@ from typing import Any
 
 from bounds import _check
 from bounds.accounting import Composed, Event, SelfComposed, event_from_dict, event_to_dict
-from bounds.accounting.events import check_adjacency, delta_in_range
-from bounds.privacy import Adjacency
+from bounds.accounting.events import delta_in_range
+from bounds.privacy import Adjacency, one_of
 from pacdp.reservation import UNITS, Stream, Stretch, Unit
 
 
@@ -89,7 +89,7 @@ class Limit:
         if self.epsilon == float("inf"):
             raise ValueError("epsilon must be finite, got inf; a ledger without a limit refuses nothing")
         delta_in_range(self.delta)
-        check_adjacency(self.adjacency)
+        one_of(Adjacency, adjacency=self.adjacency)
         if self.unit not in UNITS:
             raise ValueError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}")
 

@@ -7,7 +7,7 @@ proved, and how.
 # Names imported here are public.
 # pyright: reportUnusedImport=false
 # ruff: noqa: F401
-from bounds.accounting.accountant import privacy_delta, privacy_epsilon
+from bounds.accounting.accountant import loss_distribution, privacy_delta, privacy_epsilon, privacy_record
 from bounds.accounting.events import (
     Composed,
     Event,
@@ -23,9 +23,7 @@ from bounds.accounting.events import (
     sampled_gaussians,
 )
 from bounds.accounting.gaussian import full_batch_gdp, gaussian_delta, gaussian_epsilon, gaussian_mu
-from bounds.accounting.handover import loss_distribution, privacy_record
 from bounds.accounting.least_noise import Calibration, calibrate_noise, scaled
-from bounds.accounting.records import PrivacyBound
 from bounds.accounting.renyi import ORDERS, renyi_divergences, renyi_epsilon
 from bounds.accounting.tradeoff import (
     Profile,
@@ -35,3 +33,4 @@ from bounds.accounting.tradeoff import (
     privacy_profile,
     trade_off,
 )
+from bounds.privacy import PrivacyBound

@@ -39,17 +39,27 @@ def _series(t: float, u: float) -> float:
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _boundary(x: float, risen: float, sigma: float, rate: float, move: float, replace: bool) -> float:
-    """The z at which the loss is x, given e^x - 1; -infinity below all losses."""
+def _boundary(
+    x: float, risen: float, ratio: float, sigma: float, rate: float, move: float, replace: bool
+) -> tuple[float, float]:
+    """The z at which the loss is x, given e^x - 1 and e^x, and by how much rounding may move the loss there.
+
+    z is -infinity below all losses.
+    """
+    variance, scale = sigma * sigma, 1.0 / (sigma * sigma)
     if replace:
-        if x == 0.0:
-            return 0.0
-        slope = (1.0 - rate) / move * math.exp(0.5 / (sigma * sigma))
-        return sigma * sigma * (0.5 * x + math.asinh(slope * math.sinh(0.5 * x)))
-    if rate == 1.0:
-        return sigma * sigma * (x - math.log(move)) + 0.5
+        slope = (1.0 - rate) / move * math.exp(0.5 / variance)
+        z = variance * (0.5 * x + math.asinh(slope * math.sinh(0.5 * x))) if x != 0.0 else 0.0
+        moved, other = move * math.exp((z - 0.5) * scale), move * math.exp((-z - 0.5) * scale)
+        steep = moved / (1.0 - rate + moved) + other / (1.0 - rate + other)
+        return z, _ULP * (abs(x) + steep * (abs(x) + (2.0 * abs(z) + 1.0) * scale))
     share = risen / rate
-    return sigma * sigma * (math.log1p(share) + math.log(rate / move)) + 0.5 if share > -1.0 else -math.inf
+    if rate < 1.0 and share <= -1.0:
+        return -math.inf, 0.0
+    z = variance * (x - math.log(move) if rate == 1.0 else math.log1p(share) + math.log(rate / move)) + 0.5
+    moved = move * math.exp((z - 0.5) * scale)
+    lost = abs(x) if rate == 1.0 else (2.0 * abs(risen) + (moved if move != rate else 0.0)) / ratio
+    return z, _ULP * (lost + moved / (1.0 - rate + moved) * (2.0 * abs(z) + 1.0) * scale)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -79,23 +89,6 @@ def _gap(
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _rounding(
-    x: float, risen: float, ratio: float, z: float, sigma: float, rate: float, move: float, replace: bool
-) -> float:
-    """By how much rounding may move the loss at the boundary z of the loss x."""
-    if z == -math.inf:
-        return 0.0
-    scale = 1.0 / (sigma * sigma)
-    moved = move * math.exp((z - 0.5) * scale)
-    if replace:
-        other = move * math.exp((-z - 0.5) * scale)
-        steep = moved / (1.0 - rate + moved) + other / (1.0 - rate + other)
-        return _ULP * (abs(x) + steep * (abs(x) + (2.0 * abs(z) + 1.0) * scale))
-    lost = abs(x) if rate == 1.0 else (2.0 * abs(risen) + (moved if move != rate else 0.0)) / ratio
-    return _ULP * (lost + moved / (1.0 - rate + moved) * (2.0 * abs(z) + 1.0) * scale)
-
-
-@njit(cache=True, error_model="numpy", nogil=True)
 def add_cells(
     edges: np.ndarray,
     growth: np.ndarray,
@@ -116,12 +109,11 @@ def add_cells(
     ``edges`` holds the losses x at the ends of the cells, ``growth`` e^x - 1, ``ratios`` e^x.
     """
     stay, inverse = 1.0 - rate, 1.0 / sigma
-    end = _boundary(edges[0], growth[0], sigma, rate, move, replace)
-    after = _rounding(edges[0], growth[0], ratios[0], end, sigma, rate, move, replace)
+    end, after = _boundary(edges[0], growth[0], ratios[0], sigma, rate, move, replace)
     for k in range(len(total)):
         risen = growth[k]
-        start, end = end, _boundary(edges[k + 1], growth[k + 1], sigma, rate, move, replace)
-        before, after = after, _rounding(edges[k + 1], growth[k + 1], ratios[k + 1], end, sigma, rate, move, replace)
+        start, before = end, after
+        end, after = _boundary(edges[k + 1], growth[k + 1], ratios[k + 1], sigma, rate, move, replace)
         low, high = max(start, z_low), min(end, z_top)
         if not high > low:
             continue
@@ -154,12 +146,13 @@ def add_cells(
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float, out: np.ndarray) -> None:
+def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float) -> np.ndarray:
     """Masses on the grid that dominate: each cell split to its ends, rounded up by ``slack`` of what lies around.
 
     A loss that rounding moved out of its cell belongs to the next one, at most e from their common end.
     """
     n = len(total)
+    out = np.zeros(n + 1)
     for k in range(n):
         mass = total[k]
         part = min(max(right[k], 0.0), mass)
@@ -168,18 +161,18 @@ def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float
         out[k + 1] += part + more
         out[max(k - 1, 0)] += doubt[k]
         out[min(k + 2, n)] += doubt[k]
+    return out
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def gather(
-    total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.ndarray, slack: float, out: np.ndarray
-) -> None:
+def gather(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.ndarray, slack: float) -> np.ndarray:
     """Masses on the grid that understate the loss under P: contents of cells merged to the means x_k, left to right.
 
     ``held`` is mass from the left not merged yet, ``deficit`` its Σ mass (e^(x_k - loss) - 1); the mass b of the next
     cell, at the fraction f of it, balances b f (1 - e^(-h)). What the next two cells cannot balance is moved down to
     the grid point below it. Twice the doubt is left out.
     """
+    out = np.zeros(len(total) + 1)
     held, deficit, base = 0.0, 0.0, 0
     for k in range(len(total)):
         mass = max(0.0, total[k] - 2.0 * doubt[k])
@@ -202,3 +195,4 @@ def gather(
             out[base] += held * (1.0 - slack)
             held, deficit = 0.0, 0.0
     out[base] += held * (1.0 - slack)
+    return out

@@ -10,9 +10,7 @@ masses that come back are off by at most sqrt(Σ |e|²) in sum, and each by at m
 window of n masses is bounded by Chernoff's inequality, and folds back into it.
 """
 
-# scipy is untyped
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast

@@ -5,9 +5,7 @@ beyond the range of noise that is looked at is moved to the worse side: P's uppe
 tail to minus infinity, the other two tails to the last grid point.
 """
 
-# scipy is untyped
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 import itertools
 import math
 from dataclasses import dataclass
@@ -28,12 +26,11 @@ _MOST_NOISE, _LEAST_RATE, _LEAST_EPSILON = 1e10, 1e-9, 1e-9
 
 
 class Grid(NamedTuple):
-    """The losses that a step's masses are put on, multiples of ``spacing``: all near zero, wider apart further out.
+    """The losses that a step's masses are put on, multiples of a spacing: all near zero, wider apart further out.
 
     ``losses`` are spacing · indices, ``growth`` is e^x - 1, ``ratios`` e^x.
     """
 
-    spacing: float
     indices: NDArray[np.int64]
     losses: Array
     growth: Array
@@ -44,7 +41,7 @@ class Grid(NamedTuple):
         first = max(0, int(np.searchsorted(self.losses, low, "right")) - 2)
         last = min(self.losses.size, int(np.searchsorted(self.losses, top, "left")) + 2)
         kept = slice(first, last)
-        return Grid(self.spacing, self.indices[kept], self.losses[kept], self.growth[kept], self.ratios[kept])
+        return Grid(self.indices[kept], self.losses[kept], self.growth[kept], self.ratios[kept])
 
 
 def grid(spacing: float, coarseness: float, low: float, top: float) -> Grid:
@@ -57,13 +54,7 @@ def grid(spacing: float, coarseness: float, low: float, top: float) -> Grid:
         sides.append([*side, side[-1] + 1, side[-1] + 2])
     indices = np.array([-k for k in reversed(sides[0])] + sides[1][1:], dtype=np.int64)
     x = np.asarray(spacing * indices, dtype=np.float64)
-    return Grid(spacing, indices, x, np.expm1(x), np.exp(x))
-
-
-def _reversed(with_record: Array, losses: Array) -> Array:
-    """Masses under Q, from those under P."""
-    with np.errstate(divide="ignore"):
-        return np.exp(np.log(with_record) - losses)
+    return Grid(indices, x, np.expm1(x), np.exp(x))
 
 
 class Masses(NamedTuple):
@@ -110,12 +101,6 @@ class Noise:
         up = np.logaddexp(stay, math.log(self.rate) + shift + (2.0 * z - 1.0) * scale)
         return up - np.logaddexp(stay, math.log(self.rate) + (-2.0 * z - 1.0) * scale) if self.replace else up
 
-    def laws(self, z: Array) -> tuple[Array, Array]:
-        """P(noise ≤ z) and Q(noise ≤ z)."""
-        still, moved = ndtr(z / self.sigma), ndtr((z - 1.0) / self.sigma)
-        p = (1.0 - self.rate) * still + self.rate * moved
-        return p, (1.0 - self.rate) * still + self.rate * ndtr((z + 1.0) / self.sigma) if self.replace else still
-
     def range(self, reach: float) -> tuple[float, float]:
         """The smallest and the largest loss that is looked at."""
         ends = np.array(self.ends(reach))
@@ -124,43 +109,40 @@ class Noise:
 
     def masses(self, grid: Grid, reach: float) -> Masses:
         """On the grid."""
-        part = grid.part(*self.range(reach))
-        cells = part.losses.size - 1
+        part, choices = grid.part(*self.range(reach)), self.choices()
         z_low, z_top = self.ends(reach)
-        total, right, doubt = np.zeros((3, cells))
-
-        def fill(weight: float, shift: float) -> None:
-            edges, move, ends = (part.losses, part.growth, part.ratios), self.rate * math.exp(shift), (z_low, z_top)
-            add_cells(*edges, self.sigma, self.rate, move, weight, self.replace, *ends, total, right, doubt)
-
-        for weight, shift in self.choices():
-            fill(weight, shift)
-        with_record, lower = np.zeros(cells + 1), np.zeros(cells + 1)
-        spread(total, right, doubt, _SLACK, with_record)
-        if self.epsilons and not self.negligible:  # understated by counting the pure mechanisms as silent
-            total[:], right[:], doubt[:] = 0.0, 0.0, 0.0
-            fill(1.0, 0.0)
-        if self.negligible:
-            lower[int(np.searchsorted(part.losses, 0.0))] = 1.0
-        else:
-            gather(total, right, doubt, part.losses, _SLACK, lower)
-        p_below, q_below = (float(law[0]) for law in self.laws(np.array([z_low])))
-        p_above, q_above = self._above(z_top)
+        cells = self._cells(part, reach, choices)
+        with_record = spread(*cells, _SLACK)
         without_record = _reversed(with_record, part.losses)
+        if self.negligible:
+            lower = _silent(part.losses)
+        else:
+            if self.epsilons:  # understated by counting the pure mechanisms as silent
+                cells = self._cells(part, reach, [(1.0, 0.0)])
+            lower = gather(*cells, part.losses, _SLACK)
         # beyond the ends, at the nearest grid point on the larger side of every loss that may lie there
-        shifts = [shift for _, shift in self.choices()]
+        shifts = [shift for _, shift in choices]
         most_below = float(self.loss(np.array([z_low]), max(shifts))[0])
         least_above = float(self.loss(np.array([z_top]), min(shifts))[0])
+        (p_below, q_below), (p_above, q_above) = self._beyond(z_low, 1), self._beyond(z_top, -1)
         with_record[np.searchsorted(part.losses, most_below)] += p_below
         without_record[np.searchsorted(part.losses, least_above, "right") - 1] += q_above
         infinities = (p_above * (1.0 + _SLACK), q_below * (1.0 + _SLACK))
         return Masses(part.indices, with_record, without_record, lower, *infinities)
 
-    def _above(self, z: float) -> tuple[float, float]:
-        still, moved = float(ndtr(-z / self.sigma)), float(ndtr((1.0 - z) / self.sigma))
-        p = (1.0 - self.rate) * still + self.rate * moved
-        q = (1.0 - self.rate) * still + self.rate * float(ndtr((-1.0 - z) / self.sigma)) if self.replace else still
-        return p, q
+    def _cells(self, part: Grid, reach: float, choices: list[tuple[float, float]]) -> tuple[Array, Array, Array]:
+        """What ``add_cells`` adds up over ``choices``."""
+        total, right, doubt = np.zeros((3, part.losses.size - 1))
+        for weight, shift in choices:
+            noise = (self.sigma, self.rate, self.rate * math.exp(shift), weight, self.replace, *self.ends(reach))
+            add_cells(part.losses, part.growth, part.ratios, *noise, total, right, doubt)
+        return total, right, doubt
+
+    def _beyond(self, z: float, side: int) -> tuple[float, float]:
+        """P and Q of noise below z (side 1) or above it (side -1)."""
+        still, up, down = (float(ndtr(side * (z - mean) / self.sigma)) for mean in (0.0, 1.0, -1.0))
+        p = (1.0 - self.rate) * still + self.rate * up
+        return p, (1.0 - self.rate) * still + self.rate * down if self.replace else still
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,20 +160,28 @@ class Response:
         part = grid.part(-self.epsilon, self.epsilon)
         x = part.losses
         total, right, doubt = np.zeros((3, x.size - 1))
-        lower = np.zeros(x.size)
         for loss in (-self.epsilon, self.epsilon):
             k = int(np.searchsorted(x, loss, "right")) - 1
             mass = 1.0 / (1.0 + math.exp(-loss))
             total[k] += mass
             doubt[k] += mass * 2.0**-50 * abs(loss) / (x[k + 1] - x[k])
             right[k] += mass * math.expm1(x[k] - loss) / math.expm1(x[k] - x[k + 1])
-        with_record = np.zeros(x.size)
-        spread(total, right, doubt, _SLACK, with_record)
-        lower[int(np.searchsorted(x, 0.0))] = 1.0
-        return Masses(part.indices, with_record, _reversed(with_record, part.losses), lower, 0.0, 0.0)
+        with_record = spread(total, right, doubt, _SLACK)
+        return Masses(part.indices, with_record, _reversed(with_record, x), _silent(x), 0.0, 0.0)
 
 
 Mechanism = Noise | Response
+
+
+def _reversed(with_record: Array, losses: Array) -> Array:
+    """Masses under Q, from those under P."""
+    with np.errstate(divide="ignore"):
+        return np.exp(np.log(with_record) - losses)
+
+
+def _silent(losses: Array) -> Array:
+    """The masses of a mechanism that releases nothing."""
+    return np.where(losses == 0.0, 1.0, 0.0)
 
 
 def mechanisms(made: Schedule) -> list[tuple[Mechanism, int]]:

@@ -6,11 +6,8 @@ on rare large losses, where subsampled mechanisms are least like a Gaussian. The
 small against delta as well.
 """
 
-# scipy is untyped
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -55,51 +52,69 @@ class Range(NamedTuple):
     last: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Losses:
-    """Privacy losses and log-masses of all mechanisms at a few points, for a rough cumulant generating function."""
+    """Privacy losses and log-masses of all mechanisms at a few points, for a rough cumulant generating function.
 
-    values: Array
-    logs: Array
-    counts: Array
+    They are the losses under P (sign 1), or their negatives under Q (sign -1); ``tilts`` are those that are tried.
+    """
 
-    @property
-    def largest(self) -> float:
-        """The largest absolute loss."""
-        return float(np.abs(self.values).max())
+    def __init__(self, values: Array, log_p: Array, counts: Array, sign: int) -> None:
+        logs = log_p if sign > 0 else log_p - values
+        self._values, self._logs, self._counts = sign * values, logs - np.logaddexp.reduce(logs, 1)[:, None], counts
+        most = _LARGEST / float(np.abs(values).max())
+        self.tilts = np.geomspace(min(0.1 / self.deviation, 0.01 * most), most, 40)
+        self.cumulants = np.array([self.cumulant(tilt) for tilt in self.tilts])
 
     @property
     def deviation(self) -> float:
         """The standard deviation of the sum."""
-        weights = np.exp(self.logs)
-        mean = (weights * self.values).sum(axis=1)
-        square = (weights * self.values**2).sum(axis=1)
-        return math.sqrt(float(self.counts @ np.maximum(square - mean**2, 0.0)) + 1e-300)
+        weights = np.exp(self._logs)
+        mean = (weights * self._values).sum(axis=1)
+        square = (weights * self._values**2).sum(axis=1)
+        return math.sqrt(float(self._counts @ np.maximum(square - mean**2, 0.0)) + 1e-300)
 
     def cumulant(self, tilt: float) -> float:
         """K."""
-        return float(self.counts @ np.logaddexp.reduce(self.logs + tilt * self.values, axis=1))
+        return float(self._counts @ np.logaddexp.reduce(self._logs + tilt * self._values, axis=1))
 
-    def tilts(self) -> Array:
-        """Those that are tried."""
-        most = _LARGEST / self.largest
-        return np.geomspace(min(0.1 / self.deviation, 0.01 * most), most, 40)
+    def log_tails(self, epsilon: float) -> Array:
+        """Chernoff's bound on the logarithm of P(x > epsilon), and so on ln delta(epsilon), by each of the tilts."""
+        return self.cumulants - self.tilts * epsilon
+
+    def epsilon(self, log_delta: float) -> float:
+        """About epsilon(delta)."""
+        return max(0.0, float(((self.cumulants - log_delta) / self.tilts).min()))
+
+    def tilt(self, epsilon: float, wanted: float) -> float:
+        """The smallest tilt at which errors are as small as ``wanted`` asks; or that at which they count least."""
+        if wanted >= 0.0:
+            return 0.0
+        heights = self.log_tails(epsilon)
+        enough = np.flatnonzero(heights <= wanted)
+        best = int(enough[0]) if enough.size else int(heights.argmin())
+        return float(self.tilts[best]) if heights[best] < 0.0 else 0.0
+
+    def edge(self, tilt: float, log_mass: float, sign: int) -> tuple[float, float]:
+        """Where the tilted law's tail is as small as that, and the further tilt that shows it."""
+        base = self.cumulant(tilt)
+        found = [
+            (sign * (self.cumulant(tilt + sign * rate) - base - log_mass) / rate, float(sign * rate))
+            for rate in self.tilts
+        ]
+        return min(found) if sign > 0 else max(found)
+
+    def end(self, tilt: float, log_mass: float) -> tuple[float, float]:
+        """Where the tail without a tilt is as small as that, and the further tilt that shows it."""
+        return min(((self.cumulant(tilt + rate) - log_mass) / (tilt + rate), rate) for rate in map(float, self.tilts))
 
 
-def losses(parts: list[tuple[Mechanism, int]], reach: float, sign: int) -> Losses:
-    """Points for the loss under P (sign 1), or for its negative under Q (sign -1)."""
+def losses(parts: list[tuple[Mechanism, int]], reach: float) -> tuple[Losses, Losses]:
+    """Of both signs; mechanisms beyond the 64th share the points of those beside them."""
     step = -(-len(parts) // _MOST_GROUPS)
-    values: list[Array] = []
-    logs: list[Array] = []
-    counts: list[float] = []
-    for i in range(0, len(parts), step):
-        group = parts[i : i + step]
-        counts.append(sum(count for _, count in group))
-        x, log_p = _points(group[len(group) // 2][0], reach)
-        log_masses = log_p if sign > 0 else log_p - x
-        values.append(sign * x)
-        logs.append(log_masses - np.logaddexp.reduce(log_masses))
-    return Losses(np.array(values), np.array(logs), np.array(counts))
+    groups = [parts[i : i + step] for i in range(0, len(parts), step)]
+    counts = np.array([float(sum(count for _, count in group)) for group in groups])
+    x, log_p = (np.array(rows) for rows in zip(*(_points(g[len(g) // 2][0], reach) for g in groups), strict=True))
+    return Losses(x, log_p, counts, 1), Losses(x, log_p, counts, -1)
 
 
 def _points(part: Mechanism, reach: float) -> tuple[Array, Array]:
@@ -131,96 +146,33 @@ def plan(
     """
     steps = sum(count for _, count in parts)
     whole = log_delta is None and epsilon is None
-    if log_delta is None:
-        log_delta = math.log(1e-12)
-        if epsilon is not None:
-            sides = [losses(parts, 30.0, sign) for sign in (1, -1)]
-            log_delta = max(_log_tail(side, epsilon) for side in sides)
-    log_delta = max(_SMALLEST_LOG, log_delta)
+    if log_delta is None and epsilon is not None:
+        log_delta = max(float(side.log_tails(epsilon).min()) for side in losses(parts, 30.0))
+    log_delta = max(_SMALLEST_LOG, math.log(1e-12) if log_delta is None else log_delta)
     reach = max(6.0, -float(ndtri(math.exp(max(_SMALLEST_LOG, log_delta - 12.0 - math.log(steps))))))
-    sides = [losses(parts, reach, sign) for sign in (1, -1)]
-    ends = _ends(parts, reach)
+    sides = losses(parts, reach)
+    ranges = [(part.range(reach), count) for part, count in parts]
+    least, most = sum(count * low for (low, _), count in ranges), sum(count * top for (_, top), count in ranges)
+    small = log_delta + _NEGLIGIBLE
     found: list[Range] = []
-    for side, (low, top) in zip(sides, (ends, (-ends[1], -ends[0])), strict=True):
-        at = _epsilon(side, log_delta) if epsilon is None else epsilon
-        tilt = 0.0 if whole else _tilt(side, at, log_delta, steps)
-        small = log_delta + _NEGLIGIBLE
+    for side, low, top in zip(sides, (least, -most), (most, -least), strict=True):
+        at = side.epsilon(log_delta) if epsilon is None else epsilon
+        tilt = 0.0 if whole else side.tilt(at, small - _LOG_ERROR - math.log(steps))
         folded = small - _MARGIN - min(0.0, side.cumulant(tilt) - tilt * at)
-        start, lower_edge = _edge(side, tilt, folded, -1)
-        end, upper_edge = max(_edge(side, tilt, folded, 1), _end(side, tilt, small))
+        start, lower_edge = side.edge(tilt, folded, -1)
+        end, upper_edge = max(side.edge(tilt, folded, 1), side.end(tilt, small))
         last = min(top, end)
-        first = min(max(low, start), last)
-        found.append(Range(tilt, first, last, lower_edge, upper_edge, start <= low, end >= top))
-    spacing = _spacing(parts, sides, steps, resolution, found)
-    beyond = [3.0 * steps * spacing + 0.2 * resolution * abs(end) for end in ends]
-    windows = [
-        _window(spacing, wanted, before, after)
-        for wanted, (before, after) in zip(found, (beyond, beyond[::-1]), strict=True)
-    ]
-    return Plan(spacing, 0.2 * resolution, reach, windows[0], windows[1])
-
-
-def _ends(parts: list[tuple[Mechanism, int]], reach: float) -> tuple[float, float]:
-    """The smallest and the largest loss of all mechanisms together."""
-    ends = [(part.range(reach), count) for part, count in parts]
-    return sum(count * low for (low, _), count in ends), sum(count * top for (_, top), count in ends)
-
-
-def _spacing(
-    parts: list[tuple[Mechanism, int]],
-    sides: list[Losses],
-    steps: int,
-    resolution: float,
-    found: list[Range],
-) -> float:
-    """A share of one step's deviation, and of the loss of a record that is not sampled; limited by the window."""
+        found.append(Range(tilt, min(max(low, start), last), last, lower_edge, upper_edge, start <= low, end >= top))
     width = max(wanted.end - wanted.start for wanted in found)
+    # a share of one step's deviation, and of the loss of a record that is not sampled; limited by the window
     spacing = resolution * min(side.deviation for side in sides) / math.sqrt(steps)
     rates = [part.rate for part, _ in parts if isinstance(part, Noise) and part.rate < 1.0]
     if rates:
         spacing = min(spacing, max(10.0 * resolution * -math.log1p(-min(rates)), width / _MANY_POINTS))
-    return _rounded(max(spacing, width / _MOST_POINTS))
-
-
-def _log_tail(side: Losses, epsilon: float) -> float:
-    """About ln delta(epsilon)."""
-    return min(side.cumulant(tilt) - tilt * epsilon for tilt in side.tilts())
-
-
-def _epsilon(side: Losses, log_delta: float) -> float:
-    """About epsilon(delta)."""
-    return max(0.0, min((side.cumulant(tilt) - log_delta) / tilt for tilt in side.tilts()))
-
-
-def _tilt(side: Losses, epsilon: float, log_delta: float, steps: int) -> float:
-    """The smallest tilt at which errors do not count; or that at which they count least."""
-    wanted = log_delta + _NEGLIGIBLE - _LOG_ERROR - math.log(steps)
-    if wanted >= 0.0:
-        return 0.0
-    best, least = 0.0, 0.0
-    for tilt in side.tilts():
-        height = side.cumulant(tilt) - tilt * epsilon
-        if height <= wanted:
-            return float(tilt)
-        if height < least:
-            best, least = float(tilt), height
-    return best
-
-
-def _edge(side: Losses, tilt: float, log_mass: float, sign: int) -> tuple[float, float]:
-    """Where the tilted law's tail is as small as that, and the further tilt that shows it."""
-    base = side.cumulant(tilt)
-    found = [
-        (sign * (side.cumulant(tilt + sign * rate) - base - log_mass) / rate, float(sign * rate))
-        for rate in side.tilts()
-    ]
-    return min(found) if sign > 0 else max(found)
-
-
-def _end(side: Losses, tilt: float, log_mass: float) -> tuple[float, float]:
-    """Where the tail without a tilt is as small as that, and the further tilt that shows it."""
-    rates = [float(rate) for rate in side.tilts()]
-    return min(((side.cumulant(tilt + rate) - log_mass) / (tilt + rate), rate) for rate in rates)
+    spacing = _rounded(max(spacing, width / _MOST_POINTS))
+    added = [3.0 * steps * spacing + 0.2 * resolution * abs(end) for end in (least, most)]
+    remove, add = _window(spacing, found[0], added[0], added[1]), _window(spacing, found[1], added[1], added[0])
+    return Plan(spacing, 0.2 * resolution, reach, remove, add)
 
 
 def _window(spacing: float, wanted: Range, before: float, after: float) -> Window:

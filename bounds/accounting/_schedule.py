@@ -17,10 +17,9 @@ from bounds.accounting.events import (
     NonPrivate,
     PoissonSampled,
     SelfComposed,
-    check_adjacency,
     unknown,
 )
-from bounds.privacy import Adjacency
+from bounds.privacy import Adjacency, one_of
 
 _MOST_CHOICES = 12
 # A sampled step with less noise has a privacy loss of hundreds of nats; it is counted as no protection at all.
@@ -67,7 +66,7 @@ class Schedule:
 
 def schedule(event: Event, adjacency: Adjacency) -> Schedule:
     """The normal form of an event. Raises ValueError, naming the sub-event, where the accountant has no theorem."""
-    check_adjacency(adjacency)
+    one_of(Adjacency, adjacency=adjacency)
     made = Schedule(adjacency=adjacency)
     _add(made, event, 1)
     if math.isinf(made.precision) or (made.precision > _LEAST_TOGETHER**-2 and not made.exact):
@@ -78,7 +77,8 @@ def schedule(event: Event, adjacency: Adjacency) -> Schedule:
 def _add(made: Schedule, event: Event, count: int) -> None:
     match event:
         case Gaussian():
-            made.precision += count * _precision(event)
+            inverse = 1.0 / min(float(event.noise_multiplier), _MOST_NOISE)
+            made.precision += count * (inverse * inverse)  # infinite where a power would raise
         case ExponentialMechanism():
             epsilon = _epsilon(event, made.adjacency)
             made.pure[min(epsilon, _MOST_EPSILON)] += count
@@ -99,7 +99,12 @@ def _add(made: Schedule, event: Event, count: int) -> None:
 
 
 def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
-    inner = _inside(event.event, made.adjacency)
+    inner = schedule(event.event, made.adjacency)
+    if inner.sampled:
+        raise ValueError(
+            f"PoissonSampled must not hold another PoissonSampled, got one inside {event.event!r}; for one sample "
+            f"drawn from another, multiply the two rates."
+        )
     if not inner.private:
         made.private = False
         return
@@ -122,25 +127,7 @@ def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
     if noise < _LEAST_NOISE:
         made.private = False
         return
-    epsilons = tuple(sorted(inner.pure.elements()))
-    made.sampled[Step(float(event.sample_rate), noise, epsilons)] += count
-
-
-def _inside(event: Event, adjacency: Adjacency) -> Schedule:
-    if isinstance(event, Gaussian):
-        return Schedule(adjacency=adjacency, precision=_precision(event))
-    inner = schedule(event, adjacency)
-    if inner.sampled:
-        raise ValueError(
-            f"PoissonSampled must not hold another PoissonSampled, got one inside {event!r}; for one sample drawn "
-            f"from another, multiply the two rates."
-        )
-    return inner
-
-
-def _precision(event: Gaussian) -> float:
-    inverse = 1.0 / min(float(event.noise_multiplier), _MOST_NOISE)
-    return inverse * inverse  # infinite where a power would raise
+    made.sampled[Step(float(event.sample_rate), noise, tuple(sorted(inner.pure.elements())))] += count
 
 
 def _epsilon(event: ExponentialMechanism, adjacency: Adjacency) -> float:

@@ -1,4 +1,4 @@
-"""epsilon at a delta, and delta at an epsilon, of anything that is composed of events: the accountant.
+"""epsilon at a delta, delta at an epsilon, and the whole law of the privacy loss, of anything composed of events.
 
 Every distinct mechanism's privacy loss is put on one grid by connecting the dots (Doroshenko, Ghazi, Kamath, Kumar and
 Manurangsi 2022), which gives a pair of laws that dominates it; pairs compose by adding up losses (Zhu, Dong and Wang
@@ -8,21 +8,20 @@ Truncation and rounding are bounded and counted. Which theorem covers which even
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bounds import _check
-from bounds.accounting._compose import Law, compose
-from bounds.accounting._curve import Curve, overstated, understated
-from bounds.accounting._pieces import Mechanism, mechanisms
-from bounds.accounting._plan import plan
+from bounds.accounting._compose import compose
+from bounds.accounting._fourier import Composite
+from bounds.accounting._pieces import mechanisms
 from bounds.accounting._schedule import Schedule, schedule
 from bounds.accounting.events import Event, delta_in_range
-from bounds.accounting.gaussian import delta_bracket, epsilon_bracket
-from bounds.accounting.records import PrivacyBound
+from bounds.accounting.gaussian import delta_bracket, epsilon_end
 from bounds.accounting.renyi import renyi_epsilon
-from bounds.privacy import Adjacency
+from bounds.privacy import Adjacency, GaussianDP, PrivacyBound
+from bounds.privacy_loss import PrivacyLossDistribution
 
-_METHOD = "privacy loss distribution, dots connected"
-_EXACT = "Gaussian mechanism, closed form"
-_FEW = 20
 _PASSES = 3
 _CLOSE = 0.02
 _ROUNDING = 1.0 + 1e-13  # of sums of squares, and what they are put into
@@ -46,24 +45,21 @@ def privacy_epsilon(
     delta_in_range(delta)
     _check_resolution(resolution)
     if not made.private:
-        return _bound((math.inf, math.inf, math.inf), math.inf, delta, made, _METHOD)
+        return _answer(made, math.inf, math.inf, epsilon=math.inf, delta=delta)
     if made.exact:
-        low = epsilon_bracket(made.mu / _ROUNDING, delta)[0]
-        high = epsilon_bracket(made.mu * _ROUNDING, delta)[1]
-        return _bound((low, high, high), high, delta, made, _EXACT)
-    parts = mechanisms(made)
-    upper, lower, near = math.inf, 0.0, None
+        lower, upper = epsilon_end(made.mu / _ROUNDING, delta, 0), epsilon_end(made.mu * _ROUNDING, delta, 1)
+        return _answer(made, lower, upper, epsilon=upper, delta=delta)
+    parts, upper, lower, near = mechanisms(made), math.inf, 0.0, None
     for _ in range(_PASSES):
-        chosen = plan(parts, resolution=_resolution(resolution, parts), log_delta=math.log(delta), epsilon=near)
-        sides, below = curves(compose(parts, chosen))
-        upper = min(upper, max(side.epsilon(delta) for side in sides))
-        lower = max(lower, below.epsilon(delta))
+        law = compose(parts, resolution=resolution, log_delta=math.log(delta), epsilon=near)
+        upper = min(upper, max(side.epsilon(delta) for side in law.overstated()))
+        lower = max(lower, law.understated().epsilon(delta))
         last, near = near, upper if upper < math.inf else lower
         if near == last or near == 0.0 or upper - lower <= _CLOSE * near:
             break
     if upper == math.inf or upper - lower > 2.0 * _CLOSE * upper:
         upper = min(upper, renyi_epsilon(event=event, delta=delta, adjacency=adjacency).upper)
-    return _bound(_between(lower, upper), upper, delta, made, _METHOD)
+    return _answer(made, lower, upper, epsilon=upper, delta=delta)
 
 
 def privacy_delta(
@@ -83,30 +79,79 @@ def privacy_delta(
         raise ValueError("epsilon must be finite, got inf; at infinity every delta is 0.")
     _check_resolution(resolution)
     if not made.private:
-        return _bound((1.0, 1.0, 1.0), epsilon, 1.0, made, _METHOD)
+        return _answer(made, 1.0, 1.0, epsilon=epsilon, delta=1.0)
     if made.exact:
-        low = delta_bracket(made.mu / _ROUNDING, epsilon)[0]
-        high = delta_bracket(made.mu * _ROUNDING, epsilon)[1]
-        return _bound((low, high, high), epsilon, high, made, _EXACT)
-    parts = mechanisms(made)
-    upper, lower, near = 1.0, 0.0, None
+        lower, upper = delta_bracket(made.mu / _ROUNDING, epsilon)[0], delta_bracket(made.mu * _ROUNDING, epsilon)[1]
+        return _answer(made, lower, upper, epsilon=epsilon, delta=upper)
+    parts, upper, lower, near = mechanisms(made), 1.0, 0.0, None
     for _ in range(_PASSES):
-        chosen = plan(parts, resolution=_resolution(resolution, parts), epsilon=float(epsilon), log_delta=near)
-        sides, below = curves(compose(parts, chosen))
-        last, upper = upper, min(upper, max(side.at(epsilon) for side in sides))
-        lower = max(lower, below.at(epsilon))
+        law = compose(parts, resolution=resolution, log_delta=near, epsilon=float(epsilon))
+        last, upper = upper, min(upper, max(side.at(epsilon) for side in law.overstated()))
+        lower = max(lower, law.understated().at(epsilon))
         if upper - lower <= _CLOSE * upper or upper > 0.9 * last < 1.0:
             break
         near = math.log(upper)
-    return _bound(_between(lower, upper), epsilon, upper, made, _METHOD)
+    return _answer(made, lower, upper, epsilon=epsilon, delta=upper)
 
 
-def curves(law: Law) -> tuple[tuple[Curve, Curve], Curve]:
-    """delta(epsilon) overstated in the remove and the add direction, and understated in the remove direction."""
-    return (
-        overstated(law.remove, law.infinity_mass, law.slack),
-        overstated(law.add, law.zero_mass, law.slack),
-    ), understated(law.lower, law.slack)
+def privacy_record(
+    *, event: Event, adjacency: Adjacency, resolution: float = 0.05
+) -> GaussianDP | PrivacyLossDistribution:
+    """What ``bounds.private_pac_bayes`` takes as ``privacy``: a Gaussian where that is exact, else a distribution.
+
+    The general transfer compares the mechanism with itself without one record, so that the remove direction of
+    "add-remove" neighbours serves as it is, and is cheaper than "replace-one".
+
+    Formal guarantee: as for ``loss_distribution``, and ``full_batch_gdp``.
+    """
+    made = schedule(event, adjacency)
+    if made.exact:
+        return GaussianDP(mu=made.mu * _ROUNDING, adjacency=adjacency, status="accounted")
+    return loss_distribution(event=event, adjacency=adjacency, resolution=resolution)
+
+
+def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float = 0.05) -> PrivacyLossDistribution:
+    """The distribution of the composed privacy loss, on a grid, with every error rounded up into its masses.
+
+    P is the mechanism with the record; Q without it (add-remove), or with another in its place (replace-one).
+
+    Formal guarantee: a pair that dominates the event's has masses at most those returned: P's where the loss is at
+    least 0 and at infinity, Q's where it is below 0 and at minus infinity. ``resolution`` is the grid spacing in
+    standard deviations of one step's loss.
+
+    Raises ValueError when an argument is out of range, or nothing is promised.
+    """
+    made = schedule(event, adjacency)
+    _check.positive(resolution=resolution)
+    if not made.private:
+        raise ValueError(
+            "event must promise something to have a distribution of its loss, got one that is not private."
+        )
+    law = compose(mechanisms(made), resolution=resolution)
+    above, below = law.remove.window, law.add.window
+    first = min(above.start, 1 - below.start - below.size, 0)
+    indices = np.arange(first, max(above.start + above.size - 1, -below.start, 0) + 1)
+    x = law.remove.spacing * indices
+    decay = np.exp(-np.abs(x))
+    upper = np.where(x >= 0.0, _raised(law.remove, law.slack, indices), 0.0)
+    lower = np.where(x < 0.0, _raised(law.add, law.slack, -indices), 0.0)
+    return PrivacyLossDistribution(
+        spacing=law.remove.spacing,
+        lowest=first,
+        with_record=upper + lower * decay,
+        without_record=lower + upper * decay,
+        infinity_mass=min(1.0, math.exp(min(0.0, law.remove.log_above)) + law.infinity_mass),
+        zero_mass=min(1.0, math.exp(min(0.0, law.add.log_above)) + law.zero_mass),
+        adjacency=adjacency,
+        status="accounted",
+    )
+
+
+def _raised(side: Composite, slack: float, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Masses at these grid points, with their errors added; none outside the window."""
+    masses = (side.masses * math.exp(side.log_scale) + side.cell_error) * (1.0 + slack)
+    at = indices - side.window.start
+    return np.where((at >= 0) & (at < masses.size), masses[np.clip(at, 0, masses.size - 1)], 0.0)
 
 
 def _check_resolution(resolution: float | None) -> None:
@@ -116,20 +161,15 @@ def _check_resolution(resolution: float | None) -> None:
             raise ValueError(f"resolution must lie in [0.0001, 1], got {resolution!r}; 0.01 suits most.")
 
 
-def _resolution(resolution: float | None, parts: list[tuple[Mechanism, int]]) -> float:
-    if resolution is not None:
-        return float(resolution)
-    return 0.01 if len(parts) <= _FEW else 0.05
-
-
-def _between(lower: float, upper: float) -> tuple[float, float, float]:
+def _answer(made: Schedule, lower: float, upper: float, *, epsilon: float, delta: float) -> PrivacyBound:
     """The bracket with an estimate: connecting dots overstates variances by half of what merging cells understates."""
     lower = min(lower, upper)
-    return lower, upper if upper == math.inf else upper - (upper - lower) / 3.0, upper
-
-
-def _bound(ends: tuple[float, float, float], epsilon: float, delta: float, made: Schedule, method: str) -> PrivacyBound:
-    low, estimate, high = ends
     return PrivacyBound(
-        lower=low, estimate=estimate, upper=high, epsilon=epsilon, delta=delta, adjacency=made.adjacency, method=method
+        lower=lower,
+        estimate=upper if made.exact or upper == math.inf else upper - (upper - lower) / 3.0,
+        upper=upper,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=made.adjacency,
+        method="Gaussian mechanism, closed form" if made.exact else "privacy loss distribution, dots connected",
     )

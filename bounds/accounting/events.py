@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, cast, get_args
 
 from bounds import _check
-from bounds.privacy import Adjacency
+from bounds.privacy import Adjacency, one_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class ExponentialMechanism:
 
     def __post_init__(self) -> None:
         _check.positive(epsilon=self.epsilon)
-        check_adjacency(self.adjacency)
+        one_of(Adjacency, adjacency=self.adjacency)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +154,6 @@ def event_to_json(event: Event) -> str:
 def event_from_json(text: str) -> Event:
     """The event that ``event_to_json`` wrote. Raises ValueError when it describes something else."""
     return event_from_dict(_check.json_record(text))
-
-
-def check_adjacency(adjacency: object) -> None:
-    """Refuse a neighbouring relation that is none of ``Adjacency``'s."""
-    if adjacency not in get_args(Adjacency):
-        raise ValueError(f"adjacency must be one of {', '.join(get_args(Adjacency))}, got {adjacency!r}.")
 
 
 def delta_in_range(delta: float) -> None:

@@ -7,10 +7,9 @@ Corollary 3.3: μ² = Σ μ_t². mu, sensitivity over standard deviation, and ep
 strictly between 0 and 1.
 """
 
-# scipy is untyped
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 import math
+from collections.abc import Callable
 
 from scipy.special import erfcx, ndtr
 
@@ -39,7 +38,7 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """
     _check.nonnegative(mu=mu)
     delta_in_range(delta)
-    return epsilon_bracket(float(mu), float(delta))[1]
+    return epsilon_end(float(mu), float(delta), 1)
 
 
 def gaussian_mu(*, epsilon: float, delta: float) -> float:
@@ -50,15 +49,7 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     _check.nonnegative(epsilon=epsilon)
     delta_in_range(delta)
     epsilon, delta = float(epsilon), float(delta)
-    low, high = 0.0, 1.0
-    while delta_bracket(high, epsilon)[1] <= delta:
-        low, high = high, 2.0 * high
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if delta_bracket(middle, epsilon)[1] <= delta else (low, middle)
-    return low
+    return _border(lambda mu: delta_bracket(mu, epsilon)[1] <= delta)[0]
 
 
 def full_batch_gdp(*, event: Event, adjacency: Adjacency) -> GaussianDP:
@@ -100,24 +91,25 @@ def delta_bracket(mu: float, epsilon: float) -> tuple[float, float]:
     return max(0.0, value - noise), min(1.0, value + noise + 1e-300)
 
 
-def epsilon_bracket(mu: float, delta: float) -> tuple[float, float]:
-    """Below and above epsilon(delta)."""
-    return _solve(mu, delta, 0), _solve(mu, delta, 1)
-
-
-def _solve(mu: float, delta: float, side: int) -> float:
+def epsilon_end(mu: float, delta: float, side: int) -> float:
+    """Below epsilon(delta), or above it where ``side`` is 1."""
     if mu == math.inf:
         return math.inf
     if delta_bracket(mu, 0.0)[side] <= delta:
         return 0.0
+    return _border(lambda epsilon: delta_bracket(mu, epsilon)[side] > delta)[side]
+
+
+def _border(below: Callable[[float], bool]) -> tuple[float, float]:
+    """The last number that is below and its neighbour, which is not; infinity where all are."""
     low, high = 0.0, 1.0
-    while delta_bracket(mu, high)[side] > delta:
+    while below(high):
         low, high = high, 2.0 * high
         if high > 1e300:
-            return math.inf
+            return math.inf, math.inf
     for _ in range(200):
         middle = 0.5 * (low + high)
         if not low < middle < high:
             break
-        low, high = (middle, high) if delta_bracket(mu, middle)[side] > delta else (low, middle)
-    return high if side else low
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low, high

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from bounds import _check
 from bounds.accounting.accountant import privacy_epsilon
 from bounds.accounting.events import Composed, Event, Gaussian, PoissonSampled, SelfComposed, delta_in_range
-from bounds.accounting.records import PrivacyBound
-from bounds.privacy import Adjacency
+from bounds.privacy import Adjacency, PrivacyBound
 
 _LARGEST = 20.0  # of logarithms
 _ROUNDS = 40

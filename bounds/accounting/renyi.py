@@ -9,7 +9,6 @@ delta): Canonne, Kamath and Steinke (2020), Proposition 12.
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -19,8 +18,7 @@ from bounds import _check
 from bounds.accounting._pieces import Mechanism, Noise, mechanisms
 from bounds.accounting._schedule import schedule
 from bounds.accounting.events import Event, delta_in_range
-from bounds.accounting.records import PrivacyBound
-from bounds.privacy import Adjacency
+from bounds.privacy import Adjacency, PrivacyBound
 
 Array = NDArray[np.float64]
 ORDERS = (
@@ -97,9 +95,10 @@ def renyi_epsilon(
     divergences = renyi_divergences(event=event, adjacency=adjacency, orders=orders)
     at = np.array(orders, dtype=np.float64)
     found = divergences + np.log1p(-1.0 / at) - (math.log(delta) + np.log(at)) / (at - 1.0)
-    upper = max(0.0, float(found.min()) + 1e-12)
-    told: dict[str, Any] = {"delta": delta, "adjacency": adjacency, "method": "Rényi divergences"}
-    return PrivacyBound(lower=0.0, estimate=upper, upper=upper, epsilon=upper, **told)
+    best = max(0.0, float(found.min()) + 1e-12)
+    return PrivacyBound(
+        lower=0.0, estimate=best, upper=best, epsilon=best, delta=delta, adjacency=adjacency, method="Rényi divergences"
+    )
 
 
 @lru_cache(maxsize=4096)

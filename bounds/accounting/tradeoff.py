@@ -15,9 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from bounds import _check
 from bounds.accounting._compose import compose
 from bounds.accounting._pieces import mechanisms
-from bounds.accounting._plan import plan
 from bounds.accounting._schedule import schedule
-from bounds.accounting.accountant import curves
 from bounds.accounting.events import Event
 from bounds.accounting.gaussian import delta_bracket, gaussian_mu
 from bounds.privacy import Adjacency, GaussianDP
@@ -48,26 +46,24 @@ def privacy_profile(*, event: Event, adjacency: Adjacency, epsilons: Sequence[fl
         epsilons = _check.reals("epsilons", epsilons)
         if not all(abs(value) <= _LARGEST for value in epsilons):
             raise ValueError(f"epsilons must lie between -1e6 and 1e6, got {epsilons!r}; beyond, delta is 1 or 0.")
+    asked = None if epsilons is None else np.array(epsilons, dtype=np.float64)
     if not made.private:
-        at = np.array([0.0] if epsilons is None else epsilons)
+        at = np.zeros(1) if asked is None else asked
         return Profile(at, np.ones(at.size))
     if made.exact:
         width = 6.5 * made.mu + made.mu**2 / 2
-        at = np.linspace(-width, width, _LEVELS) if epsilons is None else np.array(epsilons, dtype=np.float64)
+        at = np.linspace(-width, width, _LEVELS) if asked is None else asked
         return Profile(at, np.array([_gaussian(made.mu * (1.0 + 1e-13), float(x)) for x in at]))
-    parts = mechanisms(made)
-    sides, _ = curves(compose(parts, plan(parts, resolution=0.01 if len(parts) <= 20 else 0.05)))
-    if epsilons is None:
+    sides = compose(mechanisms(made), resolution=None).overstated()
+    if asked is None:
         top = min(max(side.epsilon(1e-9) for side in sides), max(side.end for side in sides))
-        at = np.linspace(-top, top, _LEVELS)
-    else:
-        at = np.array(epsilons, dtype=np.float64)
-    remove, add = (side.delta(at) for side in sides)
+        asked = np.linspace(-top, top, _LEVELS)
+    remove, add = (side.delta(asked) for side in sides)
     # one direction at -epsilon follows from the other at epsilon, and is at least 1 - e^epsilon
-    growth = np.exp(np.minimum(at, 700.0))
-    back, forth = (np.clip(1.0 - growth + growth * side.delta(-at), 0.0, 1.0) for side in sides)
+    growth = np.exp(np.minimum(asked, 700.0))
+    back, forth = (np.clip(1.0 - growth + growth * side.delta(-asked), 0.0, 1.0) for side in sides)
     low = np.minimum(remove, forth + 1e-15), np.minimum(add, back + 1e-15)
-    return Profile(at, np.maximum(*low))
+    return Profile(asked, np.maximum(*low))
 
 
 def trade_off(*, event: Event, adjacency: Adjacency, type_i: ArrayLike) -> Array:

@@ -21,8 +21,7 @@ from bounds import (
     transfer_cost,
     transfer_nats,
 )
-from bounds._loss_on_grid import from_distribution
-from bounds._loss_tails import ConcentratedLoss, GaussianLoss
+from bounds._losses import ConcentratedLoss, GaussianLoss, from_distribution
 from bounds._transfer_search import evaluate
 
 N = 60_000
@@ -54,7 +53,7 @@ def test_costs_at_fixed_parameters_have_their_printed_values():
     assert per_record(GaussianLoss(0.1), 1.1, 0.045) == pytest.approx(0.03173732607826, rel=1e-10)
     assert per_record(GaussianLoss(0.05), 1.1, 0.045) == pytest.approx(0.007929509676256, rel=1e-10)
     assert per_record(ConcentratedLoss(0.1), 1.1, 0.045) == pytest.approx(0.052858520, rel=1e-8)
-    at = {"n": N, "failure_prob": 0.05}
+    at = {"n": N, "failure_prob": 0.05, "margin": 1.0, "precision": 1e-9}
     assert evaluate(GaussianLoss(0.05), alpha=1.1, share=0.1, **at).nats == pytest.approx(534.0520716074, rel=1e-9)
     assert evaluate(GaussianLoss(0.01), alpha=1.5, share=0.28, **at).nats == pytest.approx(40.51346288943, rel=1e-9)
 

@@ -71,6 +71,7 @@ def test_check_values_of_gaussians():
         epsilon = gaussian_epsilon(mu=mu, delta=1e-6)
         assert gaussian_mu(epsilon=epsilon, delta=1e-6) == pytest.approx(mu, rel=1e-9)
         assert twin.gaussian_delta(mu, epsilon) <= 1e-6
+    assert gaussian_mu(epsilon=math.inf, delta=1e-6) == math.inf  # any mechanism is, and no search has to end
 
 
 def test_gaussians_on_all_records_compose_exactly():
