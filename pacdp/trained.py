@@ -20,12 +20,12 @@ from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
 from pacdp.fixed_settings import fixed_settings
 from pacdp.gibbs import GibbsSettings, Progress
-from pacdp.langevin_privacy import Claim, accounted_privacy
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.problem import Problem
 from pacdp.rederived import interval, require_consistent, require_data, require_network, settings_of
 from pacdp.samplers import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, State, restore
+from pacdp.step.langevin import Claim, accounted_privacy
 from pacdp.steps import ChargedSteps, Plan, charged_steps
 
 _SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
@@ -55,7 +55,7 @@ def privacy_of(
     """What the sampler promises: its steps where they are private mechanisms, else its target distribution.
 
     SGLD and Entropy-SG(L)D with ``clip_norm`` are accounted for step by step, add-remove
-    (:mod:`pacdp.langevin_privacy`), whether or not they have converged. All else is under replace-one adjacency.
+    (:mod:`pacdp.step.langevin`), whether or not they have converged. All else is under replace-one adjacency.
 
     Entropy-SGLD targets exp(βF): epsilon = 2 β τ Δ / n with Δ the loss's oscillation (Dziugaite and Roy 2018,
     Theorem 4.4). SGLD, SGHMC and, once its metric is frozen, pSGLD target exp(-τ R̂): epsilon = 2 τ Δ / n. These

@@ -1,7 +1,7 @@
 """Certificates of clipped Langevin chains by their accounted privacy, in front of the optimistic ones.
 
 Nothing here asks whether the chain has converged. Its weights w are released by mechanisms whose privacy loss is
-accounted for (:mod:`pacdp.langevin_privacy`), and the general transfer pays Λ nats for using them on the same examples:
+accounted for (:mod:`pacdp.step.langevin`), and the general transfer pays Λ nats for using them on the same examples:
 
     R(w) ≤ kl⁻¹(R̂(w), Λ/n)                                        the weights themselves
     R(Q) ≤ kl⁻¹(R̂(Q), (KL(Q‖P) + ln ξ(n) + Λ)/n)                  any Q, with P = N(w, s² I) as prior
@@ -24,10 +24,10 @@ from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.priors import NOISE_OF_THE_RUN, Prior, Private, privacy_to_dict
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
-from pacdp.langevin_privacy import accounted_event, accounted_privacy, spent
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, Point
 from pacdp.samplers import SGLD, EntropySGD
+from pacdp.step.langevin import accounted_privacy, accounted_to_dict
 from pacdp.steps import ChargedSteps
 from pacdp.stochastic import passes_for
 
@@ -76,7 +76,7 @@ def with_accounted(
     """
     require_own_batches(settings, data)
     claim = accounted_privacy(settings, n=data.n, steps=charged.steps)
-    event = accounted_event(settings, n=data.n, steps=charged.steps)
+    event = settings.promise(data.n, charged.steps)
     share = found.failure_prob
     law = around(data, weights, std=thermal_std(settings))
     examples, fixed = BoundSet.behind(data), replace(fixed, count=1)
@@ -99,7 +99,7 @@ def with_accounted(
         privacy=privacy_to_dict(claim, event_to_dict(event) if event is not None else None),
         details={
             **joined.details,
-            "accounted": spent(settings, n=data.n, steps=charged.steps).to_dict(),
+            "accounted": accounted_to_dict(event),
             "std": thermal_std(settings),
             "charged_steps": charged.steps,
             "stopping_times": charged.stopping_times,

@@ -32,6 +32,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bounds.accounting import Event
 from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin
 from pacdp.samplers.types import (
     Coefficients,
@@ -45,6 +46,7 @@ from pacdp.samplers.types import (
     require_positive,
     same,
 )  # fmt: skip
+from pacdp.step.langevin import langevin_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,24 @@ class EntropySGD:
         require_fraction(alpha=self.alpha)
         if self.beta is not None:
             require_positive(beta=self.beta)
+
+    def promise(self, n: int, steps: int) -> Event | None:
+        """What ``steps`` outer steps on n records reveal, converged or not, with any schedule of outer steps, which
+        cost nothing; guarantee as for :func:`pacdp.step.langevin.langevin_event`.
+
+        Raises:
+            ValueError: no clip norm, steps without noise, or numbers out of range.
+        """
+        names = ("gamma", "tau", "alpha", "inner_step_size", "inner_decay")
+        inner = inner_coefficients({name: column([self], name) for name in names}, self.inner_steps)
+        return langevin_event(
+            inner["rate"][:, 0],
+            inner["scale"][:, 0],
+            each=steps,
+            batch_size=self.batch_size,
+            clip_norm=self.clip_norm,
+            n=n,
+        )
 
     @property
     def gradients_per_step(self) -> int:

@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bounds.accounting import Event
 from pacdp.chains import NOISE, PROBE, Keys, normal_like
 from pacdp.samplers.types import (
     Coefficients,
@@ -35,6 +36,7 @@ from pacdp.samplers.types import (
     require_positive,
     same,
 )  # fmt: skip
+from pacdp.step.langevin import no_promise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,10 @@ class PSGLD:
             raise ValueError(f"expected 0 <= smoothing < 1, got {self.smoothing}")
         if self.freeze_after is not None and self.freeze_after < 1:
             raise ValueError(f"expected freeze_after >= 1, got {self.freeze_after}: the metric needs a gradient")
+
+    def promise(self, n: int, steps: int) -> Event | None:
+        """Refused by a ValueError: these steps are no private mechanisms that are accounted for."""
+        raise no_promise(self)
 
     @property
     def gradients_per_step(self) -> int:

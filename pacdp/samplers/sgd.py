@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bounds.accounting import Event
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.samplers.types import (
     Coefficients,
@@ -25,6 +26,7 @@ from pacdp.samplers.types import (
     require_positive,
     same,
 )  # fmt: skip
+from pacdp.step.langevin import no_promise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,10 @@ class SGD:
         require_positive(step_size=self.step_size, batch_size=self.batch_size)
         if not 0 <= self.momentum < 1:
             raise ValueError(f"expected 0 <= momentum < 1, got {self.momentum}")
+
+    def promise(self, n: int, steps: int) -> Event | None:
+        """Refused by a ValueError: these steps are no private mechanisms that are accounted for."""
+        raise no_promise(self)
 
     @property
     def gradients_per_step(self) -> int:

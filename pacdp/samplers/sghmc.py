@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bounds.accounting import Event
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.samplers.types import (
     Coefficients,
@@ -32,6 +33,7 @@ from pacdp.samplers.types import (
     require_positive,
     same,
 )  # fmt: skip
+from pacdp.step.langevin import no_promise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,10 @@ class SGHMC:
     def __post_init__(self) -> None:
         require_positive(tau=self.tau, step_size=self.step_size, base_std=self.base_std, batch_size=self.batch_size)
         require_fraction(friction=self.friction)
+
+    def promise(self, n: int, steps: int) -> Event | None:
+        """Refused by a ValueError: these steps are no private mechanisms that are accounted for."""
+        raise no_promise(self)
 
     @property
     def gradients_per_step(self) -> int:

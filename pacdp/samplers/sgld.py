@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from bounds.accounting import Event
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.samplers.types import (
     Coefficients,
@@ -29,6 +30,7 @@ from pacdp.samplers.types import (
     same,
     scheduled,
 )  # fmt: skip
+from pacdp.step.langevin import langevin_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,24 @@ class SGLD:
 
     def __post_init__(self) -> None:
         require_positive(tau=self.tau, step_size=self.step_size, base_std=self.base_std, batch_size=self.batch_size)
+
+    def promise(
+        self, n: int, steps: int, *, step_size: Schedule | None = None, temperature: Schedule | None = None
+    ) -> Event | None:
+        """What ``steps`` steps on n records reveal, converged or not; guarantee as for
+        :func:`pacdp.step.langevin.langevin_event`. Schedules are those that ``build`` was given.
+
+        Raises:
+            ValueError: no clip norm, steps without noise, or numbers out of range.
+        """
+        columns = {name: column([self], name) for name in ("step_size", "decay", "tau", "base_std")}
+        if step_size is None and temperature is None and self.decay == 0.0:
+            first, each = coefficients(columns, None, None, 0), steps
+            rates, scales = first["rate"], first["scale"]
+        else:
+            found, each = [coefficients(columns, step_size, temperature, step) for step in range(steps)], min(1, steps)
+            rates, scales = (np.array([one[name][0] for one in found]) for name in ("rate", "scale"))
+        return langevin_event(rates, scales, each=each, batch_size=self.batch_size, clip_norm=self.clip_norm, n=n)
 
     @property
     def gradients_per_step(self) -> int:

@@ -12,7 +12,7 @@ from experiments.config import Run
 from experiments.run import train
 from pacdp import load_checkpoint, load_trained, save_checkpoint
 from pacdp.canonical import digest
-from pacdp.langevin_privacy import accounted_privacy
+from pacdp.step.langevin import accounted_privacy
 from pacdp.steps import Plan
 from tests.schema import validate
 

@@ -9,7 +9,7 @@ from experiments.calculator import Given, Goal, compare, plan_draws, plan_exampl
 from experiments.privacy import Question, answer
 from pacdp import private
 from pacdp.calibration import bca_interval, brier, percentile_interval, reliability_curve, summary
-from pacdp.langevin_privacy import spent
+from pacdp.step.langevin import spent
 from tests.golden.of_training import SAMPLERS
 from tests.golden.records import Frozen, attempt, many
 

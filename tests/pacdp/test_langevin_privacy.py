@@ -13,10 +13,11 @@ from toys import keys_of, toy_data, toy_objective
 import bounds
 from bounds.accounting import Composed, Event, Gaussian, PoissonSampled, SelfComposed
 from pacdp.data import Dataset
-from pacdp.langevin_privacy import accounted_event, accounted_privacy, spent
 from pacdp.objective import Objective
 from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, entropy_sgd
 from pacdp.samplers.schedules import cyclical
+from pacdp.step.event import steps_of
+from pacdp.step.langevin import accounted_privacy, accounted_to_dict
 
 N, K, C = 40, 10, 0.25
 CHAINS = {
@@ -49,29 +50,29 @@ def assert_counted(found: Counter[float], expected: list[float]) -> None:
 
 def test_events_equal_lists_by_hand() -> None:
     """σ_i = 2K/(τ C √η_i), η the step's Langevin time."""
-    sgld = accounted_event(replace(CHAINS["SGLD"], decay=0.5), n=N, steps=4)
+    sgld = replace(CHAINS["SGLD"], decay=0.5).promise(N, 4)
     times = [2 * 0.3 * t**-0.5 / 7.0 for t in (1, 2, 3, 4)]
     assert_counted(multipliers(sgld), [2 * K / (7.0 * C * math.sqrt(eta)) for eta in times])
     local = [0.8 / i / 7.0 for i in (1, 2, 3)]
     by_hand = [2 * K / (7.0 * C * math.sqrt(eta)) for eta in local]
-    assert_counted(multipliers(accounted_event(CHAINS["Entropy-SGLD"], n=N, steps=2)), 2 * by_hand)
+    assert_counted(multipliers(CHAINS["Entropy-SGLD"].promise(N, 2)), 2 * by_hand)
     slower = [2 * K / (7.0 * C * math.sqrt(2.0 * i**-0.5 / 7.0)) for i in (1, 2, 3)]
-    assert_counted(multipliers(accounted_event(CHAINS["Entropy-SGD"], n=N, steps=5)), 5 * slower)
+    assert_counted(multipliers(CHAINS["Entropy-SGD"].promise(N, 5)), 5 * slower)
 
 
 def test_schedules_are_in_the_event() -> None:
     settings = CHAINS["SGLD"]
     step_size = cyclical(period=3)
-    found = accounted_event(settings, n=N, steps=3, step_size=step_size, temperature=lambda t: 1.0 / t)
+    found = settings.promise(N, 3, step_size=step_size, temperature=lambda t: 1.0 / t)
     times = [(2 * 0.3 * step_size(t), 7.0 * t) for t in (1, 2, 3)]
     assert_counted(multipliers(found), [2 * K / (tau * C * math.sqrt(h / tau)) for h, tau in times])
-    halted = accounted_event(settings, n=N, steps=4, step_size=lambda t: float(t < 3))
+    halted = settings.promise(N, 4, step_size=lambda t: float(t < 3))
     assert multipliers(halted).total() == 2, "a step of size 0 reads nothing"
 
 
 def test_long_schedules_are_rounded_down_to_few_multipliers() -> None:
     settings = replace(CHAINS["SGLD"], decay=0.5)
-    found = multipliers(accounted_event(settings, n=N, steps=3000))
+    found = multipliers(settings.promise(N, 3000))
     assert found.total() == 3000
     assert len(found) < 2100
     exact = sorted(2 * K / (7.0 * C * math.sqrt(2 * 0.3 * t**-0.5 / 7.0)) for t in range(1, 3001))
@@ -88,18 +89,18 @@ def test_entropy_sgld_at_the_papers_setting(outer_steps: int, mu: float, epsilon
     settings = EntropySGD(tau=math.sqrt(60_000), clip_norm=1.0)
     (largest,) = {1 / (1 - 2.0**-20) * max(_noise(settings, 1))}
     assert largest == pytest.approx(11.566 * math.sqrt(20), rel=1e-4)
-    chain = spent(settings, n=60_000, steps=outer_steps)
-    assert chain.mu == pytest.approx(mu, abs=6e-6)
-    assert chain.epsilon_add_remove == pytest.approx(epsilon, abs=6e-5)
-    assert chain.epsilon_add_remove < chain.epsilon_replace_one
-    assert chain.mechanisms == 20 * outer_steps
+    chain = accounted_to_dict(settings.promise(60_000, outer_steps))
+    assert chain["mu_central_limit"] == pytest.approx(mu, abs=6e-6)
+    assert chain["epsilon_add_remove"] == pytest.approx(epsilon, abs=6e-5)
+    assert chain["epsilon_add_remove"] < chain["epsilon_replace_one"]
+    assert chain["mechanisms"] == 20 * outer_steps
     privacy = accounted_privacy(settings, n=60_000, steps=outer_steps)
     found = bounds.transfer_cost(privacy=privacy, n=60_000, failure_prob=0.05)
     assert found.nats / 60_000 == pytest.approx(cost, abs=6e-7)
 
 
 def _noise(settings: EntropySGD, steps: int) -> list[float]:
-    event = accounted_event(settings, n=60_000, steps=steps)
+    event = settings.promise(60_000, steps)
     assert isinstance(event, Composed)
     return [part.event.event.noise_multiplier for part in event.events]  # type: ignore[union-attr]
 
@@ -123,11 +124,11 @@ def test_all_examples_in_every_step_are_exactly_gaussian() -> None:
 
 
 def test_nothing_spent_before_the_first_step() -> None:
-    assert accounted_event(CHAINS["SGLD"], n=N, steps=0) is None
+    assert CHAINS["SGLD"].promise(N, 0) is None
     assert accounted_privacy(CHAINS["SGLD"], n=N, steps=0) == bounds.GaussianDP(
         mu=0.0, adjacency="add-remove", status="accounted"
     )
-    assert spent(CHAINS["SGLD"], n=N, steps=0).epsilon_add_remove == 0.0
+    assert accounted_to_dict(CHAINS["SGLD"].promise(N, 0))["epsilon_add_remove"] == 0.0
 
 
 class ByRealisedSize(Objective):
@@ -188,7 +189,7 @@ def _one_inner_step(settings: SGLD | EntropySGD, objective: Objective, seed: int
 
 def strongest(name: str) -> float:
     """1/σ of the costliest step: that of the first inner step."""
-    return 1.0 / min(multipliers(accounted_event(CHAINS[name], n=N, steps=1)))
+    return 1.0 / min(multipliers(CHAINS[name].promise(N, 1)))
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -219,8 +220,8 @@ def test_every_noisy_step_that_reads_data_is_counted(name: str) -> None:
     state = sampler.init(objective.weights())
     for _ in range(6):
         state, _ = sampler.step(state, keys_of(1))
-    assert len(seen) == len(set(seen)) == multipliers(accounted_event(settings, n=N, steps=state.step)).total()
-    assert spent(settings, n=N, steps=6).mechanisms == len(seen)
+    assert len(seen) == len(set(seen)) == multipliers(settings.promise(N, state.step)).total()
+    assert steps_of(settings.promise(N, 6)) == len(seen)
 
 
 @pytest.mark.parametrize("name", ["SGLD", "Entropy-SGLD"])
@@ -236,7 +237,7 @@ def test_the_noise_of_a_step_has_the_accounted_scale(name: str) -> None:
         moved.append(_one_inner_step(settings, objective, seed)[0].double())
     sample = torch.cat(moved)
     rate = 0.3 if name == "SGLD" else 0.4
-    sigma = min(multipliers(accounted_event(settings, n=N, steps=1)))
+    sigma = min(multipliers(settings.promise(N, 1)))
 
     def fits(std: float) -> bool:
         tail = stats.chi2.cdf(float(sample.square().sum()) / std**2, len(sample))
@@ -261,6 +262,6 @@ def test_the_noise_of_a_step_has_the_accounted_scale(name: str) -> None:
 )
 def test_what_is_no_private_mechanism_is_refused(settings, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        accounted_event(settings, n=N, steps=1)
+        settings.promise(N, 1)
     with pytest.raises(ValueError, match="expected batch_size <= n and steps >= 0"):
-        accounted_event(CHAINS["SGLD"], n=N, steps=-1)
+        CHAINS["SGLD"].promise(N, -1)

@@ -16,6 +16,7 @@ from torch import distributed, nn
 from torch.utils.data import TensorDataset
 
 from pacdp.errors import CheckpointError
+from pacdp.opacus.distributed import rank_randomness
 from pacdp.private import (
     DPBBP,
     DPSGD,
@@ -33,7 +34,6 @@ from pacdp.private import (
     train,
     with_example_dropout,
 )
-from pacdp.opacus.distributed import rank_randomness
 from pacdp.step.noise import add_noise
 
 DECAY = Exponential(initial=1.5, factor=0.9)

@@ -4,13 +4,6 @@ import math
 
 import pytest
 import torch
-from pacdp.private import (
-    Mechanism,
-    PrivacyBudget,
-    affordable_steps,
-    planned_patients,
-    train,
-)
 from private_toys import cnn, cross_entropy, data, fresh, generator, mlp
 from scipy import stats
 from sklearn.datasets import load_digits
@@ -20,7 +13,18 @@ from torch.utils.data import Dataset, TensorDataset
 from pacdp.algorithms.user_level import UserLevelDPSGD
 from pacdp.checkpoint import Checkpoint, save_checkpoint
 from pacdp.errors import CheckpointError, Diverged
-from pacdp.private import DPSGD, Exponential, Mechanism, SeededRandomness, train, with_example_dropout, with_weights
+from pacdp.private import (
+    DPSGD,
+    Exponential,
+    Mechanism,
+    PrivacyBudget,
+    SeededRandomness,
+    affordable_steps,
+    planned_patients,
+    train,
+    with_example_dropout,
+    with_weights,
+)
 from pacdp.step.units import PatientHistory, PatientSteps, Units, each_unit
 
 CLIP = 0.5
