@@ -11,7 +11,7 @@ from bounds.accounting._fourier import Composite
 from bounds.accounting._pieces import mechanisms
 from bounds.accounting._plan import plan
 from bounds.accounting._schedule import schedule
-from bounds.accounting.events import Event
+from bounds.accounting.events import Event, event_to_json
 from bounds.privacy import Adjacency, GaussianDP
 from bounds.privacy_loss import PrivacyLossDistribution
 
@@ -30,7 +30,8 @@ def privacy_record(
     """
     made = schedule(event, adjacency)
     if made.exact:
-        return GaussianDP(mu=made.mu * (1.0 + 1e-13), adjacency=adjacency, status="accounted")
+        mu = made.mu * (1.0 + 1e-13)
+        return GaussianDP(mu=mu, adjacency=adjacency, status="accounted", event=event_to_json(event))
     return loss_distribution(event=event, adjacency=adjacency, resolution=resolution)
 
 
@@ -72,6 +73,7 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
         zero_mass=min(1.0, below + law.zero_mass),
         adjacency=adjacency,
         status="accounted",
+        event=event_to_json(event),
     )
 
 
