@@ -28,7 +28,6 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import bounds
-from bounds.accounting import event_to_dict
 from experiments.certificates.clock import Clock
 from experiments.certificates.config import of_a_list, sizes
 from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, Private, certify
@@ -45,7 +44,6 @@ from pacdp.private import (
     SeededRandomness,
     Table,
     privacy_claim,
-    privacy_event,
     train,
 )
 from pacdp.step.noise import Randomness
@@ -231,14 +229,13 @@ def conduct(
     assess = functools.partial(_assessed, settings=settings)
     mean = _descended(rows, head, claim, settings)
     clock.lap("posterior")
-    found = {"posterior": _told(assess(mean, head, rows, test_rows, _private(claim, rows)), released.history)}
+    found = {"posterior": assess(mean, head, rows, test_rows, _private(claim, rows))}
     clock.lap("draws")
     if references:
-        found["private_prior"] = _told(assess(head, head, rows, test_rows, _private(claim, rows)), released.history)
+        found["private_prior"] = assess(head, head, rows, test_rows, _private(claim, rows))
         nothing = torch.zeros_like(head)
         source: Source = _private(centre_claim, rows)
-        zero = assess(_descended(rows, nothing, centre_claim, settings), nothing, rows, test_rows, source)
-        found["zero_head"] = _told(zero, spent)
+        found["zero_head"] = assess(_descended(rows, nothing, centre_claim, settings), nothing, rows, test_rows, source)
         raw_rows, raw_tests = (BoundSet(inputs=x, labels=y) for x, y in ((raw, labels), (raw_test, test_labels)))
         blind = _descended(raw_rows, nothing, None, settings)
         found["independent_prior"] = assess(blind, nothing, raw_rows, raw_tests, DataFree())
@@ -287,11 +284,6 @@ def _assessed(
 
 def _choice(settings: Settings) -> Choice:
     return of_a_list(settings.compared)
-
-
-def _told(found: Assessment, history: MechanismHistory) -> Assessment:
-    """The assessment with the mechanisms behind its privacy, from which anyone can account for it again."""
-    return replace(found, privacy={**(found.privacy or {}), "event": event_to_dict(privacy_event(history))})
 
 
 def _private(claim: bounds.PrivacyClaim, rows: BoundSet) -> Private:

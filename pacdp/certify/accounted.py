@@ -16,7 +16,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 import bounds
-from bounds.accounting import event_to_dict
 from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import UNCLIPPED
 from pacdp.certify.examples import BoundSet
@@ -24,7 +23,7 @@ from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.priors import NOISE_OF_THE_RUN, Prior, Private, privacy_to_dict
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
-from pacdp.langevin_privacy import accounted_event, accounted_privacy, spent
+from pacdp.langevin_privacy import accounted_privacy, spent
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, Point
 from pacdp.samplers import SGLD, EntropySGD
@@ -76,7 +75,6 @@ def with_accounted(
     """
     require_own_batches(settings, data)
     claim = accounted_privacy(settings, n=data.n, steps=charged.steps)
-    event = accounted_event(settings, n=data.n, steps=charged.steps)
     share = found.failure_prob
     law = around(data, weights, std=thermal_std(settings))
     examples, fixed = BoundSet.behind(data), replace(fixed, count=1)
@@ -96,7 +94,7 @@ def with_accounted(
         joined,
         prior=gaussian.prior,
         rows=gaussian.rows,
-        privacy=privacy_to_dict(claim, event_to_dict(event) if event is not None else None),
+        privacy=privacy_to_dict(claim),
         details={
             **joined.details,
             "accounted": spent(settings, n=data.n, steps=charged.steps).to_dict(),
