@@ -3,9 +3,11 @@
 Arguments out of range, and a union that was not paid for, raise ValueError.
 """
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from bounds import _check
 from bounds._rounding import total
@@ -15,6 +17,7 @@ from bounds.hypotheses import together
 from bounds.monte_carlo import MONTE_CARLO
 
 PAC_STEP = "PAC step"
+OTHERS = "other certificates compared"
 _OF_EMPIRICAL_RISK = ("gibbs_risk_upper", "weighted_risk_upper", "correlated_risk_upper")
 
 
@@ -28,7 +31,8 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
 
     Formal guarantee: if each rigorous certificate exceeds its own risk except with its failure_prob, the one returned
     exceeds the risk of the predictor it is about with probability at least 1 - failure_prob, the sum. The hypotheses
-    are those of all of them, each at its weakest standing, since all must hold together.
+    are those of all of them, each at its weakest standing, since all must hold together. Its input ``among`` lists
+    name, predictor, value and failure probability of all that were compared, as JSON.
 
     Args:
         certificates: all that were looked at, also those discarded earlier; they measure one risk.
@@ -48,17 +52,26 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
             f"{len(certificates)}, divide failure_prob by {len(certificates)} and compute each of them anew."
         )
     position, best = min(enumerate(certificates), key=lambda pair: pair[1].value)
-    names = dict.fromkeys(name for one in certificates for name in one.budget)
-    compared = math.fsum(one.terms.get("compared", 1.0) for one in certificates)
+    among = [one for made in certificates for one in _compared(made)]
+    chosen = _compared(best)[int(best.inputs.get("chosen_position", 0))]
+    rest = (one.failure_prob for place, one in enumerate(certificates) if place != position)
+    others = math.fsum((*rest, best.budget.get(OTHERS, 0.0)))
     return replace(
         best,
         name="best_of",
         failure_prob=spent,
         hypotheses=together(*(one.hypotheses for one in certificates)),
-        terms={**best.terms, "compared": compared},
-        budget={name: math.fsum(one.budget.get(name, 0.0) for one in certificates) for name in names},
-        inputs={**best.inputs, "chosen": best.inputs.get("chosen", best.name), "chosen_position": position},
+        terms={**best.terms, "compared": len(among)},
+        budget={**best.budget, **({OTHERS: others} if others else {})},
+        inputs={**best.inputs, "chosen": chosen[0], "chosen_position": among.index(chosen), "among": json.dumps(among)},
     )
+
+
+def _compared(made: Certificate) -> list[list[Any]]:
+    """Name, predictor, value and failure probability of a certificate, or of each that it was chosen among."""
+    if "among" in made.inputs:
+        return json.loads(str(made.inputs["among"]))
+    return [[made.name, made.of, made.value, made.failure_prob]]
 
 
 def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate], budget: FailureBudget) -> Certificate:

@@ -10,7 +10,7 @@ and infinity promises nothing; parameters out of range and unknown words raise V
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -40,6 +40,8 @@ class PrivacyClaim:
         status: "exact mechanism" (the law that the theorem is about was sampled), "accounted" (an accountant
             proved it), "assumes stationarity" (a Markov chain stood in for the law), or "approximate accountant" (a
             central limit theorem or another unproved number). Certificates that use the last two are optimistic.
+        event: the mechanism that it was accounted from, as ``accounting.event_to_json`` writes it, for whoever checks
+            the promise; empty where there is none. It is not part of the promise: records that differ in it are equal.
     """
 
     notion: ClassVar[str] = ""
@@ -47,6 +49,7 @@ class PrivacyClaim:
 
     adjacency: Adjacency
     status: PrivacyStatus
+    event: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -55,11 +58,11 @@ class PrivacyClaim:
 
     def _check_numbers(self) -> None:
         """Refuse parameters out of range."""
-        known = {field.name for field in fields(PrivacyClaim)}
-        for field in fields(self):
-            if field.name not in known:
-                check = _check.probability if field.name == "delta" else _check.nonnegative
-                check(**{field.name: getattr(self, field.name)})
+        known = {one.name for one in fields(PrivacyClaim)}
+        for one in fields(self):
+            if one.name not in known:
+                check = _check.probability if one.name == "delta" else _check.nonnegative
+                check(**{one.name: getattr(self, one.name)})
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
@@ -67,16 +70,17 @@ class PrivacyClaim:
         return (_UNPROVED[self.status],) if self.status in _UNPROVED else ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types for JSON, with the notion of privacy under "notion"."""
-        return {"notion": self.notion, **asdict(self)}
+        """Plain types for JSON, with the notion of privacy under "notion"; without an event where there is none."""
+        values = asdict(self)
+        return {"notion": self.notion, **(values if self.event else {k: v for k, v in values.items() if k != "event"})}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The record that ``to_dict`` wrote. Raises ValueError when it describes something else."""
-        names = {field.name for field in fields(cls)}
-        if set(record) != names | {"notion"} or record["notion"] != cls.notion:
+        names = {one.name for one in fields(cls)}
+        if set(record) | {"event"} != names | {"notion"} or record["notion"] != cls.notion:
             raise ValueError(f"record must describe {cls.described}, got one with the fields {sorted(record)!r}.")
-        return cls(**{name: record[name] for name in names})
+        return cls(**{name: record[name] for name in names & set(record)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

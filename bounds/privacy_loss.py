@@ -1,7 +1,7 @@
 """The distribution of the privacy loss on a grid, as an accountant hands it over."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -93,9 +93,8 @@ class PrivacyLossDistribution(PrivacyClaim):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON, with the notion of privacy under "notion"; masses as lists."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
-        return {"notion": self.notion, **plain}
+        values = PrivacyClaim.to_dict(self)  # super() would mean the class before it got slots
+        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
 
     def _key(self) -> tuple[Any, ...]:
         return self.spacing, self.lowest, self.infinity_mass, self.zero_mass, self.adjacency, self.status, self.digest

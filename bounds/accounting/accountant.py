@@ -16,7 +16,7 @@ from bounds.accounting._compose import compose
 from bounds.accounting._fourier import Composite
 from bounds.accounting._pieces import mechanisms
 from bounds.accounting._schedule import Schedule, schedule
-from bounds.accounting.events import Event, delta_in_range
+from bounds.accounting.events import Event, delta_in_range, event_to_json
 from bounds.accounting.gaussian import delta_bracket, epsilon_end
 from bounds.accounting.renyi import renyi_epsilon
 from bounds.privacy import Adjacency, GaussianDP, PrivacyBound
@@ -106,7 +106,8 @@ def privacy_record(
     """
     made = schedule(event, adjacency)
     if made.exact:
-        return GaussianDP(mu=made.mu * _ROUNDING, adjacency=adjacency, status="accounted")
+        mu = made.mu * _ROUNDING
+        return GaussianDP(mu=mu, adjacency=adjacency, status="accounted", event=event_to_json(event))
     return loss_distribution(event=event, adjacency=adjacency, resolution=resolution)
 
 
@@ -144,6 +145,7 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
         zero_mass=min(1.0, math.exp(min(0.0, law.add.log_above)) + law.zero_mass),
         adjacency=adjacency,
         status="accounted",
+        event=event_to_json(event),
     )
 
 

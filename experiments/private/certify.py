@@ -36,7 +36,6 @@ from pacdp import (
 )
 from pacdp.certify import Refusal
 from pacdp.certify.gaussian import Progress
-from pacdp.certify.priors import privacy_to_dict
 from pacdp.checkpoint import Checkpoint
 from pacdp.rederived import settings_of
 
@@ -109,7 +108,6 @@ def certify_private(
     found = found.resting_on(charged.hypothesis, beside="privacy covers these rows")
     found = replace(
         found,
-        privacy=privacy_to_dict(claim, accounting.event_to_dict(event)),
         details={**found.details, "std": std, "spent": spent.to_dict()},
     )
     subject = {"checkpoint": str(path), "content_hash": checkpoint.content_hash, "algorithm": config.algorithm}

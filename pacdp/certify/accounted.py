@@ -16,7 +16,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 import bounds
-from bounds.accounting import event_to_dict
 from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import UNCLIPPED
 from pacdp.certify.examples import BoundSet
@@ -76,7 +75,6 @@ def with_accounted(
     """
     require_own_batches(settings, data)
     claim = accounted_privacy(settings, n=data.n, steps=charged.steps)
-    event = settings.promise(data.n, charged.steps)
     share = found.failure_prob
     law = around(data, weights, std=thermal_std(settings))
     examples, fixed = BoundSet.behind(data), replace(fixed, count=1)
@@ -96,10 +94,10 @@ def with_accounted(
         joined,
         prior=gaussian.prior,
         rows=gaussian.rows,
-        privacy=privacy_to_dict(claim, event_to_dict(event) if event is not None else None),
+        privacy=privacy_to_dict(claim),
         details={
             **joined.details,
-            "accounted": accounted_to_dict(event),
+            "accounted": accounted_to_dict(settings.promise(data.n, charged.steps)),
             "std": thermal_std(settings),
             "charged_steps": charged.steps,
             "stopping_times": charged.stopping_times,

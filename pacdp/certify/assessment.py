@@ -1,5 +1,6 @@
 """What is known of a predictor: certificates, measured errors, refusals, and what all of it rests on."""
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
@@ -189,12 +190,18 @@ class Assessment:
             "not_applicable" if one.name == "refusals" else one.name: getattr(self, one.name) for one in fields(self)
         }
         head = {"format": FORMAT, "route": self.route, "subject": None if subject is None else dict(subject)}
+        own["certificates"] = [self._of(made) for made in self.certificates]
         return _written({**head, **own, "provenance": provenance})
+
+    def _of(self, made: bounds.Certificate) -> dict[str, Any]:
+        """A certificate's record; an event that the whole report rests on stands once, under "privacy"."""
+        record, shared = made.to_dict(), (self.privacy or {}).get("event")
+        if shared is not None and record["inputs"].get("privacy_event") == json.dumps(shared, allow_nan=False):
+            del record["inputs"]["privacy_event"]
+        return record
 
 
 def _written(value: Any) -> Any:
-    if isinstance(value, bounds.Certificate):
-        return _written(value.to_dict())
     if is_dataclass(value) and not isinstance(value, type):
         return _written(asdict(value))
     if isinstance(value, Mapping):

@@ -179,10 +179,12 @@ def assess_finite(
     values = [bounds.clopper_pearson_upper(int(k), n, tail) for k, tail in zip(errors, tails, strict=True)]
     chosen = int(np.argmin(values))
     one = clopper_pearson(int(errors[chosen]), n, tails[chosen])
+    listed = ",".join(repr(math.exp(ln)) for ln in base)
+    unequal = {"weights": listed, "chosen_network": chosen} if np.ptp(base) > 0.0 else {}
     one = replace(
         about(one, "one_of_finitely_many", of="best network"),
         failure_prob=failure_prob,
         budget={"union over networks": failure_prob},
-        inputs={**one.inputs, "failure_prob": failure_prob, "networks": len(errors), "tail": tails[chosen]},
+        inputs={**one.inputs, "failure_prob": failure_prob, "networks": len(errors), "tail": tails[chosen], **unequal},
     )
     return FiniteAssessment(weights=q, best=chosen, ensemble=ensemble, vote=vote, one=one)

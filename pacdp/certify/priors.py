@@ -1,5 +1,6 @@
 """Priors: a law over weights and where it came from, which decides the theorems that may use it, and on which rows."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,7 +217,8 @@ def _require_single(source: Private, rows: Rows) -> None:
     require_plain(rows if source.unit == "person" else single, name="the rows of the privacy claim")
 
 
-def privacy_to_dict(privacy: bounds.PrivacyClaim, event: dict[str, Any] | None = None) -> dict[str, Any]:
+def privacy_to_dict(privacy: bounds.PrivacyClaim) -> dict[str, Any]:
     """What a report says of a promise; the masses of a distribution by their digest, with the event they are of."""
     record = {name.removeprefix("privacy_"): value for name, value in bounds.Accounted(privacy=privacy).inputs.items()}
+    event = json.loads(str(record.pop("event", "null")))
     return {"adjacency": privacy.adjacency, "status": privacy.status, "event": event, "record": record}

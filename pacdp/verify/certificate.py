@@ -1,8 +1,11 @@
 """One certificate, from its name to a verdict on each of its numbers."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import CANNOT, Claim, Statement, Unchecked, Wrong, about, agree, judged, number
@@ -12,6 +15,7 @@ from pacdp.verify.prices import PREFIXES, check_price
 FORMAT = "pacdp-certificate/2"
 _BOUGHT = ("bound", "PAC step", "test set", "union over networks", "transfer", "privacy tail", "unbounded privacy loss")
 """Entries of a budget that pay for the bound itself; others pay for what it was given."""
+_OTHERS = "other certificates compared"
 _ALIASES = {
     "dp_pac_bayes": "dp_maurer", "private_pac_bayes": "private_maurer", "hybrid_pac_bayes": "private_maurer",
     "max_information_pac_bayes": "max_information_maurer", "printed_2018_pac_bayes": "printed_2018_maurer",
@@ -25,6 +29,8 @@ _WRAPPED = re.compile(r"(randomised|half_brier|rescaled_.+|one_draw|test_set|new
 def resolve(c: Claim) -> tuple[str, str, float]:
     """The price's prefix, the name of the formula, and what multiplies its value."""
     name = str(c.inputs.get("chosen")) if c.name == "best_of" else c.name
+    if c.name == "best_of" and "among" not in c.inputs:
+        raise Unchecked("the certificates that were compared are not in the file")
     name = str(c.inputs.get("bound")) if name == "overall_certificate" else name
     for cut in (0, *(found.end() for found in re.finditer("_", name))):
         head, rest = name[: max(0, cut - 1)], name[cut:]
@@ -49,7 +55,7 @@ def check_certificate(record: Mapping[str, Any], privacy: Mapping[str, Any] | No
     try:
         c = Claim(record, privacy)
         prefix, formula, factor = resolve(c)
-        delta = c["failure_prob"] if "chosen" in c.inputs else c.paid(*_BOUGHT)
+        delta = c.paid(*_BOUGHT)
         delta /= 1 + len(c.numbered("n_", 2))  # for each step of a recursive bound
     except Unchecked as reason:
         return [Statement(subject, "value", CANNOT, str(reason))]
@@ -60,7 +66,22 @@ def check_certificate(record: Mapping[str, Any], privacy: Mapping[str, Any] | No
         "costs": lambda: _costs(c, prefix, formula), "terms": lambda: _terms(c),
         "value": lambda: _value(c, formula, factor),
     }  # fmt: skip
+    if c.name == "best_of":
+        checks["choice"] = lambda: _choice(c)
     return [judged(subject, claim, check) for claim, check in checks.items()]
+
+
+def _choice(c: Claim) -> None:
+    """The smallest of all that were compared, each of which may fail."""
+    among, place = json.loads(c.inputs["among"]), c.inputs["chosen_position"]
+    values, probs = ([number(one[k]) for one in among] for k in (2, 3))
+    if among[place][:3] != [c.inputs["chosen"], c.record["of"], c.record["value"]] or values[place] != min(values):
+        raise Wrong(f"the one chosen is {among[place]}, and not the smallest of those compared")
+    if c.terms["compared"] != len(among):
+        raise Wrong(f"{c.terms['compared']} are said to have been compared, and {len(among)} are listed")
+    others = sum((ball(one) for one in probs), arb(0)) - ball(probs[place])
+    about("what the others may fail with", number(c.budget.get(_OTHERS, 0)), others)
+    about("failure_prob of the one chosen", probs[place], c.paid(*c.budget) - others)
 
 
 def _failure(c: Claim, formula: str) -> None:
@@ -68,8 +89,6 @@ def _failure(c: Claim, formula: str) -> None:
     if not 0 < whole < 1 or any(not 0 <= number(part) < 1 for part in c.budget.values()):
         raise Wrong(f"failure_prob is {whole!r} and the budget {c.budget}")
     about("failure_prob", whole, c.paid(*c.budget))
-    if "chosen" in c.inputs:  # the budget is that of all certificates compared
-        return
     drawn = ("draw",) if formula.startswith("disintegrated") else ()
     own = (*_BOUGHT, *drawn, *(("Monte Carlo",) if "mean" in c.inputs else ()))
     entries = {"": own, "monte_carlo_": ("Monte Carlo",), "log_partition_": ("log partition",)}
@@ -109,7 +128,7 @@ def _terms(c: Claim) -> None:
             raise Wrong(f"terms.{name} is {value!r} and inputs.{source} {c.raw(source)!r}")
         if name == "empirical_risk" and "k" in c.inputs:
             about("terms.empirical_risk", value, c["k"] / c.n)
-        if name == "draw_prob" and "chosen" not in c.inputs:
+        if name == "draw_prob":
             about("terms.draw_prob", value, c.paid("draw"))
         if name == "effective_people":
             about("terms.effective_people", value, c["examples"] / c["most_examples"])

@@ -1,5 +1,6 @@
 """What a certificate says, and how one of its numbers is judged."""
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -69,9 +70,11 @@ class Claim:
     """One certificate's record, its numbers as they are written."""
 
     def __init__(self, record: Mapping[str, Any], privacy: Mapping[str, Any] | None = None) -> None:
-        self.record, self.privacy, self.name = record, privacy or {}, str(record["name"])
+        self.record, self.name = record, str(record["name"])
         self.inputs, self.terms, self.budget = record["inputs"], record["terms"], record["budget"]
         self.costs = {one["name"]: number(one["nats"]) for one in record["costs"]}
+        said = self.inputs.get("privacy_event")
+        self.event = json.loads(said) if said else (privacy or {}).get("event")
         self.divided = False
         self.price: Callable[..., None] = lambda *_: None
 

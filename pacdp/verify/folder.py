@@ -2,14 +2,15 @@
 
 import hashlib
 import json
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pacdp.verify.claim import Statement, Unchecked, Wrong, judged
-from pacdp.verify.loss import steps_of
+from pacdp.verify.loss import private, steps_of
+from pacdp.verify.planned import of_chain, of_training, paid, same
+from pacdp.verify.planned import recorded as history_of
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
           "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
@@ -63,28 +64,6 @@ def chain_of(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def _implied(header: Mapping[str, Any], steps: int) -> Counter[tuple[float, float]]:
-    """The mechanisms of so many steps: noise multiplier (K/C) √(2/(τ h)) at step size h, sample rate K/n."""
-    s = header["sampler"]
-    if s.get("clip_norm") is None or s["kind"] not in ("SGLD", "EntropySGD"):
-        raise Wrong("the sampler's steps are no private mechanisms")
-    if s["kind"] == "EntropySGD":
-        sizes = [s["inner_step_size"] / 2 * i ** -s["inner_decay"] for i in range(1, s["inner_steps"] + 1)] * steps
-    else:
-        sizes = [s["step_size"] * t ** -s["decay"] for t in range(1, steps + 1)]
-    rate, noise = s["batch_size"] / header["n"], s["batch_size"] / s["clip_norm"]
-    return Counter((rate, noise * math.sqrt(2 / (s["tau"] * h))) for h in sizes)
-
-
-def _same(said: Counter[tuple[float, float]], expected: Counter[tuple[float, float]]) -> None:
-    """As many mechanisms at the same rates, each with as much noise, or up to 1/500 less, than the settings give."""
-    pairs = list(zip(sorted(said.elements()), sorted(expected.elements()), strict=False))
-    if sum(said.values()) != sum(expected.values()):
-        raise Wrong(f"the event has {sum(said.values())} mechanisms, and the run {sum(expected.values())}")
-    if any(abs(a[0] - b[0]) > 1e-12 * b[0] or not 0.998 * b[1] <= a[1] <= (1 + 1e-12) * b[1] for a, b in pairs):
-        raise Wrong("the event has other noise multipliers or sample rates than the settings give")
-
-
 def check_folder(path: Path, report: Any) -> list[Statement]:
     """Everything in the folder that another file, or the settings, determine."""
     metrics, choices, checkpoint = path / "metrics.jsonl", path / "choices.jsonl", path / "checkpoint.safetensors"
@@ -115,7 +94,7 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     def recorded() -> None:
         rows.extend(chain_of(metrics))
         steps = [row["step"] for row in rows]
-        if steps != sorted(set(steps)) or (header and steps[-1:] > [header["step"]]):
+        if steps != sorted(set(steps)) or (header and steps[-1:] > [header.get("step", len(header.get("chosen", ())))]):
             raise Wrong(f"its rows are of the steps {steps}")
 
     def result() -> None:
@@ -126,25 +105,40 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
                 "checkpoint": header.get("content_hash")}  # fmt: skip
         if odd := [name for name, one in said["rests_on"].items() if one != here.get(name)]:
             raise Wrong(f"it rests on another {odd[0]}")
-        last, ran = rows[-1] if rows else {}, (header.get("history") or {}).get("runs")
+        last, ran = rows[-1] if rows else {}, (header["history"]["runs"][:3] if "processes" in header else None)
         if "final" in said and {**said["final"], "hash": last.get("hash")} != last:
             raise Wrong("its final row is not the last one recorded")
         if (said.get("privacy") or {}).get("mechanisms", ran) != ran:
             raise Wrong("its mechanisms are not those of the history")
 
     def steps() -> None:
-        if "history" in header and sum(part[2] for part in header["history"]["runs"]) != header["step"]:
-            raise Wrong(f"the history has other than the {header['step']} steps made")
+        if "history" in header and own:
+            of_training(header, own, (report or {}).get("n"))
         if "planned_steps" in header:
             inner = own["sampler"].get("inner_steps", 1)
             made = max(1, round(own["epochs"] * header["n"] / own["sampler"]["batch_size"] / inner))
             marks = sorted({round(k * made / own["records"]) for k in range(1, own["records"] + 1)} - {0})
             if header["planned_steps"] != made or not 0 <= header["step"] <= made:
-                raise Wrong(
-                    f"the header says step {header['step']} of {header['planned_steps']}, and the run has {made}"
-                )
+                raise Wrong(f"it says step {header['step']} of {header['planned_steps']}, and the run has {made}")
             if header.get("listed_steps", marks) != marks or header.get("stopping") != own.get("stopping", "planned"):
                 raise Wrong("the listed steps are not those at which the run records")
+
+    def spent() -> None:
+        budget, made = own["budget"], history_of(header)
+        said = {row["step"]: (row["epsilon"], row["delta"]) for row in rows[-1:]}
+        if "result.json" in files:
+            privacy = files["result.json"]["privacy"]
+            said[files["result.json"]["steps"]] = privacy["upper"], privacy["delta"]
+        for step, (epsilon, delta) in said.items():
+            if delta != budget["delta"] or epsilon > budget["epsilon"]:
+                raise Wrong(f"epsilon {epsilon!r} at delta {delta!r} is not within the budget")
+            ran, replaced = Counter(made[:step]), budget["adjacency"] == "replace-one"
+            found = private(ran, epsilon, delta, replaced)
+            less = epsilon and private(ran, 0.95 * epsilon, delta, replaced)
+            if step > len(made) or found is False or less:
+                raise Wrong(f"epsilon is {epsilon!r} after {step} steps, which is not what ran")
+            if found is None:
+                raise Unchecked(f"epsilon {epsilon!r} is between what this checker shows and what it refutes")
 
     def listed() -> None:
         lines = chain_of(choices)
@@ -167,19 +161,21 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
             raise Wrong(f"{details['stopping_times']} moments to stop are paid for")
         if event := (report.get("privacy") or {}).get("event"):
             if "history" in header:
-                expected = Counter({(rate, noise): times for noise, rate, times in header["history"]["runs"]})
+                made = history_of(header)
+                expected = paid(event, len(made), of_training(header, own, report["n"]), own) if own else made
             else:
                 ends = [step for step in header.get("listed_steps", []) if step >= header["step"]]
                 due = (ends or [header.get("planned_steps", header["step"])])[0]
                 if details.get("charged_steps", due) != due:
                     raise Wrong(f"{details['charged_steps']} steps are paid for, and {due} are due")
-                expected = _implied(header, due)
+                expected = of_chain(header, due)
             for said in (event, (details.get("accounted") or {}).get("event", event)):
-                _same(steps_of(said), expected)
+                same(list(steps_of(said).elements()), expected)
 
     checks: dict[str, tuple[Any, Callable[[], None]]] = {
         "content of the checkpoint": (header, content), "run": (header, run), "steps": (header, steps),
         "metrics.jsonl": (metrics.is_file(), recorded), "result.json": ("result.json" in files, result),
+        "privacy spent": ("history" in header and own, spent),
         "choices": (choices.is_file(), listed), "report": (report and header, reported),
     }  # fmt: skip
     return [judged(path.name, name, check) for name, (there, check) in checks.items() if there]

@@ -170,8 +170,14 @@ def _counted(c: Claim, delta: arb) -> arb:
 
 
 def _one_of_many(c: Claim) -> arb:
-    if abs(c["tail"] * c["networks"] / c["failure_prob"] - 1) > 1e-9:
-        raise Unchecked("the weights of the networks are not in the file, and they are not equal")
+    weight = 1 / c["networks"]
+    if "weights" in c.inputs:
+        weights = c.listed("weights")
+        about("the sum of the weights", 1, sum(weights, _NONE))
+        if len(weights) != c.raw("networks") or any(one < 0 for one in weights):
+            raise Wrong(f"the weights are {c.inputs['weights']}, of {c.raw('networks')} networks")
+        weight = weights[c.raw("chosen_network")]
+    about("inputs.tail", c.raw("tail"), c["failure_prob"] * weight)
     return _counted(c, c["tail"])
 
 

@@ -1,8 +1,10 @@
 """The privacy loss of composed mechanisms, from both sides, by this checker's own arithmetic (THEORY.md 3.3).
 
 A step draws each record with probability q and adds noise: P = (1-q) N(0, 1) + q N(s, 1) against Q = N(0, 1), or
-against (1-q) N(0, 1) + q N(-s, 1) where a record is replaced; s = 1/noise multiplier. Let u = P/Q, x = ln u, and
-C(g) = E_Q (u - g)^+. Pairs with a larger C everywhere are easier to tell apart, and that survives composition.
+against (1-q) N(0, 1) + q N(-s, 1) where a record is replaced; s = 1/noise multiplier. A pure mechanism on the same
+records is randomised response beside the noise (Kairouz, Oh and Viswanath 2015): e^(sz - s²/2) becomes e^(±ε + ...).
+Let u = P/Q, x = ln u, and C(g) = E_Q (u - g)^+. Pairs with a larger C everywhere are easier to tell apart, and that
+survives composition.
 
 *Above*: the mass of a cell [x_k, x_l] goes to its ends so that P and Q keep their totals: the polygon through the
 points of C. *Below*: the polygon is lowered until it lies under C. Right of g = 1 it becomes (1-η)(C(g) - C(g_U)), 0
@@ -22,28 +24,63 @@ import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball, lower, normal_above, upper
-from pacdp.verify.claim import Unchecked
+from pacdp.verify.claim import Unchecked, Wrong
 
 FAR = 46.0  # e^-46: what may lie outside a window
 _REACH = 11.5  # standard deviations of noise within the cells
 SECONDS = 10.0
 """For one question to a distribution."""
 _DUST = 4e-12  # more than rounding can move the mass of one step
+_MOST = 6  # pure mechanisms on one sample
 
 
-def steps_of(event: dict[str, Any]) -> Counter[tuple[float, float]]:
-    """How often each (sample rate, noise multiplier) ran."""
-    inner: Any = event.get("inner")
-    kind = event.get("event")
-    if kind == "Gaussian":
-        return Counter({(1.0, float(event["noise_multiplier"])): 1})
-    if kind == "Composed":
-        return sum((steps_of(part) for part in inner), Counter())
-    if kind == "SelfComposed":
-        return Counter({step: times * int(event["count"]) for step, times in steps_of(inner).items()})
-    if kind == "PoissonSampled" and inner.get("event") == "Gaussian":
-        return Counter({(float(event["sample_rate"]), float(inner["noise_multiplier"])): 1})
-    raise Unchecked(f"this checker composes no {kind} of {(inner or {}).get('event')}")
+class Step(NamedTuple):
+    """Noise, and pure mechanisms, on one sample of the records; noise 0 is no protection, infinity no release."""
+
+    rate: float
+    noise: float
+    epsilons: tuple[float, ...] = ()
+
+    def responses(self) -> list[tuple[arb, arb]]:
+        """What the pure mechanisms add to the loss, and how probable that is without the record."""
+        found = [(arb(0), arb(1))]
+        for one in self.epsilons:
+            yes = 1 / (1 + ball(one).exp())
+            found = [(r + sign * ball(one), p * each) for r, p in found for sign, each in ((1, yes), (-1, 1 - yes))]
+        return found
+
+
+def steps_of(event: Any, replaced: bool = False, rate: float = 1.0) -> Counter[Step]:
+    """How often each step ran; a sample of a sample is one at the product of their rates."""
+    kind, inner = event["event"], event.get("inner")
+    if kind == "PoissonSampled":
+        return steps_of(inner, replaced, rate * event["sample_rate"])
+    if kind == "NonPrivate":
+        return Counter({Step(rate, 0.0): 1})
+    if kind == "SelfComposed" and rate == 1.0:
+        return Counter({step: times * int(event["count"]) for step, times in steps_of(inner, replaced).items()})
+    if kind == "Composed" and rate == 1.0:
+        return sum((steps_of(part, replaced) for part in inner), Counter())
+    noises, epsilons = _together(event, replaced)
+    if rate < 1.0 and (len(epsilons) > _MOST or (replaced and epsilons)):
+        raise Unchecked(f"no theorem here covers {len(epsilons)} pure mechanisms on a sample of these neighbours")
+    noise = noises[0] if len(noises) == 1 else math.fsum(one**-2 for one in noises) ** -0.5 if noises else math.inf
+    return Counter({Step(rate, noise, tuple(sorted(epsilons))): 1})
+
+
+def _together(event: Any, replaced: bool) -> tuple[list[float], list[float]]:
+    """Noise multipliers and epsilons of what runs on the same records."""
+    match event["event"]:
+        case "Gaussian":
+            return [float(event["noise_multiplier"])], []
+        case "ExponentialMechanism" if replaced or event["adjacency"] == "add-remove":
+            return [], [float(event["epsilon"]) * (2 if event["adjacency"] == "add-remove" and replaced else 1)]
+        case "Composed" | "SelfComposed" as kind:
+            parts = event["inner"] if kind == "Composed" else [event["inner"]] * int(event["count"])
+            found = [_together(part, replaced) for part in parts]
+            return [one for noises, _ in found for one in noises], [one for _, pure in found for one in pure]
+        case kind:
+            raise Unchecked(f"this checker composes no {kind} of these neighbours on one sample")
 
 
 class Atoms(NamedTuple):
@@ -56,33 +93,44 @@ class Atoms(NamedTuple):
     at_zero: float = 0.0
 
 
-def _about(z: np.ndarray, rate: float, noise: float, replaced: bool) -> np.ndarray:
+def _about(z: np.ndarray, step: Step, replaced: bool, response: Any = 0.0) -> np.ndarray:
     """The loss at noise z, in doubles: it decides where cells begin and end, and how wide they are."""
-    up, down = (np.log1p(rate * np.expm1(np.minimum(t / noise - 0.5 / noise**2, 600.0))) for t in (z, -z))
-    return up - down if replaced else up
+    own, shift = (0.0, response) if replaced else (response, 0.0)
+    inner = (np.minimum(own + t / step.noise - 0.5 / step.noise**2, 600.0) for t in (z, -z))
+    up, down = (np.log1p(step.rate * np.expm1(one)) for one in inner)
+    return up - down + shift if replaced else up
 
 
-def _spread(rate: float, noise: float, replaced: bool) -> float:
-    z = np.linspace(-_REACH, _REACH + 1.0 / noise, 4001)
+def _spread(step: Step, replaced: bool) -> float:
+    z = np.linspace(-_REACH, _REACH + 1.0 / step.noise, 4001)
     weight = np.exp(-0.5 * z**2)
-    return float(np.sqrt(np.sum(weight * _about(z, rate, noise, replaced) ** 2) / np.sum(weight)))
+    square = sum(float(p) * _about(z, step, replaced, float(r)) ** 2 for r, p in step.responses())
+    return float(np.sqrt(np.sum(weight * square) / np.sum(weight)))
 
 
-def _tails(x: arb, q: arb, s: arb, replaced: bool) -> tuple[arb, arb]:
+def _tails(x: arb, step: Step, replaced: bool) -> tuple[arb, arb]:
     """P and Q of losses above x."""
-    u, c = x.exp(), (-s * s / 2).exp()
-    if not replaced and u <= 1 - q:
-        return arb(1), arb(1)
-    half = (1 - q) * (u - 1) / 2  # with y = e^(sz): u = 1-q + q c y, or q c y² - (1-q)(u-1) y = q c u
-    y = (half + (half**2 + (q * c) ** 2 * u).sqrt() if replaced else u - (1 - q)) / (q * c)
-    z = y.log() / s
-    none = normal_above(z)
-    return (1 - q) * none + q * normal_above(z - s), (1 - q) * none + q * normal_above(z + s) if replaced else none
+    q, s = ball(step.rate), arb(0) if step.noise == math.inf else 1 / ball(step.noise)
+    above, beside = arb(0), arb(0)
+    for r, p in step.responses():  # u = 1-q + q e^r c y with y = e^(sz), or e^r (1-q + q c y) / (1-q + q c/y)
+        inside, outside = (arb(1), r.exp()) if replaced else (r.exp(), arb(1))
+        u, c = x.exp() / outside, (-s * s / 2).exp() * inside
+        if s == 0 or (not replaced and u <= 1 - q):
+            tails = [arb(int(s != 0 or 1 - q + q * inside > u))] * 3
+        else:
+            half = (1 - q) * (u - 1) / 2  # q c y² - (1-q)(u-1) y = q c u
+            y = (half + (half**2 + (q * c) ** 2 * u).sqrt() if replaced else u - (1 - q)) / (q * c)
+            tails = [normal_above(y.log() / s + shift) for shift in (0, -s, s)]
+        none, more, less = tails
+        above += p * outside * ((1 - q) * none + q * inside * more)
+        beside += p * ((1 - q) * none + q * less if replaced else none)
+    return above, beside
 
 
-def atoms(step: tuple[float, float], replaced: bool, spacing: float, width: int, share: float) -> tuple[Atoms, Atoms]:
+def atoms(step: Step, replaced: bool, spacing: float, width: int, share: float) -> tuple[Atoms, Atoms]:
     """A step that dominates this one, and one that it dominates; cells of ``width``, or a ``share`` of the loss."""
-    ends = _about(np.array([-_REACH, _REACH]) + np.array([-1.0 if replaced else 0.0, 1.0]) / step[1], *step, replaced)
+    far = np.array([-_REACH, _REACH]) + np.array([-1.0 if replaced else 0.0, 1.0]) / step.noise
+    ends = _about(far, step, replaced, np.array([-1.0, 1.0]) * sum(step.epsilons))
     index = [0]
     for sign, end in zip((-1, 1), ends, strict=True):
         k = 0
@@ -92,7 +140,7 @@ def atoms(step: tuple[float, float], replaced: bool, spacing: float, width: int,
     index.sort()
     zero, last = index.index(0), len(index) - 1
     g = [(ball(spacing) * k).exp() for k in index]
-    above = [_tails(ball(spacing) * k, ball(step[0]), 1 / ball(step[1]), replaced) for k in index]
+    above = [_tails(ball(spacing) * k, step, replaced) for k in index]
     p, q, gap = [1 - above[0][0]], [(1 - above[0][0]) / g[0]], []  # what lies below all cells, at the first point
     for k in range(last):
         mass_p, mass_q = (one - other for one, other in zip(above[k], above[k + 1], strict=True))
@@ -106,6 +154,7 @@ def atoms(step: tuple[float, float], replaced: bool, spacing: float, width: int,
     rise = np.array([lower(above[k][0] - g[k] * above[k][1]) for k in range(zero, last + 1)])
     fall = np.array([lower(g[k] * (1 - above[k][1]) - (1 - above[k][0])) for k in range(zero, -1, -1)])
     right, left = _lowered(rise, np.array(gap[zero:])), _lowered(fall, np.array(gap[:zero][::-1]))
+    q[0], q[-1] = q[0] + beyond[1], q[-1] + above[-1][1]  # whatever lies farther out
     weights, inner = np.array([lower(mass) for mass in q]), np.zeros(last + 1)
     for (cut, loss, keep), side in ((right, slice(zero, None)), (left, slice(zero, None, -1))):
         kept = keep * (1.0 - max(right[1], left[1])) / (1.0 - loss) * (1.0 - _DUST / 4)
@@ -155,16 +204,28 @@ class Loss(NamedTuple):
         return low, high + beyond
 
 
-def resolutions() -> Iterator[float]:
-    """Finer and finer grids, as long as there is time."""
-    end, grids = time.monotonic() + SECONDS, (0.04, 0.013, 0.004)
-    yield from (grid for grid in grids if grid == grids[0] or time.monotonic() < end)
+def finer(steps: Counter[Step], replaced: bool) -> Iterator["Loss"]:
+    """What ran, composed on finer and finer grids as long as there is time."""
+    end, ran = time.monotonic() + SECONDS, frozenset(steps.items())
+    yield from (compose(ran, replaced, grid) for grid in (0.04, 0.013, 0.004) if grid == 0.04 or time.monotonic() < end)
+
+
+def private(steps: Counter[Step], epsilon: float, delta: float, replaced: bool) -> bool | None:
+    """Whether what ran is (epsilon, delta)-private in both directions, or at 1.0005 epsilon; None where undecided."""
+    for made in finer(steps, replaced):
+        if max(made.stick(epsilon * 1.0005, added=added)[1] for added in (False, True)) <= delta:
+            return True
+        if max(made.stick(epsilon, added=added)[0] for added in (False, True)) > delta:
+            return False
+    return None
 
 
 @lru_cache(maxsize=8)
-def compose(ran: frozenset[tuple[tuple[float, float], int]], replaced: bool, resolution: float) -> Loss:
+def compose(ran: frozenset[tuple[Step, int]], replaced: bool, resolution: float) -> Loss:
     """All steps one after another; the grid is ``resolution`` standard deviations of the least loss of a step."""
-    spreads = [_spread(*step, replaced) for step, _ in ran]
+    if any(step.noise == 0.0 for step, _ in ran):
+        raise Wrong("a mechanism without any protection ran")
+    spreads = [_spread(step, replaced) for step, _ in ran]
     spacing = resolution * min(spreads)
     pairs = [
         (atoms(step, replaced, spacing, max(1, int(resolution * spread / spacing)), resolution / 4), times)

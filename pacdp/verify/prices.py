@@ -48,7 +48,7 @@ def _accounted(c: Claim, what: str, claimed: Real, n: int, delta: arb, suffix: s
     notion, added = c.raw("privacy_notion"), c.raw("privacy_adjacency") == "add-remove"
     alpha, level = (number(c.terms[name + suffix]) for name in ("transfer_alpha", "transfer_level"))
     terms = {name: number(c.terms[name + suffix]) for name in _SPLIT if name + suffix in c.terms}
-    if "transfer" in c.budget and "chosen" not in c.inputs:
+    if "transfer" in c.budget:
         budget = {name: number(c.budget[entry]) for name, entry in _SPLIT.items() if entry in c.budget}
         if terms not in ({}, budget):
             raise Wrong(f"the budget and the terms divide the failure probability differently, {budget} and {terms}")
@@ -57,6 +57,12 @@ def _accounted(c: Claim, what: str, claimed: Real, n: int, delta: arb, suffix: s
         raise Unchecked("how the failure probability of the transfer was divided is not in the file")
     first, second, third = (ball(terms.get(name, 0.0)) for name in _SPLIT)
     about("the parts of the transfer's failure probability", float(first + second + third), delta)
+    if c.event and notion == "gaussian":
+        steps = loss.steps_of(c.event, not added)
+        if any(step.rate < 1 or step.epsilons for step in steps):
+            raise Wrong("what ran is no Gaussian mechanism on all records")
+        precision = sum((times / ball(step.noise) ** 2 for step, times in steps.items()), _NONE)
+        agree("inputs.privacy_mu", c.raw("privacy_mu"), precision.sqrt() * (1 if added else 2))
     if notion == "pure" or (notion == "approximate" and c["privacy_delta"] == 0):
         epsilon = c["privacy_epsilon"] * (2 if added else 1)
         if epsilon > 0 and epsilon.is_finite():
@@ -136,11 +142,10 @@ def _approximate(epsilon: arb, delta: arb, e: arb, a: arb, n: int, third: arb) -
 
 def _distribution(c: Claim, what: str, claimed: Real, n: int, e: arb, a: arb, split: tuple[arb, arb, arb]) -> None:
     """Composed mechanisms: Λ between two numbers, on finer and finer grids, until they decide."""
-    if not c.privacy.get("event"):
+    if not c.event:
         raise Unchecked("the mechanisms behind the distribution of privacy losses are not in the file")
-    ran, least, most = frozenset(loss.steps_of(c.privacy["event"]).items()), _NONE, arb("inf")
-    for resolution in loss.resolutions():
-        made = loss.compose(ran, c.raw("privacy_adjacency") == "replace-one", resolution)
+    replaced, least, most = c.raw("privacy_adjacency") == "replace-one", _NONE, arb("inf")
+    for made in loss.finer(loss.steps_of(c.event, replaced), replaced):
         ends = [_bill(n, e, a, arb(h), *split[:2]) for h in _excess(made, float(e), float(a), lower(split[2]) / n)]
         least, most = least.max(ends[0]), most.min(ends[1])
         if ball(claimed) >= most:

@@ -1,6 +1,7 @@
 """The best of J certificates, and the overall certificate: paid for or refused."""
 
 import itertools
+import json
 import math
 from functools import partial
 
@@ -56,6 +57,10 @@ def test_comparisons_of_comparisons_count_everything():
     assert best.terms["compared"] == 5
     assert best.failure_prob == pytest.approx(0.025)
     assert best.inputs["chosen"] == "maurer"
+    among = json.loads(best.inputs["among"])
+    assert [one[2] for one in among] == [one.value for one in (*candidates(0.005), *candidates(0.005, (0.05, 0.4)))]
+    assert among[best.inputs["chosen_position"]] == ["maurer", best.of, best.value, 0.005]
+    assert best.budget == {"bound": 0.005, "other certificates compared": pytest.approx(0.02)}
     alone = best_of([first], budget=0.015)
     assert alone.value == first.value
     with pytest.raises(ValueError, match="divide failure_prob by 2"):

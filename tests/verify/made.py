@@ -13,7 +13,7 @@ N = 5000
 EVENT = accounting.SelfComposed(
     event=accounting.PoissonSampled(sample_rate=0.004, event=accounting.Gaussian(noise_multiplier=5.0)), count=1000
 )
-PRIVACY = {"event": accounting.event_to_dict(EVENT)}
+FULL = accounting.SelfComposed(event=accounting.Gaussian(noise_multiplier=500.0), count=100)
 _STANDARD = {"risk": 0.07, "kl_nats": 50.0, "n": N, "failure_prob": 0.05}
 _GIBBS = {
     "log_partition_lower_nats": -60.0, "tau": 300.0, "loss_low": 0.02, "loss_high": 4.0, "n": N,
@@ -33,6 +33,7 @@ def prices() -> dict[str, bounds.Price]:
             epsilon=0.02, delta=1e-9, adjacency="add-remove", status="approximate accountant"
         ),
         "distribution": accounting.privacy_record(event=EVENT, adjacency="add-remove"),
+        "noise on all records": accounting.privacy_record(event=FULL, adjacency="replace-one"),
     }
     return {
         "independent": bounds.Independent(),

@@ -1,11 +1,13 @@
 """What `bounds` writes follows, and no number of it can be changed without notice."""
 
 import copy
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from made import PRIVACY, at_a_price, everything, prices, without_a_price
+from edits import leaves, moved
+from made import at_a_price, everything, prices, without_a_price
 
 import bounds
 from pacdp.verify.certificate import check_certificate
@@ -13,10 +15,9 @@ from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 
 PRICES = [*prices(), "none"]
 NOT_CHECKED = {"new_person_bernstein", "new_person_betting", "new_example_betting"}
-NO_SPLIT = {"best_of", "overall_certificate", "private_recursive"}  # whose budget has other entries than the price's
+NO_SPLIT = {"overall_certificate", "private_recursive"}  # whose budget has other entries than the price's
 # Numbers that may be changed within the test's factors without changing what follows, and why.
 FREE = {
-    "compared", "chosen_position",  # best_of: the others that were compared are not in the file
     "terms",  # weighted_risk_upper: how many draws there were, of which the weights leave fewer
     "kept_steps",  # correlated_risk_upper: likewise, and its number of draws is an estimate
     "privacy_spacing", "privacy_lowest", "privacy_infinity_mass", "privacy_zero_mass",  # what ran is recomputed instead
@@ -31,13 +32,13 @@ def _made(price: str) -> list[bounds.Certificate]:
 
 
 def _verdicts(record: Mapping[str, Any]) -> set[str]:
-    return {one.verdict for one in check_certificate(record, PRIVACY)}
+    return {one.verdict for one in check_certificate(record)}
 
 
 @pytest.mark.parametrize("price", PRICES)
 def test_every_certificate_follows(price: str) -> None:
     for made in _made(price):
-        found = check_certificate(made.to_dict(), PRIVACY)
+        found = check_certificate(made.to_dict())
         odd = [one for one in found if one.verdict != FOLLOWS]
         if made.name in NOT_CHECKED:
             assert [one.verdict for one in odd] == [CANNOT], odd
@@ -94,9 +95,34 @@ def test_no_number_can_be_changed_without_notice(price: str) -> None:
                 changed = _edited(record, place, factor)
                 if changed is not None and DOES_NOT not in _verdicts(changed):
                     missed.add((made.name, place, factor))
-    if price == "printed":  # the price is a maximum, and the failure probability is not in its larger part
-        missed -= {one for one in missed if one[:2] == ("best_of", ("inputs", "failure_prob"))}
     assert not missed
+
+
+@pytest.mark.parametrize("price", ["independent", "distribution", "noise on all records"])
+def test_what_was_compared_and_what_ran_cannot_be_changed_either(price: str) -> None:
+    """Every number, and every word, of the inputs that are JSON: those compared, and the event."""
+    plain, other = (bounds.maurer(risk=0.07, kl_nats=k, n=5000, failure_prob=0.02, price=prices()[price])
+                    for k in (50.0, 70.0))  # fmt: skip
+    for made in (plain, bounds.best_of([bounds.best_of([other, plain], budget=0.1), other], budget=0.1)):
+        record = made.to_dict()
+        assert _verdicts(record) == {FOLLOWS}
+        for name in {"among", "privacy_event"} & set(record["inputs"]):
+            whole = json.loads(record["inputs"][name])
+            for place in leaves(whole):
+                for factor in (1.1, 0.9):
+                    changed = moved(whole, place, factor)
+                    inputs = {**record["inputs"], name: json.dumps(changed)}
+                    # others that were compared may have been larger than they were: nothing is claimed of them
+                    if name == "among":
+                        other_one = place[0] != made.inputs["chosen_position"] and place[1] == 2
+                        harmless = other_one and changed[place[0]][2] >= made.value
+                    else:  # what runs at more noise, or less often, is covered by the claim too
+                        covered = (place[-1] == "noise_multiplier") == (factor > 1)
+                        harmless = covered and price == "distribution"
+                    if not harmless:
+                        assert DOES_NOT in _verdicts({**record, "inputs": inputs}), (name, place, factor)
+    lost = {key: value for key, value in record["inputs"].items() if key != "among"}
+    assert _verdicts({**record, "inputs": lost}) == {CANNOT}
 
 
 def test_words_are_judged_too() -> None:

@@ -1,15 +1,15 @@
 """A run's folder: everything in it follows, and no number of header, rows or certificates changes without notice."""
 
-import copy
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from edits import leaves, moved
 
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.checkpoint import Checkpoint
@@ -99,32 +99,11 @@ def test_rows_cannot_be_taken_out(folder: Path, cut: slice) -> None:
     assert _wrong(folder)
 
 
-def _leaves(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if parts is None:
-        if isinstance(value, int | float) and not isinstance(value, bool) and value != 0:
-            yield at
-        return
-    for key, part in parts:
-        if key not in FREE:
-            yield from _leaves(part, (*at, key))
-
-
-def _moved(values: Any, place: tuple[Any, ...]) -> Any:
-    changed = copy.deepcopy(values)
-    holder = changed
-    for key in place[:-1]:
-        holder = holder[key]
-    old = holder[place[-1]]
-    holder[place[-1]] = old + max(1, old // 10) if isinstance(old, int) else old * 0.9
-    return changed
-
-
 def test_no_number_of_a_row_changes_without_notice(folder: Path) -> None:
     path = folder / "metrics.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    for place in _leaves(rows):
-        path.write_text("".join(json.dumps(row) + "\n" for row in _moved(rows, place)))
+    for place in leaves(rows, FREE):
+        path.write_text("".join(json.dumps(row) + "\n" for row in moved(rows, place)))
         assert _wrong(folder), place
 
 
@@ -132,8 +111,8 @@ def test_no_number_of_config_or_result_changes_without_notice(folder: Path) -> N
     for name in ("config.json", "result.json"):
         path, missed = folder / name, []
         whole = json.loads(path.read_text())
-        for place in _leaves(whole):
-            path.write_text(json.dumps(_moved(whole, place)))
+        for place in leaves(whole, FREE):
+            path.write_text(json.dumps(moved(whole, place)))
             if not _wrong(folder):
                 missed.append(place)
         path.write_text(json.dumps(whole))
@@ -147,8 +126,8 @@ def test_no_number_of_a_report_changes_without_notice(runs: dict[str, Path], mon
     report, missed = json.loads((path / "certificates.json").read_text()), []
     report["certificates"] = [one for one in report["certificates"] if one["name"] in SOME]
     checked = {name: value for name, value in report.items() if name != "details"}
-    for place in _leaves(checked):
-        changed = _moved(report, place)
+    for place in leaves(checked, FREE):
+        changed = moved(report, place)
         found = [*check_report({**changed, "details": {}}), *check_folder(path, changed)]
         if DOES_NOT not in {one.verdict for one in found}:
             missed.append(place)

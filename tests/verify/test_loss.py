@@ -23,7 +23,7 @@ def _stick(mu: float, epsilon: float) -> float:
 
 
 def _ran(rate: float, noise: float, times: int) -> frozenset[Any]:
-    return frozenset({((rate, noise), times)})
+    return frozenset({(loss.Step(rate, noise), times)})
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
@@ -66,7 +66,7 @@ def test_finer_grids_lie_within_coarser_ones() -> None:
 
 def test_one_step_is_bracketed_against_quadrature() -> None:
     rate, noise = 0.02, 0.9
-    outer, inner = loss.atoms((rate, noise), False, 1e-3, 1, 0.005)
+    outer, inner = loss.atoms(loss.Step(rate, noise), False, 1e-3, 1, 0.005)
     z = np.linspace(-9.0, 11.0, 400_001)
     q = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
     u = 1 - rate + rate * np.exp(z / noise - 0.5 / noise**2)
@@ -102,10 +102,76 @@ def test_what_is_too_cheap_does_not_follow_and_a_little_more_does() -> None:
 def test_events_that_are_not_covered_say_so() -> None:
     step = {"event": "Gaussian", "noise_multiplier": 2.0}
     sample = {"event": "PoissonSampled", "sample_rate": 0.1, "inner": step}
-    assert loss.steps_of({"event": "SelfComposed", "count": 3, "inner": sample}) == Counter({(0.1, 2.0): 3})
-    for event in ({"event": "NonPrivate"}, {"event": "PoissonSampled", "sample_rate": 0.1, "inner": sample}):
+    assert loss.steps_of({"event": "SelfComposed", "count": 3, "inner": sample}) == Counter({loss.Step(0.1, 2.0): 3})
+    again = {"event": "PoissonSampled", "sample_rate": 0.5, "inner": sample}
+    assert loss.steps_of(again) == Counter({loss.Step(0.05, 2.0): 1})  # a sample of a sample
+    two = {"event": "PoissonSampled", "sample_rate": 0.5, "inner": {"event": "Composed", "inner": [sample, step]}}
+    chosen = {"event": "ExponentialMechanism", "epsilon": 0.1, "adjacency": "add-remove"}
+    both = {**sample, "inner": {"event": "Composed", "inner": [step, chosen]}}
+    other = {**chosen, "adjacency": "replace-one"}
+    assert loss.steps_of(both) == Counter({loss.Step(0.1, 2.0, (0.1,)): 1})
+    assert loss.steps_of(chosen, True) == Counter({loss.Step(1.0, math.inf, (0.2,)): 1})
+    for event, replaced in ((two, False), (both, True), (other, False)):
         with pytest.raises(Unchecked):
-            loss.steps_of(event)
+            loss.steps_of(event, replaced)
+    with pytest.raises(Wrong, match="without any protection"):
+        loss.private(loss.steps_of({"event": "Composed", "inner": [sample, {"event": "NonPrivate"}]}), 5.0, 1e-5, False)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.5])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_pure_mechanisms_are_randomised_responses(epsilon: float, adjacency: str) -> None:
+    """Ten of them: the loss is epsilon times (2 Bin(10, p) - 10), P has p = 1/(1 + e^-epsilon)."""
+    event = {"event": "SelfComposed", "count": 10, "inner": {
+        "event": "ExponentialMechanism", "epsilon": epsilon, "adjacency": adjacency}}  # fmt: skip
+    for resolution in (0.04, 0.013):
+        replaced = adjacency == "replace-one"
+        made = loss.compose(frozenset(loss.steps_of(event, replaced).items()), replaced, resolution)
+        for at in (0.0, 0.5 * epsilon, 3.7 * epsilon, 9.5 * epsilon):
+            p = 1 / (1 + math.exp(-epsilon))
+            exact = sum(
+                math.comb(10, k) * p**k * (1 - p) ** (10 - k) * max(0.0, -math.expm1(at - epsilon * (2 * k - 10)))
+                for k in range(11)
+            )
+            for added in (False, True):
+                low, high = made.stick(at, added=added)
+                assert low <= exact * (1 + 1e-9)
+                assert high >= exact * (1 - 1e-9)
+                assert at > 4 * epsilon or high - low < 0.25 * exact, (resolution, at, low, exact, high)
+
+
+@pytest.mark.parametrize("rate", [0.05, 1.0])
+def test_choices_on_a_sample_are_bracketed_against_quadrature(rate: float) -> None:
+    """Noise and one response: u = 1 - q + q e^(±epsilon + z s - s²/2)."""
+    noise, epsilon = 1.3, 0.4
+    outer, inner = loss.atoms(loss.Step(rate, noise, (epsilon,)), False, 1e-3, 1, 0.005)
+    z = np.linspace(-9.0, 11.0, 400_001)
+    q = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
+    yes = 1 / (1 + math.exp(epsilon))
+    parts = [(p * q, 1 - rate + rate * np.exp(r + z / noise - 0.5 / noise**2))
+             for r, p in ((epsilon, yes), (-epsilon, 1 - yes))]  # fmt: skip
+    for g in (0.7, 0.97, 1.0, 1.02, 1.5, 5.0):
+        for added in (False, True):
+            exact = sum(float(np.sum(p * np.maximum((1 - g * u) if added else (u - g), 0.0))) for p, u in parts)
+            high, low = (
+                float(np.sum(np.maximum((one.q - g * one.p) if added else (one.p - g * one.q), 0.0)))
+                for one in (outer, inner)
+            )
+            assert low <= exact + 1e-7, g
+            assert exact <= high + (outer.at_zero if added else outer.at_infinity) + 1e-7, g
+            assert high - low < 0.01
+
+
+def test_p3sgd_lies_in_the_accountants_bracket() -> None:
+    chosen = accounting.ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove")
+    inner = accounting.Composed(events=(accounting.Gaussian(noise_multiplier=0.95), chosen))
+    event = accounting.SelfComposed(event=accounting.PoissonSampled(sample_rate=0.1, event=inner), count=100)
+    upper = accounting.privacy_epsilon(event=event, delta=1e-5, adjacency="add-remove").upper
+    steps = loss.steps_of(accounting.event_to_dict(event))
+    assert loss.private(steps, upper, 1e-5, False)
+    assert loss.private(steps, 0.98 * upper, 1e-5, False) is False
+    cheaper = accounting.SelfComposed(event=event.event, count=90)
+    assert loss.private(loss.steps_of(accounting.event_to_dict(cheaper)), 0.98 * upper, 1e-5, False)
 
 
 def test_wrong_is_not_unchecked() -> None:

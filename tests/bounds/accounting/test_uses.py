@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -227,3 +228,14 @@ def test_the_relation_is_never_a_default():
         privacy_epsilon(event=ONE, delta=1e-5)
     with pytest.raises(TypeError):
         privacy_delta(event=ONE, epsilon=1.0)
+
+
+def test_a_promise_carries_what_it_was_accounted_from_and_equals_one_that_does_not():
+    for event in (steps(2.0, 0.01, 30), Gaussian(noise_multiplier=20.0)):
+        record = privacy_record(event=event, adjacency="add-remove")
+        assert event_from_json(record.event) == event
+        assert type(record).from_dict(record.to_dict()).event == record.event
+        bare = replace(record, event="")
+        assert bare == record
+        assert "event" not in bare.to_dict()
+        assert type(bare).from_dict(bare.to_dict()) == record

@@ -1,0 +1,91 @@
+"""The mechanisms that a run's settings plan, and whether those that are said to have run are these."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from pacdp.verify.claim import Unchecked, Wrong
+from pacdp.verify.loss import Step, private, steps_of
+
+
+def of_chain(header: Mapping[str, Any], steps: int) -> list[Step]:
+    """Of so many steps of SGLD or Entropy-SG(L)D: noise (K/C) √(2/(τ h)) at step size h, sample rate K/n."""
+    s = header["sampler"]
+    if s.get("clip_norm") is None or s["kind"] not in ("SGLD", "EntropySGD"):
+        raise Wrong("the sampler's steps are no private mechanisms")
+    if s["kind"] == "EntropySGD":
+        sizes = [s["inner_step_size"] / 2 * i ** -s["inner_decay"] for i in range(1, s["inner_steps"] + 1)] * steps
+    else:
+        sizes = [s["step_size"] * t ** -s["decay"] for t in range(1, steps + 1)]
+    rate, noise = s["batch_size"] / header["n"], s["batch_size"] / s["clip_norm"]
+    return [Step(rate, noise * math.sqrt(2 / (s["tau"] * h))) for h in sizes]
+
+
+def recorded(header: Mapping[str, Any]) -> list[Step]:
+    """Those of a history: runs of equal steps, with the choice of P3SGD's noise or without."""
+    history = header["history"]
+    runs = [(*run[:2], 0.0, run[2]) for run in history["runs"]] if isinstance(history, Mapping) else history
+    return [Step(rate, noise, (pure,) if pure else ()) for noise, rate, pure, times in runs for _ in range(times)]
+
+
+def of_training(header: Mapping[str, Any], run: Mapping[str, Any], n: int | None) -> list[Step]:
+    """Of all steps that a private run's configuration plans; noise found for its budget is judged by the budget."""
+    method, sampling, made = run["method"], run["sampling"], recorded(header)
+    kind, rate, clip, steps = method["kind"], sampling["sample_rate"], sampling["clip_norm"], sampling["steps"]
+    mechanism, pure, sigma = header["settings"]["mechanism"], (), sampling["noise_multiplier"]
+    batch, size = mechanism.get("expected_batch_size") or mechanism["expected_patients"], sampling["public_size"] or n
+    odd = [name for name in ("sample_rate", "steps", "clip_norm") if mechanism[name] != sampling[name]]
+    odd += [one for one in ("clip_norm", "expected_batch_size") if one in header and header[one] != mechanism[one]]
+    if odd or header.get("step", len(made)) != len(made) or (size and abs(batch / rate / size - 1) > 1e-9):
+        raise Wrong(f"the header's {', '.join(odd) or 'number of steps or size of batches'} is not that of its run")
+    if kind == "P3SGD":
+        scales = method["noise_scales"]
+        pure = (method["selection_epsilon"],) if len(scales) > 1 else ()
+        sigma = min(scales) if method["nested"] else math.fsum(z**-2 for z in scales) ** -0.5
+    noises = [sigma or made[0].noise] * steps
+    if kind == "DPSGLD":
+        sizes = [method["step_size"] * (1 + t / method["decay_offset"]) ** -method["decay"] for t in range(steps)]
+        noises = {
+            "gradient-slot": lambda: [math.sqrt(2 * h * method["temperature"]) for h in sizes],
+            "parameter-slot": lambda: [math.sqrt(method["noise"] / h) * rate / method["drift"] / clip for h in sizes],
+            "tempered": lambda: [batch / clip * math.sqrt(2 * method["temperature"] / h) for h in sizes],
+        }[method["convention"]]()
+    elif not sigma:
+        enough, less = ([Step(rate, share * made[0].noise)] * steps for share in (1.0, 0.97))
+        if _affordable(less, run) or not _affordable(enough, run, certain=True):
+            raise Wrong(f"the noise multiplier {made[0].noise!r} is not the one that the budget asks for")
+    planned = [Step(rate, noise, pure) for noise in noises]
+    same(made, planned[: len(made)], slack=1e-9)
+    return planned
+
+
+def paid(event: Any, made: int, planned: list[Step], run: Mapping[str, Any]) -> list[Step]:
+    """The mechanisms that a certificate pays for: those made, and those that the budget has left of the plan."""
+    count = sum(steps_of(event).values())
+    if not made <= count <= len(planned):
+        raise Wrong(f"{count} steps are paid for, {made} were made and {len(planned)} planned")
+    if count > made and _affordable(planned[:count], run) is False:
+        raise Wrong(f"{count} steps are paid for, and the budget ends the run before")
+    if count < len(planned) and _affordable(planned[: count + 1], run, share=0.99):
+        raise Wrong(f"{count} steps are paid for, and the run was to make more")
+    return planned[:count]
+
+
+def _affordable(steps: list[Step], run: Mapping[str, Any], *, share: float = 1.0, certain: bool = False) -> bool | None:
+    """Whether steps keep to a share of the run's epsilon; None where that is undecided."""
+    budget = run["budget"]
+    found = private(Counter(steps), share * budget["epsilon"], budget["delta"], budget["adjacency"] == "replace-one")
+    if certain and found is None:
+        raise Unchecked("whether these steps keep to the budget lies between what this checker shows and refutes")
+    return found
+
+
+def same(said: list[Step], expected: list[Step], slack: float = 0.002) -> None:
+    """As many mechanisms at the same rates, each with as much noise, or a little less, than the settings give."""
+    if len(said) != len(expected):
+        raise Wrong(f"there are {len(said)} mechanisms, and {len(expected)} by the run's settings")
+    for a, b in zip(sorted(said), sorted(expected), strict=True):
+        close = abs(a.rate - b.rate) <= 1e-12 * b.rate and (1 - slack) * b.noise <= a.noise <= (1 + 1e-9) * b.noise
+        if not close or a.epsilons != b.epsilons:
+            raise Wrong("the mechanisms have other noise multipliers or sample rates than the settings give")

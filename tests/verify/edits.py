@@ -1,0 +1,31 @@
+"""One number of a record changed: what tests expect the checker to notice."""
+
+import copy
+from collections.abc import Collection, Iterator
+from typing import Any
+
+
+def leaves(value: Any, free: Collection[str] = (), at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where the numbers other than 0 are, but for those under the names in ``free``."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if parts is None:
+        if isinstance(value, int | float) and not isinstance(value, bool) and value != 0:
+            yield at
+        return
+    for key, part in parts:
+        if key not in free:
+            yield from leaves(part, free, (*at, key))
+
+
+def moved(values: Any, place: tuple[Any, ...], factor: float = 0.0) -> Any:
+    """A copy in which one number is other by the factor, a whole number by one at least; 0 takes 1.1 or 0.9."""
+    changed = copy.deepcopy(values)
+    holder = changed
+    for key in place[:-1]:
+        holder = holder[key]
+    old = holder[place[-1]]
+    if isinstance(old, int):
+        holder[place[-1]] = old + max(1, old // 10) * (-1 if 0.0 < factor < 1.0 else 1)
+    else:
+        holder[place[-1]] = old * (factor or 0.9)
+    return changed
