@@ -28,10 +28,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import bounds
-<<<<<<< HEAD
 from bounds.accounting import Event, event_to_dict
-=======
->>>>>>> 9bf69d8b7caddb245b0acf1174327af99f4318bf
 from experiments.certificates.clock import Clock
 from experiments.certificates.config import of_a_list, sizes
 from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, Private, certify
@@ -229,17 +226,10 @@ def conduct(
     assess = functools.partial(_assessed, settings=settings)
     mean = _descended(rows, head, claim, settings)
     clock.lap("posterior")
-<<<<<<< HEAD
-    found = {"posterior": _told(assess(mean, head, rows, test_rows, _private(claim, rows)), released.event)}
-    clock.lap("draws")
-    if references:
-        found["private_prior"] = _told(assess(head, head, rows, test_rows, _private(claim, rows)), released.event)
-=======
     found = {"posterior": assess(mean, head, rows, test_rows, _private(claim, rows))}
     clock.lap("draws")
     if references:
         found["private_prior"] = assess(head, head, rows, test_rows, _private(claim, rows))
->>>>>>> 9bf69d8b7caddb245b0acf1174327af99f4318bf
         nothing = torch.zeros_like(head)
         source: Source = _private(centre_claim, rows)
         found["zero_head"] = assess(_descended(rows, nothing, centre_claim, settings), nothing, rows, test_rows, source)
@@ -293,14 +283,6 @@ def _choice(settings: Settings) -> Choice:
     return of_a_list(settings.compared)
 
 
-<<<<<<< HEAD
-def _told(found: Assessment, event: Event | None) -> Assessment:
-    """The assessment with the mechanisms behind its privacy, from which anyone can account for it again."""
-    return replace(found, privacy={**(found.privacy or {}), "event": None if event is None else event_to_dict(event)})
-
-
-=======
->>>>>>> 9bf69d8b7caddb245b0acf1174327af99f4318bf
 def _private(claim: bounds.PrivacyClaim, rows: BoundSet) -> Private:
     """The claim is about the images that these rows were made of, one by one."""
     return Private(privacy=claim, rows=rows.rows, noise="the study, whose noise is drawn from its seed")
