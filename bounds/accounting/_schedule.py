@@ -40,13 +40,25 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class Schedule:
-    """The normal form. ``precision`` is the sum of squared inverse multipliers of Gaussians on all records."""
+    """The normal form. ``precision`` is the sum of squared inverse multipliers of Gaussians on all records.
+
+    ``log_missed`` is the logarithm of the probability that a record takes part in none of the sampled mechanisms that
+    protect nobody, or too little for the grid; ``revealed`` says that something protects nobody, ``given_up`` that
+    something protects too little for the grid.
+    """
 
     adjacency: Adjacency
     precision: float = 0.0
     sampled: Counter[Step] = field(default_factory=Counter[Step])
     pure: Counter[float] = field(default_factory=Counter[float])
-    private: bool = True
+    log_missed: float = 0.0
+    revealed: bool = False
+    given_up: bool = False
+
+    @property
+    def private(self) -> bool:
+        """Whether all of it is composed."""
+        return not (self.revealed or self.given_up or self.log_missed)
 
     @property
     def exact(self) -> bool:
@@ -70,7 +82,7 @@ def schedule(event: Event, adjacency: Adjacency) -> Schedule:
     made = Schedule(adjacency=adjacency)
     _add(made, event, 1)
     if math.isinf(made.precision) or (made.precision > _LEAST_TOGETHER**-2 and not made.exact):
-        made.private = False
+        made.given_up = True
     return made
 
 
@@ -82,9 +94,9 @@ def _add(made: Schedule, event: Event, count: int) -> None:
         case ExponentialMechanism():
             epsilon = _epsilon(event, made.adjacency)
             made.pure[min(epsilon, _MOST_EPSILON)] += count
-            made.private &= epsilon <= _MOST_EPSILON
+            made.given_up |= epsilon > _MOST_EPSILON
         case NonPrivate():
-            made.private = False
+            made.revealed = True
         case PoissonSampled(sample_rate=1.0):
             _add(made, event.event, count)
         case PoissonSampled():
@@ -106,7 +118,7 @@ def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
             f"drawn from another, multiply the two rates."
         )
     if not inner.private:
-        made.private = False
+        made.log_missed += count * math.log1p(-float(event.sample_rate))
         return
     if not inner.precision:
         raise ValueError(
@@ -125,7 +137,7 @@ def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
         )
     noise = 1.0 / math.sqrt(inner.precision)
     if noise < _LEAST_NOISE:
-        made.private = False
+        made.log_missed += count * math.log1p(-float(event.sample_rate))
         return
     made.sampled[Step(float(event.sample_rate), noise, tuple(sorted(inner.pure.elements())))] += count
 

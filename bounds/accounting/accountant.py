@@ -7,6 +7,7 @@ Truncation and rounding are bounded and counted. Which theorem covers which even
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +46,18 @@ def privacy_epsilon(
     delta_in_range(delta)
     _check_resolution(resolution)
     if not made.private:
-        return _answer(made, math.inf, math.inf, epsilon=math.inf, delta=delta)
+        upper = _by_absence(made, delta=delta, resolution=resolution)
+        return _answer(made, math.inf if made.revealed else 0.0, upper, epsilon=upper, delta=delta)
+    lower, upper = _epsilon(made, delta, resolution)
+    if upper == math.inf or upper - lower > 2.0 * _CLOSE * upper:
+        upper = min(upper, renyi_epsilon(event=event, delta=delta, adjacency=adjacency).upper)
+    return _answer(made, lower, upper, epsilon=upper, delta=delta)
+
+
+def _epsilon(made: Schedule, delta: float, resolution: float | None) -> tuple[float, float]:
+    """Both ends, for a normal form that is composed as a whole."""
     if made.exact:
-        lower, upper = epsilon_end(made.mu / _ROUNDING, delta, 0), epsilon_end(made.mu * _ROUNDING, delta, 1)
-        return _answer(made, lower, upper, epsilon=upper, delta=delta)
+        return epsilon_end(made.mu / _ROUNDING, delta, 0), epsilon_end(made.mu * _ROUNDING, delta, 1)
     parts, upper, lower, near = mechanisms(made), math.inf, 0.0, None
     for _ in range(_PASSES):
         law = compose(parts, resolution=resolution, log_delta=math.log(delta), epsilon=near)
@@ -57,9 +66,22 @@ def privacy_epsilon(
         last, near = near, upper if upper < math.inf else lower
         if near == last or near == 0.0 or upper - lower <= _CLOSE * near:
             break
-    if upper == math.inf or upper - lower > 2.0 * _CLOSE * upper:
-        upper = min(upper, renyi_epsilon(event=event, delta=delta, adjacency=adjacency).upper)
-    return _answer(made, lower, upper, epsilon=upper, delta=delta)
+    return lower, upper
+
+
+def _by_absence(made: Schedule, *, delta: float, resolution: float | None) -> float:
+    """An epsilon for a record that takes part, with probability p at most, in steps that protect too little.
+
+    Given that it does not, what is left is (ε, δ - p)-private. Adding p to the probability of every event covers the
+    rest, and 1 - p of a probability is at least exp(ln(1-p)) of it: (ε - ln(1-p), δ)-private.
+    """
+    share = -math.expm1(made.log_missed) * _ROUNDING
+    if made.revealed or made.given_up or not share < delta:
+        return math.inf
+    rest = replace(made, log_missed=0.0)
+    if not (rest.sampled or rest.pure or rest.precision):
+        return -made.log_missed * _ROUNDING
+    return (_epsilon(rest, (delta - share) / _ROUNDING, resolution)[1] - made.log_missed) * _ROUNDING
 
 
 def privacy_delta(
@@ -79,7 +101,7 @@ def privacy_delta(
         raise ValueError("epsilon must be finite, got inf; at infinity every delta is 0.")
     _check_resolution(resolution)
     if not made.private:
-        return _answer(made, 1.0, 1.0, epsilon=epsilon, delta=1.0)
+        return _answer(made, 1.0 if made.revealed else 0.0, 1.0, epsilon=epsilon, delta=1.0)
     if made.exact:
         lower, upper = delta_bracket(made.mu / _ROUNDING, epsilon)[0], delta_bracket(made.mu * _ROUNDING, epsilon)[1]
         return _answer(made, lower, upper, epsilon=epsilon, delta=upper)
