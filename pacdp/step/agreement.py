@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from pacdp.layers.random import generators, random_state, rewind
+from pacdp.layers.random import generators, random_state, rewind, same_state
 from pacdp.step.independence import made_up_batch, made_up_targets
-from pacdp.step.sums import ByExample, Summer
+from pacdp.step.sums import ByExample, Summer, runs_at_once
 from pacdp.step.units import Network, Units
 
 SIZES = (1, 3, 8)
@@ -52,25 +52,25 @@ def _differs(
     with torch.no_grad():
         made_up = made_up_targets(targets, twin.module(inputs), network.loss, count=len(inputs))
     units = Units.group(TensorDataset(inputs, made_up), None)
-    exact = ByExample(twin, units, clip_norm, draws)
     weights = {name: p.detach().clone() for name, p in twin.module.named_parameters() if p.requires_grad}
+    exact = ByExample(twin, units, clip_norm, draws, vectorised=runs_at_once(twin, weights, inputs, made_up))
     other = Network(copy.deepcopy(network.module), network.fixed, network.loss)
     try:
         fast = make(other, units)
     except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
         return f"it cannot be set up ({str(error).splitlines()[0]})"
-    before, before_fast = random_state(twin.module), random_state(other.module)
+    before = random_state(other.module)
     of_fast = {name: p.detach() for name, p in other.module.named_parameters() if p.requires_grad}
-    drawing = bool(generators(twin.module))
 
     def of(summer: Summer, chosen: list[int]) -> Tensor:
         rewind(twin.module, before)
-        rewind(other.module, before_fast)
+        rewind(other.module, before)
         found = summer(torch.tensor(chosen), of_fast if summer is fast else weights).total
         return torch.cat([found[name].double().reshape(-1) for name in weights])
 
     try:
         singles = [of(exact, [i]) for i in range(len(inputs))]
+        drawing = bool(generators(twin.module)) or not same_state(before, random_state(twin.module))
         largest = max(float(one.norm()) for one in singles)
         if not math.isfinite(largest):
             return None

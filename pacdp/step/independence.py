@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.dropout import ExampleDropout
-from pacdp.layers.random import RandomState, random_state, rewind
+from pacdp.layers.random import RandomState, random_state, rewind, same_state
 from pacdp.probes import MOST, SIZES
 from pacdp.step.gradients import PerExampleLoss
 
@@ -167,10 +167,7 @@ class _Trial:
 
     def _drew_nothing(self) -> bool:
         """Whether the last pass left all generators alone; else what it drew depends on the batch, rightly."""
-        now = random_state(self.original)
-        return all(
-            torch.equal(a, b) for a, b in zip((now.cpu, *now.cuda), (self.state.cpu, *self.state.cuda), strict=True)
-        )
+        return same_state(random_state(self.original), self.state)
 
     def _seen(self, inputs: Sequence[Any], kept: Tensor | None) -> dict[str, Tensor]:
         return self._pass(inputs, None, kept, with_loss=False)
