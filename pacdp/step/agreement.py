@@ -37,10 +37,14 @@ def disagreement(
         inputs: one batch of examples, of which shapes and kinds matter, not the values.
         targets: likewise.
     """
-    said = [
-        _differs(make, network, made_up_batch(inputs, examples=max(SIZES), seed=trial), targets, clip_norm, draws)
-        for trial in range(_TRIALS)
-    ]
+    before = random_state(network.module)
+    try:
+        said = [
+            _differs(make, network, made_up_batch(inputs, examples=max(SIZES), seed=trial), targets, clip_norm, draws)
+            for trial in range(_TRIALS)
+        ]
+    finally:
+        rewind(network.module, before)
     wrong = [one for one in said if one is not None]
     return wrong[0] if len(wrong) > 1 else None
 
@@ -59,7 +63,7 @@ def _differs(
         fast = make(other, units)
     except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
         return f"it cannot be set up ({str(error).splitlines()[0]})"
-    before = random_state(other.module)
+    before = random_state(network.module)
     of_fast = {name: p.detach() for name, p in other.module.named_parameters() if p.requires_grad}
 
     def of(summer: Summer, chosen: list[int]) -> Tensor:
@@ -84,6 +88,4 @@ def _differs(
                 return f"its sum over a batch of {size} is not that of its examples, each clipped by itself"
     except (ValueError, TypeError, RuntimeError, NotImplementedError, AttributeError) as error:
         return f"it fails on a made-up batch ({str(error).splitlines()[0]})"
-    finally:
-        rewind(twin.module, before)
     return None

@@ -233,7 +233,7 @@ def test_calibrating_one_number_for_a_schedule_is_refused():
 
 
 def test_gradients_used_twice_are_refused():
-    module, optimizer, criterion, _, _ = private(mlp(), data())
+    module, optimizer, criterion, _, _ = private(mlp(), data(), batches="own")
     inputs, targets = torch.randn(4, 4, generator=generator()), torch.zeros(4, dtype=torch.int64)
     criterion(module(inputs), targets).backward()
     optimizer.step()
