@@ -53,6 +53,8 @@ class ByExample(NamedTuple):
         seen, nonfinite, device = 0.0, 0, next(iter(weights.values())).device
         alone = not self.vectorised or self.draws > 1 or bool(generators(self.network.module))
         for part in parts(chosen, 1 if alone else self.most):
+            if not len(part):
+                continue
             if alone:
                 batch = self.units.batch(part, None, device)
                 found = each_unit(self._mean_gradient, self.network, weights, batch, vectorised=False)
@@ -132,8 +134,9 @@ def runs_at_once(network: Network, weights: Weights, inputs: Tensor, targets: Te
     before = random_state(network.module)
     into = {name: torch.empty_like(w) for name, w in weights.items()}
     try:
-        clipped_gradient(network.module, {**network.fixed, **weights}, inputs, targets, network.loss,
-                         clip_norm=1.0, into=into)  # fmt: skip
+        clipped_gradient(
+            network.module, {**network.fixed, **weights}, inputs, targets, network.loss, clip_norm=1.0, into=into
+        )
     except (RuntimeError, ValueError, TypeError):
         return False
     finally:
