@@ -298,8 +298,7 @@ def _summer(
         return made, made.losses
     if units.records is not None:
         raise ValueError(f"{type(algorithm).__name__} protects examples: use UserLevelDPSGD or P3SGD for people")
-    trial = (made_up_batch(template[0]), torch.zeros_like(template[1][:1]))
-    at_once = runs_at_once(network, weights, trial[0], trial[1].expand(len(trial[0]), *trial[1].shape[1:]))
+    at_once = runs_at_once(network, weights, made_up_batch(template[0], examples=2), torch.zeros_like(template[1][:2]))
     exact = ByExample(network, units, mechanism.clip_norm, algorithm.draws, mechanism.max_physical_batch, at_once)
     if mechanism.grad_sample_mode == "reference":
         if algorithm.pre_noise > 0.0:
