@@ -57,7 +57,7 @@ def _with_other_weights(network: Network) -> list[Network]:
 def _differs(
     make: MakeSummer, network: Network, inputs: Tensor, targets: Tensor, clip_norm: float, draws: int
 ) -> str | None:
-    twin = Network(copy.deepcopy(network.module), network.fixed, network.loss)
+    twin, before = Network(copy.deepcopy(network.module), network.fixed, network.loss), random_state(network.module)
     with torch.no_grad():
         made_up = made_up_targets(targets, twin.module(inputs), network.loss, count=len(inputs))
     units = Units.group(TensorDataset(inputs, made_up), None)
@@ -68,7 +68,6 @@ def _differs(
         fast = make(other, units)
     except _FAILURES as error:
         return f"it cannot be set up ({str(error).splitlines()[0]})"
-    before = random_state(network.module)
     of_fast = {name: p.detach() for name, p in other.module.named_parameters() if p.requires_grad}
 
     def of(summer: Summer, chosen: list[int]) -> Tensor:
