@@ -44,7 +44,7 @@ from pacdp.step.processes import (
     totals,
 )
 from pacdp.step.release import PrivateStep
-from pacdp.step.sums import ByContribution, ByExample, Sum, Summer, runs_side_by_side
+from pacdp.step.sums import ByContribution, ByExample, Sum, Summer, runs_at_once, runs_side_by_side
 from pacdp.step.units import Network, UnitBatch, Units, mean_loss, take
 
 
@@ -298,7 +298,8 @@ def _summer(
         return made, made.losses
     if units.records is not None:
         raise ValueError(f"{type(algorithm).__name__} protects examples: use UserLevelDPSGD or P3SGD for people")
-    exact = ByExample(network, units, mechanism.clip_norm, algorithm.draws, mechanism.max_physical_batch)
+    at_once = runs_at_once(network, weights, made_up_batch(template[0], examples=2), torch.zeros_like(template[1][:2]))
+    exact = ByExample(network, units, mechanism.clip_norm, algorithm.draws, mechanism.max_physical_batch, at_once)
     if mechanism.grad_sample_mode == "reference":
         if algorithm.pre_noise > 0.0:
             raise ValueError("pre_noise is there in mode 'hooks' alone: set grad_sample_mode to that")

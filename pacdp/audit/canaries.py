@@ -29,7 +29,6 @@ import torch
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.utils.data import Dataset, TensorDataset
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper
@@ -95,7 +94,7 @@ class CanaryNetwork(nn.Module):
         if outputs.dim() != 2:
             raise ValueError(f"the audited network must give (batch, outputs), got shape {tuple(outputs.shape)}")
         codes = inputs[:, -1].round().clamp(0, self.slots.in_features).long()
-        chosen = functional.one_hot(codes, self.slots.in_features + 1)[:, 1:].to(outputs.dtype)
+        chosen = (codes[:, None] == torch.arange(1, self.slots.in_features + 1, device=codes.device)).to(outputs.dtype)
         return torch.cat([outputs, self.slots(chosen), (codes > 0).to(outputs.dtype)[:, None]], 1)
 
 

@@ -58,6 +58,11 @@ def random_state(module: nn.Module) -> RandomState:
     return RandomState(layer_states(module), torch.get_rng_state(), cuda)
 
 
+def same_state(one: RandomState, other: RandomState) -> bool:
+    """Whether PyTorch's global generators stand where they stood: nothing was drawn from them in between."""
+    return all(torch.equal(a, b) for a, b in zip((one.cpu, *one.cuda), (other.cpu, *other.cuda), strict=True))
+
+
 def rewind(module: nn.Module, state: RandomState) -> None:
     """Put all generators back to where they stood, so that the next forward pass draws the same numbers."""
     restore_layers(module, state.layers)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.dropout import ExampleDropout
-from pacdp.layers.random import RandomState, random_state, rewind
+from pacdp.layers.random import RandomState, random_state, rewind, same_state
 from pacdp.probes import MOST, SIZES
 from pacdp.step.gradients import PerExampleLoss
 
@@ -63,6 +63,10 @@ def require_independent_examples(
         first = [trial.whole(full, targets, size, kind, reach=10.0**k) for k, (size, kind) in enumerate(_WHOLE)]
         for k, size in enumerate(_LARGER, len(_WHOLE)):
             trial.forward(full, size, reach=10.0**k)
+        opened = _Trial(twin, with_other_weights(module), before, loss)
+        if not _not_finite(opened._seen(full, None)):
+            opened.whole(full, targets, *_WHOLE[-1], reach=1.0)
+            opened.forward(full, MOST, reach=1.0)
         if loss is not None:
             for k, (size, kind) in enumerate((size, kind) for size in SIZES for kind in _KINDS):
                 trial.loss_alone(outputs, targets, size, kind, reach=10.0 ** (k % 4))
@@ -78,6 +82,18 @@ def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
     if template.is_floating_point():
         return torch.randn(shape, generator=generator, dtype=template.dtype).to(template.device)
     return torch.randint(0, 2, shape, generator=generator, dtype=torch.int64).to(template.device, template.dtype)
+
+
+def with_other_weights(module: nn.Module, *, seed: int = 0) -> nn.Module:
+    """A copy whose weights have moved a tenth of their size: one that is 0 at first may hide a path that opens."""
+    twin, generator = copy.deepcopy(module), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in twin.parameters():
+            if weight.requires_grad and weight.numel():
+                usual = float(weight.double().square().mean().sqrt()) or weight.numel() ** -0.5
+                noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
+                weight += (0.1 * usual * noise).to(weight)
+    return twin
 
 
 def made_up_targets(targets: Tensor, outputs: Any, loss: PerExampleLoss, *, count: int) -> Tensor:
@@ -167,10 +183,7 @@ class _Trial:
 
     def _drew_nothing(self) -> bool:
         """Whether the last pass left all generators alone; else what it drew depends on the batch, rightly."""
-        now = random_state(self.original)
-        return all(
-            torch.equal(a, b) for a, b in zip((now.cpu, *now.cuda), (self.state.cpu, *self.state.cuda), strict=True)
-        )
+        return same_state(random_state(self.original), self.state)
 
     def _seen(self, inputs: Sequence[Any], kept: Tensor | None) -> dict[str, Tensor]:
         return self._pass(inputs, None, kept, with_loss=False)

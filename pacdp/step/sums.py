@@ -35,7 +35,8 @@ class Summer(Protocol):
 class ByExample(NamedTuple):
     """Clipped gradients of examples, each of its own loss alone: the reference.
 
-    Networks with random layers, which ``torch.func.vmap`` cannot run, go through it one example at a time.
+    Networks that ``torch.func.vmap`` cannot run, with random layers or branches on their data, go through it one
+    example at a time.
     """
 
     network: Network
@@ -44,13 +45,16 @@ class ByExample(NamedTuple):
     draws: int = 1
     """Forward passes whose losses are averaged before clipping."""
     most: int | None = None
+    vectorised: bool = True
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Written part by part; a network that draws for itself is asked for one example at a time."""
         total = {name: torch.zeros_like(w) for name, w in weights.items()}
         seen, nonfinite, device = 0.0, 0, next(iter(weights.values())).device
-        alone = self.draws > 1 or bool(generators(self.network.module))
+        alone = not self.vectorised or self.draws > 1 or bool(generators(self.network.module))
         for part in parts(chosen, 1 if alone else self.most):
+            if not len(part):
+                continue
             if alone:
                 batch = self.units.batch(part, None, device)
                 found = each_unit(self._mean_gradient, self.network, weights, batch, vectorised=False)
@@ -123,6 +127,21 @@ class ByContribution(NamedTuple):
 def parts(chosen: Tensor, most: int | None) -> tuple[Tensor, ...]:
     """The sample cut into parts of at most ``most`` units; one empty part for an empty sample."""
     return torch.split(chosen, most or max(1, len(chosen)))
+
+
+def runs_at_once(network: Network, weights: Weights, inputs: Tensor, targets: Tensor) -> bool:
+    """Whether the reference can take several examples in one pass, tried on made-up ones."""
+    before = random_state(network.module)
+    into = {name: torch.empty_like(w) for name, w in weights.items()}
+    try:
+        clipped_gradient(
+            network.module, {**network.fixed, **weights}, inputs, targets, network.loss, clip_norm=1.0, into=into
+        )
+    except (RuntimeError, ValueError, TypeError):
+        return False
+    finally:
+        rewind(network.module, before)
+    return True
 
 
 def runs_side_by_side(

@@ -18,8 +18,7 @@ from pacdp.audit.membership import (
     offline_scores,
     shadow_confidences,
 )
-from pacdp.private import Event, GaussianRun
-from pacdp.step.accountant import privacy_event
+from pacdp.private import planned
 
 
 def test_confidence_is_the_logit_of_the_softmax():
@@ -89,10 +88,10 @@ def test_the_rate_at_few_false_alarms():
 
 
 def test_the_accountant_s_limit_stands_beside():
-    history = Event(runs=(GaussianRun(1.0, 0.1, 50),))
+    event = planned(1.0, sample_rate=0.1, steps=50)
     scores = np.random.default_rng(0).standard_normal(400)
-    made = evaluate_attack(scores, np.arange(400) < 200, history=history)
-    direct = best_true_positive_rate(event=privacy_event(history), adjacency="add-remove", false_positive_rate=0.01)
+    made = evaluate_attack(scores, np.arange(400) < 200, event=event)
+    direct = best_true_positive_rate(event=event, adjacency="add-remove", false_positive_rate=0.01)
     assert made.best_true_positive_rate == direct
     assert 0.01 < direct < 0.5
 

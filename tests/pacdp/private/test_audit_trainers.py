@@ -10,11 +10,11 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import pacdp.opacus.ghost
-import pacdp.opacus.optimizers
+import pacdp.step.clip
+import pacdp.step.gradients
 from bounds import clopper_pearson_lower, clopper_pearson_upper
-from bounds.accounting import gaussian_epsilon
+from bounds.accounting import NonPrivate, gaussian_epsilon
 from pacdp.audit.canaries import (
-    Audited,
     CanaryNetwork,
     Recorder,
     audit_training,
@@ -24,25 +24,24 @@ from pacdp.audit.canaries import (
     error_rates,
     rates_refute,
 )
-from pacdp.opacus.modules import MODES
 from pacdp.private import (
     DPBBP,
     DPSGD,
     DPSGLD,
     DPAdam,
     DPMCDropout,
-    Event,
-    GaussianRun,
     Mechanism,
     Normal,
     SeededRandomness,
     Tempered,
     bayesian,
+    planned,
+    runs_of,
     train,
     with_example_dropout,
 )
-from pacdp.step.accountant import privacy_event
 from pacdp.step.clip import Clipping
+from pacdp.step.mechanism import MODES
 
 DELTA = 1e-5
 NOISE = 6.0
@@ -85,13 +84,13 @@ class Faulty:
 
 @pytest.fixture
 def unclipped(monkeypatch):
-    """Clipping forgotten, in both optimizers."""
+    """Clipping forgotten, in every way to a clipped sum."""
 
     def ones(norms, clip_norm, dtype=torch.float32):
         finite = torch.isfinite(norms)
         return Clipping(finite.to(norms), finite)
 
-    for place in (pacdp.opacus.optimizers, pacdp.opacus.ghost):
+    for place in (pacdp.step.clip, pacdp.step.gradients, pacdp.opacus.ghost):
         monkeypatch.setattr(place, "clip_factors", ones)
 
 
@@ -100,16 +99,16 @@ def test_a_canary_is_a_clipped_dirac_that_no_other_example_touches(mode):
     """Without noise the released slots hold C·s_t for the included canaries that came, exactly 0 elsewhere."""
     included = np.array([True, False, True, True, False])
     recorder = Recorder(signs=np.array([1.0, -1.0, -1.0, 1.0]))
-    algorithm = Audited(algorithm=settings(mode, noise=0.0, steps=4), recorder=recorder)
+    algorithm = settings(mode, noise=0.0, steps=4)
     network = CanaryNetwork(mlp(), canaries=5, shape=(4,))
     train(algorithm, network, canary_dataset(data(), included), loss=canary_loss(cross_entropy, recorder, 5.0),
-          randomness=SeededRandomness(0))  # fmt: skip
+          randomness=SeededRandomness(0), watch=recorder.record)  # fmt: skip
     released = np.stack(recorder.released)
     np.testing.assert_allclose(released, 0.5 * recorder.signs[:, None] * included, atol=1e-4)
     assert (released[:, ~included] == 0.0).all()
 
 
-@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+@pytest.mark.parametrize("mode", ["reference", "hooks", "ghost"])
 def test_canaries_leave_the_training_of_the_others_alone(mode):
     """Data's weights with canaries but without noise are those of a run that never heard of canaries."""
     algorithm = settings(mode, noise=0.0, steps=5)
@@ -125,7 +124,7 @@ def test_canaries_come_at_the_sample_rate():
     made = audited(settings(sample_rate=0.3, noise=0.0, steps=40), canaries=400)
     quarter = made.result.attempts[1]
     assert quarter.correct == quarter.guesses == 100
-    assert made.event.runs == (GaussianRun(0.0, 0.3, 40),)
+    assert runs_of(made.event) == [(NonPrivate(), 40)]
 
 
 FAULTS = {
@@ -201,7 +200,7 @@ def test_digits_with_the_noise_of_the_claim_half_of_it_and_none(factor):
 def test_error_rates_of_independent_canaries(factor):
     """Over repetitions a sound mechanism is refuted no oftener than it says, half the noise always."""
     q, sigma, steps, m, runs, level = 0.1, 1.0, 20, 1000, 60, 0.2
-    event = privacy_event(Event(runs=(GaussianRun(sigma, q, steps),)))
+    event = planned(sigma, sample_rate=q, steps=steps)
     refuted = 0
     for seed in range(runs):
         rng = np.random.default_rng(seed)

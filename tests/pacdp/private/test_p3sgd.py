@@ -6,13 +6,6 @@ import math
 import mpmath
 import pytest
 import torch
-from pacdp.patient_loop import (
-    Mechanism,
-    PrivacyBudget,
-    affordable_steps,
-    planned_patients,
-    train,
-)
 from private_toys import cnn, cross_entropy, data, fresh, generator, mlp
 from scipy import stats
 from sklearn.datasets import load_digits
@@ -24,12 +17,25 @@ from pacdp.algorithms.p3sgd import (
     P3SGD,
     IndependentNoise,
     NestedNoise,
-    choose,
     published_epsilon,
-    selection_probabilities,
 )
-from pacdp.private import SeededRandomness, SystemRandomness, with_weights
-from pacdp.step.units import PatientHistory, PatientSteps
+from pacdp.private import (
+    Mechanism,
+    PrivacyBudget,
+    SeededRandomness,
+    SystemRandomness,
+    joined,
+    privacy_spent,
+    runs_of,
+    sampled_step,
+    steps_of,
+    train,
+    with_weights,
+)
+from pacdp.step.choice import choose, selection_probabilities
+from pacdp.step.event import combined
+from pacdp.step.processes import Together
+from pacdp.step.release import PrivateStep
 
 CLIP = 0.4
 COUNTS = (1, 7, 3, 1, 12, 5)
@@ -50,9 +56,18 @@ def patients(seed=3):
 
 def settings(scales=(3.0, 1.0), **changes):
     numbers = {"clip_norm": CLIP, "sample_rate": 0.5, "expected_batch_size": 3.0, "steps": 6}
-    public = {k: changes.pop(k) for k in list(changes) if k in (*numbers, "vectorise", "max_physical_batch")}
+    public = {k: changes.pop(k) for k in list(changes) if k in (*numbers, "vectorise", "max_physical_batch", "budget")}
     own = {"learning_rate": 0.2, "local_batch_size": 3, "local_epochs": 2}
     return P3SGD(mechanism=Mechanism(**{**numbers, **public}), noise_scales=scales, **{**own, **changes})
+
+
+def planned(algorithm, steps=None):
+    """What the run promises, or its first steps."""
+    return algorithm.promise(len(COUNTS), algorithm.mechanism.steps if steps is None else steps)
+
+
+def spent(event, delta=DELTA):
+    return privacy_spent(event, delta=delta, adjacency="add-remove")
 
 
 def flat(weights):
@@ -65,8 +80,8 @@ def start(module):
 
 def released_sum(module, dataset, ids, **changes):
     """The sum over all patients that one step almost without noise releases."""
-    run = train(settings(SILENT, steps=1, sample_rate=1.0, **changes), module, dataset, ids,
-                         loss=cross_entropy, randomness=SeededRandomness(0))  # fmt: skip
+    run = train(settings(SILENT, steps=1, sample_rate=1.0, **changes), module, dataset, people=ids,
+                loss=cross_entropy, randomness=SeededRandomness(0))  # fmt: skip
     return (flat(run.weights) - start(module)) * 3.0
 
 
@@ -120,7 +135,7 @@ def test_the_paper_s_moments_by_quadrature():
 )  # fmt: skip
 def test_what_it_costs(scales, exact):
     algorithm = P3SGD(mechanism=PAPER, noise_scales=scales, learning_rate=0.1)
-    made = planned_patients(algorithm).epsilon(DELTA)
+    made = spent(planned(algorithm))
     assert made.upper == pytest.approx(exact, abs=0.006)
     assert (made.adjacency, made.status) == ("add-remove", "accounted")
 
@@ -131,13 +146,14 @@ def test_the_history_is_that_of_all_candidates_and_the_choice():
              ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove"))  # fmt: skip
     event = SelfComposed(event=PoissonSampled(sample_rate=0.1, event=Composed(events=parts)), count=100)
     apart = privacy_epsilon(event=event, delta=DELTA, adjacency="add-remove").upper
-    assert planned_patients(algorithm).epsilon(DELTA).upper == pytest.approx(apart, rel=1e-9)
+    assert spent(planned(algorithm)).upper == pytest.approx(apart, rel=1e-9)
     nested = P3SGD(mechanism=PAPER, noise_scales=(3.0, 1.0), learning_rate=0.1, candidates=NestedNoise())
-    assert planned_patients(nested).runs == (PatientSteps(1.0, 0.1, math.sqrt(0.1), 100),)
-    assert planned_patients(nested).epsilon(DELTA).upper < 0.95 * apart
+    one = PoissonSampled(sample_rate=0.1, event=Composed(events=(Gaussian(noise_multiplier=1.0), parts[2])))
+    assert runs_of(planned(nested)) == [(one, 100)]
+    assert spent(planned(nested)).upper < 0.95 * apart
     alone = P3SGD(mechanism=PAPER, noise_scales=(1.0,), learning_rate=0.1)
-    assert planned_patients(alone).runs[0].selection_epsilon == 0.0
-    assert 0.9486 < IndependentNoise().combined_multiplier((3.0, 1.0)) <= 3.0 / math.sqrt(10.0)
+    assert runs_of(planned(alone)) == [(PoissonSampled(sample_rate=0.1, event=parts[1]), 100)]
+    assert 0.9486 < combined(IndependentNoise().released((3.0, 1.0))) <= 3.0 / math.sqrt(10.0)
 
 
 @pytest.mark.parametrize("network", [mlp, cnn])
@@ -230,7 +246,11 @@ def scale_is(sample, std):
 @pytest.mark.parametrize("candidates", [IndependentNoise(), NestedNoise()])
 def test_candidates_have_the_scales_that_are_accounted(candidates):
     scales, total = (3.0, 1.0, 2.0), {"a": torch.full((20000,), 7.0).double(), "b": torch.zeros(3, 4).double()}
-    made = candidates.draw(total, scales, CLIP, SeededRandomness(9))
+    step = PrivateStep(
+        number=0, mechanism=settings().mechanism, module=mlp(), optimizer=None, weights={}, total=total, losses=None,
+        randomness=SeededRandomness(9), together=Together(several=False))  # fmt: skip
+    made = candidates.draw(step, scales)
+    assert step.event == sampled_step(candidates.released(scales), sample_rate=0.5)
     noises = [torch.cat([(m[k] - total[k]).flatten() for k in total]) for m in made]
     for noise, scale in zip(noises, scales, strict=True):
         assert scale_is(noise, scale * CLIP)
@@ -241,7 +261,7 @@ def test_candidates_have_the_scales_that_are_accounted(candidates):
         assert float(torch.corrcoef(torch.stack([x, y]))[0, 1]) == pytest.approx(expected, abs=6.0 / math.sqrt(20000))
     # the best linear estimate of the sum from all candidates has the combined scale
     inverse = torch.linalg.inv(torch.cov(torch.stack(noises) / CLIP))
-    assert float(inverse.sum()) ** -0.5 == pytest.approx(candidates.combined_multiplier(scales), rel=0.03)
+    assert float(inverse.sum()) ** -0.5 == pytest.approx(combined(candidates.released(scales)), rel=0.03)
 
 
 def replay(module, dataset, ids, algorithm, randomness):
@@ -282,8 +302,8 @@ def replay(module, dataset, ids, algorithm, randomness):
 @pytest.mark.parametrize("vectorise", [True, False])
 def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
     algorithm = settings((3.0, 1.0), steps=12, vectorise=vectorise, selection_epsilon=4.0, score_bound=1.5)
-    run = train(algorithm, mlp().double(), doubles(), patients(), loss=cross_entropy,
-                         randomness=SeededRandomness(8))  # fmt: skip
+    run = train(algorithm, mlp().double(), doubles(), people=patients(), loss=cross_entropy,
+                randomness=SeededRandomness(8))  # fmt: skip
     expected, chosen = replay(mlp().double(), doubles(), patients(), algorithm, SeededRandomness(8))
     assert run.chosen.tolist() == chosen
     assert 0 < sum(chosen) < 12
@@ -292,27 +312,28 @@ def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
 
 def test_empty_samples_choose_blindly_and_cost_the_same():
     sizes = []
-    run = train(settings((3.0, 1.0), sample_rate=1e-12, steps=400), mlp(), data(sum(COUNTS)), patients(),
-                         loss=cross_entropy, randomness=SeededRandomness(2),
-                         progress=lambda p: sizes.append(p.private_patients))  # fmt: skip
+    run = train(settings((3.0, 1.0), sample_rate=1e-12, steps=400), mlp(), data(sum(COUNTS)), people=patients(),
+                loss=cross_entropy, randomness=SeededRandomness(2),
+                progress=lambda p: sizes.append(p.private_units))  # fmt: skip
     assert sizes == [0] * 400
     assert stats.binomtest(int(run.chosen.sum()), 400, 0.5).pvalue > 1e-6
-    assert run.event.steps == 400
+    assert steps_of(run.event) == 400
+    assert run.event == planned(settings((3.0, 1.0), sample_rate=1e-12, steps=400))
     assert not torch.equal(flat(run.weights), start(mlp()))
 
 
 def test_a_strong_choice_prefers_little_noise_at_the_optimum():
     """At a trained network more noise is worse, and a large ε' sees it."""
     algorithm = settings((60.0, 0.01), selection_epsilon=20.0, steps=15, sample_rate=1.0)
-    run = train(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy,
-                         randomness=SeededRandomness(2))  # fmt: skip
+    run = train(algorithm, mlp(), data(sum(COUNTS)), people=patients(), loss=cross_entropy,
+                randomness=SeededRandomness(2))  # fmt: skip
     assert run.chosen.tolist() == [1] * 15
 
 
 def test_a_data_set_of_one_patient_with_one_record():
     x, y = (t[:1] for t in doubles().tensors)
     run = train(settings(SILENT, steps=1, sample_rate=1.0), mlp().double(), TensorDataset(x, y),
-                         torch.tensor([17]), loss=cross_entropy, randomness=SeededRandomness(0))  # fmt: skip
+                people=torch.tensor([17]), loss=cross_entropy, randomness=SeededRandomness(0))  # fmt: skip
     delta = local_sgd_by_hand(mlp().double(), x, y)
     expected = delta * min(1.0, CLIP / float(delta.norm())) / 3.0
     torch.testing.assert_close(flat(run.weights) - start(mlp().double()), expected, atol=1e-10, rtol=0.0)
@@ -327,8 +348,8 @@ def test_resuming_is_exact_to_the_bit(candidates, tmp_path):
     algorithm = settings(steps=9, candidates=candidates)
 
     def run(**options):
-        return train(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy,
-                              randomness=SeededRandomness(7), **options)  # fmt: skip
+        return train(algorithm, mlp(), data(sum(COUNTS)), people=patients(), loss=cross_entropy,
+                     randomness=SeededRandomness(7), **options)  # fmt: skip
 
     def stop(progress):
         if progress.step == 5:
@@ -348,16 +369,18 @@ def test_resuming_is_exact_to_the_bit(candidates, tmp_path):
 
 def test_training_ends_before_the_step_that_would_overspend():
     algorithm = settings((3.0, 1.0), steps=20, sample_rate=0.1)
-    budget = PrivacyBudget(epsilon=1.0001 * planned_patients(algorithm, steps=9).epsilon(DELTA).upper, delta=DELTA)
-    steps = affordable_steps(algorithm, budget)
+    budget = PrivacyBudget(epsilon=1.0001 * spent(planned(algorithm, steps=9)).upper, delta=DELTA)
+    steps = budget.affordable_steps(planned(algorithm))
     assert steps == 9
-    assert planned_patients(algorithm, steps=steps).epsilon(DELTA).upper <= budget.epsilon
-    assert planned_patients(algorithm, steps=steps + 1).epsilon(DELTA).upper > budget.epsilon
-    run = train(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy, budget=budget)
-    assert run.event == planned_patients(algorithm, steps=steps)
+    assert spent(planned(algorithm, steps=steps)).upper <= budget.epsilon
+    assert spent(planned(algorithm, steps=steps + 1)).upper > budget.epsilon
+    limited = settings((3.0, 1.0), steps=20, sample_rate=0.1, budget=budget)
+    run = train(limited, mlp(), data(sum(COUNTS)), people=patients(), loss=cross_entropy)
+    assert run.halted
+    assert run.event == planned(algorithm, steps=steps)
     assert len(run.chosen) == steps
-    twice = run.event.followed_by(run.event)
-    assert twice == PatientHistory(runs=(run.event.runs[0]._replace(steps=2 * steps),))
+    twice = joined(run.event, run.event)
+    assert runs_of(twice) == [(runs_of(run.event)[0][0], 2 * steps)]
 
 
 def test_errors_are_sentences():
@@ -378,7 +401,7 @@ def test_it_learns_digits_by_groups_of_four():
         mechanism=Mechanism(clip_norm=1.0, sample_rate=0.1, expected_batch_size=35.0, steps=100),
         noise_scales=(3.0, 1.0), learning_rate=0.5, local_batch_size=2, candidates=NestedNoise())  # fmt: skip
     module = fresh(nn.Sequential(nn.Linear(64, 10)))
-    run = train(algorithm, module, TensorDataset(x[order[:1400]], y[order[:1400]]), torch.arange(1400) // 4,
-                         loss=cross_entropy, randomness=SeededRandomness(1))  # fmt: skip
+    run = train(algorithm, module, TensorDataset(x[order[:1400]], y[order[:1400]]),
+                people=torch.arange(1400) // 4, loss=cross_entropy, randomness=SeededRandomness(1))  # fmt: skip
     predicted = with_weights(module, run.weights)(x[order[1400:]]).argmax(1)
     assert float((predicted == y[order[1400:]]).float().mean()) > 0.7

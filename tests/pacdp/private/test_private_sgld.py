@@ -18,6 +18,9 @@ from pacdp.private import (
     SeededRandomness,
     Tempered,
     average_over_snapshots,
+    joined,
+    runs_of,
+    steps_of,
     train,
 )
 
@@ -54,9 +57,10 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
         noise_multiplier=lambda t: math.sqrt(noise) * size / (drift * n * clip * math.sqrt(STEPS(t))),
     )
     other = train(twin, mlp().double(), DOUBLE, loss=cross_entropy, randomness=SeededRandomness(5))
-    assert chain.history.steps == other.event.steps == 8
-    for mine, theirs in zip(chain.history.runs, other.event.runs, strict=True):
-        assert math.isclose(mine.noise_multiplier, theirs.noise_multiplier, rel_tol=1e-13)
+    assert steps_of(chain.event) == steps_of(other.event) == 8
+    for (mine, count), (theirs, other_count) in zip(runs_of(chain.event), runs_of(other.event), strict=True):
+        assert (mine.sample_rate, count) == (theirs.sample_rate, other_count) == (m.sample_rate, 1)
+        assert math.isclose(mine.event.noise_multiplier, theirs.event.noise_multiplier, rel_tol=1e-13)
 
     module, random = mlp().double(), SeededRandomness(5)
     parameters = list(module.parameters())
@@ -148,9 +152,9 @@ def test_snapshots_predictions_and_chains():
         torch.nn.utils.vector_to_parameters(w, module.parameters())
         by_hand.append(module(inputs).softmax(-1).detach())
     torch.testing.assert_close(averaged, torch.stack(by_hand).mean(0))
-    both = one.event.followed_by(two.history)
-    assert both.steps == 40
-    assert len(both.runs) == 1
+    both = joined(one.event, two.event)
+    assert steps_of(both) == 40
+    assert len(runs_of(both)) == 1
     with pytest.raises(ValueError, match="no snapshot"):
         average_over_snapshots(mlp(), together[:0], inputs)
 
@@ -158,7 +162,7 @@ def test_snapshots_predictions_and_chains():
 def test_pre_noise_changes_the_path_and_not_the_history():
     runs = [train(DPSGLD(mechanism=mechanism(), convention=GradientSlot(step_size=0.1, temperature=1.0, pre_noise=rho)),
                   mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(3)) for rho in (0.0, 0.5)]  # fmt: skip
-    assert runs[0].history == runs[1].history
+    assert runs[0].event == runs[1].event
     assert any(not torch.equal(a, b) for a, b in zip(runs[0].weights.values(), runs[1].weights.values(), strict=True))
 
 

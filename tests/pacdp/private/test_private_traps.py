@@ -13,16 +13,18 @@ from torch.utils.data import Dataset
 
 from pacdp.opacus.modules import MODES
 from pacdp.private import (
-    Event,
     EventAccountant,
     ExampleDropout,
     Exponential,
-    GaussianRun,
     PrivateEngine,
     SeededRandomness,
     SystemRandomness,
     bayesian,
     epsilon,
+    planned,
+    runs_of,
+    sampled_step,
+    steps_of,
 )
 
 
@@ -44,8 +46,8 @@ def test_empty_batches_are_noisy_steps_in_every_mode(mode, network):
             )
     assert len(moved) > 15
     assert min(moved) > 0.0
-    assert engine.event.steps == 40
-    assert engine.event.runs == (GaussianRun(1.0, 0.02, 40),)
+    assert steps_of(engine.event) == 40
+    assert runs_of(engine.event) == [(sampled_step([1.0], sample_rate=0.02), 40)]
     assert all(torch.isfinite(p).all() for p in module.parameters())
 
 
@@ -76,7 +78,8 @@ def test_rates_and_divisors_do_not_depend_on_the_number_of_examples():
         _, optimizer, _, loader, engine = private(mlp(), data(n), sample_rate=0.1, expected_batch_size=10.0)
         assert (optimizer.expected_batch_size, loader.sample_rate, len(loader)) == (10.0, 0.1, 10)
         optimizer.accumulated_iterations  # noqa: B018  (Opacus: a property of private data)
-        assert engine.event.steps == 0
+        assert engine.event is None
+        assert steps_of(engine.event) == 0
     for name in ("poisson_sampling", "rand_on_empty", "clipping", "noise_multiplier", "max_grad_norm"):
         assert name not in inspect.signature(PrivateEngine.make_private).parameters
 
@@ -90,7 +93,7 @@ def test_the_schedule_counts_logical_steps_not_physical_batches(mode):
     with BatchMemoryManager(data_loader=loader, max_physical_batch_size=3, optimizer=optimizer) as parts:
         sizes = sweep(module, optimizer, criterion, parts)
     assert len(sizes) > 20
-    assert [run.noise_multiplier for run in engine.event.runs] == [schedule(t) for t in range(10)]
+    assert runs_of(engine.event) == [(sampled_step([schedule(t)], sample_rate=0.25), 1) for t in range(10)]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -202,13 +205,13 @@ def test_no_history_is_lost_when_noise_changes():
     ours.step(noise_multiplier=2.0, sample_rate=0.1)
     ours.step(noise_multiplier=2.0, sample_rate=0.1)
     assert theirs.history == []
-    assert ours.history == [(1.0, 0.1, 1), (2.0, 0.1, 2)]
+    assert ours.history == [(sampled_step([1.0], sample_rate=0.1), 1), (sampled_step([2.0], sample_rate=0.1), 2)]
     assert len(ours) == 3  # Opacus counts entries
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order")
 def test_epsilon_is_never_negative_nor_nan():
-    gentle = Event(runs=(GaussianRun(20.0, 1e-3, 1),))
+    gentle = planned(20.0, sample_rate=1e-3, steps=1)
     theirs = RDPAccountant()
     theirs.history = [(20.0, 1e-3, 1)]
     assert theirs.get_epsilon(0.01) < 0.0
@@ -221,7 +224,7 @@ def test_secure_noise_needs_no_foreign_package():
     assert engine.randomness.state() == {}
     module, optimizer, criterion, loader, engine = private(mlp(), data(), engine=engine, steps=5)
     sweep(module, optimizer, criterion, loader)
-    assert engine.event.runs == (GaussianRun(1.0, 0.25, 5),)
+    assert engine.event == planned(1.0, sample_rate=0.25, steps=5)
 
 
 def test_calibrating_one_number_for_a_schedule_is_refused():
@@ -230,7 +233,7 @@ def test_calibrating_one_number_for_a_schedule_is_refused():
 
 
 def test_gradients_used_twice_are_refused():
-    module, optimizer, criterion, _, _ = private(mlp(), data())
+    module, optimizer, criterion, _, _ = private(mlp(), data(), batches="own")
     inputs, targets = torch.randn(4, 4, generator=generator()), torch.zeros(4, dtype=torch.int64)
     criterion(module(inputs), targets).backward()
     optimizer.step()

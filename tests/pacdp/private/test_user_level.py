@@ -19,13 +19,14 @@ from pacdp.private import (
     Mechanism,
     PrivacyBudget,
     SeededRandomness,
-    affordable_steps,
-    planned_patients,
+    privacy_spent,
+    runs_of,
+    sampled_step,
     train,
     with_example_dropout,
     with_weights,
 )
-from pacdp.step.units import PatientHistory, PatientSteps, Units, each_unit
+from pacdp.step.units import Units, each_unit
 
 CLIP = 0.5
 COUNTS = (1, 7, 3, 1, 12, 5)
@@ -53,6 +54,15 @@ def settings(noise=1.0, lr=0.3, records_at_once=None, **changes):
                           records_at_once=records_at_once)  # fmt: skip
 
 
+def planned(algorithm, steps=None):
+    """What the run promises, or its first steps."""
+    return algorithm.promise(len(COUNTS), algorithm.mechanism.steps if steps is None else steps)
+
+
+def spent(event, delta):
+    return privacy_spent(event, delta=delta, adjacency="add-remove")
+
+
 def flat(weights):
     return torch.cat([w.reshape(-1) for w in weights.values()])
 
@@ -60,7 +70,7 @@ def flat(weights):
 def released_sum(module, dataset, ids, **changes):
     """The sum over all patients that one step without noise releases."""
     algorithm = settings(0.0, 3.0, steps=1, sample_rate=1.0, **changes)
-    run = train(algorithm, module, dataset, ids, loss=cross_entropy, randomness=SeededRandomness(0))
+    run = train(algorithm, module, dataset, people=ids, loss=cross_entropy, randomness=SeededRandomness(0))
     return torch.cat([p.detach().reshape(-1) for p in module.parameters()]) - flat(run.weights)
 
 
@@ -125,9 +135,9 @@ def test_one_nan_record_silences_its_patient_alone():
     module, ids = mlp().double(), patients()
     dataset, seen = doubles(), []
     dataset.tensors[0][(ids == 10).nonzero()[-1]] = math.nan
-    run = train(settings(0.0, 3.0, steps=1, sample_rate=1.0), module, dataset, ids, loss=cross_entropy,
-                         randomness=SeededRandomness(0), progress=seen.append)  # fmt: skip
-    assert [(p.private_patients, p.private_nonfinite) for p in seen] == [(6, 1)]
+    run = train(settings(0.0, 3.0, steps=1, sample_rate=1.0), module, dataset, people=ids,
+                loss=cross_entropy, randomness=SeededRandomness(0), progress=seen.append)  # fmt: skip
+    assert [(p.private_units, p.private_nonfinite) for p in seen] == [(6, 1)]
     expected = released_sum(module, *without(dataset, ids, 10))
     start = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
     torch.testing.assert_close(start - flat(run.weights), expected, atol=1e-12, rtol=0.0)
@@ -143,25 +153,22 @@ def scale_is(sample, std):
 
 def test_noise_has_the_scale_that_is_accounted_on_empty_samples_too():
     algorithm = settings(1.3, 1.0, sample_rate=1e-12, steps=400)
-    seen, sizes = [mlp().double()], []
-    paths = []
+    sizes, paths = [], []
 
-    class Spy:
-        def recipe(self):
-            recipe = algorithm.recipe()
+    class Spy(UserLevelDPSGD):
+        def update(self, step):
+            before = flat(step.weights)
+            chosen = UserLevelDPSGD.update(self, step)
+            paths.append(flat(step.weights) - before)
+            return chosen
 
-            def move(step, weights, *rest):
-                moved = recipe.move(step, weights, *rest)
-                paths.append(flat(moved.weights) - flat(weights))
-                return moved
-
-            return recipe._replace(move=move)
-
-    run = train(Spy(), seen[0], doubles(), patients(), loss=cross_entropy, randomness=SeededRandomness(5),
-                         progress=lambda p: sizes.append(p.private_patients))  # fmt: skip
+    spy = Spy(mechanism=algorithm.mechanism, noise_multiplier=1.3, learning_rate=1.0)
+    run = train(spy, mlp().double(), doubles(), people=patients(), loss=cross_entropy, randomness=SeededRandomness(5),
+                progress=lambda p: sizes.append(p.private_units))  # fmt: skip
     sample, exact = torch.stack(paths), 1.3 * CLIP / 3.0
     assert sizes == [0] * 400
-    assert run.event == PatientHistory(runs=(PatientSteps(1.3, 1e-12, 0.0, 400),))
+    assert runs_of(run.event) == [(sampled_step([1.3], sample_rate=1e-12), 400)]
+    assert run.event == planned(algorithm)
     assert scale_is(sample, exact)
     assert not scale_is(sample, exact * 1.05)
     assert not scale_is(sample, exact / 1.05)
@@ -174,10 +181,11 @@ def test_patients_of_one_record_make_it_plain_dp_sgd():
         DPSGD(mechanism=Mechanism(**numbers, expected_batch_size=10.0), noise_multiplier=decay, learning_rate=0.3),
         mlp(), data(n), loss=cross_entropy, randomness=SeededRandomness(4))  # fmt: skip
     algorithm = settings(decay, 0.3, **numbers, expected_batch_size=10.0)
-    ours = train(algorithm, mlp(), data(n), torch.arange(n), loss=cross_entropy, randomness=SeededRandomness(4))
+    ours = train(algorithm, mlp(), data(n), people=torch.arange(n), loss=cross_entropy, randomness=SeededRandomness(4))
     for name, value in plain.weights.items():
         torch.testing.assert_close(ours.weights[name], value, atol=1e-6, rtol=1e-5)
-    assert [run[:2] for run in ours.history.runs] == [run[:2] for run in plain.history.runs]
+    assert len(runs_of(ours.event)) == 6
+    assert ours.event == plain.event
 
 
 class Interrupted(Exception):
@@ -193,8 +201,8 @@ def test_resuming_is_exact_to_the_bit(network, tmp_path):
     algorithm = settings(Exponential(initial=1.5, factor=0.9), steps=9)
 
     def run(**options):
-        return train(algorithm, network(), data(sum(COUNTS)), patients(), loss=cross_entropy,
-                              randomness=SeededRandomness(7), **options)  # fmt: skip
+        return train(algorithm, network(), data(sum(COUNTS)), people=patients(), loss=cross_entropy,
+                     randomness=SeededRandomness(7), **options)  # fmt: skip
 
     def stop(progress):
         if progress.step == 5:
@@ -214,40 +222,46 @@ def test_other_settings_networks_and_files_are_refused(tmp_path):
     path = tmp_path / "run.safetensors"
 
     def run(algorithm, module, **options):
-        return train(algorithm, module, data(sum(COUNTS)), patients(), loss=cross_entropy, checkpoint=path,
-                              **{"randomness": SeededRandomness(7), **options})  # fmt: skip
+        return train(algorithm, module, data(sum(COUNTS)), people=patients(), loss=cross_entropy, checkpoint=path,
+                     **{"randomness": SeededRandomness(7), **options})  # fmt: skip
 
     run(settings(), mlp())
     with pytest.raises(CheckpointError, match="other settings"):
         run(settings(noise=2.0), mlp())
-    with pytest.raises(CheckpointError, match="another network"):
+    with pytest.raises(CheckpointError, match="other shapes of parameters"):
         run(settings(), cnn())
     with pytest.raises(CheckpointError, match="was seeded"):
         run(settings(), mlp(), randomness=None)
-    budget = PrivacyBudget(epsilon=planned_patients(settings(), steps=3).epsilon(1e-2).upper, delta=1e-2)
-    with pytest.raises(CheckpointError, match="the budget pays for 3"):
-        run(settings(), mlp(), budget=budget)
+    budget = PrivacyBudget(epsilon=spent(planned(settings(), steps=3), 1e-2).upper, delta=1e-2)
+    with pytest.raises(CheckpointError, match="other settings"):
+        run(settings(budget=budget), mlp())
     save_checkpoint(path, Checkpoint(header={"kind": "another"}, model=dict(mlp().named_parameters()), state={}))
-    with pytest.raises(CheckpointError, match="no checkpoint of a patient-level run"):
+    with pytest.raises(CheckpointError, match="no checkpoint of a private run"):
         run(settings(), mlp())
 
 
 def test_training_ends_before_the_step_that_would_overspend():
     algorithm, delta = settings(noise=Exponential(initial=2.0, factor=0.95), sample_rate=0.2, steps=30), 1e-2
     for steps in (1, 7, 30):
-        spent = planned_patients(algorithm, steps=steps).epsilon(delta).upper
-        assert affordable_steps(algorithm, PrivacyBudget(epsilon=spent, delta=delta)) == steps
+        enough = spent(planned(algorithm, steps=steps), delta).upper
+        assert PrivacyBudget(epsilon=enough, delta=delta).require_steps(planned(algorithm)) == steps
         if steps > 1:
-            assert affordable_steps(algorithm, PrivacyBudget(epsilon=spent * (1.0 - 1e-9), delta=delta)) == steps - 1
-    budget = PrivacyBudget(epsilon=planned_patients(algorithm, steps=8).epsilon(delta).upper * 0.999, delta=delta)
-    run = train(algorithm, mlp(), data(sum(COUNTS)), patients(), loss=cross_entropy, budget=budget)
-    assert run.event == planned_patients(algorithm, steps=7)
-    assert run.event.epsilon(delta).upper <= budget.epsilon
-    assert (run.event.epsilon(delta).adjacency, run.event.epsilon(delta).status) == ("add-remove", "accounted")
-    with pytest.raises(ValueError, match="does not pay for one step"):
-        affordable_steps(algorithm, PrivacyBudget(epsilon=1e-9, delta=delta))
+            less = PrivacyBudget(epsilon=enough * (1.0 - 1e-9), delta=delta)
+            assert less.require_steps(planned(algorithm)) == steps - 1
+    budget = PrivacyBudget(epsilon=spent(planned(algorithm, steps=8), delta).upper * 0.999, delta=delta)
+    limited = settings(noise=Exponential(initial=2.0, factor=0.95), sample_rate=0.2, steps=30, budget=budget)
+    run = train(limited, mlp(), data(sum(COUNTS)), people=patients(), loss=cross_entropy)
+    assert run.halted
+    assert run.event == planned(algorithm, steps=7)
+    assert spent(run.event, delta).upper <= budget.epsilon
+    assert (spent(run.event, delta).adjacency, spent(run.event, delta).status) == ("add-remove", "accounted")
+    poor = PrivacyBudget(epsilon=1e-9, delta=delta)
+    with pytest.raises(ValueError, match="first step alone costs more than the budget"):
+        poor.require_steps(planned(algorithm))
+    with pytest.raises(ValueError, match="first step alone costs more than the budget"):
+        train(settings(budget=poor), mlp(), data(sum(COUNTS)), people=patients(), loss=cross_entropy)
     free = settings(noise=0.0)
-    assert planned_patients(free).epsilon(delta).upper == math.inf
+    assert spent(planned(free), delta).upper == math.inf
 
 
 class Branching(nn.Module):
@@ -271,7 +285,7 @@ def test_frozen_parameters_stay_and_the_caller_s_network_is_left_alone():
     module = mlp()
     module[0].weight.requires_grad_(False)
     before = {k: p.detach().clone() for k, p in module.named_parameters()}
-    run = train(settings(), module, data(sum(COUNTS)), patients(), loss=cross_entropy)
+    run = train(settings(), module, data(sum(COUNTS)), people=patients(), loss=cross_entropy)
     assert all(torch.equal(before[k], p) for k, p in module.named_parameters())
     assert torch.equal(run.weights["0.weight"], before["0.weight"])
     assert not torch.equal(run.weights["2.weight"], before["2.weight"])
@@ -282,7 +296,7 @@ def test_records_are_grouped_by_patient_in_their_order():
     ids = torch.tensor([5, 2, 5, 9, 2, 5])
     made = Units.group(data(6), ids)
     assert [r.tolist() for r in made.records] == [[1, 4], [0, 2, 5], [3]]
-    batch = made.batch([0, 1, 2], 2, torch.device("cpu"))
+    batch = made.batch(torch.arange(3), 2, torch.device("cpu"))
     assert batch.kept.tolist() == [[[1, 1], [0, 0]], [[1, 1], [1, 0]], [[1, 0], [0, 0]]]
     assert torch.equal(batch.inputs[1, 1, 0], data(6).tensors[0][5])
     assert torch.equal(batch.inputs[1, 1, 1], data(6).tensors[0][5])  # padding is a copy from the same batch
@@ -299,12 +313,12 @@ class Strings(Dataset):
 def test_errors_are_sentences():
     def run(algorithm=None, module=None, ids=None, dataset=None, loss=cross_entropy, **options):
         return train(algorithm or settings(), module or mlp(), dataset or data(sum(COUNTS)),
-                              patients() if ids is None else ids, loss=loss, **options)  # fmt: skip
+                     people=patients() if ids is None else ids, loss=loss, **options)  # fmt: skip
 
     run(dataset=Strings(), ids=torch.tensor([0, 0, 1]))
-    with pytest.raises(ValueError, match="patient_of must hold a whole number"):
+    with pytest.raises(ValueError, match="people must hold a whole number"):
         run(ids=torch.zeros(3, dtype=torch.int64))
-    with pytest.raises(ValueError, match="patient_of must hold a whole number"):
+    with pytest.raises(ValueError, match="people must hold a whole number"):
         run(ids=torch.zeros(sum(COUNTS)))
     with pytest.raises(ValueError, match="not independent"):
         run(module=fresh(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, affine=False))))
@@ -328,11 +342,11 @@ def test_it_learns_digits_by_groups_of_four():
         mechanism=Mechanism(clip_norm=2.0, sample_rate=0.1, expected_batch_size=35.0, steps=100),
         noise_multiplier=1.0, learning_rate=0.5)  # fmt: skip
     module = fresh(nn.Sequential(nn.Linear(64, 10)))
-    run = train(algorithm, module, TensorDataset(x[order[:1400]], y[order[:1400]]), torch.arange(1400) // 4,
-                         loss=cross_entropy, randomness=SeededRandomness(1))  # fmt: skip
+    run = train(algorithm, module, TensorDataset(x[order[:1400]], y[order[:1400]]),
+                people=torch.arange(1400) // 4, loss=cross_entropy, randomness=SeededRandomness(1))  # fmt: skip
     predicted = with_weights(module, run.weights)(x[order[1400:]]).argmax(1)
     assert float((predicted == y[order[1400:]]).float().mean()) > 0.75
-    assert run.event.epsilon(1e-3).upper < 6.0
+    assert spent(run.event, 1e-3).upper < 6.0
 
 
 @pytest.mark.parametrize(
@@ -345,6 +359,6 @@ def test_who_runs_side_by_side(module, expected, monkeypatch):
         seen.add(vectorised)
         return each_unit(*args, vectorised=vectorised)
 
-    monkeypatch.setattr("pacdp.patient_loop.each_unit", spy)
-    train(settings(steps=1, sample_rate=1.0), module(), data(sum(COUNTS)), patients(), loss=cross_entropy)
+    monkeypatch.setattr("pacdp.step.sums.each_unit", spy)
+    train(settings(steps=1, sample_rate=1.0), module(), data(sum(COUNTS)), people=patients(), loss=cross_entropy)
     assert (False not in seen) == expected
