@@ -88,7 +88,9 @@ def test_histories_that_the_configuration_does_not_make_are_refused(tmp_path, ca
         assert pacdp("certify", tmp_path, "--threads", 1) == 1
         assert "does not make" in one_sentence(capsys.readouterr().err)
     edited(tmp_path, **{**header, "step": 1, "event": gaussians([(sigma, rate, 1)])})
-    assert steps_of(charge(tmp_path, config)[0]) == 3, "a history that was shortened together with its step costs the same"
+    assert steps_of(charge(tmp_path, config)[0]) == 3, (
+        "a history that was shortened together with its step costs the same"
+    )
 
 
 def test_private_runs_carry_the_list_that_covers_them(tmp_path) -> None:
