@@ -28,8 +28,8 @@ from torch import Tensor, nn, optim
 from benchmarks.timing import publish, side_by_side
 from pacdp.data import load
 from pacdp.models import Architecture, build
-from pacdp.private import DPSGLD, Mechanism, PrivateEngine, SeededRandomness, SystemRandomness, Tempered
 from pacdp.opacus.modules import MODES
+from pacdp.private import DPSGLD, Mechanism, PrivateEngine, SeededRandomness, SystemRandomness, Tempered
 from pacdp.step.noise import Randomness
 
 BATCH, LARGE, CLIP_NORM, NOISE, RATE = 256, 2048, 1.0, 1.1, 0.1

@@ -156,7 +156,8 @@ def laws_of_noise():
 
     right = all_laws()
     correct = RankRandomness.noised
-    RankRandomness.noised = lambda self, total, *, std: add_noise(total, std=std, randomness=self.base)  # everywhere, in full
+    # everywhere, in full
+    RankRandomness.noised = lambda self, total, *, std: add_noise(total, std=std, randomness=self.base)
     try:
         return {"right": right, "planted": all_laws()}
     finally:

@@ -12,7 +12,7 @@ from private_toys import cross_entropy, data, mechanism, mlp, private, sweep
 
 import bounds
 import pacdp
-from bounds.accounting import SelfComposed, event_from_dict, event_to_dict, privacy_epsilon, sampled_gaussians
+from bounds.accounting import event_from_dict, event_to_dict, privacy_epsilon, sampled_gaussians
 from pacdp.private import (
     DPSGD,
     EventAccountant,
@@ -213,7 +213,7 @@ def test_calibration_scales_the_whole_schedule_and_rounds_to_the_safe_side(adjac
 def test_calibration_refuses_in_one_sentence():
     given = {"sample_rate": 0.1, "steps": 3, "target_epsilon": 1.0, **ADD}
     for change, word in (({"target_epsilon": 0.0}, "target_epsilon"), ({"delta": 0.0}, "delta"),
-                         ({"steps": 0}, "steps must be at least 1"), ({"sample_rate": 0.0}, "sample_rate")):  # fmt: skip
+                         ({"steps": 0}, "at least 1"), ({"sample_rate": 0.0}, "sample_rate")):  # fmt: skip
         with pytest.raises(ValueError, match=word):
             calibrated(1.0, **{**given, **change})
     with pytest.raises(ValueError, match="within reach"):
@@ -237,8 +237,8 @@ def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
     assert certificate.status == "rigorous"
     ordinary = bounds.maurer(**given).value
     assert ordinary < certificate.value < ordinary + 0.02
-    more = bounds.private_pac_bayes(privacy=privacy_claim(joined(history, planned(1.0, sample_rate=0.05, steps=50)),
-                                                          adjacency="add-remove"), **given)  # fmt: skip
+    longer = joined(history, planned(1.0, sample_rate=0.05, steps=50))
+    more = bounds.private_pac_bayes(privacy=privacy_claim(longer, adjacency="add-remove"), **given)
     assert more.value > certificate.value
 
 

@@ -200,8 +200,9 @@ def test_files_of_another_kind_are_refused(tmp_path):
 
 
 def of_steps(count, rate=0.5, noise=1.0):
-    return {"event": "SelfComposed", "count": count, "inner": {"event": "PoissonSampled", "sample_rate": rate, "inner": {
-        "event": "Gaussian", "noise_multiplier": noise}}}  # fmt: skip
+    gaussian = {"event": "Gaussian", "noise_multiplier": noise}
+    step = {"event": "PoissonSampled", "sample_rate": rate, "inner": gaussian}
+    return {"event": "SelfComposed", "count": count, "inner": step}
 
 
 @pytest.mark.parametrize("change", [{"event": {"event": "Laplace", "scale": 1.0}}, {"adjacency": "replace-one"},
@@ -216,12 +217,12 @@ def test_histories_travel_as_json_and_nonsense_is_refused(change):
     assert read_event({**record, "event": of_steps(501)}) == SelfComposed(
         event=event_from_dict(of_steps(501)["inner"]), count=501
     )
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         read_event({**record, **change})
 
 
 @pytest.mark.parametrize("change", [{"event": {"event": "Laplace"}}, {"adjacency": "replace-one"}, {"event": None},
-                                    {"event": of_steps(500)}, {"event": of_steps(9, rate=0.25, noise=3.0)}])  # fmt: skip
+                                    {"event": of_steps(500)}, {"event": of_steps(9, 0.25, 3.0)}])  # fmt: skip
 def test_a_checkpoint_whose_event_is_not_the_run_s_is_refused_and_nothing_is_touched(change, tmp_path):
     path = checkpoint_of(tmp_path, ALGORITHMS["sgd"][0], randomness=SeededRandomness(1))
     saved = pacdp.load_checkpoint(path)
