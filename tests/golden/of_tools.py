@@ -10,7 +10,7 @@ from experiments.calculator import Given, Goal, compare, plan_draws, plan_exampl
 from experiments.privacy import Question, answer
 from pacdp import private
 from pacdp.calibration import bca_interval, brier, percentile_interval, reliability_curve, summary
-from pacdp.step.langevin import spent
+from pacdp.step.langevin import accounted_to_dict
 from tests.golden.of_training import SAMPLERS
 from tests.golden.records import Frozen, attempt, many
 
@@ -111,11 +111,11 @@ def _claim(history: Event | None, adjacency: str) -> Frozen:
 
 
 def _chain(settings) -> Frozen:
-    made = spent(settings, n=500, steps=20)
+    made = accounted_to_dict(settings.promise(500, 20))
     return {
-        "mechanisms": made.mechanisms,
-        "mu": made.mu,
-        "epsilons": [made.epsilon_add_remove, made.epsilon_replace_one],
+        "mechanisms": made["mechanisms"],
+        "mu": made["mu_central_limit"],
+        "epsilons": [made["epsilon_add_remove"], made["epsilon_replace_one"]],
     }
 
 

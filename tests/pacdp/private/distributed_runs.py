@@ -17,7 +17,6 @@ from torch.utils.data import TensorDataset
 
 from bounds.accounting import event_to_dict
 from pacdp.errors import CheckpointError
-from pacdp.opacus.distributed import rank_randomness
 from pacdp.private import (
     DPBBP,
     DPSGD,
