@@ -28,12 +28,10 @@ def recorded(header: Mapping[str, Any]) -> list[Step]:
 
 
 def _in_order(event: Mapping[str, Any]) -> list[Step]:
-    inner: Any = event.get("inner")
-    if event["event"] == "Composed":
-        return [step for part in inner for step in _in_order(part)]
     if event["event"] == "SelfComposed":
-        return _in_order(inner) * int(event["count"])
-    return list(steps_of(event).elements())
+        return _in_order(event["inner"]) * int(event["count"])
+    parts = event["inner"] if event["event"] == "Composed" else ()
+    return [step for part in parts for step in _in_order(part)] or list(steps_of(event).elements())
 
 
 def of_training(header: Mapping[str, Any], run: Mapping[str, Any], n: int | None) -> list[Step]:
@@ -44,7 +42,8 @@ def of_training(header: Mapping[str, Any], run: Mapping[str, Any], n: int | None
     batch, size = mechanism["expected_batch_size"], sampling["public_size"] or n
     odd = [name for name in ("sample_rate", "steps", "clip_norm") if mechanism[name] != sampling[name]]
     odd += [name for name, value in header["public"].items() if value != mechanism[name]]
-    if odd or not header["step"] == len(header["chosen"]) == len(made) or (size and abs(batch / rate / size - 1) > 1e-9):
+    counted = header["step"] == len(header["chosen"]) == len(made)
+    if odd or not counted or (size and abs(batch / rate / size - 1) > 1e-9):
         raise Wrong(f"the header's {', '.join(odd) or 'number of steps or size of batches'} is not that of its run")
     if kind == "P3SGD":
         scales = method["noise_scales"]

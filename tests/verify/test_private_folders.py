@@ -77,9 +77,7 @@ def test_no_number_of_a_private_configuration_changes_without_notice(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_number_of_an_event_changes_without_notice(
-    private_runs: dict[str, Path], tmp_path: Path, name: str
-) -> None:
+def test_no_number_of_an_event_changes_without_notice(private_runs: dict[str, Path], tmp_path: Path, name: str) -> None:
     header = dict(load_checkpoint(private_runs[name]).header)
     for number, place in enumerate(leaves({one: header[one] for one in ("event", "step", "public")})):
         folder = tmp_path / ".".join(map(str, place))
