@@ -28,8 +28,8 @@ from torch import Tensor, nn, optim
 from benchmarks.timing import publish, side_by_side
 from pacdp.data import load
 from pacdp.models import Architecture, build
-from pacdp.private import DPSGLD, Mechanism, PrivateEngine, SeededRandomness, SystemRandomness, Tempered
 from pacdp.opacus.modules import MODES
+from pacdp.private import DPSGLD, Mechanism, PrivateEngine, SeededRandomness, SystemRandomness, Tempered
 from pacdp.step.noise import Randomness
 
 BATCH, LARGE, CLIP_NORM, NOISE, RATE = 256, 2048, 1.0, 1.1, 0.1
@@ -58,7 +58,7 @@ def ours(name: str, mode: Any, batch: tuple[Tensor, Tensor], noise: float, rando
     model, optimizer, *rest = engine.make_private(
         module=model, optimizer=optim.SGD(model.parameters(), lr=RATE), dataset=dataset, noise_schedule=noise,
         clip_norm=CLIP_NORM, sample_rate=0.01, expected_batch_size=float(len(batch[0])),
-        criterion=nn.CrossEntropyLoss(), grad_sample_mode=mode)  # fmt: skip
+        criterion=nn.CrossEntropyLoss(), grad_sample_mode=mode, batches="own")  # fmt: skip
     return _step(model, optimizer, rest[0] if mode == "ghost" else nn.CrossEntropyLoss(), batch)
 
 
@@ -98,7 +98,7 @@ def sgld_noise() -> float:
     """DP-SGLD's noise multiplier at the posterior's temperature and this learning rate."""
     mechanism = Mechanism(clip_norm=CLIP_NORM, sample_rate=BATCH / 60_000, expected_batch_size=float(BATCH), steps=1)
     sgld = DPSGLD(mechanism=mechanism, convention=Tempered(step_size=RATE, temperature=1.0 / 60_000))
-    return sgld.recipe().noise(0)
+    return sgld.noise_at(0)
 
 
 def compare(name: str, mode: str, batch: tuple[Tensor, Tensor], *, steps: int, rounds: int) -> dict[str, float]:

@@ -47,7 +47,7 @@ class RunState:
     generators: Mapping[str, Generator] = field(default_factory=dict)
     """Further generators of this process, by name."""
     run: str = field(default_factory=new_run)
-    """The run's name in a ledger."""
+    """The run's name in a ledger; without one it is written nowhere, so that equal runs have equal checkpoints."""
     receipt: Mapping[str, Any] | None = None
     """Which entry of which ledger counts the last steps; None without a ledger."""
     step: int = 0
@@ -108,7 +108,8 @@ def load_run(
         saved, optimizer = header["settings"], header["optimizer"]
         chosen, written_by = [int(one) for one in header["chosen"]], int(header["processes"])
         public = {name: header["public"][name] for name in state.public}
-        run, receipt = str(header["ledger"]["run"]), header["ledger"]["receipt"]
+        counted = header["ledger"] or {"run": state.run, "receipt": None}
+        run, receipt = str(counted["run"]), counted["receipt"]
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} lacks what a private run needs ({error}); take it from its source again"
@@ -204,7 +205,7 @@ def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
         "processes": 1 + len(others),
         "settings": state.settings,
         "chosen": state.chosen,
-        "ledger": {"run": state.run, "receipt": None if state.receipt is None else dict(state.receipt)},
+        "ledger": None if state.receipt is None else {"run": state.run, "receipt": dict(state.receipt)},
         "about": dict(about or {}),
     }
     model = {name: value.detach() for name, value in state.module.named_parameters()}

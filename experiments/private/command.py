@@ -24,7 +24,7 @@ def holds_private_run(out: Path) -> bool:
 
 def is_private(path: Path) -> bool:
     """Whether the checkpoint is a private run's."""
-    return str(load_checkpoint(path).header.get("kind", "")).startswith(("private-training/", "patient-training/"))
+    return str(load_checkpoint(path).header.get("kind", "")).startswith("private-run/")
 
 
 def train_private_recipe(

@@ -28,21 +28,28 @@ def charged_event(
     These are the recorded ones, followed by those that the run had yet to make.
 
     Raises:
-        CheckpointError: the header's event is not one that its configuration makes.
-        ValueError: the header's event is none.
+        CheckpointError: the header's event is not one that its configuration makes, or none at all.
     """
-    made, settings = read_event(header), algorithm(config, public)
+    settings = algorithm(config, public)
+    try:
+        made = read_event(header)
+    except ValueError as error:
+        raise _not_its_own(path, "an event") from error
     mechanism, steps = settings.mechanism, private.steps_of(made)
     said = {"clip_norm": mechanism.clip_norm, "expected_batch_size": mechanism.expected_batch_size}
     plan = settings.promise(int(public.size), mechanism.steps)
     own = header.get("step") == steps <= mechanism.steps and header.get("public") == said
     if not (own and _same(made, private.first(plan, steps))):
-        raise CheckpointError(
-            f"{path} records {steps} steps that its configuration does not make: its header was changed; take it from "
-            "its source again, or train again"
-        )
+        raise _not_its_own(path, f"{steps} steps")
     last = mechanism.steps if mechanism.budget is None else max(steps, mechanism.budget.affordable_steps(plan))
     return private.joined(made, private.after(private.first(plan, last), steps)), Plan(steps=last).charged(steps)
+
+
+def _not_its_own(path: Path | str, what: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path} records {what} that its configuration does not make: its header was changed; take it from its source "
+        "again, or train again"
+    )
 
 
 def _same(made: Event | None, planned: Event | None) -> bool:

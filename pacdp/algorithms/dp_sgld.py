@@ -132,8 +132,8 @@ class DPSGLD(Descent):
     """Settings of DP-SGLD. The convention has no default: they differ by orders of magnitude in epsilon.
 
     Formal guarantee: all iterates of a chain together, snapshots included, are the composition of the Poisson-sampled
-    Gaussian mechanisms in its history, add-remove adjacency. Several chains compose:
-    ``history.followed_by(other)``. Whether the iterates are posterior samples is another question.
+    Gaussian mechanisms in its event, add-remove adjacency. Several chains compose:
+    ``joined(one.event, other.event)``. Whether the iterates are posterior samples is another question.
     """
 
     mechanism: Mechanism

@@ -4,12 +4,12 @@ PrivacyEngine(accountant="pld")
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opacus.accountants import IAccountant, register_accountant
 
-from bounds.accounting import Event, event_from_dict, event_to_dict
+from bounds.accounting import Event, SelfComposed, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency
 from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
@@ -31,6 +31,12 @@ class EventAccountant(IAccountant):
     def history(self) -> list[tuple[Event, int]]:
         """Equal steps in a row with their number: what Opacus looks at to see whether anything ran."""
         return events.runs_of(self.event)
+
+    @history.setter
+    def history(self, runs: Sequence[tuple[float, float, int]]) -> None:  # pyright: ignore[reportPropertyTypeMismatch]
+        """Opacus's search for a noise multiplier writes (noise_multiplier, sample_rate, steps) here."""
+        each = ((events.sampled_step([float(noise)], sample_rate=rate), steps) for noise, rate, steps in runs)
+        self.event = events.joined(*(SelfComposed(event=step, count=steps) for step, steps in each))
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one mechanism."""

@@ -1,4 +1,4 @@
-"""A run's folder: header, configuration, steps, history and hashes, compared with each other and with the report."""
+"""A run's folder: header, configuration, steps, event and hashes, compared with each other and with the report."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pacdp.verify.claim import Statement, Unchecked, Wrong, judged
 from pacdp.verify.loss import private, steps_of
 from pacdp.verify.planned import of_chain, of_training, paid, same
-from pacdp.verify.planned import recorded as history_of
+from pacdp.verify.planned import recorded as ran_in
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
           "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
@@ -88,13 +88,13 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
         if own != files.get("config.json", own) or header.get("config_hash", digest(own)) != digest(own):
             raise Wrong("the header's run is not that of config.json, or has another hash than it says")
         odd = [name for name in ("problem", "sampler", "seed", "chain") if header.get(name, 0) != own.get(name, 0)]
-        if odd and "history" not in header:
+        if odd and "event" not in header:
             raise Wrong(f"the header's {odd[0]} is not that of its run")
 
     def recorded() -> None:
         rows.extend(chain_of(metrics))
         steps = [row["step"] for row in rows]
-        if steps != sorted(set(steps)) or (header and steps[-1:] > [header.get("step", len(header.get("chosen", ())))]):
+        if steps != sorted(set(steps)) or (header and steps[-1:] > [header["step"]]):
             raise Wrong(f"its rows are of the steps {steps}")
 
     def result() -> None:
@@ -105,14 +105,14 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
                 "checkpoint": header.get("content_hash")}  # fmt: skip
         if odd := [name for name, one in said["rests_on"].items() if one != here.get(name)]:
             raise Wrong(f"it rests on another {odd[0]}")
-        last, ran = rows[-1] if rows else {}, (header["history"]["runs"][:3] if "processes" in header else None)
+        last, ran = rows[-1] if rows else {}, header.get("event")
         if "final" in said and {**said["final"], "hash": last.get("hash")} != last:
             raise Wrong("its final row is not the last one recorded")
-        if (said.get("privacy") or {}).get("mechanisms", ran) != ran:
-            raise Wrong("its mechanisms are not those of the history")
+        if (said.get("privacy") or {}).get("event", ran) != ran:
+            raise Wrong("its event is not the checkpoint's")
 
     def steps() -> None:
-        if "history" in header and own:
+        if "event" in header and own:
             of_training(header, own, (report or {}).get("n"))
         if "planned_steps" in header:
             inner = own["sampler"].get("inner_steps", 1)
@@ -124,7 +124,7 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
                 raise Wrong("the listed steps are not those at which the run records")
 
     def spent() -> None:
-        budget, made = own["budget"], history_of(header)
+        budget, made = own["budget"], ran_in(header)
         said = {row["step"]: (row["epsilon"], row["delta"]) for row in rows[-1:]}
         if "result.json" in files:
             privacy = files["result.json"]["privacy"]
@@ -160,8 +160,8 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
         if details.get("stopping_times", 1) != len(header.get("listed_steps", [1])):
             raise Wrong(f"{details['stopping_times']} moments to stop are paid for")
         if event := (report.get("privacy") or {}).get("event"):
-            if "history" in header:
-                made = history_of(header)
+            if "event" in header:
+                made = ran_in(header)
                 expected = paid(event, len(made), of_training(header, own, report["n"]), own) if own else made
             else:
                 ends = [step for step in header.get("listed_steps", []) if step >= header["step"]]
@@ -175,7 +175,7 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     checks: dict[str, tuple[Any, Callable[[], None]]] = {
         "content of the checkpoint": (header, content), "run": (header, run), "steps": (header, steps),
         "metrics.jsonl": (metrics.is_file(), recorded), "result.json": ("result.json" in files, result),
-        "privacy spent": ("history" in header and own, spent),
+        "privacy spent": ("event" in header and own, spent),
         "choices": (choices.is_file(), listed), "report": (report and header, reported),
     }  # fmt: skip
     return [judged(path.name, name, check) for name, (there, check) in checks.items() if there]

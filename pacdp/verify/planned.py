@@ -23,10 +23,15 @@ def of_chain(header: Mapping[str, Any], steps: int) -> list[Step]:
 
 
 def recorded(header: Mapping[str, Any]) -> list[Step]:
-    """Those of a history: runs of equal steps, with the choice of P3SGD's noise or without."""
-    history = header["history"]
-    runs = [(*run[:2], 0.0, run[2]) for run in history["runs"]] if isinstance(history, Mapping) else history
-    return [Step(rate, noise, (pure,) if pure else ()) for noise, rate, pure, times in runs for _ in range(times)]
+    """Those of the checkpoint's event, in their order; None stands for a run that had not begun."""
+    return [] if header["event"] is None else _in_order(header["event"])
+
+
+def _in_order(event: Mapping[str, Any]) -> list[Step]:
+    if event["event"] == "SelfComposed":
+        return _in_order(event["inner"]) * int(event["count"])
+    parts = event["inner"] if event["event"] == "Composed" else ()
+    return [step for part in parts for step in _in_order(part)] or list(steps_of(event).elements())
 
 
 def of_training(header: Mapping[str, Any], run: Mapping[str, Any], n: int | None) -> list[Step]:
@@ -34,10 +39,11 @@ def of_training(header: Mapping[str, Any], run: Mapping[str, Any], n: int | None
     method, sampling, made = run["method"], run["sampling"], recorded(header)
     kind, rate, clip, steps = method["kind"], sampling["sample_rate"], sampling["clip_norm"], sampling["steps"]
     mechanism, pure, sigma = header["settings"]["mechanism"], (), sampling["noise_multiplier"]
-    batch, size = mechanism.get("expected_batch_size") or mechanism["expected_patients"], sampling["public_size"] or n
+    batch, size = mechanism["expected_batch_size"], sampling["public_size"] or n
     odd = [name for name in ("sample_rate", "steps", "clip_norm") if mechanism[name] != sampling[name]]
-    odd += [one for one in ("clip_norm", "expected_batch_size") if one in header and header[one] != mechanism[one]]
-    if odd or header.get("step", len(made)) != len(made) or (size and abs(batch / rate / size - 1) > 1e-9):
+    odd += [name for name, value in header["public"].items() if value != mechanism[name]]
+    counted = header["step"] == len(header["chosen"]) == len(made)
+    if odd or not counted or (size and abs(batch / rate / size - 1) > 1e-9):
         raise Wrong(f"the header's {', '.join(odd) or 'number of steps or size of batches'} is not that of its run")
     if kind == "P3SGD":
         scales = method["noise_scales"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from bounds.accounting import clt_gdp, gaussian_epsilon, sampled_gaussians
+from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
 from experiments.config import Runtime
 from experiments.papers.knolle import STUDIES, tables
 from experiments.papers.knolle.benches import MNIST, XRAYS
@@ -68,7 +68,9 @@ def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(benc
     noises = [math.sqrt(2.0 * size * steps.temperature) for size in sizes]
     plan = private.planned(lambda t: noises[t], sample_rate=run.sampling.sample_rate, steps=run.sampling.steps)
     most = math.ceil(0.9 * run.sampling.steps)
-    assert private.epsilon(plan.first(most), delta=run.budget.delta, adjacency="add-remove") <= run.budget.epsilon
+    assert (
+        private.epsilon(private.first(plan, most), delta=run.budget.delta, adjacency="add-remove") <= run.budget.epsilon
+    )
     whole = private.epsilon(plan, delta=run.budget.delta, adjacency="add-remove")
     assert whole >= 0.97 * run.budget.epsilon
 
@@ -122,7 +124,8 @@ def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(finished):
     assert [last[k] for k in ("seed", "epsilon", "steps")] == [mean[k] for k in ("seed", "epsilon", "steps")]
     assert rows["DP-SGD by patient"]["unit"] == "made-up person"
     result = json.loads((finished / next(finished.glob("*dp-sgd-seed*")).name / "result.json").read_text())
-    noise, rate, steps = result["privacy"]["mechanisms"][0]
+    ((step, steps),) = private.runs_of(event_from_dict(result["privacy"]["event"]))
+    noise, rate = step.event.noise_multiplier, step.sample_rate
     event = sampled_gaussians(sample_rate=rate, noise_multipliers=[noise] * steps)
     theirs = gaussian_epsilon(mu=clt_gdp(event=event).mu, delta=rows["DP-SGD"]["delta"])
     assert rows["DP-SGD"]["epsilon_central_limit"] == pytest.approx(theirs)

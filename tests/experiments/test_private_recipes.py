@@ -14,7 +14,7 @@ from cli_tools import one_sentence, pacdp, read, rows, tensors
 import bounds
 from bounds.accounting import event_from_dict, privacy_record
 from experiments.config import Runtime
-from experiments.private.algorithms import Public, person_algorithm
+from experiments.private.algorithms import Public, algorithm
 from experiments.private.config import Budget, PrivateConfig
 from experiments.private.methods import DPBBP, DPSGLD, P3SGD, Method
 from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
@@ -23,7 +23,7 @@ from experiments.serial import from_dict, to_dict
 from pacdp import load_checkpoint
 from pacdp.choices import Choices
 from pacdp.data import load as load_data
-from pacdp.private import Event, planned_patients, privacy_claim, privacy_event
+from pacdp.private import privacy_claim
 from tests.schema import validate
 
 RUNTIME = Runtime(threads=1)
@@ -152,14 +152,14 @@ def test_a_private_run_is_certified_by_its_own_examples(name, tmp_path, capsys):
     found = {(made.name, made.of): made for made in validate(report)}
     deployed = found["private_kl_chernoff", "predictor"]
     header = load_checkpoint(tmp_path).header
-    claim = privacy_claim(Event.from_dict(header["history"]), adjacency="add-remove")
+    claim = privacy_claim(event_from_dict(header["event"]), adjacency="add-remove")
     cost = bounds.transfer_cost(privacy=claim, n=report["n"], failure_prob=0.05)
     assert deployed.nats("transfer") == cost.nats
     (measured,) = [m for m in report["measured"] if (m["of"], m["on"]) == ("predictor", "bound")]
     assert measured["mean"] < deployed.value <= 1.0
     assert deployed.hypothesis("privacy covers these rows").standing == "proved"
     assert deployed.hypothesis("steps fixed beforehand").standing == "proved"
-    assert event_from_dict(report["privacy"]["event"]) == privacy_event(Event.from_dict(header["history"]))
+    assert report["privacy"]["event"] == header["event"] == read(tmp_path / "result.json")["privacy"]["event"]
     drawn = name in ("dp-bbp-mnist", "dp-mc-dropout-mnist")
     assert (("randomised_private_pac_bayes", "randomised") in found) != drawn
     assert {made.status for made in found.values()} == {"rigorous"}
@@ -212,8 +212,8 @@ def test_a_run_that_hides_people_is_certified_by_people(name, written, tmp_path,
     found = validate(report)
     assert (report["n"], report["unit"], report["examples"]) == (479, "person", 1437)
     assert found[0].measures == "0-1 risk of a new person"
-    history = planned_patients(person_algorithm(tiny(name), Public(input_shape=(1, 8, 8), classes=10, size=479.0)))
-    claim = privacy_record(event=history.event, adjacency="add-remove")
+    planned = algorithm(tiny(name), Public(input_shape=(1, 8, 8), classes=10, size=479.0)).promise(479, 6)
+    claim = privacy_record(event=planned, adjacency="add-remove")
     assert found[0].nats("transfer") == bounds.transfer_cost(privacy=claim, n=479, failure_prob=0.05).nats
     assert {made.hypothesis("records independent").unit for made in found} == {"person"}
 

@@ -5,11 +5,12 @@ from dataclasses import asdict
 import numpy as np
 
 from bounds import transfer_cost
+from bounds.accounting import Event, SelfComposed
 from experiments.calculator import Given, Goal, compare, plan_draws, plan_examples
 from experiments.privacy import Question, answer
 from pacdp import private
 from pacdp.calibration import bca_interval, brier, percentile_interval, reliability_curve, summary
-from pacdp.step.langevin import spent
+from pacdp.step.langevin import accounted_to_dict
 from tests.golden.of_training import SAMPLERS
 from tests.golden.records import Frozen, attempt, many
 
@@ -57,14 +58,19 @@ def _answer(question: Question) -> Frozen:
 def histories() -> Frozen:
     """What recorded mechanisms spent, of examples, of people and of chains; noise for a target."""
     runs = {
-        "one": (private.GaussianRun(1.1, 0.05, 50),),
-        "two": (private.GaussianRun(1.1, 0.05, 50), private.GaussianRun(3.0, 0.2, 7)),
-        "full batch": (private.GaussianRun(5.0, 1.0, 9),),
+        "one": ((1.1, 0.05, 50),),
+        "two": ((1.1, 0.05, 50), (3.0, 0.2, 7)),
+        "full batch": ((5.0, 1.0, 9),),
         "none": (),
     }
     found: Frozen = {}
     for name, each in runs.items():
-        history = private.Event(runs=each)
+        history = private.joined(
+            *(
+                SelfComposed(event=private.sampled_step([noise], sample_rate=rate), count=steps)
+                for noise, rate, steps in each
+            )
+        )
         for adjacency in ("add-remove", "replace-one"):
             at, where = {"delta": 1e-5, "adjacency": adjacency}, f"{name},{adjacency}"
             found |= attempt(f"epsilon/{where}", lambda h=history, a=at: private.epsilon(h, **a))
@@ -93,23 +99,23 @@ def histories() -> Frozen:
     return found
 
 
-def _spent(history: private.Event, at: dict) -> Frozen:
+def _spent(history: Event | None, at: dict) -> Frozen:
     made = private.privacy_spent(history, **at)
     return {"lower": made.lower, "estimate": made.estimate, "upper": made.upper, "status": made.status}
 
 
-def _claim(history: private.Event, adjacency: str) -> Frozen:
+def _claim(history: Event | None, adjacency: str) -> Frozen:
     made = private.privacy_claim(history, adjacency=adjacency)  # type: ignore[arg-type]
     cost = transfer_cost(privacy=made, n=500, failure_prob=0.05)
     return {"notion": made.notion, "adjacency": made.adjacency, "status": made.status, "nats": cost.nats}
 
 
 def _chain(settings) -> Frozen:
-    made = spent(settings, n=500, steps=20)
+    made = accounted_to_dict(settings.promise(500, 20))
     return {
-        "mechanisms": made.mechanisms,
-        "mu": made.mu,
-        "epsilons": [made.epsilon_add_remove, made.epsilon_replace_one],
+        "mechanisms": made["mechanisms"],
+        "mu": made["mu_central_limit"],
+        "epsilons": [made["epsilon_add_remove"], made["epsilon_replace_one"]],
     }
 
 

@@ -1,5 +1,6 @@
 """A private run's folder: its noise is that of its configuration, and no number of that changes without notice."""
 
+import copy
 import json
 import math
 import shutil
@@ -76,26 +77,34 @@ def test_no_number_of_a_private_configuration_changes_without_notice(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_number_of_a_history_changes_without_notice(
-    private_runs: dict[str, Path], tmp_path: Path, name: str
-) -> None:
+def test_no_number_of_an_event_changes_without_notice(private_runs: dict[str, Path], tmp_path: Path, name: str) -> None:
     header = dict(load_checkpoint(private_runs[name]).header)
-    names = {"history", "step", "clip_norm", "expected_batch_size", "chosen"} & set(header)
-    for number, place in enumerate(leaves({one: header[one] for one in names - {"chosen"}})):
+    for number, place in enumerate(leaves({one: header[one] for one in ("event", "step", "public")})):
         folder = tmp_path / ".".join(map(str, place))
         _forge(private_runs[name], folder, moved(header, place, (1.1, 0.9)[number % 2]))
         assert _wrong(folder), place
-    if "chosen" in header:
-        _forge(private_runs[name], tmp_path / "cut", {**header, "chosen": header["chosen"][:-1]})
-        assert _wrong(tmp_path / "cut")
+    for forged in ("cut", "nothing ran"):
+        change = {"event": None} if forged == "nothing ran" else {"chosen": header["chosen"][:-1]}
+        _forge(private_runs[name], tmp_path / forged, {**header, **change})
+        assert _wrong(tmp_path / forged)
+
+
+def test_a_result_with_another_event_is_found(private_runs: dict[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(private_runs["people"], tmp_path / "run"))
+    result = json.loads((folder / "result.json").read_text())
+    result["privacy"]["event"]["inner"][0]["count"] += 1
+    (folder / "result.json").write_text(json.dumps(result))
+    assert _wrong(folder)["result.json"] == "its event is not the checkpoint's"
 
 
 def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs: dict[str, Path], tmp_path: Path) -> None:
     """Its header has fewer steps than its certificates pay for, which is as it should be; the reverse is not."""
     source = private_runs["calibrated"]
     header = dict(load_checkpoint(source).header)
-    ((noise, rate, steps),) = header["history"]["runs"]
-    part = {"step": steps - 2, "history": {**header["history"], "runs": [[noise, rate, steps - 2]]}}
+    event, steps = copy.deepcopy(header["event"]), header["step"]
+    assert event["inner"][0]["count"] == steps
+    event["inner"][0]["count"] = steps - 2
+    part = {"step": steps - 2, "event": event, "chosen": header["chosen"][:-2]}
     _forge(source, tmp_path / "part", {**header, **part})
     shutil.copy(source / "certificates.json", tmp_path / "part" / "certificates.json")
     (tmp_path / "part" / "result.json").unlink()
@@ -115,7 +124,9 @@ def test_quieter_candidates_are_found(private_runs: dict[str, Path], tmp_path: P
     header = dict(load_checkpoint(private_runs["people"]).header)
     run = header["about"]["run"]
     scales = run["method"]["noise_scales"]
-    assert header["history"][0][0] == pytest.approx(1 / math.sqrt(sum(z**-2 for z in scales)), rel=1e-12)
+    gaussian, choice = header["event"]["inner"][0]["inner"]["inner"]["inner"]
+    assert gaussian["noise_multiplier"] == pytest.approx(1 / math.sqrt(sum(z**-2 for z in scales)), rel=1e-12)
+    assert choice["epsilon"] == run["method"]["selection_epsilon"]
     for place, change in enumerate(({"nested": True}, {"noise_scales": scales[:1]})):
         _forge(private_runs["people"], tmp_path / str(place), header, {**run, "method": {**run["method"], **change}})
         assert "steps" in _wrong(tmp_path / str(place))

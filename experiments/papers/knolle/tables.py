@@ -4,18 +4,16 @@ DP-SGLD makes two rows: of its last weights, which is what the paper reports ("o
 of the predictions of weights kept on the way, which costs no privacy more.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from bounds.accounting import clt_gdp, gaussian_epsilon, sampled_gaussians
+from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon
 from experiments.folder import Folder, read_json
 from experiments.papers.knolle_plain import PlainConfig
 from experiments.private.config import PrivateConfig
-from experiments.private.methods import DPSGLD
 from experiments.studies.study import Job
 
 AVERAGED = ", averaged"
@@ -94,12 +92,5 @@ def _privacy(config: PlainConfig | PrivateConfig, result: dict[str, Any]) -> dic
 
 def central_limit(config: PrivateConfig, result: dict[str, Any]) -> float:
     """The epsilon that the central limit theorem of Gaussian differential privacy gives: the paper's accountant."""
-    steps, rate = result["steps"], config.sampling.sample_rate
-    if isinstance(config.method, DPSGLD):
-        method = config.method
-        sizes = [method.step_size * (1.0 + t / method.decay_offset) ** -method.decay for t in range(steps)]
-        noises = [math.sqrt(2.0 * size * method.temperature) for size in sizes]
-    else:
-        noises = [result["privacy"]["mechanisms"][0][0]] * steps
-    event = sampled_gaussians(sample_rate=rate, noise_multipliers=noises)
+    event = event_from_dict(result["privacy"]["event"])
     return gaussian_epsilon(mu=clt_gdp(event=event).mu, delta=config.budget.delta)

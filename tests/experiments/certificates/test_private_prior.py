@@ -23,7 +23,7 @@ from experiments.certificates.private_prior import (
 )
 from experiments.serial import from_dict, to_dict
 from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
-from pacdp.private import Event, GaussianRun, SeededRandomness, privacy_claim, privacy_event
+from pacdp.private import SeededRandomness, first, planned, privacy_claim, runs_of, steps_of
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -91,14 +91,14 @@ def test_the_pieces_add_up(outcome):
 
 def test_the_history_is_all_that_looked_privately(outcome):
     history = outcome.released.event
-    assert history.steps == 1 + SMOKE.steps
-    assert all(run.sample_rate == 1.0 for run in history.runs)
+    assert steps_of(history) == 1 + SMOKE.steps
+    assert all(step.sample_rate == 1.0 for step, _ in runs_of(history))
     claim = privacy_claim(history, adjacency="add-remove")
     assert isinstance(claim, bounds.GaussianDP)
     told = outcome.to_dict()
-    assert event_from_dict(told["privacy"]["event"]) == privacy_event(history)
+    assert event_from_dict(told["privacy"]["event"]) == history
     zero = told["details"]["references"]["zero_head"]["privacy"]
-    assert event_from_dict(zero["event"]) == privacy_event(Event(runs=history.runs[:1])), "the centre alone"
+    assert event_from_dict(zero["event"]) == first(history, 1), "the centre alone"
     assert zero["record"]["mu"] == pytest.approx(SMOKE.centre_mu, rel=1e-9)
     assert claim.mu == pytest.approx(math.hypot(SMOKE.centre_mu, SMOKE.head_mu), rel=1e-9)
 
@@ -106,7 +106,7 @@ def test_the_history_is_all_that_looked_privately(outcome):
 def test_the_same_seed_gives_the_same_certificate(outcome):
     again = conduct(SMOKE, references=False)
     assert again.assessments["posterior"].certificates == outcome.assessments["posterior"].certificates
-    assert again.to_dict()["details"]["history"] == outcome.to_dict()["details"]["history"]
+    assert again.to_dict()["details"]["event"] == outcome.to_dict()["details"]["event"]
 
 
 def test_choosing_among_runs_pays_for_all(outcome):
@@ -115,7 +115,7 @@ def test_choosing_among_runs_pays_for_all(outcome):
     assert isinstance(one, bounds.GaussianDP)
     assert isinstance(four, bounds.GaussianDP)
     assert four.mu == pytest.approx(2.0 * one.mu, rel=1e-9)
-    mixed = Event(runs=(GaussianRun(5.0, 0.1, 10),))
+    mixed = planned(5.0, sample_rate=0.1, steps=10)
     assert not isinstance(claim_for_choice([history, mixed]), bounds.GaussianDP)
     with pytest.raises(ValueError, match="all runs"):
         claim_for_choice([])
@@ -126,7 +126,7 @@ def test_the_centre_is_the_mean_plus_its_noise():
     exact, _ = private_centre(rows, mu=1e6, randomness=SeededRandomness(0))
     torch.testing.assert_close(exact, rows.mean(dim=0), atol=1e-5, rtol=0.0)
     noisy, history = private_centre(rows, mu=0.5, randomness=SeededRandomness(0))
-    assert history.runs == (GaussianRun(2.0, 1.0, 1),)
+    assert history == planned(2.0, sample_rate=1.0, steps=1)
     deviation = float((noisy - rows.mean(dim=0)).square().mean().sqrt()) * 400 * 0.5
     assert 0.6 < deviation < 1.4
 

@@ -72,9 +72,9 @@ def test_private_runs_of_a_table_have_one_noise_multiplier_and_rate(study, scale
     for job in (job for job in study.jobs(scale, 0) if job.config.private):
         config = job.config.config
         size = 250.0 if study is regression.STUDY else float(SETTINGS[scale].size)
-        recipe = algorithm(config, Public(input_shape=(1,), classes=10, size=size)).recipe()
+        settings = algorithm(config, Public(input_shape=(1,), classes=10, size=size))
         network = "regression" if study is regression.STUDY else config.architecture
-        found.add((network, round(recipe.noise(0), 12), config.sampling.sample_rate, config.sampling.steps))
+        found.add((network, round(settings.noise_at(0), 12), config.sampling.sample_rate, config.sampling.steps))
     assert len({network for network, *_ in found}) == len(found), "so all have one epsilon"
     assert {sigma for _, sigma, *_ in found} == {regression.SIGMA if study is regression.STUDY else SIGMA}
 
@@ -83,9 +83,9 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
     jobs = {job.tags["algorithm"]: job for job in accuracy.jobs("paper", 0) if job.tags["network"] == "MLP"
             and job.tags["prior"] == "normal" and job.config.private}  # fmt: skip
     public = Public(input_shape=(1, 28, 28), classes=10, size=60_000.0)
-    one, other = (algorithm(jobs[name].config.config, public).recipe() for name in ("SGLD", "SGD as SGLD"))
-    assert math.isclose(one.learning_rate(0), other.learning_rate(0), rel_tol=1e-12)
-    assert math.isclose(one.noise(0), other.noise(0), rel_tol=1e-12)
+    one, other = (algorithm(jobs[name].config.config, public) for name in ("SGLD", "SGD as SGLD"))
+    assert math.isclose(one.rate_at(0), other.rate_at(0), rel_tol=1e-12)
+    assert math.isclose(one.noise_at(0), other.noise_at(0), rel_tol=1e-12)
     assert one.mechanism.clip_norm == other.mechanism.clip_norm
     claim = accuracy._theorem(accuracy.STUDY.table(accuracy.jobs("smoke", 0), smoke))
     assert claim.holds is True, claim

@@ -39,8 +39,8 @@ def _data(n: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _plain(config: PrivateConfig, module: nn.Module, *, thermal: bool = False, loss=_squares):
     inputs, targets = _data()
-    return train_plain(algorithm(config, PUBLIC).recipe(), module, inputs, targets, loss=loss, thermal=thermal, seed=3,
-                       clock=lambda: 0.0)  # fmt: skip
+    return train_plain(algorithm(config, PUBLIC), module, inputs, targets, loss=loss, thermal=thermal, seed=3,
+                       keeps=lambda step: False, clock=lambda: 0.0)  # fmt: skip
 
 
 def test_plain_sgd_is_torchs_on_whole_passes():

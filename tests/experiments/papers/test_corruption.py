@@ -8,6 +8,7 @@ import torch
 from certificates_by_mpmath import kl
 from planted import RUNTIME, carried_out, changed, claims, failing, planted, shortened
 
+from bounds.accounting import event_from_dict
 from experiments.folder import Folder, read_json
 from experiments.papers.corruption import SHARES, STUDIES, STUDY
 from experiments.papers.corruption_judging import PRIVATE
@@ -103,9 +104,9 @@ def test_errors_and_bound_of_a_private_run_by_hand(jobs, folder, table):
         with torch.no_grad():
             right = (module(torch.tensor(data.inputs)).argmax(1) == torch.tensor(data.labels)).float().mean()
         assert math.isclose(1.0 - float(right), result[name], abs_tol=1e-6)
-    history = private.Event.from_dict(checkpoint.header["history"])
+    history = event_from_dict(checkpoint.header["event"])
     budget = job.config.training.budget
-    assert history.steps == result["steps"] == 6
+    assert private.steps_of(history) == result["steps"] == 6
     assert result["epsilon"] == private.privacy_spent(history, delta=budget.delta, adjacency="add-remove").epsilon
     free = math.log(1.0 / 0.05) / train.n
     assert result["bound"]["status"] == "rigorous"

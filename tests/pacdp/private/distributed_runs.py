@@ -15,8 +15,8 @@ from private_toys import cnn, cross_entropy, data, fresh, generator, mechanism, 
 from torch import distributed, nn
 from torch.utils.data import TensorDataset
 
+from bounds.accounting import event_to_dict
 from pacdp.errors import CheckpointError
-from pacdp.opacus.distributed import rank_randomness
 from pacdp.private import (
     DPBBP,
     DPSGD,
@@ -35,6 +35,7 @@ from pacdp.private import (
     with_example_dropout,
 )
 from pacdp.step.noise import add_noise
+from pacdp.step.processes import RankRandomness, rank_randomness
 
 DECAY = Exponential(initial=1.5, factor=0.9)
 COMMON = {"noise_multiplier": DECAY, "learning_rate": 0.3}
@@ -96,7 +97,7 @@ class Interrupted(Exception):
 
 
 def record(run):
-    return {"weights": run.weights, "snapshots": run.snapshots, "history": run.history.to_dict()}
+    return {"weights": run.weights, "snapshots": run.snapshots, "history": event_to_dict(run.event)}
 
 
 def same_as_one_process(rank):
@@ -153,13 +154,13 @@ def laws_of_noise():
         }
 
     right = all_laws()
-    part = rank_randomness(SystemRandomness()).__class__
-    correct = part.noised
-    part.noised = lambda self, total, *, std: add_noise(total, std=std, randomness=self.base)  # everywhere, in full
+    correct = RankRandomness.noised
+    # everywhere, in full
+    RankRandomness.noised = lambda self, total, *, std: add_noise(total, std=std, randomness=self.base)
     try:
         return {"right": right, "planted": all_laws()}
     finally:
-        part.noised = correct
+        RankRandomness.noised = correct
 
 
 def loops(folder):
@@ -180,8 +181,8 @@ def loops(folder):
                                                         noise_schedule=DECAY, sample_rate=0.1)  # fmt: skip
             fresh_engine.load_checkpoint(path=path, module=second, optimizer=other)
             out[f"{mode} {cut}"] = {
-                "weights": flat(module), "loaded": flat(second), "sizes": sizes, "history": engine.history.to_dict(),
-                "loaded history": fresh_engine.history.to_dict(), "epsilon": engine.get_epsilon(1e-3),
+                "weights": flat(module), "loaded": flat(second), "sizes": sizes, "history": event_to_dict(engine.event),
+                "loaded history": event_to_dict(fresh_engine.event), "epsilon": engine.get_epsilon(1e-3),
             }  # fmt: skip
     return out
 

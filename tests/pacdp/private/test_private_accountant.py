@@ -12,21 +12,22 @@ from private_toys import cross_entropy, data, mechanism, mlp, private, sweep
 
 import bounds
 import pacdp
-from bounds.accounting import privacy_epsilon, sampled_gaussians
+from bounds.accounting import event_from_dict, event_to_dict, privacy_epsilon, sampled_gaussians
 from pacdp.private import (
     DPSGD,
-    Event,
     EventAccountant,
     Exponential,
-    GaussianRun,
     Polynomial,
     calibrated,
     epsilon,
     epsilon_by_renyi,
+    first,
+    joined,
     planned,
     privacy_claim,
-    privacy_event,
     privacy_spent,
+    runs_of,
+    sampled_step,
     train,
 )
 
@@ -35,13 +36,22 @@ DECAY = planned(Exponential(initial=0.9, factor=1.04), sample_rate=0.05, steps=2
 HISTORIES = {
     "constant": planned(1.1, sample_rate=0.02, steps=400),
     "decaying": DECAY,
-    "two rates": DECAY.followed_by(planned(1.5, sample_rate=0.2, steps=30)),
+    "two rates": joined(DECAY, planned(1.5, sample_rate=0.2, steps=30)),
     "full batch": planned(Polynomial(initial=20.0, power=0.1), sample_rate=1.0, steps=12),
 }
 
 
+def numbers(history):
+    """(noise multiplier, sample rate, steps) of equal steps in a row."""
+    return [(step.event.noise_multiplier, step.sample_rate, count) for step, count in runs_of(history)]
+
+
+def one_step(noise, rate):
+    return joined(sampled_step([noise], sample_rate=rate))
+
+
 def by_opacus(accountant, history, **options):
-    accountant.history = [tuple(run) for run in history.runs]
+    accountant.history = numbers(history)
     return float(accountant.get_epsilon(1e-5, **options))
 
 
@@ -66,20 +76,19 @@ def test_the_bracket_agrees_with_connected_dots_elsewhere():
     dp = pytest.importorskip("dp_accounting")
     pld = pytest.importorskip("dp_accounting.pld")
     theirs = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    for run in DECAY.runs:
-        event = dp.PoissonSampledDpEvent(run.sample_rate, dp.GaussianDpEvent(run.noise_multiplier))
-        theirs.compose(event, run.steps)
+    for noise, rate, steps in numbers(DECAY):
+        theirs.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps)
     made = privacy_spent(DECAY, **ADD)
     assert made.lower <= theirs.get_epsilon(1e-5) * (1.0 + 1e-9)
     assert made.upper == pytest.approx(theirs.get_epsilon(1e-5), rel=2e-3)
 
 
 def test_a_history_is_the_accountant_s_event():
-    sigmas = [run.noise_multiplier for run in DECAY.runs]
+    sigmas = [noise for noise, _, _ in numbers(DECAY)]
     event = sampled_gaussians(sample_rate=0.05, noise_multipliers=sigmas)
     assert privacy_spent(DECAY, **ADD) == privacy_epsilon(event=event, **ADD)
     double = {"delta": 1e-5, "adjacency": "replace-one"}
-    assert privacy_spent(DECAY, **double) == privacy_epsilon(event=privacy_event(DECAY), **double)
+    assert privacy_spent(DECAY, **double) == privacy_epsilon(event=DECAY, **double)
     assert epsilon(DECAY, **double) > 1.1 * epsilon(DECAY, **ADD)
 
 
@@ -92,17 +101,17 @@ def test_the_neighbours_are_never_a_default():
 
 
 def test_no_steps_no_noise_and_extreme_noise():
-    nothing, bare = Event(), Event(runs=(GaussianRun(0.0, 0.1, 1),))
+    nothing, bare = joined(), one_step(0.0, 0.1)
     assert epsilon(nothing, **ADD) == epsilon_by_renyi(nothing, **ADD) == 0.0
     assert epsilon(bare, **ADD) == math.inf
     assert privacy_claim(nothing, adjacency="add-remove").mu == 0.0
     with pytest.raises(ValueError, match="promise something"):
         privacy_claim(bare, adjacency="add-remove")
-    with pytest.raises(ValueError, match="at least one step"):
-        privacy_event(nothing)
+    assert nothing is None, "what did not run is no event"
+    assert planned(1.0, sample_rate=0.1, steps=0) is None
     for rate in (1.0, 0.3, 1e-300):
-        assert epsilon(Event(runs=(GaussianRun(1e-300, rate, 1),)), **ADD) == math.inf
-        assert 0.0 <= epsilon(Event(runs=(GaussianRun(1e300, rate, 1),)), **ADD) < 1e-3
+        assert epsilon(one_step(1e-300, rate), **ADD) == math.inf
+        assert 0.0 <= epsilon(one_step(1e300, rate), **ADD) < 1e-3
     for wrong in ({"delta": 0.0}, {"delta": 1.0}, {"delta": math.nan}, {"adjacency": "zero-out"}):
         for history in (nothing, DECAY):
             with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
@@ -111,11 +120,11 @@ def test_no_steps_no_noise_and_extreme_noise():
 
 def test_the_first_steps_of_a_history():
     history = HISTORIES["two rates"]
-    assert history.first(0) == Event()
-    assert history.first(3).runs == DECAY.runs[:3]
-    assert history.first(25) == DECAY
-    assert history.first(31).runs[-1] == GaussianRun(1.5, 0.2, 6)
-    assert history.first(10**6) == history
+    assert first(history, 0) is None
+    assert numbers(first(history, 3)) == numbers(DECAY)[:3]
+    assert first(history, 25) == DECAY
+    assert numbers(first(history, 31))[-1] == (1.5, 0.2, 6)
+    assert first(history, 10**6) == history
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order")
@@ -142,16 +151,16 @@ def test_an_engine_of_opacus_counts_with_it(tmp_path):
             data_loader=torch.utils.data.DataLoader(data(40), batch_size=10), max_grad_norm=1.0)  # fmt: skip
         return made, *parts
 
-    first, module, optimizer, loader = engine()
+    one, module, optimizer, loader = engine()
     sizes = sweep(module, optimizer, torch.nn.CrossEntropyLoss(), loader)
     history = planned(1.2, sample_rate=0.25, steps=len(sizes))
-    assert first.accountant.recorded() == history
-    assert first.get_epsilon(1e-5) == epsilon(history, **ADD)
+    assert one.accountant.event == history
+    assert one.get_epsilon(1e-5) == epsilon(history, **ADD)
     path = tmp_path / "theirs.pt"
-    first.save_checkpoint(path=path, module=module, optimizer=optimizer)
+    one.save_checkpoint(path=path, module=module, optimizer=optimizer)
     second, module, optimizer, _ = engine()
     second.load_checkpoint(path=path, module=module, optimizer=optimizer)
-    assert second.get_epsilon(1e-5) == first.get_epsilon(1e-5)
+    assert second.get_epsilon(1e-5) == one.get_epsilon(1e-5)
 
 
 def test_the_state_of_another_mechanism_is_refused():
@@ -159,22 +168,25 @@ def test_the_state_of_another_mechanism_is_refused():
     mine.step(noise_multiplier=1.0, sample_rate=0.1)
     mine.step(noise_multiplier=2.0, sample_rate=0.1)
     state = json.loads(json.dumps(mine.state_dict()))
-    assert state == {"history": [[1.0, 0.1, 1], [2.0, 0.1, 1]], "mechanism": "pld"}
+    assert state == {"event": event_to_dict(mine.event), "mechanism": "pld"}
+    assert numbers(mine.event) == [(1.0, 0.1, 1), (2.0, 0.1, 1)]
     fresh = EventAccountant()
     fresh.load_state_dict(state)
-    assert fresh.recorded() == mine.recorded()
+    assert fresh.event == mine.event
     theirs = RDPAccountant()
     theirs.step(noise_multiplier=1.0, sample_rate=0.1)
     wrong = (theirs.state_dict(), {}, {"mechanism": "pld"}, {**state, "mechanism": "gdp"},
-             {**state, "history": [[1.0, 0.1]]}, {**state, "history": [[-1.0, 0.1, 1]]})  # fmt: skip
+             {**state, "event": {"event": "SelfComposed", "count": 1}}, {**state, "event": [[1.0, 0.1, 1]]},
+             {**state, "event": {"event": "Gaussian", "noise_multiplier": -1.0}})  # fmt: skip
     for other in wrong:
         empty = EventAccountant()
-        with pytest.raises(ValueError, match=r"^state must be|^record is no history"):
+        with pytest.raises(ValueError, match=r"^state must be|^record must hold|^event must be|^noise_multiplier must"):
             empty.load_state_dict(other)
+        assert empty.event is None
         assert empty.history == []
     with pytest.raises(ValueError, match="would forget"):
         mine.load_state_dict(state)
-    with pytest.raises(ValueError, match="cannot be loaded"):
+    with pytest.raises(ValueError, match="annot be loaded"):
         theirs.load_state_dict(state)
 
 
@@ -192,23 +204,23 @@ def test_calibration_scales_the_whole_schedule_and_rounds_to_the_safe_side(adjac
     decay = Exponential(initial=1.0, factor=0.97)
     schedule = calibrated(decay, sample_rate=0.1, steps=12, target_epsilon=2.0, **question)
     history = planned(schedule, sample_rate=0.1, steps=12)
-    assert [run.noise_multiplier for run in history.runs] == [schedule.factor * decay(t) for t in range(12)]
+    assert [noise for noise, _, _ in numbers(history)] == [schedule.factor * decay(t) for t in range(12)]
     assert 1.98 < epsilon(history, **question) <= 2.0
     finer = calibrated(decay, sample_rate=0.1, steps=12, target_epsilon=2.0, tolerance=1e-5, **question)
     assert schedule.factor * (1.0 - 1.1e-3) < finer.factor <= schedule.factor * (1.0 + 1e-9)
 
 
 def test_calibration_refuses_in_one_sentence():
-    numbers = {"sample_rate": 0.1, "steps": 3, "target_epsilon": 1.0, **ADD}
+    given = {"sample_rate": 0.1, "steps": 3, "target_epsilon": 1.0, **ADD}
     for change, word in (({"target_epsilon": 0.0}, "target_epsilon"), ({"delta": 0.0}, "delta"),
-                         ({"steps": 0}, "at least one step"), ({"sample_rate": 0.0}, "sample_rate")):  # fmt: skip
+                         ({"steps": 0}, "at least 1"), ({"sample_rate": 0.0}, "sample_rate")):  # fmt: skip
         with pytest.raises(ValueError, match=word):
-            calibrated(1.0, **{**numbers, **change})
+            calibrated(1.0, **{**given, **change})
     with pytest.raises(ValueError, match="within reach"):
-        calibrated(lambda step: float(step > 0), **numbers)
+        calibrated(lambda step: float(step > 0), **given)
     calls = iter(range(100))
     with pytest.raises(ValueError, match="same Python floats"):
-        calibrated(lambda step: 1.0 + 0.01 * next(calls), **numbers)
+        calibrated(lambda step: 1.0 + 0.01 * next(calls), **given)
 
 
 def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
@@ -216,17 +228,17 @@ def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
     settings = DPSGD(mechanism=mechanism(sample_rate=0.002, expected_batch_size=4.0, steps=20),
                      noise_multiplier=Exponential(initial=3.0, factor=0.99), learning_rate=0.1)  # fmt: skip
     run = train(settings, mlp(), data(), loss=cross_entropy, checkpoint=path)
-    history = Event.from_dict(pacdp.load_checkpoint(path).header["history"])
+    history = event_from_dict(pacdp.load_checkpoint(path).header["event"])
     assert history == run.event
     claim = privacy_claim(history, adjacency="add-remove")
     assert claim.status == "accounted"
-    numbers = {"risk": 0.1, "kl_nats": 5.0, "n": 2000, "failure_prob": 0.05}
-    certificate = bounds.private_pac_bayes(privacy=claim, **numbers)
+    given = {"risk": 0.1, "kl_nats": 5.0, "n": 2000, "failure_prob": 0.05}
+    certificate = bounds.private_pac_bayes(privacy=claim, **given)
     assert certificate.status == "rigorous"
-    ordinary = bounds.maurer(**numbers).value
+    ordinary = bounds.maurer(**given).value
     assert ordinary < certificate.value < ordinary + 0.02
-    more = bounds.private_pac_bayes(privacy=privacy_claim(history.followed_by(planned(1.0, sample_rate=0.05, steps=50)),
-                                                          adjacency="add-remove"), **numbers)  # fmt: skip
+    longer = joined(history, planned(1.0, sample_rate=0.05, steps=50))
+    more = bounds.private_pac_bayes(privacy=privacy_claim(longer, adjacency="add-remove"), **given)
     assert more.value > certificate.value
 
 

@@ -14,16 +14,18 @@ from private_toys import cross_entropy, data, mechanism, mlp
 from pacdp.errors import CheckpointError
 from pacdp.private import (
     DPSGD,
-    Event,
-    EventAccountant,
     PrivacyBudget,
     SeededRandomness,
     Table,
     calibrated,
     epsilon,
+    first,
+    joined,
     planned,
+    steps_of,
     train,
 )
+from pacdp.step.release import PrivateStep
 
 DELTA = 1e-3
 SIGMAS = st.lists(st.sampled_from([0.7, 0.9, 1.3, 2.0, 4.0]), min_size=3, max_size=9)
@@ -55,13 +57,15 @@ class Interrupted(Exception):
 )  # fmt: skip
 def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stops):
     plan = planned(Table(values=tuple(sigmas)), sample_rate=rate, steps=len(sigmas))
-    limit = max(share * spent(plan, adjacency), 1.0001 * spent(plan.first(1), adjacency))
+    limit = max(share * spent(plan, adjacency), 1.0001 * spent(first(plan, 1), adjacency))
     settings = algorithm(sigmas, sample_rate=rate, budget=budget(limit, adjacency=adjacency))
-    moments, step = [], EventAccountant.step
+    moments, ran, release = [], {}, PrivateStep.release
 
-    def watched(self, **numbers):
-        step(self, **numbers)
-        moments.append(self.recorded())
+    def watched(self, noise_multiplier):
+        released = release(self, noise_multiplier)
+        ran[self.number] = self.event
+        moments.append(joined(*(ran[t] for t in range(self.number + 1))))
+        return released
 
     def go(stop):
         def progress(seen):
@@ -71,7 +75,7 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
         return train(settings, mlp(), data(20), loss=cross_entropy, checkpoint=path, checkpoint_every=every,
                      progress=progress)  # fmt: skip
 
-    with tempfile.TemporaryDirectory() as folder, patch.object(EventAccountant, "step", watched):
+    with tempfile.TemporaryDirectory() as folder, patch.object(PrivateStep, "release", watched):
         path = Path(folder) / "run.safetensors"
         for stop in stops:
             try:
@@ -79,12 +83,13 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
             except Interrupted:
                 pass
         run = go(None)
-        assert go(None).history == run.event, "a run that ended goes no further"
+        assert go(None).event == run.event, "a run that ended goes no further"
     assert all(spent(history, adjacency) <= limit for history in [*moments, run.event])
-    assert run.event == plan.first(run.event.steps)
-    assert run.halted == (run.event.steps < len(sigmas))
+    steps = steps_of(run.event)
+    assert run.event == moments[-1] == first(plan, steps)
+    assert run.halted == (steps < len(sigmas))
     if run.halted:
-        assert spent(plan.first(run.event.steps + 1), adjacency) > limit
+        assert spent(first(plan, steps + 1), adjacency) > limit
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -95,7 +100,7 @@ def test_affordable_steps_are_the_most_and_count_what_ran_before(sigmas, before,
     steps = budget(limit).affordable_steps(upcoming, after=after)
     assert 0 <= steps <= len(sigmas)
     for t in range(len(sigmas) + 1):
-        kept = spent(after.followed_by(upcoming.first(t))) <= limit
+        kept = spent(joined(after, first(upcoming, t))) <= limit
         assert kept == (t <= steps) or (steps == 0 and t == 0)
 
 
@@ -123,12 +128,12 @@ def test_what_no_step_keeps_to_is_refused_before_any_work():
     for wrong in ({"epsilon": 0.0}, {"epsilon": float("inf")}, {"delta": 0.0}, {"adjacency": "zero-out"}):
         with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
             budget(**{"at": 1.0, **wrong}) if "epsilon" not in wrong else budget(wrong["epsilon"])
-    assert budget(1.0).affordable_steps(Event()) == 0
+    assert budget(1.0).affordable_steps(joined()) == 0
 
 
 def test_a_checkpoint_keeps_its_budget(tmp_path):
     path = tmp_path / "run.safetensors"
-    first = train(algorithm([1.0] * 6, budget=budget(2.0)), mlp(), data(), loss=cross_entropy, checkpoint=path)
-    assert first.halted
+    run = train(algorithm([1.0] * 6, budget=budget(2.0)), mlp(), data(), loss=cross_entropy, checkpoint=path)
+    assert run.halted
     with pytest.raises(CheckpointError, match="settings"):
         train(algorithm([1.0] * 6, budget=budget(20.0)), mlp(), data(), loss=cross_entropy, checkpoint=path)

@@ -10,6 +10,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 import pacdp
+from bounds.accounting import SelfComposed, event_from_dict, event_to_dict
+from pacdp.checkpoint import Checkpoint
 from pacdp.errors import CheckpointError
 from pacdp.private import (
     DPBBP,
@@ -17,9 +19,7 @@ from pacdp.private import (
     DPSGLD,
     DPAdam,
     DPMCDropout,
-    Event,
     Exponential,
-    GaussianRun,
     GradientSlot,
     Normal,
     Polynomial,
@@ -27,9 +27,14 @@ from pacdp.private import (
     SystemRandomness,
     bayesian,
     export,
+    joined,
+    planned,
+    runs_of,
+    steps_of,
     train,
     with_example_dropout,
 )
+from pacdp.resume import read_event
 
 M = mechanism(steps=9, max_physical_batch=6)
 DECAY = Exponential(initial=1.5, factor=0.9)
@@ -76,7 +81,7 @@ def test_resuming_is_exact_to_the_bit(name, tmp_path):
         assert all(torch.equal(resumed.weights[k], whole.weights[k]) for k in whole.weights)
         assert torch.equal(resumed.snapshots, whole.snapshots)
     assert seen == [5, 6, 7, 8, 9]
-    assert whole.event.steps == 9
+    assert steps_of(whole.event) == 9
     assert len(whole.snapshots) == (3 if name == "sgld" else 0)
 
 
@@ -96,7 +101,7 @@ def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
     resumed, continued = run(3, load=path)
     assert torch.equal(resumed, whole)
     assert continued == history
-    assert [r.noise_multiplier for r in history.runs] == [DECAY(t) for t in range(7)]
+    assert [step.event.noise_multiplier for step, _ in runs_of(history)] == [DECAY(t) for t in range(7)]
 
 
 def checkpoint_of(tmp_path, settings, **options):
@@ -110,8 +115,9 @@ def test_a_checkpoint_is_data_and_says_what_ran(tmp_path):
     with safe_open(path, framework="pt") as file:
         header = json.loads(file.metadata()["pacdp"])
         names = set(file.keys())
-    history = Event.from_dict(header["history"])
-    assert history.runs == tuple(GaussianRun(DECAY(t), 0.25, 1) for t in range(9))
+    history = event_from_dict(header["event"])
+    found = [(step.event.noise_multiplier, step.sample_rate, count) for step, count in runs_of(history)]
+    assert found == [(DECAY(t), 0.25, 1) for t in range(9)]
     assert header["adjacency"] == "add-remove"
     assert header["settings"]["kind"] == "DPSGD"
     assert header["settings"]["noise_multiplier"] == {
@@ -129,7 +135,7 @@ def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
     saved = pacdp.load_checkpoint(path)
     assert not any(name.startswith(("randomness", "pre_noise")) for name in saved.state)
     resumed = train(ALGORITHMS["sgd"][0], mlp(), data(), loss=cross_entropy, checkpoint=path)
-    assert resumed.event.steps == 9
+    assert steps_of(resumed.event) == 9
     with pytest.raises(CheckpointError, match="not seeded"):
         train(ALGORITHMS["sgd"][0], mlp(), data(), loss=cross_entropy, checkpoint=path, randomness=SeededRandomness(1))
 
@@ -162,7 +168,7 @@ def test_another_schedule_is_refused_by_the_engine_and_nothing_is_touched(tmp_pa
     with pytest.raises(CheckpointError, match="other noise multipliers"):
         engine.load_checkpoint(path=path, module=fresh, optimizer=optimizer)
     assert all(torch.equal(a, b) for a, b in zip(fresh.parameters(), before, strict=True))
-    assert engine.event.steps == 0
+    assert engine.event is None
 
 
 def test_loading_forgets_nothing(tmp_path):
@@ -173,7 +179,7 @@ def test_loading_forgets_nothing(tmp_path):
     with pytest.raises(CheckpointError, match="would forget"):
         engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
     _, _, _, _, second = private(mlp(), data(), engine=engine)
-    assert second.event.steps == len(loader)
+    assert steps_of(second.event) == len(loader)
 
 
 def test_files_of_another_kind_are_refused(tmp_path):
@@ -185,7 +191,7 @@ def test_files_of_another_kind_are_refused(tmp_path):
         with pytest.raises(CheckpointError):
             engine.load_checkpoint(path=tmp_path / name, module=module, optimizer=optimizer)
     public = tmp_path / "public.safetensors"
-    export(public, module=module, history=engine.event)
+    export(public, module=module, event=engine.event)
     with pytest.raises(CheckpointError, match="no checkpoint of a private run"):
         engine.load_checkpoint(path=public, module=module, optimizer=optimizer)
     assert pacdp.load_checkpoint(public).state == {}
@@ -193,12 +199,36 @@ def test_files_of_another_kind_are_refused(tmp_path):
         engine.load_checkpoint(path=tmp_path / "missing", module=module, optimizer=optimizer)
 
 
-@pytest.mark.parametrize("change", [{"mechanism": "laplace"}, {"adjacency": "replace-one"}, {"runs": [[1.0, 0.1]]},
-                                    {"runs": [[1.0, 0.1, 0.5]]}, {"runs": [[1.0, 2.0, 1]]}, {"runs": [[-1.0, 0.5, 1]]},
-                                    {"runs": [[1.0, 0.5, 0]]}, {"runs": None}])  # fmt: skip
+def of_steps(count, rate=0.5, noise=1.0):
+    gaussian = {"event": "Gaussian", "noise_multiplier": noise}
+    step = {"event": "PoissonSampled", "sample_rate": rate, "inner": gaussian}
+    return {"event": "SelfComposed", "count": count, "inner": step}
+
+
+@pytest.mark.parametrize("change", [{"event": {"event": "Laplace", "scale": 1.0}}, {"adjacency": "replace-one"},
+                                    {"event": [[1.0, 0.1, 1]]}, {"event": of_steps(0.5)},
+                                    {"event": of_steps(1, rate=2.0)}, {"event": of_steps(1, noise=-1.0)},
+                                    {"event": of_steps(0)}, {"event": of_steps(None)}, {"event": of_steps(500)},
+                                    {"event": None}])  # fmt: skip
 def test_histories_travel_as_json_and_nonsense_is_refused(change):
-    history = Event(runs=(GaussianRun(1.1, 0.01, 500), GaussianRun(0.9, 0.01, 1)))
-    record = json.loads(json.dumps(history.to_dict()))
-    assert Event.from_dict(record) == history
-    with pytest.raises((ValueError, TypeError)):
-        Event.from_dict({**record, **change})
+    history = joined(planned(1.1, sample_rate=0.01, steps=500), planned(0.9, sample_rate=0.01, steps=1))
+    record = {"event": event_to_dict(history), "adjacency": "add-remove", "step": 501}
+    assert read_event(json.loads(json.dumps(record))) == history
+    assert read_event({**record, "event": of_steps(501)}) == SelfComposed(
+        event=event_from_dict(of_steps(501)["inner"]), count=501
+    )
+    with pytest.raises(ValueError):
+        read_event({**record, **change})
+
+
+@pytest.mark.parametrize("change", [{"event": {"event": "Laplace"}}, {"adjacency": "replace-one"}, {"event": None},
+                                    {"event": of_steps(500)}, {"event": of_steps(9, 0.25, 3.0)}])  # fmt: skip
+def test_a_checkpoint_whose_event_is_not_the_run_s_is_refused_and_nothing_is_touched(change, tmp_path):
+    path = checkpoint_of(tmp_path, ALGORITHMS["sgd"][0], randomness=SeededRandomness(1))
+    saved = pacdp.load_checkpoint(path)
+    header = {name: value for name, value in saved.header.items() if name not in ("content_hash", "format")}
+    pacdp.save_checkpoint(path, Checkpoint(header={**header, **change}, model=saved.model, state=saved.state))
+    before = path.read_bytes()
+    with pytest.raises(CheckpointError):
+        train(ALGORITHMS["sgd"][0], mlp(), data(), loss=cross_entropy, checkpoint=path, randomness=SeededRandomness(1))
+    assert path.read_bytes() == before

@@ -14,9 +14,10 @@ from distributed_runs import DECAY, NOISE, OWN, SAME, SIGMA, doubles
 from private_toys import cross_entropy, data, mlp, private, sweep
 from scipy import stats
 
+from bounds.accounting import event_from_dict
 from pacdp.errors import CheckpointError
-from pacdp.opacus.distributed import rank_randomness
-from pacdp.private import Event, SeededRandomness, epsilon, train
+from pacdp.private import SeededRandomness, epsilon, steps_of, train
+from pacdp.step.processes import rank_randomness
 
 HERE = Path(__file__).parent
 
@@ -55,9 +56,9 @@ def test_two_processes_are_one(both, name):
     torch.testing.assert_close(first["snapshots"], alone.snapshots, rtol=0.0, atol=1e-9)
     assert torch.equal(first["snapshots"], second["snapshots"])
     for process in (first, second):
-        history = Event.from_dict(process["history"])
-        assert history == alone.history
-        assert history.steps == settings.mechanism.steps
+        history = event_from_dict(process["history"])
+        assert history == alone.event
+        assert steps_of(history) == settings.mechanism.steps
         np.testing.assert_allclose(process["losses"], losses, rtol=1e-9)
     if "empty" in name:
         assert np.isnan(losses).sum() > 10
@@ -92,7 +93,7 @@ def test_resuming_is_exact_to_the_bit(both, name):
         assert identical(run["weights"], runs[0]["weights"])
         assert torch.equal(run["snapshots"], runs[0]["snapshots"])
         assert run["history"] == runs[0]["history"]
-    assert Event.from_dict(runs[0]["history"]).steps == 6
+    assert steps_of(event_from_dict(runs[0]["history"])) == 6
 
 
 def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
@@ -119,7 +120,7 @@ def test_opacus_s_loop_runs_unchanged(both, name):
     torch.testing.assert_close(first["weights"], weights, rtol=0.0, atol=1e-9)
     for process in (first, second):
         assert torch.equal(process["loaded"], process["weights"])
-        assert Event.from_dict(process["history"]) == engine.event
+        assert event_from_dict(process["history"]) == engine.event
         assert process["loaded history"] == process["history"]
         assert process["epsilon"] == engine.get_epsilon(1e-3) == epsilon(engine.event, delta=1e-3,
                                                                          adjacency="add-remove")  # fmt: skip

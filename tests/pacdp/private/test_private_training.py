@@ -17,7 +17,6 @@ from pacdp.private import (
     Constant,
     DPAdam,
     DPMCDropout,
-    Event,
     ExampleDropout,
     Exponential,
     Mechanism,
@@ -31,6 +30,7 @@ from pacdp.private import (
     bayesian,
     calibrated,
     epsilon,
+    joined,
     planned,
     train,
     with_example_dropout,
@@ -96,9 +96,10 @@ def test_every_algorithm_learns_digits_at_epsilon_three(digits):
 
 def test_chains_compose_to_the_history_of_one_long_chain():
     one, long = planned(1.0, sample_rate=0.1, steps=50), planned(1.0, sample_rate=0.1, steps=150)
-    assert one.followed_by(one).followed_by(one) == long
+    assert joined(one, one, one) == joined(joined(one, one), one) == long
     assert epsilon(one, delta=DELTA, adjacency="add-remove") < epsilon(long, delta=DELTA, adjacency="add-remove")
-    assert Event().followed_by(one) == one
+    assert joined(None, one) == joined(one, None) == one
+    assert joined() is None
 
 
 def test_adam_sees_privatised_gradients_only():
@@ -118,14 +119,14 @@ def test_adam_sees_privatised_gradients_only():
 def test_dp_adam_s_second_moment_is_inflated_by_the_noise():
     m = mechanism(sample_rate=1e-12, steps=2000)
     captured = []
-    settings = DPAdam(mechanism=m, noise_multiplier=2.0, learning_rate=0.0, betas=(0.9, 0.999))
-    recipe = settings.recipe()
 
-    class Spy:
-        def recipe(self):
-            return recipe._replace(optimizer=lambda p: captured.append(recipe.optimizer(p)) or captured[-1])
+    class Spy(DPAdam):
+        def optimizer(self, parameters):
+            captured.append(super().optimizer(parameters))
+            return captured[-1]
 
-    train(Spy(), mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(0))
+    settings = Spy(mechanism=m, noise_multiplier=2.0, learning_rate=0.0, betas=(0.9, 0.999))
+    train(settings, mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(0))
     moments = torch.cat([s["exp_avg_sq"].reshape(-1) for s in captured[0].state.values()]).mean()
     assert float(moments) / (1.0 - 0.999**2000) == pytest.approx(
         (2.0 * m.clip_norm / m.expected_batch_size) ** 2, rel=0.05
