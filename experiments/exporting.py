@@ -164,7 +164,9 @@ def _released_once(
     record = {"format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {})}
     write_json(kept, record)
     again = ", once more" if known else ""
-    tell(f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}")
+    tell(
+        f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}"
+    )
     return made
 
 

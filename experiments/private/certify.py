@@ -127,7 +127,7 @@ class Released:
         return accounting.privacy_epsilon(event=event, delta=budget.delta, adjacency=budget.adjacency)
 
     def told(self, found: Assessment) -> Assessment:
-        """The assessment with the run's event, what it spent, and what shows that its steps were planned."""
+        """The assessment with what the run spent, and with what shows that its steps were planned."""
         found = found.resting_on(self.charged.hypothesis, beside="privacy covers these rows")
         return replace(found, details={**found.details, "spent": self.spent(self.event).to_dict()})
 

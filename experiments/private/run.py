@@ -16,8 +16,8 @@ from experiments.config import Runtime
 from experiments.folder import Folder, provenance, require_space, write_json
 from experiments.private import PRIVATE
 from experiments.private.algorithms import Predict, Public, algorithm, network, predictor
-from experiments.private.config import PrivateConfig
 from experiments.private.books import books_of
+from experiments.private.config import PrivateConfig
 from experiments.private.data import Examples, examples
 from experiments.private.methods import P3SGD, by_person
 from experiments.serial import to_dict
@@ -53,8 +53,9 @@ def train_private(
 
     Raises:
         Overdrawn: the ledger's limit would be passed; for the steps concerned nothing was drawn.
-        ValueError: the ledger is not the one that the run was started with; the list is open, does not have the run, or is not that of the run's first step; the folder cannot
-            be used, or the data, network or budget do not fit together.
+        ValueError: the ledger is not the one that the run was started with; the list is open, does not have the run, or
+            is not that of the run's first step; the folder cannot be used, or the data, network or budget do not fit
+            together.
         Diverged: a weight is not finite.
     """
     folder = Folder(out)

@@ -259,7 +259,7 @@ def noisy_certificate(
     own = _NOISE_SHARE * failure_prob
     errors, n = counts.at_worst(failure_prob=own)
     if n < 1:
-        why = f"n with noise of standard deviation {counts.std_n:g} may be 0: release it with less noise, for more epsilon"
+        why = f"n with noise of standard deviation {counts.std_n:g} may be 0: release it with less noise"
         return Refusal(name="private_kl_chernoff", reason=why)
     risk = _up(Fraction(min(errors, n)) / n)
     made = released_certificate(

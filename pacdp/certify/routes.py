@@ -163,9 +163,7 @@ def certify(
             found = replace(found, prior=prior.to_dict(), details={"kl_nats": where.kl_nats})
         case Network() if release is not None:
             assert isinstance(source, Private)
-            made = networks.released_noisily(
-                law, source, release, data=bound, failure_prob=failure_prob, device=device
-            )
+            made = networks.released_noisily(law, source, release, data=bound, failure_prob=failure_prob, device=device)
             n = 1 if isinstance(made, Refusal) else int(made.inputs["n"])
             found = Assessment.of([made], bound, route="released", failure_prob=failure_prob)
             found = replace(found, n=n, examples=n if bound.people is None else None)
