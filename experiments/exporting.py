@@ -119,13 +119,12 @@ def _require_secret(run: Path, one: Released, *, allowed: bool) -> bool:
 
 def _counted(run: Path, ledger: Path, one: Released, *, correct: bool, tell: Callable[[str], None]) -> Ledger:
     """The ledger that counts the run's steps."""
-    own = one.checkpoint.header.get("ledger") or {}
-    if own.get("receipt") is not None:
+    own = one.checkpoint.header.get("ledger")
+    if own is not None:
         return counting(ledger, own["receipt"])
-    name = str(own.get("run", "none"))
     book = Ledger.load(ledger) if (ledger / "ledger.jsonl").exists() else None
     entered = book is not None and any(
-        (entry.stretch.kind, entry.stretch.run) == ("correction", name) for entry in book.entries
+        (entry.stretch.kind, entry.stretch.run) == ("correction", _name(one, book)) for entry in book.entries
     )
     if not (entered or correct):
         raise ValueError(
@@ -134,9 +133,19 @@ def _counted(run: Path, ledger: Path, one: Released, *, correct: bool, tell: Cal
         )
     book = book or Ledger.open(ledger)
     if not entered:
-        book.correct(event=one.event, unit=one.bound.unit, label="trained without a ledger, exported", run=name)
+        book.correct(
+            event=one.event, unit=one.bound.unit, label="trained without a ledger, exported", run=_name(one, book)
+        )
         tell(f"the steps of {run} are entered into {ledger} as a correction")
     return book
+
+
+def _name(one: Released, book: Ledger) -> str:
+    """The run's name in the ledger; of one that no ledger counted, a digest that is keyed by this ledger."""
+    own = one.checkpoint.header.get("ledger")
+    if own is not None:
+        return str(own["run"])
+    return book.stream(keyed_by=["run", one.checkpoint.content_hash], settings=None).numbers[:16]
 
 
 def _released_once(
@@ -157,7 +166,7 @@ def _released_once(
         std_n=asked.std_n,
         randomness=SystemRandomness(),
         ledger=book,
-        run=str(one.checkpoint.header["ledger"]["run"]),
+        run=_name(one, book),
         unit=asked.unit,
         label="errors and n, exported",
     )

@@ -11,7 +11,7 @@ gives the count away.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -129,7 +129,7 @@ def released_errors(
         ValueError: counts or standard deviations out of range, or the ledger refuses; then nothing was drawn.
     """
     if unit == "example":
-        _check.whole(errors=errors)
+        _check.whole(errors=cast(int, errors))
     _check.nonnegative(errors=errors)
     _check.count(n=n)
     _check.positive(std_errors=std_errors, std_n=std_n)

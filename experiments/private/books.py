@@ -14,17 +14,29 @@ def beside(run: Path) -> Path:
     return (run if run.name not in ("", "..") else Path(os.path.abspath(run))).parent / "ledger"
 
 
-def books_of(ledger: Path | None, run: Path, *, receipt: Mapping[str, Any] | None) -> Books:
-    """The books that count the run; a ledger is started in the folder unless the run has steps that one counted.
+def books_of(ledger: Path | None, run: Path, *, before: Mapping[str, Any] | None) -> Books:
+    """The books that count the run; for a new one a ledger is started in the folder if there is none.
+
+    Args:
+        before: the header of the checkpoint that the run goes on from.
 
     Raises:
-        ValueError: the ledger is damaged, cannot be written, lies in the run's own folder, or is gone.
+        ValueError: the ledger is damaged, cannot be written, lies in the run's own folder, or is not the one that
+            counts the steps before.
     """
     if ledger is None:
         return NoLedger()
     if Path(os.path.abspath(ledger)).is_relative_to(Path(os.path.abspath(run))):
         raise ValueError(f"the ledger {ledger} would lie in the run's own folder: name another by --ledger")
-    return Ledger.open(ledger) if receipt is None else counting(ledger, receipt)
+    if before is None:
+        return Ledger.open(ledger)
+    counted = before.get("ledger")
+    if counted is None:
+        raise ValueError(
+            f"{run} was started without a ledger: go on with --no-ledger, and enter the whole run when it is exported "
+            "(pacdp export --correct)"
+        )
+    return counting(ledger, counted["receipt"])
 
 
 def counting(ledger: Path, receipt: Mapping[str, Any]) -> Ledger:

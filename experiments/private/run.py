@@ -69,9 +69,9 @@ def train_private(
         public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
         module = network(config, public, device=runtime.device)
         going_on = resume and folder.checkpoint.is_file() and not force
-        header = load_checkpoint(folder.checkpoint).header if going_on else {}
-        books = books_of(ledger, out, receipt=(header.get("ledger") or {}).get("receipt") if going_on else None)
-        if going_on:
+        header = load_checkpoint(folder.checkpoint).header if going_on else None
+        books = books_of(ledger, out, before=header)
+        if header is not None:
             record = carried_on(header["about"].get("choices"), record, where=folder.path)
             folder.keep_rows(up_to_step=_steps_done(header))
         else:

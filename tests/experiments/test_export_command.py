@@ -346,6 +346,10 @@ def test_a_run_without_a_ledger_is_entered_once_or_stays(tmp_path: Path, capsys)
     train_private(tiny(), tmp_path / "run", RUNTIME)
     assert pacdp("export", tmp_path / "run", tmp_path / "out") == 1
     assert "--correct" in one_sentence(capsys.readouterr().err)
+    shutil.copytree(tmp_path / "run", tmp_path / "cut")
+    (tmp_path / "cut" / "result.json").unlink()
+    assert pacdp("train", "--resume", "--out", tmp_path / "cut") == 1
+    assert "go on with --no-ledger" in one_sentence(capsys.readouterr().err)
     assert not (tmp_path / "ledger").exists()
     for out in ("out", "again"):
         assert pacdp("export", tmp_path / "run", tmp_path / out, "--correct", "--threads", "1") == 0
@@ -441,10 +445,10 @@ def change(values: Any, path: tuple[Any, ...], number: Any) -> None:
 def test_a_changed_number_of_what_left_does_not_follow(runs: Path, path: tuple[Any, ...], times: float | None) -> None:
     file = runs / "out" / "certificates.json"
     report = read(file)
-    value = report
+    value: Any = report
     for one in path:
         value = value[one]
-    number = {"event": "Gaussian", "noise_multiplier": 1.0} if times is None else value * times
+    number: Any = {"event": "Gaussian", "noise_multiplier": 1.0} if times is None else value * times
     change(report, path, round(number) if isinstance(value, int) else number)
     file.write_text(json.dumps(report))
     assert "does not follow" in verdicts(runs / "out")
