@@ -6,6 +6,7 @@ import tyro
 
 from experiments.commands_bounds import Bound, Privacy
 from experiments.commands_choices import Choices
+from experiments.commands_export import Export
 from experiments.commands_ledger import Ledger
 from experiments.commands_results import Data, Plot, Report
 from experiments.commands_runs import Certify, Demo, Train
@@ -18,6 +19,7 @@ Command = (
     | Annotated[Choices, tyro.conf.subcommand("choices")]
     | Annotated[Ledger, tyro.conf.subcommand("ledger")]
     | Annotated[Certify, tyro.conf.subcommand("certify")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Bound, tyro.conf.subcommand("bound")]
     | Annotated[Privacy, tyro.conf.subcommand("privacy")]

@@ -70,6 +70,11 @@ class Train:
     workers: tyro.conf.OmitArgPrefixes[Workers] = field(default_factory=Workers)
     choices: Path | None = None
     """A closed list of settings that has this run (pacdp choices): its certificates divide by the list's J."""
+    ledger: Path | None = None
+    """The privacy ledger that counts a private recipe's steps before their noise is drawn; by default the folder
+    ledger beside --out. Data sets that share rows share a ledger."""
+    no_ledger: bool = False
+    """Count a private recipe's steps nowhere."""
     json: bool = False
     """Print result.json on standard output."""
     show: bool = False
@@ -85,9 +90,12 @@ class Train:
             train_private_recipe(
                 self.recipe, rest, scale=self.scale, out=self.out, seed=self.seed, runtime=self.runtime,
                 resume=self.resume, force=self.force, as_json=self.json, show=self.show, fields=self.fields,
-                alone=self.chains == 1 and self.workers == Workers(), choices=self.choices,
+                alone=self.chains == 1 and self.workers == Workers(), choices=self.choices, ledger=self.ledger,
+                uncounted=self.no_ledger,
             )  # fmt: skip
             return
+        if self.ledger is not None or self.no_ledger:
+            raise ValueError("--ledger and --no-ledger go with private recipes: a chain's noise is no secret")
         if self.recipe is not None:
             rest = ["--help"] if self.fields else rest
             run = overridden(recipe(self.recipe, scale=self.scale, seed=self.seed), rest)

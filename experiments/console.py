@@ -107,8 +107,9 @@ def print_report(report: dict[str, Any]) -> None:
         out.print(line, markup=False)
 
     say(first_sentence(certificates))
-    people = f" of {report['n']} people" if report["unit"] == "person" else ""
-    say(f"{report['examples']} examples{people}")
+    people = f"{report['n']} people" if report["unit"] == "person" else ""
+    counted = f"{report['examples']} examples" if report["examples"] else ""
+    say(" of ".join(part for part in (counted, people) if part))
     for line in (*measured(report), *_privacy(report)):
         say(line)
     table = Table(title=f"certificates, each failing with probability at most {report['failure_prob']:g} by itself")
@@ -138,6 +139,8 @@ def print_report(report: dict[str, Any]) -> None:
         say(f"not applicable: {refusal['name']}: {refusal['reason']}")
     if report["diagnosis"]:
         print_diagnosis(report["diagnosis"])
+    if warning := report["details"].get("private"):
+        say(warning)
 
 
 def _privacy(report: dict[str, Any]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from pacdp.checkpoint import load_checkpoint
 
 _OURS = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
          "certificates.json", "certificates.json.1", "figure.png", "figure.pdf", "report.html",
-         "table.csv", "choices.jsonl")  # fmt: skip
+         "table.csv", "choices.jsonl", "released.json")  # fmt: skip
 _WRITTEN = (":(top,exclude)experiments/results", ":(top,exclude)docs/results.md")
 _PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
 

@@ -40,6 +40,7 @@ def context(material: Material) -> dict[str, Any]:
         "state": report_sections.state(material),
         "has_run": material.config is not None,
         "private": material.private,
+        "warning": report_sections.warning(material),
         "privacy_by_person": report_sections.by_person(material),
         "certified": _certified(material.report) if material.report else None,
         "privacy": report_sections.privacy(material),

@@ -7,6 +7,7 @@ from typing import Any
 from experiments import report_figures
 from experiments.config import Run
 from experiments.figures.numbers import down, down_digits, up, up_digits
+from experiments.private import PRIVATE
 from experiments.private.methods import NAMES as PRIVATE_NAMES
 from experiments.report_material import Material
 from experiments.serial import from_dict
@@ -53,6 +54,11 @@ def state(material: Material) -> str:
     return f"A finished run of {result['steps']} steps on {result['n']} examples{halted}."
 
 
+def warning(material: Material) -> str:
+    """What a page about a private run begins with."""
+    return PRIVATE if material.private else str(((material.report or {}).get("details") or {}).get("private", ""))
+
+
 def by_person(material: Material) -> bool:
     """Whether a private run's unit is a person, for whom no certificate is made."""
     return ((material.result or {}).get("privacy") or {}).get("unit", "example") != "example"
@@ -66,7 +72,9 @@ def privacy(material: Material) -> dict[str, Any] | None:
     if not (budget or spent or claimed):
         return None
     rows = [row for row in material.rows if "epsilon" in row and "delta" in row]
+    counts = ((material.report or {}).get("details") or {}).get("counts")
     return {
+        "counts": _counted(counts) if counts else None,
         "spent": _spent(spent) if spent else None,
         "claimed": [(name, _claimed(name, value)) for name, value in claimed["record"].items()] if claimed else None,
         "assumed": bool(claimed) and claimed["status"] not in _PROVED,
@@ -74,6 +82,12 @@ def privacy(material: Material) -> dict[str, Any] | None:
         if budget else None,
         "figure": report_figures.privacy_spent(rows, budget["epsilon"] if budget else None) if rows else None,
     }  # fmt: skip
+
+
+def _counted(counts: dict[str, Any]) -> dict[str, Any]:
+    cost = counts["with_the_run"]
+    noises = {name: f"{counts[name]:g}" for name in ("std_errors", "std_n")}
+    return {**noises, "upper": up_digits(cost["epsilon"]), "delta": repr(cost["delta"]), "adjacency": cost["adjacency"]}
 
 
 def _claimed(name: str, value: Any) -> str:

@@ -1,17 +1,21 @@
-"""Counts that may leave: errors and examples with Gaussian noise, paid for in a ledger, with the noise at hand.
+"""Counts that may leave: errors and records with Gaussian noise, paid for in a ledger, with the noise at hand.
 
 One more record moves each of the two counts by at most one, so that a count with noise N(0, std²) is a Gaussian
-mechanism of noise multiplier ``std``, and both together are the two composed. Noise is rounded to a multiple of 2⁻¹⁰
-before it is added: that commutes with adding a whole number, so what is released is the exact sum, rounded, and no
-floating-point grid of a sum gives the count away.
+mechanism of noise multiplier ``std``, and both together are the two composed. Where people are the records, a person's
+errors are the share of their own examples that are in error, rounded up to a multiple of 2⁻¹⁰ (:func:`sum_of_rates`):
+at most one as well, however many examples they have. Noise is rounded to a multiple of 2⁻¹⁰ before it is added: that
+commutes with adding such a multiple, so what is released is the exact sum, rounded, and no floating-point grid of a sum
+gives the count away.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
 
+import numpy as np
 import torch
+from jaxtyping import Bool, Int64
 from scipy.special import ndtri
 from torch import Tensor
 
@@ -20,7 +24,7 @@ from bounds._rounding import outward
 from bounds.accounting import Composed, Event, Gaussian
 from pacdp.reservation import SYSTEM, Books, Stream, Stretch, Unit
 
-_GRID = 2.0**10
+_GRID = 2**10
 
 
 class Normals(Protocol):
@@ -36,36 +40,62 @@ class ReleasedErrors:
     """An error count and the number of records, both with noise, and what is known of that noise."""
 
     errors: float
-    """The number of errors plus N(0, ``std_errors``²), rounded to a multiple of 2⁻¹⁰."""
+    """The number of errors, or the sum of people's rates, plus N(0, ``std_errors``²), rounded to a multiple of 2⁻¹⁰."""
     n: float
     """The number of records plus N(0, ``std_n``²), rounded likewise."""
     std_errors: float
     std_n: float
     unit: Unit
-    event: Event
-    """What was released; the ledger counts it."""
-    receipt: Mapping[str, Any] | None
+    receipt: Mapping[str, Any] | None = None
     """Which entry of which ledger."""
 
-    def at_worst(self, *, failure_prob: float) -> tuple[int, int]:
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.errors) and math.isfinite(self.n)):
+            raise ValueError(f"errors and n must be finite, got {self.errors} and {self.n}")
+        _check.positive(std_errors=self.std_errors, std_n=self.std_n)
+
+    @property
+    def event(self) -> Event:
+        """What was released; the ledger counts it."""
+        noises = (self.std_errors, self.std_n)
+        return Composed(events=tuple(Gaussian(noise_multiplier=float(std)) for std in noises))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values that may be published: all but the receipt."""
+        return {name: getattr(self, name) for name in ("errors", "n", "std_errors", "std_n", "unit")}
+
+    def at_worst(self, *, failure_prob: float) -> tuple[float, int]:
         """The most errors, and the fewest records, that there may be: for a bound that grows with the one and falls
         with the other, at its own failure probability plus this one.
 
         Formal guarantee: with probability at least 1 - failure_prob over the noise, there are no more errors and no
-        fewer records than returned, whatever the data is.
+        fewer records than returned, whatever the data is. Errors are a whole number, or, of people, a multiple of 2⁻¹⁰.
 
         Raises:
             ValueError: failure_prob outside (0, 1).
         """
         _check.open_probability(failure_prob=failure_prob)
         reach = outward(-float(ndtri(failure_prob / 2.0))) + 1e-12  # a failure probability's half for each count
-        errors = math.floor(self.errors + outward(reach * self.std_errors) + 1.0 / _GRID)
+        grid = 1 if self.unit == "example" else _GRID
+        errors = math.floor((self.errors + outward(reach * self.std_errors) + 1.0 / _GRID) * grid) / grid
         n = math.ceil(self.n - outward(reach * self.std_n) - 1.0 / _GRID)
-        return max(0, errors), max(0, n)
+        return max(0.0, errors), max(0, n)
+
+
+def sum_of_rates(wrong: Bool[np.ndarray, " n"], people: Int64[np.ndarray, " n"]) -> float:
+    """The sum over people of the share of their own examples that are in error, each share rounded up to 2⁻¹⁰.
+
+    Formal guarantee: one person more or less, with all of their examples, moves it by at most one; it is at least the
+    sum of the exact shares, and exceeds it by less than 2⁻¹⁰ a person.
+    """
+    _, owner, sizes = np.unique(people, return_inverse=True, return_counts=True)
+    errors = np.zeros(len(sizes), dtype=np.int64)
+    np.add.at(errors, owner, wrong.astype(np.int64))
+    return int((-(-errors * _GRID // sizes)).sum()) / _GRID
 
 
 def released_errors(
-    errors: int,
+    errors: float,
     n: int,
     *,
     std_errors: float,
@@ -83,7 +113,8 @@ def released_errors(
     neighbours of ``unit``; they are counted before they are drawn.
 
     Args:
-        errors: how many of the ``n`` records are classified wrongly. Where ``unit`` is "person", both count people.
+        errors: how many of the ``n`` records are classified wrongly. Where ``unit`` is "person", the sum of their own
+            rates (:func:`sum_of_rates`), and ``n`` counts people.
         n: the number of records.
         std_errors: standard deviation of the noise on ``errors``.
         std_n: standard deviation of the noise on ``n``.
@@ -97,27 +128,31 @@ def released_errors(
     Raises:
         ValueError: counts or standard deviations out of range, or the ledger refuses; then nothing was drawn.
     """
-    _check.whole(errors=errors)
+    if unit == "example":
+        _check.whole(errors=cast(int, errors))
+    _check.nonnegative(errors=errors)
     _check.count(n=n)
     _check.positive(std_errors=std_errors, std_n=std_n)
     if errors > n:
         raise ValueError(f"errors must be at most n, got {errors} of {n}")
-    event = Composed(events=(Gaussian(noise_multiplier=float(std_errors)), Gaussian(noise_multiplier=float(std_n))))
-    made = Stretch(
-        run=run, algorithm="counts", unit=unit, first=1, last=2, event=event, stream=stream, label=label, kind="release"
+    if not float(errors * _GRID).is_integer():
+        raise ValueError(f"errors must be a multiple of 1/{_GRID}, got {errors}: take them from sum_of_rates")
+    made = ReleasedErrors(errors=0.0, n=0.0, std_errors=float(std_errors), std_n=float(std_n), unit=unit)
+    asked = Stretch(
+        run=run,
+        algorithm="counts",
+        unit=unit,
+        first=1,
+        last=2,
+        event=made.event,
+        stream=stream,
+        label=label,
+        kind="release",
     )
-    granted = ledger.reserve(made)
+    granted = ledger.reserve(asked)
     noisy: list[float] = []
     for step, (value, std) in enumerate(((errors, std_errors), (n, std_n)), start=1):
         granted.draw(step)
         noise = float(randomness.normal((1,), std=float(std), dtype=torch.float64, device=torch.device("cpu")))
-        noisy.append(int(value) + round(noise * _GRID) / _GRID)
-    return ReleasedErrors(
-        errors=noisy[0],
-        n=noisy[1],
-        std_errors=float(std_errors),
-        std_n=float(std_n),
-        unit=unit,
-        event=event,
-        receipt=granted.receipt,
-    )
+        noisy.append((round(value * _GRID) + round(noise * _GRID)) / _GRID)
+    return replace(made, errors=noisy[0], n=noisy[1], receipt=granted.receipt)

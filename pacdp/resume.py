@@ -30,6 +30,7 @@ from pacdp.step.noise import Randomness
 from pacdp.step.processes import Together, gathered, process_count, process_rank, require_agreement, totals
 
 KIND = "private-run/1"
+RELEASE = "private-release/1"
 _NUMBERS = (bool, int, float, str, type(None))
 
 
@@ -180,9 +181,31 @@ def export(path: Path | str, *, module: nn.Module, event: Event | None) -> None:
     Raises:
         CheckpointError: the file cannot be written.
     """
-    model = {name: value.detach() for name, value in module.named_parameters()}
-    header = {"kind": "private-release/1", "event": _record(event), "adjacency": events.ADJACENCY}
-    save_checkpoint(path, Checkpoint(header=header, model=model, state={}))
+    export_weights(path, weights=dict(module.named_parameters()), event=event)
+
+
+def export_weights(
+    path: Path | str,
+    *,
+    weights: Mapping[str, Tensor],
+    event: Event | None,
+    snapshots: Tensor | None = None,
+    remark: str = "",
+) -> None:
+    """Write weights, snapshots and what they cost together, of kind "private-release/1".
+
+    Args:
+        snapshots: weights kept on the way, one a row, which the event covers too.
+        remark: a sentence for the header, under "remark".
+
+    Raises:
+        CheckpointError: the file cannot be written.
+    """
+    header = {"kind": RELEASE, "event": _record(event), "adjacency": events.ADJACENCY}
+    state = {} if snapshots is None else {"extra.snapshots": snapshots}
+    noted = {**header, "remark": remark} if remark else header
+    model = {name: value.detach() for name, value in weights.items()}
+    save_checkpoint(path, Checkpoint(header=noted, model=model, state=state))
 
 
 def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,

@@ -34,6 +34,7 @@ COMMANDS = (
     "choices",
     "ledger",
     "certify",
+    "export",
     "verify",
     "bound",
     "privacy",

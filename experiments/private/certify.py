@@ -6,7 +6,7 @@ around it, Λ being the price of the run's privacy loss ("Bounds by the general 
 the run hides people, n counts people and the risk is that on a new person.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ import torch
 from torch import nn
 
 from bounds import accounting
+from bounds.accounting import Event
 from experiments.config import Runtime
 from experiments.folder import provenance
+from experiments.private import PRIVATE
 from experiments.private.algorithms import Public, network, predictor
 from experiments.private.config import PrivateConfig
 from experiments.private.data import Examples, examples
@@ -23,6 +25,7 @@ from experiments.private.methods import by_person
 from experiments.private.planning import charged_event
 from experiments.serial import from_dict
 from pacdp import (
+    Assessment,
     BoundSet,
     CheckpointError,
     GaussianPosterior,
@@ -38,6 +41,7 @@ from pacdp.certify import Refusal
 from pacdp.certify.gaussian import Progress
 from pacdp.checkpoint import Checkpoint
 from pacdp.rederived import settings_of
+from pacdp.steps import ChargedSteps
 
 _BATCH = 1000
 _NOISE = "the run, which kept its noise secret or drew it from a seed of its own"
@@ -65,6 +69,77 @@ def certify_private(
         CheckpointError: the checkpoint does not say what it was trained on, was trained on other data, or its history
             or list of settings is not the run's.
     """
+    one = released(path, runtime)
+    bound, module = one.bound, one.module
+    common: dict[str, Any] = {
+        "test": BoundSet.part(one.data.test),
+        "failure_prob": failure_prob,
+        "settings": settings_of(path, one.about, choices=choices),
+    }
+    found = certify(one.predictor, bound, prior=one.source, **common)
+    if any(isinstance(getattr(layer, "generator", None), torch.Generator) for layer in module.modules()):
+        reason = "the network draws weights or masks of its own; its averaged predictions are certified"
+        refused = Refusal(name="Gaussian weights around what was released", reason=reason)
+        found = replace(found, refusals=(*found.refusals, refused))
+    else:
+        law = GaussianPosterior.around(private.with_weights(module, dict(one.checkpoint.model)), std=std)
+        around = certify(
+            law,
+            bound,
+            prior=Prior(law=law, source=one.source),
+            network=module.eval(),
+            monte_carlo=MonteCarlo(passes=2),
+            seed=seed,
+            progress=progress,
+            **common,
+        )
+        found = found.joined(around)
+    found = one.told(found)
+    found = replace(found, details={**found.details, "std": std, "private": PRIVATE})
+    subject = {"checkpoint": str(path), "content_hash": one.checkpoint.content_hash, "algorithm": one.config.algorithm}
+    return found.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """A private run's checkpoint beside its data: all that its certificates need."""
+
+    checkpoint: Checkpoint
+    config: PrivateConfig
+    data: Examples
+    bound: BoundSet
+    event: Event
+    """What the certificates pay for."""
+    charged: ChargedSteps
+    source: Private
+    module: nn.Module
+    predictor: Network
+    """As deployed: released weights, or an average over snapshots or draws."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the run wrote of itself."""
+        return self.checkpoint.header["about"]
+
+    def spent(self, event: Event) -> accounting.PrivacyBound:
+        """Epsilon of an event at the run's own delta and adjacency."""
+        budget = self.config.budget
+        return accounting.privacy_epsilon(event=event, delta=budget.delta, adjacency=budget.adjacency)
+
+    def told(self, found: Assessment) -> Assessment:
+        """The assessment with what the run spent, and with what shows that its steps were planned."""
+        found = found.resting_on(self.charged.hypothesis, beside="privacy covers these rows")
+        return replace(found, details={**found.details, "spent": self.spent(self.event).to_dict()})
+
+
+def released(path: Path, runtime: Runtime) -> Released:
+    """What a private run's checkpoint and its data say, compared with each other.
+
+    Raises:
+        ValueError: the run's examples belong to people whom it does not hide, or to people who were made up.
+        CheckpointError: the checkpoint does not say what it was trained on, was trained on other data, or its history
+            is not the run's.
+    """
     runtime.apply()
     checkpoint = load_checkpoint(path)
     about = checkpoint.header.get("about") or {}
@@ -76,42 +151,20 @@ def certify_private(
     event, charged = charged_event(path, checkpoint.header, config, public)
     if event is None:
         raise CheckpointError(f"{path} has no step: nothing was released that could be certified; train first")
+    bound, unit = BoundSet.part(data.train), "example" if data.people is None else "person"
     claim = accounting.privacy_record(event=event, adjacency="add-remove")
-    bound, test = BoundSet.part(data.train), BoundSet.part(data.test)
-    unit = "example" if data.people is None else "person"
-    source = Private(privacy=claim, rows=bound.rows, unit=unit, noise=_NOISE)
     module = network(config, public, device="cpu")
-    common: dict[str, Any] = {
-        "test": test,
-        "failure_prob": failure_prob,
-        "settings": settings_of(path, about, choices=choices),
-    }
-    found = certify(_deployed(config, module, checkpoint), bound, prior=source, **common)
-    if any(isinstance(getattr(layer, "generator", None), torch.Generator) for layer in module.modules()):
-        reason = "the network draws weights or masks of its own; its averaged predictions are certified"
-        refused = Refusal(name="Gaussian weights around what was released", reason=reason)
-        found = replace(found, refusals=(*found.refusals, refused))
-    else:
-        law = GaussianPosterior.around(private.with_weights(module, dict(checkpoint.model)), std=std)
-        around = certify(
-            law,
-            bound,
-            prior=Prior(law=law, source=source),
-            network=module.eval(),
-            monte_carlo=MonteCarlo(passes=2),
-            seed=seed,
-            progress=progress,
-            **common,
-        )
-        found = found.joined(around)
-    spent = accounting.privacy_epsilon(event=event, delta=config.budget.delta, adjacency=config.budget.adjacency)
-    found = found.resting_on(charged.hypothesis, beside="privacy covers these rows")
-    found = replace(
-        found,
-        details={**found.details, "std": std, "spent": spent.to_dict()},
+    return Released(
+        checkpoint=checkpoint,
+        config=config,
+        data=data,
+        bound=bound,
+        event=event,
+        charged=charged,
+        source=Private(privacy=claim, rows=bound.rows, unit=unit, noise=_NOISE),
+        module=module,
+        predictor=_deployed(config, module, checkpoint),
     )
-    subject = {"checkpoint": str(path), "content_hash": checkpoint.content_hash, "algorithm": config.algorithm}
-    return found.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
 
 
 def _data(path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str | None) -> Examples:

@@ -30,8 +30,11 @@ def is_private(path: Path) -> bool:
 def train_private_recipe(
     name: str | None, rest: list[str], *, scale: str, out: Path | None, seed: int, runtime: Runtime, resume: bool,
     force: bool, as_json: bool, show: bool, fields: bool, alone: bool, choices: Path | None = None,
+    ledger: Path | None = None, uncounted: bool = False,
 ) -> None:  # fmt: skip
     """Train the private recipe of that name, or go on with the private run in ``out``.
+
+    Steps are counted in ``ledger``, by default the one beside ``out``, unless ``uncounted``.
 
     Raises:
         ValueError: several chains or workers (``alone`` is False), which private recipes do not have.
@@ -50,20 +53,26 @@ def train_private_recipe(
     if not alone:
         raise ValueError("a private recipe is one run: leave --chains, --workers and --backend; every further run on "
                          "the same data spends its own epsilon")  # fmt: skip
+    if ledger is not None and uncounted:
+        raise ValueError("--ledger and --no-ledger contradict each other: give one of them")
+    from experiments.private.books import beside
     from experiments.private.run import train_private
 
+    counted_in = None if uncounted else ledger or beside(out)
     with progress(f"{config.algorithm} on {config.dataset}", config.sampling.steps) as advance:
 
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
             advance(step, f"step {row['step']}/{steps}, epsilon {_up(row['epsilon'])}" if row else None)
 
         result = train_private(config, out, runtime, resume=resume, force=force, report=report,
-                               progressbar=DownloadBar(), choices=choices)  # fmt: skip
+                               progressbar=DownloadBar(), choices=choices, ledger=counted_in)  # fmt: skip
     if as_json:
         print(json.dumps(result, allow_nan=False))
     else:
         print_result(result)
-    messages.print(f"finished {out}; next: pacdp certify {out}")
+    counted = "counted in no ledger" if counted_in is None else f"counted in {counted_in} (pacdp ledger show)"
+    messages.print(f"finished {out}, {counted}; the folder is private")
+    messages.print(f"next: pacdp certify {out} for your eyes, pacdp export {out} OUT for what may be published")
 
 
 def print_result(result: dict[str, Any]) -> None:

@@ -14,7 +14,9 @@ from torch.nn.functional import cross_entropy
 from bounds.accounting import event_to_dict
 from experiments.config import Runtime
 from experiments.folder import Folder, provenance, require_space, write_json
+from experiments.private import PRIVATE
 from experiments.private.algorithms import Predict, Public, algorithm, network, predictor
+from experiments.private.books import books_of
 from experiments.private.config import PrivateConfig
 from experiments.private.data import Examples, examples
 from experiments.private.methods import P3SGD, by_person
@@ -24,6 +26,8 @@ from pacdp.calibration import reliability_curve, summary
 from pacdp.choices import Choices
 from pacdp.data import Dataset, Progress
 from pacdp.fixed_settings import carried_on
+from pacdp.ledger import Ledger
+from pacdp.reservation import Books
 
 FORMAT = "pacdp-private-result/1"
 Report = Callable[[int, int, dict[str, Any] | None], None]
@@ -40,14 +44,18 @@ def train_private(
     report: Report | None = None,
     progressbar: bool | Progress = False,
     choices: Path | None = None,
+    ledger: Path | None = None,
 ) -> dict[str, Any]:
     """Carry out ``config`` in folder ``out`` and return its result, as written to ``result.json``.
 
-    ``choices`` is the file of a closed list of settings that has this run (:mod:`pacdp.choices`).
+    ``choices`` is the file of a closed list of settings that has this run (:mod:`pacdp.choices`). ``ledger`` is the
+    folder of the data set's ledger, where steps are counted before their noise is drawn; without one, nothing is.
 
     Raises:
-        ValueError: the list is open, does not have the run, or is not that of the run's first step; the folder cannot
-            be used, or the data, network or budget do not fit together.
+        Overdrawn: the ledger's limit would be passed; for the steps concerned nothing was drawn.
+        ValueError: the ledger is not the one that the run was started with; the list is open, does not have the run, or
+            is not that of the run's first step; the folder cannot be used, or the data, network or budget do not fit
+            together.
         Diverged: a weight is not finite.
     """
     folder = Folder(out)
@@ -61,8 +69,9 @@ def train_private(
         public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
         module = network(config, public, device=runtime.device)
         going_on = resume and folder.checkpoint.is_file() and not force
-        if going_on:
-            header = load_checkpoint(folder.checkpoint).header
+        header = load_checkpoint(folder.checkpoint).header if going_on else None
+        books = books_of(ledger, out, before=header)
+        if header is not None:
             record = carried_on(header["about"].get("choices"), record, where=folder.path)
             folder.keep_rows(up_to_step=_steps_done(header))
         else:
@@ -74,7 +83,9 @@ def train_private(
             folder.keep_rows(up_to_step=-1)
         if choices:
             shutil.copyfile(choices, folder.choices)
-        training = _Training(config, folder, data, public, module, report or (lambda step, steps, row: None), record)
+        training = _Training(
+            config, folder, data, public, module, report or (lambda step, steps, row: None), books, record
+        )
         result = training.go()
         result["rests_on"] = folder.content_hashes()
         write_json(folder.result, result)
@@ -82,14 +93,24 @@ def train_private(
 
 
 class _Training:
-    def __init__(self, config: PrivateConfig, folder: Folder, data: Examples, public: Public, module: nn.Module,
-                 report: Report, choices: Mapping[str, Any] | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        config: PrivateConfig,
+        folder: Folder,
+        data: Examples,
+        public: Public,
+        module: nn.Module,
+        report: Report,
+        books: Books,
+        choices: Mapping[str, Any] | None = None,
+    ) -> None:
         self.config, self.folder, self.data, self.public, self.module = config, folder, data, public, module
         self.report = report
         self.common: dict[str, Any] = {
             "loss": _loss,
             "randomness": private.SeededRandomness(config.seed) if config.reproducible else private.SystemRandomness(),
             "checkpoint": folder.checkpoint,
+            "ledger": books,
             "checkpoint_every": max(1, config.sampling.steps // config.records),
             "about": {"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
         }
@@ -116,13 +137,14 @@ class _Training:
             last["test_of_last_weights"] = judged(predictor(config, self.module, alone), self.data.test, curve=True)
         steps = private.steps_of(trained.event)
         return {
-            "format": FORMAT, "algorithm": config.algorithm, "steps": steps,
+            "format": FORMAT, "private": PRIVATE, "algorithm": config.algorithm, "steps": steps,
             "halted": steps < config.sampling.steps, "n": self.data.train.n, "n_test": self.data.test.n,
             "parameters": sum(p.numel() for p in self.module.parameters()),
             "privacy": {**private.privacy_spent(trained.event, **relation).to_dict(), **self._published(steps),
                         "event": None if trained.event is None else event_to_dict(trained.event),
                         "unit": self.data.unit, "units": self.data.units,
-                        "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret"},
+                        "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret",
+                        "counted": isinstance(self.common["ledger"], Ledger)},
             "test": judged(predict, self.data.test, curve=True), **last,
             "private_train": judged(predict, self.data.train),
             "seconds": round(time.monotonic() - started, 2),

@@ -56,7 +56,7 @@ class Assessment:
         route: how it was certified: "gaussian", "gibbs", "released", "new examples", "finite".
         n: independent records that the bound counts.
         unit: what a record is, "example" or "person".
-        examples: how many examples they have.
+        examples: how many examples they have; None where that was not released.
         failure_prob: of each certificate by itself; :meth:`best` pays for a choice among several.
         certificates: the one to quote first.
         refusals: what does not apply.
@@ -67,7 +67,7 @@ class Assessment:
     route: str
     n: int
     unit: Unit = "example"
-    examples: int
+    examples: int | None
     failure_prob: float
     certificates: tuple[bounds.Certificate, ...]
     refusals: tuple[Refusal, ...] = ()

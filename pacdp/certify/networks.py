@@ -17,19 +17,23 @@ from torch import Tensor, nn
 import bounds
 from bounds.hypotheses import of_the_caller
 from bounds.prices import Accounted
-from pacdp.certify.assessment import Finding, Measured
-from pacdp.certify.examples import BoundSet, Device, require_counts, require_kinds
+from pacdp.certify.assessment import Finding, Measured, Refusal
+from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, require_kinds
 from pacdp.certify.priors import Private, Source
 from pacdp.losses import in_error
 from pacdp.plain import call_with
 from pacdp.probes import AT_MOST, MOST, pool, require_own_outputs
+from pacdp.released_counts import ReleasedErrors, sum_of_rates
 
 EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
 """Of the bins of calibration errors."""
 _BATCH = 500
 _SLACK = 1e-4  # rounding of probabilities
 _FOR_PEOPLE = (bounds.new_person_betting, bounds.new_person_kl)
+_NOISE_SHARE = 0.02  # of a failure probability, for noise on counts: near the best on 60,000 examples
 Function = Callable[[Tensor], Tensor]
+Release = Callable[[float, int, Unit], ReleasedErrors]
+"""Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,11 @@ class Judged:
     def errors(self) -> int:
         """How many examples are in error."""
         return int(self.wrong.sum())
+
+    @property
+    def sum_of_rates(self) -> float:
+        """The same, or the sum of people's own rates, which a person moves by at most one."""
+        return float(self.errors) if self.data.people is None else sum_of_rates(self.wrong, self.data.people)
 
 
 @torch.no_grad()
@@ -225,6 +234,40 @@ def findings(
         yield from fresh_certificates(seen["bound"], of=of, failure_prob=failure_prob, name="new_examples")
     if "test" in seen:
         yield from fresh_certificates(seen["test"], of=of, failure_prob=failure_prob)
+
+
+def released_noisily(
+    law: Network, source: Private, release: Release, *, data: BoundSet, failure_prob: float, device: Device
+) -> bounds.Certificate | Refusal:
+    """The certificate of a network that was released privately, from counts that are released here, with noise."""
+    seen = judge(law.network, data, device, scores=law.scores, batch_size=law.batch_size)
+    counts = release(seen.sum_of_rates, data.units, data.unit)
+    about_it: dict[str, Any] = {"of": law.of, "measures": data.risk()}
+    return noisy_certificate(counts, privacy=source.privacy, failure_prob=failure_prob, **about_it)
+
+
+def noisy_certificate(
+    counts: ReleasedErrors, *, privacy: bounds.PrivacyClaim, failure_prob: float, of: str, measures: str
+) -> bounds.Certificate | Refusal:
+    """:func:`released_certificate` at the most errors and the fewest records that released counts leave possible.
+
+    Formal guarantee: that of :func:`bounds.private_kl_chernoff` at 0.98 ``failure_prob``; the noise on the counts has
+    the rest. Where there are m or more records, the first m of them are independent records, the mechanism is as
+    private towards them as towards all, and they have no more errors than all have: the bound for m records and that
+    many errors holds ("Certificates from counts with noise" in docs/guarantees.md).
+    """
+    own = _NOISE_SHARE * failure_prob
+    errors, n = counts.at_worst(failure_prob=own)
+    if n < 1:
+        why = f"n with noise of standard deviation {counts.std_n:g} may be 0: release it with less noise"
+        return Refusal(name="private_kl_chernoff", reason=why)
+    risk = _up(Fraction(min(errors, n)) / n)
+    made = released_certificate(
+        risk, n=n, privacy=privacy, failure_prob=failure_prob - own, of=of, measures=measures
+    ).charged("noise on the counts", own)
+    said = {f"released_{name}": getattr(counts, name) for name in ("errors", "n")}
+    noises = {name: getattr(counts, name) for name in ("std_errors", "std_n")}
+    return replace(made, inputs={**made.inputs, "errors_at_most": errors, **said, **noises})
 
 
 def fresh_certificates(

@@ -11,11 +11,11 @@ import bounds
 from bounds.hypotheses import Hypothesis, proved
 from pacdp.buffers import require_no_rows
 from pacdp.certify import chain, finite, gaussian, networks
-from pacdp.certify.assessment import Assessment
+from pacdp.certify.assessment import Assessment, Refusal
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
-from pacdp.certify.networks import Network
+from pacdp.certify.networks import Network, Release
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
     NoPrivacy,
@@ -54,6 +54,7 @@ def certify(
     device: Device = "cpu",
     progress: Progress | None = None,
     diagnosis: Diagnosis | None = None,
+    release: Release | None = None,
 ) -> Assessment:
     """Every certificate that applies to a law over networks, with what each rests on.
 
@@ -89,6 +90,9 @@ def certify(
             ``bounds.quadratic`` or ``functools.partial(bounds.catoni, inverse_temperature=n)``; fixed beforehand.
         seed: of all draws made here.
         diagnosis: of the chains that learnt the weights; reported where a certificate assumes stationarity.
+        release: releases the errors of a privately released :class:`Network`, and n, with noise that a ledger counts
+            (:func:`pacdp.released_counts.released_errors`). Nothing else that depends on the examples is then in the
+            assessment: it may be published if the network may.
 
     Raises:
         ValueError: things that do not fit each other, in one sentence.
@@ -115,6 +119,8 @@ def certify(
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
     failure_prob = settings.share(failure_prob)
     of_chain = isinstance(law, LocalGibbs | Point)
+    if release is not None and not (isinstance(law, Network) and isinstance(prior, Private) and test is None):
+        raise ValueError("release goes with a Network that a private mechanism released, and without a test set")
     if of_chain != isinstance(data, Objective):
         raise ValueError("the weights of a chain and an Objective go together, got one without the other")
     if test is not None and of_chain != isinstance(test, Objective):
@@ -155,6 +161,12 @@ def certify(
             )
             found = Assessment.of(gaussian.findings(where), bound, route="gaussian", failure_prob=failure_prob)
             found = replace(found, prior=prior.to_dict(), details={"kl_nats": where.kl_nats})
+        case Network() if release is not None:
+            assert isinstance(source, Private)
+            made = networks.released_noisily(law, source, release, data=bound, failure_prob=failure_prob, device=device)
+            n = 1 if isinstance(made, Refusal) else int(made.inputs["n"])
+            found = Assessment.of([made], bound, route="released", failure_prob=failure_prob)
+            found = replace(found, n=n, examples=n if bound.people is None else None)
         case Network():
             route = "released" if isinstance(source, Private) else "new examples"
             found = Assessment.of(networks.findings(law, source, **at), bound, route=route, failure_prob=failure_prob)
@@ -163,10 +175,10 @@ def certify(
     if (bound.version, fresh and fresh.version) != before:
         raise ValueError("the network writes on its inputs or on labels, which changes the examples: let it copy them")
     if not of_chain:
-        known = None if source is None else {**source_to_dict(source), "choice_nats": 0.0}
         rows = {"bound": bound.rows.summary(), "test": None if fresh is None else fresh.rows.summary(), "prior": None}
+        known = None if source is None else {**source_to_dict(source), "choice_nats": 0.0}
         privacy = privacy_to_dict(source.privacy) if isinstance(source, Private) else None
-        found = replace(found, privacy=privacy, rows=rows, prior=found.prior or known)
+        found = replace(found, privacy=privacy, rows=rows if release is None else None, prior=found.prior or known)
     made = tuple(
         _resting(one, tested if one.name.startswith("test_set") and tested else evidence, fixed)
         for one in found.certificates

@@ -11,6 +11,7 @@ from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import CANNOT, Claim, Statement, Unchecked, Wrong, about, agree, judged, number
 from pacdp.verify.formulas import COSTS, PLAIN, PRICED, sampled
 from pacdp.verify.prices import PREFIXES, check_price
+from pacdp.verify.release import check_counts
 
 FORMAT = "pacdp-certificate/2"
 _BOUGHT = ("bound", "PAC step", "test set", "union over networks", "transfer", "privacy tail", "unbounded privacy loss")
@@ -135,6 +136,8 @@ def _terms(c: Claim) -> None:
 
 
 def _value(c: Claim, formula: str, factor: float) -> None:
+    if "released_errors" in c.inputs:
+        check_counts(c)
     if "monte_carlo_mean" in c.inputs:
         agree("inputs.risk", c.raw("risk"), sampled(c, "monte_carlo_"))
     exact = ball(1.0) if not c.nats.is_finite() else PRICED[formula][1](c) if formula in PRICED else PLAIN[formula](c)

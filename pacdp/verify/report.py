@@ -16,6 +16,7 @@ from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, Statement, Unchecked, Wrong, about, judged, number
 from pacdp.verify.folder import check_folder, read_checkpoint
 from pacdp.verify.recount import recount
+from pacdp.verify.release import WEIGHTS, check_release
 
 FORMAT = "pacdp-certificates/2"
 _RISKS = ("0-1 risk", "0-1 risk of a new person")
@@ -130,7 +131,7 @@ def check_path(path: Path, *, data: str | None = None, model: str | None = None)
         ]  # fmt: skip
     place = path if path.is_dir() else path.parent
     if path.is_dir():
-        found += check_folder(path, report)
+        found += check_release(path, report) if report and (path / WEIGHTS).is_file() else check_folder(path, report)
     if report is not None and (data or model):
         checkpoint = place / "checkpoint.safetensors"
         found += recount(report, read_checkpoint(checkpoint) if checkpoint.is_file() else None, data, model)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import bounds
 from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, privacy_epsilon
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
-from pacdp.released_counts import ReleasedErrors, released_errors
+from pacdp.released_counts import ReleasedErrors, released_errors, sum_of_rates
 from pacdp.reservation import NoLedger
 from pacdp.step.noise import SeededRandomness, SystemRandomness
 
@@ -73,6 +74,53 @@ def test_the_worst_counts_cover_the_true_ones_as_often_as_they_say(failure_prob:
         missed += errors < 2304 or n > 60_000
     assert stats.binom(draws, failure_prob).sf(missed - 1) > 1e-4
     assert stats.binom(draws, failure_prob / 3).cdf(missed) > 1e-4, "and not absurdly rarely"
+
+
+def test_a_person_moves_the_sum_of_rates_by_at_most_one_however_many_examples_they_have() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        sizes = rng.integers(1, 60, size=rng.integers(2, 9))
+        people = rng.permutation(np.repeat(np.arange(len(sizes)) * 7, sizes))
+        wrong = rng.random(len(people)) < rng.random()
+        found = sum_of_rates(wrong, people)
+        own = [wrong[people == one] for one in np.unique(people)]
+        exact = sum((Fraction(int(each.sum()), len(each)) for each in own), Fraction(0))
+        assert 0 <= Fraction(found) - exact < Fraction(len(sizes), 1024)
+        assert (found * 1024).is_integer()
+        for one in np.unique(people):
+            assert 0.0 <= found - sum_of_rates(wrong[people != one], people[people != one]) <= 1.0
+    everyone = np.repeat(np.arange(3), [1, 7, 1000])
+    assert sum_of_rates(np.ones(1008, dtype=bool), everyone) == 3.0
+    assert sum_of_rates(np.zeros(1008, dtype=bool), everyone) == 0.0
+    one_of_1000 = everyone == 2
+    one_of_1000[9:] = False
+    assert sum_of_rates(one_of_1000, everyone) == 2 / 1024
+
+
+def test_a_sum_of_rates_is_released_on_its_grid_and_covered_on_it() -> None:
+    source, draws, missed, rates = SeededRandomness(7), 2000, 0, 12 + 5 / 1024
+    for _ in range(draws):
+        found = released(source, errors=rates, n=40, std_errors=0.01, std_n=2.0, unit="person")
+        assert (found.errors * 1024).is_integer()
+        errors, n = found.at_worst(failure_prob=0.05)
+        assert (errors * 1024).is_integer()
+        assert errors - found.errors < 0.01 * 2.3 + 2 / 1024
+        missed += errors < rates or n > 40
+    assert stats.binom(draws, 0.05).sf(missed - 1) > 1e-4
+    with pytest.raises(ValueError, match="errors must be a multiple of 1/1024"):
+        released(errors=1 / 3, unit="person")
+    with pytest.raises(ValueError, match="errors"):
+        released(errors=12.5)
+
+
+def test_what_is_kept_of_a_release_makes_it_again() -> None:
+    found = released(unit="person")
+    assert ReleasedErrors(**found.to_dict(), receipt=found.receipt) == found
+    for name, bad in (("errors", math.nan), ("n", math.inf), ("std_n", 0.0)):
+        changed = found.to_dict()
+        changed[name] = bad
+        with pytest.raises(ValueError, match=name):
+            ReleasedErrors(**changed)
 
 
 def test_on_mnist_noise_of_50_errors_is_a_quarter_of_a_point() -> None:
