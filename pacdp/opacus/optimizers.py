@@ -50,9 +50,9 @@ class _FixedNormaliser:
 
     def add_noise(self) -> None:
         """Noise of standard deviation σ_t C on every coordinate of the clipped sum."""
+        examples, self.examples = self.examples, 0
         if self.sampler is not None:
-            self.sampler.require(self.examples)
-        self.examples = 0
+            self.sampler.require(examples)
         self.noise_multiplier = float(self.noise_schedule(self.logical_step))
         if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier >= 0.0):
             raise ValueError(

@@ -94,6 +94,7 @@ def test_ghost_sums_are_those_of_clipped_gradients(network, reduction):
         module=model, optimizer=torch.optim.SGD(trained, lr=0.0), noise_schedule=0.0, clip_norm=clip_norm,
         sample_rate=0.1, expected_batch_size=2.0, dataset=torch.utils.data.TensorDataset(inputs, targets),
         criterion=nn.CrossEntropyLoss(reduction=reduction), loss_reduction=reduction, grad_sample_mode="ghost",
+        batches="own",
     )  # fmt: skip
     criterion(wrapped(inputs), targets).backward()
     optimizer.step()
@@ -107,7 +108,7 @@ def test_physical_batches_of_ghost_clipping_add_up():
     wrapped, optimizer, criterion, _ = PrivateEngine(randomness=SeededRandomness(0)).make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.0), noise_schedule=0.0, clip_norm=0.5,
         sample_rate=0.1, expected_batch_size=1.0, dataset=torch.utils.data.TensorDataset(inputs, targets),
-        criterion=nn.CrossEntropyLoss(), grad_sample_mode="ghost",
+        criterion=nn.CrossEntropyLoss(), grad_sample_mode="ghost", batches="own",
     )  # fmt: skip
 
     def gradients(parts):

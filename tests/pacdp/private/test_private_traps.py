@@ -262,3 +262,33 @@ def test_parameters_of_another_network_are_refused():
         PrivateEngine().make_private(
             module=mlp(), optimizer=torch.optim.SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,
             clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost", "ew", "functorch"])
+def test_a_step_on_a_batch_that_nobody_drew_is_refused(mode):
+    """P8: it was accounted for as if it had come from the private loader."""
+    module, optimizer, criterion, loader, engine = private(mlp(), data(), mode=mode, batches="loader")
+    inputs, _ = next(iter(loader))
+    foreign, labels = torch.randn(len(inputs) + 3, 4), torch.zeros(len(inputs) + 3, dtype=torch.int64)
+    optimizer.zero_grad()
+    criterion(module(foreign), labels).backward()
+    with pytest.raises(ValueError, match=r"the batch drawn for it has another number"):
+        optimizer.step()
+    assert engine.event is None
+
+
+def test_a_second_step_on_the_same_batch_is_refused_and_unused_batches_are_forgotten():
+    module, optimizer, criterion, loader, engine = private(mlp(), data(), batches="loader")
+    for inputs, targets in loader:
+        for _ in range(2):
+            optimizer.zero_grad()
+            criterion(module(inputs), targets).backward()
+            if engine.event is None:
+                optimizer.step()
+                continue
+            with pytest.raises(ValueError, match="no batch was drawn for it"):
+                optimizer.step()
+        break
+    optimizer.zero_grad()
+    assert len(sweep(module, optimizer, criterion, loader)) == 4
+    assert steps_of(engine.event) == 5

@@ -14,9 +14,9 @@ import torch
 from scipy import stats
 from secure_toys import fix_keys, normals_of, words_of
 
-from pacdp.step.processes import RankRandomness
 from pacdp.step import cipher, noise, quantile
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, arithmetic_cost, share
+from pacdp.step.processes import RankRandomness
 
 CPU = torch.device("cpu")
 WHOLE = {"dtype": torch.float64, "device": CPU}
