@@ -4,6 +4,7 @@ from typing import Annotated
 
 import tyro
 
+from experiments.commands_audit import Audit
 from experiments.commands_bounds import Bound, Privacy
 from experiments.commands_choices import Choices
 from experiments.commands_export import Export
@@ -21,6 +22,7 @@ Command = (
     | Annotated[Certify, tyro.conf.subcommand("certify")]
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
+    | Annotated[Audit, tyro.conf.subcommand("audit")]
     | Annotated[Bound, tyro.conf.subcommand("bound")]
     | Annotated[Privacy, tyro.conf.subcommand("privacy")]
     | Annotated[Plot, tyro.conf.subcommand("plot")]

@@ -36,6 +36,7 @@ COMMANDS = (
     "certify",
     "export",
     "verify",
+    "audit",
     "bound",
     "privacy",
     "plot",

@@ -1,4 +1,4 @@
-"""Gradient canaries for every private trainer: examples whose gradient is a vector of the auditor's choice.
+"""Canaries for every private algorithm: examples, or people, whose gradient is a vector of the auditor's choice.
 
 The audited network has one weight more for each canary, a linear layer that ordinary examples feed with zeros. Canary
 i feeds it scale·e_i, and its loss is s_t times that layer's output, so that its gradient is s_t·scale·e_i: a Dirac in a
@@ -21,7 +21,8 @@ a fixed threshold gives error rates to hold against the trade-off function (Nasr
 for half and a quarter of the noise serve as well, which find a fault of that size where the claim is large.
 """
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,21 +30,21 @@ import torch
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
 from torch import Tensor, nn
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper
-from bounds.accounting import Composed, Event, Gaussian, PoissonSampled, trade_off
+from bounds.accounting import Event, trade_off
 from pacdp.algorithms.algorithm import Algorithm
+from pacdp.audit.canary_network import CanaryNetwork, Recorder, canary_dataset, canary_loss, gain_of, with_canaries
 from pacdp.audit.scores import AuditResult, audit_scores, contradicts
+from pacdp.audit.told import multipliers_of, noise_of, told_of
 from pacdp.loop import train
 from pacdp.step.accountant import epsilon
-from pacdp.step.clip import Weights
-from pacdp.step.event import ADJACENCY, runs_of
+from pacdp.step.event import ADJACENCY
 from pacdp.step.independence import PerExampleLoss
 from pacdp.step.noise import Randomness
-from pacdp.step.units import size, take
+from pacdp.step.units import take
 
-_MARKS = 2
 _PARTS = (1.0, 0.5, 0.25)
 _NATS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 _THRESHOLDS = ((0.25, 0.5, 0.75, 1.0, 1.5), _NATS, _NATS, _NATS)
@@ -75,66 +76,6 @@ class ErrorRates(NamedTuple):
     true_positive_lower: float
 
 
-class CanaryNetwork(nn.Module):
-    """``inner`` with a slot for every canary; see :func:`canary_dataset` for its inputs.
-
-    The outputs are those of ``inner``, shape (batch, outputs), then the slot's output, then 1 for canaries, else 0.
-    """
-
-    def __init__(self, inner: nn.Module, *, canaries: int, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.inner, self.shape = inner, shape
-        like = next(inner.parameters())
-        self.slots = nn.Linear(canaries, 1, bias=False, dtype=like.dtype, device=like.device)
-        nn.init.zeros_(self.slots.weight)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Outputs and marks."""
-        outputs = self.inner(inputs[:, :-1].unflatten(1, self.shape))
-        if outputs.dim() != 2:
-            raise ValueError(f"the audited network must give (batch, outputs), got shape {tuple(outputs.shape)}")
-        codes = inputs[:, -1].round().clamp(0, self.slots.in_features).long()
-        chosen = (codes[:, None] == torch.arange(1, self.slots.in_features + 1, device=codes.device)).to(outputs.dtype)
-        return torch.cat([outputs, self.slots(chosen), (codes > 0).to(outputs.dtype)[:, None]], 1)
-
-
-@dataclass(slots=True, kw_only=True)
-class Recorder:
-    """What the trainer releases on the canaries' coordinates, and the sign of the step to come."""
-
-    signs: Float[np.ndarray, " steps"]
-    released: list[np.ndarray] = field(default_factory=list)
-
-    @property
-    def sign(self) -> float:
-        """s_t of the next step."""
-        return float(self.signs[min(len(self.released), len(self.signs) - 1)])
-
-    def record(self, released: Weights) -> None:
-        """Keep what this step released of the canaries' coordinates."""
-        self.released.append(released["slots.weight"].detach().double().reshape(-1).cpu().numpy().copy())
-
-
-def canary_dataset(dataset: Dataset[Any], included: Bool[np.ndarray, " canaries"]) -> TensorDataset:
-    """The examples flat, with a last column 0, and after them the included canaries: zeros, with i + 1 there."""
-    inputs, targets = take(dataset, torch.arange(size(dataset)))
-    codes = torch.from_numpy(np.flatnonzero(included) + 1).to(inputs)
-    flat = torch.cat([inputs.flatten(1), inputs.new_zeros(len(inputs), 1)], 1)
-    extra = torch.cat([inputs.new_zeros(len(codes), flat.shape[1] - 1), codes[:, None]], 1)
-    unused = targets[:1].expand(len(codes), *targets.shape[1:])
-    return TensorDataset(torch.cat([flat, extra]), torch.cat([targets, unused]))
-
-
-def canary_loss(loss: PerExampleLoss, recorder: Recorder, scale: float) -> PerExampleLoss:
-    """``loss`` on examples; s_t·scale times the slot's output on canaries."""
-
-    def per_example(outputs: Tensor, targets: Tensor) -> Tensor:
-        slot, is_canary = outputs[:, -_MARKS], outputs[:, -1].detach() > 0.5
-        return torch.where(is_canary, recorder.sign * scale * slot, loss(outputs[:, :-_MARKS], targets))
-
-    return per_example
-
-
 def audit_training(
     algorithm: Algorithm,
     module: nn.Module,
@@ -148,8 +89,10 @@ def audit_training(
     scale: float = 10.0,
     guesses: tuple[int, ...] | None = None,
     randomness: Randomness | None = None,
+    people: Tensor | None = None,
+    records: int = 2,
 ) -> TrainerAudit:
-    """Train once with canaries among the data, and see what the released gradients give away.
+    """Train once with canaries among the data, and see what the released sums give away.
 
     Formal guarantee: that of :class:`pacdp.audit.scores.AuditResult` for the mechanism "all released gradients", which
     contains whatever the trainer publishes, under add-remove adjacency.
@@ -163,9 +106,11 @@ def audit_training(
         delta: at which epsilon is claimed and bounded.
         canaries: m.
         failure_prob: of each bound.
-        scale: raw norm of a canary's gradient over the clipping norm; above 1 the clipping is put to the test too.
+        scale: raw norm of a canary's contribution over the clipping norm; above 1 the clipping is put to the test too.
         guesses: numbers of guesses, fixed beforehand; see :func:`pacdp.audit.scores.audit_scores`.
         randomness: the trainer's; the operating system's generator by default.
+        people: the person's number for each record, where people are the units: a canary is then a person.
+        records: of each canary that is a person.
 
     Raises:
         ValueError: no canary, a scale that is not positive, or what ``train`` refuses.
@@ -175,17 +120,30 @@ def audit_training(
     if not 0.0 < scale < float("inf"):
         raise ValueError(f"scale must be positive and finite, got {scale}")
     included, mechanism = generator.random(canaries) < 0.5, algorithm.mechanism
-    recorder = Recorder(signs=generator.permutation(np.resize([1.0, -1.0], mechanism.steps)))
-    data = canary_dataset(dataset, included)
     shape = tuple(take(dataset, torch.zeros(1, dtype=torch.int64))[0].shape[1:])
-    run = train(algorithm,
-                CanaryNetwork(module, canaries=canaries, shape=shape), data,
-                loss=canary_loss(loss, recorder, scale * mechanism.clip_norm), randomness=randomness,
-                watch=recorder.record)  # fmt: skip
+    copies = 1 if people is None else records
+    gain, each = (
+        (1.0, 1) if algorithm.contribution is None else gain_of(algorithm, module, dataset, loss, shape, copies)
+    )
+    signs = generator.permutation(np.resize([1.0, -1.0], mechanism.steps))
+    recorder = Recorder(signs=signs * math.copysign(1.0, gain), each=each)
+    run = train(
+        algorithm,
+        CanaryNetwork(module, canaries=canaries, shape=shape),
+        canary_dataset(dataset, included, records=copies),
+        loss=canary_loss(loss, recorder, scale * mechanism.clip_norm / abs(gain)),
+        people=None if people is None else with_canaries(people, int(included.sum()), copies),
+        randomness=randomness,
+        watch=recorder.record,
+    )
     assert run.event is not None
-    noise = np.array([noise_of(step) for step, count in runs_of(run.event) for _ in range(count)])
-    scores = canary_scores(np.stack(recorder.released) / mechanism.clip_norm * recorder.signs[:, None], noise,
-                           mechanism.sample_rate)  # fmt: skip
+    events = told_of(run.event)
+    noise = np.array([noise_of(step) for step in events])
+    released = np.stack(recorder.released).reshape(len(events), each, canaries) / mechanism.clip_norm
+    multipliers = np.array([multipliers_of(algorithm, step, [torch.empty(0)] * each) for step in events])
+    precision = np.maximum(multipliers, 1e-3)[:, :, None] ** -2.0
+    released = (released * precision).sum(1) / precision.sum(1)  # one sum with the noise of all of them
+    scores = canary_scores(released * signs[:, None], noise, mechanism.sample_rate)
     result = audit_scores(scores[:2], included, delta=delta, failure_prob=failure_prob, guesses=guesses)
     claimed = epsilon(run.event, delta=delta, adjacency=ADJACENCY)
     event, rates = run.event, error_rates(scores, included, failure_prob=failure_prob)
@@ -194,19 +152,6 @@ def audit_training(
         result=result, event=run.event, claimed_epsilon=claimed, contradicted=broken,
         independent_mu_lower=max(0.0, *(float(ndtri(r.true_positive_lower) - ndtri(r.false_positive_upper))
                                         for r in rates)))  # fmt: skip
-
-
-def noise_of(step: Event) -> float:
-    """The noise multiplier of one step of a history; 0 for none."""
-    match step:
-        case Gaussian():
-            return step.noise_multiplier
-        case PoissonSampled():
-            return noise_of(step.event)
-        case Composed():
-            return noise_of(step.events[0])
-        case _:
-            return 0.0
 
 
 def canary_scores(

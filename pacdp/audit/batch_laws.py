@@ -1,0 +1,72 @@
+"""What Poisson sampling promises about batches, as tests whose p-values are exact or upper bounds.
+
+Batches come as a matrix ``x`` that says which unit was in which step: if the mechanism is what it says, its entries are
+independent Bernoulli(q).
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Bool
+from scipy import stats
+
+from pacdp.audit.p_values import Found, binomial, bonferroni, sidak
+
+Batches = Bool[np.ndarray, "steps units"]
+_LAGS = 8
+
+
+def rate(x: Batches, q: float) -> Found:
+    """Units take part at rate q."""
+    return Found(float(binomial(int(x.sum()), x.size, q)), f"{x.mean():.4f} of {q:g}")
+
+
+def rate_of_units(x: Batches, q: float) -> Found:
+    """Every unit takes part at rate q."""
+    counts = x.sum(0)
+    worst = float(binomial(counts, len(x), q).min())
+    return Found(sidak(worst, x.shape[1]), f"between {counts.min() / len(x):.4f} and {counts.max() / len(x):.4f}")
+
+
+def sizes_of_batches(x: Batches, q: float) -> Found:
+    """Sizes are binomial: how many lie within one standard deviation of nq, within half of one, and on either side."""
+    n = x.shape[1]
+    sizes, support = x.sum(1), np.arange(n + 1)
+    law, spread = stats.binom.pmf(support, n, q), math.sqrt(n * q * (1.0 - q))
+    off = (support - n * q) / spread if spread > 0.0 else support - n * q
+    regions = [np.abs(off) <= 1.0, np.abs(off) <= 0.5, np.abs(off) > 2.0, off < 0.0, off > 0.0]
+    found = [float(binomial(int(own[sizes].sum()), len(x), min(1.0, float(law[own].sum())))) for own in regions]
+    seen = f"mean {sizes.mean():.2f} of {n * q:.2f}, variance {sizes.var():.2f} of {n * q * (1.0 - q):.2f}"
+    return Found(bonferroni(min(found), len(found)), seen)
+
+
+def empty_batches(x: Batches, q: float) -> Found:
+    """A batch is empty with probability (1-q)^n."""
+    none, expected = int((~x.any(1)).sum()), (1.0 - q) ** x.shape[1]
+    return Found(float(binomial(none, len(x), expected)), f"{none} of {len(x)}, {expected * len(x):.2f} expected")
+
+
+def pairs_of_units(x: Batches, q: float) -> Found:
+    """Two units come together at rate q²."""
+    if x.shape[1] < 2:
+        return Found(1.0, "one unit only")
+    together = x.T.astype(np.float64) @ x.astype(np.float64)
+    counts = np.round(together[np.triu_indices(x.shape[1], 1)])
+    worst = float(binomial(counts, len(x), q * q).min())
+    return Found(bonferroni(worst, len(counts)), f"between {counts.min():.0f} and {counts.max():.0f} times")
+
+
+def steps_of_batches(x: Batches, q: float) -> Found:
+    """Whether a unit comes does not depend on whether it came before: lags 1 to 8, and any two steps' overlap."""
+    found: list[tuple[float, str]] = []
+    for lag in range(1, min(_LAGS, len(x) // 2) + 1):
+        first = np.array([t for t in range(len(x) - lag) if t % (2 * lag) < lag])  # no step is in two pairs
+        both = x[first] & x[first + lag]
+        found.append((float(binomial(int(both.sum()), both.size, q * q)), f"lag {lag}"))
+    overlap = x.astype(np.float64) @ x.T.astype(np.float64)
+    counts = np.round(overlap[np.triu_indices(len(x), 1)])
+    if len(counts):
+        tail = float(stats.binom.sf(counts.max() - 1, x.shape[1], q * q))
+        found.append((bonferroni(tail, len(counts)), "the two steps that share most"))
+    worst, name = min(found, default=(1.0, "none"))
+    return Found(bonferroni(worst, max(1, len(found))), f"most at {name}")

@@ -1,0 +1,148 @@
+"""An audit of a whole private mechanism from the outside: noise, divisor, batches, sensitivity, accounts, resuming.
+
+A run of the loop on data of the auditor's is watched (:mod:`pacdp.audit.observed`), the clipped sums are computed
+anew (:mod:`pacdp.audit.recomputed`), and what was released is held against them. Each claim is a check with a p-value,
+exact or bounded, or one that chance does not enter. docs/audit.md says which fault each of them finds.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from pacdp.algorithms.algorithm import Algorithm
+from pacdp.audit.canaries import audit_training
+from pacdp.audit.checks import Check, MechanismAudit, certain
+from pacdp.audit.observed import Observer
+from pacdp.audit.one_run import (
+    evidence_of,
+    members_of,
+    of_accountant,
+    of_batches,
+    of_choices,
+    of_divisor,
+    of_noise,
+)
+from pacdp.audit.planned import of_length
+from pacdp.audit.resumed import of_resuming
+from pacdp.audit.sensitivity import of_sensitivity
+from pacdp.step.gradients import PerExampleLoss
+from pacdp.step.noise import Randomness, SystemRandomness
+
+_ONE_MORE = 6
+"""Steps of the run on one unit more."""
+_NUMBERS = 6_000_000
+"""Released numbers at most."""
+_CANARY_STEPS = 40
+_DELTA = 1e-5
+
+
+def audit_mechanism(
+    algorithm: Algorithm,
+    module: nn.Module,
+    dataset: TensorDataset,
+    *,
+    loss: PerExampleLoss,
+    people: Tensor | None = None,
+    randomness: Callable[[], Randomness] = SystemRandomness,
+    steps: int | None = None,
+    failure_prob: float = 0.01,
+    canaries: int = 0,
+    generator: np.random.Generator | None = None,
+) -> MechanismAudit:
+    """Run the algorithm on ``dataset`` and put what it claims to the test.
+
+    Its budget is left out and its number of steps replaced; noise on single gradients before clipping, which buys no
+    privacy, is left out too. The trained weights are thrown away: this is no release, and spends nothing if the data
+    are made up (:func:`made_up`).
+
+    Formal guarantee: that of :class:`MechanismAudit`.
+
+    Args:
+        algorithm: settings of any private algorithm; rates, clip norm, divisor and noise are used as they are.
+        module: its network; not changed.
+        dataset: records of the auditor's, as many units as give batches of a few; not the private data.
+        loss: per-record losses of (outputs, targets), shape (batch,).
+        people: the person's number for each record, where people are the units.
+        randomness: makes the source of randomness, once a run; the operating system's by default.
+        steps: by default as many as make some million released numbers, between 20 and 150.
+        failure_prob: probability that a mechanism that is what it says is refuted.
+        canaries: of a run with so many units that the auditor knows how to find (:mod:`pacdp.audit.canaries`), which
+            takes half of ``failure_prob``; 0 for none.
+        generator: decides where runs are killed, and which canaries are in the data.
+
+    Raises:
+        ValueError: what ``train`` refuses, or a probability or a number of steps out of range.
+    """
+    if not 0.0 < failure_prob < 1.0:
+        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob}")
+    dim = sum(p.numel() for p in module.parameters() if p.requires_grad)
+    steps = max(20, min(150, _NUMBERS // dim)) if steps is None else steps
+    if steps < 2:
+        raise ValueError(f"steps must be at least 2, got {steps}")
+    audited = of_length(algorithm, steps)
+    generator = generator or np.random.default_rng()
+    if len(members_of(people, len(dataset))) < 3:
+        raise ValueError("dataset must have three units or more: with fewer no batch says anything")
+
+    def checks() -> Iterator[Check]:
+        fewer, fewer_people = _one_less(dataset, people)
+        common: Any = {"loss": loss, "people": fewer_people}
+        observed = Observer(audited, module, fewer, **common)
+        run = observed.run(randomness())
+        members = members_of(fewer_people, len(fewer))
+        evidence = evidence_of(observed, run, fewer, members)
+        yield from of_noise(evidence, module)
+        yield from of_batches(evidence)
+        yield from of_divisor(observed, run, evidence)
+        yield from of_accountant(observed, run, len(members))
+        yield from of_choices(observed, run, evidence, fewer, members)
+        more = Observer(of_length(algorithm, _ONE_MORE), module, dataset, loss=loss, people=people)
+        run = more.run(randomness())
+        evidence = evidence_of(more, run, dataset, members_of(people, len(dataset)))
+        yield from of_divisor(more, run, evidence, name="divisor: one unit more")
+        yield from of_sensitivity(audited, module, fewer, **common)
+        yield from of_resuming(audited, module, fewer, randomness=randomness, generator=generator, **common)
+        if canaries:
+            share, short = failure_prob / 2.0, of_length(algorithm, min(steps, _CANARY_STEPS))
+            found = audit_training(
+                short, module, fewer, **common, generator=generator, delta=_DELTA, canaries=canaries,
+                failure_prob=share / 3.0, randomness=randomness(),
+            )  # fmt: skip
+            seen = f"epsilon at least {found.result.epsilon_lower:.3f} of {found.claimed_epsilon:.3f}, delta {_DELTA:g}"
+            claim = "no test of canaries is better than the accountant allows"
+            yield certain("canaries", claim, found.contradicted, seen, share=share)
+
+    return MechanismAudit(checks=tuple(checks()), failure_prob=failure_prob)
+
+
+def made_up(
+    shape: tuple[int, ...], *, classes: int, units: int, people: bool = False, seed: int = 0
+) -> tuple[TensorDataset, Tensor | None]:
+    """Records that are nobody's: inputs uniform on [0, 1], random labels, one to four records a person."""
+    draw = torch.Generator().manual_seed(seed)
+    owners = None
+    count = units
+    if people:
+        lengths = torch.randint(1, 5, (units,), generator=draw)
+        owners, count = torch.repeat_interleave(torch.arange(units), lengths), int(lengths.sum())
+        owners = owners[torch.randperm(count, generator=draw)]
+    inputs = torch.rand(count, *shape, generator=draw)
+    return TensorDataset(inputs, torch.randint(classes, (count,), generator=draw)), owners
+
+
+def units_for(sample_rate: float) -> int:
+    """So many units that a batch has eight of them on average: from 24, if all come, to 800."""
+    return max(24, min(800, math.ceil(8.0 / sample_rate)))
+
+
+def _one_less(dataset: TensorDataset, people: Tensor | None) -> tuple[TensorDataset, Tensor | None]:
+    """The data without their last unit."""
+    if people is None:
+        return TensorDataset(*(x[:-1] for x in dataset.tensors)), None
+    kept = people != people.max()
+    return TensorDataset(*(x[kept] for x in dataset.tensors)), people[kept]

@@ -1,0 +1,237 @@
+"""What the audit asks of one observed run: its noise, its batches, its divisor, its choices and what it told."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from bounds.accounting import Event
+from pacdp.algorithms.p3sgd import P3SGD
+from pacdp.audit import batch_laws, noise_laws
+from pacdp.audit.checks import Check, by_chance, certain
+from pacdp.audit.observed import Observer, tensors_of
+from pacdp.audit.p_values import Found, bonferroni
+from pacdp.audit.recomputed import Recomputed
+from pacdp.audit.told import choice_of, multipliers_of, noise_of, rate_of, told_of
+from pacdp.loop import PrivateRun
+from pacdp.step.event import combined
+
+_SAME = 1e-3
+"""Relative difference that the rounding of single precision explains."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a run left for its auditor; private."""
+
+    noise: np.ndarray
+    """Released sums minus recomputed ones, over the standard deviation that was told; (releases, dim)."""
+    directions: np.ndarray
+    """Recomputed sums, scaled to norm 1, a row for each release."""
+    sizes: np.ndarray
+    """Units in the batch behind each release, minus their expected number."""
+    batches: np.ndarray
+    """(steps, units), whether any record of the unit was read in the step."""
+    cut: int
+    """How often some of a person's records were read without the others."""
+    events: list[Event]
+    """What was told of each step."""
+
+
+def members_of(people: Tensor | None, records: int) -> list[list[int]]:
+    """The records of each unit, in the order of the units."""
+    if people is None:
+        return [[i] for i in range(records)]
+    return [(people == person).nonzero().reshape(-1).tolist() for person in people.unique()]
+
+
+def recomputed(observed: Observer, dataset: Dataset[tuple[Tensor, Tensor]]) -> Recomputed:
+    """The run's contributions, computed anew."""
+    algorithm = observed.algorithm
+    return Recomputed(
+        observed.module,
+        dataset,
+        observed.loss,
+        clip_norm=algorithm.mechanism.clip_norm,
+        draws=algorithm.draws,
+        contribution=algorithm.contribution,
+        width=algorithm.width,
+        seeds=observed.seeds,
+        most=1 if observed.alone else algorithm.mechanism.max_physical_batch,
+    )
+
+
+def evidence_of(
+    observed: Observer, run: PrivateRun, dataset: Dataset[tuple[Tensor, Tensor]], members: Sequence[Sequence[int]]
+) -> Evidence:
+    """Hold each release against the sum of its units' contributions, recomputed from the records that were read."""
+    algorithm, events = observed.algorithm, told_of(run.event)
+    exact = recomputed(observed, dataset)
+    clip, unit_of = algorithm.mechanism.clip_norm, {i: u for u, own in enumerate(members) for i in own}
+    noise, directions, sizes, cut = list[np.ndarray](), list[np.ndarray](), list[float](), 0
+    batches = np.zeros((len(observed.steps), len(members)), dtype=bool)
+    weights = observed.weights_before(run)
+    for row, seen in enumerate(observed.steps):
+        chosen = list(dict.fromkeys(unit_of[i] for i in seen.read))
+        batches[row, chosen] = True
+        cut += sum(any(i not in seen.read for i in members[u]) for u in chosen)
+        total = exact(weights[seen.number - 1], [members[u] for u in chosen]).sum(0)
+        length = float(total.norm())
+        for released, multiplier in zip(
+            seen.released, multipliers_of(algorithm, events[row], seen.released), strict=True
+        ):
+            noise.append(((released.double().cpu() - total) / (multiplier * clip)).float().numpy())
+            directions.append((total / length if length > 0.0 else total).float().numpy())
+            sizes.append(len(chosen) - len(members) * rate_of(events[row]))
+    return Evidence(
+        noise=np.stack(noise),
+        directions=np.stack(directions),
+        sizes=np.array(sizes),
+        batches=batches,
+        cut=cut,
+        events=events,
+    )
+
+
+def of_noise(evidence: Evidence, module: nn.Module) -> Iterator[Check]:
+    """Laws of what was added to the clipped sum."""
+    z, tensors = evidence.noise, tensors_of(module)
+    tests = [
+        ("mean", "every coordinate has mean 0", noise_laws.mean_of_coordinates(z)),
+        ("variance", "every coordinate has the variance that was told", noise_laws.variance_of_coordinates(z)),
+        ("variance by tensor", "so has every tensor, biases too", noise_laws.variance_of_tensors(z, tensors)),
+        ("variance by step", "so has every release", noise_laws.variance_of_steps(z)),
+        ("law", "noise is Gaussian", noise_laws.normal_law(z)),
+        ("covariance by lag", "coordinates are independent", noise_laws.covariance_by_lag(z, tensors)),
+        ("covariance by direction", "sums of coordinates too", noise_laws.covariance_in_directions(z, tensors)),
+        ("covariance at large", "in whatever direction", noise_laws.covariance_in_all(z)),
+        ("covariance of steps", "releases are independent", noise_laws.covariance_of_steps(z)),
+        ("repeats", "no two releases share noise", noise_laws.repeated_noise(z)),
+        ("the data", "noise does not follow the clipped sum", noise_laws.along(z, evidence.directions)),
+        ("sizes", "noise does not follow the sizes of batches", noise_laws.with_sizes(z, evidence.sizes)),
+    ]
+    for name, claim, found in tests:
+        yield by_chance(f"noise: {name}", claim, found)
+
+
+def of_batches(evidence: Evidence) -> Iterator[Check]:
+    """Laws of Poisson sampling at the rate that was told."""
+    x, q = evidence.batches, rate_of(evidence.events[0])
+    tests = [
+        ("rate", "units come at the rate that was told", batch_laws.rate(x, q)),
+        ("every unit", "so does each of them", batch_laws.rate_of_units(x, q)),
+        ("sizes", "sizes are binomial", batch_laws.sizes_of_batches(x, q)),
+        ("empty", "batches are empty at rate (1-q)^n", batch_laws.empty_batches(x, q)),
+        ("pairs", "units come independently of each other", batch_laws.pairs_of_units(x, q)),
+        ("steps", "and of the steps before", batch_laws.steps_of_batches(x, q)),
+    ]
+    for name, claim, found in tests:
+        yield by_chance(f"batches: {name}", claim, found)
+    seen = f"{evidence.cut} parts of a person"
+    yield certain("batches: whole units", "a person comes with all records or none", evidence.cut > 0, seen)
+
+
+def of_divisor(observed: Observer, run: PrivateRun, evidence: Evidence, *, name: str = "divisor") -> Iterator[Check]:
+    """What moves the weights, times the public divisor, is the released sum, whatever the batch and the data's size."""
+    if observed.steps[0].given is not None:
+        apart = [_apart(seen.given, seen.released[-1]) for seen in observed.steps if seen.given is not None]
+    else:
+        apart = _moves(observed, run, evidence)
+    sizes = evidence.batches.sum(1)
+    seen = f"largest difference {max(apart):.1e} of it, batches of {sizes.min()} to {sizes.max()}"
+    claim = "the update times the public divisor is the released sum"
+    yield certain(name, claim, not max(apart) <= _SAME or len(apart) < len(observed.steps), seen)
+
+
+def of_accountant(observed: Observer, run: PrivateRun, n: int) -> Iterator[Check]:
+    """Ledger, promise and result say the same."""
+    told = [one for stretch in observed.told for one in told_of(stretch.event)]
+    algorithm = observed.algorithm
+    promised = told_of(algorithm.promise(n, algorithm.mechanism.steps))
+    events = told_of(run.event)
+    broken = not told == promised == events or len(events) != len(observed.steps)
+    seen = f"{len(events)} steps, {len(told)} in the ledger, {len(observed.steps)} seen"
+    yield certain("accountant: events", "ledger, promise and run record the same steps", broken, seen)
+    wrong = sum(
+        not math.isclose(combined(multipliers_of(algorithm, event, one.released)), noise_of(event), rel_tol=1e-9)
+        for one, event in zip(observed.steps, events, strict=False)
+    )
+    rates = {rate_of(event) for event in events}
+    seen = f"{wrong} steps with other noise, rates {', '.join(f'{rate:g}' for rate in sorted(rates))}"
+    broken = wrong > 0 or rates != {algorithm.mechanism.sample_rate}
+    yield certain("accountant: numbers", "the noise and the rate told are those of the settings", broken, seen)
+
+
+def of_choices(
+    observed: Observer, run: PrivateRun, evidence: Evidence, dataset: Dataset[tuple[Tensor, Tensor]],
+    members: Sequence[Sequence[int]],
+) -> Iterator[Check]:  # fmt: skip
+    """Candidates are chosen as often as the exponential mechanism of the epsilon that was told says."""
+    algorithm, epsilon = observed.algorithm, choice_of(evidence.events[0])
+    if (
+        not isinstance(algorithm, P3SGD)
+        or len(observed.steps[0].released) != len(algorithm.noise_scales)
+        or not epsilon
+    ):
+        return
+    exact = recomputed(observed, dataset)
+    weights, divisor = observed.weights_before(run), algorithm.mechanism.expected_batch_size
+    excess, score, spread = np.zeros(len(candidates)), 0.0, 0.0
+    for row, seen in enumerate(observed.steps):
+        batch = [members[u] for u in np.flatnonzero(evidence.batches[row])]
+        moved = [_moved(observed.module, weights[row], one / divisor) for one in seen.released]
+        losses = np.array([[exact.loss_of(one, records) for records in batch] for one in moved]).reshape(len(moved), -1)
+        scores = (np.clip(losses, 0.0, algorithm.score_bound) / algorithm.score_bound).sum(1)
+        odds = np.exp(-epsilon * (scores - scores.min()))
+        beyond = np.eye(len(moved))[int(run.chosen[row])] - odds / odds.sum()
+        excess, score, spread = excess + beyond, score + float(beyond @ scores), spread + float(np.ptp(scores)) ** 2
+    # Azuma and Hoeffding: what was chosen beyond its probability, and how good that was
+    squares = [*(excess**2 / len(observed.steps)), score**2 / spread if spread > 0.0 else 0.0]
+    worst = max(squares)
+    found = Found(bonferroni(2.0 * math.exp(-2.0 * worst), len(squares)), f"{np.abs(excess).max():.1f} of "
+                  f"{len(observed.steps)} steps too many or too few, scores {score:+.2f} in all")  # fmt: skip
+    yield by_chance("choices", "candidates are chosen with the probabilities that were told", found)
+
+
+def _moved(module: nn.Module, weights: Tensor, by: Tensor) -> Tensor:
+    """All parameters flat, the trainable ones moved."""
+    moved, start, place = weights.clone(), 0, 0
+    for p in module.parameters():
+        if p.requires_grad:
+            moved[place : place + p.numel()] += by[start : start + p.numel()].to(weights)
+            start += p.numel()
+        place += p.numel()
+    return moved
+
+
+def _moves(observed: Observer, run: PrivateRun, evidence: Evidence) -> list[float]:
+    """Without an optimizer: how far each step's move is from what one of its releases makes of the weights.
+
+    A candidate with more noise than what was released of it is compared by the size of that noise.
+    """
+    algorithm, divisor = observed.algorithm, observed.algorithm.mechanism.expected_batch_size
+    weights, found = [*observed.weights_before(run), run.snapshots[-1]], list[float]()
+    for row, seen in enumerate(observed.steps):
+        before, after = weights[row].double(), weights[row + 1].double()
+        options = [
+            float((_moved(observed.module, before, one.double() / divisor) - after).norm()) * divisor
+            for one in seen.released
+        ]
+        scale, rounding = max(float(one.norm()) for one in seen.released), 1e-6 * divisor * float(before.norm())
+        apart = max(0.0, min(options) - rounding) / scale
+        chosen = int(run.chosen[row])
+        if apart > _SAME and isinstance(algorithm, P3SGD) and len(seen.released) < len(algorithm.noise_scales):
+            more = math.sqrt(max(0.0, algorithm.noise_scales[chosen] ** 2 - noise_of(evidence.events[row]) ** 2))
+            dim = len(seen.released[0])
+            expected = more * algorithm.mechanism.clip_norm * math.sqrt(dim)
+            apart = 0.0 if abs(min(options) - expected) < 8.0 / math.sqrt(dim) * expected else apart
+        found.append(apart)
+    return found
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    scale = max(float(other.double().norm()), 1e-30)
+    return float((one.double() - other.double()).norm()) / scale
