@@ -179,7 +179,7 @@ def of_choices(
         return
     exact = recomputed(observed, dataset)
     weights, divisor = observed.weights_before(run), algorithm.mechanism.expected_batch_size
-    excess, score, spread = np.zeros(len(candidates)), 0.0, 0.0
+    excess, score, spread = np.zeros(len(algorithm.noise_scales)), 0.0, 0.0
     for row, seen in enumerate(observed.steps):
         batch = [members[u] for u in np.flatnonzero(evidence.batches[row])]
         moved = [_moved(observed.module, weights[row], one / divisor) for one in seen.released]

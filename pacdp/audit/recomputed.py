@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from pacdp.layers.random import forget_draws, generators
+from pacdp.layers.random import forget_draws, generators, random_state, rewind
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.units import Network, UnitFunction
 
@@ -71,8 +71,8 @@ class Recomputed:
         rows = [self.dataset[i] for i in indices]
         return torch.stack([x for x, _ in rows]), torch.stack([torch.as_tensor(y) for _, y in rows])
 
-    def _slopes(self, loss: Tensor, *, keep: bool = False) -> list[Tensor]:
-        found = torch.autograd.grad(loss, list(self.leaves.values()), allow_unused=True, retain_graph=keep)
+    def _slopes(self, loss: Tensor) -> list[Tensor]:
+        found = torch.autograd.grad(loss, list(self.leaves.values()), allow_unused=True)
         return [
             torch.zeros_like(p) if slope is None else slope
             for p, slope in zip(self.leaves.values(), found, strict=True)
@@ -85,13 +85,19 @@ class Recomputed:
         return self._slopes(torch.stack(drawn).mean())
 
     def _together(self, indices: Sequence[int]) -> list[list[Tensor]]:
-        """Examples that pass random layers as one batch, which then has the masks and weights that the run drew."""
+        """Examples that passed random layers as one batch: each in its own place, with copies of itself for the others.
+
+        So it meets the masks and weights that it met in the run, and nobody else's numbers.
+        """
         most, rows = self.most or len(indices), list[list[Tensor]]()
         for start in range(0, len(indices), most):
-            inputs, targets = self._records(indices[start : start + most])
-            drawn = [self.loss(self.module(inputs), targets) for _ in range(self.draws)]
-            forget_draws(self.module)
-            rows += [self._slopes(one, keep=True) for one in torch.stack(drawn).mean(0)]
+            part, before = indices[start : start + most], random_state(self.module)
+            for place, index in enumerate(part):
+                rewind(self.module, before)
+                inputs, targets = self._records([index] * len(part))
+                drawn = [self.loss(self.module(inputs), targets)[place] for _ in range(self.draws)]
+                rows.append(self._slopes(torch.stack(drawn).mean()))
+                forget_draws(self.module)
         return rows
 
     def _contribution(self, records: Sequence[int]) -> list[Tensor]:
