@@ -98,7 +98,7 @@ def gain_of(
 ) -> tuple[float, int]:
     """What a canary contributes over the gradient of one of its records, with its sign, and how many sums leave a step.
 
-    A step without noise on a canary alone, whose loss is too small to be clipped, says so.
+    A step without noise on all units and one canary, whose loss is too small to be clipped, says so.
     """
     mechanism = algorithm.mechanism
     short: Any = of_length(algorithm, 1)
@@ -111,7 +111,7 @@ def gain_of(
         data,
         loss=canary_loss(loss, recorder, small),
         people=people,
-        randomness=Planned([[1]]),
+        randomness=Planned([None]),
         watch=recorder.record,
     )
     gain = float(recorder.released[0][0]) / small

@@ -23,9 +23,9 @@ def of_length(algorithm: Algorithm, steps: int) -> Algorithm:
 
 
 class Planned:
-    """Randomness of an auditor: no noise, and the batches of a list, one after the other."""
+    """Randomness of an auditor: no noise, and the batches of a list, one after the other; None for all units."""
 
-    def __init__(self, batches: Sequence[Sequence[int]]) -> None:
+    def __init__(self, batches: Sequence[Sequence[int] | None]) -> None:
         self._batches, self._streams = iter(batches), SeededRandomness(0)
 
     def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -36,7 +36,8 @@ class Planned:
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """The next of the list; a coin of one side for whoever asks about a single unit."""
         del sample_rate
-        return torch.arange(1) if n == 1 else torch.tensor(next(self._batches), dtype=torch.int64)
+        chosen = None if n == 1 else next(self._batches)
+        return torch.arange(n) if chosen is None else torch.tensor(chosen, dtype=torch.int64)
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
         """As in a seeded run."""

@@ -1,0 +1,72 @@
+"""A person as a canary: sound people's algorithms pass, half the noise and patients cut in two are caught."""
+
+import numpy as np
+import pytest
+from private_toys import cross_entropy, mechanism, mlp
+
+from pacdp.audit.canaries import audit_training
+from pacdp.audit.canary_network import gain_of
+from pacdp.audit.mechanism import made_up
+from pacdp.private import P3SGD, IndependentNoise, NestedNoise, SeededRandomness, Units, UserLevelDPSGD
+
+M = mechanism(sample_rate=1.0, steps=12)
+LOCAL = {"mechanism": M, "learning_rate": 0.3, "local_batch_size": 2, "selection_epsilon": 0.01}
+ALGORITHMS = {
+    "user level": UserLevelDPSGD(mechanism=M, noise_multiplier=6.0, learning_rate=0.05),
+    "user level, in parts": UserLevelDPSGD(mechanism=M, noise_multiplier=6.0, learning_rate=0.05, records_at_once=1),
+    "P3SGD": P3SGD(**LOCAL, noise_scales=(9.0, 6.0), candidates=IndependentNoise()),
+    "P3SGD, nested": P3SGD(**LOCAL, noise_scales=(9.0, 6.0), candidates=NestedNoise()),
+}
+
+
+class Quiet(SeededRandomness):
+    """Noise of ``factor`` times the claim."""
+
+    def __init__(self, seed, factor):
+        super().__init__(seed)
+        self.factor = factor
+
+    def normal(self, shape, *, std, dtype, device):
+        return super().normal(shape, std=self.factor * std, dtype=dtype, device=device)
+
+
+def audited(name, *, factor=1.0, canaries=1000, **more):
+    data, people = made_up((4,), classes=3, units=20, people=True)
+    return audit_training(ALGORITHMS[name], mlp(), data, loss=cross_entropy, people=people, delta=1e-5,
+                          generator=np.random.default_rng(1), canaries=canaries, randomness=Quiet(4, factor),
+                          **more)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_half_the_noise_is_caught_and_the_claim_is_not(name):
+    sound = audited(name)
+    assert not sound.contradicted
+    assert 0.1 < sound.result.mu_lower < 12**0.5 / 4.9
+    assert audited(name, factor=0.5).contradicted
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_person_with_many_records_counts_once(name):
+    assert not audited(name, records=6, canaries=400).contradicted
+
+
+@pytest.mark.parametrize("name", ["user level", "P3SGD"])
+def test_a_patient_cut_in_two_is_caught(name, monkeypatch):
+    group = Units.group.__func__
+
+    def cut(cls, dataset, people):
+        made = group(cls, dataset, people)
+        return made if made.records is None else cls(dataset, tuple(x for own in made.records for x in own.split(1)))
+
+    sound = audited(name, records=3)
+    monkeypatch.setattr(Units, "group", classmethod(cut))
+    found = audited(name, records=3)
+    assert found.contradicted
+    assert found.result.mu_lower > 1.5 * sound.result.mu_lower
+
+
+def test_what_a_canary_adds_is_found_by_trying():
+    data, _ = made_up((4,), classes=3, units=5)
+    for name, gain, sums in (("user level", 2.0, 1), ("P3SGD", -0.3, 2), ("P3SGD, nested", -0.3, 1)):
+        found = gain_of(ALGORITHMS[name], mlp(), data, cross_entropy, (4,), 2)
+        assert found == (pytest.approx(gain, rel=1e-4), sums)

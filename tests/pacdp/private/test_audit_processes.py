@@ -1,0 +1,57 @@
+"""The audit of two real processes: their noise is one, and noise that each adds in full, or alike, is caught."""
+
+import pytest
+from private_toys import cross_entropy, generator, mechanism, mlp
+
+from pacdp.audit.mechanism import made_up
+from pacdp.audit.processes import audit_processes
+from pacdp.private import DPSGD, P3SGD, SeededRandomness, SystemRandomness, bayesian
+from pacdp.step.processes import RankRandomness
+
+SGD = DPSGD(mechanism=mechanism(), noise_multiplier=1.3, learning_rate=0.1)
+
+
+def in_full():
+    """Each process adds all of the noise."""
+    RankRandomness.noised = lambda self, total, *, std: SystemRandomness().noised(total.double(), std=std)
+    return SystemRandomness()
+
+
+def alike():
+    """Each process adds its share, and all draw the same one."""
+    source = SeededRandomness(3)
+
+    def noised(self, total, *, std):
+        share = source.normal(total.shape, std=std / 2**0.5, dtype=total.dtype, device=total.device)
+        return (total + share).double()
+
+    RankRandomness.noised = noised
+    return SystemRandomness()
+
+
+def audited(algorithm=SGD, *, randomness=SystemRandomness, people=False, module=None, **more):
+    data, owners = made_up((4,), classes=3, units=33, people=people)
+    return audit_processes(algorithm, module or mlp(), data, loss=cross_entropy, people=owners, randomness=randomness,
+                           failure_prob=1e-4, **more)  # fmt: skip
+
+
+def test_two_processes_are_sound():
+    assert audited().refuted == ()
+
+
+@pytest.mark.slow
+def test_two_processes_on_people_are_sound():
+    local = P3SGD(mechanism=mechanism(), noise_scales=(2.0, 1.0), learning_rate=0.3, local_batch_size=2)
+    assert audited(local, people=True).refuted == ()
+
+
+@pytest.mark.parametrize("source", [alike, pytest.param(in_full, marks=pytest.mark.slow)])
+def test_noise_that_is_there_twice_is_caught(source):
+    assert "noise: variance by tensor" in {check.name for check in audited(randomness=source).refuted}
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="random layers"):
+        audited(module=bayesian(mlp(), generator=generator()))
+    with pytest.raises(ValueError, match="at least 2"):
+        audited(processes=1)
