@@ -111,7 +111,7 @@ def covariance_in_all(z: Noise) -> Found:
             continue
         if not np.isfinite(block).all():
             return Found(0.0, "noise that is no number")
-        factor = np.linalg.qr(block.T, mode="r")
+        factor = np.asarray(np.linalg.qr(block.T, mode="r"))
         off = factor[np.triu_indices(len(block), 1)]
         total, degrees = total + float((off**2).sum()), degrees + len(off)
     if not degrees:

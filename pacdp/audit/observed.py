@@ -73,7 +73,7 @@ class Observer(NoLedger):
             ValueError: what ``train`` refuses.
         """
         self._now = Seen(number=1)
-        hook = register_optimizer_step_pre_hook(self._optimizer)
+        hook, said = register_optimizer_step_pre_hook(self._optimizer), list[warnings.WarningMessage]()
         try:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")

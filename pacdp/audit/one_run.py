@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -48,7 +49,7 @@ def members_of(people: Tensor | None, records: int) -> list[list[int]]:
     return [(people == person).nonzero().reshape(-1).tolist() for person in people.unique()]
 
 
-def recomputed(observed: Observer, dataset: Dataset[tuple[Tensor, Tensor]]) -> Recomputed:
+def recomputed(observed: Observer, dataset: Dataset[Any]) -> Recomputed:
     """The run's contributions, computed anew."""
     algorithm = observed.algorithm
     return Recomputed(
@@ -65,7 +66,7 @@ def recomputed(observed: Observer, dataset: Dataset[tuple[Tensor, Tensor]]) -> R
 
 
 def evidence_of(
-    observed: Observer, run: PrivateRun, dataset: Dataset[tuple[Tensor, Tensor]], members: Sequence[Sequence[int]]
+    observed: Observer, run: PrivateRun, dataset: Dataset[Any], members: Sequence[Sequence[int]]
 ) -> Evidence:
     """Hold each release against the sum of its units' contributions, recomputed from the records that were read."""
     algorithm, events = observed.algorithm, told_of(run.event)
@@ -166,7 +167,7 @@ def of_accountant(observed: Observer, run: PrivateRun, n: int) -> Iterator[Check
 
 
 def of_choices(
-    observed: Observer, run: PrivateRun, evidence: Evidence, dataset: Dataset[tuple[Tensor, Tensor]],
+    observed: Observer, run: PrivateRun, evidence: Evidence, dataset: Dataset[Any],
     members: Sequence[Sequence[int]],
 ) -> Iterator[Check]:  # fmt: skip
     """Candidates are chosen as often as the exponential mechanism of the epsilon that was told says."""
@@ -181,7 +182,7 @@ def of_choices(
     weights, divisor = observed.weights_before(run), algorithm.mechanism.expected_batch_size
     excess, score, spread = np.zeros(len(algorithm.noise_scales)), 0.0, 0.0
     for row, seen in enumerate(observed.steps):
-        batch = [members[u] for u in np.flatnonzero(evidence.batches[row])]
+        batch = [members[int(u)] for u in np.flatnonzero(evidence.batches[row])]
         moved = [_moved(observed.module, weights[row], one / divisor) for one in seen.released]
         losses = np.array([[exact.loss_of(one, records) for records in batch] for one in moved]).reshape(len(moved), -1)
         scores = (np.clip(losses, 0.0, algorithm.score_bound) / algorithm.score_bound).sum(1)

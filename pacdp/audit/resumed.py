@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from bounds.accounting import Event
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit import noise_laws
 from pacdp.audit.checks import Check, by_chance, certain
@@ -31,7 +30,7 @@ _STEPS = 6
 def of_resuming(
     algorithm: Algorithm,
     module: nn.Module,
-    dataset: Dataset[tuple[Tensor, Tensor]],
+    dataset: Dataset[Any],
     *,
     loss: PerExampleLoss,
     people: Tensor | None,
@@ -49,7 +48,11 @@ def of_resuming(
     seed = int(generator.integers(2**31))
     whole = Observer(short, module, dataset, **common)  # pyright: ignore
     run = whole.run(_nobody(SeededRandomness(seed)))
-    events = told_of(run.event)
+    # what was told of the first sum of each step: a step that was killed may have released no other
+    told = [
+        multipliers_of(short, event, seen.released)[0]
+        for event, seen in zip(told_of(run.event), whole.steps, strict=True)
+    ]
     first, second = sorted(generator.choice(np.arange(2, _STEPS), size=2, replace=False).tolist())
 
     def killed(source: Callable[[], Randomness]) -> Observer:
@@ -76,12 +79,12 @@ def of_resuming(
     broken = differ > 0 or sorted(set(numbers)) != list(range(1, _STEPS + 1)) or len(numbers) != _STEPS + 1
     seen = f"{differ} of {len(numbers)} releases differ, {said}"
     yield certain("resume: seeded", "seeded noise goes on bit for bit", broken, seen)
-    found = noise_laws.repeated_noise(_standardised(short, whole.steps, events))
+    found = noise_laws.repeated_noise(_standardised(short, whole.steps, told))
     yield by_chance("resume: seeded repeats", "no step has the seeded noise of another", found)
     fresh = killed(randomness).steps
     if randomness().state():  # the step that is made anew has the same noise, as it should
         fresh = list({seen.number: seen for seen in fresh}.values())
-    z = _standardised(short, fresh, events)
+    z = _standardised(short, fresh, told)
     found = noise_laws.repeated_noise(z)
     claim = "noise after resuming is that of no release before"
     yield by_chance("resume: repeats", claim, found._replace(seen=f"{found.seen}, {said}"))
@@ -102,10 +105,7 @@ def _without_gradients(algorithm: Algorithm) -> Algorithm:
         return algorithm
 
 
-def _standardised(algorithm: Algorithm, steps: Sequence[Seen], events: Sequence[Event]) -> np.ndarray:
+def _standardised(algorithm: Algorithm, steps: Sequence[Seen], told: Sequence[float]) -> np.ndarray:
     """First releases of the steps, over the standard deviation that was told."""
-    rows = list[np.ndarray]()
-    for seen in steps:
-        multiplier = multipliers_of(algorithm, events[seen.number - 1], seen.released)[0]
-        rows.append(seen.released[0].double().cpu().numpy() / (multiplier * algorithm.mechanism.clip_norm))
-    return np.stack(rows)
+    clip = algorithm.mechanism.clip_norm
+    return np.stack([one.released[0].double().cpu().numpy() / (told[one.number - 1] * clip) for one in steps])

@@ -129,6 +129,10 @@ def test_noise_of_the_system_is_not_refuted():
     assert audit.level < 1e-6 / 40
 
 
+def test_a_step_that_is_killed_between_two_releases():
+    assert refuted(audited("P3SGD", randomness=SystemRandomness, steps=20, failure_prob=1e-6)) == set()
+
+
 def test_1_noise_halved(monkeypatch):
     noised = Together.noised
     monkeypatch.setattr(Together, "noised", lambda self, total, std, source: noised(self, total, 0.5 * std, source))

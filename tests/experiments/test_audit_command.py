@@ -1,0 +1,60 @@
+"""`pacdp audit`: recipes and folders of runs, its table, its JSON and its exit status."""
+
+import json
+
+import pytest
+from cli_tools import pacdp
+
+from experiments.folder import write_json
+from experiments.private.recipes import private_recipe
+from experiments.serial import to_dict
+from pacdp.step.processes import Together
+
+QUICK = ("--steps", "25", "--canaries", "0", "--failure-prob", "1e-6")
+
+
+def test_a_sound_recipe_passes(capsys):
+    assert pacdp("audit", "dp-sgd-mnist", *QUICK, "--canaries", "150") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for part in ("DP-SGD: refuted at p <=", "noise: variance by tensor", "canaries", "nothing refuted"):
+        assert part in out
+    assert "REFUTED" not in out
+
+
+def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
+    noised = Together.noised
+    monkeypatch.setattr(Together, "noised", lambda self, total, std, source: noised(self, total, 0.5 * std, source))
+    assert pacdp("audit", "user-dp-sgd-mnist-writers", *QUICK, "--json") == 1
+    record = json.loads(capsys.readouterr().out)
+    assert record["algorithm"] == "user-level DP-SGD"
+    assert record["refuted"] is True
+    wrong = {row["name"] for row in record["checks"] if row["refuted"]}
+    assert {"noise: variance by tensor", "resume: variance"} <= wrong
+    assert all(row["p_value"] is None or 0.0 <= row["p_value"] <= 1.0 for row in record["checks"])
+
+
+def test_the_folder_of_a_run_and_fields_of_its_configuration(capsys, tmp_path):
+    config = private_recipe("p3sgd-mnist-writers", scale="smoke")
+    write_json(tmp_path / "config.json", to_dict(config))
+    assert pacdp("audit", tmp_path, *QUICK, "--json", "--method.nested") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["algorithm"] == "P3SGD"
+    assert "choices" not in {row["name"] for row in record["checks"]}  # candidates that are made of each other
+
+
+def test_a_clipped_chain(capsys):
+    assert pacdp("audit", "entropy-sgld-clipped-digits2", "--failure-prob", "1e-6", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["algorithm"] == "Entropy-SGLD"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("audit", "sgld-digits2"), "promises nothing"),
+        (("audit", "no-such-recipe"), "no recipe is called"),
+        (("audit", "dp-sgd-mnist", "--failure-prob", "2"), "failure_prob"),
+    ],
+)
+def test_refusals(arguments, said, capsys):
+    assert pacdp(*arguments) == 1
+    assert said in capsys.readouterr().err.strip().splitlines()[-1]
