@@ -3,7 +3,7 @@
 ``train(settings, module, dataset, loss=...)`` runs DP-SGD, DP-Adam, DP-SGLD, DP-BBP, DP-MC-Dropout, and with
 ``people=`` user-level DP-SGD or P3SGD from start to end; it returns weights with the event that they cost, which
 ``epsilon`` and ``privacy_claim`` read. ``PrivateEngine.make_private`` is for loops of one's own.
-``audit_training`` and ``attack_training`` test a run from outside. Importing this registers the accountant "pld" with
+``audit_mechanism``, ``audit_training`` and ``attack_training`` test a run from outside. Importing this registers the accountant "pld" with
 Opacus.
 """
 
@@ -25,11 +25,13 @@ from pacdp.algorithms.p3sgd import published_epsilon as published_epsilon
 from pacdp.algorithms.user_level import UserLevelDPSGD as UserLevelDPSGD
 from pacdp.audit.canaries import TrainerAudit as TrainerAudit
 from pacdp.audit.canaries import audit_training as audit_training
+from pacdp.audit.checks import MechanismAudit as MechanismAudit
 from pacdp.audit.inversion import class_attack as class_attack
 from pacdp.audit.inversion import closest_psnr as closest_psnr
 from pacdp.audit.inversion import decoder_attack as decoder_attack
 from pacdp.audit.inversion import psnr as psnr
 from pacdp.audit.inversion import search_attack as search_attack
+from pacdp.audit.mechanism import audit_mechanism as audit_mechanism
 from pacdp.audit.membership import MembershipAttack as MembershipAttack
 from pacdp.audit.membership import attack_training as attack_training
 from pacdp.audit.membership import evaluate_attack as evaluate_attack

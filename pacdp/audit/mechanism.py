@@ -35,7 +35,7 @@ from pacdp.step.noise import Randomness, SystemRandomness
 
 _ONE_MORE = 6
 """Steps of the run on one unit more."""
-_NUMBERS = 6_000_000
+_NUMBERS = 4_000_000
 """Released numbers at most."""
 _CANARY_STEPS = 40
 _DELTA = 1e-5
