@@ -3,8 +3,8 @@
 ``train(settings, module, dataset, loss=...)`` runs DP-SGD, DP-Adam, DP-SGLD, DP-BBP, DP-MC-Dropout, and with
 ``people=`` user-level DP-SGD or P3SGD from start to end; it returns weights with the event that they cost, which
 ``epsilon`` and ``privacy_claim`` read. ``PrivateEngine.make_private`` is for loops of one's own.
-``audit_mechanism``, ``audit_training`` and ``attack_training`` test a run from outside. Importing this registers the accountant "pld" with
-Opacus.
+``audit_mechanism``, ``audit_training`` and ``attack_training`` test a mechanism from outside. Importing this registers
+the accountant "pld" with Opacus.
 """
 
 from pacdp.algorithms.algorithm import Algorithm as Algorithm
