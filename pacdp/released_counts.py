@@ -11,7 +11,7 @@ gives the count away.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from pacdp.reservation import SYSTEM, Books, Stream, Stretch, Unit
 _GRID = 2**10
 
 
+@runtime_checkable
 class Normals(Protocol):
     """A source of Gaussian noise, such as those of :mod:`pacdp.step.noise`."""
 

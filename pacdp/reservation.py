@@ -16,7 +16,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from bounds import _check
 from bounds.accounting import Event, event_to_dict
@@ -136,6 +136,7 @@ class Reservation:
         self._next = step + 1
 
 
+@runtime_checkable
 class Books(Protocol):
     """A ledger, as a loop knows it: :class:`pacdp.ledger.Ledger` or :class:`NoLedger`."""
 

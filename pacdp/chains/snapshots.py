@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -59,6 +59,7 @@ class Thinning:
         return min(self.keep, max(0, step - self.burn_in) // self.every)
 
 
+@runtime_checkable
 class Snapshots(Protocol):
     """A growing list of snapshots; iterating gives steps and copies of their weights [chains, dim], one at a time."""
 

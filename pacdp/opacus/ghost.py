@@ -6,7 +6,7 @@ example's inputs and targets replaced by those of another one, at factor 0, with
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -21,6 +21,7 @@ from pacdp.step.clip import clip_factors
 LossOf = Callable[..., Tensor]
 
 
+@runtime_checkable
 class Sink(Protocol):
     """Where clipped sums go: an optimizer, or the step itself."""
 

@@ -17,7 +17,7 @@ composition of its steps. To first order it costs μ² = (τC/2n)² Σ η: priva
 
 from collections import Counter
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -49,6 +49,7 @@ _FINE_UP_TO = 200_000
 DELTA = 1e-5
 
 
+@runtime_checkable
 class Promising(Protocol):
     """Settings of a sampler that may promise something of its steps."""
 

@@ -5,7 +5,7 @@ records, up to the rounding of the sum (docs/noise.md).
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ class Sum(NamedTuple):
     """Sum of the units' losses; 0 where none is computed."""
 
 
+@runtime_checkable
 class Summer(Protocol):
     """The clipped sum of some units' contributions at the network's present weights."""
 
