@@ -29,7 +29,7 @@ def normal(score: np.ndarray | float) -> np.ndarray:
     return np.where(np.isfinite(score), np.minimum(1.0, 2.0 * stats.norm.sf(np.abs(score))), 0.0)
 
 
-def chi_square(total: np.ndarray | float, degrees: float) -> np.ndarray:
+def chi_square(total: np.ndarray | float, degrees: int) -> np.ndarray:
     """Two-sided p-values of sums of squares; 0 where one is no number."""
     tails = np.minimum(stats.chi2.cdf(total, degrees), stats.chi2.sf(total, degrees))
     return np.where(np.isfinite(total), np.minimum(1.0, 2.0 * tails), 0.0)
@@ -38,9 +38,8 @@ def chi_square(total: np.ndarray | float, degrees: float) -> np.ndarray:
 def binomial(count: np.ndarray | int, trials: int, rate: float) -> np.ndarray:
     """Two-sided p-values of counts."""
     count = np.asarray(count)
-    return np.minimum(
-        1.0, 2.0 * np.minimum(stats.binom.cdf(count, trials, rate), stats.binom.sf(count - 1, trials, rate))
-    )
+    tails = np.minimum(stats.binom.cdf(count, trials, rate), stats.binom.sf(count - 1, trials, rate))
+    return np.asarray(np.minimum(1.0, 2.0 * tails))
 
 
 def random_signs(one: np.ndarray, other: np.ndarray) -> float:
