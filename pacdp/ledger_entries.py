@@ -78,7 +78,7 @@ class Entry:
 class Limit:
     """What all that is counted may cost together: (epsilon, delta) for these neighbours of this unit."""
 
-    epsilon: float
+    epsilon: float | int
     delta: float
     adjacency: Adjacency
     unit: Unit = "example"

@@ -40,12 +40,12 @@ class Normals(Protocol):
 class ReleasedErrors:
     """An error count and the number of records, both with noise, and what is known of that noise."""
 
-    errors: float
+    errors: float | int
     """The number of errors, or the sum of people's rates, plus N(0, ``std_errors``²), rounded to a multiple of 2⁻¹⁰."""
-    n: float
+    n: float | int
     """The number of records plus N(0, ``std_n``²), rounded likewise."""
-    std_errors: float
-    std_n: float
+    std_errors: float | int
+    std_n: float | int
     unit: Unit
     receipt: Mapping[str, Any] | None = None
     """Which entry of which ledger."""
@@ -96,11 +96,11 @@ def sum_of_rates(wrong: Bool[np.ndarray, " n"], people: Int64[np.ndarray, " n"])
 
 
 def released_errors(
-    errors: float,
+    errors: float | int,
     n: int,
     *,
-    std_errors: float,
-    std_n: float,
+    std_errors: float | int,
+    std_n: float | int,
     randomness: Normals,
     ledger: Books,
     run: str,

@@ -33,7 +33,7 @@ class EventAccountant(IAccountant):
         return events.runs_of(self.event)
 
     @history.setter
-    def history(self, runs: Sequence[tuple[float, float, int]]) -> None:  # pyright: ignore[reportPropertyTypeMismatch]
+    def history(self, runs: Sequence[tuple[float | int, float | int, int]]) -> None:  # pyright: ignore[reportPropertyTypeMismatch]
         """Opacus's search for a noise multiplier writes (noise_multiplier, sample_rate, steps) here."""
         each = ((events.sampled_step([float(noise)], sample_rate=rate), steps) for noise, rate, steps in runs)
         self.event = events.joined(*(SelfComposed(event=step, count=steps) for step, steps in each))

@@ -59,7 +59,7 @@ class Promising(Protocol):
 
 
 def langevin_event(
-    rates: np.ndarray, scales: np.ndarray, *, each: int, batch_size: int, clip_norm: float | None, n: int
+    rates: np.ndarray, scales: np.ndarray, *, each: int, batch_size: int, clip_norm: float | int | None, n: int
 ) -> Event | None:
     """The mechanisms of steps of sizes ``rates`` with noise of deviations ``scales``, each made ``each`` times.
 

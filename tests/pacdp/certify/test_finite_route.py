@@ -46,6 +46,7 @@ def test_refusals(errors, weights):
         assess_finite(np.array(errors, dtype=np.int64), n=10, weights=None if weights is None else np.array(weights))
 
 
+@pytest.mark.wrong_types
 def test_broken_counts_are_refused():
     with pytest.raises(ValueError, match="whole numbers"):
         assess_finite(np.array([2.7]), n=10)
