@@ -127,7 +127,7 @@ def train(
     weights = {name: p for name, p in module.named_parameters() if p.requires_grad}
     device = next(iter(weights.values())).device
     template = _examples(units, device)
-    network = _network(module, loss)
+    network = Network.of(module, loss)
     _check_examples(network, template)
     for name, generator in generators(module).items():
         generator.manual_seed(randomness.generator(name).initial_seed())
@@ -224,11 +224,6 @@ def _require_own(path: Path, algorithm: Algorithm, n: int, books: Books, read: R
     if read.history.event != algorithm.promise(n, read.step):
         raise CheckpointError(f"{path} records other mechanisms than its settings make: train again")
     books.require(read.receipt)
-
-
-def _network(module: nn.Module, loss: PerExampleLoss) -> Network:
-    frozen = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
-    return Network(module, {**frozen, **dict(module.named_buffers())}, loss)
 
 
 def _examples(units: Units, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -129,8 +129,9 @@ class Descent(Defaults):
             if parameter.requires_grad:
                 parameter.grad = released[name].to(parameter.dtype).view_as(parameter)
                 parameter.grad /= self.mechanism.expected_batch_size
-        if self.data_free_gradient is not None:
-            self.data_free_gradient(step.module)
+        add_gradient = self.data_free_gradient
+        if add_gradient is not None:
+            add_gradient(step.module)
         for group in step.optimizer.param_groups:
             group["lr"] = self.rate_at(step.number)
         step.optimizer.step()

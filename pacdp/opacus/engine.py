@@ -252,8 +252,7 @@ def _check_schedule(path: Path | str, optimizer: DPOptimizer, read: RunState) ->
 
 def _require_agreement(module: nn.Module, mode: GradSampleMode, inputs: Tensor, clip_norm: float) -> None:
     """Refuse a mode whose clipped gradients are not those of single examples, tried with a smooth made-up loss."""
-    frozen = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
-    tried = Network(module, {**frozen, **dict(module.named_buffers())}, _sines)
+    tried = Network.of(module, _sines)
     wrong = disagreement(
         lambda network, units: OpacusSums(network.module, mode, units, network.loss, clip_norm=clip_norm),
         tried, inputs, torch.zeros(len(inputs), device=inputs.device), clip_norm=clip_norm)  # fmt: skip

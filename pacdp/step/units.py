@@ -34,6 +34,12 @@ class Network(NamedTuple):
     """Buffers and frozen parameters."""
     loss: PerExampleLoss
 
+    @classmethod
+    def of(cls, module: nn.Module, loss: PerExampleLoss) -> "Network":
+        """``module`` as it stands: what does not require a gradient is fixed."""
+        frozen = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
+        return cls(module, {**frozen, **dict(module.named_buffers())}, loss)
+
     def losses(self, weights: Weights, inputs: Tensor, targets: Tensor) -> Float[Tensor, " records"]:
         """One loss for each record."""
         return self.loss(call_with(self.module, {**self.fixed, **weights}, inputs), targets)
