@@ -7,9 +7,9 @@ import torch
 from benchmarks.plain import Plain, posteriors_sgld
 from benchmarks.timing import publish, side_by_side
 from benchmarks.workload import TAU, data, network, objective
+from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Keys
 from pacdp.data import Dataset
-from pacdp.samplers import SGLD, EntropySGD, build
 
 INNER = 20
 

@@ -8,9 +8,9 @@ import torch
 from benchmarks.plain import Plain
 from benchmarks.timing import publish, side_by_side
 from benchmarks.workload import ARCHITECTURES, TAU, data, network, objective
+from pacdp.algorithms import SGLD, EntropySGD, Settings, build
 from pacdp.chains import Keys, Replayed
 from pacdp.data import Dataset
-from pacdp.samplers import SGLD, EntropySGD, Settings, build
 
 COMMAND = "python -m benchmarks.chains_gpu"
 STEPS = 200

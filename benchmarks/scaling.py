@@ -5,12 +5,12 @@ import torch
 from benchmarks.timing import RESULTS, publish, side_by_side
 from benchmarks.workload import BATCH, LOSS, TAU, data
 from experiments.figures import style
+from pacdp.algorithms import SGLD
+from pacdp.algorithms import build as sampler
 from pacdp.chains import Keys
 from pacdp.data import Dataset
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective
-from pacdp.samplers import SGLD
-from pacdp.samplers import build as sampler
 
 CHAINS = (1, 2, 4, 8, 16, 32, 64)
 WIDTHS = (10, 30, 100, 300, 1000)

@@ -17,12 +17,12 @@ from experiments.private.methods import by_person
 from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
 from experiments.recipes import Scale, recipe
 from experiments.serial import from_dict
+from pacdp.algorithms import SGLD, EntropySGD
 from pacdp.audit.chains import audit_chain
 from pacdp.audit.checks import MechanismAudit
 from pacdp.audit.mechanism import audit_mechanism, made_up, units_for
 from pacdp.audit.processes import audit_processes
 from pacdp.models import build
-from pacdp.samplers import SGLD, EntropySGD
 from pacdp.spots import spot_features
 from pacdp.step.noise import SystemRandomness
 

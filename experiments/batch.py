@@ -14,11 +14,11 @@ from experiments.ensemble import Ensemble
 from experiments.folder import Folder, provenance, require_space, write_json
 from experiments.serial import to_dict
 from pacdp import Diverged, NoPrivacy
+from pacdp.algorithms import EntropySGD, Sampler, build, chain_of, copied, selected
 from pacdp.certify.chain import gibbs_certificates, released_weights_certificate, weights_certificates
 from pacdp.chains import Keys, Replayed, Trace, run_chains
 from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective, Risks
-from pacdp.samplers import EntropySGD, Sampler, build, chain_of, copied, selected
 from pacdp.trained import local_gibbs, privacy_of, save_trained
 
 Report = Callable[[int, int, dict[str, Any] | None], None]

@@ -7,8 +7,8 @@ import torch
 
 from experiments.serial import JOINED_LATER, digest
 from pacdp import GibbsSettings, Problem
+from pacdp.algorithms import SGD, EntropySGD, Settings
 from pacdp.chains import Batching, Thinning
-from pacdp.samplers import SGD, EntropySGD, Settings
 from pacdp.steps import Plan, Stopping
 
 

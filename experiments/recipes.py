@@ -12,7 +12,7 @@ from typing import Literal
 
 from experiments.config import Run
 from pacdp import Architecture, GibbsSettings, Problem
-from pacdp.samplers import SGD, SGLD, EntropySGD, Settings
+from pacdp.algorithms import SGD, SGLD, EntropySGD, Settings
 
 Scale = Literal["smoke", "cpu", "paper"]
 

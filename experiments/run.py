@@ -15,13 +15,13 @@ from experiments.folder import Folder
 from experiments.rederived import require_own_run
 from experiments.serial import to_dict
 from pacdp import CheckpointError, load_checkpoint
+from pacdp.algorithms import PSGLD, build, stacked
 from pacdp.chains import Keys, Trace, require_memory
 from pacdp.chains.memory import VECTORS
 from pacdp.choices import Choices
 from pacdp.data import Progress, load
 from pacdp.fixed_settings import carried_on
 from pacdp.rederived import require_data
-from pacdp.samplers import PSGLD, build, stacked
 from pacdp.trained import chain_state, first_model, objectives
 
 Outcome = dict[str, Any] | Exception

@@ -23,3 +23,17 @@ class OutOfMemory(MemoryError, ValueError):
 
 class MissingExtra(RuntimeError):
     """A package that only some features need is not installed."""
+
+
+def require_positive(**values: float | int) -> None:
+    """Raise a sentence unless every value is a positive number."""
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"expected {name} > 0, got {value}")
+
+
+def require_fraction(**values: float | int) -> None:
+    """Raise a sentence unless every value lies in (0, 1]."""
+    for name, value in values.items():
+        if not 0 < value <= 1:
+            raise ValueError(f"expected 0 < {name} <= 1, got {value}")

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pacdp.samplers.types import require_positive
+from pacdp.errors import require_positive
 
 Schedule = Callable[[int], float]
 

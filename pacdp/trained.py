@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import bounds
+from pacdp.algorithms import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, State, restore
 from pacdp.canonical import digest
 from pacdp.certify import Assessment, NoPrivacy, certify
 from pacdp.certify import Settings as ChoiceOfSettings
@@ -24,7 +25,6 @@ from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.problem import Problem
 from pacdp.rederived import interval, require_consistent, require_data, require_network, settings_of
-from pacdp.samplers import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, State, restore
 from pacdp.step.langevin import Claim, accounted_privacy
 from pacdp.steps import ChargedSteps, Plan, charged_steps
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pacdp.algorithms.algorithm import Descent
+from pacdp.errors import require_positive
 from pacdp.layers.priors import Prior
 from pacdp.layers.regularise import Regulariser, prior_gradient
-from pacdp.samplers.types import require_positive
 from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.mechanism import Mechanism
 

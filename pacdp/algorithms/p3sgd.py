@@ -31,7 +31,7 @@ from torch.func import grad
 
 from bounds import accounting
 from pacdp.algorithms.algorithm import Defaults
-from pacdp.samplers.types import require_positive
+from pacdp.errors import require_positive
 from pacdp.step.clip import Weights
 from pacdp.step.event import ADJACENCY, history, sampled_step
 from pacdp.step.mechanism import Mechanism

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.audit.checks import Check, MechanismAudit, certain
 from pacdp.audit.one_run import Evidence, of_batches, of_noise
 from pacdp.audit.recomputed import Recomputed
@@ -26,7 +27,6 @@ from pacdp.chains import Keys
 from pacdp.data import Dataset
 from pacdp.losses import Loss
 from pacdp.objective import Estimate, Objective
-from pacdp.samplers import SGLD, EntropySGD, build
 
 _RELEASES = 120
 _NUMBERS = 6_000_000

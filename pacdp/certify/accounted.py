@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 import bounds
+from pacdp.algorithms import SGLD, EntropySGD
 from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import UNCLIPPED
 from pacdp.certify.examples import BoundSet
@@ -25,7 +26,6 @@ from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, Point
-from pacdp.samplers import SGLD, EntropySGD
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
 from pacdp.steps import ChargedSteps
 from pacdp.stochastic import passes_for

@@ -24,7 +24,7 @@ class _Recording(NamedTuple):
 
 
 class Replayed:
-    """A sampler (see :class:`pacdp.samplers.Sampler`) whose ``step`` replays its ``transition``.
+    """A sampler (see :class:`pacdp.algorithms.Sampler`) whose ``step`` replays its ``transition``.
 
     The state that ``step`` returns lies in memory that the next call overwrites: clone what is to be kept. Steps must
     not depend on the values of tensors for their shapes, so that Poisson batches cannot be replayed.

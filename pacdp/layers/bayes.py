@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pacdp.samplers.types import require_positive
+from pacdp.errors import require_positive
 
 Draw = tuple[Tensor, Tensor | None]
 

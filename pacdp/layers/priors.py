@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pacdp.samplers.types import require_positive
+from pacdp.errors import require_positive
 
 _NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
 _MASSES = _MASSES / _MASSES.sum()

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from pacdp.samplers.types import require_fraction, require_positive
+from pacdp.errors import require_fraction, require_positive
 from pacdp.step.budget import PrivacyBudget
 
 GradSampleMode = Literal["reference", "hooks", "functorch", "ew", "ghost"]

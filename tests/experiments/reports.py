@@ -9,9 +9,9 @@ from torch import nn
 
 import bounds
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, GibbsSettings, MonteCarlo, Network, Prior, Problem
+from pacdp.algorithms import EntropySGD
 from pacdp.certify import Assessment, Measured, Refusal, certify
 from pacdp.posterior import LocalGibbs
-from pacdp.samplers import EntropySGD
 from pacdp.trained import objectives
 
 CLINIC = "the clinic, which drew its patients at random"

@@ -16,8 +16,8 @@ from experiments.private.methods import P3SGD
 from experiments.serial import JOINED_LATER, digest, from_dict, to_dict
 from experiments.studies.registry import study
 from pacdp import Architecture, Problem
+from pacdp.algorithms import KINDS, SGLD
 from pacdp.backprop import ScaleGrid
-from pacdp.samplers import KINDS, SGLD
 from pacdp.trained import sampler_to_dict
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"

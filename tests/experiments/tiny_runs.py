@@ -11,7 +11,7 @@ from experiments.config import Run, Runtime
 from experiments.recipes import run
 from experiments.run import train
 from pacdp import Architecture, GibbsSettings, load_checkpoint
-from pacdp.samplers import PSGLD, SGHMC, SGLD
+from pacdp.algorithms import PSGLD, SGHMC, SGLD
 
 RUNTIME = Runtime(threads=1)
 _EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)

@@ -29,9 +29,9 @@ from experiments.private.run import train_private
 from experiments.recipes import run
 from experiments.run import train
 from pacdp import Architecture, BoundSet, GibbsSettings, Problem, load_checkpoint
+from pacdp.algorithms import PSGLD, SGHMC, SGLD
 from pacdp.backprop import FitSettings, PosteriorSettings
 from pacdp.data import Split, index_hash
-from pacdp.samplers import PSGLD, SGHMC, SGLD
 from tests.golden.records import Frozen, model_digest, report
 
 RUNTIME = Runtime(threads=1)

@@ -5,12 +5,12 @@ import torch
 from torch import Tensor
 
 from pacdp import Architecture
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
 from pacdp.chains import BATCH, Keys, normal_like
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import build as network
 from pacdp.objective import Estimate, Objective
-from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
 from tests.golden.records import Frozen, digest
 
 SAMPLERS: dict[str, Settings] = {

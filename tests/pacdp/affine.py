@@ -10,8 +10,8 @@ import torch
 from scipy import linalg, stats
 from torch import Tensor
 
+from pacdp.algorithms import Sampler
 from pacdp.chains import Keys
-from pacdp.samplers import Sampler
 
 KEPT, REJECTED = 1e-4, 1e-6
 """Right code stays above the first at every check; a noise scale wrong by 5% falls below the second at some."""

@@ -8,9 +8,9 @@ import torch
 from toys import keys_of, sparse_data, toy_data, toy_objective
 
 from pacdp import Architecture, Problem
+from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
 from pacdp.chains import BATCH, Keys, langevin, normal_like, philox, run_chains
 from pacdp.chains.native.philox import words
-from pacdp.samplers import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
 from pacdp.trained import load_trained, objectives, save_trained
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]

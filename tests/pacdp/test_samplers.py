@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from toys import Quadratic, keys_of, tensors, toy_data, toy_objective
 
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build, chain_of, restore, selected, stacked
 from pacdp.chains import Keys
-from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build, chain_of, restore, selected, stacked
 
 SAMPLERS = {
     "SGD": SGD(step_size=0.3, momentum=0.9),

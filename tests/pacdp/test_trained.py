@@ -21,8 +21,8 @@ from pacdp import (
     load_trained,
 )
 from pacdp import save_checkpoint as write
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
 from pacdp.chains import Keys, Trace, run_chains
-from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
 from pacdp.steps import Plan
 from pacdp.trained import first_model, objectives, sampler_from_dict, sampler_to_dict, save_trained
 

@@ -11,7 +11,7 @@ from experiments.papers.entropy_sgld import STUDIES
 from experiments.papers.entropy_sgld.cifar import BETAS, GAMMAS, SWEEP_GAMMAS, TAUS
 from experiments.papers.entropy_sgld.rows import BOUNDS, COLUMNS
 from experiments.serial import from_dict, to_dict
-from pacdp.samplers import EntropySGD
+from pacdp.algorithms import EntropySGD
 
 NAMED = {study.name.rpartition("-")[2]: study for study in STUDIES}
 SCALES = ("smoke", "cpu", "paper")

@@ -14,12 +14,12 @@ from toys import seeded, toy_data, toy_objective
 import bounds
 from bounds.accounting import event_from_dict, privacy_epsilon
 from pacdp import GibbsSettings, load_trained
+from pacdp.algorithms import SGLD, EntropySGD
 from pacdp.certify import BoundSet, MonteCarlo, Prior, Private, certify
 from pacdp.certify.accounted import around, require_own_batches, with_accounted
 from pacdp.certify.chain import released_weights_certificate
 from pacdp.data.rows import Rows
 from pacdp.objective import Objective, Risks
-from pacdp.samplers import SGLD, EntropySGD
 from pacdp.step.langevin import accounted_privacy
 from pacdp.steps import Plan, charged_steps
 

@@ -9,12 +9,12 @@ from toys import toy_data, toy_objective
 
 import bounds
 from pacdp import Assessment, GibbsSettings, LocalGibbs, NoPrivacy, Point, certify
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings
 from pacdp.certify.chain import gibbs_certificates, refuted, weights_certificates
 from pacdp.certify.networks import clopper_pearson
 from pacdp.gibbs import GibbsEstimate
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Risks
-from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings
 from pacdp.trained import privacy_of
 
 N = 60_000

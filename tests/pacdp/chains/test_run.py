@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from toys import keys_of, toy_data, toy_objective
 
+from pacdp.algorithms import SGD, SGLD, EntropySGD, Settings, build
 from pacdp.chains import Chunk, Keys, run_chains
 from pacdp.errors import Diverged
 from pacdp.losses import Loss, zero_one
 from pacdp.objective import Estimate
-from pacdp.samplers import SGD, SGLD, EntropySGD, Settings, build
 
 SAMPLERS = [SGD(momentum=0.5), SGLD(tau=30.0), EntropySGD(tau=30.0, inner_steps=2)]
 

@@ -10,6 +10,7 @@ import pacdp.algorithms.algorithm
 import pacdp.algorithms.p3sgd
 import pacdp.step.release
 import pacdp.step.sums
+from pacdp.algorithms import SGLD, EntropySGD
 from pacdp.audit.chains import audit_chain
 from pacdp.audit.mechanism import audit_mechanism, made_up, of_length, units_for
 from pacdp.losses import bounded_cross_entropy
@@ -33,7 +34,6 @@ from pacdp.private import (
     bayesian,
     with_example_dropout,
 )
-from pacdp.samplers import SGLD, EntropySGD
 from pacdp.step.clip import ClippedSum
 from pacdp.step.event import sampled_step
 from pacdp.step.processes import Together
@@ -346,7 +346,7 @@ def test_choices_with_other_probabilities_than_were_told(monkeypatch):
 
 
 def test_faults_of_chains(monkeypatch):
-    import pacdp.samplers.sgld as room
+    import pacdp.algorithms.sgld as room
 
     langevin = room.langevin
     with monkeypatch.context() as planted:

@@ -17,19 +17,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bounds.accounting import Event
+from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, Schedule, column, rates, same, scheduled
 from pacdp.chains import NOISE, Keys, langevin
-from pacdp.samplers.types import (
-    Coefficients,
-    Info,
-    Potential,
-    Sampler,
-    Schedule,
-    column,
-    rates,
-    require_positive,
-    same,
-    scheduled,
-)  # fmt: skip
+from pacdp.errors import require_positive
 from pacdp.step.langevin import langevin_event
 
 

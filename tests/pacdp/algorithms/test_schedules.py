@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from toys import Quadratic, keys_of
 
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, entropy_sgd, psgld, schedules, sgd, sghmc, sgld
 from pacdp.chains import Keys
 from pacdp.objective import Estimate
-from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, entropy_sgd, psgld, schedules, sgd, sghmc, sgld
 
 MODULES = {
     "SGD": (sgd, SGD(step_size=0.2)),

@@ -6,8 +6,8 @@ import torch
 from affine import KEPT, REJECTED, Law, blocks, plant, smallest, states
 from toys import Quadratic
 
+from pacdp.algorithms import SGHMC, build, sghmc
 from pacdp.chains import NOISE, Keys
-from pacdp.samplers import SGHMC, build, sghmc
 
 MATRIX = np.array([[0.8, 0.3], [0.3, 1.4]])
 TARGET = np.array([-0.7, 0.4])

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pacdp.algorithms import SGHMC, SGLD, Sampler, build
 from pacdp.chains import Keys
 from pacdp.objective import Estimate
-from pacdp.samplers import SGHMC, SGLD, Sampler, build
 
 START = 2.0
 KEYS = Keys.derive([3] * 8, range(8))

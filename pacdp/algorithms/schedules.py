@@ -2,7 +2,8 @@
 
 import math
 
-from pacdp.samplers.types import Schedule, require_positive
+from pacdp.algorithms.sampler import Schedule
+from pacdp.errors import require_positive
 
 
 def polynomial(*, decay: float, offset: float = 0.0) -> Schedule:

@@ -33,19 +33,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bounds.accounting import Event
+from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, Schedule, column, rates, same
 from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin
-from pacdp.samplers.types import (
-    Coefficients,
-    Info,
-    Potential,
-    Sampler,
-    Schedule,
-    column,
-    rates,
-    require_fraction,
-    require_positive,
-    same,
-)  # fmt: skip
+from pacdp.errors import require_fraction, require_positive
 from pacdp.step.langevin import langevin_event
 
 

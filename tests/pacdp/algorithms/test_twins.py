@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from toys import keys_of, sparse_data, toy_data, toy_objective
 
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
 from pacdp.chains import NOISE, OUTER_NOISE, PROBE, Keys, normal_like, resident
 from pacdp.models import Architecture
 from pacdp.objective import Objective
-from pacdp.samplers import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
 
 Named = dict[str, Tensor]
 KEYS = keys_of(8, 9)

@@ -10,9 +10,9 @@ from affine import KEPT, REJECTED, Law, blocks, plant, smallest, states
 from scipy.integrate import quad
 from toys import Quadratic, keys_of
 
+from pacdp.algorithms import PSGLD, build, psgld
 from pacdp.chains import NOISE, Keys, normal_like
 from pacdp.objective import Estimate
-from pacdp.samplers import PSGLD, build, psgld
 
 MATRIX = np.array([[0.8, 0.3], [0.3, 1.4]])
 DIAGONAL = np.diag([0.8, 1.4])

@@ -9,8 +9,8 @@ from affine import KEPT, REJECTED, Law, blocks, plant, smallest, states
 from scipy import linalg
 from toys import Quadratic
 
+from pacdp.algorithms import EntropySGD, build, entropy_sgd
 from pacdp.chains import NOISE, OUTER_NOISE, Keys
-from pacdp.samplers import EntropySGD, build, entropy_sgd
 
 MATRIX = np.array([[0.6, 0.2], [0.2, 1.1]])
 TARGET = np.array([-2.0, 0.5])
