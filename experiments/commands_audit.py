@@ -15,7 +15,7 @@ from experiments.terminal import messages, output, usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Audit the mechanism of a private recipe, or of a run: noise, divisor, batches, sensitivity, accounts, resuming.
+    """Audit the mechanism of a private recipe or run: noise, divisor, batches, sensitivity, accounts, resuming.
 
     The algorithm runs on made-up data of the same shape with its own rate, clip norm and noise, and what it releases is
     held against clipped sums that are computed anew. No private data are read and nothing is spent. Exit status 1 if a

@@ -76,6 +76,3 @@ class Privacy:
         )  # fmt: skip
         answer = privacy.answer(question)
         print(json.dumps(answer.to_dict(), allow_nan=False) if self.json else privacy.describe(answer))
-
-
-Command = Annotated[Bound, tyro.conf.subcommand("bound")] | Annotated[Privacy, tyro.conf.subcommand("privacy")]

@@ -37,7 +37,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Write one HTML page about a run, its certificates or a study: values, assumptions, costs, privacy, provenance."""
+    """Write one HTML page of a run, its certificates or a study: values, assumptions, costs, privacy, provenance."""
 
     path: tyro.conf.Positional[Path]
     """A run folder, one that holds a certificates.json, the folder of a study's results, or the name of a study whose

@@ -11,7 +11,7 @@ from experiments.terminal import no_more
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verify:
-    """Recompute every number of a report, or of a run folder: follows, does not follow, or cannot be checked and why.
+    """Recompute every number of a report or of a run: it follows, does not follow, or cannot be checked and why.
 
     Exit status 1 if anything does not follow.
     """

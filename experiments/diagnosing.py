@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pacdp import Checkpoint, load_checkpoint
-from pacdp.chains import Diagnosis, Trace, diagnose
+from pacdp.chains import Diagnosis, Trace
+from pacdp.chains.diagnostics import diagnose
 
 
 def chain_folder(out: Path, chain: int) -> Path:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float64, Int64
-from scipy.optimize import minimize_scalar
 from torch import nn
 
 import bounds
@@ -171,6 +170,8 @@ def assess_finite(
         risk = min(1.0, math.fsum(q * errors) / n * (1.0 + 1e-12))
         made = bounds.maurer(risk=risk, kl_nats=nats, n=n, failure_prob=failure_prob)
         return q, about(made, "finite_ensemble", of="ensemble")
+
+    from scipy.optimize import minimize_scalar  # a good part of the time that importing pacdp would take
 
     best: Any = minimize_scalar(lambda s: at(s)[1].value, bounds=(-12.0, 4.0), method="bounded")
     q, ensemble = min((at(s) for s in (-700.0, float(best.x), 4.0)), key=lambda pair: pair[1].value)

@@ -1,7 +1,6 @@
 """The engine of Langevin chains: many at once, keyed random numbers, fused updates. It knows no algorithm."""
 
-from pacdp.chains.diagnostics import Diagnosis as Diagnosis
-from pacdp.chains.diagnostics import diagnose as diagnose
+from pacdp.chains.diagnosis import Diagnosis as Diagnosis
 from pacdp.chains.graphs import Replayed as Replayed
 from pacdp.chains.keys import BATCH as BATCH
 from pacdp.chains.keys import CERTIFY as CERTIFY

@@ -35,7 +35,7 @@ def uninterrupted(tmp_path_factory):
 @pytest.fixture(scope="module")
 def processes():
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["experiments.commands", "sklearn.datasets"])
+    context.set_forkserver_preload(["experiments.commands_runs", "sklearn.datasets"])
     return context
 
 

@@ -33,7 +33,7 @@ def uninterrupted(tmp_path_factory):
 def processes():
     """Starts processes that have imported everything already, so that a kill meets training and not an import."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["experiments.commands", "sklearn.datasets"])
+    context.set_forkserver_preload(["experiments.commands_runs", "sklearn.datasets"])
     return context
 
 

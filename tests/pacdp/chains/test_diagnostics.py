@@ -11,16 +11,8 @@ from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportU
 from scipy import signal, stats
 
 import bounds
-from pacdp.chains.diagnostics import (
-    FEWEST_DRAWS,
-    FEWEST_STEPS,
-    R_HAT_LIMIT,
-    REFUTED_BY_CHANCE,
-    Diagnosis,
-    TraceDiagnosis,
-    after_burn_in,
-    diagnose,
-)
+from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, R_HAT_LIMIT, REFUTED_BY_CHANCE, Diagnosis, TraceDiagnosis
+from pacdp.chains.diagnostics import after_burn_in, diagnose
 
 
 def autoregression(rng: np.random.Generator, chains: int, steps: int, phi: float) -> np.ndarray:
