@@ -11,8 +11,8 @@ demo: $(VENV)/.installed
 	$(BIN)/pacdp demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 -m "not slow and not wrong_types" --jaxtyping-packages=pacdp,beartype.beartype
-	$(BIN)/python -m pytest -n 2 -m "not slow and wrong_types"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -p tests.typed -m "not slow and not wrong_types"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and wrong_types"
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from flint import arb, ctx  # pyright: ignore[reportMissingImports]
 
@@ -79,6 +80,7 @@ def binomial_lower(errors: int, n: int, failure_prob: arb) -> arb:
     return 1 - binomial_upper(n - errors, n, failure_prob)
 
 
+@lru_cache(maxsize=64)
 def log_xi(n: int) -> arb:
     """ln Σ_k C(n,k) (k/n)^k (1-k/n)^(n-k) = ln(1 + n! e^n n^(-n) P(Poisson(n) < n)), by Abel's identity."""
     m = arb(n)

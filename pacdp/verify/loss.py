@@ -127,6 +127,7 @@ def _tails(x: arb, step: Step, replaced: bool) -> tuple[arb, arb]:
     return above, beside
 
 
+@lru_cache(maxsize=256)  # runs that differ in one step share all others
 def atoms(step: Step, replaced: bool, spacing: float, width: int, share: float) -> tuple[Atoms, Atoms]:
     """A step that dominates this one, and one that it dominates; cells of ``width``, or a ``share`` of the loss."""
     far = np.array([-_REACH, _REACH]) + np.array([-1.0 if replaced else 0.0, 1.0]) / step.noise

@@ -1,0 +1,75 @@
+"""The check of annotations that runs beside the suite: what it catches, and what it leaves alone."""
+
+import ast
+import textwrap
+
+import pytest
+from jaxtyping import TypeCheckError
+
+from tests.typed import _Wrapped
+
+SOURCE = '''
+"""A module."""
+import numba
+from dataclasses import dataclass
+from typing import no_type_check
+import numpy as np
+from jaxtyping import Float
+
+def half(x: int) -> float:
+    def inner(y: int) -> str:
+        return y
+    return inner(x) / 2
+
+def added(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    return x + y
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    n: int
+    @property
+    def twice(self) -> str:
+        return 2 * self.n
+
+@dataclass(frozen=True)
+class Rows:
+    x: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, " n"]
+
+@no_type_check
+def free(x: int) -> str:
+    return x
+
+@numba.njit
+def compiled(x: int) -> int:
+    return x + 1
+'''
+
+
+@pytest.fixture(scope="module")
+def module():
+    names: dict = {}
+    tree = ast.fix_missing_locations(_Wrapped().visit(ast.parse(textwrap.dedent(SOURCE))))
+    exec(compile(tree, "<module>", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("call", ["half('x')", "Count('x')", "Count(1).twice"])
+def test_wrong_types_are_caught(module, call):
+    with pytest.raises(TypeCheckError):
+        eval(call, module)
+
+
+@pytest.mark.parametrize(
+    "call", ["added(np.zeros(2), np.zeros(3))", "added(np.zeros(2), 1.0)", "Rows(np.zeros((2, 3)), np.zeros(3))"]
+)
+def test_wrong_shapes_are_caught(module, call):
+    with pytest.raises(TypeCheckError):
+        eval(call, module)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"), [("half(3)", 1.5), ("Count(2).n", 2), ("free(1.0)", 1.0), ("compiled(1)", 2)]
+)
+def test_what_is_right_unchecked_or_inside_passes(module, call, expected):
+    assert eval(call, module) == expected

@@ -1,0 +1,124 @@
+"""Annotations of pacdp are checked at every call while the suite runs: ``python -m pytest -p tests.typed``.
+
+Functions, methods and dataclasses whose annotations carry shapes are wrapped by jaxtyping, all others by beartype alone,
+which costs a tenth of that. Functions inside functions are left as they are: they would be wrapped anew at every call of
+the outer one, which took most of the suite's time.
+"""
+
+import ast
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
+from types import ModuleType
+from typing import Any
+
+from beartype import BeartypeConf, beartype
+from jaxtyping import TypeCheckError, jaxtyped
+
+PACKAGE = "pacdp"
+_HERE = "__typed__"
+_checked = beartype(conf=BeartypeConf(violation_type=TypeCheckError))
+_UNCHECKED = {"no_type_check", "njit", "jit", "vectorize", "intrinsic", "overload"}
+
+
+def shaped(thing: Callable[..., Any]) -> Callable[..., Any]:
+    """The function or dataclass with its types and shapes checked."""
+    return jaxtyped(thing, typechecker=beartype)
+
+
+def plain(thing: Any) -> Any:
+    """The function, or the dataclass's own construction, with its types checked."""
+    if not isinstance(thing, type):
+        return _checked(thing)
+    if is_dataclass(thing):
+        thing.__init__ = _checked(thing.__init__)  # type: ignore[misc]
+    return thing
+
+
+class _Wrapped(ast.NodeTransformer):
+    """Decorators on everything that is defined in a module or a class."""
+
+    def visit_Module(self, node: ast.Module) -> ast.Module:
+        self.generic_visit(node)
+        places = [i for i, one in enumerate(node.body) if not _leads(one)]
+        node.body.insert(places[0] if places else len(node.body), ast.parse(f"import tests.typed as {_HERE}").body[0])
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        self.generic_visit(node)
+        fields = [one.annotation for one in node.body if isinstance(one, ast.AnnAssign)]
+        node.decorator_list.insert(0, _decorator(node, fields))  # outermost: dataclass has made its __init__ by then
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        if not any(_name(one) in _UNCHECKED for one in node.decorator_list):
+            given = node.args
+            every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+            types = [one.annotation for one in every if one is not None and one.annotation is not None]
+            node.decorator_list.append(_decorator(node, [*types, *([node.returns] if node.returns else [])]))
+        return node  # and what is defined inside stays as it is
+
+
+def _leads(node: ast.stmt) -> bool:
+    """A module's docstring, or an import from the future."""
+    return (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) or (
+        isinstance(node, ast.ImportFrom) and node.module == "__future__"
+    )
+
+
+def _name(node: ast.expr) -> str:
+    match node:
+        case ast.Call(func=inner):
+            return _name(inner)
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def _decorator(node: ast.AST, annotations: Sequence[ast.expr]) -> ast.expr:
+    """``shaped`` if some annotation is an array's with a string of dimensions, else ``plain``."""
+    dimensions = any(
+        isinstance(one, ast.Subscript) and isinstance(one.slice, ast.Tuple) and _is_text(one.slice.elts[-1])
+        for annotation in annotations
+        for one in ast.walk(annotation)
+    )
+    made = ast.parse(f"{_HERE}.{'shaped' if dimensions else 'plain'}", mode="eval").body
+    for one in ast.walk(made):
+        ast.copy_location(one, node)
+    return made
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def get_code(self, fullname: str) -> Any:
+        """Compiled anew each time: what lies in __pycache__ is the module as it is."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> Any:
+        tree = ast.fix_missing_locations(_Wrapped().visit(ast.parse(data, path)))
+        return compile(tree, path, "exec", dont_inherit=True, optimize=_optimize)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != PACKAGE and not fullname.startswith(f"{PACKAGE}."):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+if not any(isinstance(one, _Finder) for one in sys.meta_path):
+    loaded = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
+    if loaded:
+        raise RuntimeError(f"{loaded[0]} is imported already, and its annotations would not be checked")
+    sys.meta_path.insert(0, _Finder())
