@@ -17,7 +17,6 @@ from experiments.private.methods import by_person
 from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
 from experiments.recipes import Scale, recipe
 from experiments.serial import from_dict
-from pacdp.algorithms import SGLD, EntropySGD
 from pacdp.audit.chains import audit_chain
 from pacdp.audit.checks import MechanismAudit
 from pacdp.audit.mechanism import audit_mechanism, made_up, units_for
@@ -110,7 +109,7 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 def _chain(run: Run, *, failure_prob: float, seed: int) -> MechanismAudit:
     settings = run.sampler
-    if not isinstance(settings, SGLD | EntropySGD) or settings.clip_norm is None:
+    if settings.clip_norm is None:
         raise ValueError(f"{run.algorithm} promises nothing of its steps: audit a private recipe, or set a clip_norm")
     if run.problem.dataset not in _SHAPES:
         raise ValueError(f"the shape of data set {run.problem.dataset!r} is not known here: use audit_chain in Python")

@@ -40,8 +40,8 @@ from pacdp import (
 from pacdp.certify import Refusal
 from pacdp.certify.gaussian import Progress
 from pacdp.checkpoint import Checkpoint
+from pacdp.planned_steps import ChargedSteps
 from pacdp.rederived import settings_of
-from pacdp.steps import ChargedSteps
 
 _BATCH = 1000
 _NOISE = "the run, which kept its noise secret or drew it from a seed of its own"
