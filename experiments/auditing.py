@@ -13,7 +13,6 @@ from experiments.overrides import overridden
 from experiments.private.algorithms import Public, algorithm, network
 from experiments.private.command import holds_private_run
 from experiments.private.config import PrivateConfig
-from experiments.private.methods import by_person
 from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
 from experiments.recipes import Scale, recipe
 from experiments.serial import from_dict
@@ -79,7 +78,7 @@ def audit(
         shape,
         classes=classes,
         units=units_for(config.sampling.sample_rate) + 1,
-        people=by_person(config.method),
+        people=config.method.BY_PERSON,
         seed=seed,
     )
     settings, module = algorithm(config, public), network(config, public, device="cpu")
