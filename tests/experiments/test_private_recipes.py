@@ -225,9 +225,10 @@ def test_a_run_that_hides_examples_certifies_nothing_where_these_are_people_s(wr
 
 
 def test_listing_recipes_does_not_import_opacus():
-    code = "import sys, experiments.private.recipes; print('opacus' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    for module in ("private.recipes", "commands_runs", "commands_choices"):
+        code = f"import sys, experiments.{module}; print('opacus' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert (module, done.stdout.strip()) == (module, "False")
 
 
 @pytest.mark.cuda

@@ -1,15 +1,10 @@
 """Every chain's settings answer what the rest of the house asks, so that nobody asks which settings they are."""
 
-import ast
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 import bounds
-import experiments
-import pacdp
 from pacdp import LocalGibbs, NoPrivacy, Point
 from pacdp.algorithms import KINDS, PSGLD, SGD, SGHMC, SGLD, Chain, EntropySGD, build, entropy_sgd, sgld
 from pacdp.algorithms.chain import ChainDefaults, Thermal
@@ -20,7 +15,6 @@ EXAMPLES = {
     SGD: SGD(), SGLD: SGLD(tau=TAU, decay=0.3), PSGLD: PSGLD(tau=TAU, freeze_after=3), SGHMC: SGHMC(tau=TAU),
     EntropySGD: EntropySGD(tau=TAU, gamma=4.0, inner_steps=5),
 }  # fmt: skip
-CLASSES = {one.__name__ for one in KINDS}
 
 
 def test_all_kinds_are_chains():
@@ -86,40 +80,6 @@ def _nothing():
             raise AssertionError
 
     return Nothing()
-
-
-def test_nobody_outside_the_algorithms_asks_which_settings_they_are():
-    """No isinstance and no case on a settings class; what experiments of one paper ask of their own is theirs."""
-    switches = []
-    for package in (pacdp, experiments):
-        root = Path(next(iter(package.__path__)))
-        for path in root.rglob("*.py"):
-            where = path.relative_to(root.parent).as_posix()
-            if where.startswith(("pacdp/algorithms/", "experiments/papers/")):
-                continue
-            switches += [f"{where}:{line}" for line in _switches(path.read_text())]
-    assert switches == []
-
-
-def _switches(source: str) -> list[int]:
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        asked: list[ast.AST] = []
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
-            asked = node.args[1:]
-        elif isinstance(node, ast.MatchClass):
-            asked = [node.cls]
-        for one in asked:
-            names = {n.id for n in ast.walk(one) if isinstance(n, ast.Name)}
-            names |= {n.attr for n in ast.walk(one) if isinstance(n, ast.Attribute)}
-            found += [node.lineno] if names & CLASSES else []
-    return found
-
-
-def test_the_search_for_switches_finds_them():
-    assert _switches("isinstance(x, SGLD | EntropySGD)") == [1]
-    assert _switches("match x:\n    case algorithms.PSGLD(tau=1):\n        pass") == [2]
-    assert _switches("isinstance(x, LocalGibbs)") == []
 
 
 def test_a_new_chain_says_only_what_differs():
