@@ -13,11 +13,9 @@ from experiments.overrides import overridden
 from experiments.private.algorithms import Public, algorithm, network
 from experiments.private.command import holds_private_run
 from experiments.private.config import PrivateConfig
-from experiments.private.methods import by_person
 from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
 from experiments.recipes import Scale, recipe
 from experiments.serial import from_dict
-from pacdp.algorithms import SGLD, EntropySGD
 from pacdp.audit.chains import audit_chain
 from pacdp.audit.checks import MechanismAudit
 from pacdp.audit.mechanism import audit_mechanism, made_up, units_for
@@ -80,7 +78,7 @@ def audit(
         shape,
         classes=classes,
         units=units_for(config.sampling.sample_rate) + 1,
-        people=by_person(config.method),
+        people=config.method.BY_PERSON,
         seed=seed,
     )
     settings, module = algorithm(config, public), network(config, public, device="cpu")
@@ -110,7 +108,7 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 def _chain(run: Run, *, failure_prob: float, seed: int) -> MechanismAudit:
     settings = run.sampler
-    if not isinstance(settings, SGLD | EntropySGD) or settings.clip_norm is None:
+    if settings.clip_norm is None:
         raise ValueError(f"{run.algorithm} promises nothing of its steps: audit a private recipe, or set a clip_norm")
     if run.problem.dataset not in _SHAPES:
         raise ValueError(f"the shape of data set {run.problem.dataset!r} is not known here: use audit_chain in Python")

@@ -14,12 +14,13 @@ from experiments.ensemble import Ensemble
 from experiments.folder import Folder, provenance, require_space, write_json
 from experiments.serial import to_dict
 from pacdp import Diverged, NoPrivacy
-from pacdp.algorithms import EntropySGD, Sampler, build, chain_of, copied, selected
+from pacdp.algorithms import Sampler, build, chain_of, copied, selected
 from pacdp.certify.chain import gibbs_certificates, released_weights_certificate, weights_certificates
 from pacdp.chains import Keys, Replayed, Trace, run_chains
 from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective, Risks
-from pacdp.trained import local_gibbs, privacy_of, save_trained
+from pacdp.posterior import LocalGibbs, Point
+from pacdp.trained import privacy_of, save_trained
 
 Report = Callable[[int, int, dict[str, Any] | None], None]
 """Called as report(step, steps, row): the row, of the batch's first run, is None between records."""
@@ -157,7 +158,7 @@ class Batch:
         everyone = range(len(self.runs))
         risks = [(self._risks(self.objective, k), self._risks(self.test, k)) for k in everyone]
         gibbs: Sequence[GibbsEstimate | None] = [None] * len(self.runs)
-        if all(isinstance(run.sampler, EntropySGD) for run in self.runs):
+        if all(isinstance(self._law(k), LocalGibbs) for k in everyone):
             try:
                 gibbs = self._gibbs(everyone)
             except ValueError as error:
@@ -171,10 +172,13 @@ class Batch:
         """Of the Gibbs classifiers, whose randomness is their own, not the chains'."""
         runs = [self.runs[k] for k in chains]
         keys = Keys.derive([derived_seed(run.seed, 1, self.state.step) for run in runs], [run.chain for run in runs])
-        posteriors = [local_gibbs(self.runs[k].sampler, self.state.weights[k]) for k in chains]  # type: ignore[arg-type]
+        posteriors = [law for law in map(self._law, chains) if isinstance(law, LocalGibbs)]
         return estimate_gibbs(
             posteriors, self.objective.select(chains).unclipped(), self.test.select(chains), runs[0].track, keys
         )
+
+    def _law(self, chain: int) -> LocalGibbs | Point:
+        return self.runs[chain].sampler.posterior(self.state.weights[chain])
 
     def _gibbs_fails(self, chain: int) -> bool:
         try:

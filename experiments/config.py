@@ -7,9 +7,9 @@ import torch
 
 from experiments.serial import JOINED_LATER, digest
 from pacdp import GibbsSettings, Problem
-from pacdp.algorithms import SGD, EntropySGD, Settings
+from pacdp.algorithms import SGD, Settings
 from pacdp.chains import Batching, Thinning
-from pacdp.steps import Plan, Stopping
+from pacdp.planned_steps import Plan, Stopping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +85,7 @@ class Run:
     @property
     def algorithm(self) -> str:
         """The algorithm's name as the field writes it."""
-        match self.sampler:
-            case EntropySGD(beta=None):
-                return "Entropy-SGD"
-            case EntropySGD():
-                return "Entropy-SGLD"
-            case sampler:
-                return type(sampler).__name__
+        return self.sampler.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,8 @@ from experiments.folder import Folder
 from experiments.rederived import require_own_run
 from experiments.serial import to_dict
 from pacdp import CheckpointError, load_checkpoint
-from pacdp.algorithms import PSGLD, build, stacked
+from pacdp.algorithms import build, stacked
 from pacdp.chains import Keys, Trace, require_memory
-from pacdp.chains.memory import VECTORS
 from pacdp.choices import Choices
 from pacdp.data import Progress, load
 from pacdp.fixed_settings import carried_on
@@ -61,8 +60,7 @@ def train(
 def kind(run: Run) -> str:
     """What runs must share to go together: all but seeds, labels, temperatures and step sizes."""
     values = to_dict(run)
-    shape = ("kind", "batch_size", "clip_norm", "inner_steps", "correction", "freeze_after")
-    values["sampler"] = {name: values["sampler"][name] for name in shape if name in values["sampler"]}
+    values["sampler"] = {name: values["sampler"][name] for name in ("kind", *run.sampler.shared)}
     values["sampler"]["noise"] = run.algorithm
     for name in ("random_labels", "label_seed"):
         del values["problem"][name]
@@ -141,8 +139,9 @@ def _batches(
             problem, chosen[0].sampler, *data[0], device=runtime.device, batching=runtime.batching,
             bfloat16=runtime.bfloat16, labels=([train.labels for train, _ in data], [test.labels for _, test in data]),
         )  # fmt: skip
-        vectors = 14 if isinstance(chosen[0].sampler, PSGLD) else VECTORS
-        require_memory(chains=len(members), dim=objective.dim, device=objective.device, vectors=vectors)
+        require_memory(
+            chains=len(members), dim=objective.dim, device=objective.device, vectors=chosen[0].sampler.vectors
+        )
         states, traces = [], []
         sampler = build([run.sampler for run in chosen], objective)
         for i in members:

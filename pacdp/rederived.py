@@ -16,7 +16,7 @@ from pacdp.errors import CheckpointError
 from pacdp.fixed_settings import fixed_settings
 from pacdp.losses import Loss
 from pacdp.objective import Objective
-from pacdp.steps import Plan, charged_steps
+from pacdp.planned_steps import Plan, charged_steps
 
 
 def require_consistent(path: Path | str, header: Mapping[str, Any], objective: Objective) -> Plan | None:

@@ -1,7 +1,9 @@
-"""Noise multipliers and step sizes as functions of the logical step, fixed before training.
+"""Numbers that change with the step, fixed before training.
 
-A schedule is called with the number of logical steps done so far: never with physical batches, whose number depends on
-the private batch size. Each is a frozen record, so that a checkpoint can carry it as data.
+A :data:`Schedule` of private training gives a noise multiplier or step size itself, from the number of logical steps
+done so far, from 0: never from physical batches, whose number depends on the private batch size. Each is a frozen
+record, so that a checkpoint can carry it as data. A :data:`Factor` of a chain multiplies the settings' own number, and
+counts steps from 1, as the papers do; no checkpoint carries it.
 """
 
 import math
@@ -11,6 +13,9 @@ from dataclasses import dataclass
 from pacdp.errors import require_positive
 
 Schedule = Callable[[int], float]
+"""Steps done so far, from 0, to a noise multiplier or step size."""
+Factor = Callable[[int], float]
+"""Number of the step, from 1, to a factor on a step size or temperature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +92,20 @@ class Scaled:
 def as_schedule(value: float | Schedule) -> Schedule:
     """A number as a constant schedule; a schedule as it is."""
     return value if callable(value) else Constant(value=float(value))
+
+
+def polynomial(*, decay: float, offset: float = 0.0) -> Factor:
+    """((t + offset)/(1 + offset))^-decay, the schedule of Welling and Teh (2011); 1 at t = 1."""
+    return lambda t: ((t + offset) / (1.0 + offset)) ** -decay
+
+
+def cyclical(*, period: int) -> Factor:
+    """½ (cos(π ((t - 1) mod period)/period) + 1): restarts of Zhang, Li, Zhang, Chen and Wilson (2020)."""
+    require_positive(period=period)
+    return lambda t: 0.5 * (math.cos(math.pi * ((t - 1) % period) / period) + 1.0)
+
+
+def warm_up(*, steps: int) -> Factor:
+    """min(1, t/steps)."""
+    require_positive(steps=steps)
+    return lambda t: min(1.0, t / steps)

@@ -1,7 +1,7 @@
 """A checkpoint put back together: problem, sampler, weights, and what the sampler promises about them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import bounds
-from pacdp.algorithms import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, State, restore
+from pacdp.algorithms import KINDS, Chain, Settings, State, restore
 from pacdp.canonical import digest
 from pacdp.certify import Assessment, NoPrivacy, certify
 from pacdp.certify import Settings as ChoiceOfSettings
@@ -22,11 +22,11 @@ from pacdp.errors import CheckpointError
 from pacdp.fixed_settings import fixed_settings
 from pacdp.gibbs import GibbsSettings, Progress
 from pacdp.objective import Objective
+from pacdp.planned_steps import ChargedSteps, Plan, charged_steps
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.problem import Problem
 from pacdp.rederived import interval, require_consistent, require_data, require_network, settings_of
 from pacdp.step.langevin import Claim, accounted_privacy
-from pacdp.steps import ChargedSteps, Plan, charged_steps
 
 _SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
 
@@ -50,41 +50,20 @@ def sampler_from_dict(values: Mapping[str, Any]) -> Settings:
 
 
 def privacy_of(
-    settings: Settings, *, oscillation: float, n: int, step: int | None = None, plan: Plan | None = None
+    settings: Chain, *, oscillation: float, n: int, step: int | None = None, plan: Plan | None = None
 ) -> bounds.PureDP | Claim | NoPrivacy:
     """What the sampler promises: its steps where they are private mechanisms, else its target distribution.
 
-    SGLD and Entropy-SG(L)D with ``clip_norm`` are accounted for step by step, add-remove
-    (:mod:`pacdp.step.langevin`), whether or not they have converged. All else is under replace-one adjacency.
-
-    Entropy-SGLD targets exp(βF): epsilon = 2 β τ Δ / n with Δ the loss's oscillation (Dziugaite and Roy 2018,
-    Theorem 4.4). SGLD, SGHMC and, once its metric is frozen, pSGLD target exp(-τ R̂): epsilon = 2 τ Δ / n. These
-    assume stationarity. ``step`` is how many steps the chain has made; with a ``plan``, a clipped chain pays for what
-    :meth:`pacdp.steps.Plan.charged` says.
+    Chains with ``clip_norm`` are accounted for step by step, add-remove (:mod:`pacdp.step.langevin`), whether or not
+    they have converged. All else assumes stationarity, under replace-one adjacency: ``target_privacy`` of the settings.
+    ``step`` is how many steps the chain has made; with a ``plan``, a clipped chain pays for what
+    :meth:`pacdp.planned_steps.Plan.charged` says.
     """
-    match settings:
-        case SGLD() | EntropySGD() if settings.clip_norm is not None:
-            if step is None:
-                return NoPrivacy(reason="a clipped chain is as private as its steps: say how many it has made")
-            return accounted_privacy(settings, n=n, steps=plan.charged(step).steps if plan else step)
-        case SGD():
-            return NoPrivacy(reason="SGD adds no noise, so its weights reveal the data without limit")
-        case EntropySGD(beta=None):
-            return NoPrivacy(reason="Entropy-SGD adds no noise to its weights; only Entropy-SGLD does")
-        case PSGLD() if settings.freeze_after is None or (step is not None and step <= settings.freeze_after):
-            return NoPrivacy(
-                reason="while pSGLD's metric moves with the weights its stationary distribution is known in the limit "
-                "of small steps alone: set freeze_after, and run on after that step"
-            )
-        case SGLD() | PSGLD() | SGHMC() | EntropySGD():
-            beta = settings.beta if isinstance(settings, EntropySGD) and settings.beta is not None else 1.0
-    epsilon = bounds.exponential_mechanism_epsilon(beta=beta, tau=settings.tau, loss_range=oscillation, n=n)
-    return bounds.PureDP(epsilon=epsilon, adjacency="replace-one", status="assumes stationarity")
-
-
-def local_gibbs(settings: EntropySGD, weights: Tensor) -> LocalGibbs:
-    """The Gibbs classifier of Entropy-SG(L)D around its weights."""
-    return LocalGibbs(weights=weights, tau=settings.tau, gamma=settings.gamma)
+    if settings.clip_norm is None:
+        return settings.target_privacy(oscillation=oscillation, n=n, step=step)
+    if step is None:
+        return NoPrivacy(reason="a clipped chain is as private as its steps: say how many it has made")
+    return accounted_privacy(settings, n=n, steps=plan.charged(step).steps if plan else step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,10 +100,8 @@ class Trained:
         return charged_steps(self.plan, self.state.step)
 
     def posterior(self) -> LocalGibbs | Point:
-        """The Gibbs classifier of Entropy-SG(L)D; the weights themselves for SGD and SGLD."""
-        if isinstance(self.settings, EntropySGD):
-            return local_gibbs(self.settings, self.weights)
-        return Point(weights=self.weights)
+        """The predictor that the weights stand for: the Gibbs classifier of Entropy-SG(L)D, else themselves."""
+        return self.settings.posterior(self.weights)
 
     def assess(
         self,
@@ -140,17 +117,15 @@ class Trained:
         A chain with ``clip_norm`` has rigorous ones by its accounted privacy, before the optimistic ones.
         """
         posterior, own = self.posterior(), self.settings
-        clipped = own if isinstance(own, SGLD | EntropySGD) and own.clip_norm is not None else None
+        clipped = own.clip_norm is not None
         data = self.objective.unclipped() if clipped else self.objective
-        privacy = privacy_of(replace(clipped, clip_norm=None) if clipped else own,
-                             oscillation=data.loss.oscillation, n=data.n, step=self.state.step)  # fmt: skip
-        assert isinstance(privacy, bounds.PureDP | NoPrivacy)
+        privacy = own.target_privacy(oscillation=data.loss.oscillation, n=data.n, step=self.state.step)
         share = failure_prob / self.charged.stopping_times
         found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, gibbs=settings, seed=seed,
                         progress=progress, diagnosis=diagnosis, settings=self.fixed)  # fmt: skip
         found = found.resting_on(*OF_THE_RUN, beside=OF_THE_RUN[0].name)
-        if clipped is not None:
-            found = with_accounted(found, settings=clipped, weights=self.weights, charged=self.charged,
+        if clipped:
+            found = with_accounted(found, settings=own, weights=self.weights, charged=self.charged,
                                    data=self.objective, test=self.test, seed=seed, fixed=self.fixed)  # fmt: skip
         found = found if self.records is None else found.resting_on(self.records, beside=self.records.name)
         return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
@@ -221,12 +196,11 @@ def objectives(
     bfloat16: bool = False,
 ) -> tuple[Objective, Objective]:  # fmt: skip
     """The empirical risk on the training set and the one on the test set; ``labels`` are those of each chain."""
-    clip_norm = None if isinstance(settings, SGD) else settings.clip_norm
     generator = torch.Generator().manual_seed(0)
     own = labels or (None, None)
     objective = problem.objective(
-        train, generator=generator, batch_size=settings.batch_size, clip_norm=clip_norm, labels=own[0], device=device,
-        batching=batching, bfloat16=bfloat16,
+        train, generator=generator, batch_size=settings.batch_size, clip_norm=settings.clip_norm, labels=own[0],
+        device=device, batching=batching, bfloat16=bfloat16,
     )  # fmt: skip
     held_out = problem.objective(
         test, generator=generator, batch_size=settings.batch_size, labels=own[1], device=device, batching=batching,

@@ -19,7 +19,7 @@ from experiments.papers.corruption_judging import judge
 from experiments.papers.corruption_runs import CORRUPTED, Corrupted
 from experiments.papers.entropy_sgld.settings import SMALL, Size, mnist, network_name, smoke
 from experiments.private.config import Budget, PrivateConfig, Sampling
-from experiments.private.recipes import METHODS
+from experiments.private.methods import METHODS
 from experiments.recipes import Scale
 from experiments.serial import digest
 from experiments.studies.kinds import sampler_job

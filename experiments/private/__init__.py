@@ -1,4 +1,4 @@
-"""Private runs: recipes, training, certificates. Nothing here imports torch, so that listing recipes is quick."""
+"""Private runs: recipes, training, certificates. Listing the recipes imports no Opacus, training does."""
 
 PRIVATE = (
     "Private, not to be published: this depends on the training data beyond what epsilon covers (errors "

@@ -21,7 +21,6 @@ from experiments.private import PRIVATE
 from experiments.private.algorithms import Public, network, predictor
 from experiments.private.config import PrivateConfig
 from experiments.private.data import Examples, examples
-from experiments.private.methods import by_person
 from experiments.private.planning import charged_event
 from experiments.serial import from_dict
 from pacdp import (
@@ -40,8 +39,8 @@ from pacdp import (
 from pacdp.certify import Refusal
 from pacdp.certify.gaussian import Progress
 from pacdp.checkpoint import Checkpoint
+from pacdp.planned_steps import ChargedSteps
 from pacdp.rederived import settings_of
-from pacdp.steps import ChargedSteps
 
 _BATCH = 1000
 _NOISE = "the run, which kept its noise secret or drew it from a seed of its own"
@@ -169,7 +168,7 @@ def released(path: Path, runtime: Runtime) -> Released:
 
 def _data(path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str | None) -> Examples:
     """The data that the checkpoint was trained on."""
-    data = examples(config.dataset, features=config.features, by_person=by_person(config.method), root=root)
+    data = examples(config.dataset, features=config.features, by_person=config.method.BY_PERSON, root=root)
     if data.train.hash != about["data"]["train"]:
         raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")
     if data.people is not None and data.train.people is None:

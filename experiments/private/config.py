@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from experiments.private.methods import DPSGD, NAMES, Method, by_person, fixes_noise
+from experiments.private.methods import DPSGD, Method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +69,12 @@ class PrivateConfig:
             raise ValueError("expected sampling.noise_multiplier >= 0 and sampling.public_size >= 0")
         if self.sampling.max_physical < 1:
             raise ValueError(f"expected sampling.max_physical >= 1, got {self.sampling.max_physical}")
-        if fixes_noise(self.method) and self.sampling.noise_multiplier:
+        if self.method.FIXES_NOISE and self.sampling.noise_multiplier:
             raise ValueError(f"leave sampling.noise_multiplier at 0: the numbers of {self.algorithm} fix the noise")
-        if by_person(self.method) and self.budget.adjacency != "add-remove":
+        if self.method.BY_PERSON and self.budget.adjacency != "add-remove":
             raise ValueError(f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that")
 
     @property
     def algorithm(self) -> str:
         """The algorithm's name as the field writes it."""
-        return NAMES[type(self.method).__name__]
+        return self.method.NAME

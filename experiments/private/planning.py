@@ -13,8 +13,8 @@ from bounds.accounting import Composed, Event, Gaussian, PoissonSampled
 from experiments.private.algorithms import Public, algorithm
 from experiments.private.config import PrivateConfig
 from pacdp import CheckpointError, private
+from pacdp.planned_steps import ChargedSteps, Plan
 from pacdp.resume import read_event
-from pacdp.steps import ChargedSteps, Plan
 
 _ROUNDING = 1e-9
 """Calibrated noise may differ by this share between machines."""

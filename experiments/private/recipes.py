@@ -10,28 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from experiments.private.config import Budget, PrivateConfig, Sampling
-from experiments.private.methods import (
-    DPBBP,
-    DPSGD,
-    DPSGLD,
-    P3SGD,
-    DPAdam,
-    DPMCDropout,
-    Method,
-    UserDPSGD,
-    by_person,
-)
+from experiments.private.methods import METHODS, Method
 
-METHODS: dict[str, Method] = {
-    "dp-sgd": DPSGD(learning_rate=2.0),
-    "dp-adam": DPAdam(learning_rate=0.002),
-    "dp-sgld": DPSGLD(step_size=2.2, decay=0.33, decay_offset=500.0, temperature=2.7, snapshots=20),
-    "dp-bbp": DPBBP(learning_rate=2.0),
-    "dp-mc-dropout": DPMCDropout(learning_rate=2.0),
-    "p3sgd": P3SGD(),
-    "user-dp-sgd": UserDPSGD(learning_rate=1.0),
-}
 PEOPLE = ("mnist-writers", "malaria")
+_CLIP_NORM = {"p3sgd": 0.5}
+"""Of what a person contributes, on images; 1 for others."""
+_RATE_ON_FEATURES = {"p3sgd": 3.0}
+"""Learning rate of a linear layer on fixed features; 0.2 for others."""
 
 
 def private_recipe(name: str, *, scale: str, seed: int = 0) -> PrivateConfig:
@@ -47,7 +32,7 @@ def private_recipe(name: str, *, scale: str, seed: int = 0) -> PrivateConfig:
 
 def _config(algorithm: str, dataset: str, scale: str, seed: int) -> PrivateConfig:
     method = METHODS[algorithm]
-    config = _people(method, dataset) if by_person(method) else _examples(method, dataset)
+    config = _people(algorithm, dataset) if method.BY_PERSON else _examples(method, dataset)
     if scale == "smoke":
         config = _small(config)
     return replace(config, seed=seed)
@@ -58,16 +43,14 @@ def _examples(method: Method, dataset: str) -> PrivateConfig:
                          budget=Budget(epsilon=0.5, delta=1e-5))  # fmt: skip
 
 
-def _people(method: Method, dataset: str) -> PrivateConfig:
-    local = isinstance(method, P3SGD)
-    sampling = Sampling(sample_rate=0.1, steps=100, clip_norm=0.5 if local else 1.0, max_physical=8)
-    if isinstance(method, P3SGD):
-        method = replace(method, local_batch_size=32)
+def _people(algorithm: str, dataset: str) -> PrivateConfig:
+    method, clip_norm = METHODS[algorithm], _CLIP_NORM.get(algorithm, 1.0)
+    sampling = Sampling(sample_rate=0.1, steps=100, clip_norm=clip_norm, max_physical=8)
     config = PrivateConfig(dataset=dataset, method=method, sampling=sampling, budget=Budget(epsilon=8.0, delta=1e-3))
     if dataset != "malaria":
         return config
     # 161 people are too few for 10⁵ weights: a linear layer on fixed features
-    rate = 3.0 if local else 0.2
+    rate = _RATE_ON_FEATURES.get(algorithm, 0.2)
     return replace(config, features="spots", architecture="linear", method=replace(method, learning_rate=rate),
                    sampling=replace(sampling, clip_norm=1.0, max_physical=32))  # fmt: skip
 
@@ -82,5 +65,5 @@ def _small(config: PrivateConfig) -> PrivateConfig:
 PRIVATE_RECIPES: dict[str, Callable[[str, int], PrivateConfig]] = {
     f"{algorithm}-{dataset}": (lambda scale, seed, a=algorithm, d=dataset: _config(a, d, scale, seed))
     for algorithm, method in METHODS.items()
-    for dataset in (PEOPLE if by_person(method) else ("mnist",))
+    for dataset in (PEOPLE if method.BY_PERSON else ("mnist",))
 }

@@ -19,7 +19,6 @@ from experiments.private.algorithms import Predict, Public, algorithm, network, 
 from experiments.private.books import books_of
 from experiments.private.config import PrivateConfig
 from experiments.private.data import Examples, examples
-from experiments.private.methods import P3SGD, by_person
 from experiments.serial import to_dict
 from pacdp import load_checkpoint, private
 from pacdp.calibration import reliability_curve, summary
@@ -64,7 +63,7 @@ def train_private(
         if not force:
             folder.require_free(config, resume=resume)
         runtime.apply()
-        data = examples(config.dataset, features=config.features, by_person=by_person(config.method),
+        data = examples(config.dataset, features=config.features, by_person=config.method.BY_PERSON,
                         root=runtime.data_root, progressbar=progressbar)  # fmt: skip
         public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
         module = network(config, public, device=runtime.device)
@@ -126,7 +125,7 @@ class _Training:
         def progress(seen: private.Progress) -> None:
             self._record(seen.step, lambda: private.epsilon(private.first(plan, seen.step), **relation))
 
-        people = self.data.people if by_person(config.method) else None
+        people = self.data.people if config.method.BY_PERSON else None
         trained = private.train(
             settings, self.module, self.data.tensors(), people=people, progress=progress, **self.common
         )
@@ -136,11 +135,13 @@ class _Training:
             alone = replace(trained, snapshots=trained.snapshots[:0])
             last["test_of_last_weights"] = judged(predictor(config, self.module, alone), self.data.test, curve=True)
         steps = private.steps_of(trained.event)
+        paper = settings.published(steps=steps, delta=budget.delta)
+        published = {"published_accounting": {"epsilon": paper.epsilon, "status": "optimistic"}} if paper else {}
         return {
             "format": FORMAT, "private": PRIVATE, "algorithm": config.algorithm, "steps": steps,
             "halted": steps < config.sampling.steps, "n": self.data.train.n, "n_test": self.data.test.n,
             "parameters": sum(p.numel() for p in self.module.parameters()),
-            "privacy": {**private.privacy_spent(trained.event, **relation).to_dict(), **self._published(steps),
+            "privacy": {**private.privacy_spent(trained.event, **relation).to_dict(), **published,
                         "event": None if trained.event is None else event_to_dict(trained.event),
                         "unit": self.data.unit, "units": self.data.units,
                         "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret",
@@ -149,17 +150,6 @@ class _Training:
             "private_train": judged(predict, self.data.train),
             "seconds": round(time.monotonic() - started, 2),
         }  # fmt: skip
-
-    def _published(self, steps: int) -> dict[str, Any]:
-        """What the paper's accounting says of P3SGD, beside ours."""
-        method = self.config.method
-        if not isinstance(method, P3SGD):
-            return {}
-        published = private.published_epsilon(
-            noise_scales=method.noise_scales, sample_rate=self.config.sampling.sample_rate, steps=steps,
-            selection_epsilon=method.selection_epsilon, delta=self.config.budget.delta,
-        )  # fmt: skip
-        return {"published_accounting": {"epsilon": published.epsilon, "status": "optimistic"}}
 
     def _record(self, step: int, epsilon: Callable[[], float]) -> None:
         row = None

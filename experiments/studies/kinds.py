@@ -8,7 +8,6 @@ from pathlib import Path
 from experiments.batch import Report
 from experiments.config import Run, Runtime
 from experiments.private.config import PrivateConfig
-from experiments.private.run import train_private
 from experiments.run import kind, train_together
 from experiments.studies.study import Job, Kind, Outcome
 
@@ -21,6 +20,8 @@ def _samplers(
 
 
 def _private(configs: Sequence[PrivateConfig], outs: Sequence[Path], runtime: Runtime) -> list[Outcome]:
+    from experiments.private.run import train_private  # brings Opacus, for which listing recipes does not wait
+
     found: list[Outcome] = []
     for config, out in zip(configs, outs, strict=True):
         try:

@@ -1,6 +1,7 @@
 """The algorithms, a file each: settings, how one step moves the weights, and what that promises.
 
-Chains are pure functions on a batch of chains; private training is a step of :mod:`pacdp.loop`.
+Chains are pure functions on a batch of chains (:mod:`pacdp.algorithms.chain` says what their settings answer); private
+training is a step of :mod:`pacdp.loop` (:mod:`pacdp.algorithms.algorithm`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pacdp.algorithms import entropy_sgd, psgld, sgd, sghmc, sgld
-from pacdp.algorithms import schedules as schedules
+from pacdp.algorithms.chain import Chain as Chain
 from pacdp.algorithms.entropy_sgd import EntropySGD as EntropySGD
 from pacdp.algorithms.psgld import PSGLD as PSGLD
 from pacdp.algorithms.sampler import Info as Info

@@ -1,21 +1,35 @@
 """What a private algorithm is: frozen settings that say how one step moves the weights and what that promises."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from torch import nn, optim
 
-from bounds.accounting import Event
-from pacdp.layers.regularise import Regulariser
-from pacdp.schedules import as_schedule
+from bounds.accounting import Event, PrivacyBound
+from pacdp.layers.regularise import Regulariser, prior_gradient
+from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.event import history, sampled_step
 from pacdp.step.mechanism import Mechanism
+from pacdp.step.promise import Promising
 from pacdp.step.release import PrivateStep
 from pacdp.step.units import UnitFunction
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """How a step chooses privately among candidates, one for each noise scale."""
+
+    noise_scales: tuple[float, ...]
+    """Noise multiplier of each candidate."""
+    epsilon: float
+    """Of the exponential mechanism."""
+    score_bound: float
+    """To which a unit's mean loss is clipped."""
+
+
 @runtime_checkable
-class Algorithm(Protocol):
+class Algorithm(Promising, Protocol):
     """Settings of a private training algorithm. Subclass :class:`Defaults` and say what differs."""
 
     @property
@@ -51,12 +65,21 @@ class Algorithm(Protocol):
         """Move ``step.weights`` by what the step releases; the number of the candidate that was chosen, or 0."""
         ...
 
-    def promise(self, n: int, steps: int) -> Event | None:
-        """What the first ``steps`` steps will have cost, known without looking at data of ``n`` units."""
+    def noises(self, step: int) -> Sequence[float]:
+        """The noise multiplier of each of a logical step's releases of the sum, in their order."""
+        ...
+
+    @property
+    def choice(self) -> Choice | None:
+        """The choice of every step; None where nothing is chosen."""
         ...
 
     def keeps(self, step: int) -> bool:
         """Whether the weights after ``step`` steps become a snapshot."""
+        ...
+
+    def published(self, *, steps: int, delta: float) -> PrivacyBound | None:
+        """What the algorithm's paper says that ``steps`` steps cost, where that is no guarantee; None for no such."""
         ...
 
 
@@ -64,6 +87,7 @@ class Defaults:
     """What most algorithms have in common."""
 
     __slots__ = ()
+    mechanism: Mechanism
     draws: int = 1
 
     @property
@@ -86,10 +110,29 @@ class Defaults:
         del parameters
         return None
 
+    @property
+    def choice(self) -> Choice | None:
+        """None."""
+        return None
+
+    def noises(self, step: int) -> Sequence[float]:
+        """To be said by the algorithm."""
+        raise NotImplementedError
+
+    def promise(self, n: int, steps: int) -> Event | None:
+        """The releases and the choice of every step; rate and divisor are public, whatever ``n``."""
+        del n
+        rate, chosen = self.mechanism.sample_rate, 0.0 if self.choice is None else self.choice.epsilon
+        return history(sampled_step(self.noises(t), sample_rate=rate, choice_epsilon=chosen) for t in range(steps))
+
     def keeps(self, step: int) -> bool:
         """No snapshots."""
         del step
         return False
+
+    def published(self, *, steps: int, delta: float) -> PrivacyBound | None:
+        """None."""
+        del steps, delta
 
 
 class Descent(Defaults):
@@ -99,10 +142,10 @@ class Descent(Defaults):
     """
 
     __slots__ = ()
-    mechanism: Mechanism
     noise_multiplier: Any
     learning_rate: Any
     momentum: Any = 0.0
+    prior: Any = None
 
     def noise_at(self, step: int) -> float:
         """σ_t."""
@@ -114,8 +157,12 @@ class Descent(Defaults):
 
     @property
     def data_free_gradient(self) -> Regulariser | None:
-        """What is added to the released gradient: a prior's or a divergence's; nothing."""
-        return None
+        """What is added to the released gradient: the prior's, over the public size."""
+        return prior_gradient(self.prior, self.mechanism.public_size)
+
+    def noises(self, step: int) -> Sequence[float]:
+        """One release."""
+        return (self.noise_at(step),)
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
         """Stochastic gradient descent."""
@@ -138,8 +185,13 @@ class Descent(Defaults):
         step.optimizer.zero_grad()
         return 0
 
-    def promise(self, n: int, steps: int) -> Event | None:
-        """One release of the clipped sum a step; rate and divisor are public, whatever ``n``."""
-        del n
-        rate = self.mechanism.sample_rate
-        return history(sampled_step([self.noise_at(t)], sample_rate=rate) for t in range(steps))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled(Descent):
+    """A descent whose noise and step sizes are given, each as a number or for every logical step."""
+
+    mechanism: Mechanism
+    noise_multiplier: Schedule | float
+    """σ_t, over the norm C of one unit's contribution."""
+    learning_rate: Schedule | float
+    """lr_t."""

@@ -8,38 +8,49 @@ Shpilevskiy and Lécuyer 2023). The moments of the privatised gradients are used
 variance is not done here. Privacy is untouched either way: the moments are post-processing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from torch import nn, optim
 
-from pacdp.algorithms.algorithm import Descent
+from pacdp.algorithms.algorithm import Scheduled
+from pacdp.algorithms.method import Law, Method, law_of
 from pacdp.layers.priors import Prior
-from pacdp.layers.regularise import Regulariser, prior_gradient
 from pacdp.schedules import Schedule
 from pacdp.step.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPAdam(Descent):
+class DPAdam(Scheduled):
     """Settings of DP-Adam.
 
     Formal guarantee: that of :class:`pacdp.private.DPSGD`; all of Adam is post-processing.
     """
 
-    mechanism: Mechanism
-    noise_multiplier: Schedule | float
-    learning_rate: Schedule | float
     betas: tuple[float, float] = (0.9, 0.999)
     stabiliser: float = 1e-8
     """Adam's ε, added to √v̂."""
     prior: Prior | None = None
 
-    @property
-    def data_free_gradient(self) -> Regulariser | None:
-        """The prior's, over the public size."""
-        return prior_gradient(self.prior, self.mechanism.public_size)
-
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer:
         """Adam, all of whose moments are post-processing."""
         return optim.Adam(parameters, lr=self.rate_at(0), betas=self.betas, eps=self.stabiliser)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPAdamMethod(Method):
+    """Adam on clipped, noisy gradients."""
+
+    KIND, NAME = "DPAdam", "DP-Adam"
+    learning_rate: float = 0.002
+    prior: Law = "none"
+    prior_std: float = 1.0
+
+    def algorithm(self, mechanism: Mechanism, noise: Callable[[], Schedule]) -> DPAdam:
+        """See :class:`pacdp.algorithms.method.Method`."""
+        return DPAdam(
+            mechanism=mechanism,
+            noise_multiplier=noise(),
+            learning_rate=self.learning_rate,
+            prior=law_of(self.prior, self.prior_std),
+        )

@@ -15,14 +15,15 @@ g_i are gradients of per-example losses ℓ_i, r = -ln p is the prior's energy, 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from pacdp.algorithms.algorithm import Descent
+from pacdp.algorithms.method import Law, Method, law_of
 from pacdp.errors import require_positive
 from pacdp.layers.priors import Prior
-from pacdp.layers.regularise import Regulariser, prior_gradient
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.schedules import Polynomial, Schedule, as_schedule
 from pacdp.step.mechanism import Mechanism
 
 
@@ -170,7 +171,47 @@ class DPSGLD(Descent):
         """Every ``thin``-th step after ``burn_in``."""
         return self.thin > 0 and step > self.burn_in and (step - self.burn_in) % self.thin == 0
 
-    @property
-    def data_free_gradient(self) -> Regulariser | None:
-        """The prior's, over the public size."""
-        return prior_gradient(self.prior, self.mechanism.public_size)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPSGLDMethod(Method):
+    """Langevin dynamics on clipped gradients; step size and temperature fix the noise."""
+
+    KIND, NAME, FIXES_NOISE = "DPSGLD", "DP-SGLD", True
+    convention: Literal["gradient-slot", "parameter-slot", "tempered"] = "gradient-slot"
+    step_size: float = 2.0
+    decay: float = 0.0
+    """Step t is step_size · (1 + t/decay_offset)^-decay."""
+    decay_offset: float = 1.0
+    temperature: float = 1.0
+    """τ of the gradient slot and of tempered dynamics."""
+    drift: float = 0.5
+    """c of the parameter slot."""
+    noise: float = 1.0
+    """κ of the parameter slot."""
+    pre_noise: float = 0.0
+    prior: Law = "none"
+    prior_std: float = 1.0
+    burn_in: float = 0.5
+    """Share of the planned steps before the first snapshot."""
+    snapshots: int = 0
+    """Weights kept after burn-in, whose predictions are averaged."""
+
+    def algorithm(self, mechanism: Mechanism, noise: Callable[[], Schedule]) -> DPSGLD:
+        """See :class:`pacdp.algorithms.method.Method`."""
+        del noise
+        burn_in = math.floor(self.burn_in * mechanism.steps)
+        thin = max(1, (mechanism.steps - burn_in) // self.snapshots) if self.snapshots else 0
+        return DPSGLD(
+            mechanism=mechanism,
+            convention=self._tied(),
+            prior=law_of(self.prior, self.prior_std),
+            burn_in=burn_in,
+            thin=thin,
+        )
+
+    def _tied(self) -> Convention:
+        size = Polynomial(initial=self.step_size, power=self.decay, offset=self.decay_offset)
+        if self.convention == "parameter-slot":
+            return ParameterSlot(step_size=size, drift=self.drift, noise=self.noise)
+        kind = GradientSlot if self.convention == "gradient-slot" else Tempered
+        return kind(step_size=size, temperature=self.temperature, pre_noise=self.pre_noise)

@@ -21,7 +21,6 @@ its normaliser fixed, so each inner step is a Poisson-sampled Gaussian mechanism
 2 · batch_size / (τ clip_norm √η'_i), and the whole trajectory is private whether or not anything has converged.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,15 +31,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+import bounds
 from bounds.accounting import Event
-from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, Schedule, column, rates, same
+from pacdp.algorithms.chain import LangevinStep, Thermal, at_stationarity
+from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates
 from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin
 from pacdp.errors import require_fraction, require_positive
+from pacdp.posterior import LocalGibbs
+from pacdp.schedules import Factor
 from pacdp.step.langevin import langevin_event
+from pacdp.step.promise import NoPrivacy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntropySGD:
+class EntropySGD(Thermal):
     """Settings of a run of Entropy-SGD (``beta`` None) or Entropy-SGLD; defaults are the paper's for MNIST."""
 
     tau: float
@@ -81,7 +85,7 @@ class EntropySGD:
             ValueError: no clip norm, steps without noise, or numbers out of range.
         """
         names = ("gamma", "tau", "alpha", "inner_step_size", "inner_decay")
-        inner = inner_coefficients({name: column([self], name) for name in names}, self.inner_steps)
+        inner = inner_coefficients(columns_of([self], *names), self.inner_steps)
         return langevin_event(
             inner["rate"][:, 0],
             inner["scale"][:, 0],
@@ -92,19 +96,41 @@ class EntropySGD:
         )
 
     @property
+    def shared(self) -> tuple[str, ...]:
+        """Clipping and the length of the inner loop too."""
+        return ("batch_size", "clip_norm", "inner_steps")
+
+    @property
+    def name(self) -> str:
+        """With the L where the outer chain has noise."""
+        return "Entropy-SGD" if self.beta is None else "Entropy-SGLD"
+
+    @property
     def gradients_per_step(self) -> int:
-        """Minibatch gradients that one outer step evaluates."""
+        """L."""
         return self.inner_steps
 
     @property
-    def thermal_noise(self) -> float:
-        """√(2/τ), the paper's measure of temperature."""
-        return math.sqrt(2.0 / self.tau)
-
-    @property
-    def prior_std(self) -> float:
+    def thermal_std(self) -> float:
         """(γτ)^-½, the standard deviation of the local prior around the weights."""
         return (self.gamma * self.tau) ** -0.5
+
+    def posterior(self, weights: Float[Tensor, " dim"]) -> LocalGibbs:
+        """The Gibbs classifier around the weights."""
+        return LocalGibbs(weights=weights, tau=self.tau, gamma=self.gamma)
+
+    def target_privacy(self, *, oscillation: float, n: int, step: int | None) -> bounds.PureDP | NoPrivacy:
+        """epsilon = 2 β τ Δ / n, for exp(βF) (Dziugaite and Roy 2018, Theorem 4.4); nothing without outer noise."""
+        del step
+        if self.beta is None:
+            return NoPrivacy(reason="Entropy-SGD adds no noise to its weights; only Entropy-SGLD does")
+        return at_stationarity(beta=self.beta, tau=self.tau, oscillation=oscillation, n=n)
+
+    def langevin_step(self, asked: int) -> LangevinStep:
+        """See :class:`Chain`; the centre is where the outer step began."""
+        rate = 0.5 * self.inner_step_size * (asked % self.inner_steps + 1.0) ** -self.inner_decay
+        pull = rate * self.gamma
+        return LangevinStep(rate, 1.0 - pull, pull, (2.0 * rate / self.tau) ** 0.5)
 
 
 class State(NamedTuple):
@@ -115,16 +141,15 @@ class State(NamedTuple):
 
 
 def build(
-    settings: EntropySGD | Sequence[EntropySGD], potential: Potential, *, step_size: Schedule | None = None
+    settings: EntropySGD | Sequence[EntropySGD], potential: Potential, *, step_size: Factor | None = None
 ) -> Sampler:
     """Entropy-SGD or Entropy-SGLD on ``potential``, with one setting for all chains or one a chain.
 
     ``step_size(t)``, where given, multiplies the outer step size in place of t^-outer_decay.
     """
-    every = [settings] if isinstance(settings, EntropySGD) else list(settings)
-    same(every, "batch_size", "clip_norm", "inner_steps")
+    every = of_chains(settings)
     names = ("tau", "gamma", "base_std", "alpha", "outer_step_size", "outer_decay", "inner_step_size", "inner_decay")
-    columns = {name: column(every, name) for name in names}
+    columns = columns_of(every, *names)
     columns["heat"] = np.array([0.0 if one.beta is None else 1.0 / one.beta for one in every])
     inner = inner_coefficients(columns, every[0].inner_steps)
     return Sampler(init, partial(coefficients, columns, inner, step_size), partial(transition, potential))
@@ -147,7 +172,7 @@ def inner_coefficients(columns: Mapping[str, np.ndarray], steps: int) -> Coeffic
 
 
 def coefficients(
-    columns: Mapping[str, np.ndarray], inner: Coefficients, step_size: Schedule | None, step: int
+    columns: Mapping[str, np.ndarray], inner: Coefficients, step_size: Factor | None, step: int
 ) -> Coefficients:
     """Of the outer step, beside the inner ones."""
     rate = rates(columns["outer_step_size"], columns["outer_decay"], step + 1, step_size)  # η_t γτ

@@ -19,7 +19,7 @@ multiplies the moments of the choice by q, which no theorem allows. :func:`publi
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
@@ -30,10 +30,12 @@ from torch import Tensor
 from torch.func import grad
 
 from bounds import accounting
-from pacdp.algorithms.algorithm import Defaults
+from pacdp.algorithms.algorithm import Choice, Defaults
+from pacdp.algorithms.method import Method
 from pacdp.errors import require_positive
+from pacdp.schedules import Schedule
 from pacdp.step.clip import Weights
-from pacdp.step.event import ADJACENCY, history, sampled_step
+from pacdp.step.event import ADJACENCY
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.release import PrivateStep
 from pacdp.step.units import Network, UnitFunction
@@ -145,22 +147,63 @@ class P3SGD(Defaults):
             {name: w + (released[name] / divisor).to(w.dtype) for name, w in step.weights.items()}
             for released in self.candidates.draw(step, self.noise_scales)
         ]
-        chosen = 0
-        if len(moved) > 1:
-            chosen = step.choose(moved, selection_epsilon=self.selection_epsilon, score_bound=self.score_bound)
+        chosen, how = 0, self.choice
+        if how is not None:
+            chosen = step.choose(moved, selection_epsilon=how.epsilon, score_bound=how.score_bound)
         for name, w in step.weights.items():
             w.copy_(moved[chosen][name])
         return chosen
 
-    def promise(self, n: int, steps: int) -> accounting.Event | None:
-        """See :class:`pacdp.algorithms.algorithm.Algorithm`; rate and divisor are public, whatever ``n``."""
-        del n
-        one = sampled_step(
-            self.candidates.released(self.noise_scales),
-            sample_rate=self.mechanism.sample_rate,
-            choice_epsilon=self.selection_epsilon if len(self.noise_scales) > 1 else 0.0,
+    def noises(self, step: int) -> Sequence[float]:
+        """Those of the candidates that are released; the same in every step."""
+        del step
+        return self.candidates.released(self.noise_scales)
+
+    @property
+    def choice(self) -> Choice | None:
+        """Among the candidates, where there are several."""
+        scales = self.noise_scales
+        if len(scales) == 1:
+            return None
+        return Choice(noise_scales=scales, epsilon=self.selection_epsilon, score_bound=self.score_bound)
+
+    def published(self, *, steps: int, delta: float) -> accounting.PrivacyBound:
+        """See :func:`published_epsilon`."""
+        return published_epsilon(
+            noise_scales=self.noise_scales, sample_rate=self.mechanism.sample_rate, steps=steps,
+            selection_epsilon=self.selection_epsilon, delta=delta,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class P3SGDMethod(Method):
+    """Local SGD by person, noise whose scale is chosen privately."""
+
+    KIND, NAME, BY_PERSON, FIXES_NOISE = "P3SGD", "P3SGD", True, True
+    noise_scales: tuple[float, ...] = (3.0, 1.0)
+    learning_rate: float = 0.1
+    """Of the local SGD."""
+    local_epochs: int = 1
+    local_batch_size: int = 0
+    """Records in a local step; 0 takes all of the person's."""
+    selection_epsilon: float = 0.1**0.5
+    score_bound: float = 3.0
+    nested: bool = False
+    """Candidates share their noise, which costs as much as the quietest alone; the paper draws it anew for each."""
+
+    def algorithm(self, mechanism: Mechanism, noise: Callable[[], Schedule]) -> P3SGD:
+        """See :class:`pacdp.algorithms.method.Method`."""
+        del noise
+        return P3SGD(
+            mechanism=mechanism,
+            noise_scales=self.noise_scales,
+            learning_rate=self.learning_rate,
+            local_epochs=self.local_epochs,
+            local_batch_size=self.local_batch_size or None,
+            selection_epsilon=self.selection_epsilon,
+            score_bound=self.score_bound,
+            candidates=NestedNoise() if self.nested else IndependentNoise(),
         )
-        return history([one] * steps)
 
 
 def local_update(network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor, *,

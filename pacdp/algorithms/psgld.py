@@ -12,7 +12,6 @@ still. H_ii is estimated by v_i (∇R̂(w + r v) - ∇R̂(w))_i / r on the same 
 From step ``freeze_after`` on V stays fixed, Γ is 0 and costs nothing.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,15 +22,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bounds.accounting import Event
-from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, Schedule, column, rates, same
+import bounds
+from pacdp.algorithms.chain import Thermal
+from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates
 from pacdp.chains import NOISE, PROBE, Keys, normal_like
 from pacdp.errors import require_positive
-from pacdp.step.langevin import no_promise
+from pacdp.schedules import Factor
+from pacdp.step.promise import NoPrivacy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PSGLD:
+class PSGLD(Thermal):
     """Settings of a run of preconditioned SGLD."""
 
     tau: float
@@ -60,19 +61,29 @@ class PSGLD:
         if self.freeze_after is not None and self.freeze_after < 1:
             raise ValueError(f"expected freeze_after >= 1, got {self.freeze_after}: the metric needs a gradient")
 
-    def promise(self, n: int, steps: int) -> Event | None:
-        """Refused by a ValueError: these steps are no private mechanisms that are accounted for."""
-        raise no_promise(self)
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """What a step computes beside the gradient too."""
+        return ("batch_size", "correction", "freeze_after")
+
+    @property
+    def vectors(self) -> int:
+        """Metric, curvature and the second gradient too."""
+        return 14
 
     @property
     def gradients_per_step(self) -> int:
-        """Minibatch gradients that one step evaluates, before the metric is frozen."""
+        """Two with the correction, before the metric is frozen."""
         return 2 if self.correction else 1
 
-    @property
-    def thermal_noise(self) -> float:
-        """√(2/τ)."""
-        return math.sqrt(2.0 / self.tau)
+    def target_privacy(self, *, oscillation: float, n: int, step: int | None) -> bounds.PureDP | NoPrivacy:
+        """As SGLD's, once the metric is frozen."""
+        if self.freeze_after is None or (step is not None and step <= self.freeze_after):
+            return NoPrivacy(
+                reason="while pSGLD's metric moves with the weights its stationary distribution is known in the limit "
+                "of small steps alone: set freeze_after, and run on after that step"
+            )
+        return Thermal.target_privacy(self, oscillation=oscillation, n=n, step=step)
 
 
 class State(NamedTuple):
@@ -83,12 +94,11 @@ class State(NamedTuple):
     step: int
 
 
-def build(settings: PSGLD | Sequence[PSGLD], potential: Potential, *, step_size: Schedule | None = None) -> Sampler:
+def build(settings: PSGLD | Sequence[PSGLD], potential: Potential, *, step_size: Factor | None = None) -> Sampler:
     """pSGLD on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
-    every = [settings] if isinstance(settings, PSGLD) else list(settings)
-    same(every, "batch_size", "correction", "freeze_after")
+    every = of_chains(settings)
     names = ("step_size", "decay", "tau", "base_std", "smoothing", "stabiliser", "probe")
-    columns = {name: column(every, name) for name in names}
+    columns = columns_of(every, *names)
     return Sampler(init, partial(coefficients, columns, step_size, every[0]), partial(transition, potential))
 
 
@@ -98,7 +108,7 @@ def init(weights: Float[Tensor, "chains dim"]) -> State:
 
 
 def coefficients(
-    columns: Mapping[str, np.ndarray], step_size: Schedule | None, settings: PSGLD, step: int
+    columns: Mapping[str, np.ndarray], step_size: Factor | None, settings: PSGLD, step: int
 ) -> Coefficients:
     """Step size, temperature, weight of the base measure, and whether the metric still moves."""
     moving = settings.freeze_after is None or step < settings.freeze_after

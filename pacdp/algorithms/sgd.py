@@ -13,15 +13,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bounds.accounting import Event
-from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, Schedule, column, rates, same
+from pacdp.algorithms.chain import ChainDefaults
+from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_positive
-from pacdp.step.langevin import no_promise
+from pacdp.schedules import Factor
+from pacdp.step.promise import NoPrivacy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SGD:
+class SGD(ChainDefaults):
     """Settings of a run of SGD."""
 
     step_size: float = 0.1
@@ -35,14 +36,15 @@ class SGD:
         if not 0 <= self.momentum < 1:
             raise ValueError(f"expected 0 <= momentum < 1, got {self.momentum}")
 
-    def promise(self, n: int, steps: int) -> Event | None:
-        """Refused by a ValueError: these steps are no private mechanisms that are accounted for."""
-        raise no_promise(self)
-
     @property
-    def gradients_per_step(self) -> int:
-        """Minibatch gradients that one step evaluates."""
-        return 1
+    def clip_norm(self) -> None:
+        """No clipping."""
+        return None
+
+    def target_privacy(self, *, oscillation: float, n: int, step: int | None) -> NoPrivacy:
+        """Nothing."""
+        del oscillation, n, step
+        return NoPrivacy(reason="SGD adds no noise, so its weights reveal the data without limit")
 
 
 class State(NamedTuple):
@@ -53,11 +55,10 @@ class State(NamedTuple):
     step: int
 
 
-def build(settings: SGD | Sequence[SGD], potential: Potential, *, step_size: Schedule | None = None) -> Sampler:
+def build(settings: SGD | Sequence[SGD], potential: Potential, *, step_size: Factor | None = None) -> Sampler:
     """SGD on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
-    every = [settings] if isinstance(settings, SGD) else list(settings)
-    same(every, "batch_size")
-    columns = {name: column(every, name) for name in ("step_size", "decay", "momentum")}
+    every = of_chains(settings)
+    columns = columns_of(every, "step_size", "decay", "momentum")
     return Sampler(init, partial(coefficients, columns, step_size), partial(transition, potential))
 
 
@@ -66,7 +67,7 @@ def init(weights: Float[Tensor, "chains dim"]) -> State:
     return State(weights.clone(), torch.zeros_like(weights), 0)
 
 
-def coefficients(columns: Mapping[str, np.ndarray], step_size: Schedule | None, step: int) -> Coefficients:
+def coefficients(columns: Mapping[str, np.ndarray], step_size: Factor | None, step: int) -> Coefficients:
     """Step size and momentum."""
     return {
         "rate": rates(columns["step_size"], columns["decay"], step + 1, step_size), "momentum": columns["momentum"],

@@ -8,7 +8,6 @@ the velocity scaled by √h. The gradient's own noise is not subtracted from the
 step heats the chain.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,15 +18,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bounds.accounting import Event
-from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, Schedule, column, rates, same
+from pacdp.algorithms.chain import Thermal
+from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_fraction, require_positive
-from pacdp.step.langevin import no_promise
+from pacdp.schedules import Factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SGHMC:
+class SGHMC(Thermal):
     """Settings of a run of SGHMC."""
 
     tau: float
@@ -44,20 +43,6 @@ class SGHMC:
         require_positive(tau=self.tau, step_size=self.step_size, base_std=self.base_std, batch_size=self.batch_size)
         require_fraction(friction=self.friction)
 
-    def promise(self, n: int, steps: int) -> Event | None:
-        """Refused by a ValueError: these steps are no private mechanisms that are accounted for."""
-        raise no_promise(self)
-
-    @property
-    def gradients_per_step(self) -> int:
-        """Minibatch gradients that one step evaluates."""
-        return 1
-
-    @property
-    def thermal_noise(self) -> float:
-        """√(2/τ)."""
-        return math.sqrt(2.0 / self.tau)
-
 
 class State(NamedTuple):
     """Weights, velocity and the number of steps taken."""
@@ -67,11 +52,10 @@ class State(NamedTuple):
     step: int
 
 
-def build(settings: SGHMC | Sequence[SGHMC], potential: Potential, *, step_size: Schedule | None = None) -> Sampler:
+def build(settings: SGHMC | Sequence[SGHMC], potential: Potential, *, step_size: Factor | None = None) -> Sampler:
     """SGHMC on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
-    every = [settings] if isinstance(settings, SGHMC) else list(settings)
-    same(every, "batch_size")
-    columns = {name: column(every, name) for name in ("step_size", "decay", "tau", "base_std", "friction")}
+    every = of_chains(settings)
+    columns = columns_of(every, "step_size", "decay", "tau", "base_std", "friction")
     return Sampler(init, partial(coefficients, columns, step_size), partial(transition, potential))
 
 
@@ -80,7 +64,7 @@ def init(weights: Float[Tensor, "chains dim"]) -> State:
     return State(weights.clone(), torch.zeros_like(weights), 0)
 
 
-def coefficients(columns: Mapping[str, np.ndarray], step_size: Schedule | None, step: int) -> Coefficients:
+def coefficients(columns: Mapping[str, np.ndarray], step_size: Factor | None, step: int) -> Coefficients:
     """Step size, what is kept of the velocity, pull to the origin, and noise scale."""
     rate = rates(columns["step_size"], columns["decay"], step + 1, step_size)
     friction, tau = columns["friction"], columns["tau"]

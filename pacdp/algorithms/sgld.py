@@ -6,7 +6,6 @@ In Langevin time the step is η = 2h/τ: w + ½η ∇ log target + √η N(0, I)
 under Lebesgue measure (exp(-τR̂) stays above a positive constant), so the Gaussian base measure is not optional.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,14 +16,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bounds.accounting import Event
-from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, Schedule, column, rates, same, scheduled
+from pacdp.algorithms.chain import LangevinStep, Thermal
+from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates, scheduled
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_positive
+from pacdp.schedules import Factor
 from pacdp.step.langevin import langevin_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SGLD:
+class SGLD(Thermal):
     """Settings of a run of SGLD."""
 
     tau: float
@@ -41,7 +42,7 @@ class SGLD:
         require_positive(tau=self.tau, step_size=self.step_size, base_std=self.base_std, batch_size=self.batch_size)
 
     def promise(
-        self, n: int, steps: int, *, step_size: Schedule | None = None, temperature: Schedule | None = None
+        self, n: int, steps: int, *, step_size: Factor | None = None, temperature: Factor | None = None
     ) -> Event | None:
         """What ``steps`` steps on n records reveal, converged or not; guarantee as for
         :func:`pacdp.step.langevin.langevin_event`. Schedules are those that ``build`` was given.
@@ -49,7 +50,7 @@ class SGLD:
         Raises:
             ValueError: no clip norm, steps without noise, or numbers out of range.
         """
-        columns = {name: column([self], name) for name in ("step_size", "decay", "tau", "base_std")}
+        columns = columns_of([self], "step_size", "decay", "tau", "base_std")
         if step_size is None and temperature is None and self.decay == 0.0:
             first, each = coefficients(columns, None, None, 0), steps
             rates, scales = first["rate"], first["scale"]
@@ -59,14 +60,15 @@ class SGLD:
         return langevin_event(rates, scales, each=each, batch_size=self.batch_size, clip_norm=self.clip_norm, n=n)
 
     @property
-    def gradients_per_step(self) -> int:
-        """Minibatch gradients that one step evaluates."""
-        return 1
+    def shared(self) -> tuple[str, ...]:
+        """Clipping too."""
+        return ("batch_size", "clip_norm")
 
-    @property
-    def thermal_noise(self) -> float:
-        """√(2/τ), the paper's measure of temperature."""
-        return math.sqrt(2.0 / self.tau)
+    def langevin_step(self, asked: int) -> LangevinStep:
+        """See :class:`Chain`."""
+        rate = self.step_size * (asked + 1.0) ** -self.decay
+        keep = 1.0 - rate / (self.tau * self.base_std**2)
+        return LangevinStep(rate, keep, 0.0, (2.0 * rate / self.tau) ** 0.5)
 
 
 class State(NamedTuple):
@@ -78,16 +80,15 @@ class State(NamedTuple):
 
 def build(
     settings: SGLD | Sequence[SGLD], potential: Potential, *,
-    step_size: Schedule | None = None, temperature: Schedule | None = None,
+    step_size: Factor | None = None, temperature: Factor | None = None,
 ) -> Sampler:  # fmt: skip
     """SGLD on ``potential``, with one setting for all chains or one a chain.
 
     ``step_size(t)`` and ``temperature(t)``, where given, multiply the settings' step size (in place of t^-decay) and
     temperature 1/τ at step t = 1, 2, ...
     """
-    every = [settings] if isinstance(settings, SGLD) else list(settings)
-    same(every, "batch_size", "clip_norm")
-    columns = {name: column(every, name) for name in ("step_size", "decay", "tau", "base_std")}
+    every = of_chains(settings)
+    columns = columns_of(every, "step_size", "decay", "tau", "base_std")
     return Sampler(init, partial(coefficients, columns, step_size, temperature), partial(transition, potential))
 
 
@@ -97,7 +98,7 @@ def init(weights: Float[Tensor, "chains dim"]) -> State:
 
 
 def coefficients(
-    columns: Mapping[str, np.ndarray], step_size: Schedule | None, temperature: Schedule | None, step: int
+    columns: Mapping[str, np.ndarray], step_size: Factor | None, temperature: Factor | None, step: int
 ) -> Coefficients:
     """Step size, what is kept of the weights, and noise scale."""
     rate = rates(columns["step_size"], columns["decay"], step + 1, step_size)

@@ -6,16 +6,18 @@ i runs over a Poisson sample of patients, k over all records of patient i. Every
 clipped once: a patient cut in two and clipped twice could move the sum by 2C (McMahan, Ramage, Talwar and Zhang 2018).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from pacdp.algorithms.algorithm import Descent
+from pacdp.algorithms.algorithm import Scheduled
+from pacdp.algorithms.method import Method
 from pacdp.schedules import Schedule
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.units import UnitFunction, summed_gradient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserLevelDPSGD(Descent):
+class UserLevelDPSGD(Scheduled):
     """Settings of user-level DP-SGD; give :func:`pacdp.loop.train` the people.
 
     Formal guarantee: the weights after every step together are the composition of the Gaussian mechanisms (σ_t, q) in
@@ -23,10 +25,6 @@ class UserLevelDPSGD(Descent):
     of the patient's records, more or less.
     """
 
-    mechanism: Mechanism
-    noise_multiplier: Schedule | float
-    """σ_t, over the norm C of one patient's gradient."""
-    learning_rate: Schedule | float
     records_at_once: int | None = None
     """A patient's records go through the network so many at a time, for memory's sake; changes rounding only."""
 
@@ -43,3 +41,22 @@ class UserLevelDPSGD(Descent):
     def width(self) -> int | None:
         """``records_at_once``."""
         return self.records_at_once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserDPSGDMethod(Method):
+    """DP-SGD whose unit of privacy is a person with all of their records."""
+
+    KIND, NAME, BY_PERSON = "UserDPSGD", "user-level DP-SGD", True
+    learning_rate: float = 0.5
+    records_at_once: int = 0
+    """A person's records go through the network so many at a time; 0 takes them together."""
+
+    def algorithm(self, mechanism: Mechanism, noise: Callable[[], Schedule]) -> UserLevelDPSGD:
+        """See :class:`pacdp.algorithms.method.Method`."""
+        return UserLevelDPSGD(
+            mechanism=mechanism,
+            noise_multiplier=noise(),
+            learning_rate=self.learning_rate,
+            records_at_once=self.records_at_once or None,
+        )

@@ -140,7 +140,9 @@ def audit_training(
     events = told_of(run.event)
     noise = np.array([noise_of(step) for step in events])
     released = np.stack(recorder.released).reshape(len(events), each, canaries) / mechanism.clip_norm
-    multipliers = np.array([multipliers_of(algorithm, step, [torch.empty(0)] * each) for step in events])
+    multipliers = np.array(
+        [multipliers_of(algorithm, step, number=t, releases=each) for t, step in enumerate(events, 1)]
+    )
     precision = np.maximum(multipliers, 1e-3)[:, :, None] ** -2.0
     released = (released * precision).sum(1) / precision.sum(1)  # one sum with the noise of all of them
     scores = canary_scores(released * signs[:, None], noise, mechanism.sample_rate)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from pacdp.algorithms import SGLD, EntropySGD, build
+from pacdp.algorithms import Settings, build
 from pacdp.audit.checks import Check, MechanismAudit, certain
 from pacdp.audit.one_run import Evidence, of_batches, of_noise
 from pacdp.audit.recomputed import Recomputed
@@ -60,15 +60,8 @@ class _Potential:
         return torch.cat([one.detach().double().reshape(-1) for one in views.values()])
 
 
-class _Step(NamedTuple):
-    rate: float
-    keep: float
-    pull: float
-    std: float
-
-
 def audit_chain(
-    settings: SGLD | EntropySGD,
+    settings: Settings,
     module: nn.Module,
     *,
     loss: Loss,
@@ -124,7 +117,7 @@ def audit_chain(
 
 
 def _evidence(
-    settings: SGLD | EntropySGD, module: nn.Module, loss: Loss, data: Dataset, potential: _Potential, states: list[Any],
+    settings: Settings, module: nn.Module, loss: Loss, data: Dataset, potential: _Potential, states: list[Any],
     steps: int,
 ) -> tuple[Evidence, float, float]:  # fmt: skip
     n, size, asked, inner = data.n, settings.batch_size, potential.asked, settings.gradients_per_step
@@ -142,14 +135,14 @@ def _evidence(
         total = exact(one.weights.float(), [[i] for i in one.batch]).sum(0)
         apart = float((one.gradient * size - total).norm())
         differ = max(differ, apart / settings.clip_norm / max(1, len(one.batch)))
-        step, centre = _step_of(settings, t), asked[t - t % inner].weights
+        step, centre = settings.langevin_step(t), asked[t - t % inner].weights
         left = later - step.keep * one.weights - step.pull * centre + step.rate / size * total
         noise.append((left / step.std).float().numpy())
         length = float(total.norm())
         directions.append((total / length if length > 0.0 else total).float().numpy())
         sizes.append(len(one.batch) - n * rate_of(events[0]))
     own = np.sort(
-        [size / settings.clip_norm * s.std / s.rate for s in (_step_of(settings, t) for t in range(len(asked)))]
+        [size / settings.clip_norm * s.std / s.rate for s in (settings.langevin_step(t) for t in range(len(asked)))]
     )
     told = np.sort([noise_of(event) for event in events])
     wrong = float("inf") if len(own) != len(told) else float((own / told - 1.0).max())
@@ -166,19 +159,8 @@ def _evidence(
     return found, differ, wrong
 
 
-def _step_of(settings: SGLD | EntropySGD, t: int) -> _Step:
-    """The numbers of the Langevin step that follows asking t, from 0."""
-    if isinstance(settings, SGLD):
-        rate = settings.step_size * (t + 1.0) ** -settings.decay
-        keep, pull = 1.0 - rate / (settings.tau * settings.base_std**2), 0.0
-    else:
-        rate = 0.5 * settings.inner_step_size * (t % settings.inner_steps + 1.0) ** -settings.inner_decay
-        keep, pull = 1.0 - rate * settings.gamma, rate * settings.gamma
-    return _Step(rate, keep, pull, (2.0 * rate / settings.tau) ** 0.5)
-
-
 def _of_sensitivity(
-    settings: SGLD | EntropySGD, module: nn.Module, loss: Loss, shape: tuple[int, ...], classes: int
+    settings: Settings, module: nn.Module, loss: Loss, shape: tuple[int, ...], classes: int
 ) -> Iterator[Check]:
     """Sums over a whole small data set, with one example more that was made to hurt."""
     few, moved = _made_up(_HURT, shape, classes, 1), dict[str, float]()
@@ -215,7 +197,7 @@ def _of_resuming(sampler: Callable[[], Any], keys: Keys, states: list[Any]) -> I
     yield certain("resume: seeded", "a chain goes on bit for bit", not same, f"from step {middle}")
 
 
-def _objective(settings: SGLD | EntropySGD, module: nn.Module, loss: Loss, data: Dataset) -> Objective:
+def _objective(settings: Settings, module: nn.Module, loss: Loss, data: Dataset) -> Objective:
     return Objective(module, loss, data, batch_size=settings.batch_size, clip_norm=settings.clip_norm)
 
 

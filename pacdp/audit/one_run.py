@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from bounds.accounting import Event
-from pacdp.algorithms.p3sgd import P3SGD
 from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import Check, by_chance, certain
 from pacdp.audit.observed import Observer, tensors_of
@@ -81,9 +80,8 @@ def evidence_of(
         cut += sum(any(i not in seen.read for i in members[u]) for u in chosen)
         total = exact(weights[seen.number - 1], [members[u] for u in chosen]).sum(0)
         length = float(total.norm())
-        for released, multiplier in zip(
-            seen.released, multipliers_of(algorithm, events[row], seen.released), strict=True
-        ):
+        told = multipliers_of(algorithm, events[row], number=seen.number, releases=len(seen.released))
+        for released, multiplier in zip(seen.released, told, strict=True):
             noise.append(((released.double().cpu() - total) / (multiplier * clip)).float().numpy())
             directions.append((total / length if length > 0.0 else total).float().numpy())
             sizes.append(len(chosen) - len(members) * rate_of(events[row]))
@@ -157,7 +155,11 @@ def of_accountant(observed: Observer, run: PrivateRun, n: int) -> Iterator[Check
     seen = f"{len(events)} steps, {len(told)} in the ledger, {len(observed.steps)} seen"
     yield certain("accountant: events", "ledger, promise and run record the same steps", broken, seen)
     wrong = sum(
-        not math.isclose(combined(multipliers_of(algorithm, event, one.released)), noise_of(event), rel_tol=1e-9)
+        not math.isclose(
+            combined(multipliers_of(algorithm, event, number=one.number, releases=len(one.released))),
+            noise_of(event),
+            rel_tol=1e-9,
+        )
         for one, event in zip(observed.steps, events, strict=False)
     )
     rates = {rate_of(event) for event in events}
@@ -172,20 +174,17 @@ def of_choices(
 ) -> Iterator[Check]:  # fmt: skip
     """Candidates are chosen as often as the exponential mechanism of the epsilon that was told says."""
     algorithm, epsilon = observed.algorithm, choice_of(evidence.events[0])
-    if (
-        not isinstance(algorithm, P3SGD)
-        or len(observed.steps[0].released) != len(algorithm.noise_scales)
-        or not epsilon
-    ):
+    choice = algorithm.choice
+    if choice is None or len(observed.steps[0].released) != len(choice.noise_scales) or not epsilon:
         return
     exact = recomputed(observed, dataset)
     weights, divisor = observed.weights_before(run), algorithm.mechanism.expected_batch_size
-    excess, score, spread = np.zeros(len(algorithm.noise_scales)), 0.0, 0.0
+    excess, score, spread = np.zeros(len(choice.noise_scales)), 0.0, 0.0
     for row, seen in enumerate(observed.steps):
         batch = [members[int(u)] for u in np.flatnonzero(evidence.batches[row])]
         moved = [_moved(observed.module, weights[row], one / divisor) for one in seen.released]
         losses = np.array([[exact.loss_of(one, records) for records in batch] for one in moved]).reshape(len(moved), -1)
-        scores = (np.clip(losses, 0.0, algorithm.score_bound) / algorithm.score_bound).sum(1)
+        scores = (np.clip(losses, 0.0, choice.score_bound) / choice.score_bound).sum(1)
         odds = np.exp(-epsilon * (scores - scores.min()))
         beyond = np.eye(len(moved))[int(run.chosen[row])] - odds / odds.sum()
         excess, score, spread = excess + beyond, score + float(beyond @ scores), spread + float(np.ptp(scores)) ** 2
@@ -223,9 +222,9 @@ def _moves(observed: Observer, run: PrivateRun, evidence: Evidence) -> list[floa
         ]
         scale, rounding = max(float(one.norm()) for one in seen.released), 1e-6 * divisor * float(before.norm())
         apart = max(0.0, min(options) - rounding) / scale
-        chosen = int(run.chosen[row])
-        if apart > _SAME and isinstance(algorithm, P3SGD) and len(seen.released) < len(algorithm.noise_scales):
-            more = math.sqrt(max(0.0, algorithm.noise_scales[chosen] ** 2 - noise_of(evidence.events[row]) ** 2))
+        chosen, choice = int(run.chosen[row]), algorithm.choice
+        if apart > _SAME and choice is not None and len(seen.released) < len(choice.noise_scales):
+            more = math.sqrt(max(0.0, choice.noise_scales[chosen] ** 2 - noise_of(evidence.events[row]) ** 2))
             dim = len(seen.released[0])
             expected = more * algorithm.mechanism.clip_norm * math.sqrt(dim)
             apart = 0.0 if abs(min(options) - expected) < 8.0 / math.sqrt(dim) * expected else apart

@@ -50,7 +50,7 @@ def of_resuming(
     run = whole.run(_nobody(SeededRandomness(seed)))
     # what was told of the first sum of each step: a step that was killed may have released no other
     told = [
-        multipliers_of(short, event, seen.released)[0]
+        multipliers_of(short, event, number=seen.number, releases=len(seen.released))[0]
         for event, seen in zip(told_of(run.event), whole.steps, strict=True)
     ]
     first, second = sorted(generator.choice(np.arange(2, _STEPS), size=2, replace=False).tolist())

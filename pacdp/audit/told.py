@@ -1,12 +1,7 @@
 """What an accountant was told of a run, step by step."""
 
-from collections.abc import Sequence
-
-from torch import Tensor
-
 from bounds.accounting import Composed, Event, ExponentialMechanism, Gaussian, PoissonSampled
 from pacdp.algorithms.algorithm import Algorithm
-from pacdp.algorithms.p3sgd import P3SGD
 from pacdp.step.event import runs_of
 
 
@@ -46,14 +41,20 @@ def choice_of(step: Event) -> float:
             return 0.0
 
 
-def multipliers_of(algorithm: Algorithm, step: Event, released: Sequence[Tensor]) -> list[float]:
-    """Noise multipliers of each of a step's releases: what was told of one, the settings' own where there are several.
+def multipliers_of(algorithm: Algorithm, step: Event, *, number: int, releases: int) -> list[float]:
+    """Noise multipliers of a step's releases: what was told of one, the settings' own where there are several.
+
+    Args:
+        number: of the step, from 1.
+        releases: how many there were.
 
     Raises:
-        ValueError: several releases, and settings that do not say how much noise each of them has.
+        ValueError: the settings speak of another number of releases.
     """
-    if len(released) == 1:
+    if releases == 1:
         return [noise_of(step)]
-    if not isinstance(algorithm, P3SGD):
-        raise ValueError(f"{type(algorithm).__name__} releases {len(released)} sums a step, of unknown noise each")
-    return list(algorithm.candidates.released(algorithm.noise_scales))
+    own = list(algorithm.noises(number - 1))
+    if len(own) != releases:
+        kind = type(algorithm).__name__
+        raise ValueError(f"{kind} released {releases} sums in step {number}, and says the noise of {len(own)}")
+    return own

@@ -9,8 +9,8 @@ from pacdp.certify.gaussian import MonteCarlo as MonteCarlo
 from pacdp.certify.networks import Network as Network
 from pacdp.certify.priors import DataFree as DataFree
 from pacdp.certify.priors import HeldOut as HeldOut
-from pacdp.certify.priors import NoPrivacy as NoPrivacy
 from pacdp.certify.priors import Prior as Prior
 from pacdp.certify.priors import Private as Private
 from pacdp.certify.routes import certify as certify
 from pacdp.certify.settings import Settings as Settings
+from pacdp.step.promise import NoPrivacy as NoPrivacy

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 import bounds
-from pacdp.algorithms import SGLD, EntropySGD
+from pacdp.algorithms import Chain
 from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import UNCLIPPED
 from pacdp.certify.examples import BoundSet
@@ -25,9 +25,9 @@ from pacdp.certify.priors import NOISE_OF_THE_RUN, Prior, Private, privacy_to_di
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.objective import Objective
+from pacdp.planned_steps import ChargedSteps
 from pacdp.posterior import GaussianPosterior, Point
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
-from pacdp.steps import ChargedSteps
 from pacdp.stochastic import passes_for
 
 _MONTE_CARLO_SHARE = 0.02
@@ -45,15 +45,10 @@ def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> Ga
     return GaussianPosterior(means=means, stds={name: mean.new_tensor(std) for name, mean in means.items()})
 
 
-def thermal_std(settings: SGLD | EntropySGD) -> float:
-    """(γτ)^-½, the standard deviation of Entropy-SG(L)D's local prior; with γ = 1 for SGLD."""
-    return settings.prior_std if isinstance(settings, EntropySGD) else settings.tau**-0.5
-
-
 def with_accounted(
     found: Assessment,
     *,
-    settings: SGLD | EntropySGD,
+    settings: Chain,
     weights: Float[Tensor, " dim"],
     charged: ChargedSteps,
     data: Objective,
@@ -64,10 +59,10 @@ def with_accounted(
     """The assessment of a clipped chain with its rigorous certificates in front, and what the chain spent.
 
     The optimistic certificates of ``found`` are about the chain without clipping, and are labelled so. The Gaussian
-    classifier is the prior itself, N(weights, :func:`thermal_std`² I), at no divergence.
+    classifier is the prior itself, N(weights, ``settings.thermal_std``² I), at no divergence.
 
     Args:
-        charged: the steps that are accounted for, fixed before the chain began (:mod:`pacdp.steps`).
+        charged: the steps that are accounted for, fixed before the chain began (:mod:`pacdp.planned_steps`).
         fixed: who fixed the settings; what their choice costs is paid in ``found.failure_prob`` already.
 
     Raises:
@@ -76,7 +71,7 @@ def with_accounted(
     require_own_batches(settings, data)
     claim = accounted_privacy(settings, n=data.n, steps=charged.steps)
     share = found.failure_prob
-    law = around(data, weights, std=thermal_std(settings))
+    law = around(data, weights, std=settings.thermal_std)
     examples, fixed = BoundSet.behind(data), replace(fixed, count=1)
     passes = passes_for(slack_nats=_SLACK_NATS, n=data.n, failure_prob=_MONTE_CARLO_SHARE * share)
     prior = Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=NOISE_OF_THE_RUN))
@@ -98,14 +93,14 @@ def with_accounted(
         details={
             **joined.details,
             "accounted": accounted_to_dict(settings.promise(data.n, charged.steps)),
-            "std": thermal_std(settings),
+            "std": settings.thermal_std,
             "charged_steps": charged.steps,
             "stopping_times": charged.stopping_times,
         },
     )
 
 
-def require_own_batches(settings: SGLD | EntropySGD, data: Objective) -> None:
+def require_own_batches(settings: Chain, data: Objective) -> None:
     """Refuse an objective whose gradients are not those that the settings' accounting is about.
 
     Raises:

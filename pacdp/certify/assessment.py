@@ -9,7 +9,7 @@ from typing import Any
 import bounds
 from bounds.sentence import headline
 from pacdp.certify.examples import BoundSet, Unit
-from pacdp.steps import ChargedSteps
+from pacdp.planned_steps import ChargedSteps
 from pacdp.stochastic import MonteCarloRisk
 
 FORMAT = "pacdp-certificates/2"
@@ -141,7 +141,7 @@ class Assessment:
         return headline(found[0]) if found else "Nothing was certified."
 
     def at_any_of(self, charged: ChargedSteps, *, failure_prob: float) -> "Assessment":
-        """The same certificates, holding together at all steps where the run may have ended (:mod:`pacdp.steps`)."""
+        """The same certificates, holding together wherever the run may have ended (:mod:`pacdp.planned_steps`)."""
         made, others = self.certificates, failure_prob - self.failure_prob
         if charged.stopping_times > 1:
             made = (one.charged("other stopping times", others) for one in made)

@@ -12,12 +12,13 @@ import bounds
 from pacdp.certify.assessment import Assessment, Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.networks import about, clopper_pearson, error_share, released_certificate
-from pacdp.certify.priors import NoPrivacy, privacy_to_dict
+from pacdp.certify.priors import privacy_to_dict
 from pacdp.chains import CERTIFY, Diagnosis, Keys
 from pacdp.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
+from pacdp.step.promise import NoPrivacy
 
 AVERAGES = bounds.unproved(
     "averages exact",

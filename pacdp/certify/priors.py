@@ -18,14 +18,6 @@ NOISE_OF_THE_RUN = "the run, whose noise is drawn from a seed that must not depe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoPrivacy:
-    """The procedure read the bound's own examples and promises nothing: no certificate may rest on it."""
-
-    reason: str
-    """Why it is not private, one sentence."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DataFree:
     """The prior was fixed before any example was looked at: random first weights, or weights learnt on other data."""
 

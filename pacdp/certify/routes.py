@@ -18,7 +18,6 @@ from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
 from pacdp.certify.networks import Network, Release
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
-    NoPrivacy,
     Prior,
     Private,
     Source,
@@ -32,6 +31,7 @@ from pacdp.gibbs import GibbsSettings
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
+from pacdp.step.promise import NoPrivacy
 
 Law = GaussianPosterior | LocalGibbs | Point | Network | Finite
 From = Prior | Source | bounds.PrivacyClaim | NoPrivacy | None

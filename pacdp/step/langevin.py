@@ -17,7 +17,7 @@ composition of its steps. To first order it costs μ² = (τC/2n)² Σ η: priva
 
 from collections import Counter
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from bounds.accounting import (
 from bounds.privacy import Adjacency, GaussianDP
 from bounds.privacy_loss import PrivacyLossDistribution
 from pacdp.step.event import steps_of
+from pacdp.step.promise import Promising
 
 Claim = GaussianDP | PrivacyLossDistribution
 """What the bounds of ``bounds.private_pac_bayes`` take."""
@@ -49,15 +50,6 @@ _FINE_UP_TO = 200_000
 DELTA = 1e-5
 
 
-@runtime_checkable
-class Promising(Protocol):
-    """Settings of a sampler that may promise something of its steps."""
-
-    def promise(self, n: int, steps: int) -> Event | None:
-        """What so many steps on n records reveal."""
-        ...
-
-
 def langevin_event(
     rates: np.ndarray, scales: np.ndarray, *, each: int, batch_size: int, clip_norm: float | int | None, n: int
 ) -> Event | None:
@@ -69,7 +61,7 @@ def langevin_event(
     and batch size: Poisson batches, a fixed normaliser, examples that do not mix, gradients clipped one by one. First
     weights, settings, schedules and number of steps must not depend on the records; batches and noise must be drawn
     independently of them; rounding of the sum is not accounted for. The caller vouches for the number of steps;
-    :mod:`pacdp.steps` says which one a run pays for that may have been stopped on the way.
+    :mod:`pacdp.planned_steps` says which one a run pays for that may have been stopped on the way.
 
     Returns:
         The mechanisms in any order; None if there is none.
@@ -99,14 +91,6 @@ def langevin_event(
                      count=count * each)
         for value, count in sorted(_counted(multipliers).items())
     ))  # fmt: skip
-
-
-def no_promise(settings: object) -> ValueError:
-    """The refusal of a sampler whose steps are no private mechanisms."""
-    return ValueError(
-        f"steps of {type(settings).__name__} have no privacy accounting here: use SGLD or Entropy-SG(L)D with "
-        "clip_norm, or a trainer of pacdp.private"
-    )
 
 
 @lru_cache(maxsize=64)  # the records of a run ask for the same planned steps

@@ -12,8 +12,8 @@ from experiments.config import Run
 from experiments.run import train
 from pacdp import load_checkpoint, load_trained, save_checkpoint
 from pacdp.canonical import digest
+from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
-from pacdp.steps import Plan
 from tests.schema import validate
 
 N = 1437

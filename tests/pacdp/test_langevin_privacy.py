@@ -13,9 +13,9 @@ from toys import keys_of, toy_data, toy_objective
 import bounds
 from bounds.accounting import Composed, Event, Gaussian, PoissonSampled, SelfComposed
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, entropy_sgd
-from pacdp.algorithms.schedules import cyclical
 from pacdp.data import Dataset
 from pacdp.objective import Objective
+from pacdp.schedules import cyclical
 from pacdp.step.event import steps_of
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
 

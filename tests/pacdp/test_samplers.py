@@ -155,7 +155,7 @@ def test_thermal_noise_and_prior_width_have_their_units() -> None:
     settings = EntropySGD(tau=50.0, gamma=2.0, inner_steps=7)
     for one in (settings, SGLD(tau=50.0), PSGLD(tau=50.0), SGHMC(tau=50.0)):
         assert one.thermal_noise == 0.2
-    assert settings.prior_std == 0.1
+    assert settings.thermal_std == 0.1
     known = {SGD(): 1, SGLD(tau=1.0): 1, SGHMC(tau=1.0): 1, PSGLD(tau=1.0): 2, settings: 7}
     assert {one: one.gradients_per_step for one in known} == known
 

@@ -23,7 +23,7 @@ from pacdp import (
 from pacdp import save_checkpoint as write
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
 from pacdp.chains import Keys, Trace, run_chains
-from pacdp.steps import Plan
+from pacdp.planned_steps import Plan
 from pacdp.trained import first_model, objectives, sampler_from_dict, sampler_to_dict, save_trained
 
 PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(12,)))

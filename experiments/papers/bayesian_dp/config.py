@@ -48,7 +48,7 @@ class BayesRun:
     @property
     def algorithm(self) -> str:
         """The algorithm's name as the paper writes it, without DP."""
-        return NAMES[type(self.config.method).__name__]
+        return NAMES[self.config.method.KIND]
 
     def posterior_steps(self) -> tuple[int, ...]:
         """The steps after which SGLD's weights are members, evenly spaced from the burn-in's end to the last step."""

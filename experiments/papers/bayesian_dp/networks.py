@@ -4,10 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from experiments.papers.bayesian_dp.config import CNN
-from experiments.private.algorithms import Public, with_dropout
+from experiments.private.algorithms import Public
 from experiments.private.config import PrivateConfig
-from experiments.private.methods import DPBBP, DPMCDropout
-from pacdp import private
 from pacdp.models import Architecture, build
 
 
@@ -20,13 +18,7 @@ def network(config: PrivateConfig, public: Public, *, device: str) -> nn.Module:
         module = build(Architecture(name=config.architecture, hidden=config.hidden), input_shape=public.input_shape,  # type: ignore[arg-type]
                        classes=max(2, public.classes), outputs=public.classes, generator=generator)  # fmt: skip
     own = torch.Generator(device).manual_seed(config.seed)
-    match config.method:
-        case DPBBP(initial_std=std):
-            return private.bayesian(module.to(device), initial_std=std, generator=own)
-        case DPMCDropout(rate=rate):
-            return private.with_example_dropout(with_dropout(module, rate).to(device), generator=own)
-        case _:
-            return module.to(device)
+    return config.method.network(module.to(device), generator=own).to(device)
 
 
 def standardised(inputs: Tensor, dataset: str) -> Tensor:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from toys import Quadratic, keys_of
 
-from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, entropy_sgd, psgld, schedules, sgd, sghmc, sgld
+from pacdp import schedules
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, entropy_sgd, psgld, sgd, sghmc, sgld
 from pacdp.chains import Keys
 from pacdp.objective import Estimate
 

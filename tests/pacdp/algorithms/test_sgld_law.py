@@ -6,7 +6,8 @@ import torch
 from affine import KEPT, REJECTED, Law, blocks, plant, smallest, states
 from toys import Quadratic
 
-from pacdp.algorithms import SGLD, build, schedules, sgld
+from pacdp import schedules
+from pacdp.algorithms import SGLD, build, sgld
 from pacdp.chains import NOISE, Keys
 
 MATRIX = np.array([[0.8, 0.3], [0.3, 1.4]])

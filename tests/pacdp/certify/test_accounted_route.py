@@ -20,8 +20,8 @@ from pacdp.certify.accounted import around, require_own_batches, with_accounted
 from pacdp.certify.chain import released_weights_certificate
 from pacdp.data.rows import Rows
 from pacdp.objective import Objective, Risks
+from pacdp.planned_steps import Plan, charged_steps
 from pacdp.step.langevin import accounted_privacy
-from pacdp.steps import Plan, charged_steps
 
 EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
 CLIPPED = {

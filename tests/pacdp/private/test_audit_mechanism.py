@@ -7,7 +7,6 @@ from private_toys import cnn, cross_entropy, generator, mechanism, mlp
 from torch import nn
 
 import pacdp.algorithms.algorithm
-import pacdp.algorithms.p3sgd
 import pacdp.step.release
 import pacdp.step.sums
 from pacdp.algorithms import SGLD, EntropySGD
@@ -262,7 +261,7 @@ def test_7_an_accountant_that_is_told_half_the_rate(name, monkeypatch):
     def half(noise_multipliers, *, sample_rate, choice_epsilon=0.0):
         return sampled_step(noise_multipliers, sample_rate=0.5 * sample_rate, choice_epsilon=choice_epsilon)
 
-    for room in (pacdp.step.release, pacdp.algorithms.algorithm, pacdp.algorithms.p3sgd):
+    for room in (pacdp.step.release, pacdp.algorithms.algorithm):
         monkeypatch.setattr(room, "sampled_step", half)
     assert {"batches: rate", "batches: sizes", "accountant: numbers"} <= refuted(audited(name))
 

@@ -1,0 +1,107 @@
+"""Private algorithms as plain numbers: what they make, what they answer, and what they refuse."""
+
+from dataclasses import fields, replace
+from typing import get_args
+
+import pytest
+import torch
+from torch import nn
+
+from bounds.accounting import ExponentialMechanism
+from experiments.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPMCDropout, Method
+from pacdp.algorithms.algorithm import Algorithm, Choice
+from pacdp.algorithms.method import law_of
+from pacdp.audit.told import choice_of, multipliers_of, told_of
+from pacdp.private import Constant, Laplace, Mechanism, Normal, published_epsilon
+from pacdp.step.event import runs_of
+
+NOISE = Constant(value=1.5)
+PUBLIC = Mechanism(clip_norm=0.5, sample_rate=0.1, expected_batch_size=10.0, steps=40)
+
+
+def made(method: Method, **public) -> Algorithm:
+    return method.algorithm(replace(PUBLIC, **public), lambda: NOISE)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_makes_its_algorithm_and_says_what_it_is(name):
+    method = METHODS[name]
+    algorithm = made(method)
+    assert isinstance(algorithm, Algorithm)
+    assert NAMES[method.KIND] == method.NAME
+    assert method.BY_PERSON == (algorithm.contribution is not None)
+    assert {"KIND", "NAME"}.isdisjoint(one.name for one in fields(method))
+    events = told_of(algorithm.promise(100, 3))
+    assert len(events) == 3
+    for t, event in enumerate(events):
+        assert multipliers_of(algorithm, event, number=t + 1, releases=len(algorithm.noises(t))) == list(
+            algorithm.noises(t)
+        )
+    if not method.FIXES_NOISE:
+        assert algorithm.noises(0) == (1.5,)
+        assert sum(count for _, count in runs_of(algorithm.promise(100, 3))) == 3
+
+
+def test_all_methods_have_a_recipe():
+    assert {type(one) for one in METHODS.values()} == set(get_args(Method))
+
+
+def test_laws_are_those_that_are_named():
+    assert law_of("none", 0.0) is None
+    assert law_of("normal", 2.0) == Normal(std=2.0)
+    assert law_of("laplace", 2.0) == Laplace(scale=2.0)
+    with pytest.raises(ValueError, match="one of none, normal, laplace, got 'uniform'"):
+        law_of("uniform", 1.0)
+
+
+@pytest.mark.wrong_types
+def test_words_that_a_file_may_hold_and_no_law_has_are_refused():
+    with pytest.raises(ValueError, match="normal or laplace, got 'none'"):
+        made(DPBBP(prior="none"))
+    with pytest.raises(ValueError, match="got 'flat'"):
+        made(DPSGD(prior="flat"))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_choice_says_what_is_chosen_among_and_is_in_the_promise(nested):
+    algorithm = made(P3SGD(noise_scales=(3.0, 2.0), nested=nested, selection_epsilon=0.3, score_bound=2.0))
+    assert algorithm.choice == Choice(noise_scales=(3.0, 2.0), epsilon=0.3, score_bound=2.0)
+    assert algorithm.noises(0) == ((2.0,) if nested else (3.0, 2.0))
+    (event,) = told_of(algorithm.promise(100, 1))
+    assert choice_of(event) == 0.3
+    alone = made(P3SGD(noise_scales=(2.0,)))
+    assert alone.choice is None
+    assert choice_of(told_of(alone.promise(100, 1))[0]) == 0.0
+    assert not isinstance(told_of(alone.promise(100, 1))[0], ExponentialMechanism)
+
+
+def test_a_paper_s_own_accounting_is_asked_of_the_algorithm():
+    algorithm = made(P3SGD())
+    expected = published_epsilon(
+        noise_scales=(3.0, 1.0), sample_rate=PUBLIC.sample_rate, steps=7, selection_epsilon=0.1**0.5, delta=1e-3
+    )
+    assert algorithm.published(steps=7, delta=1e-3) == expected
+    assert made(DPSGD()).published(steps=7, delta=1e-3) is None
+
+
+def test_releases_that_the_settings_do_not_know_are_refused():
+    algorithm = made(DPSGD())
+    (event,) = told_of(algorithm.promise(100, 1))
+    with pytest.raises(ValueError, match="DPSGD released 2 sums in step 1, and says the noise of 1"):
+        multipliers_of(algorithm, event, number=1, releases=2)
+
+
+def test_snapshots_are_spread_over_what_is_left_after_burn_in():
+    algorithm = made(DPSGLD(snapshots=4, burn_in=0.25), steps=20)
+    assert [step for step in range(1, 21) if algorithm.keeps(step)] == [8, 11, 14, 17, 20]
+    assert not any(made(DPSGLD(), steps=20).keeps(step) for step in range(21))
+
+
+def test_networks_are_made_random_where_the_method_wants_them_so():
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    generator = torch.Generator().manual_seed(0)
+    assert DPSGD().network(plain, generator=generator) is plain
+    dropped = DPMCDropout(rate=0.4).network(plain, generator=generator)
+    assert [type(layer).__name__ for layer in dropped] == ["Flatten", "Linear", "ReLU", "ExampleDropout", "Linear"]
+    drawn = DPBBP(initial_std=0.1).network(plain, generator=generator)
+    assert [type(layer).__name__ for layer in drawn][1] == "BayesLinear"

@@ -1,0 +1,49 @@
+"""Whoever needs something of an algorithm's settings asks them: no isinstance and no case on their class elsewhere."""
+
+import ast
+from pathlib import Path
+from typing import get_args
+
+import experiments
+import pacdp
+from experiments.private.methods import Method
+from pacdp.algorithms import KINDS
+
+CLASSES = {one.__name__ for one in (*KINDS, *get_args(Method))} | {one.KIND for one in get_args(Method)}
+CLASSES |= {"UserLevelDPSGD"}
+THEIR_OWN = ("pacdp/algorithms/", "experiments/papers/")
+"""The algorithms themselves, and papers, whose figures and tables are about one algorithm or another."""
+
+
+def switches(source: str) -> list[int]:
+    """Lines that ask whether something is of a class of settings."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        asked: list[ast.AST] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "type"):
+            asked = node.args[1:]
+        elif isinstance(node, ast.MatchClass):
+            asked = [node.cls]
+        for one in asked:
+            names = {n.id for n in ast.walk(one) if isinstance(n, ast.Name)}
+            names |= {n.attr for n in ast.walk(one) if isinstance(n, ast.Attribute)}
+            found += [node.lineno] if names & CLASSES else []
+    return found
+
+
+def test_nobody_asks_which_settings_they_are():
+    found = []
+    for package in (pacdp, experiments):
+        root = Path(next(iter(package.__path__)))
+        for path in root.rglob("*.py"):
+            where = path.relative_to(root.parent).as_posix()
+            if not where.startswith(THEIR_OWN):
+                found += [f"{where}:{line}" for line in switches(path.read_text())]
+    assert found == []
+
+
+def test_the_search_finds_switches():
+    assert switches("isinstance(x, SGLD | EntropySGD)") == [1]
+    assert switches("match x:\n    case algorithms.PSGLD(tau=1):\n        pass") == [2]
+    assert switches("if isinstance(config.method, methods.P3SGD):\n    pass") == [1]
+    assert switches("isinstance(x, LocalGibbs)") == []
