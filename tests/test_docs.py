@@ -28,6 +28,8 @@ RESULTS = ROOT / "experiments" / "results"
 PAGE = ROOT / "docs" / "results.md"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+
+
 def _relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 

@@ -1,8 +1,8 @@
 """Annotations of pacdp are checked at every call while the suite runs: ``python -m pytest -p tests.typed``.
 
-Functions, methods and dataclasses whose annotations carry shapes are wrapped by jaxtyping, all others by beartype alone,
-which costs a tenth of that. Functions inside functions are left as they are: they would be wrapped anew at every call of
-the outer one, which took most of the suite's time.
+Functions, methods and dataclasses whose annotations carry shapes are wrapped by jaxtyping, all others by beartype
+alone, which costs a tenth of that. Functions inside functions are left as they are: they would be wrapped anew at every
+call of the outer one, which took most of the suite's time.
 """
 
 import ast

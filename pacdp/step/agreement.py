@@ -45,7 +45,7 @@ def disagreement(
             of_trial = made_up_batch(inputs, examples=max(SIZES), seed=trial)
             said = _differs(make, each, of_trial, targets, clip_norm, draws)
             wrong += [] if said is None else [said]
-            if len(wrong) > 1 or trial == _TRIALS - 2 and not wrong:  # no further trial can change the verdict
+            if len(wrong) > 1 or (trial == _TRIALS - 2 and not wrong):  # no further trial can change the verdict
                 break
     finally:
         rewind(network.module, before)
