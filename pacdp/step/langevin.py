@@ -53,8 +53,8 @@ DELTA = 1e-5
 class Promising(Protocol):
     """Settings of a sampler that may promise something of its steps."""
 
-    def promise(self, n: int, steps: int) -> Event | None:
-        """What so many steps on n records reveal."""
+    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
+        """What so many steps on n records reveal, after ``start`` others."""
         ...
 
 
