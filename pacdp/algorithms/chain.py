@@ -118,7 +118,7 @@ class ChainDefaults:
         """The weights themselves."""
         return Point(weights=weights)
 
-    def promise(self, n: int, steps: int) -> Event | None:
+    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
         """Refused by a ValueError: these steps are no private mechanisms that are accounted for."""
         raise no_promise(self)
 

@@ -10,8 +10,8 @@ from bounds.accounting import Event
 class Promising(Protocol):
     """Settings of an algorithm, private or a chain, that may promise something of its steps."""
 
-    def promise(self, n: int, steps: int) -> Event | None:
-        """What the first ``steps`` steps on data of ``n`` units reveal, known without looking at these data.
+    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
+        """What ``steps`` steps, those after the first ``start``, on data of ``n`` units reveal, known without the data.
 
         Raises:
             ValueError: the steps are no private mechanisms that are accounted for.
