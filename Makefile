@@ -48,6 +48,7 @@ bench: $(VENV)/.installed-dev
 	$(PIP) --editable '.[bench]'
 	$(BIN)/python -m benchmarks.kl_inverse
 	$(BIN)/python -m benchmarks.chains
+	$(BIN)/python -m benchmarks.chains_clipped
 	$(BIN)/python -m benchmarks.accounting
 	$(BIN)/python -m benchmarks.private_steps
 	$(BIN)/python -m benchmarks.noise

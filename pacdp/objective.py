@@ -3,6 +3,7 @@
 K chains share one resident data set; each has its own weights, its own draws and, where given, its own labels.
 """
 
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pacdp.chains import Batching, Keys, resident
+from pacdp.chains.native.network import NativeNetwork
 from pacdp.data import Dataset
 from pacdp.losses import Loss, in_error, ramp, sums, zero_one
 from pacdp.models import batch_dependent_layers, random_layers
@@ -25,6 +27,7 @@ from pacdp.probes import (
     require_steady,
     require_true_slope,
 )
+from pacdp.step.compiled import Clip, CompiledSums, disagreement
 from pacdp.step.gradients import clipped_gradient, require_true_sums
 from pacdp.step.sample import poisson, with_replacement
 
@@ -107,6 +110,7 @@ class Objective:
         self._gradient = torch.empty(0, device=device)
         self._counted = (loss, zero_one(), ramp())
         self.kept: dict[str, Any] = {}  # what was made of the examples once, for all objectives that share them
+        self._sums: CompiledSums | None = None
         self._try_out()
 
     def weights(self) -> Float[Tensor, "1 dim"]:
@@ -145,31 +149,44 @@ class Objective:
         """Gradients, losses and errors at ``weights`` on the minibatches numbered ``tick``."""
         if self._gradient.shape != weights.shape or self._gradient.dtype != weights.dtype:
             self._gradient = torch.zeros_like(weights)
-        drawn, group = self.draw(keys, tick)
-        labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
         if self.clip_norm is None:
+            drawn, group = self.draw(keys, tick)
+            labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
             batches = [self.network.gather(indices) for indices in drawn]
             found = self.network.backward(weights, batches, group.tolist(), labels, self.loss, self._gradient)
         else:
-            found = torch.stack(
-                [
-                    self._clipped(weights[k], self._inputs[drawn[g]], labels[k], self._gradient[k])
-                    for k, g in enumerate(group)
-                ],
-                dim=1,
-            )
+            found = self._clipped(weights, keys, tick)
         found = found.to(weights.dtype)
         return Estimate(self._gradient, found[0], found[1])
 
     def _labels_of(self, chain: int) -> Int[Tensor, " n"]:
         return self.labels[chain if len(self.labels) > 1 else 0]
 
-    def _clipped(self, weights: Tensor, inputs: Tensor, labels: Tensor, into: Tensor) -> Tensor:
+    def _clipped(self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor) -> Tensor:
+        """Clipped sums of all chains into the gradient; returns mean losses and errors [2, chains]."""
+        assert self.clip_norm is not None
+        found: list[Tensor | None] = [None] * len(weights)
+        if self._sums is not None:
+            found = self._sums(
+                weights,
+                lambda chains: self.draw(keys.select(chains) if len(chains) < keys.count else keys, tick),
+                [self._labels_of(k) for k in range(len(weights))],
+                Clip(float(self.clip_norm), float(self.batch_size)),
+                self._gradient,
+            )
+        left = [k for k, one in enumerate(found) if one is None]
+        if left:
+            drawn, group = self.draw(keys.select(left), tick)
+            for k, g in zip(left, group, strict=True):
+                found[k] = self._one_clipped(weights[k], drawn[g], self._labels_of(k)[drawn[g]], self._gradient[k])
+        return torch.stack([one for one in found if one is not None], dim=1)
+
+    def _one_clipped(self, weights: Tensor, examples: Tensor, labels: Tensor, into: Tensor) -> Tensor:
         assert self.clip_norm is not None
         seen = clipped_gradient(
             self.model,
             self.layout.views(weights),
-            inputs,
+            self._inputs[examples],
             labels,
             self.loss,
             clip_norm=float(self.clip_norm),
@@ -222,6 +239,24 @@ class Objective:
         if self.clip_norm is not None:
             own = self.layout.views(self.weights()[0])
             require_true_sums(self.model, own, self._inputs[:_CLIPPED], labels[:_CLIPPED], self.loss)
+            self._sums = self._compiled_sums()
+
+    def _compiled_sums(self) -> CompiledSums | None:
+        """The compiled form of clipped sums, where the network has one that agrees with the reference."""
+        if not isinstance(self.network, NativeNetwork):
+            return None
+        sums = CompiledSums(self.network, self.model, self.loss)
+        wrong = disagreement(
+            sums, self.model, self.layout, self._inputs, self._labels_of(0), self.loss, batch_size=self.batch_size
+        )
+        if wrong is None:
+            return sums
+        warnings.warn(
+            f"clipped gradients are not taken by compiled layers for this network: {wrong}; they are taken example by "
+            "example instead",
+            stacklevel=4,
+        )
+        return None
 
 
 def _require_independent_examples(model: nn.Module) -> None:

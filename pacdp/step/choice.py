@@ -15,22 +15,6 @@ from torch import Tensor
 from pacdp.step.noise import Randomness
 
 
-def selection_probabilities(
-    losses: Float[Tensor, "candidates units"], *, selection_epsilon: float, score_bound: float
-) -> Float[Tensor, " candidates"]:
-    """The exponential mechanism on the units' clipped losses: p_j ∝ exp(-ε' Σ_i min(max(ℓ_ij, 0), C_o) / C_o).
-
-    Without units all candidates are equally likely. A loss that is NaN counts as C_o.
-
-    Formal guarantee: adding or removing one unit (a column) changes every probability by a factor of at most
-    exp(``selection_epsilon``), whatever that unit's losses.
-
-    Returns:
-        Probabilities in double precision, on the CPU.
-    """
-    return probabilities_of(clipped_scores(losses, score_bound), selection_epsilon)
-
-
 def clipped_scores(losses: Float[Tensor, "candidates units"], score_bound: float) -> Float[Tensor, " candidates"]:
     """Σ_i min(max(ℓ_ij, 0), C_o) / C_o, double precision, on the CPU; NaN counts as C_o. Private."""
     scores = losses.detach().cpu().double() / score_bound
@@ -38,7 +22,11 @@ def clipped_scores(losses: Float[Tensor, "candidates units"], score_bound: float
 
 
 def probabilities_of(scores: Float[Tensor, " candidates"], selection_epsilon: float) -> Float[Tensor, " candidates"]:
-    """p_j ∝ exp(-ε' score_j)."""
+    """p_j ∝ exp(-ε' score_j), in double precision; without units all candidates are equally likely.
+
+    Formal guarantee: adding or removing one unit, whose part in every :func:`clipped_scores` lies in [0, 1], changes
+    every probability by a factor of at most exp(``selection_epsilon``), whatever that unit's losses.
+    """
     return torch.softmax(-selection_epsilon * scores, 0)
 
 

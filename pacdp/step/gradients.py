@@ -23,7 +23,7 @@ from pacdp.plain import call_with, is_plain, is_plain_linear
 from pacdp.step.clip import clip_factors, joint_norms, row_norms, row_squares
 
 _ELEMENTWISE = (nn.Flatten, nn.Identity, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
-_NO_CLIPPING = 1e30
+NO_CLIPPING = 1e30
 _TOLERANCE = 1e-3
 PerExampleLoss = Callable[[Tensor, Tensor], Tensor]
 """Outputs and targets of a batch to one loss an example, shape (batch,)."""
@@ -81,7 +81,7 @@ def require_true_sums(
     """
     found = {name: torch.zeros_like(value) for name, value in parameters.items()}
     try:
-        clipped_gradient(model, parameters, inputs, targets, loss, clip_norm=_NO_CLIPPING, into=found)
+        clipped_gradient(model, parameters, inputs, targets, loss, clip_norm=NO_CLIPPING, into=found)
     except RuntimeError as error:
         raise ValueError(
             f"the gradient of a single example cannot be taken ({str(error).splitlines()[0]}): with clip_norm the "
@@ -139,7 +139,7 @@ def _by_layers(
         else:  # a copy, or a layer in place would overwrite the outputs of the layer before
             x = layer(before.clone() if getattr(layer, "inplace", False) else before)
         met.append((name, layer, before, x))
-    slope, mean = _slopes(loss, x, targets)
+    slope, mean = slopes_of_each(loss, x, targets)
     passes: list[tuple[str, Tensor, Tensor]] = []
     squares = torch.zeros(len(targets), dtype=torch.float64, device=x.device)
     lowest = next(k for k, one in enumerate(met) if isinstance(one[1], nn.Linear))
@@ -185,7 +185,7 @@ def _back(layer: nn.Module, slope: Tensor, before: Tensor, after: Tensor) -> Ten
                 return torch.autograd.grad(layer(leaf.clone()), leaf, slope)[0]
 
 
-def _slopes(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def slopes_of_each(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient of each example's loss by its outputs, and the mean loss.
 
     The compiled form of a loss, where it has one, goes from example to example; it was compared with its function at

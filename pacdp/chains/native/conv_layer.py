@@ -26,6 +26,7 @@ class ConvLayer:
         first: bool,
         batch_size: int,
         dtype: torch.dtype,
+        each: bool = False,
     ) -> None:
         kernel = int(layer.kernel_size[0])
         self._block = ConvBlock(
@@ -39,6 +40,7 @@ class ConvLayer:
             needs_input_gradient=not first,
             batch=batch_size,
             dtype=torch.empty(0, dtype=dtype).numpy().dtype,
+            each=each,
         )
         shape = (layer.out_channels, layer.in_channels, kernel, kernel)
         self.shapes: tuple[tuple[int, ...], ...] = (shape, shape[:1])
@@ -54,3 +56,12 @@ class ConvLayer:
         outputs = slope.reshape(-1, *self.output_shape)
         found = self._block.backward(outputs, weight, weight_grad=weight_gradient, bias_grad=bias_gradient)
         return slope[:0] if found is None else found
+
+    def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:
+        """As :meth:`backward`, of a layer with ``each``: gradients of single examples stay, their squares are added."""
+        found = self._block.propagate(slope.reshape(-1, *self.output_shape), weight, squares)
+        return slope[:0] if found is None else found
+
+    def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
+        """The sum of the kept gradients, each times its ``scale``."""
+        self._block.collect(scale, weight_grad=weight_gradient, bias_grad=bias_gradient)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pacdp.chains.native import convolution_backward, convolution_forward, threads
+from pacdp.chains.native import clipped, convolution_backward, convolution_forward, threads
 from pacdp.chains.native.convolution_backward import BackwardScratch
 from pacdp.chains.native.convolution_forward import ForwardScratch, Geometry
 from pacdp.chains.native.vectors import TILE, VECTOR_BYTES, lanes_of
@@ -50,6 +50,7 @@ class ConvBlock:
         needs_input_gradient: bool,
         batch: int,
         dtype: Any,
+        each: bool = False,
     ) -> None:
         """Allocate the workspace.
 
@@ -57,6 +58,7 @@ class ConvBlock:
             pool: side and stride of the pooling windows, 0 for no pooling.
             needs_input_gradient: False leaves out what only the layers below need.
             batch: the most examples of a forward pass that a backward pass follows.
+            each: the backward pass keeps every example's own gradient, which :meth:`collect` adds up.
 
         Raises:
             ValueError: a size below 1, an input smaller than one pooling window, a dtype other than float32 or float64.
@@ -74,6 +76,7 @@ class ConvBlock:
         if min(height, width) < side:
             raise ValueError(f"expected height and width of at least {side} for one output, got {height} x {width}")
         self.batch, self.needs_input_gradient = batch, needs_input_gradient
+        self._slots, self._chunk = (batch, 1) if each else (SLOTS, CHUNK)
         self.geometry = Geometry(in_channels, height, width, kernel, max(pool, 1), relu)
         rows, columns = height - kernel + 1, width - kernel + 1
         self.weight_shape = (out_channels, in_channels, kernel, kernel)
@@ -127,6 +130,31 @@ class ConvBlock:
         Raises:
             ValueError: an array of another shape or dtype, or no forward pass of as many examples with ``keep``.
         """
+        self._check("weight_grad", weight_grad, self.weight_shape)
+        self._check("bias_grad", bias_grad, self.weight_shape[:1])
+        grad_in, slots = self._propagate(grad_out, weight)
+        scratch = self._backward_scratch
+        convolution_backward.add_slots(slots, scratch.weight_grad, scratch.bias_grad, weight_grad, bias_grad)
+        return grad_in
+
+    def propagate(self, grad_out: Array, weight: Array, squares: Array) -> Array | None:
+        """As :meth:`backward`, of a block with ``each``: every example's own gradient stays in the workspace.
+
+        Args:
+            squares: float64 [B], which gains the squared norms of these gradients.
+        """
+        grad_in, _ = self._propagate(grad_out, weight)
+        patch = math.prod(self.weight_shape[1:])
+        clipped.add_filter_squares(self._backward_scratch.weight_grad, self._backward_scratch.bias_grad, patch, squares)
+        return grad_in
+
+    def collect(self, scale: Array, *, weight_grad: Array, bias_grad: Array) -> None:
+        """Σ scale[i] times the gradient of example i, after one :meth:`propagate`, into the given arrays."""
+        filters, biases = self._backward_scratch.weight_grad, self._backward_scratch.bias_grad
+        clipped.scale_filters(filters, biases, scale)
+        convolution_backward.add_slots(len(scale), filters, biases, weight_grad, bias_grad)
+
+    def _propagate(self, grad_out: Array, weight: Array) -> tuple[Array | None, int]:
         examples = len(self._x)
         if not examples or len(grad_out) != examples:
             raise ValueError(
@@ -134,19 +162,16 @@ class ConvBlock:
                 f"got {len(grad_out)}: call forward first"
             )
         self._check("grad_out", grad_out, (examples, *self.output_shape))
-        for name, array in (("weight", weight), ("weight_grad", weight_grad)):
-            self._check(name, array, self.weight_shape)
-        self._check("bias_grad", bias_grad, self.weight_shape[:1])
+        self._check("weight", weight, self.weight_shape)
         scratch, maps = self._backward_scratch, (examples, len(weight), -1)
         if self.needs_input_gradient:
             convolution_backward.pack(weight, scratch.rows)
-        slots, size = min(SLOTS, -(-examples // CHUNK)), self.geometry.size
+        slots, size = min(self._slots, -(-examples // self._chunk)), self.geometry.size
         grad_out, origin = np.ascontiguousarray(grad_out).reshape(maps), self._origin[:examples].reshape(maps)
         grad_in = self._grad_in[:examples]
         threads.use(examples * self._operations)
         convolution_backward.backward(slots, self._x, grad_out, origin, size, scratch, grad_in)
-        convolution_backward.add_slots(slots, scratch.weight_grad, scratch.bias_grad, weight_grad, bias_grad)
-        return grad_in if self.needs_input_gradient else None
+        return (grad_in if self.needs_input_gradient else None), slots
 
     def _check(self, name: str, array: Array, shape: tuple[int, ...]) -> None:
         if array.shape != shape or array.dtype != self.dtype:
@@ -174,20 +199,20 @@ class ConvBlock:
         columns = _padded((width - size + 1) * height * size * channels + row - patch, lanes)
         u, v = np.indices((height - size + 1, width - size + 1))
         starts = (v * height + u).reshape(-1) * size * channels
-        items = CHUNK * outputs * places + 1
+        items = self._chunk * outputs * places + 1
         return BackwardScratch(
             starts=np.concatenate([[0], starts]).astype(np.int32),
             channel_starts=np.concatenate([[0], np.arange(outputs) * row]).astype(np.int32),
             rows=_aligned((outputs, row), self.dtype),
-            cols=_aligned((SLOTS, CHUNK, columns), self.dtype),
-            grad_cols=_aligned((SLOTS, columns), self.dtype),
-            offsets=_aligned((SLOTS, items), np.dtype(np.int32)),
-            factors=_aligned((SLOTS, items), self.dtype),
-            counts=_aligned((SLOTS, starts.size + 1), np.dtype(np.int64)),
-            channel_ends=_aligned((SLOTS, outputs + 1), np.dtype(np.int64)),
-            image=_aligned((SLOTS, height * width * channels), self.dtype),
-            weight_grad=_aligned((SLOTS, outputs, row), self.dtype),
-            bias_grad=_aligned((SLOTS, outputs), self.dtype),
+            cols=_aligned((self._slots, self._chunk, columns), self.dtype),
+            grad_cols=_aligned((self._slots, columns), self.dtype),
+            offsets=_aligned((self._slots, items), np.dtype(np.int32)),
+            factors=_aligned((self._slots, items), self.dtype),
+            counts=_aligned((self._slots, starts.size + 1), np.dtype(np.int64)),
+            channel_ends=_aligned((self._slots, outputs + 1), np.dtype(np.int64)),
+            image=_aligned((self._slots, height * width * channels), self.dtype),
+            weight_grad=_aligned((self._slots, outputs, row), self.dtype),
+            bias_grad=_aligned((self._slots, outputs), self.dtype),
         )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from pacdp.chains.native import narrow, sparse, threads
+from pacdp.chains.native import clipped, narrow, sparse, threads
+from pacdp.chains.native.products import product
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _FEW = 16
@@ -62,6 +63,84 @@ class DenseLayer:
             sparse.weight_gradient(columns, slope, weight_gradient)
         else:
             torch.mm(_tensor(self._x).t(), _tensor(slope), out=_tensor(weight_gradient))
+
+
+class PaddedDense:
+    """x W + b, with ReLU or without, in two halves: every example's squared norm first, then sums of scaled gradients.
+
+    Arrays have :func:`padded` rows, so that products come in few shapes. The rows beyond the examples are exact zeros,
+    in inputs and in slopes, and add nothing to a gradient.
+    """
+
+    def __init__(self, layer: DenseLayer) -> None:
+        self.relu, self._inputs = layer.relu, layer.shapes[0][0]
+        self._x = self._out = self._slope = np.empty((0, 0))
+        self._columns: sparse.Columns | None = None
+        self._squares = np.empty(0)
+
+    def forward(
+        self,
+        x: Array,
+        squares: Array,
+        weight: Array,
+        bias: Array,
+        rows: sparse.Rows | None = None,
+    ) -> Array:
+        """Outputs [padded, outputs] of x [padded, inputs], or of the examples x [count] of the data set's ``rows``.
+
+        Args:
+            squares: float64 [count], the squared norms of the first rows of the input, those of examples.
+        """
+        count = len(squares)
+        if rows is not None:
+            out = np.empty((padded(count), len(bias)), weight.dtype)
+            threads.use(count * weight.size // 16)
+            sparse.forward(x, rows, weight, bias, out[:count])
+            self._by_input(x, rows)
+        else:
+            out = product(_tensor(x), _tensor(weight), bias=_tensor(bias)).numpy()
+        if self.relu:
+            torch.relu_(_tensor(out))
+        out[count:] = 0
+        self._x, self._squares, self._out = x, squares, out
+        return out
+
+    def propagate(self, slope: Array, weight: Array, squares: Array, *, further: bool) -> Array:
+        """``squares`` [count] gain the squared norms of this layer's gradients; returns the slope by its input.
+
+        Args:
+            slope: by the outputs, [padded, outputs], which is overwritten.
+            further: False for the first layer, whose input needs no slope: ``slope`` itself is returned.
+        """
+        clipped.through_layer(slope, self._out, self.relu, self._squares, squares)
+        self._slope = slope
+        return product(_tensor(slope), _tensor(weight).mT).numpy() if further else slope
+
+    def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
+        """The sum over examples of ``scale`` [count] times their gradients. The slopes are spent."""
+        clipped.scale_rows(self._slope, scale, bias_gradient)
+        if self._columns is not None:  # the layer reads sparse rows
+            threads.use(len(scale) * weight_gradient.size // 16)
+            sparse.weight_gradient(self._columns, self._slope[: len(scale)], weight_gradient)
+        else:
+            product(_tensor(self._x).mT, _tensor(self._slope), out=_tensor(weight_gradient))
+
+    def _by_input(self, examples: Array, rows: sparse.Rows) -> None:
+        if self._columns is None or self._columns.row.shape[1] < len(examples):
+            shape = (self._inputs, padded(len(examples)))
+            self._columns = sparse.Columns(
+                np.empty(self._inputs, np.int64), np.empty(shape, np.int32), np.empty(shape, rows.value.dtype)
+            )
+        sparse.fill_columns(examples, *rows, *self._columns)
+
+
+_ROWS = 16
+"""Rows are a multiple of this: few shapes, and few zeros."""
+
+
+def padded(count: int) -> int:
+    """The number of rows that arrays of ``count`` examples have."""
+    return -(-count // _ROWS) * _ROWS
 
 
 _tensor = torch.from_numpy

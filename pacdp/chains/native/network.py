@@ -72,18 +72,19 @@ class NativeNetwork:
         found = np.empty((2, len(weights)))
         own_weights, own_gradients = weights.numpy(), gradient.numpy()
         for k, g in enumerate(group):
-            own = self._pieces(own_weights[k])
+            own = self.pieces(own_weights[k])
             logits = self._forward(own, batches[g].x, keep=True)
             found[0, k], found[1, k], slope = loss.slope(torch.from_numpy(logits), labels[k])
-            self._backward(own, self._pieces(own_gradients[k]), batches[g].columns, slope.numpy())
+            self._backward(own, self.pieces(own_gradients[k]), batches[g].columns, slope.numpy())
         return torch.from_numpy(found)
 
     def logits(self, weights: Float[Tensor, " dim"], start: int, stop: int) -> Tensor:
         """Outputs for the examples in [start, stop)."""
         x = self.inputs[start:stop].numpy() if self.rows is None else np.arange(start, stop)
-        return torch.from_numpy(self._forward(self._pieces(weights.numpy()), x, keep=False))
+        return torch.from_numpy(self._forward(self.pieces(weights.numpy()), x, keep=False))
 
-    def _pieces(self, flat: Array) -> list[Array]:
+    def pieces(self, flat: Array) -> list[Array]:
+        """Weight and bias of each layer in turn, views of one chain's vector."""
         return [flat[start:stop].reshape(shape) for start, stop, shape in self._places]
 
     def _forward(self, own: list[Array], x: Array, *, keep: bool) -> Array:

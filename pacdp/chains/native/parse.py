@@ -17,8 +17,14 @@ Block = DenseLayer | ConvLayer
 Kind = TypeVar("Kind", bound=nn.Module)
 
 
-def parse(model: nn.Module, shape: tuple[int, ...], *, batch_size: int, dtype: torch.dtype) -> list[Block] | None:
-    """The layers of ``model`` on inputs of one example's ``shape``, or None where one of them has no compiled form."""
+def parse(
+    model: nn.Module, shape: tuple[int, ...], *, batch_size: int, dtype: torch.dtype, each: bool = False
+) -> list[Block] | None:
+    """The layers of ``model`` on inputs of one example's ``shape``, or None where one of them has no compiled form.
+
+    Args:
+        each: convolutions keep every example's own gradient.
+    """
     if not _plain(model, nn.Sequential) or _shares(model):
         return None
     layers = [layer for layer in model if not _plain(layer, nn.Identity)]
@@ -49,6 +55,7 @@ def parse(model: nn.Module, shape: tuple[int, ...], *, batch_size: int, dtype: t
                 first=not blocks,
                 batch_size=batch_size,
                 dtype=dtype,
+                each=each,
             )
             blocks.append(block)
             shape = block.output_shape

@@ -48,17 +48,25 @@ def rows(inputs: np.ndarray) -> Rows:
 
 @numba.njit(nogil=True, cache=True)
 @no_type_check
-def columns(batch, start, column, value, inputs):
-    """The non-zeros of the examples ``batch`` by input: (count, row, value)."""
-    count = np.zeros(inputs, np.int64)
-    row = np.empty((inputs, batch.size), np.int32)
-    entries = np.empty((inputs, batch.size), value.dtype)
+def fill_columns(batch, start, column, value, count, row, entries):
+    """As :func:`columns`, into arrays that are there already, as wide as the batch or wider."""
+    count[:] = 0
     for position, i in enumerate(batch):
         for e in range(start[i], start[i + 1]):
             p = column[e]
             row[p, count[p]] = position
             entries[p, count[p]] = value[e]
             count[p] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+@no_type_check
+def columns(batch, start, column, value, inputs):
+    """The non-zeros of the examples ``batch`` by input: (count, row, value)."""
+    count = np.empty(inputs, np.int64)
+    row = np.empty((inputs, batch.size), np.int32)
+    entries = np.empty((inputs, batch.size), value.dtype)
+    fill_columns(batch, start, column, value, count, row, entries)
     return count, row, entries
 
 

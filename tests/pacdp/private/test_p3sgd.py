@@ -32,7 +32,7 @@ from pacdp.private import (
     train,
     with_weights,
 )
-from pacdp.step.choice import choose, selection_probabilities
+from pacdp.step.choice import choose, clipped_scores, probabilities_of
 from pacdp.step.event import combined
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
@@ -200,12 +200,12 @@ def test_probabilities_are_the_exponential_mechanism_s():
     with mpmath.workdps(40):
         weights = [mpmath.exp(-mpmath.mpf("0.7") * sum(mpmath.mpf(x) for x in row) / 3) for row in clipped]
         exact = [float(w / sum(weights)) for w in weights]
-    made = selection_probabilities(losses, selection_epsilon=0.7, score_bound=3.0)
+    made = probabilities_of(clipped_scores(losses, 3.0), 0.7)
     assert made.tolist() == pytest.approx(exact, rel=1e-14)
-    empty = selection_probabilities(torch.zeros(4, 0), selection_epsilon=0.7, score_bound=3.0)
+    empty = probabilities_of(clipped_scores(torch.zeros(4, 0), 3.0), 0.7)
     assert empty.tolist() == [0.25] * 4
     odd = torch.tensor([[math.nan], [math.inf], [-math.inf]])
-    made = selection_probabilities(odd, selection_epsilon=1.0, score_bound=3.0)
+    made = probabilities_of(clipped_scores(odd, 3.0), 1.0)
     assert made.tolist() == pytest.approx([1 / (2 + math.e), 1 / (2 + math.e), math.e / (2 + math.e)])
 
 
@@ -215,9 +215,9 @@ def test_one_patient_changes_no_probability_by_more_than_the_factor():
     others = [torch.rand(2, n, generator=generator(n)).double() * 3.0 for n in (0, 1, 5)]
     others.append(torch.tensor([[3.0] * 40, [0.0] * 40]).double())
     for rest, pair in itertools.product(others, itertools.product(values, repeat=2)):
-        before = selection_probabilities(rest, selection_epsilon=0.5, score_bound=3.0)
+        before = probabilities_of(clipped_scores(rest, 3.0), 0.5)
         more = torch.cat([rest, torch.tensor(pair).double()[:, None]], 1)
-        after = selection_probabilities(more, selection_epsilon=0.5, score_bound=3.0)
+        after = probabilities_of(clipped_scores(more, 3.0), 0.5)
         largest = max(largest, float((after / before).log().abs().max()))
     assert 0.499 < largest <= 0.5 + 1e-12
 
