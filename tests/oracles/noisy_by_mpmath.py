@@ -5,6 +5,7 @@ import mpmath as mp
 from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed
 
 
+@mp.workdps(60)
 def moment(order, rate, x):
     """ln m at an order, a sampling rate and a squared contribution: the smallest of what the theorem allows."""
     order, rate, x = mp.mpf(order), mp.mpf(rate), mp.mpf(x)
@@ -44,6 +45,7 @@ def worst_case(mu, n, log_inv):
     return (mp.sqrt(log_inv) + mp.mpf(mu) * mp.sqrt(mp.mpf(n) / 2)) ** 2
 
 
+@mp.workdps(60)
 def poisson(event, n, log_inv, order):
     order = mp.mpf(order)
     each = sum(count * moment(order, rate, noise**-2) for rate, noise, count in steps(event))
@@ -54,6 +56,7 @@ def of_full_batch(contributions, orders):
     return [mp.mpf(order) * (mp.mpf(order) - 1) * mp.mpf(contributions) / 2 for order in orders]
 
 
+@mp.workdps(60)
 def realised(moments, orders, weights, log_inv):
     """The root of Σ_j w_j exp(((α-1)/α) Λ - M/α) = 1/δ, by halving."""
     rows = [(mp.mpf(a), mp.mpf(w), mp.mpf(m)) for a, w, m in zip(orders, weights, moments, strict=True)]
