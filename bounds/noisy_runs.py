@@ -54,8 +54,8 @@ def noisy_sum_realised(
         orders, weights: as for ``RealisedSum``; fixed before the run.
     """
     norms = _norms(squared_norms)
-    parts = (_product(norm, squared_ratio(noise)) for norm, (_, noise) in
-             zip(norms, in_order(event, len(norms)), strict=True))  # fmt: skip
+    noises = [noise for _, noise in in_order(event, len(norms))]
+    parts = (_product(norm, squared_ratio(noise)) for norm, noise in zip(norms, noises, strict=True))
     return RealisedSum(
         contributions=total(*parts),
         records=records,

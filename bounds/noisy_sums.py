@@ -17,11 +17,7 @@ from bounds import _check
 from bounds._rounding import log_inverse, outward, total
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis, Name
-from bounds.noisy_steps import (
-    checked_event,
-    checked_orders,
-    record_cost,
-)
+from bounds.noisy_steps import checked_event, checked_orders, record_cost
 from bounds.prices import Charge, Inputs, Price
 
 ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))

@@ -64,10 +64,15 @@ REALISED = ("realised_sum", "realised_poisson")
 SUMS = ("worst_case_sum", "poisson_sum", *REALISED)
 CLOSED = ("independent", "sharp", "max_information", "printed_2018", "pure", "worst_case_sum", *REALISED)  # no search
 PREFIXES = {
-    "independent": "", "sharp": "dp_", "max_information": "max_information_", "printed_2018": "printed_2018_",
-    "worst_case_sum": "noisy_sum_", "realised_sum": "realised_sum_", "poisson_sum": "poisson_sum_",
+    "independent": "",
+    "sharp": "dp_",
+    "max_information": "max_information_",
+    "printed_2018": "printed_2018_",
+    "worst_case_sum": "noisy_sum_",
+    "realised_sum": "realised_sum_",
+    "poisson_sum": "poisson_sum_",
     "realised_poisson": "realised_poisson_",
-}  # fmt: skip
+}
 
 
 def _of_kl(function, **fixed):

@@ -49,8 +49,10 @@ def test_check_values():
     assert 0.996 * looser < float(log_moment(1.035, 256 / 60_000, 1.1**-2)) < looser
     assert 0.0440 < nats(PoissonSum(event=DP_SGD)) / 60_000 < 0.0443
     for rate, noise, steps, each in (
-        (256 / 60_000, 2.0, 3516, 0.01053), (256 / 60_000, 5.0, 3516, 0.00187), (0.1, 40.0, 500, 0.00234)
-    ):  # fmt: skip
+        (256 / 60_000, 2.0, 3516, 0.01053),
+        (256 / 60_000, 5.0, 3516, 0.00187),
+        (0.1, 40.0, 500, 0.00234),
+    ):
         assert 0.94 * each < nats(PoissonSum(event=sampled(rate, noise, steps))) / 60_000 < 1.003 * each
 
 
@@ -223,8 +225,9 @@ def test_one_draw_costs_nothing_more():
         assert drawn.value == bounds.maurer(**at, kl_nats=5.0, price=price).value
         assert {one.name for one in drawn.costs} == {"log_density_ratio", "log_xi", "transfer"}
         assert dict(bounds.disintegrated_renyi(**at, renyi_nats=5.0, price=price).budget) == {
-            "bound": 0.025, "draw": 0.025
-        }  # fmt: skip
+            "bound": 0.025,
+            "draw": 0.025,
+        }
 
 
 REALISED = (
@@ -275,8 +278,14 @@ def test_refusals():
     for weights in ((0.5,), (0.6, 0.6), (0.0, 1.0)):
         refused("^weights must", RealisedSum, contributions=1.0, records=10, orders=(1.5, 2.0), weights=weights)
     refused("^log_moments must be 17 numbers", RealisedPoissonSum, log_moments=(1.0,), records=10)
-    refused("^squared_norms must be zero or more", bounds.poisson_log_moments, sample_rate=0.1, noise_multiplier=1.0,
-            squared_norms=[-1.0], orders=ORDERS)  # fmt: skip
+    refused(
+        "^squared_norms must be zero or more",
+        bounds.poisson_log_moments,
+        sample_rate=0.1,
+        noise_multiplier=1.0,
+        squared_norms=[-1.0],
+        orders=ORDERS,
+    )
     privacy = bounds.GaussianDP(mu=0.1, adjacency="add-remove", status="accounted")
     refused("^event must hold Gaussian steps", bounds.noisy_sum_worst_case, event=privacy)
 

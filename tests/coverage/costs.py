@@ -142,9 +142,17 @@ def _dp_chernoff_2018(inputs, fraction):
 
 
 PREFIXES = (
-    "", "dp_", "max_information_", "printed_2018_", "private_", "hybrid_",
-    "noisy_sum_", "realised_sum_", "poisson_sum_", "realised_poisson_",
-)  # fmt: skip
+    "",
+    "dp_",
+    "max_information_",
+    "printed_2018_",
+    "private_",
+    "hybrid_",
+    "noisy_sum_",
+    "realised_sum_",
+    "poisson_sum_",
+    "realised_poisson_",
+)
 FORMULAS = {
     **dict.fromkeys(("maurer", "langford_seeger", "disintegrated", "disintegrated_renyi", "kl_chernoff"), _kl),
     **dict.fromkeys(("pac_bayes", "pac_bayes_max_information", "pac_bayes_2018", "new_example_pac_bayes"), _kl),
