@@ -96,13 +96,16 @@ def poisson_sum_realised(
                 f"squared_norms must be at most records = {records!r}, as no contribution is above the clip norm, got "
                 f"{norm!r}; divide them by the squared clip norm."
             )
-    shares: dict[tuple[float, float], list[float]] = {}
-    for norm, step in zip(norms, steps, strict=True):
-        shares.setdefault(step, []).append(norm)
-    totals = [(rate, squared_ratio(noise), total(*found)) for (rate, noise), found in shares.items()]
+    by_rate: dict[float, list[tuple[float, float]]] = {}
+    for norm, (rate, noise) in zip(norms, steps, strict=True):
+        by_rate.setdefault(rate, []).append((squared_ratio(noise), norm))
 
     def moment(order: float) -> float:
-        return total(*(_product(norm, float(log_moment(order, rate, x))) for rate, x, norm in totals))
+        parts: list[float] = []
+        for rate, found in by_rate.items():
+            each = log_moment(order, rate, [x for x, _ in found]).tolist()
+            parts += [_product(norm, value) for (_, norm), value in zip(found, each, strict=True)]
+        return total(*parts)
 
     return RealisedPoissonSum(
         log_moments=tuple(map(moment, orders)),
