@@ -24,6 +24,10 @@ from bounds.means import hoeffding_upper, kl_chernoff_upper, second_moment_upper
 from bounds.monte_carlo import correlated_risk_upper, effective_sample_size, gibbs_risk_upper, weighted_average_size
 from bounds.monte_carlo import weighted_risk_upper
 from bounds.new_example import new_example_betting, new_example_kl, new_example_pac_bayes
+from bounds.noisy_plan import NoisySumPlan, langevin_noise, plan_noisy_sum
+from bounds.noisy_runs import noisy_sum_realised, noisy_sum_worst_case, poisson_sum, poisson_sum_realised
+from bounds.noisy_steps import poisson_log_moments
+from bounds.noisy_sums import ORDERS, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds.objectives import KLObjective, best_lambda, binary_kl_lower_gradient, binary_kl_upper_gradient
 from bounds.objectives import cost_per_example, f_classic, f_kl, f_lambda, f_quad
 from bounds.one_draw import disintegrated, disintegrated_renyi

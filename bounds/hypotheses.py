@@ -23,6 +23,13 @@ Name = Literal[
     "clipping inactive",
     "draws independent",
     "losses one an example",
+    "records enter by noisy sums",
+    "batches drawn without the records",
+    "batches secret and Poisson",
+    "contributions bounded",
+    "norms of all records kept",
+    "schedule blind to the records",
+    "first weights independent",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
 

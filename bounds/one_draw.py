@@ -2,7 +2,8 @@
 
 For a draw w ~ Q both have the form kl(R̂(w)‖R(w)) ≤ [divergence + ln ξ(n) + k ln(1/(s δ)) + Λ((1-s) δ)] / n: a share s
 of the failure probability δ pays k times for the draw, the rest for the prior, by ``price``. The share is the best of a
-short list; the choice sees the price, n and δ alone. "One draw" in docs/guarantees.md.
+short list; the choice sees the price, n and δ alone. Prices that bound an exponential moment pay for a draw by
+themselves (s = 0 in the first form), or have s = 1/2 fixed (in the second). "One draw" in docs/guarantees.md.
 """
 
 import math
@@ -11,7 +12,7 @@ from bounds import _check
 from bounds._assemble import billed, check_price, kl_value
 from bounds._rounding import log_inverse, total
 from bounds.certificate import Certificate
-from bounds.prices import INDEPENDENT, Independent, Price
+from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_xi
 
 # Shares of the failure probability that may pay for the draw itself under a private prior.
@@ -26,7 +27,8 @@ def disintegrated(
         kl(R̂(w) ‖ R(w)) ≤ [ ln (dQ/dP)(w) + ln ξ(n) + ln(1/(s δ)) + Λ((1-s) δ) ] / n
 
     Rivasplata, Kuzborskij, Szepesvári and Shawe-Taylor 2020, "PAC-Bayes analysis beyond the usual bounds", with
-    Maurer's constant: for an independent prior one step pays for prior and draw, ln(1/δ) in place of the last two.
+    Maurer's constant: for an independent prior, and one made from noisy sums, one step pays for prior and draw, Λ(δ) in
+    place of the last two.
 
     Formal guarantee: for a prior P fixed before the sample was seen (or a function of what the price's mechanism
     released) and w drawn once from a posterior Q that depends on the sample in any fixed way, R(w) ≤ value with
@@ -37,7 +39,8 @@ def disintegrated(
     _check.above_minus_infinity(log_density_ratio=log_density_ratio)
     reference = "Rivasplata, Kuzborskij, Szepesvari and Shawe-Taylor, NeurIPS 2020, arXiv 2006.13057; Maurer 2004"
     given = {"log_density_ratio": float(log_density_ratio)}
-    shares = () if isinstance(price, Independent) else _SHARES
+    check_price(price)
+    shares = () if price.pays_for_a_draw else _SHARES
     return _one_draw("disintegrated", risk, given, given, 1.0, shares, n, failure_prob, price, reference)
 
 
@@ -57,7 +60,8 @@ def disintegrated_renyi(
     _check.divergence(renyi_nats=renyi_nats)
     reference = "Viallard, Germain, Habrard and Morvant 2023, arXiv 2102.08649, at order 2; Maurer 2004"
     divergence, given = {"renyi": float(renyi_nats)}, {"renyi_nats": float(renyi_nats)}
-    shares = _SHARES[:1] if isinstance(price, Independent) else _SHARES
+    check_price(price)
+    shares = _SHARES[:1] if price.pays_for_a_draw else _SHARES
     return _one_draw("disintegrated_renyi", risk, divergence, given, 2.0, shares, n, failure_prob, price, reference)
 
 
@@ -74,7 +78,6 @@ def _one_draw(
     reference: str,
 ) -> Certificate:
     """The bound whose draw is paid for ``times`` times, at the best of ``shares``; at once with the prior, if none."""
-    check_price(price)
     _check.probability(risk=risk)
     _check.open_probability(failure_prob=failure_prob)
     whole, risk, nats = float(failure_prob), float(risk), {**divergence, "log_xi": log_xi(n)}

@@ -48,12 +48,18 @@ class Price:
         prefix: begins the name of a certificate at this price; empty for an independent prior.
         needs: names of the hypotheses under which the price is right, which the caller declares.
         reference: where it is proved; empty for an independent prior, whose formula is proved as it stands.
+        measured: whether Λ was measured on the sample. It then bounds f(Y, S) for an f that is fixed, but not an event
+            that is itself defined by Λ, and nothing may be chosen by it.
+        pays_for_a_draw: whether it bounds an exponential moment of f of order at most one, which by Jensen's
+            inequality pays for one draw of a posterior too.
     """
 
     __slots__ = ()
     prefix: ClassVar[str]
     needs: ClassVar[tuple[Name, ...]] = _PRIVATE
     reference: ClassVar[str]
+    measured: ClassVar[bool] = False
+    pays_for_a_draw: ClassVar[bool] = False
 
     @property
     def known(self) -> tuple[Hypothesis, ...]:
@@ -77,6 +83,7 @@ class Independent(Price):
     prefix: ClassVar[str] = ""
     needs: ClassVar[tuple[Name, ...]] = ("prior saw none of these rows",)
     reference: ClassVar[str] = ""
+    pays_for_a_draw: ClassVar[bool] = True
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
         _check.count(n=n)
@@ -178,5 +185,13 @@ INDEPENDENT, FRESH = Independent(), Fresh()
 
 
 def of_weights(price: Price) -> Price:
-    """The price where weights are judged and no prior enters: what is independent then is the weights."""
+    """The price where weights are judged and no prior enters: what is independent then is the weights.
+
+    Raises ValueError for a price that was measured on the sample: the event that weights fail would depend on it.
+    """
+    if isinstance(price, Price) and price.measured:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(
+            f"price must not be measured on the sample where no prior enters, got {type(price).__name__}; use a "
+            f"formula with a prior at kl_nats=0, such as maurer, which costs log_xi(n) nats besides."
+        )
     return FRESH if isinstance(price, Independent) else price

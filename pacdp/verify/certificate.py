@@ -103,6 +103,9 @@ def _hypotheses(c: Claim) -> None:
     status = "optimistic" if "unproved" in standing.values() else "rigorous"
     if c.record["status"] != status or not set(standing.values()) <= {"proved", "declared", "unproved"}:
         raise Wrong(f"the status is {c.record['status']!r}, and by the hypotheses {status!r}")
+    for kind in ("noisy_sum_", "realised_", "poisson_sum_"):
+        if resolve(c)[0].startswith(kind) and "records enter by noisy sums" not in standing:
+            raise Wrong("nothing is said of how the records entered the sums")
     for found, needed in (("assumes stationarity", "chain stationary"), ("approximate accountant", "accountant sound")):
         if c.inputs.get("privacy_status") == found and standing.get(needed) != "unproved":
             raise Wrong(f"the privacy {found}, and the hypothesis {needed!r} is {standing.get(needed, 'not there')}")

@@ -12,11 +12,11 @@ from bisect import bisect_left
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify import loss
+from pacdp.verify import formulas_noisy, loss
 from pacdp.verify.arithmetic import Real, ball, lower, normal_above, upper, zero_of
 from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree, number
 
-PREFIXES = ("", "dp_", "max_information_", "printed_2018_", "private_")
+PREFIXES = ("", "dp_", "max_information_", "printed_2018_", "private_", *formulas_noisy.PREFIXES)
 _SPLIT = {"transfer_prob": "transfer", "privacy_tail_prob": "privacy tail", "unbounded_prob": "unbounded privacy loss"}
 """The terms that tell how δ is divided, and the entries of the budget that do where there are no such terms."""
 _NONE = arb(0)
@@ -28,6 +28,8 @@ def check_price(c: Claim, prefix: str, what: str, claimed: Real, n: int, delta: 
     match prefix:
         case "private_":
             return _accounted(c, what, claimed, n, delta, suffix)
+        case _ if prefix in formulas_noisy.PREFIXES:
+            return formulas_noisy.check(c, prefix, what, claimed, n, delta, suffix)
         case "":
             nats = log
         case "dp_":

@@ -81,6 +81,9 @@ price = st.one_of(
     made(bounds.MaxInformation, epsilon=nats),
     made(bounds.Printed2018, epsilon=nats),
     made(bounds.Accounted, privacy=privacy),
+    made(bounds.WorstCaseSum, mu=nats),
+    made(bounds.RealisedSum, contributions=nats, records=size),
+    made(bounds.PoissonSum, event=likely(st.deferred(lambda: event))),
 )
 shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(lambda found: sorted(found, reverse=True))
 excess = made(bounds.ExcessStep, shares=shares, kl_nats=nats, n=st.integers(1, 500))
@@ -102,10 +105,11 @@ event = st.one_of(
 
 UNITS = "risk mean second_moment mean_squared_gap calibration_error share gamma brier"
 FAILURES = "failure_prob log_partition_failure_prob delta alpha tolerance smallest_delta"
-SIZES = "n n_bound draws count min_count k ways precision passes examples most_examples seed"
+SIZES = "n n_bound records batch_size draws count min_count k ways precision passes examples most_examples seed"
 SEQUENCES = (
     "values weights chain confidence correct edges levels shares inverse_temperatures orders epsilons taus mean_losses "
-    "type_i noise_multipliers losses mean_q mean_p std std_q std_p start_log_prior end_log_prior end_loss_nats"
+    "type_i noise_multipliers squared_norms log_moments losses "
+    "mean_q mean_p std std_q std_p start_log_prior end_log_prior end_loss_nats"
 )
 # A strategy by the name of the argument; other names get any number, and now and then anything at all.
 ARGUMENTS = {
@@ -137,7 +141,9 @@ ARGUMENTS = {
 KINDS = (
     bounds.Certificate, bounds.Cost, bounds.Hypothesis, bounds.ExcessStep, bounds.ConfidenceBin, bounds.PeopleSample,
     bounds.FailureBudget, bounds.PureDP, bounds.ApproxDP, bounds.GaussianDP, bounds.ZeroConcentratedDP,
-    bounds.PrivacyLossDistribution, bounds.Sharp, bounds.MaxInformation, bounds.Printed2018, bounds.Accounted,
+    bounds.PrivacyLossDistribution, bounds.WorstCaseSum, bounds.PoissonSum, bounds.RealisedSum,
+    bounds.RealisedPoissonSum, bounds.NoisySumPlan, bounds.Sharp, bounds.MaxInformation, bounds.Printed2018,
+    bounds.Accounted,
     accounting.Gaussian, accounting.ExponentialMechanism, accounting.PoissonSampled, accounting.Composed,
     accounting.SelfComposed,
 )  # fmt: skip
@@ -324,4 +330,4 @@ def test_everything_public_is_fuzzed():
     assert len(QUICK) * 10 + len(ACCOUNTED) * 8 >= 1500
     assert len(QUICK) * 80 + len(ACCOUNTED) * 30 >= 10_000
     assert {name.split()[0] for name in FORMULAS} <= things
-    assert len(PRICES) == 9
+    assert len(PRICES) == 13

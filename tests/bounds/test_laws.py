@@ -8,7 +8,7 @@ import bounds_by_mpmath as slow
 import mpmath as mp
 import numpy as np
 import pytest
-from cells import BASE, CELLS, CLOSED, FORMULAS, HARDER, KNOWN, PRICES, WITHOUT_NATS, Cell
+from cells import BASE, CELLS, CLOSED, FORMULAS, HARDER, KNOWN, PRICES, SUMS, WITHOUT_NATS, Cell
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +38,14 @@ def test_a_certificate_says_what_it_is_about_and_what_it_rests_on(cell):
     alone = cell.price == "independent"
     assert ("prior saw none of these rows" in names) == (alone and cell.formula not in WITHOUT_NATS)
     assert ("predictor saw none of these rows" in names) == (alone and cell.formula in WITHOUT_NATS)
-    assert ({"privacy covers these rows", "noise secret or independent"} <= names) == (not alone)
+    assert ("noise secret or independent" in names) == (not alone)
+    assert ("privacy covers these rows" in names) == (not alone and cell.price not in SUMS)
+    of_sums = {"records enter by noisy sums", "schedule blind to the records", "first weights independent"}
+    assert (of_sums <= names) == (cell.price in SUMS)
+    assert ("batches drawn without the records" in names) == (cell.price in ("worst_case_sum", "realised_sum"))
+    assert ("batches secret and Poisson" in names) == (cell.price in ("poisson_sum", "realised_poisson"))
+    assert ("contributions bounded" in names) == (cell.price in ("worst_case_sum", "poisson_sum"))
+    assert ("norms of all records kept" in names) == cell.price.startswith("realised")
     assert ("draws independent" in names) == cell.formula.startswith(("disintegrated", "gibbs"))
     assert all(one.by == f"the caller of bounds.{made.name}" for one in made.hypotheses)
 

@@ -141,7 +141,18 @@ def _dp_chernoff_2018(inputs, fraction):
     return risk + math.sqrt(6 * risk * fraction) * (bar + n**-0.5) + 6 * fraction * (bar * bar + 1 / n)
 
 
-PREFIXES = ("", "dp_", "max_information_", "printed_2018_", "private_", "hybrid_")  # of the prices
+PREFIXES = (
+    "",
+    "dp_",
+    "max_information_",
+    "printed_2018_",
+    "private_",
+    "hybrid_",
+    "noisy_sum_",
+    "realised_sum_",
+    "poisson_sum_",
+    "realised_poisson_",
+)
 FORMULAS = {
     **dict.fromkeys(("maurer", "langford_seeger", "disintegrated", "disintegrated_renyi", "kl_chernoff"), _kl),
     **dict.fromkeys(("pac_bayes", "pac_bayes_max_information", "pac_bayes_2018", "new_example_pac_bayes"), _kl),

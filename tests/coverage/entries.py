@@ -8,7 +8,7 @@ import numpy as np
 
 import bounds
 from tests.coverage import adapters as by
-from tests.coverage import calibrated, catalogue, crowds, mechanisms, people, released, sampled, tight, worlds
+from tests.coverage import calibrated, catalogue, crowds, mechanisms, noisy, people, released, sampled, tight, worlds
 from tests.coverage.harness import FRACTIONS, Entry
 from tests.coverage.worlds import DELTA
 
@@ -135,6 +135,10 @@ _ENTRIES = [
     Entry("private_catoni, pure", by.private_catoni, worlds.PRIVATE, RESPONSE),
     Entry("hybrid_pac_bayes, Gaussian", bounds.hybrid_pac_bayes, released.HYBRID, COARSE, share=0.4),
     Entry("markov_transfer_nats", by.markov_transfer, (released.WEIGHTS[0], worlds.PRIVATE[2]), RARE),
+    Entry("noisy_sum_worst_case", noisy.worst_case, noisy.WORST, noisy.WORST_AT),
+    Entry("noisy_sum_realised", noisy.realised, noisy.REALISED, noisy.REALISED_AT),
+    Entry("poisson_sum", noisy.poisson, (noisy.SECRET,), (noisy.SECRET_AT,)),
+    Entry("poisson_sum_realised", noisy.realised_poisson, (noisy.SECRET_REALISED,), (noisy.SECRET_REALISED_AT,)),
     Entry("empirical_bernstein_upper", by.empirical_bernstein, catalogue.MEANS, FAIR),
     Entry("second_moment_upper", by.second_moment, catalogue.MEANS, COINS),
     Entry("betting_upper", bounds.betting_upper, catalogue.MEANS[1::2], BETS, share=0.25),

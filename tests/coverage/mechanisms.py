@@ -40,7 +40,7 @@ def randomised_response(n: int, epsilon: float, rate: float = 0.5, step: int = 1
 
     def world(rng, datasets):
         privacy = PureDP(epsilon=epsilon, adjacency="replace-one", **EXACT)
-        columns = _columns(-(-rng.binomial(n, seen, datasets) // step) * step, n, seen, rate)
+        columns = columns_of(-(-rng.binomial(n, seen, datasets) // step) * step, n, seen, rate)
         return Cases(columns | {"epsilon": epsilon, "privacy": privacy}, np.full(datasets, rate))
 
     world.__doc__ = f"n = {n}, randomised response, epsilon = {epsilon:.3g}, truth {rate:.3g}"
@@ -63,7 +63,7 @@ def shared_noise(n: int, mu: float, share: float | None = None):
             right = rng.choice(correct, size=datasets, p=chances)
         step = max(1, n // 10_000)  # errors are rounded up to it, so that few different risks occur
         errors = -(-rng.binomial(n, 1 - right) // step) * step
-        columns = _columns(errors, n, 1 - special.expit(4 * mu) if chances is None else 1 - correct[1], 0.5)
+        columns = columns_of(errors, n, 1 - special.expit(4 * mu) if chances is None else 1 - correct[1], 0.5)
         privacy = GaussianDP(mu=mu, adjacency="add-remove", **EXACT)
         return Cases(columns | {"privacy": privacy}, np.full(datasets, 0.5))
 
@@ -139,7 +139,7 @@ def rarest(n: int, nats: float) -> int:
     return bisect.bisect_left(range((n + 1) // 2), True, key=lambda k: not short(k)) - 1
 
 
-def _columns(errors, n, seen, rate):
+def columns_of(errors, n, seen, rate):
     """What bounds are told of weights that were released; ``seen`` is the risk at which they should just fail.
 
     As a prior the release is a point, and the posterior the same point. Its Gibbs posterior has the temperature at

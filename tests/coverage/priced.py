@@ -1,11 +1,15 @@
-"""Every formula at the two prices of private priors: the worlds that are worst for the price, with a point prior."""
+"""Every formula at the prices of private priors and of noisy sums: the worlds that are worst for the price, with a
+prior that is a point.
+"""
 
 import bounds
-from bounds import Accounted, Sharp
+from bounds import Accounted, RealisedSum, Sharp
+from tests.coverage import noisy
 from tests.coverage.entries import COARSE, FIFTH, HALF, MOST, RESPONSE, THIRD
 from tests.coverage.harness import Entry
 
-PRICES = {"Sharp": RESPONSE, "Accounted": COARSE}
+PRICES = {"Sharp": RESPONSE, "Accounted": COARSE, **noisy.SIGNS}
+OF_EVENTS = ("kl_chernoff", "hoeffding", "chernoff")  # no theorem at a price that was measured
 _POINT = {"kl_nats": 0.0}
 # What a formula is told of a prior that is a point, of its risk, and of the temperature at which Catoni's is best.
 TOLD = {
@@ -36,17 +40,35 @@ LOOSE = {
 
 
 def _at(formula, price):
-    def bound(risk, n, inverse_temperature, privacy, failure_prob):
-        paid = Sharp(epsilon=privacy.epsilon) if price == "Sharp" else Accounted(privacy=privacy)
+    def bound(risk, n, inverse_temperature, failure_prob, privacy=None, price=None, contributions=None):
+        paid = _paid(kind, privacy, price, contributions, n)
         told = TOLD[formula](risk, inverse_temperature, n)
         return getattr(bounds, formula)(**told, n=n, failure_prob=failure_prob, price=paid)
 
+    kind = price
     return bound
 
 
+def _paid(kind, privacy, price, contributions, n):
+    match kind:
+        case "Sharp":
+            return Sharp(epsilon=privacy.epsilon)
+        case "Accounted":
+            return Accounted(privacy=privacy)
+        case "RealisedSum":
+            return RealisedSum(contributions=contributions, records=n, orders=noisy.AROUND)
+        case _:
+            return price
+
+
 def _entry(formula, price):
-    caught, why = LOOSE.get(formula, (MOST, ""))
+    caught, why = noisy.LOOSE.get(price, {}).get(formula) or LOOSE.get(formula, (MOST, ""))
     return Entry(f"{formula} at {price}", _at(formula, price), (), PRICES[price], caught=caught, why=why)
 
 
-PRICED = [_entry(formula, price) for formula in TOLD for price in PRICES]
+PRICED = [
+    _entry(formula, price)
+    for formula in TOLD
+    for price in PRICES
+    if not (price.startswith("Realised") and formula in OF_EVENTS)
+]

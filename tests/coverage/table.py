@@ -39,10 +39,12 @@ cost, it is most of what is taken away; rows "no divergence" show the rest alone
 | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 PRICED_HEAD = """
-## Formulas at the prices of private priors
+## Formulas at the prices of private priors and of noisy sums
 
-The same for every formula at the sharp and at the general price, under the mechanisms that are worst for the price
-(randomised response, coarse shared noise), with a prior that is a point.
+The same for every formula at the sharp and at the general price and at the prices of noisy sums, under the mechanisms
+that are worst for the price (randomised response, coarse shared noise, signs in Gaussian noise), with a prior that is a
+point. In rows without a formula, such as `poisson_sum`, f(Y, S) itself is compared with the price, on the likeliest
+events of their probability.
 
 | formula and price | observed | interval | slack | worst of its worlds | fails at | there | in |
 | --- | --- | --- | --- | --- | --- | --- | --- |

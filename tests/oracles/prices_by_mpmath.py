@@ -6,10 +6,11 @@ For accounted mechanisms the theorem is evaluated at the orders, levels and spli
 import functools
 
 import mpmath as mp
+import noisy_by_mpmath as noisy
 import numpy as np
 import transfer_by_mpmath as slow
 
-from bounds import prices
+from bounds import noisy_sums, prices
 from bounds.privacy import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 
 
@@ -26,11 +27,23 @@ def nats(price, n, failure_prob, terms):
             return mp.log(2) + log_inv + n * epsilon**2 / 2 + epsilon * mp.sqrt(n * (mp.log(4) + log_inv) / 2)
         case prices.Printed2018(epsilon=epsilon):
             return 2 * max(mp.log(3) + log_inv, n * mp.mpf(epsilon) ** 2)
+        case noisy_sums.WorstCaseSum(mu=mu):
+            return noisy.worst_case(mu, n, log_inv)
+        case noisy_sums.PoissonSum(event=event):
+            return noisy.poisson(event, n, log_inv, terms["transfer_alpha"])
+        case noisy_sums.RealisedSum(contributions=whole, orders=orders, weights=weights):
+            return noisy.realised(noisy.of_full_batch(whole, orders), orders, even(weights, orders), log_inv)
+        case noisy_sums.RealisedPoissonSum(log_moments=moments, orders=orders, weights=weights):
+            return noisy.realised(moments, orders, even(weights, orders), log_inv)
         case prices.Accounted(privacy=PureDP(epsilon=epsilon, adjacency=adjacency)):
             return sharp(epsilon if adjacency == "replace-one" else 2 * mp.mpf(epsilon), n, log_inv)
         case prices.Accounted(privacy=privacy):
             names = ("transfer_alpha", "transfer_level", "transfer_prob", "privacy_tail_prob", "unbounded_prob")
             return general(privacy, n, *(terms.get(name, 0.0) for name in names))
+
+
+def even(weights, orders):
+    return weights or [1 / mp.mpf(len(orders))] * len(orders)
 
 
 def sharp(epsilon, n, log_inv):

@@ -1,0 +1,230 @@
+"""Noisy sums step by step: what one record's contribution to a step costs at a Rényi order, rounded up.
+
+A step releases Σ_i b_i g(s_i) + N(0, σ²), b_i = 1 for every record (rate 1), or b_i secret, independent and 1 with
+probability ``rate``. x = ‖g(s)‖²/σ² is a record's squared contribution. For y = ln of the moment below, a record costs
+y/(α-1) nats at order α ("Noisy sums" in docs/guarantees.md):
+
+    rate 1                    α(α-1) x/2
+    whole α ≥ 2               ln Σ_j C(α,j) (1-q)^(α-j) q^j e^(j(j-1)x/2)
+    1 < α < 2                 ln(1 + [(1-q)^α - 1 + αq] (e^x - 1))
+    any α between             linear between whole orders, 0 at α = 1; the smaller of both where both apply
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds import _check
+from bounds._rounding import outward, total
+from bounds.accounting.events import Composed, Event, Gaussian, PoissonSampled, SelfComposed
+
+Array = NDArray[np.float64]
+_LARGEST_ORDER = 1024.0
+_ULP = 2.0**-52
+_LEAST = math.ulp(0.0)
+
+
+def poisson_log_moments(
+    *, sample_rate: float, noise_multiplier: float, squared_norms: ArrayLike, orders: Sequence[float]
+) -> Array:
+    """Σ_i ln m_α(‖g_i‖/σ) of one noisy sum, for each order α: what all records together cost in one step.
+
+    Formal guarantee: at least the sum of the stated logarithms (module head), for each order. Without clipping, the
+    totals over all steps, of all records and not only the sampled ones, are what ``noisy_sum_realised`` takes.
+
+    Args:
+        sample_rate: probability that a record takes part, in (0, 1]; 1 for all records.
+        noise_multiplier: standard deviation of the noise, in the unit of the norms.
+        squared_norms: ‖g(s_i)‖² of every record i of the data set.
+        orders: orders α, each above 1 and at most 1024.
+    """
+    step = PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=noise_multiplier))
+    ((rate, noise, _),) = flattened(step)
+    norms = np.atleast_1d(_check.array("squared_norms", squared_norms))
+    if not bool(np.all(norms >= 0.0)):
+        raise ValueError("squared_norms must be zero or more, got a negative number or NaN; pass sums of squares.")
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        x = np.where(norms > 0.0, norms * squared_ratio(noise) * (1.0 + 4 * _ULP) + _LEAST, 0.0)
+    return np.array([_sum(log_moment(order, rate, x)) for order in checked_orders(orders)])
+
+
+def checked_orders(orders: Sequence[float]) -> tuple[float, ...]:
+    """``orders`` as a tuple, if they are different numbers above 1."""
+    given = _check.reals("orders", orders)
+    if not given or len(set(given)) < len(given) or not all(1.0 < order <= _LARGEST_ORDER for order in given):
+        raise ValueError(
+            f"orders must be different numbers above 1 and at most {_LARGEST_ORDER:g}, got {given!r}; pass "
+            f"bounds.ORDERS."
+        )
+    return given
+
+
+def flattened(event: Event) -> Iterator[tuple[float, float, int]]:
+    """Rate, noise multiplier and number of each run of noisy sums, in order.
+
+    Raises ValueError where a step is no Gaussian noise on one sum.
+    """
+    yield from _flattened(event, 1)
+
+
+def _flattened(event: Any, count: int) -> Iterator[tuple[float, float, int]]:
+    match event:
+        case Gaussian():
+            yield 1.0, float(event.noise_multiplier), count
+        case PoissonSampled(event=Gaussian() as inner):
+            yield float(event.sample_rate), float(inner.noise_multiplier), count
+        case Composed():  # where it is repeated, the order of its steps is lost: totals do not need it
+            for part in event.events:
+                yield from _flattened(part, count)
+        case SelfComposed():
+            yield from _flattened(event.event, count * int(event.count))
+        case _:
+            raise ValueError(
+                f"event must hold Gaussian steps, each on all records or on one Poisson sample, got {event!r}; for "
+                f"other mechanisms use Accounted, which knows their privacy alone."
+            )
+
+
+def checked_event(event: Event) -> None:
+    """Refuse what is not made of noisy sums."""
+    for _ in flattened(event):
+        pass
+
+
+def in_order(event: Event, steps: int) -> list[tuple[float, float]]:
+    """Rate and noise multiplier of each step, if there are so many."""
+    runs = list(flattened(event))
+    planned = sum(count for _, _, count in runs)
+    if planned != steps:
+        raise ValueError(
+            f"squared_norms must hold one number for each of the {planned} steps of the event, got {steps}; norms that "
+            f"were not recorded cannot be left out."
+        )
+    if _mixed_repeats(event, False):
+        raise ValueError(
+            "event must not repeat a composition of different steps where norms are recorded step by step; write its "
+            "steps out in Composed."
+        )
+    return [(rate, noise) for rate, noise, count in runs for _ in range(count)]
+
+
+def _mixed_repeats(event: Any, inside: bool) -> bool:
+    match event:
+        case SelfComposed():
+            return _mixed_repeats(event.event, inside or int(event.count) > 1)
+        case Composed():
+            return (inside and len(event.events) > 1) or any(_mixed_repeats(part, inside) for part in event.events)
+        case _:
+            return False
+
+
+def squared_ratio(noise_multiplier: float) -> float:
+    """1/noise_multiplier², rounded up."""
+    inverse = 1.0 / noise_multiplier
+    return outward(inverse * inverse) if inverse * inverse > 0.0 else _LEAST
+
+
+Group = tuple[float, Array, tuple[int, ...]]
+
+
+@lru_cache(maxsize=64)
+def grouped(event: Event) -> tuple[Group, ...]:
+    """The steps by rate: the rate, squared inverse noise multipliers (rounded up), and how often each occurs."""
+    counts: dict[float, dict[float, int]] = {}
+    for rate, noise, count in flattened(event):
+        of_rate = counts.setdefault(rate, {})
+        of_rate[noise] = of_rate.get(noise, 0) + count
+    return tuple(
+        (rate, np.array([squared_ratio(noise) for noise in found]), tuple(found.values()))
+        for rate, found in counts.items()
+    )
+
+
+def record_cost(event: Event, order: float) -> float:
+    """Σ_t ln m_α(1/σ_t), σ_t in clip norms: α - 1 times the most that one record costs; rounded up."""
+    costs = (
+        _times(count, value)
+        for rate, x, counts in grouped(event)
+        for count, value in zip(counts, log_moment(order, rate, x).tolist(), strict=True)
+    )
+    return total(*costs)
+
+
+def _times(count: int, value: float) -> float:
+    try:
+        return outward(count * value)
+    except OverflowError:
+        return math.inf
+
+
+def log_moment(order: float, rate: float, x: ArrayLike) -> Array:
+    """ln m_α at the squared contributions x ≥ 0, elementwise, rounded up (module head)."""
+    x = np.asarray(x, dtype=np.float64)
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        if rate == 1.0:
+            found = 0.5 * order * (order - 1.0) * x
+        else:
+            low = math.floor(order)
+            share = order - low  # exact
+            found = (1.0 - share) * _whole(low, rate, x) if share < 1.0 and low > 1 else np.zeros_like(x)
+            if share > 0.0:
+                found = found + share * _whole(low + 1, rate, x)
+            if order < 2.0:
+                found = np.fmin(found, _quadratic(order, rate, x))
+        found = found * (1.0 + 32 * _ULP)
+        return np.where(x > 0.0, found + 8 * _LEAST, 0.0)
+
+
+def _quadratic(order: float, rate: float, x: Array) -> Array:
+    """ln(1 + [(1-q)^α - 1 + αq] (e^x - 1)), rounded up."""
+    moved = np.expm1(x) * _curvature(order - 1.0, rate)
+    return np.log1p(moved * (1.0 + (32.0 + 2.0 * x) * _ULP) + 8 * _LEAST)
+
+
+@lru_cache(maxsize=4096)
+def _curvature(excess: float, rate: float) -> float:
+    """(1-q)^α - 1 + αq, rounded up, for α - 1 = ``excess`` in (0, 1): a series of positive terms where q is small."""
+    if rate >= 0.1:
+        lost, gained = (1.0 - rate) * -math.expm1(excess * math.log1p(-rate)), excess * rate
+        return outward(gained - lost + 16 * _ULP * (gained + lost))
+    term = (1.0 + excess) * (0.5 * (rate * excess) * rate)
+    whole = term
+    for k in range(2, 24):  # each at most a tenth of the one before
+        term *= rate * (k - 1.0 - excess) / (k + 1.0)
+        whole += term
+    return outward(whole * (1.0 + 32 * _ULP)) + _LEAST
+
+
+@lru_cache(maxsize=1024)
+def _log_binomials(order: int) -> tuple[float, ...]:
+    return tuple(math.log(math.comb(order, j)) for j in range(2, order + 1))
+
+
+def _whole(order: int, rate: float, x: Array) -> Array:
+    """ln(1 + Σ_{j≥2} C(α,j) (1-q)^(α-j) q^j (e^(j(j-1)x/2) - 1)), rounded up; no term is negative. 0 at order 1."""
+    if order < 2:
+        return np.zeros_like(x)
+    stay, go = math.log1p(-rate), math.log(rate)
+    top: Array = np.full_like(x, -np.inf)
+    logs: list[Array] = []
+    for j, choices in enumerate(_log_binomials(order), start=2):
+        exponent = 0.5 * j * (j - 1) * x
+        logs.append(choices + (order - j) * stay + j * go + exponent + np.log(-np.expm1(-exponent)))
+        top = np.maximum(top, logs[-1])
+    base = np.where(np.isfinite(top), top, 0.0)
+    whole = base + np.log(np.sum([np.exp(one - base) for one in logs], axis=0))
+    size = order * (abs(stay) + abs(go) + 1.0) + 0.5 * order * (order - 1) * x + 750.0
+    whole = whole + (size * 8.0 + order) * _ULP
+    near: Array = np.log1p(np.exp(np.minimum(whole, 700.0)))
+    return np.where(whole > 700.0, whole, near)
+
+
+def _sum(values: Array) -> float:
+    try:
+        return outward(math.fsum(values.tolist()))
+    except OverflowError:
+        return math.inf

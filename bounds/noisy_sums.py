@@ -1,0 +1,304 @@
+"""Prices of noisy sums: what a prior, or weights, cost that were made from sums over the records plus Gaussian noise.
+
+Training that adds Gaussian noise to gradient sums is more than a mechanism with a privacy curve: its price is n times a
+Rényi divergence, with no second failure probability, and where the norms were kept, their realised sum, clipped or
+not. s_1, ..., s_n are independent; step t releases Y_t = Σ_i b_ti g_t(s_i; Y_<t) + N(0, σ_t²); everything that is used
+is a function of the Y_t and of randomness that is independent of the records. The prices are made from the event that
+ran and the norms that were kept, never from a promise of privacy. "Noisy sums" in docs/guarantees.md.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from bounds import _check
+from bounds._rounding import log_inverse, outward, total
+from bounds.accounting.events import Event, event_to_json
+from bounds.hypotheses import Hypothesis, Name
+from bounds.noisy_steps import checked_event, checked_orders, record_cost
+from bounds.prices import Charge, Inputs, Price
+
+ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
+"""Orders α of a realised price, from 1.02 to 6.12: a grid that was fixed before any run."""
+
+_SUMS: tuple[Name, ...] = (
+    "records enter by noisy sums",
+    "noise secret or independent",
+    "schedule blind to the records",
+    "first weights independent",
+)
+_PUBLIC: Name = "batches drawn without the records"
+_SECRET: Name = "batches secret and Poisson"
+_ULP = 2.0**-52
+
+
+class _Sum(Price):
+    """A price that is proved by one exponential moment, so that one step pays for the prior and for one draw."""
+
+    __slots__ = ()
+    hypotheses: tuple[Hypothesis, ...]
+    pays_for_a_draw: ClassVar[bool] = True
+
+    @property
+    def known(self) -> tuple[Hypothesis, ...]:
+        """What is known of the run, in place of the caller's word."""
+        return self.hypotheses
+
+    def _check_hypotheses(self) -> None:
+        object.__setattr__(self, "hypotheses", known_of(self.hypotheses))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstCaseSum(_Sum):
+    """(√ln(1/failure_prob) + mu √(n/2))²: every record adds Σ_t ‖g_t(s)‖²/σ_t² ≤ mu² at most, whatever is released.
+
+    Attributes:
+        mu: the root of the most that one record may add; ``noisy_sum_worst_case`` makes it from the event.
+        event: what ran, as JSON, for whoever checks it; empty where there is none.
+        hypotheses: what is known of the run.
+    """
+
+    mu: float
+    event: str = ""
+    hypotheses: tuple[Hypothesis, ...] = ()
+
+    prefix: ClassVar[str] = "noisy_sum_"
+    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _PUBLIC, "contributions bounded")
+    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
+
+    def __post_init__(self) -> None:
+        _check.nonnegative(mu=self.mu)
+        _check.text(event=self.event)
+        self._check_hypotheses()
+
+    @property
+    def inputs(self) -> Inputs:
+        """mu, and the event behind it."""
+        return {"sum_mu": self.mu, **({"sum_event": self.event} if self.event else {})}
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        _check.count(n=n)
+        _check.open_probability(failure_prob=failure_prob)
+        root = math.sqrt(log_inverse(failure_prob)) + float(self.mu) * math.sqrt(n / 2.0)
+        return Charge(name="transfer", nats=outward(outward(root * root)), budget={"bound": failure_prob})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonSum(_Sum):
+    """min_α [n/(α-1) Σ_t ln m_α,t + α/(α-1) ln(1/failure_prob)] for secret Poisson batches of clipped contributions.
+
+    The order is the best of a search that sees the event, n and failure_prob alone. Steps on all records may be among
+    the others.
+
+    Attributes:
+        event: Gaussian steps, each on a Poisson sample or on all records; noise multipliers in clip norms.
+        hypotheses: what is known of the run.
+    """
+
+    event: Event
+    hypotheses: tuple[Hypothesis, ...] = ()
+
+    prefix: ClassVar[str] = "poisson_sum_"
+    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _SECRET, "contributions bounded")
+    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
+
+    def __post_init__(self) -> None:
+        checked_event(self.event)
+        self._check_hypotheses()
+
+    @property
+    def inputs(self) -> Inputs:
+        """What ran."""
+        return {"sum_event": event_to_json(self.event)}
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        _check.count(n=n)
+        _check.open_probability(failure_prob=failure_prob)
+        nats, order = _least_poisson(self.event, int(n), float(failure_prob))
+        return Charge(name="transfer", nats=nats, budget={"bound": failure_prob}, terms={"transfer_alpha": order})
+
+
+_CANDIDATES = (*(1.0 + 1.25**-k for k in range(60, 0, -1)), 2.0, 2.5, *map(float, range(3, 17)), 24.0, 32.0, 64.0)
+
+
+@lru_cache(maxsize=1024)
+def _least_poisson(event: Event, n: int, failure_prob: float) -> tuple[float, float]:
+    """The least price over orders, and its order."""
+    spent = log_inverse(failure_prob)
+
+    def cost(order: float) -> float:
+        excess = order - 1.0  # exact
+        return total(outward(n * record_cost(event, order)) / excess, order / excess * spent)
+
+    order = min(_CANDIDATES, key=cost)
+    near = [1.0 + (order - 1.0) * 1.25 ** (k / 8) for k in range(-8, 9)]
+    return min((cost(order), order) for order in (*near, order))
+
+
+class _Realised(_Sum):
+    """A price that was measured on the sample: Λ is the root of
+
+        Σ_j w_j exp(((α_j - 1)/α_j) Λ - M_j/α_j) = 1/failure_prob
+
+    with M_j the sum of ln m_α_j over all records and steps, as realised. It lies below every
+    M_j/(α_j - 1) + α_j/(α_j - 1) ln(1/(w_j failure_prob)), so that the grid of orders is paid for.
+    """
+
+    __slots__ = ()
+    orders: tuple[float, ...]
+    weights: tuple[float, ...]
+    records: int
+    measured: ClassVar[bool] = True
+
+    def _check_grid(self) -> None:
+        orders, weights = checked_orders(self.orders), _check.reals("weights", self.weights)
+        for weight in weights:
+            _check.positive(weights=weight)
+        if weights and (len(weights) != len(orders) or math.fsum(weights) > 1.0):
+            raise ValueError(
+                f"weights must be {len(orders)} numbers that sum to at most 1, one for each order, got {weights!r}; "
+                f"leave them out for equal ones."
+            )
+        _check.count(records=self.records)
+        object.__setattr__(self, "orders", orders)
+        object.__setattr__(self, "weights", weights)
+        self._check_hypotheses()
+
+    def _moments(self) -> tuple[float, ...]:
+        raise NotImplementedError
+
+    @property
+    def _grid(self) -> dict[str, str]:
+        given = {"sum_orders": ", ".join(map(repr, self.orders))}
+        return {**given, "sum_weights": ", ".join(map(repr, self.weights))} if self.weights else given
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        _check.count(n=n)
+        _check.open_probability(failure_prob=failure_prob)
+        if n > self.records:
+            raise ValueError(
+                f"n must be at most the {self.records} records whose contributions were added up, got {n!r}; add up "
+                f"those of all records that are counted."
+            )
+        weights = self.weights or (1.0 / len(self.orders),) * len(self.orders)
+        nats = mixture_nats(self.orders, weights, self._moments(), float(failure_prob))
+        return Charge(name="transfer", nats=nats, budget={"bound": failure_prob})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealisedSum(_Realised):
+    """The price of what was realised: V = Σ_i Σ_t ‖g_t(s_i; Y)‖²/σ_t², M_j = α_j (α_j - 1) V/2, without clipping.
+
+    At one order α it is α V/2 + (α/(α-1)) ln(1/failure_prob).
+
+    Attributes:
+        contributions: V, over all records in all the batches that they were in; ``noisy_sum_realised`` adds it up.
+        records: how many records V is the sum of.
+        orders, weights: the grid of α and what each order may spend of failure_prob; fixed before the run.
+        hypotheses: what is known of the run.
+    """
+
+    contributions: float
+    records: int
+    orders: tuple[float, ...] = ORDERS
+    weights: tuple[float, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+
+    prefix: ClassVar[str] = "realised_sum_"
+    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _PUBLIC, "norms of all records kept")
+    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
+
+    def __post_init__(self) -> None:
+        _check.nonnegative(contributions=self.contributions)
+        self._check_grid()
+
+    @property
+    def inputs(self) -> Inputs:
+        """V and the grid."""
+        return {"sum_contributions": self.contributions, **self._grid}
+
+    def _moments(self) -> tuple[float, ...]:
+        whole = float(self.contributions)
+        return tuple(outward(order * (order - 1.0) * (0.5 * whole)) for order in self.orders)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealisedPoissonSum(_Realised):
+    """The same for secret Poisson batches: M_j sums ln m_α_j of all records at all steps, sampled or not.
+
+    Attributes:
+        log_moments: M_j for each order, sums of ``poisson_log_moments`` or from ``poisson_sum_realised``.
+        records, orders, weights, hypotheses: as for ``RealisedSum``.
+    """
+
+    log_moments: tuple[float, ...]
+    records: int
+    orders: tuple[float, ...] = ORDERS
+    weights: tuple[float, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+
+    prefix: ClassVar[str] = "realised_poisson_"
+    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _SECRET, "norms of all records kept")
+    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
+
+    def __post_init__(self) -> None:
+        self._check_grid()
+        moments = _check.reals("log_moments", self.log_moments)
+        for moment in moments:
+            _check.nonnegative(log_moments=moment)
+        if len(moments) != len(self.orders):
+            raise ValueError(
+                f"log_moments must be {len(self.orders)} numbers, one for each order, got {len(moments)}; pass the "
+                f"orders that they were added up for."
+            )
+        object.__setattr__(self, "log_moments", moments)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The sums and the grid."""
+        return {"sum_log_moments": ", ".join(map(repr, self.log_moments)), **self._grid}
+
+    def _moments(self) -> tuple[float, ...]:
+        return self.log_moments
+
+
+@lru_cache(maxsize=4096)
+def mixture_nats(
+    orders: tuple[float, ...], weights: tuple[float, ...], moments: tuple[float, ...], failure_prob: float
+) -> float:
+    """The root Λ of ``_Realised``, rounded up: a point where the sum is surely at least 1/failure_prob."""
+    spent = log_inverse(failure_prob)
+    best = min(
+        total(moment / (order - 1.0), order / (order - 1.0) * total(spent, log_inverse(weight)))
+        for order, weight, moment in zip(orders, weights, moments, strict=True)
+    )
+    if best == math.inf:
+        return best
+
+    def enough(nats: float) -> bool:
+        parts = [
+            ((order - 1.0) / order * nats, moment / order, -math.log(weight))
+            for order, weight, moment in zip(orders, weights, moments, strict=True)
+        ]
+        logs = [gained - paid - grid for gained, paid, grid in parts]
+        top = max(logs)
+        if not top > -math.inf:
+            return False
+        size = max(gained + paid + abs(grid) for gained, paid, grid in parts if paid < math.inf)
+        found = top + math.log(math.fsum(math.exp(one - top) for one in logs))
+        return found - (16.0 * size + 32.0) * _ULP >= spent
+
+    low, high = 0.0, best
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        if high - low <= 1e-13 * high or not low < middle < high:
+            break
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def known_of(hypotheses: Sequence[Hypothesis]) -> tuple[Hypothesis, ...]:
+    """``hypotheses`` as a tuple, if they are such records."""
+    return _check.records("hypotheses", hypotheses, Hypothesis)
