@@ -15,17 +15,19 @@ from pacdp import load_checkpoint
 from pacdp.canonical import digest
 
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
 from experiments.folder import Folder
 with Folder(Path(sys.argv[1])).lock():
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 
 
 def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(tmp_path) -> None:
-    other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
