@@ -144,9 +144,10 @@ class Folder:
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a row and hand it to the disk."""
         own = chained(row, after=self._last_hash())
-        with self.metrics.open("a") as file:
-            file.write(json.dumps(own, allow_nan=False) + "\n")
-            file.flush()
+        line = (json.dumps(own, allow_nan=False) + "\n").encode()
+        with self.metrics.open("ab", buffering=0) as file:  # a buffer would write once more, after an error, on closing
+            if file.write(line) != len(line):
+                raise OSError(f"a row of {self.metrics} was cut short: free space on the disk, and go on with --resume")
             os.fsync(file.fileno())
 
     def keep_choices(self, path: Path) -> None:

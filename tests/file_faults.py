@@ -14,6 +14,7 @@ import io
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -36,7 +37,7 @@ _TARGETS = {"rename": 1, "replace": 1, "link": 1, "symlink": 1}
 _CALLS = ("open", "mkdir", "rmdir", "unlink", "remove", "truncate", "ftruncate", "chmod", "fsync", "fdatasync", "write",
           "sendfile", *_TARGETS)  # fmt: skip
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_PRELOADED = ("tests.file_faults", "experiments.commands", "pytest", "tests.file_faults_warm")
+_PRELOADED = ("tests.file_faults", "experiments.commands_runs", "pytest", "tests.file_faults_warm")
 _real = {name: getattr(os, name) for name in _CALLS} | {"close": os.close}
 _real_open = io.open
 
@@ -46,8 +47,9 @@ class Fault:
     """What happens at operation ``at``, counted from 1.
 
     "kill": the process dies before it. "tear": of a write, half of the bytes arrive and the process dies; it dies after
-    any other operation. "full": half of a write arrives, and this and every later operation that needs room raises
-    ENOSPC. "io": the operation raises EIO, once, half done if it is a write. "stop": Ctrl-C, as the operation ends.
+    any other operation. "full": every operation from here on that needs room raises ENOSPC. "io": the operation raises
+    EIO, once. Of a write that is to fail half of the bytes arrive first, and it says so, as the system does: the next
+    write is the one that raises. "stop": Ctrl-C, as the operation ends.
     """
 
     at: int
@@ -78,11 +80,20 @@ def places(operations: Sequence[str], kind: Kind) -> list[int]:
 
 
 def carried_out(
-    function: Callable[..., Any], arguments: Sequence[Any] = (), *, root: Path, fault: Fault | None = None
+    function: Callable[..., Any],
+    arguments: Sequence[Any] = (),
+    *,
+    root: Path,
+    fault: Fault | None = None,
+    of_this: bool = False,
 ) -> Outcome:
-    """Call ``function``, which must be importable by name, in another process, with a fault or without one."""
+    """Call ``function``, which must be importable by name, in another process, with a fault or without one.
+
+    ``of_this``: the process is a fork of this one, with all that it remembers, and the function may have any name.
+    """
+    context = multiprocessing.get_context("fork") if of_this else _context()
     with tempfile.TemporaryDirectory(prefix="faults") as notes:
-        process = _context().Process(target=_child, args=(function, tuple(arguments), root, fault, Path(notes)))
+        process = context.Process(target=_child, args=(function, tuple(arguments), root, fault, Path(notes)))
         process.start()
         process.join(600)
         if process.exitcode is None:
@@ -111,6 +122,7 @@ def _child(
 ) -> None:
     for name, stream in (("out", 1), ("err", 2)):
         os.dup2(os.open(notes / name, os.O_WRONLY | os.O_CREAT), stream)
+        setattr(sys, f"std{name}", os.fdopen(stream, "w", buffering=1, closefd=False))
     torch.set_num_threads(1)
     log = os.open(notes / "operations", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     _Shim(root, fault, log).install()
@@ -121,7 +133,7 @@ class _Shim:
     """Stands between Python and the system for files below ``root``."""
 
     def __init__(self, root: Path, fault: Fault | None, log: int) -> None:
-        self.root, self.fault, self.log, self.done = os.path.realpath(root), fault, log, 0
+        self.root, self.fault, self.log, self.done, self.failing = os.path.realpath(root), fault, log, 0, False
 
     def install(self) -> None:
         """Take the place of the functions that change files."""
@@ -130,8 +142,8 @@ class _Shim:
         io.open = builtins.open = self._open  # type: ignore[assignment]
         safetensors.torch.serialize_file = safetensors.numpy.serialize_file = self._serialize_file
 
-    def met(self, name: str, path: str, act: Callable[[], Any], half: Callable[[], Any]) -> Any:
-        """Count an operation and do it, do half of it, or fail; ``half`` does nothing where there is no half."""
+    def met(self, name: str, path: str, act: Callable[[], Any], half: Callable[[], int]) -> Any:
+        """Count an operation and do it, do half of it, or fail; ``half`` returns how many bytes it wrote, or 0."""
         _real["write"](self.log, f"{name} {path}\n".encode())
         self.done += 1
         fault = self.fault
@@ -140,14 +152,16 @@ class _Shim:
         if fault.kind == "full":
             if name not in _GROWS:
                 return act()
-            if self.done == fault.at:
-                half()
+            if self.done == fault.at and (count := half()):
+                return count
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        if fault.kind == "io" and (self.done == fault.at or (self.failing and name in _WRITES)):
+            self.failing = self.done == fault.at and (count := half()) > 0
+            if self.failing:
+                return count
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         if self.done > fault.at:
             return act()
-        if fault.kind == "io":
-            half()
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         if fault.kind == "stop":
             done = act()
             os.kill(os.getpid(), signal.SIGINT)
@@ -170,11 +184,10 @@ class _Shim:
             if name == "open" and arguments[1] & os.O_CREAT and not os.path.lexists(os.path.join(self.root, path)):
                 called = "create"
 
-            def half() -> None:
+            def half() -> int:
                 if name == "write":
-                    real(arguments[0], arguments[1][: len(arguments[1]) // 2])
-                elif name == "sendfile":
-                    real(*arguments[:3], os.fstat(arguments[1]).st_size // 2)
+                    return real(arguments[0], arguments[1][: len(arguments[1]) // 2])
+                return real(*arguments[:3], os.fstat(arguments[1]).st_size // 2) if name == "sendfile" else 0
 
             return self.met(called, path, lambda: real(*arguments, **more), half)
 
@@ -197,7 +210,7 @@ class _Shim:
 
             def truncate(self, size: int | None = None) -> int:
                 truncate = super().truncate
-                return shim.met("truncate", str(self.name), lambda: truncate(size), lambda: None)
+                return shim.met("truncate", str(self.name), lambda: truncate(size), lambda: 0)
 
         opener = opener or (lambda path, flags: os.open(path, flags, 0o666))
         raw = Raw(file, mode.replace("b", "").replace("t", ""), closefd, None if isinstance(file, int) else opener)
@@ -218,7 +231,8 @@ class _Shim:
             try:
                 descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
                 os.ftruncate(descriptor, len(content))
-                os.write(descriptor, content)
+                if os.write(descriptor, content) < len(content):
+                    raise OSError("cut short")
                 _real["close"](descriptor)
                 os.rename(temporary, filename)
             finally:

@@ -10,6 +10,7 @@ import numba
 import torch
 
 from experiments.config import Runtime
+from experiments.figures import style
 from experiments.private.recipes import private_recipe
 from experiments.private.run import train_private
 from experiments.recipes import recipe
@@ -23,6 +24,9 @@ with tempfile.TemporaryDirectory() as _folder, contextlib.redirect_stderr(io.Str
     _run = recipe("entropy-sgld-digits2", scale="smoke")
     _problem = replace(_run.problem, architecture=Architecture(hidden=(8,)))
     train(replace(_run, problem=_problem, epochs=1.0, records=1, track=_effort), Path(_folder, "chain"), _runtime)
+    _drawn, _grid = style.figure(1, 1)
+    _grid[0][0].set_title("fonts are read at first use")
+    style.save(_drawn, Path(_folder, "figure"))
     _private = private_recipe("dp-sgd-mnist", scale="smoke")
     train_private(replace(_private, sampling=replace(_private.sampling, steps=1), records=1),
                   Path(_folder, "private"), _runtime, ledger=Path(_folder, "ledger"))  # fmt: skip

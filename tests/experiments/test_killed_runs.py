@@ -14,8 +14,8 @@ import pacdp.loop
 from bounds.accounting import Composed, Event, SelfComposed, event_from_dict, privacy_epsilon
 from experiments.config import Run, Runtime
 from experiments.private.config import PrivateConfig
-from experiments.private.methods import by_person
-from experiments.private.recipes import METHODS, PEOPLE, private_recipe
+from experiments.private.methods import METHODS
+from experiments.private.recipes import PEOPLE, private_recipe
 from experiments.private.run import train_private
 from experiments.run import train
 from pacdp import load_checkpoint
@@ -36,7 +36,7 @@ def chain(name: str) -> Run:
 
 
 def private(name: str, *, seeded: bool) -> PrivateConfig:
-    found = private_recipe(f"{name}-{PEOPLE[0] if by_person(METHODS[name]) else 'mnist'}", scale="smoke")
+    found = private_recipe(f"{name}-{PEOPLE[0] if METHODS[name].BY_PERSON else 'mnist'}", scale="smoke")
     return replace(found, sampling=replace(found.sampling, steps=6), records=3, reproducible=seeded)
 
 
@@ -157,7 +157,7 @@ def _require_paid(name: str, place: Path) -> None:
     config = private(name, seeded=False)
     relation: dict[str, Any] = {"delta": config.budget.delta, "adjacency": config.budget.adjacency}
     released = privacy_epsilon(event=cost(name, place), **relation)
-    unit = "person" if by_person(config.method) else "example"
+    unit = "person" if config.method.BY_PERSON else "example"
     assert Ledger.load(place / "ledger").total(**relation, unit=unit).epsilon >= released.lower
 
 

@@ -38,7 +38,7 @@ def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path: Path, kind: Kind) ->
     rng, halves = np.random.default_rng(1), 0
     for _ in range(14):
         fault = Fault(at=int(rng.integers(1, 60)), kind=kind)
-        assert carried_out(chain, (tmp_path, 200), root=tmp_path, fault=fault).killed
+        assert carried_out(chain, (tmp_path, 200), root=tmp_path, fault=fault, of_this=True).killed
         halves += any(tmp_path.glob("chain/.partial/*"))
         if any(tmp_path.glob("chain/snapshots-*")):
             steps = list(read_snapshots(tmp_path / "chain").steps)
