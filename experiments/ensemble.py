@@ -24,7 +24,7 @@ class Ensemble:
         self._average = PredictiveAverage(
             test.logits, n=test.n, classes=max(2, test.logits(objective.weights()[0])[:1].numel()), device=test.device
         )
-        if step == 0:
+        if step == 0 and not any(folder.glob("snapshots-*")):  # a run killed at its first checkpoint has left some
             require_space(folder, shape=shape, snapshots=thinning.keep)
             self._store = DiskSnapshots.create(folder, shape=shape)
         else:

@@ -23,6 +23,7 @@ from experiments.private.books import beside, counting
 from pacdp import Assessment, certify, load_checkpoint
 from pacdp.canonical import digest
 from pacdp.certify.examples import Unit
+from pacdp.files import remove_partial
 from pacdp.ledger import Ledger
 from pacdp.rederived import settings_of
 from pacdp.released_counts import ReleasedErrors, released_errors
@@ -203,6 +204,7 @@ def _together(one: Leaving, counts: ReleasedErrors) -> dict[str, Any]:
 
 def _written(out: Path, one: Leaving, found: Assessment, *, remark: str) -> dict[str, Any]:
     """Write the folder beside its place, and move it there once it is whole; the report in it."""
+    remove_partial(out)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     made = provenance(device="cpu", seed=0)
     try:

@@ -24,10 +24,12 @@ from filelock import FileLock, Timeout
 from experiments.serial import from_dict
 from pacdp.canonical import chained, digest, follows
 from pacdp.checkpoint import load_checkpoint
+from pacdp.files import begin, remove_own, remove_partial, replacing, written
 
-_OURS = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
-         "certificates.json", "certificates.json.1", "figure.png", "figure.pdf", "report.html",
-         "table.csv", "choices.jsonl", "released.json")  # fmt: skip
+_RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json", "choices.jsonl",
+        "released.json")  # fmt: skip
+"""What a run writes by itself."""
+_MADE_OF_IT = ("certificates.json", "certificates.json.1", "figure.png", "figure.pdf", "report.html")
 _WRITTEN = (":(top,exclude)experiments/results", ":(top,exclude)docs/results.md")
 _PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
 
@@ -66,9 +68,8 @@ class Folder:
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(self.path / ".lock", timeout=0):
-                for pattern in (".*.partial", ".tmp*"):  # of a process killed while writing, ours and safetensors'
-                    for leftover in self.path.glob(pattern):
-                        leftover.unlink()
+                for name in (*_RUN, *_MADE_OF_IT):
+                    remove_partial(self.path / name)
                 yield
         except Timeout as error:
             raise ValueError(
@@ -91,11 +92,26 @@ class Folder:
             raise ValueError(f"{self.path} holds a run of another configuration: choose another --out, or --force")
 
     def clear(self) -> None:
-        """Remove the files of an earlier run and nothing else."""
-        for name in _OURS:
-            (self.path / name).unlink(missing_ok=True)
-        for shard in self.snapshots.glob("snapshots-*"):
+        """Remove what pacdp wrote of an earlier run and nothing else; what it writes from here on, the folder lists.
+
+        Raises:
+            ValueError: a file that the run would write is there, and is not one that pacdp wrote.
+        """
+        begin(self.path, own=_RUN if self._of_earlier_version() else ())
+        known = written(self.path) or ()
+        for name in _RUN:
+            if name not in known and os.path.lexists(self.path / name):
+                raise ValueError(f"{self.path / name} was not written by pacdp: move it away, or choose another --out")
+        remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
+        for shard in self.snapshots.glob("snapshots-*.safetensors"):
             shard.unlink()
+
+    def _of_earlier_version(self) -> bool:
+        """Whether a run began here before folders listed what was written."""
+        try:
+            return {"versions", "argv", "seed"} <= read_json(self.provenance).keys()
+        except ValueError:
+            return False
 
     def rows(self) -> list[dict[str, Any]]:
         """The recorded rows; a last line cut short by a crash is left out.
@@ -128,10 +144,16 @@ class Folder:
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a row and hand it to the disk."""
         own = chained(row, after=self._last_hash())
-        with self.metrics.open("a") as file:
-            file.write(json.dumps(own, allow_nan=False) + "\n")
-            file.flush()
+        line = (json.dumps(own, allow_nan=False) + "\n").encode()
+        with self.metrics.open("ab", buffering=0) as file:  # a buffer would write once more, after an error, on closing
+            if file.write(line) != len(line):
+                raise OSError(f"a row of {self.metrics} was cut short: free space on the disk, and go on with --resume")
             os.fsync(file.fileno())
+
+    def keep_choices(self, path: Path) -> None:
+        """Copy the list of settings that certificates are verified against."""
+        with replacing(self.choices) as file:
+            file.write(path.read_bytes())
 
     def content_hashes(self) -> dict[str, str | None]:
         """The hashes of configuration, recorded rows and checkpoint, where these exist."""
@@ -213,12 +235,8 @@ def _git(*arguments: str) -> str | None:
 
 
 def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    with replacing(path) as file:
+        file.write(text.encode())
 
 
 def _chained(path: Path) -> list[dict[str, Any]]:

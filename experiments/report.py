@@ -3,12 +3,12 @@
 The page is one HTML file that asks the network for nothing and needs no script.
 """
 
-import os
 from pathlib import Path
 
 from experiments.report_material import read
 from experiments.report_page import render
 from experiments.report_study import render_study
+from pacdp.files import replacing
 
 
 def write_report(path: Path, out: Path | None = None) -> Path:
@@ -30,7 +30,6 @@ def write_report(path: Path, out: Path | None = None) -> Path:
     if out.is_dir():
         raise ValueError(f"{out} is a folder: give --out the name of a file, such as {out / 'report.html'}")
     out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    partial.write_text(page, encoding="utf-8", errors="replace")
-    partial.replace(out)
+    with replacing(out) as file:
+        file.write(page.encode("utf-8", errors="replace"))
     return out

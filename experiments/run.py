@@ -1,7 +1,6 @@
 """Carrying out runs: train, record, checkpoint, resume. Runs of one kind go together, as one batch of chains."""
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -113,7 +112,7 @@ def train_together(
         batches = _batches(runs, folders, runtime, records, force=force, progressbar=progressbar, ledger=ledger)
         if choices is not None:
             for folder in folders:
-                shutil.copyfile(choices, folder.choices)  # the list that certificates are verified against
+                folder.keep_choices(choices)  # the list that certificates are verified against
         outcomes: dict[Path, Outcome] = {}
         for batch in batches:
             outcomes |= batch.go(report or (lambda step, steps, row: None))

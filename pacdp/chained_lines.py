@@ -20,6 +20,7 @@ from typing import Any
 from filelock import FileLock
 
 from pacdp.canonical import chained, follows
+from pacdp.files import remove_partial
 
 Line = dict[str, Any]
 
@@ -113,6 +114,8 @@ def locked(path: Path, kind: Kind, *, known: Lines | None = None) -> Iterator[Li
     """
     with _lock(path, kind):
         lines = read(path, kind, known=known)
+        for one in (path, _head(path)):
+            remove_partial(one)
         try:
             if len(lines.content) < path.stat().st_size:  # a line cut short by a crash, before anyone was told of it
                 os.truncate(path, len(lines.content))

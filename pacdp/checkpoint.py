@@ -22,11 +22,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from pacdp.canonical import canonical
 from pacdp.errors import CheckpointError
+from pacdp.files import replacing
 
 FORMAT = "pacdp-checkpoint/3"
 _WITHOUT_HASH = "pacdp-checkpoint/2"
@@ -64,14 +65,10 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
     tensors |= {f"trace.{name}": tensor for name, tensor in checkpoint.trace.items()}
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     header["content_hash"] = content_hash(header, tensors)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        save_file(tensors, temporary, metadata={"pacdp": canonical(header)})
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        with replacing(path) as file:
+            file.write(save(tensors, metadata={"pacdp": canonical(header)}))
     except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
         raise CheckpointError(
             f"cannot write checkpoint {path}: {error}; free space or choose another folder"
         ) from error

@@ -103,7 +103,7 @@ def train(
         loss: per-record losses of (outputs, targets), shape (batch,).
         people: the person's number for each record, (records,), integers, where people are the units.
         randomness: the operating system's generator by default.
-        progress: called after every step.
+        progress: called after every step, before its checkpoint is written.
         checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end.
         ledger: where steps are counted before their noise is drawn (:class:`pacdp.ledger.Ledger`), from one
             checkpoint to the next: killed, copied, forked and tuned runs on the same data are all paid for.
@@ -192,11 +192,11 @@ def train(
             raise Diverged(state.step, "a weight")
         if (keeps or algorithm.keeps)(state.step):
             state.snapshots.append(parameters_to_vector(module.parameters()).detach().clone())
+        told = _told(together, mechanism.steps, state.step, added, len(chosen), device)
+        if progress is not None:  # before the checkpoint, so that what is recorded of a step is there when that is
+            progress(told)
         if path is not None and (state.step == last or (checkpoint_every and state.step % checkpoint_every == 0)):
             save_run(path, state, together=together, about=about)
-        told = _told(together, mechanism.steps, state.step, added, len(chosen), device)
-        if progress is not None:
-            progress(told)
     vector = parameters_to_vector(module.parameters()).detach()
     return PrivateRun(
         weights={name: p.detach().clone() for name, p in module.named_parameters()},

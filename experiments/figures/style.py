@@ -7,6 +7,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pacdp.files import replacing
+
 CHAIN_BOUNDS = {
     "dp_pac_bayes_2018": "DP-PAC-Bayes (2018)",
     "dp_pac_bayes_max_information": "DP-PAC-Bayes (max-information)",
@@ -106,6 +108,8 @@ def error_axis(axes: Axes) -> None:
 def save(drawn: Figure, stem: Path) -> list[Path]:
     """Write PNG and PDF beside each other; the PDF carries no date, so that equal figures are equal files."""
     paths = [stem.with_suffix(".png"), stem.with_suffix(".pdf")]
-    drawn.savefig(paths[0], dpi=150)
-    drawn.savefig(paths[1], metadata={"CreationDate": None})
+    with replacing(paths[0]) as file:
+        drawn.savefig(file, format="png", dpi=150)
+    with replacing(paths[1]) as file:
+        drawn.savefig(file, format="pdf", metadata={"CreationDate": None})
     return paths

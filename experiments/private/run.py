@@ -1,6 +1,5 @@
 """Carrying out a private run: train within the budget, judge on test data, leave a folder like any other run's."""
 
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -72,7 +71,8 @@ def train_private(
         books = books_of(ledger, out, before=header)
         if header is not None:
             record = carried_on(header["about"].get("choices"), record, where=folder.path)
-            folder.keep_rows(up_to_step=_steps_done(header))
+            every, done = max(1, config.sampling.steps // config.records), int(header["step"])
+            folder.keep_rows(up_to_step=done, expected=range(every, done + 1, every))
         else:
             size = sum(p.numel() for p in module.parameters())
             require_space(folder.path, bytes_needed=20 * size + 1_000_000)
@@ -81,7 +81,7 @@ def train_private(
             write_json(folder.config, to_dict(config))
             folder.keep_rows(up_to_step=-1)
         if choices:
-            shutil.copyfile(choices, folder.choices)
+            folder.keep_choices(choices)
         training = _Training(
             config, folder, data, public, module, report or (lambda step, steps, row: None), books, record
         )
@@ -175,7 +175,3 @@ def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str,
         scores["reliability"] = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous,
                                  **found.columns()}  # fmt: skip
     return scores
-
-
-def _steps_done(header: Mapping[str, Any]) -> int:
-    return int(header["step"])

@@ -15,11 +15,14 @@ from experiments.recipes import Scale
 from experiments.serial import to_dict
 from experiments.studies.registry import STUDIES, study
 from experiments.studies.study import Job, Study
+from pacdp.files import replacing
 
 FORMAT = "pacdp-verdict/1"
 RESULTS = Path("experiments/results")
 SCALES: tuple[Scale, ...] = ("paper", "cpu", "smoke")
 """The most telling first."""
+_FILES = ("config.json", "provenance.json", "table.csv", "figure.png", "figure.pdf", "summary.json", "verdict.json",
+          "certificates")  # fmt: skip
 _MOST_BYTES = 5_000_000
 _TEXT = {"labels": pl.String}
 """Columns whose text would be read as another type: where all labels are "true", as truth values."""
@@ -45,17 +48,27 @@ def publish(
     finished = sum(Folder(folder / job.key).finished for job in jobs if job.key not in failed)
     made_by |= {"runs": _origins(jobs, folder),
                 "jobs": {"planned": len(jobs), "finished": finished, "failed": dict(failed)}}  # fmt: skip
+    _require_own(out)
     out.mkdir(parents=True, exist_ok=True)
-    table.write_csv(out / "table.csv")
     planned = {job.key: {"config": to_dict(job.config), "tags": dict(job.tags)} for job in jobs}
     write_json(out / "config.json", {"study": found.name, "scale": scale, "seed": seed, "jobs": planned})
     write_json(out / "provenance.json", made_by)
+    with replacing(out / "table.csv") as file:
+        table.write_csv(file)
     _keep_reports(jobs, folder, out / "certificates")
     table = read_table(out)
     found.draw(table, out)
     if found.summary:
         write_json(out / "summary.json", found.summary(jobs, table))
     return judge(found, out, scale)
+
+
+def _require_own(out: Path) -> None:
+    """Refuse a folder with files of the names that a study's results have, which are not a study's results."""
+    theirs = [name for name in _FILES if (out / name).exists()]
+    config = out / "config.json"
+    if theirs and not (config.is_file() and "study" in read_json(config)):
+        raise ValueError(f"{out / theirs[0]} is there and {out} holds no study's results: choose another --out")
 
 
 def _keep_reports(jobs: Sequence[Job], folder: Path, out: Path) -> None:

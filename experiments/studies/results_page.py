@@ -13,6 +13,7 @@ from experiments.folder import read_json
 from experiments.recipes import Scale
 from experiments.studies.publish import FORMAT, SCALES, judge
 from experiments.studies.registry import STUDIES, study
+from pacdp.files import replacing
 
 PAGE = Path("docs/results.md")
 HOLDS = {True: "holds", False: "**DOES NOT HOLD**", None: "cannot tell"}
@@ -37,7 +38,8 @@ def write_page(root: Path, page: Path) -> Path:
         for scale in _scales(root, name):
             judge(study(name), root / name / scale, scale)
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(render(root, page.parent), encoding="utf-8")
+    with replacing(page) as file:
+        file.write(render(root, page.parent).encode())
     return page
 
 

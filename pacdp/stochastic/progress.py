@@ -8,7 +8,6 @@ every field, so that an edited or damaged file is refused.
 import hashlib
 import json
 import math
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from pacdp.errors import CheckpointError
+from pacdp.files import replacing
 from pacdp.posterior import GaussianPosterior
 
 FORMAT = "pacdp-monte-carlo/2"
@@ -131,13 +131,11 @@ class Saved:
             "outputs": self._signature.outputs,
             "loss_values": self._signature.losses,
         }
-        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.partial")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps({**values, "content_hash": _hash(values)}) + "\n")
-            temporary.replace(self._path)
+            with replacing(self._path) as file:
+                file.write((json.dumps({**values, "content_hash": _hash(values)}) + "\n").encode())
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise CheckpointError(f"cannot write {self._path}: {error}; free space or choose another path") from error
         self._written = time.monotonic()
 

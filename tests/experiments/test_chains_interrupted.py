@@ -1,12 +1,9 @@
 """`pacdp train --chains` killed or stopped: what remains goes on to the same chains, bit for bit."""
 
-import multiprocessing
-import os
 import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 import psutil
@@ -19,9 +16,10 @@ from experiments.config import Run, Runtime
 from experiments.run import train_together
 from experiments.serial import from_dict
 from pacdp import load_checkpoint
+from tests.file_faults import Fault, carried_out
 
 RECIPE = "sgld-digits2"
-LENGTH = ("--epochs", "80", "--records", "5", "--checkpoint-seconds", "0.02")
+LENGTH = ("--epochs", "80", "--records", "5", "--checkpoint-seconds", "0")
 LONG = (*QUICK, "--problem.architecture.hidden", "8", *LENGTH)
 
 
@@ -32,38 +30,13 @@ def uninterrupted(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def processes():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["experiments.commands_runs", "sklearn.datasets"])
-    return context
-
-
-def _wait_for(come: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not come():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
-
-
-def test_killed_at_any_moment_and_resumed_gives_the_uninterrupted_chains(uninterrupted, processes, tmp_path):
+def test_killed_at_any_operation_and_resumed_gives_the_uninterrupted_chains(uninterrupted, tmp_path):
     folder, chance = tmp_path / "run", random.Random(11)
     arguments = ["train", RECIPE, "--chains", "3", "--resume", "--out", str(folder), *LONG]
-    whole = read(uninterrupted / "chain-00" / "result.json")["final"]["seconds"]
-    killed = 0
     for _ in range(4):
-        metrics = folder / "chain-00" / "metrics.jsonl"
-        opened = metrics.stat().st_ino if metrics.exists() else None
-        process = processes.Process(target=main, args=(arguments,))
-        process.start()
-        _wait_for(lambda opened=opened, m=metrics: m.exists() and m.stat().st_ino != opened)
-        time.sleep(0.2 * whole * chance.random())
-        process.kill()
-        process.join()
-        killed += process.exitcode == -signal.SIGKILL
-        if (folder / "chain-02" / "result.json").exists():
-            break
-    assert killed >= 2
+        killed = carried_out(main, (arguments,), root=tmp_path, fault=Fault(at=chance.randrange(10, 70)))
+        assert killed.killed, killed
+    assert not (folder / "diagnosis.json").exists()
     assert pacdp(*arguments) == 0
     assert_same_chains(folder, uninterrupted)
 
@@ -92,28 +65,25 @@ def test_chains_that_stand_at_different_steps_go_on_to_the_same_end(uninterrupte
     assert_same_chains(folder, uninterrupted)
 
 
-def test_control_c_leaves_resumable_chains(uninterrupted, processes, tmp_path):
+def test_control_c_leaves_resumable_chains(uninterrupted, tmp_path):
     folder = tmp_path / "run"
     arguments = ["train", RECIPE, "--chains", "3", "--out", str(folder), *LONG]
-    process = processes.Process(target=main, args=(arguments,))
-    process.start()
-    _wait_for(lambda: (folder / "chain-02" / "metrics.jsonl").exists() and len(rows(folder / "chain-02")) > 0)
-    os.kill(process.pid, signal.SIGINT)
-    process.join(timeout=60)
-    assert process.exitcode == 130
+    stopped = carried_out(main, (arguments,), root=tmp_path, fault=Fault(at=220, kind="stop"))
+    assert stopped.exitcode == 130, stopped
+    assert len(rows(folder / "chain-02")) > 0
     assert not (folder / "diagnosis.json").exists()
     assert pacdp(*arguments, "--resume") == 0
     assert_same_chains(folder, uninterrupted)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_real_command_killed_and_resumed(workers, uninterrupted, tmp_path):
+def test_the_real_command_with_two_workers_killed_and_resumed(uninterrupted, tmp_path):
     folder = tmp_path / "run"
-    arguments = ("train", RECIPE, "--chains", 3, "--workers", workers, "--resume", "--out", folder, *LONG)
+    arguments = ("train", RECIPE, "--chains", 3, "--workers", 2, "--resume", "--out", folder, *LONG)
     process = start(*arguments)
-    _wait_for((folder / "chain-00" / "metrics.jsonl").exists)
-    time.sleep(0.3)
+    while not (folder / "chain-00" / "metrics.jsonl").exists():
+        assert process.poll() is None
+        time.sleep(0.002)
     family = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     for child in family:  # orphans would train on

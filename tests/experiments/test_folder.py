@@ -8,24 +8,28 @@ import pytest
 from tiny_runs import RUNTIME, tiny
 
 from experiments import folder as module
+from experiments.certifying import plot
 from experiments.config import Run, Runtime
 from experiments.folder import Folder
 from experiments.run import train
 from pacdp import load_checkpoint
 from pacdp.canonical import digest
+from pacdp.files import LIST
 
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
 from experiments.folder import Folder
 with Folder(Path(sys.argv[1])).lock():
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 
 
 def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(tmp_path) -> None:
-    other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
@@ -38,11 +42,52 @@ def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(
         pass
 
 
-def test_what_a_killed_writer_left_is_removed(tmp_path) -> None:
-    leftover = tmp_path / ".checkpoint.safetensors.123.partial"
-    leftover.write_bytes(b"half")
+def test_what_a_killed_writer_left_is_removed_and_what_looks_like_it_is_not(tmp_path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    leftover = tmp_path / f".checkpoint.safetensors.{process.pid}.partial"
+    mine = [tmp_path / name for name in (".tmpfile", ".tmp1a2b3c", ".film.mkv.partial", ".film.mkv.12.partial")]
+    for path in (leftover, *mine):
+        path.write_bytes(b"half")
     with Folder(tmp_path).lock():
         assert not leftover.exists()
+    assert all(path.exists() for path in mine)
+
+
+THEIRS = ("table.csv", "figure.png", "figure.pdf", "report.html", "certificates.json", ".tmp12", "snapshots/mine.txt")
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_that_pacdp_never_used_keeps_what_is_in_it(tmp_path, force: bool) -> None:
+    (tmp_path / "snapshots").mkdir()
+    for name in THEIRS:
+        (tmp_path / name).write_text("mine")
+    train(tiny("sgd"), tmp_path, RUNTIME, force=force)
+    train(tiny("sgd"), tmp_path, RUNTIME, force=True)
+    assert {(tmp_path / name).read_text() for name in THEIRS} == {"mine"}
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "checkpoint.safetensors", "provenance.json"])
+def test_a_file_that_the_run_would_write_and_pacdp_did_not_is_not_overwritten(tmp_path, name: str) -> None:
+    for other in {name, "figure.png"}:
+        (tmp_path / other).write_text('{"mine": 1}')
+    with pytest.raises(ValueError, match=f"{name} was not written by pacdp: move it away"):
+        train(tiny("sgd"), tmp_path, RUNTIME, force=True)
+    assert {path.name for path in tmp_path.iterdir() if path.name not in (".lock", ".pacdp")} == {name, "figure.png"}
+    assert (tmp_path / name).read_text() == '{"mine": 1}'
+
+
+def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is_known_by_its_provenance(tmp_path):
+    train(tiny("sgd"), tmp_path, RUNTIME)
+    plot(Folder(tmp_path))
+    (tmp_path / "figure.svg").write_text("mine")
+    train(tiny("sgd"), tmp_path, RUNTIME, force=True)
+    left = {"config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json"}
+    assert {path.name for path in tmp_path.iterdir() if path.name[0] != "."} == {*left, "figure.svg"}
+    (tmp_path / LIST).unlink()
+    (tmp_path / "figure.png").write_text("nobody knows whose")
+    train(tiny("sgd"), tmp_path, RUNTIME, force=True)
+    assert (tmp_path / "figure.png").exists()
 
 
 def test_force_keeps_the_old_run_until_the_new_one_can_start(tmp_path) -> None:

@@ -1,16 +1,12 @@
 """A secret clipped chain killed at any operation on a file: bit for bit the same in the end, and always counted."""
 
-import multiprocessing
-import os
 import random
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from secret_runs import KINDS, stretches
-from test_export_kills import dying
 from tiny_runs import RUNTIME, left_behind
 
 from experiments import batch
@@ -18,6 +14,7 @@ from experiments.run import train
 from pacdp.chains import NOISE, SecretKeys
 from pacdp.ledger import Ledger
 from pacdp.step import cipher
+from tests.file_faults import Fault, carried_out, note
 
 RUNS = {
     name: replace(KINDS[name], records=4, snapshots=9, snapshot_burn_in=0.0)
@@ -26,43 +23,31 @@ RUNS = {
 """Which write some checkpoints in the middle of a stretch."""
 OPERATIONS = 170  # at least, of a whole run
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
-_open, _write, _close = os.open, os.write, os.close
 
 
-def go(place: Path, name: str, at: int) -> None:
-    """Train, or go on, under a key that is known here, noting each noise; die at that operation, if it is not 0."""
+def go(place: Path, name: str) -> None:
+    """Train, or go on, under a key that is known here, noting each noise."""
     run, draw = RUNS[name], SecretKeys.noised
 
     def noised(self: SecretKeys, *arguments: Any, stream: int, tick: int, **more: Any) -> Any:
-        descriptor = _open(place / "drawn", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        _write(descriptor, b"%d\n" % (1 + tick // (run.sampler.gradients_per_step if stream == NOISE else 1)))
-        _close(descriptor)
+        note(place / "drawn", str(1 + tick // (run.sampler.gradients_per_step if stream == NOISE else 1)))
         return draw(self, *arguments, stream=stream, tick=tick, **more)
 
     SecretKeys.noised = noised
     cipher.new_key = lambda: bytes(range(32))
     batch.provenance = lambda **about: {"commit": None}  # which asks git, for a while
-    if at:
-        dying(at, at % 2 == 0)
     often = replace(RUNTIME, checkpoint_seconds=0.0)
     train(run, place / "run", often, resume=True, ledger=place / "ledger")
 
 
-@pytest.fixture(scope="module")
-def processes():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["experiments.run", "sklearn.datasets"])
-    return context
-
-
 @pytest.mark.parametrize("name", RUNS)
-def test_killed_at_any_operation_and_resumed_gives_the_uninterrupted_run(name, processes, tmp_path):
+def test_killed_at_any_operation_and_resumed_gives_the_uninterrupted_run(name, tmp_path):
     def killed(place: Path, at: int) -> bool:
-        process = processes.Process(target=go, args=(place, name, at))
-        process.start()
-        process.join()
-        assert process.exitcode in (0, -signal.SIGKILL)
-        return process.exitcode != 0
+        """Killed at that operation, if it is not 0."""
+        fault = Fault(at=at, kind="tear" if at % 2 else "kill") if at else None
+        outcome = carried_out(go, (place, name), root=place, fault=fault)
+        assert outcome.killed or outcome.exitcode == 0, outcome.err
+        return outcome.killed
 
     (tmp_path / "whole").mkdir()
     assert not killed(tmp_path / "whole", 0)

@@ -1,25 +1,22 @@
 """Runs that are killed, stopped or diverge: what remains goes on to the same weights, bit for bit."""
 
-import multiprocessing
 import random
-import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from cli_tools import QUICK, RUN_FILES, one_sentence, pacdp, read, rows, start, tensors
+from cli_tools import QUICK, RUN_FILES, one_sentence, pacdp, read, rows, tensors
 
 from experiments.cli import main
 from experiments.config import Run, Runtime
 from experiments.run import train
 from experiments.serial import from_dict
 from pacdp import load_trained
+from tests.file_faults import Fault, carried_out
 
 RECIPE = "entropy-sgld-digits2"
-LENGTH = ("--epochs", "60", "--records", "4", "--checkpoint-seconds", "0.02", *QUICK[4:])
-LONGER = ("--epochs", "600", "--records", "100", "--checkpoint-seconds", "0.1", *QUICK[4:])
+LENGTH = ("--epochs", "60", "--records", "4", "--checkpoint-seconds", "0", *QUICK[4:])
+"""A checkpoint after every few steps, so that what is done to files is the same each time."""
 
 
 @pytest.fixture(scope="module")
@@ -27,26 +24,6 @@ def uninterrupted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("uninterrupted") / "run"
     assert pacdp("train", RECIPE, "--out", folder, *LENGTH) == 0
     return folder
-
-
-@pytest.fixture(scope="module")
-def processes():
-    """Starts processes that have imported everything already, so that a kill meets training and not an import."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["experiments.commands_runs", "sklearn.datasets"])
-    return context
-
-
-def _wait_for(come: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not come():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
-
-
-def _identity(path: Path) -> int | None:
-    """A number that changes when the file is replaced, as it is when a run is opened."""
-    return path.stat().st_ino if path.exists() else None
 
 
 def _assert_same_run(folder: Path, expected: Path) -> None:
@@ -58,58 +35,46 @@ def _assert_same_run(folder: Path, expected: Path) -> None:
     assert read(folder / "result.json").keys() == read(expected / "result.json").keys()
 
 
-def test_killed_at_any_moment_and_resumed_gives_the_uninterrupted_run(uninterrupted, processes, tmp_path):
-    folder, chance = tmp_path / "run", random.Random(7)
+def test_killed_at_any_operation_and_resumed_gives_the_uninterrupted_run(uninterrupted, tmp_path):
+    folder, chance, met = tmp_path / "run", random.Random(7), []
     arguments = ["train", RECIPE, "--resume", "--out", str(folder), *LENGTH]
-    whole = read(uninterrupted / "result.json")["final"]["seconds"]
-    met = []
-    for attempt in range(8):
-        opened = _identity(folder / "metrics.jsonl")
-        process = processes.Process(target=main, args=(arguments,))
-        process.start()
-        if attempt == 0:
-            _wait_for(folder.exists)  # as early as it goes: the folder is there, its files may not be
-        else:
-            _wait_for(lambda opened=opened: _identity(folder / "metrics.jsonl") != opened)
-            time.sleep(0.3 * whole * chance.random())
-        process.kill()
-        process.join()
-        finished = (folder / "result.json").exists()
+    for at in (2, 45, *(chance.randrange(6, 28) for _ in range(4))):
+        assert carried_out(main, (arguments,), root=tmp_path, fault=Fault(at=at)).killed
         met.append(load_trained(folder).state.step if (folder / "checkpoint.safetensors").exists() else -1)
-        if finished:
-            break
-    assert pacdp("train", RECIPE, "--resume", "--out", folder, *LENGTH) == (1 if finished else 0)
-    assert len(met) >= 4, "killed at least three times before it could end"
+    assert not (folder / "result.json").exists()
     assert met == sorted(met), "no checkpoint was lost"
+    assert met[0] < 0 < met[-1]
+    assert pacdp(*arguments) == 0
     _assert_same_run(folder, uninterrupted)
 
 
-def test_real_process_killed_before_its_first_record(tmp_path):
+def test_killed_before_its_first_checkpoint(uninterrupted, tmp_path):
     folder = tmp_path / "run"
-    arguments = ("train", RECIPE, "--resume", "--out", folder, *LENGTH)
-    process = start(*arguments)
-    _wait_for((folder / "provenance.json").exists)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert not (folder / "result.json").exists()
+    arguments = ["train", RECIPE, "--resume", "--out", str(folder), *LENGTH]
+    whole = carried_out(main, (arguments,), root=tmp_path)
+    assert whole.exitcode == 0
+    first = whole.operations.index("replace run/checkpoint.safetensors")
+    for path in folder.iterdir():
+        path.unlink()
+    assert carried_out(main, (arguments,), root=tmp_path, fault=Fault(at=first + 1)).killed
+    assert not (folder / "checkpoint.safetensors").exists()
     assert pacdp(*arguments) == 0
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == RUN_FILES
     assert [row["step"] for row in rows(folder)] == [34, 68, 101, 135]
+    _assert_same_run(folder, uninterrupted)
 
 
-def test_control_c_exits_130_and_leaves_a_resumable_run(tmp_path):
+def test_control_c_exits_130_and_leaves_a_resumable_run(uninterrupted, tmp_path):
     folder = tmp_path / "run"
-    process = start("train", RECIPE, "--out", folder, *LONGER)
-    _wait_for(lambda: (folder / "metrics.jsonl").exists() and len(rows(folder)) >= 2)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, "")
-    assert "Traceback" not in err
-    assert "--resume" in err.splitlines()[-1]
+    arguments = ["train", RECIPE, "--out", str(folder), *LENGTH]
+    stopped = carried_out(main, (arguments,), root=tmp_path, fault=Fault(at=70, kind="stop"))
+    assert (stopped.exitcode, stopped.out) == (130, "")
+    assert "Traceback" not in stopped.err
+    assert "--resume" in stopped.err.splitlines()[-1]
     assert not (folder / "result.json").exists()
-    stopped = load_trained(folder).state.step
-    assert 0 < stopped < 1347
+    assert 0 < load_trained(folder).state.step < 135
+    assert pacdp(*arguments, "--resume") == 0
+    _assert_same_run(folder, uninterrupted)
 
 
 def test_resume_without_a_recipe_takes_the_folder_s(uninterrupted, tmp_path):

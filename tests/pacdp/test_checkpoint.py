@@ -1,11 +1,11 @@
 """A checkpoint is whole or refused in a sentence; loading runs no code; a failed write leaves the old file."""
 
-import errno
 import hashlib
 import json
 import os
 import pickle
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 
 from pacdp import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from pacdp.checkpoint import FORMAT
+from tests.file_faults import Fault, Kind, carried_out, places
 
 
 def example(fill: float = 1.0) -> Checkpoint:
@@ -136,24 +137,30 @@ def test_tensors_that_the_header_names_must_be_there(tmp_path: Path, named: obje
         load_checkpoint(tmp_path / "part")
 
 
-@pytest.mark.parametrize("where", ["pacdp.checkpoint.save_file", "pacdp.checkpoint.os.fsync"])
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+@pytest.mark.parametrize("kind", ["full", "io"])
+def test_a_full_or_failing_disk_leaves_the_old_file(tmp_path: Path, kind: Kind) -> None:
     path = saved(tmp_path)
     before = path.read_bytes()
-
-    def fail(tensors: object, file: Path | None = None, metadata: object = None) -> None:
-        if file is not None:
-            file.write_bytes(b"half a checkpoint")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(where, fail)
-        with pytest.raises(CheckpointError, match=r"cannot write checkpoint .*No space left.*free space or choose"):
-            save_checkpoint(path, example(2.0))
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
+    operations = carried_out(
+        save_checkpoint, (tmp_path / "other", example(2.0)), root=tmp_path, of_this=True
+    ).operations
+    (tmp_path / "other").unlink()
+    assert len(places(operations, kind)) >= 2
+    for at in places(operations, kind):
+        failed = carried_out(
+            save_checkpoint, (path, example(2.0)), root=tmp_path, fault=Fault(at=at, kind=kind), of_this=True
+        )
+        assert failed.exitcode == 1
+        assert re.search(r"CheckpointError: cannot write checkpoint .*(No space|output error).*free space", failed.err)
+        assert path.read_bytes() == before
+        assert list(tmp_path.iterdir()) == [path]
     save_checkpoint(path, example(2.0))
     assert load_checkpoint(path).model["z.weight"][0, 0] == 2
+
+
+def test_whoever_may_read_files_of_the_folder_may_read_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    assert saved(tmp_path).stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 import multiprocessing
 import os
-import signal
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +14,15 @@ from pacdp import chained_lines
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
 from pacdp.reservation import Stretch
+from tests.file_faults import Fault, Kind, carried_out, note
 
 FORK = multiprocessing.get_context("fork")
-OPERATIONS = ("open", "write", "fsync", "replace", "truncate", "close", "mkdir")
 LAST, EVERY = 12, 4
-_open, _write, _close, _replace = os.open, os.write, os.close, os.replace
 
 
 def stretch(run: str, first: int, last: int) -> Stretch:
     event = SelfComposed(event=Gaussian(noise_multiplier=50.0), count=last - first + 1)
     return Stretch(run=run, algorithm="toy", unit="example", first=first, last=last, event=event)
-
-
-def note(folder: Path, what: str) -> None:
-    """What the outside world saw, by operations that are not counted."""
-    descriptor = _open(folder / "seen", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    _write(descriptor, f"{what}\n".encode())
-    _close(descriptor)
 
 
 def loop(folder: Path, run: str) -> None:
@@ -43,46 +33,18 @@ def loop(folder: Path, run: str) -> None:
     for first in range(saved + 1, LAST + 1, EVERY):
         granted = book.reserve(stretch(run, first, first + EVERY - 1))
         assert granted.receipt is not None
-        note(folder, f"granted {granted.receipt['hash']}")
+        note(folder / "seen", f"granted {granted.receipt['hash']}")
         for step in range(first, first + EVERY):
             granted.draw(step)
-            note(folder, f"drew {run} {step}")
+            note(folder / "seen", f"drew {run} {step}")
         (folder / "partial").write_text(str(first + EVERY - 1))
-        _replace(folder / "partial", checkpoint)
+        (folder / "partial").replace(checkpoint)
 
 
-def dying(at: int, share: float) -> None:
-    """Kill this process at its ``at``-th operation on a file: before it, after it, or, of a write, in the middle."""
-    done = 0
-
-    def counted(name: str, whole: Callable[..., Any]) -> Callable[..., Any]:
-        def operation(*arguments: Any, **more: Any) -> Any:
-            nonlocal done
-            done += 1
-            if done == at and name == "write":
-                whole(arguments[0], arguments[1][: int(share * len(arguments[1]))])
-            elif done == at and share > 0.5:
-                whole(*arguments, **more)
-            if done == at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return whole(*arguments, **more)
-
-        return operation
-
-    for name in OPERATIONS:
-        setattr(os, name, counted(name, getattr(os, name)))
-
-
-def killed(folder: Path, run: str, at: int, share: float) -> bool:
-    def body() -> None:
-        dying(at, share)
-        loop(folder, run)
-
-    process = FORK.Process(target=body)
-    process.start()
-    process.join()
-    assert process.exitcode in (0, -signal.SIGKILL)
-    return process.exitcode != 0
+def killed(folder: Path, run: str, at: int, kind: Kind) -> bool:
+    outcome = carried_out(loop, (folder, run), root=folder, fault=Fault(at=at, kind=kind), of_this=True)
+    assert outcome.killed or outcome.exitcode == 0, outcome
+    return outcome.killed
 
 
 def short(folder: Path) -> list[str]:
@@ -109,7 +71,7 @@ def killed_often(folder: Path, kills: int) -> int:
         # now and then everything is new, so that kills meet the start of a ledger too
         place = folder / str(done // 40)
         place.mkdir(exist_ok=True)
-        if killed(place, f"run{ended}", int(rng.integers(1, 45)), float(rng.uniform(0.0, 1.0))):
+        if killed(place, f"run{ended}", int(rng.integers(1, 45)), "tear" if rng.random() < 0.5 else "kill"):
             done += 1
         else:
             ended += 1
@@ -125,15 +87,15 @@ def test_200_kills_at_random_operations_leave_a_ledger_that_is_never_short(tmp_p
 
 def test_every_operation_of_a_ledger_s_start_may_be_the_last(tmp_path: Path) -> None:
     for at in range(1, 30):
-        for share in (0.0, 0.9):
-            place = tmp_path / f"{at}-{share}"
+        for kind in ("kill", "tear"):
+            place = tmp_path / f"{at}-{kind}"
             place.mkdir()
-            killed(place, "a", at, share)
+            killed(place, "a", at, kind)
             assert short(place) == []
             loop(place, "a")
             assert short(place) == []
             left = {path.name for path in (place / "ledger").iterdir()}
-            assert {"ledger.jsonl", "ledger.head"} <= left
+            assert left == {"ledger.jsonl", "ledger.head", ".ledger.jsonl.lock"}
 
 
 @pytest.mark.parametrize("fault", ["told before it is written", "taken for a torn line"])

@@ -59,7 +59,7 @@ def pids(folder: Path) -> list[int]:
     return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def wait_for_pid(folder: Path, seconds: float = 60.0) -> int:
+def wait_for_pid(folder: Path, seconds: float = 300.0) -> int:
     """The process that is at work on the job."""
     end = time.monotonic() + seconds
     while not pids(folder):

@@ -1,42 +1,23 @@
 """A chain that is killed leaves its beginning; its memory is a shard."""
 
-import multiprocessing
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.torch import save_file
 
-from pacdp.chains import shards as module
 from pacdp.chains.snapshots import (
     DiskSnapshots,
     read_snapshots,
 )
+from tests.file_faults import Fault, Kind, carried_out
 from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, weights_at, written
 
 
-def chain(folder: Path, last: int, stall_at: int | None, place: str) -> None:
-    """Go on from the checkpoint to step ``last``; ``stall_at``: the write that never ends."""
-    writes = 0
-
-    def stall(tensors: object, file: Path | None = None, metadata: object = None) -> None:
-        nonlocal writes
-        writes += 1
-        if writes == stall_at:
-            if file is not None:
-                file.write_bytes(b"half a shard")
-            (folder / "stalled").touch()
-            time.sleep(60)
-        if file is not None:
-            save_file(tensors, file, metadata=metadata)
-
-    if stall_at is not None:
-        setattr(*((module, "save_file", stall) if place == "save_file" else (module.os, "fsync", stall)))
+def chain(folder: Path, last: int) -> None:
+    """Go on from the checkpoint to step ``last``."""
     checkpoint = folder / "checkpoint"
     saved = int(checkpoint.read_text()) if checkpoint.exists() else 0
     if checkpoint.exists():
@@ -52,35 +33,20 @@ def chain(folder: Path, last: int, stall_at: int | None, place: str) -> None:
             (folder / "new").replace(checkpoint)
 
 
-def killed(folder: Path, last: int, stall_at: int | None, place: str, after: float) -> bool:
-    """Run the chain in a process and kill it, stalled or ``after`` seconds; whether the kill came in time."""
-    process = multiprocessing.get_context("fork").Process(target=chain, args=(folder, last, stall_at, place))
-    process.start()
-    if stall_at is None:
-        time.sleep(after)
-    while stall_at is not None and process.is_alive() and not (folder / "stalled").exists():
-        time.sleep(0.001)
-    process.kill()
-    process.join()
-    (folder / "stalled").unlink(missing_ok=True)
-    return process.exitcode == -signal.SIGKILL
-
-
-@pytest.mark.parametrize("place", ["save_file", "fsync", "anywhere"])
-def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path: Path, place: str) -> None:
-    rng, kills, halves = np.random.default_rng(1), 0, 0
-    for i in range(14):
-        stall_at = None if place == "anywhere" else 1 + i % 7
-        kills += killed(tmp_path, 200, stall_at, place, float(rng.uniform(0.001, 0.03)))
+@pytest.mark.parametrize("kind", ["kill", "tear"])
+def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path: Path, kind: Kind) -> None:
+    rng, halves = np.random.default_rng(1), 0
+    for _ in range(14):
+        fault = Fault(at=int(rng.integers(1, 60)), kind=kind)
+        assert carried_out(chain, (tmp_path, 200), root=tmp_path, fault=fault, of_this=True).killed
         halves += any(tmp_path.glob("chain/.partial/*"))
         if any(tmp_path.glob("chain/snapshots-*")):
             steps = list(read_snapshots(tmp_path / "chain").steps)
             assert_holds(read_snapshots(tmp_path / "chain"), list(range(1, len(steps) + 1)))
             checkpoint = tmp_path / "checkpoint"
             assert len(steps) >= (int(checkpoint.read_text()) if checkpoint.exists() else 0)
-    assert kills > (0 if place == "anywhere" else 3)
-    assert place == "anywhere" or halves == kills
-    chain(tmp_path, 200, None, place)
+    assert halves > 3
+    chain(tmp_path, 200)
     assert contents(tmp_path / "chain") == contents(written(tmp_path / "whole", steps=200))
 
 

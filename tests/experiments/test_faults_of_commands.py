@@ -1,0 +1,36 @@
+"""Every command that writes, at every operation on a file that may fail; a sample of them by default."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.fault_worlds import WORLDS, World, carried_out, given, prepared, put_to
+from tests.file_faults import Kind
+
+BY_NAME = {world.name: world for world in WORLDS}
+SAMPLE: tuple[tuple[str, Kind], ...] = (
+    ("train --force", "full"), ("train, private", "kill"), ("train, private", "io"), ("certify", "tear"),
+    ("export", "full"), ("ledger limit", "io"), ("experiment", "kill"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "of"), SAMPLE)
+def test_a_fault(name: str, of: Kind, tmp_path: Path) -> None:
+    chance = random.Random(f"{name}, {of}")
+    found = put_to(BY_NAME[name], tmp_path, choose=lambda kind, all_of: chance.sample(all_of, 1) if kind == of else ())
+    assert found.lost == []
+    assert found.tried.total() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+def test_every_fault_of_every_command(world: World, tmp_path: Path) -> None:
+    found = put_to(world, tmp_path, choose=lambda kind, all_of: all_of)
+    assert found.lost == []
+    assert found.tried.total() > 10
+
+
+def test_verifying_writes_nothing(tmp_path: Path) -> None:
+    place = prepared(BY_NAME["report"], tmp_path / "run")
+    assert carried_out(given, (("verify", "@/run"), place), root=place).operations == ()

@@ -1,0 +1,179 @@
+"""Runs of every algorithm, killed at random operations on files: the same weights to the bit, a ledger never short."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_tools import read, rows, tensors
+from tiny_runs import ALGORITHMS, left_behind, tiny
+
+import pacdp.loop
+from bounds.accounting import Composed, Event, SelfComposed, event_from_dict, privacy_epsilon
+from experiments.config import Run, Runtime
+from experiments.private.config import PrivateConfig
+from experiments.private.methods import METHODS
+from experiments.private.recipes import PEOPLE, private_recipe
+from experiments.private.run import train_private
+from experiments.run import train
+from pacdp import load_checkpoint
+from pacdp.ledger import Ledger
+from pacdp.step import event as events
+from tests.file_faults import Fault, Outcome, carried_out, note
+
+RUNTIME = Runtime(threads=1, checkpoint_seconds=0.0)
+CHAINS = (*ALGORITHMS, "entropy-sgd-clipped", "entropy-sgld-clipped", "sgld with snapshots")
+PRIVATE = tuple(METHODS)
+KILLS = 12
+"""Of each algorithm; with secret noise too, for the ledger's sake, where the algorithm is private."""
+
+
+def chain(name: str) -> Run:
+    one = tiny(name.removesuffix(" with snapshots"), records=4)
+    return replace(one, snapshots=3) if name.endswith("snapshots") else one
+
+
+def private(name: str, *, seeded: bool) -> PrivateConfig:
+    found = private_recipe(f"{name}-{PEOPLE[0] if METHODS[name].BY_PERSON else 'mnist'}", scale="smoke")
+    return replace(found, sampling=replace(found.sampling, steps=6), records=3, reproducible=seeded)
+
+
+def go(name: str, seeded: bool, place: Path) -> None:
+    """What `pacdp train --resume` does, and every sum that leaves the mechanism noted as it leaves."""
+    if name in CHAINS:
+        train(chain(name), place / "run", RUNTIME, resume=True)
+        return
+    whole = pacdp.loop.PrivateStep
+
+    def watched(**values: Any) -> Any:
+        def watch(weights: Any) -> None:
+            note(place / "released", str(1 + values["number"]))
+
+        return whole(**{**values, "watch": watch})
+
+    pacdp.loop.PrivateStep = watched  # type: ignore[misc, assignment]
+    train_private(private(name, seeded=seeded), place / "run", RUNTIME, resume=True, ledger=place / "ledger")
+
+
+def left(name: str, place: Path) -> dict[str, Any]:
+    """All that a resumed run must have in common with one that was never interrupted."""
+    run = place / "run"
+    names = {path.name for path in run.rglob("*")} - {".lock"}
+    if name in CHAINS:
+        result = read(run / "result.json")
+        del result["final"]["seconds"], result["rests_on"]["metrics"]
+        return left_behind(run) | {"names": names, "result": result}
+    result = {key: value for key, value in read(run / "result.json").items() if key not in ("seconds", "rests_on")}
+    return {"names": names, "result": result, "rows": rows(run), "tensors": tensors(run)}
+
+
+def short(name: str, place: Path, *, seeded: bool) -> dict[int, int]:
+    """Steps whose sums left the mechanism more often than the ledger counts them, and how much more often.
+
+    A seeded sum that leaves again is the same one, and tells nothing more.
+    """
+    path = place / "released"
+    released = Counter(int(line) for line in path.read_text().splitlines()) if path.exists() else Counter()
+    each = _candidates(name)
+    released = Counter({step: 1 if seeded else -(-count // each) for step, count in released.items()})
+    if not released:
+        return {}
+    counted: Counter[int] = Counter()
+    for entry in Ledger.load(place / "ledger").entries:
+        counted.update(range(entry.stretch.first, entry.stretch.last + 1))
+    return dict(released - counted)
+
+
+def _candidates(name: str) -> int:
+    """Sums that leave the mechanism in a step."""
+    return len(METHODS[name].noise_scales) if name == "p3sgd" else 1  # type: ignore[union-attr]
+
+
+def cost(name: str, place: Path) -> Event:
+    """The event of all sums that left the mechanism, from the events that the run's checkpoint records."""
+    told = load_checkpoint(place / "run").header["event"]
+    made = [one for one, count in events.runs_of(event_from_dict(told)) for _ in range(count)]
+    released = Counter(int(line) for line in (place / "released").read_text().splitlines())
+    times: Counter[Event] = Counter()
+    for step, count in released.items():
+        times[made[step - 1]] += -(-count // _candidates(name))
+    return Composed(events=tuple(SelfComposed(event=one, count=count) for one, count in times.items() if count))
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    tried: int = 0
+    runs: int = 0
+
+
+def killed_often(name: str, root: Path, *, kills: int, seeded: bool = True) -> Tally:
+    """Kill runs of the algorithm, each until it ends, until there were so many kills."""
+    whole = root / "whole"
+    whole.mkdir()
+    first = carried_out(go, (name, seeded, whole), root=whole)
+    assert first.exitcode == 0, first.err
+    expected, tally = left(name, whole), Tally()
+    chance = random.Random(f"{name}, {'seeded' if seeded else 'secret'}")
+    while tally.tried < kills or not _ended(root / str(tally.runs)):
+        place = root / str(tally.runs)
+        place.mkdir(exist_ok=True)
+        at = chance.randint(1, len(first.operations) // 2)
+        fault = Fault(at=at, kind=chance.choice(["kill", "tear"])) if tally.tried < kills else None
+        outcome = carried_out(go, (name, seeded, place), root=place, fault=fault)
+        tally.tried += outcome.killed
+        assert outcome.killed or outcome.exitcode == 0, (fault, outcome)
+        _require_sound(name, place, outcome, seeded=seeded)
+        if _ended(place):
+            _require_equal(name, left(name, place), expected, seeded=seeded)
+            if name in PRIVATE and not seeded:
+                _require_paid(name, place)
+            tally.runs += tally.tried < kills
+    return tally
+
+
+def _ended(place: Path) -> bool:
+    return (place / "run" / "result.json").exists()
+
+
+def _require_sound(name: str, place: Path, outcome: Outcome, *, seeded: bool) -> None:
+    """What must hold after every kill: a whole checkpoint or none, and nothing released that is not counted."""
+    if (place / "run" / "checkpoint.safetensors").exists():
+        load_checkpoint(place / "run")
+    if name in PRIVATE:
+        assert short(name, place, seeded=seeded) == {}, outcome
+
+
+def _require_equal(name: str, found: dict[str, Any], expected: dict[str, Any], *, seeded: bool) -> None:
+    if name in CHAINS or seeded:
+        assert found == expected
+    else:
+        assert found["names"] == expected["names"]
+        assert [row["step"] for row in found["rows"]] == [row["step"] for row in expected["rows"]]
+
+
+def _require_paid(name: str, place: Path) -> None:
+    config = private(name, seeded=False)
+    relation: dict[str, Any] = {"delta": config.budget.delta, "adjacency": config.budget.adjacency}
+    released = privacy_epsilon(event=cost(name, place), **relation)
+    unit = "person" if config.method.BY_PERSON else "example"
+    assert Ledger.load(place / "ledger").total(**relation, unit=unit).epsilon >= released.lower
+
+
+@pytest.mark.parametrize("name", ["entropy-sgld", "dp-sgld", "p3sgd"])
+def test_a_few_kills(name: str, tmp_path: Path) -> None:
+    assert killed_often(name, tmp_path, kills=4).tried == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*CHAINS, *PRIVATE])
+def test_kills_at_random_operations_leave_the_weights_of_an_uninterrupted_run(name: str, tmp_path: Path) -> None:
+    assert killed_often(name, tmp_path, kills=KILLS).tried == KILLS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRIVATE)
+def test_with_secret_noise_the_ledger_counts_whatever_was_released(name: str, tmp_path: Path) -> None:
+    tally = killed_often(name, tmp_path, kills=KILLS, seeded=False)
+    assert tally.tried == KILLS

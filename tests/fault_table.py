@@ -1,0 +1,112 @@
+"""Puts every command and every algorithm to every fault, and writes docs/faults.json and its part of docs/faults.md.
+
+python -m tests.fault_table
+"""
+
+import json
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from experiments.folder import provenance, write_json
+from pacdp.files import replacing
+from tests.fault_worlds import KINDS, WORLDS, World, put_to
+
+DOCS = Path(__file__).parents[1] / "docs"
+MARK = "## Faults of disks and processes\n"
+_HEAD = """
+A process counts what it does to files (opening for writing, writing, flushing to the disk, renaming, linking, removing,
+cutting, making folders) and meets a fault at the k-th: it is killed; a write arrives by half and it is killed; the disk
+is full from there on; or the operation fails once with an I/O error. `python -m tests.fault_table` writes this part and
+`docs/faults.json`. Lost would be: a file of the user's that is not what it was, a half-written file under its own name,
+more than a sentence on standard error, or a next try that does not end as if there had been no fault.
+
+Every operation of every command, small runs:
+
+| command | killed | torn | disk full | I/O error | survived | lost |
+| --- | --- | --- | --- | --- | --- | --- |
+"""
+_ALGORITHMS = """
+Kills at random operations, whole or torn, over and over until a run has ended. Seeded runs must end with the weights,
+rows and numbers of an uninterrupted one, to the bit. Of private runs, every sum that leaves the mechanism is noted as
+it leaves, and the ledger must count all of them after every kill; with secret noise one that leaves again costs again.
+
+| algorithm | noise | kills | runs ended | survived | lost |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+
+def main() -> int:
+    """Run everything, write both files; 1 if anything was lost."""
+    made_by = provenance(device="cpu", seed=0)
+    with tempfile.TemporaryDirectory() as root, ThreadPoolExecutor(2) as pool:
+        commands = list(pool.map(lambda world: _command(world, Path(root)), WORLDS))
+        algorithms = list(pool.map(lambda one: _algorithm(*one, Path(root)), _algorithms()))
+    record = {"format": "pacdp-faults/1", "provenance": made_by, "commands": commands, "algorithms": algorithms}
+    write_json(DOCS / "faults.json", record)
+    page = DOCS / "faults.md"
+    text = page.read_text(encoding="utf-8").partition(MARK)[0].rstrip("\n") + "\n\n" + rendered(record)
+    with replacing(page) as file:
+        file.write(text.encode())
+    return int(any(one["lost"] for one in [*commands, *algorithms]))
+
+
+def rendered(record: dict[str, Any]) -> str:
+    """The part of the page."""
+    rows = record["commands"]
+    text = MARK + _HEAD + "".join(
+        _line([one["name"], *(one["tried"].get(kind, 0) for kind in KINDS), *_fate(one)]) for one in rows
+    )  # fmt: skip
+    sums = [sum(one["tried"].get(kind, 0) for one in rows) for kind in KINDS]
+    text += _line(["all", *sums, *_together(rows)]) + _ALGORITHMS
+    rows = record["algorithms"]
+    text += "".join(_line([one["name"], one["noise"], one["tried"]["kill"], one["runs"], *_fate(one)]) for one in rows)
+    kills, runs = (sum(one["tried"]["kill"] for one in rows), sum(one["runs"] for one in rows))
+    return text + _line(["all", "", kills, runs, *_together(rows)])
+
+
+def _command(world: World, root: Path) -> dict[str, Any]:
+    found = put_to(world, root / world.name.replace(" ", "-"), choose=lambda kind, all_of: all_of)
+    print(json.dumps([world.name, found.tried, found.lost]), flush=True)
+    return {"name": world.name, "tried": dict(found.tried), "lost": found.lost}
+
+
+def _algorithms() -> Iterable[tuple[str, bool]]:
+    from test_killed_runs import CHAINS, PRIVATE
+
+    return [(name, True) for name in (*CHAINS, *PRIVATE)] + [(name, False) for name in PRIVATE]
+
+
+def _algorithm(name: str, seeded: bool, root: Path) -> dict[str, Any]:
+    from test_killed_runs import KILLS, PRIVATE, killed_often
+
+    place = root / f"{name}-{seeded}".replace(" ", "-")
+    place.mkdir()
+    tried, runs, lost = KILLS, 0, []
+    try:
+        runs = killed_often(name, place, kills=KILLS, seeded=seeded).runs
+    except AssertionError as error:
+        lost = [str(error)]
+    print(json.dumps([name, seeded, tried, runs, lost]), flush=True)
+    noise = "seeded" if seeded or name not in PRIVATE else "secret"
+    return {"name": name, "noise": noise, "tried": {"kill": tried}, "runs": runs, "lost": lost}
+
+
+def _fate(one: dict[str, Any]) -> list[int]:
+    lost = len(one["lost"])
+    return [sum(one["tried"].values()) - lost, lost]
+
+
+def _together(rows: list[dict[str, Any]]) -> list[int]:
+    survived, lost = zip(*map(_fate, rows), strict=True)
+    return [sum(survived), sum(lost)]
+
+
+def _line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |\n"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

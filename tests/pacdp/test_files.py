@@ -1,0 +1,74 @@
+"""A file is replaced whole or not at all, by the one who wrote it; what killed writers left goes with the next one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pacdp.files import LIST, begin, remove_own, replacing, written
+from tests.file_faults import KINDS, Fault, Kind, carried_out, places
+
+
+def write(path: Path, text: str) -> None:
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_is_the_old_one_or_the_new_one_and_the_next_write_leaves_nothing_else(tmp_path: Path, kind: Kind):
+    path = tmp_path / "file.json"
+    begin(tmp_path)
+    write(path, "old")
+    known = written(tmp_path)
+    for at in places(carried_out(write, (path, "old"), root=tmp_path, of_this=True).operations, kind):
+        failed = carried_out(write, (path, "new" * 1000), root=tmp_path, fault=Fault(at=at, kind=kind), of_this=True)
+        assert failed.killed or (failed.exitcode == 1 and "OSError" in failed.err)
+        assert path.read_text() in ("old", "new" * 1000)
+        write(path, "old")
+        assert {one.name for one in tmp_path.iterdir()} == {"file.json", LIST}
+        assert written(tmp_path) == known
+
+
+def test_an_error_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
+    write(tmp_path / "file", "old")
+    with pytest.raises(TypeError), replacing(tmp_path / "file") as file:
+        file.writelines([b"new", "no bytes"])
+    assert (tmp_path / "file").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_living_writer_s_half_is_left_alone_and_a_dead_one_s_folder_goes(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as alive:
+        dead = subprocess.Popen([sys.executable, "-c", ""])
+        dead.wait()
+        half = tmp_path / f".out.{alive.pid}.partial"
+        half.write_text("half")
+        (tmp_path / f".out.{dead.pid}.partial").mkdir()
+        (tmp_path / f".out.{dead.pid}.partial" / "weights").write_text("half")
+        write(tmp_path / "out", "whole")
+        assert {one.name for one in tmp_path.iterdir()} == {"out", half.name}
+        alive.communicate()
+
+
+def test_what_is_not_in_the_list_is_somebody_else_s(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    assert written(tmp_path) is None
+    begin(tmp_path)
+    write(tmp_path / "ours", "1")
+    begin(tmp_path, own=["mine"])  # the folder has a list already
+    with pytest.raises(ValueError, match="mine was not written by pacdp: move it away"):
+        write(tmp_path / "mine", "ours")
+    remove_own(tmp_path, names=["mine", "ours", "nothing"])
+    assert {one.name for one in tmp_path.iterdir()} == {"mine", LIST}
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_name_that_was_cut_short_is_no_name(tmp_path: Path) -> None:
+    begin(tmp_path)
+    with (tmp_path / LIST).open("a") as file:
+        file.write("\nfigu")
+    write(tmp_path / "figure.png", "1")
+    found = written(tmp_path)
+    assert found is not None
+    assert "figure.png" in found
