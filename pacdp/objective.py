@@ -3,7 +3,6 @@
 K chains share one resident data set; each has its own weights, its own draws and, where given, its own labels.
 """
 
-import math
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, NamedTuple
@@ -13,8 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pacdp.chains import BATCH, Batching, Keys, philox, resident
-from pacdp.chains.native.philox import words
+from pacdp.chains import Batching, Keys, resident
 from pacdp.data import Dataset
 from pacdp.losses import Loss, in_error, ramp, sums, zero_one
 from pacdp.models import batch_dependent_layers, random_layers
@@ -28,6 +26,7 @@ from pacdp.probes import (
     require_true_slope,
 )
 from pacdp.step.gradients import clipped_gradient, require_true_sums
+from pacdp.step.sample import poisson, with_replacement
 
 _CLIPPED = 3
 """Examples on which clipped gradients are compared with autograd's."""
@@ -137,23 +136,10 @@ class Objective:
 
     def draw(self, keys: Keys, tick: int | Tensor) -> tuple[list[Int[Tensor, " batch"]], np.ndarray]:
         """Indices of minibatch ``tick``, one tensor a distinct batch key, and which of them is each chain's."""
-        distinct, group = keys.groups
-        return [self._indices(int(key), tick) for key in distinct], group
-
-    def _indices(self, key: int, tick: int | Tensor) -> Int[Tensor, " batch"]:
-        if self.clip_norm is not None:
-            # rounded down: an example never joins with more than its stated probability
-            threshold = math.floor(self.batch_size / self.n * 2.0**32)
-            chosen = self._uniform(self.n, key, tick) < threshold
-            return chosen.nonzero()[:, 0]
-        return (self._uniform(self.batch_size, key, tick) * self.n) >> 32
-
-    def _uniform(self, size: int, key: int, tick: int | Tensor) -> Int[Tensor, " size"]:
-        if self.device.type != "cpu":
-            return philox.uniform_words(size, key, BATCH, tick, self.device)
-        drawn = np.empty(size, np.uint32)
-        words(drawn, np.uint64(key), np.uint32(BATCH), np.uint64(int(tick)))
-        return torch.from_numpy(drawn.astype(np.int64))
+        drawn, group = keys.batches(self.batch_size if self.clip_norm is None else self.n, tick, self.device)
+        if self.clip_norm is None:
+            return [with_replacement(one, self.n) for one in drawn], group
+        return [poisson(one, self.batch_size / self.n) for one in drawn], group
 
     def estimate(self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor) -> Estimate:
         """Gradients, losses and errors at ``weights`` on the minibatches numbered ``tick``."""

@@ -1,5 +1,11 @@
-"""Who draws what: a chain's random numbers are a function of (seed, chain, stream, step) and of nothing else."""
+"""Who draws what: a chain's random numbers are a function of (key, chain, stream, tick) and of nothing else.
 
+:class:`Keys` come from seeds, for studies that must be reproduced, by Philox. :class:`SecretKeys` come from the
+operating system, for chains whose privacy counts on noise that nobody knows, by the cipher of :mod:`pacdp.step`.
+"""
+
+import hashlib
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,6 +13,11 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
+
+from pacdp.chains import philox
+from pacdp.chains.native.philox import words
+from pacdp.step import cipher, noise
+from pacdp.step.sample import Words
 
 NOISE, OUTER_NOISE, BATCH, PRIOR, PROBE = range(5)
 """Streams: purposes whose numbers must not coincide at one step."""
@@ -61,6 +72,18 @@ class Keys:
         """The keys of some of the chains."""
         return Keys(self.noise[list(chains)], self.batch[list(chains)])
 
+    def batches(self, size: int, tick: int | Tensor, device: torch.device) -> tuple[list[Words], np.ndarray]:
+        """The words of minibatch ``tick``, ``size`` of them for each distinct batch key, and which are each chain's."""
+        distinct, group = self.groups
+        return [self._words(size, int(key), tick, device) for key in distinct], group
+
+    def _words(self, size: int, key: int, tick: int | Tensor, device: torch.device) -> Words:
+        if device.type != "cpu":
+            return Words(philox.uniform_words(size, key, BATCH, tick, device), 32)
+        drawn = np.empty(size, np.uint32)
+        words(drawn, np.uint64(key), np.uint32(BATCH), np.uint64(int(tick)))
+        return Words(torch.from_numpy(drawn.astype(np.int64)), 32)
+
     def noise_on(self, device: torch.device) -> Tensor:
         """The noise keys as two words each, int64 [2, K] on ``device``."""
         cache = self.__dict__.setdefault("_on", {})
@@ -68,3 +91,63 @@ class Keys:
             halves = np.stack([self.noise & np.uint64(0xFFFFFFFF), self.noise >> np.uint64(32)]).astype(np.int64)
             cache[device] = torch.tensor(halves, device=device)
         return cache[device]
+
+
+class SecretKeys(Keys):
+    """Keys of 256 bits, one a chain, from the operating system: what they fix, nobody can predict.
+
+    Noise is that of :mod:`pacdp.step.noise`, added on its grid to what it hides; its words and those of minibatches are
+    ChaCha20's under a key that is a keyed hash (BLAKE2b) of the chain's number, at the place (stream, tick). Whoever
+    holds the keys can draw all of it again: checkpoints hold them, so that a killed run goes on bit for bit, and
+    nothing that leaves does.
+
+    Formal guarantee: numbers of different keys, chains, streams or ticks, and those of one of them among each other,
+    cannot be told from independent ones by whoever can break neither ChaCha20 nor BLAKE2b as a pseudorandom function
+    nor predict the operating system's generator.
+    """
+
+    def __init__(self, secrets: Sequence[bytes], chains: Sequence[int]) -> None:
+        if len(secrets) != len(chains) or any(len(one) != 32 for one in secrets) or any(one < 0 for one in chains):
+            raise ValueError("expected a key of 32 bytes and a number >= 0 for each chain; take keys from drawn()")
+        self.secrets, self.chains = tuple(secrets), tuple(chains)
+        self._own = [
+            hashlib.blake2b(b"chain %d" % chain, key=secret, digest_size=32).digest()
+            for secret, chain in zip(secrets, chains, strict=True)
+        ]
+
+    @classmethod
+    def drawn(cls, chains: Sequence[int]) -> "SecretKeys":
+        """New keys for the chains of these numbers."""
+        return cls([cipher.new_key() for _ in chains], chains)
+
+    def __repr__(self) -> str:
+        return f"SecretKeys of {self.count} chains"
+
+    @property
+    def count(self) -> int:
+        """The number of chains."""
+        return len(self.secrets)
+
+    def select(self, chains: Sequence[int]) -> "SecretKeys":
+        """The keys of some of the chains."""
+        return SecretKeys([self.secrets[k] for k in chains], [self.chains[k] for k in chains])
+
+    def batches(self, size: int, tick: int | Tensor, device: torch.device) -> tuple[list[Words], np.ndarray]:
+        """The words of minibatch ``tick``, ``size`` for each chain."""
+        made: list[Words] = []
+        for k in range(self.count):
+            drawn = np.empty(-(-size // 2), np.int64)
+            self.keystream(k, BATCH, int(tick)).fill(drawn)
+            made.append(Words(torch.from_numpy(drawn.view(np.uint32)[:size].astype(np.int64)).to(device), 32))
+        return made, np.arange(self.count)
+
+    def noised(self, chain: int, total: Tensor, *, std: float, stream: int, tick: int) -> Tensor:
+        """``total`` with N(0, std²) on every coordinate, of the chain at this place, on a grid.
+
+        Formal guarantee: as for :func:`pacdp.step.noise.noised`.
+        """
+        return noise.noised(total, std=std, fill=self.keystream(chain, stream, tick).fill)
+
+    def keystream(self, chain: int, stream: int, tick: int) -> cipher.Keystream:
+        """The words of a place."""
+        return cipher.Keystream(self._own[chain], struct.pack("<IQ", stream, tick))

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pacdp.chains import philox
-from pacdp.chains.keys import Keys
+from pacdp.chains.keys import Keys, SecretKeys
 from pacdp.chains.native import threads
 from pacdp.chains.native import update as native
 
@@ -36,6 +36,8 @@ def langevin(
     """keep x - rate gradient + pull centre + scale ξ, with ξ ~ N(0, I) keyed by (chain, stream, tick).
 
     ``average``, where given, moves in place: average ← average + alpha (result - average). ``out`` may be ``x``.
+    With :class:`SecretKeys` N(0, (scale/rate)² I) is added to the gradient, on the grid of that noise, and the rest
+    computes with what this releases.
 
     Raises:
         ValueError: there are not as many keys as chains, or vectors of another shape or type than ``x``.
@@ -43,6 +45,9 @@ def langevin(
     _require_fitting(x, keys, gradient, centre, average, out)
     rate = 0.0 if gradient is None else rate
     pull = 0.0 if centre is None else pull
+    if isinstance(keys, SecretKeys):
+        gradient, rate = _released(x, gradient, rate, scale, keys, stream, int(tick))
+        scale, keys = 0.0, Keys(*np.zeros((2, len(x)), np.uint64))  # the noise is in
     if x.device.type == "cpu":
         return _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, int(tick), average, alpha, out)
     kernel = _compiled() if x.device.type == "cuda" else _plain
@@ -55,12 +60,29 @@ def langevin(
 def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick: int | Tensor) -> Tensor:
     """The standard normal numbers that :func:`langevin` would add to ``x``."""
     _require_fitting(x, keys)
+    if isinstance(keys, SecretKeys):
+        return _released(x, None, 0.0, 1.0, keys, stream, int(tick))[0]
     if x.device.type != "cpu":
         return philox.normal(x.shape[1], keys.noise_on(x.device), stream, tick).to(x.dtype)
     out = torch.empty_like(x)
     threads.use(out.numel())
     native.normal(out.numpy(), keys.noise, np.uint32(stream), np.uint64(int(tick)))
     return out
+
+
+def _released(
+    x: Tensor, gradient: Tensor | None, rate: Coefficient, scale: Coefficient, keys: SecretKeys, stream: int, tick: int
+) -> tuple[Tensor, np.ndarray]:
+    """What is released of each chain's gradient, and the rate at which it enters: the noise itself, where no gradient
+    does.
+    """
+    made, rates, scales = torch.empty_like(x), _row(rate, len(x)).copy(), _row(scale, len(x))
+    for k in range(len(x)):
+        alone = gradient is None or rates[k] == 0.0
+        total = torch.zeros_like(x[k]) if alone else gradient[k]
+        rates[k] = -1.0 if alone else rates[k]
+        made[k] = keys.noised(k, total, std=float(scales[k] / abs(rates[k])), stream=stream, tick=tick)
+    return made, rates
 
 
 def _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, out) -> Tensor:

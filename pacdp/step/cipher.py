@@ -1,8 +1,12 @@
-"""Uniform 64-bit words that nobody can predict or repeat: ChaCha20 (RFC 8439) under keys from the operating system.
+"""Uniform 64-bit words that nobody can predict: ChaCha20 (RFC 8439) under keys from the operating system.
 
-Every 256 KiB have a key of their own, which ``os.urandom`` gives and which no object keeps: neither a key nor a counter
-nor unused words outlive a call. A forked process, a second thread, a copied or unpickled object and a resumed run
-therefore cannot repeat each other's words. (Memory that was freed is not scrubbed.)
+:func:`fill` gives words that nobody can repeat either. Every 256 KiB have a key of their own, which ``os.urandom``
+gives and which no object keeps: neither a key nor a counter nor unused words outlive a call. A forked process, a second
+thread, a copied or unpickled object and a resumed run therefore cannot repeat each other's words. (Memory that was
+freed is not scrubbed.)
+
+:class:`Keystream` gives the words of a key and a place, again and again the same: for runs that keep their key, so that
+they can go on where they were interrupted.
 
 Formal guarantee: the words cannot be told from independent uniform ones by whoever can neither break ChaCha20 as a
 pseudorandom function nor predict the operating system's generator.
@@ -25,6 +29,31 @@ def fill(words: NDArray[np.int64]) -> None:
         part = words[begin : begin + WORDS_PER_KEY].view(np.uint8)
         keystream = Cipher(algorithms.ChaCha20(_fresh_key(), _START), mode=None).encryptor()
         keystream.update_into(_ZEROS[: len(part)], part.data)
+
+
+class Keystream:
+    """The words of one key at one place, in order; two objects for the same place give the same words.
+
+    A key may have any number of places, each of 256 GiB; whoever knows it knows all of their words.
+
+    Args:
+        key: 32 bytes.
+        place: 12 bytes, the nonce of RFC 8439.
+    """
+
+    def __init__(self, key: bytes, place: bytes) -> None:
+        self._stream = Cipher(algorithms.ChaCha20(key, bytes(4) + place), mode=None).encryptor()
+
+    def fill(self, words: NDArray[np.int64]) -> None:
+        """Overwrite ``words``, a contiguous vector, by the next words of the place."""
+        for begin in range(0, len(words), WORDS_PER_KEY):
+            part = words[begin : begin + WORDS_PER_KEY].view(np.uint8)
+            self._stream.update_into(_ZEROS[: len(part)], part.data)
+
+
+def new_key() -> bytes:
+    """A key of 256 bits from the operating system."""
+    return os.urandom(32)
 
 
 def _fresh_key() -> bytes:

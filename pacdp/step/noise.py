@@ -10,15 +10,17 @@ the seed has 32 bits only.
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pacdp.step import cipher, quantile
+from pacdp.step.sample import Words, poisson, top_bits
 
 GRID_LOG2 = 10
 """The grid is the power of two from std/2¹¹ (exclusive) to std/2¹⁰."""
@@ -26,6 +28,9 @@ CELL_ERROR = 2.0**-35
 """Logarithm of the ratio between the probability of a point of the grid and that under exact arithmetic, at most."""
 TAIL_MASS = 2.0**-84
 """Probability of the points of the grid, beyond 10.6 standard deviations, where that is not promised."""
+
+Fill = Callable[[NDArray[np.int64]], None]
+"""Overwrites a vector by uniform 64-bit words: :func:`pacdp.step.cipher.fill`, or the words of a key and a place."""
 
 _SPARE = 320  # words for the tails, of which 32,768 numbers need 128 on average
 _ON_DEVICE = 1 << 20  # numbers at a time
@@ -83,6 +88,27 @@ def add_noise(total: Tensor, *, std: float, randomness: Randomness) -> Tensor:
     return total + randomness.normal(tuple(total.shape), std=std, dtype=total.dtype, device=total.device)
 
 
+def noised(total: Tensor, *, std: float, fill: Fill | None = None) -> Tensor:
+    """``total`` with independent N(0, std²) on every coordinate, on the grid that only ``std`` decides.
+
+    Formal guarantee: as for :func:`add_noise` with :class:`SystemRandomness`, if the words are uniform.
+
+    Args:
+        fill: where the words come from; by default the system's, which nobody can repeat.
+
+    Raises:
+        ValueError: ``std`` is beyond 2^±900.
+    """
+    if std == 0.0:
+        return total.clone()
+    if not 2.0**-900 < std < 2.0**900:
+        raise ValueError(f"std must be 0 or between 2^-900 and 2^900, got {std}")
+    grid = math.ldexp(1.0, math.frexp(std)[1] - 1 - GRID_LOG2)
+    on_host = total.device.type == "cpu" and total.dtype in (torch.float32, torch.float64)
+    compute = _by_compiled_code if on_host else _by_torch
+    return compute(total.detach(), std / grid, grid, fill or cipher.fill)
+
+
 def share(std: float, processes: int) -> float:
     """The standard deviation for each of ``processes`` whose independent noise adds up to variance std² or more.
 
@@ -135,24 +161,13 @@ class SystemRandomness:
         Raises:
             ValueError: ``std`` is beyond 2^±900.
         """
-        if std == 0.0:
-            return total.clone()
-        if not 2.0**-900 < std < 2.0**900:
-            raise ValueError(f"std must be 0 or between 2^-900 and 2^900, got {std}")
-        grid = math.ldexp(1.0, math.frexp(std)[1] - 1 - GRID_LOG2)
-        on_host = total.device.type == "cpu" and total.dtype in (torch.float32, torch.float64)
-        compute = _by_compiled_code if on_host else _by_torch
-        return compute(total.detach(), std / grid, grid)
+        return noised(total, std=std)
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """A Poisson batch; the probability is ``sample_rate`` rounded down to a multiple of 2⁻⁵³."""
-        chosen, words = [], np.empty(min(n, cipher.WORDS_PER_KEY), np.int64)
-        threshold = np.uint64(math.floor(sample_rate * 2.0**53))
-        for begin in range(0, n, cipher.WORDS_PER_KEY):
-            part = words[: n - begin]
-            cipher.fill(part)
-            chosen.append(np.flatnonzero(part.view(np.uint64) >> np.uint64(11) < threshold) + begin)
-        return torch.from_numpy(np.concatenate(chosen) if chosen else np.empty(0, np.int64))
+        words = np.empty(n, np.int64)
+        cipher.fill(words)
+        return poisson(top_bits(words), sample_rate)
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
         """A generator seeded by the operating system."""
@@ -189,7 +204,7 @@ class SeededRandomness:
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """A Poisson batch from the batch stream."""
         uniform = torch.rand(n, dtype=torch.float64, generator=self._batches)
-        return (uniform < sample_rate).nonzero().reshape(-1)
+        return poisson(Words((uniform * 2.0**53).long(), 53), sample_rate)
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
         """A generator whose seed is a hash of the seed and the stream's name."""
@@ -212,23 +227,23 @@ class SeededRandomness:
         self._batches.set_state(state["batches"])
 
 
-def _by_compiled_code(total: Tensor, scale: float, grid: float) -> Tensor:
+def _by_compiled_code(total: Tensor, scale: float, grid: float, fill: Fill) -> Tensor:
     out = total.clone(memory_format=torch.contiguous_format)
     values = out.reshape(-1).numpy()
     words = np.empty(min(len(values), cipher.WORDS_PER_KEY - _SPARE) + _SPARE, np.int64)
     for begin in range(0, len(values), cipher.WORDS_PER_KEY - _SPARE):
         part = values[begin : begin + cipher.WORDS_PER_KEY - _SPARE]
-        cipher.fill(words[: _SPARE + len(part)])
+        fill(words[: _SPARE + len(part)])
         spare, main, done = words[:_SPARE], words[_SPARE:], 0
         while (done := quantile.add_on_grid(part, main, spare, quantile.table(), scale, grid, done)) < len(part):
-            cipher.fill(spare)
+            fill(spare)
     return out
 
 
-def _by_torch(total: Tensor, scale: float, grid: float) -> Tensor:
+def _by_torch(total: Tensor, scale: float, grid: float, fill: Fill) -> Tensor:
     def words(count: int) -> Tensor:
         drawn = np.empty(count, np.int64)
-        cipher.fill(drawn)
+        fill(drawn)
         return torch.from_numpy(drawn).to(total.device)
 
     out = torch.empty_like(total, memory_format=torch.contiguous_format)
