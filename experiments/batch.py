@@ -12,18 +12,28 @@ import bounds
 from experiments.config import Run, Runtime
 from experiments.ensemble import Ensemble
 from experiments.folder import Folder, provenance, require_space, write_json
+from experiments.private import PRIVATE
 from experiments.serial import to_dict
 from pacdp import Diverged, NoPrivacy
 from pacdp.algorithms import Sampler, build, chain_of, copied, selected
 from pacdp.certify.chain import gibbs_certificates, released_weights_certificate, weights_certificates
-from pacdp.chains import Keys, Replayed, Trace, run_chains
+from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
 from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
+from pacdp.reservation import NoLedger
+from pacdp.step.paid import Paid
 from pacdp.trained import privacy_of, save_trained
 
 Report = Callable[[int, int, dict[str, Any] | None], None]
 """Called as report(step, steps, row): the row, of the batch's first run, is None between records."""
+
+
+class _NotGranted(Exception):
+    """Chains of a batch whose steps the ledger did not count, with its refusals: nothing of the steps was drawn."""
+
+    def __init__(self, chains: Mapping[int, Exception]) -> None:
+        self.chains = chains
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,6 +46,8 @@ class Batch:
     """Of each run's training and test data."""
     choices: list[Mapping[str, Any] | None]
     """For each run, the record of the closed list of settings that covers it."""
+    paid: list[Paid | None]
+    """For each run, leave to draw its steps' noise; None for one that promises nothing."""
     runtime: Runtime
     objective: Objective
     test: Objective
@@ -81,8 +93,16 @@ class Batch:
             self.folders[chain].checkpoint, problem=run.problem, settings=run.sampler, objective=self.objective,
             hashes=self.hashes[chain], state=chain_of(self.state, chain), seed=run.seed, chain=run.chain,
             run=to_dict(run), trace=self.trace.tensors(chain), runtime=self.runtime.recorded(),
-            plan=run.plan(self.objective.n), choices=self.choices[chain],
+            plan=run.plan(self.objective.n), choices=self.choices[chain], private=self._kept(chain),
         )  # fmt: skip
+
+    def _kept(self, chain: int) -> dict[str, Any]:
+        """What a private run keeps for itself: the key of its noise, and where its steps are counted."""
+        paid, keys = self.paid[chain], self.keys.select([chain])
+        key = {"noise_key": keys.secrets[0].hex()} if isinstance(keys, SecretKeys) else {}
+        if paid is None or isinstance(paid.books, NoLedger):
+            return key
+        return {**key, "ledger": {"run": paid.run, "receipt": paid.receipt and dict(paid.receipt)}}
 
     def go(self, report: Report) -> dict[Path, dict[str, Any] | Exception]:
         """Train to the end, recording on the way; by folder, the result or what ended the run."""
@@ -98,7 +118,9 @@ class Batch:
                     self._advance(mark, steps, report)
                     rows = self._measure()
                 except Diverged as error:
-                    outcomes |= self._drop(error)
+                    outcomes |= self._drop(dict.fromkeys(error.chains, error))
+                except _NotGranted as error:
+                    outcomes |= self._drop(error.chains)
             for i, row in enumerate(rows):
                 row["seconds"] = round(time.monotonic() - started, 3)
                 self.folders[i].append_row(row)  # before the checkpoint: a crash between the two repeats the row
@@ -108,6 +130,8 @@ class Batch:
         for i, folder in enumerate(self.folders):
             result = {"format": "pacdp-result/1", "steps": steps, "n": self.objective.n, "final": folder.rows()[-1]}
             result["rests_on"] = folder.content_hashes()
+            if not self.runs[i].reproducible:
+                result["private"] = PRIVATE
             if self.ensembles:
                 result["ensemble"] = self.ensembles[i].summary()
             write_json(folder.result, result)
@@ -124,6 +148,7 @@ class Batch:
         while self.state.step < mark:
             step = self.state.step
             stop = min(mark, (step // chunk + 1) * chunk, *(e.next_after(step) or mark for e in self.ensembles))
+            self._reserve(step + 1, stop)
             (part,) = run_chains(sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss)
             # a replayed step overwrites its state, which must stand where this chunk ends
             self.state = copied(part.state) if replay else part.state
@@ -136,14 +161,31 @@ class Batch:
                     self.save(i)
                 saved = time.monotonic()
 
-    def _drop(self, error: Diverged) -> dict[Path, Exception]:
-        """Go on without the chains that ``error`` names, from where all were well."""
-        kept = [i for i in range(len(self.runs)) if i not in error.chains]
-        ended: dict[Path, Exception] = {self.folders[i].path: error for i in error.chains}
+    def _reserve(self, first: int, last: int) -> None:
+        """Ask for leave to draw the noise of these steps, run by run."""
+        refused: dict[int, Exception] = {}
+        for i, paid in enumerate(self.paid):
+            try:
+                for step in range(first, last + 1):
+                    if paid is not None:
+                        paid.before(step)
+            except ValueError as error:
+                refused[i] = error
+        if refused:
+            raise _NotGranted(refused)
+
+    def _drop(self, errors: Mapping[int, Exception]) -> dict[Path, Exception]:
+        """Go on without the chains that had these errors, from where all were well."""
+        kept = [i for i in range(len(self.runs)) if i not in errors]
+        ended: dict[Path, Exception] = {self.folders[i].path: error for i, error in errors.items()}
         self.runs = [self.runs[i] for i in kept]
         self.folders = [self.folders[i] for i in kept]
         self.hashes = [self.hashes[i] for i in kept]
         self.choices = [self.choices[i] for i in kept]
+        self.paid = [self.paid[i] for i in kept]
+        for paid in self.paid:
+            if paid is not None:
+                paid.again()
         self.ensembles = [self.ensembles[i] for i in kept] if self.ensembles else []
         if kept:
             self.objective, self.test = self.objective.select(kept), self.test.select(kept)

@@ -15,7 +15,8 @@ from experiments.diagnosing import chain_folder, diagnose_checkpoints
 from experiments.folder import Folder, read_json, write_json
 from experiments.foreign import Foreign, certify_foreign
 from experiments.overrides import overridden
-from experiments.private.command import holds_private_run, is_private, train_private_recipe
+from experiments.private.books import beside
+from experiments.private.command import holds_private_run, is_private, tell_private, train_private_recipe
 from experiments.private.recipes import PRIVATE_RECIPES
 from experiments.recipes import RECIPES, Scale, recipe
 from experiments.run import train
@@ -71,10 +72,10 @@ class Train:
     choices: Path | None = None
     """A closed list of settings that has this run (pacdp choices): its certificates divide by the list's J."""
     ledger: Path | None = None
-    """The privacy ledger that counts a private recipe's steps before their noise is drawn; by default the folder
-    ledger beside --out. Data sets that share rows share a ledger."""
+    """The privacy ledger that counts the steps of a private recipe, or of a chain with a clip norm, before their noise
+    is drawn; by default the folder ledger beside --out. Data sets that share rows share a ledger."""
     no_ledger: bool = False
-    """Count a private recipe's steps nowhere."""
+    """Count these steps nowhere."""
     json: bool = False
     """Print result.json on standard output."""
     show: bool = False
@@ -94,8 +95,6 @@ class Train:
                 uncounted=self.no_ledger,
             )  # fmt: skip
             return
-        if self.ledger is not None or self.no_ledger:
-            raise ValueError("--ledger and --no-ledger go with private recipes: a chain's noise is no secret")
         if self.recipe is not None:
             rest = ["--help"] if self.fields else rest
             run = overridden(recipe(self.recipe, scale=self.scale, seed=self.seed), rest)
@@ -110,6 +109,7 @@ class Train:
         if self.show:
             print(json.dumps(to_dict(run), indent=2))
             return
+        ledger = self._counted_in(run, out)
         if self.chains != 1 or not self.workers.here:
             if self.choices:
                 raise ValueError(
@@ -117,15 +117,30 @@ class Train:
                     "by --chain 0 and so on"
                 )
             result = _train_chains(run, out, self.runtime, self.chains, self.workers, resume=self.resume,
-                                   force=self.force)  # fmt: skip
+                                   force=self.force, ledger=ledger)  # fmt: skip
             out = chain_folder(out, 0)
             if result["diagnosis"] and not self.json:
                 print_diagnosis(result["diagnosis"])
         else:
-            result = _train(run, out, self.runtime, resume=self.resume, force=self.force, choices=self.choices)
+            result = _train(run, out, self.runtime, resume=self.resume, force=self.force, choices=self.choices,
+                            ledger=ledger)  # fmt: skip
         if self.json:
             print(json.dumps(result, allow_nan=False))
-        messages.print(f"finished {out}; next: pacdp certify {out}")
+        if run.promising:
+            tell_private(out, ledger)
+        else:
+            messages.print(f"finished {out}; next: pacdp certify {out}")
+
+    def _counted_in(self, run: Run, out: Path) -> Path | None:
+        """The folder of the ledger that counts the run's steps."""
+        if self.ledger is not None and self.no_ledger:
+            raise ValueError("--ledger and --no-ledger contradict each other: give one of them")
+        if run.promising:
+            return None if self.no_ledger else self.ledger or beside(out)
+        if self.ledger is not None or self.no_ledger:
+            raise ValueError(f"--ledger and --no-ledger go with runs that promise privacy: {run.algorithm} has no clip "
+                             "norm")  # fmt: skip
+        return None
 
     @property
     def private(self) -> bool:
@@ -202,7 +217,14 @@ class Certify:
 
 
 def _train(
-    run: Run, out: Path, runtime: Runtime, *, resume: bool, force: bool, choices: Path | None = None
+    run: Run,
+    out: Path,
+    runtime: Runtime,
+    *,
+    resume: bool,
+    force: bool,
+    choices: Path | None = None,
+    ledger: Path | None = None,
 ) -> dict[str, Any]:
     with progress(f"{run.algorithm} on {run.problem.dataset}", 1000) as advance:
 
@@ -210,12 +232,21 @@ def _train(
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
         return train(
-            run, out, runtime, resume=resume, force=force, report=report, progressbar=DownloadBar(), choices=choices
-        )
+            run, out, runtime, resume=resume, force=force, report=report, progressbar=DownloadBar(), choices=choices,
+            ledger=ledger,
+        )  # fmt: skip
 
 
 def _train_chains(
-    run: Run, out: Path, runtime: Runtime, chains: int, workers: Workers, *, resume: bool, force: bool
+    run: Run,
+    out: Path,
+    runtime: Runtime,
+    chains: int,
+    workers: Workers,
+    *,
+    resume: bool,
+    force: bool,
+    ledger: Path | None,
 ) -> dict[str, Any]:
     """Chains 0, 1, ... of a run, each in its own folder, over the workers; then their diagnosis."""
     if chains < 1:
@@ -231,7 +262,7 @@ def _train_chains(
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
-        kind = chains_kind(force=force, report=report if workers.here else None)
+        kind = chains_kind(force=force, report=report if workers.here else None, ledger=ledger)
         jobs = [Job(key=one.name, kind=kind, config=run) for one, run in zip(outs, runs, strict=True)]
         for chain, error in carry_out(jobs, outs, runtime, workers=workers, force=force):
             if error:

@@ -23,7 +23,7 @@ class Run:
     records: int = 10
     """How often, evenly spaced, risks and bounds are recorded."""
     seed: int = 0
-    """Of the first weights and of the chain."""
+    """Of the first weights, and of the chain where it is ``reproducible``."""
     chain: int = 0
     """Which of the seed's independent chains this is."""
     track: GibbsSettings = field(default_factory=GibbsSettings)
@@ -40,6 +40,10 @@ class Run:
     """What certificates of a clipped chain pay for its number of steps. planned: all steps of the run, whenever it
     stops; listed: the steps made, at the failure probability over the number of records, at each of which it may end.
     """
+    reproducible: bool = field(default=True, metadata=JOINED_LATER)
+    """Draw batches and noise from the seed too. Whoever knows the seed can subtract the noise: for tests and published
+    benchmarks on public data alone. Without it they come from a key of the operating system, which the run's checkpoint
+    keeps; with a clip norm only."""
 
     def __post_init__(self) -> None:
         if not (self.epochs > 0 and self.records >= 1):
@@ -54,6 +58,22 @@ class Run:
             raise ValueError(f"expected 0 < failure_prob < 1, got {self.failure_prob}")
         if self.stopping not in get_args(Stopping):
             raise ValueError(f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}")
+        if not (self.reproducible or self.promising):
+            raise ValueError(
+                f"reproducible=False keeps the noise secret, of which {self.algorithm} without clip_norm promises "
+                "nothing: set sampler.clip_norm, or leave reproducible"
+            )
+
+    @property
+    def promising(self) -> bool:
+        """Whether each step is a private mechanism, which a ledger counts."""
+        if self.sampler.clip_norm is None:
+            return False
+        try:
+            self.sampler.promise(self.sampler.batch_size, 0)
+        except ValueError:
+            return False
+        return True
 
     def thinning(self, steps: int) -> Thinning | None:
         """Which of ``steps`` steps leave a snapshot."""

@@ -18,25 +18,20 @@ from typing import Any
 from bounds.accounting import Composed, Event, event_to_dict
 from experiments.config import Runtime
 from experiments.folder import Folder, provenance, read_json, write_json
+from experiments.leaving import Leaving, leaving
 from experiments.private.books import beside, counting
-from experiments.private.certify import Released, released
-from experiments.serial import to_dict
 from pacdp import Assessment, certify, load_checkpoint
 from pacdp.canonical import digest
 from pacdp.certify.examples import Unit
 from pacdp.ledger import Ledger
 from pacdp.rederived import settings_of
 from pacdp.released_counts import ReleasedErrors, released_errors
-from pacdp.resume import KIND, export_weights
+from pacdp.resume import export_weights
 from pacdp.step.noise import SystemRandomness
 
 FORMAT = "pacdp-release/1"
 COUNTS = "pacdp-released-counts/1"
 SEEDED = "The noise came from a seed and can be subtracted: this folder is for tests, and protects nobody."
-_PUBLIC_SIZE = (
-    "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which was "
-    "taken to be public"
-)
 
 
 def export_run(
@@ -71,15 +66,19 @@ def export_run(
     """
     folder, ledger = Folder(run), ledger or beside(run)
     _require_room(run, out)
-    if not folder.checkpoint.is_file() or load_checkpoint(folder.checkpoint).header.get("kind") != KIND:
-        raise ValueError(f"{run} holds no private run: only what a private recipe trained may leave, and is exported")
+    if not folder.checkpoint.is_file():
+        raise ValueError(f"{run} holds no private run, nor any other: give the folder of one that pacdp train has left")
     with folder.lock():
         if not folder.finished:
             raise ValueError(f"{run} is not finished, and stopping it may depend on the data: pacdp train --resume "
                              f"--out {run}, then export it")  # fmt: skip
-        one = released(folder.path, runtime)
-        seeded = _require_secret(run, one, allowed=seeded_for_tests)
-        if std_n * 6.0 > one.data.units:
+        one = leaving(folder.path, runtime)
+        if one.seeded and not seeded_for_tests:
+            raise ValueError(
+                f"the noise of {run} came from a seed, and whoever knows it can subtract it: train with "
+                "--no-reproducible to publish, or give --seeded-for-tests for a folder that protects nobody"
+            )
+        if std_n * 6.0 > one.bound.units:
             raise ValueError(f"std_n = {std_n:g} is too much noise for so few records: give a smaller --std-n, which "
                              "costs more epsilon")  # fmt: skip
         book = _counted(run, ledger, one, correct=correct, tell=tell)
@@ -92,11 +91,17 @@ def export_run(
 
         settings = settings_of(folder.path, one.about, choices=choices)
         found = certify(
-            one.predictor, one.bound, prior=one.source, failure_prob=failure_prob, settings=settings, release=release
+            one.predictor,
+            one.bound,
+            prior=one.source,
+            failure_prob=failure_prob / one.charged.stopping_times,
+            settings=settings,
+            release=release,
         )
         found = one.told(found)
-        details = {**found.details, "counts": _together(one, held[0]), **({"seeded": SEEDED} if seeded else {})}
-        return _written(out, one, replace(found, details=details), remark=SEEDED if seeded else "")
+        seeded = {"seeded": SEEDED} if one.seeded else {}
+        details = {**found.details, "counts": _together(one, held[0]), **seeded}
+        return _written(out, one, replace(found, details=details), remark=SEEDED if one.seeded else "")
 
 
 def _require_room(run: Path, out: Path) -> None:
@@ -106,18 +111,7 @@ def _require_room(run: Path, out: Path) -> None:
         raise ValueError(f"{out} lies in the private folder {run}: give a place of its own to what may be published")
 
 
-def _require_secret(run: Path, one: Released, *, allowed: bool) -> bool:
-    """Whether the noise is that of a seed, which is refused unless allowed."""
-    seeded = one.config.reproducible or one.checkpoint.header.get("randomness") != "SystemRandomness"
-    if seeded and not allowed:
-        raise ValueError(
-            f"the noise of {run} came from a seed, and whoever knows it can subtract it: train without --reproducible "
-            "to publish, or give --seeded-for-tests for a folder that protects nobody"
-        )
-    return seeded
-
-
-def _counted(run: Path, ledger: Path, one: Released, *, correct: bool, tell: Callable[[str], None]) -> Ledger:
+def _counted(run: Path, ledger: Path, one: Leaving, *, correct: bool, tell: Callable[[str], None]) -> Ledger:
     """The ledger that counts the run's steps."""
     own = one.checkpoint.header.get("ledger")
     if own is not None:
@@ -140,7 +134,7 @@ def _counted(run: Path, ledger: Path, one: Released, *, correct: bool, tell: Cal
     return book
 
 
-def _name(one: Released, book: Ledger) -> str:
+def _name(one: Leaving, book: Ledger) -> str:
     """The run's name in the ledger; of one that no ledger counted, a digest that is keyed by this ledger."""
     own = one.checkpoint.header.get("ledger")
     if own is not None:
@@ -149,7 +143,7 @@ def _name(one: Released, book: Ledger) -> str:
 
 
 def _released_once(
-    kept: Path, one: Released, asked: ReleasedErrors, book: Ledger, tell: Callable[[str], None]
+    kept: Path, one: Leaving, asked: ReleasedErrors, book: Ledger, tell: Callable[[str], None]
 ) -> ReleasedErrors:
     """The counts of ``asked`` with noise: those that were released before of this checkpoint, or new ones."""
     content = one.checkpoint.content_hash
@@ -192,7 +186,7 @@ def _kept(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def _together(one: Released, counts: ReleasedErrors) -> dict[str, Any]:
+def _together(one: Leaving, counts: ReleasedErrors) -> dict[str, Any]:
     """The counts, and what they cost together with the run."""
     event: Event = Composed(events=(one.event, counts.event))
     cost = one.spent(event)
@@ -201,25 +195,24 @@ def _together(one: Released, counts: ReleasedErrors) -> dict[str, Any]:
         "with_the_run": {
             "event": event_to_dict(event),
             "epsilon": cost.upper,
-            "delta": one.config.budget.delta,
-            "adjacency": one.config.budget.adjacency,
+            "delta": one.delta,
+            "adjacency": one.adjacency,
         },
     }
 
 
-def _written(out: Path, one: Released, found: Assessment, *, remark: str) -> dict[str, Any]:
+def _written(out: Path, one: Leaving, found: Assessment, *, remark: str) -> dict[str, Any]:
     """Write the folder beside its place, and move it there once it is whole; the report in it."""
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     made = provenance(device="cpu", seed=0)
     try:
         partial.mkdir(parents=True)
         weights = partial / "weights.safetensors"
-        snapshots = one.checkpoint.state.get("extra.snapshots")
-        export_weights(weights, weights=one.checkpoint.model, event=one.event, snapshots=snapshots, remark=remark)
+        export_weights(weights, weights=one.checkpoint.model, event=one.event, snapshots=one.snapshots, remark=remark)
         subject = {
             "checkpoint": weights.name,
             "content_hash": load_checkpoint(weights).content_hash,
-            "algorithm": one.config.algorithm,
+            "algorithm": one.algorithm,
         }
         source = {name: made[name] for name in ("commit", "dirty", "versions")}
         report = found.to_dict(subject=subject, provenance=source)
@@ -235,10 +228,10 @@ def _written(out: Path, one: Released, found: Assessment, *, remark: str) -> dic
     return report
 
 
-def _settings(one: Released, remark: str) -> dict[str, Any]:
-    run = to_dict(one.config)
-    remarks = [*([] if one.config.sampling.public_size else [_PUBLIC_SIZE]), *([remark] if remark else [])]
-    return {"format": FORMAT, "run": run, "config_hash": digest(run), "unit": one.bound.unit, "remarks": remarks}
+def _settings(one: Leaving, remark: str) -> dict[str, Any]:
+    remarks = [*one.remarks, *([remark] if remark else [])]
+    hashed = digest(dict(one.run))
+    return {"format": FORMAT, "run": one.run, "config_hash": hashed, "unit": one.bound.unit, "remarks": remarks}
 
 
 def _on_disk(path: Path) -> None:

@@ -92,8 +92,8 @@ class Ledger:
                     raise
         return cls.load(folder)
 
-    def stream(self, *, keyed_by: Any, settings: Any) -> Stream:
-        """The identity of seeded noise, by digests that this ledger's key keeps from being guessed.
+    def stream(self, *, keyed_by: Any, settings: Any, secret: bool = False) -> Stream:
+        """The identity of noise that can be drawn again, by digests that this ledger's key keeps from being guessed.
 
         See :meth:`pacdp.reservation.Books.stream`. ``keyed_by`` must be the random generator's whole key: runs that
         share it and differ in ``settings`` share noise, and are refused.
@@ -102,13 +102,13 @@ class Ledger:
             ValueError: no JSON values.
         """
         numbers, release = (self._keyed(value) for value in (["numbers", keyed_by], ["release", keyed_by, settings]))
-        return Stream(numbers=numbers, release=release)
+        return Stream(numbers=f"secret:{numbers}" if secret else numbers, release=release)
 
     def reserve(self, stretch: Stretch) -> Reservation:
         """Count a stretch of steps for good, before its noise is drawn.
 
-        A stretch whose every step was counted for the same seeded stream is the same release, bit for bit: it costs
-        nothing and writes nothing. Noise of the system is another one each time.
+        A stretch whose every step was counted for the same seed or secret key is the same release, bit for bit: it
+        costs nothing and writes nothing. Noise of the system is another one each time.
 
         Raises:
             Overdrawn: the limit would be passed; nothing was written.

@@ -50,13 +50,13 @@ class Entry:
         }
 
     def repeats(self, earlier: Sequence["Entry"]) -> "Entry | None":
-        """The last entry that counted these numbers, if seeded entries counted all of them before.
+        """The last entry that counted these numbers, if entries of this stream counted all of them before.
 
         Raises:
             ValueError: the same release is said to have had another event.
         """
         of = self.stretch
-        same = [one for one in earlier if of.stream.seeded and _identity(of) == _identity(one.stretch)]
+        same = [one for one in earlier if of.stream.repeatable and _identity(of) == _identity(one.stretch)]
         if not _covered(of.first, of.last, [(one.stretch.first, one.stretch.last) for one in same]):
             return None
         known = _added(one.parts for one in same)
@@ -70,7 +70,7 @@ class Entry:
     def shares_numbers(self, earlier: Sequence["Entry"]) -> "Entry | None":
         """An entry that drew the same random numbers for another release, whose noise this one's may cancel."""
         of = self.stretch
-        others = (one for one in earlier if of.stream.seeded and of.stream.numbers == one.stretch.stream.numbers)
+        others = (one for one in earlier if of.stream.repeatable and of.stream.numbers == one.stretch.stream.numbers)
         return next((one for one in others if _identity(of) != _identity(one.stretch)), None)
 
 

@@ -159,7 +159,7 @@ def train(
         run=state.run,
         algorithm=type(algorithm).__name__,
         unit=units.unit,
-        promise=promise,
+        cost=lambda first, last: events.first(events.after(promise, first - 1), last - first + 1),
         stream=stream_of(books, randomness, run=state.run, dataset=dataset, fixed=fixed),
         every=checkpoint_every if path is not None else 0,
         last=last,

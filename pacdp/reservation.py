@@ -32,28 +32,34 @@ class NotReserved(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Where noise comes from: the operating system, or numbers that a seed fixes.
+    """Where noise comes from: the operating system, or numbers that a seed or a key fixes.
 
     Both are keyed digests, made by :meth:`Books.stream`; a repeat of both is the same release, bit for bit.
     """
 
     numbers: str = "system"
-    """Which random numbers; "system" for those that nobody can draw again."""
+    """Which random numbers; "system" for those that nobody can draw again, "secret:" and a digest for those that only
+    who holds a secret key can."""
     release: str = ""
     """Everything that fixes what is released, the random numbers among it."""
 
     def __post_init__(self) -> None:
         _check.text(numbers=self.numbers, release=self.release)
-        if not self.numbers or self.seeded != bool(self.release):
+        if not self.numbers or self.repeatable != bool(self.release):
             raise ValueError(
-                f"numbers and release must both be digests of seeded noise, got {self.numbers!r} and "
+                f"numbers and release must both be digests of noise that can be drawn again, got {self.numbers!r} and "
                 f"{self.release!r}; take a stream from the ledger's stream()"
             )
 
     @property
-    def seeded(self) -> bool:
-        """Whether the noise can be drawn again."""
+    def repeatable(self) -> bool:
+        """Whether the noise can be drawn again, from a seed or a secret key."""
         return self.numbers != "system"
+
+    @property
+    def seeded(self) -> bool:
+        """Whether a seed fixes the noise, which whoever knows it can subtract."""
+        return self.repeatable and not self.numbers.startswith("secret:")
 
 
 SYSTEM = Stream()
@@ -140,14 +146,15 @@ class Reservation:
 class Books(Protocol):
     """A ledger, as a loop knows it: :class:`pacdp.ledger.Ledger` or :class:`NoLedger`."""
 
-    def stream(self, *, keyed_by: Any, settings: Any) -> Stream:
-        """The identity of seeded noise.
+    def stream(self, *, keyed_by: Any, settings: Any, secret: bool = False) -> Stream:
+        """The identity of noise that can be drawn again.
 
         Args:
             keyed_by: JSON values that fix the random numbers, and nothing else: the seed, with whatever the generator
                 is keyed by besides.
             settings: JSON values that fix all else about the release: algorithm, schedule, network, data, device,
                 versions. Two runs that agree in both must release the same numbers, bit for bit.
+            secret: whether ``keyed_by`` holds a key of the operating system in place of a seed.
         """
         ...
 
@@ -171,9 +178,9 @@ class Books(Protocol):
 class NoLedger:
     """Books that count nothing: for tests, and for whoever keeps a ledger elsewhere."""
 
-    def stream(self, *, keyed_by: Any, settings: Any) -> Stream:
+    def stream(self, *, keyed_by: Any, settings: Any, secret: bool = False) -> Stream:
         """Noise that nobody compares."""
-        del keyed_by, settings
+        del keyed_by, settings, secret
         return SYSTEM
 
     def reserve(self, stretch: Stretch) -> Reservation:

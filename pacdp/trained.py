@@ -14,8 +14,9 @@ from pacdp.algorithms import KINDS, Chain, Settings, State, restore
 from pacdp.canonical import digest
 from pacdp.certify import Assessment, NoPrivacy, certify
 from pacdp.certify import Settings as ChoiceOfSettings
-from pacdp.certify.accounted import OF_THE_RUN, with_accounted
-from pacdp.chains import Batching, Diagnosis, Keys, Layout
+from pacdp.certify.accounted import of_the_run, with_accounted
+from pacdp.certify.priors import NOISE_OF_THE_RUN, NOISE_OF_THE_SYSTEM
+from pacdp.chains import Batching, Diagnosis, Keys, Layout, SecretKeys, keys_of
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
@@ -99,6 +100,11 @@ class Trained:
         """The steps that certificates pay for, and what shows that their number was fixed beforehand."""
         return charged_steps(self.plan, self.state.step)
 
+    @property
+    def noise(self) -> str:
+        """Who vouches for the chain's noise."""
+        return NOISE_OF_THE_SYSTEM if isinstance(self.keys, SecretKeys) else NOISE_OF_THE_RUN
+
     def posterior(self) -> LocalGibbs | Point:
         """The predictor that the weights stand for: the Gibbs classifier of Entropy-SG(L)D, else themselves."""
         return self.settings.posterior(self.weights)
@@ -123,10 +129,12 @@ class Trained:
         share = failure_prob / self.charged.stopping_times
         found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, gibbs=settings, seed=seed,
                         progress=progress, diagnosis=diagnosis, settings=self.fixed)  # fmt: skip
-        found = found.resting_on(*OF_THE_RUN, beside=OF_THE_RUN[0].name)
+        covers, noise = of_the_run(self.noise)
+        found = found.resting_on(covers, noise, beside=covers.name)
         if clipped:
             found = with_accounted(found, settings=own, weights=self.weights, charged=self.charged,
-                                   data=self.objective, test=self.test, seed=seed, fixed=self.fixed)  # fmt: skip
+                                   data=self.objective, test=self.test, seed=seed, fixed=self.fixed,
+                                   noise=self.noise)  # fmt: skip
         found = found if self.records is None else found.resting_on(self.records, beside=self.records.name)
         return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
 
@@ -149,7 +157,7 @@ def load_trained(
         problem = Problem.from_dict(header["problem"])
         settings = sampler_from_dict(header["sampler"])
         _ = [header["data"][role] for role in ("train", "test")], header["step"]
-        seed, chain = header["seed"], header["chain"]
+        keys = keys_of(header)
     except (KeyError, TypeError) as error:
         raise CheckpointError(
             f"{path} does not say how it was trained ({error}): only checkpoints of a training run of this version can "
@@ -162,7 +170,7 @@ def load_trained(
     require_network(path, checkpoint, objective)
     state = chain_state(checkpoint, settings, objective.layout, device)
     return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
-                   weights=state.weights[0], state=state, keys=Keys.derive([seed], [chain]), plan=plan,
+                   weights=state.weights[0], state=state, keys=keys, plan=plan,
                    fixed=settings_of(path, header, choices=choices), records=_records(train))  # fmt: skip
 
 
@@ -213,12 +221,14 @@ def save_trained(
     path: Path | str, *, problem: Problem, settings: Settings, objective: Objective, hashes: Mapping[str, str],
     state: Any, seed: int, chain: int = 0, run: Mapping[str, Any], trace: Mapping[str, Tensor] | None = None,
     runtime: Mapping[str, Any] | None = None, plan: Plan | None = None, choices: Mapping[str, Any] | None = None,
+    private: Mapping[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Write one chain as it stands, with all that certifying and resuming need. ``run`` is carried as it is.
 
     Args:
         plan: the number of steps, as it was fixed before the first; without one, nothing shows that it was.
         choices: the record of a closed list of settings that covers the run (:meth:`pacdp.choices.Choices.require`).
+        private: JSON values that a private chain keeps for itself: "noise_key", "ledger".
     """
     tensors = {name: value[0] for name, value in state._asdict().items() if isinstance(value, Tensor)}
     weights = tensors.pop("weights")
@@ -237,6 +247,7 @@ def save_trained(
         "config_hash": digest(dict(run)),
         **(plan.to_header() if plan else {}),
         **({"choices": dict(choices)} if choices else {}),
+        **(private or {}),
     }
     checkpoint = Checkpoint(header=header, model=objective.layout.views(weights), state=tensors, trace=trace or {})
     save_checkpoint(path, checkpoint)

@@ -85,7 +85,8 @@ def _on(dataset: str, scale: Scale, seed: int) -> Iterator[tuple[str, Any, Any]]
     yield "finite", FINITE, finite.FiniteConfig(dataset=dataset, seed=seed, **own)
     base = private_prior.SMOKE if smoke else private_prior.MNIST
     yield "private-prior", PRIVATE_PRIOR, replace(base, dataset=dataset, seed=seed)
-    chains = {name: recipe(f"{name}-{dataset}", scale=scale, seed=seed) for name in (*_CHAINS, "sgd")}
+    recipes = {name: recipe(f"{name}-{dataset}", scale=scale, seed=seed) for name in (*_CHAINS, "sgd")}
+    chains = {name: replace(run, reproducible=True) for name, run in recipes.items()}
     shortest = chains["entropy-sgld-clipped"]
     if smoke:
         quick = {"epochs": 4.0, "records": 1, "certify": replace(shortest.certify, epochs=4.0)}

@@ -70,7 +70,12 @@ def train_private_recipe(
         print(json.dumps(result, allow_nan=False))
     else:
         print_result(result)
-    counted = "counted in no ledger" if counted_in is None else f"counted in {counted_in} (pacdp ledger show)"
+    tell_private(out, counted_in)
+
+
+def tell_private(out: Path, ledger: Path | None) -> None:
+    """Say that a private run is finished, which ledger counts it, and what may be done with it."""
+    counted = "counted in no ledger" if ledger is None else f"counted in {ledger} (pacdp ledger show)"
     messages.print(f"finished {out}, {counted}; the folder is private")
     messages.print(f"next: pacdp certify {out} for your eyes, pacdp export {out} OUT for what may be published")
 

@@ -13,9 +13,10 @@ from experiments.studies.study import Job, Kind, Outcome
 
 
 def _samplers(
-    runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime, *, force: bool = False, report: Report | None = None
-) -> list[Outcome]:
-    outcomes = train_together(runs, outs, runtime, resume=True, force=force, report=report)
+    runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime, *, force: bool = False, report: Report | None = None,
+    ledger: Path | None = None,
+) -> list[Outcome]:  # fmt: skip
+    outcomes = train_together(runs, outs, runtime, resume=True, force=force, report=report, ledger=ledger)
     return [outcome if isinstance(outcome, Exception) else None for outcome in outcomes]
 
 
@@ -39,9 +40,13 @@ PRIVATE = Kind(carry_out=_private)
 """`experiments.private.PrivateConfig`: training within a privacy budget."""
 
 
-def chains_kind(*, force: bool, report: Report | None = None) -> Kind:
-    """:data:`SAMPLER` that overwrites what its folders hold, or reports; no report can be made from other processes."""
-    return Kind(carry_out=functools.partial(_samplers, force=force, report=report), together=kind)
+def chains_kind(*, force: bool, report: Report | None = None, ledger: Path | None = None) -> Kind:
+    """:data:`SAMPLER` that overwrites what its folders hold, reports, or counts its steps in the ledger of that folder.
+
+    No report can be made from other processes.
+    """
+    here = None if ledger is None else ledger.absolute()
+    return Kind(carry_out=functools.partial(_samplers, force=force, report=report, ledger=here), together=kind)
 
 
 def private_job(key: str, config: PrivateConfig, **tags: str | float | bool | None) -> Job:
@@ -50,5 +55,6 @@ def private_job(key: str, config: PrivateConfig, **tags: str | float | bool | No
 
 
 def sampler_job(run: Run, **tags: str | float | bool | None) -> Job:
-    """A sampler's run under its own key."""
+    """A sampler's run under its own key; its noise can be drawn again from its seed, as for :func:`private_job`."""
+    run = replace(run, reproducible=True)
     return Job(key=run.key, kind=SAMPLER, config=run, tags=tags)

@@ -77,13 +77,14 @@ class EntropySGD(Thermal):
         if self.beta is not None:
             require_positive(beta=self.beta)
 
-    def promise(self, n: int, steps: int) -> Event | None:
-        """What ``steps`` outer steps on n records reveal, converged or not, with any schedule of outer steps, which
-        cost nothing; guarantee as for :func:`pacdp.step.langevin.langevin_event`.
+    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
+        """What ``steps`` outer steps on n records reveal, wherever they ``start``, converged or not, with any schedule
+        of outer steps, which cost nothing; guarantee as for :func:`pacdp.step.langevin.langevin_event`.
 
         Raises:
             ValueError: no clip norm, steps without noise, or numbers out of range.
         """
+        del start  # all outer steps are alike
         names = ("gamma", "tau", "alpha", "inner_step_size", "inner_decay")
         inner = inner_coefficients(columns_of([self], *names), self.inner_steps)
         return langevin_event(

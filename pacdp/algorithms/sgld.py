@@ -42,9 +42,10 @@ class SGLD(Thermal):
         require_positive(tau=self.tau, step_size=self.step_size, base_std=self.base_std, batch_size=self.batch_size)
 
     def promise(
-        self, n: int, steps: int, *, step_size: Factor | None = None, temperature: Factor | None = None
-    ) -> Event | None:
-        """What ``steps`` steps on n records reveal, converged or not; guarantee as for
+        self, n: int, steps: int, *, start: int = 0,
+        step_size: Factor | None = None, temperature: Factor | None = None,
+    ) -> Event | None:  # fmt: skip
+        """What ``steps`` steps on n records reveal, those after the first ``start``, converged or not; guarantee as for
         :func:`pacdp.step.langevin.langevin_event`. Schedules are those that ``build`` was given.
 
         Raises:
@@ -55,7 +56,8 @@ class SGLD(Thermal):
             first, each = coefficients(columns, None, None, 0), steps
             rates, scales = first["rate"], first["scale"]
         else:
-            found, each = [coefficients(columns, step_size, temperature, step) for step in range(steps)], min(1, steps)
+            ran = range(start, start + steps)
+            found, each = [coefficients(columns, step_size, temperature, step) for step in ran], min(1, steps)
             rates, scales = (np.array([one[name][0] for one in found]) for name in ("rate", "scale"))
         return langevin_event(rates, scales, each=each, batch_size=self.batch_size, clip_norm=self.clip_norm, n=n)
 

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 import bounds
+from bounds.hypotheses import Hypothesis
 from pacdp.algorithms import Chain
 from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import UNCLIPPED
@@ -32,11 +33,12 @@ from pacdp.stochastic import passes_for
 
 _MONTE_CARLO_SHARE = 0.02
 _SLACK_NATS = 1e-4
-OF_THE_RUN = (
-    bounds.proved("privacy covers these rows", "the checkpoint: the run saw the data of this hash and no others"),
-    bounds.declared("noise secret or independent", NOISE_OF_THE_RUN),
-)
-"""What a checkpoint shows of a promise of privacy."""
+
+
+def of_the_run(noise: str) -> tuple[Hypothesis, Hypothesis]:
+    """What a checkpoint shows of a promise of privacy, and who vouches for its noise."""
+    by = "the checkpoint: the run saw the data of this hash and no others"
+    return bounds.proved("privacy covers these rows", by), bounds.declared("noise secret or independent", noise)
 
 
 def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> GaussianPosterior:
@@ -55,6 +57,7 @@ def with_accounted(
     test: Objective | None,
     seed: int,
     fixed: Settings,
+    noise: str = NOISE_OF_THE_RUN,
 ) -> Assessment:
     """The assessment of a clipped chain with its rigorous certificates in front, and what the chain spent.
 
@@ -64,6 +67,7 @@ def with_accounted(
     Args:
         charged: the steps that are accounted for, fixed before the chain began (:mod:`pacdp.planned_steps`).
         fixed: who fixed the settings; what their choice costs is paid in ``found.failure_prob`` already.
+        noise: who vouches for the chain's noise.
 
     Raises:
         ValueError: the data's batches or clipping are not those of the settings.
@@ -74,13 +78,13 @@ def with_accounted(
     law = around(data, weights, std=settings.thermal_std)
     examples, fixed = BoundSet.behind(data), replace(fixed, count=1)
     passes = passes_for(slack_nats=_SLACK_NATS, n=data.n, failure_prob=_MONTE_CARLO_SHARE * share)
-    prior = Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=NOISE_OF_THE_RUN))
+    prior = Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=noise))
     how, tested = MonteCarlo(passes=passes, share=_MONTE_CARLO_SHARE), BoundSet.behind(test) if test else None
     at: dict[str, Any] = {"failure_prob": share, "settings": fixed, "seed": seed, "device": data.device}
     gaussian = certify(law, examples, prior=prior, network=data.model, test=tested, monte_carlo=how, **at)
     released = certify(Point(weights=weights), data, prior=claim, **at)
     rigorous = replace(found, certificates=(*gaussian.certificates, *released.certificates))
-    rigorous = rigorous.resting_on(*OF_THE_RUN, beside="privacy covers these rows")
+    rigorous = rigorous.resting_on(*of_the_run(noise), beside="privacy covers these rows")
     optimistic = tuple(one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates)
     joined = replace(rigorous, certificates=(*rigorous.certificates, *optimistic)).joined(
         replace(gaussian, certificates=()), replace(released, certificates=(), refusals=())

@@ -10,6 +10,7 @@ from pacdp.chains.keys import PRIOR as PRIOR
 from pacdp.chains.keys import PROBE as PROBE
 from pacdp.chains.keys import Keys as Keys
 from pacdp.chains.keys import SecretKeys as SecretKeys
+from pacdp.chains.keys import keys_of as keys_of
 from pacdp.chains.layout import Layout as Layout
 from pacdp.chains.memory import require_memory as require_memory
 from pacdp.chains.network import Batching as Batching

@@ -6,9 +6,10 @@ operating system, for chains whose privacy counts on noise that nobody knows, by
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -120,6 +121,11 @@ class SecretKeys(Keys):
         """New keys for the chains of these numbers."""
         return cls([cipher.new_key() for _ in chains], chains)
 
+    @classmethod
+    def joined(cls, parts: Sequence["SecretKeys"]) -> "SecretKeys":
+        """The keys of the chains of all parts, in order."""
+        return cls([one for part in parts for one in part.secrets], [one for part in parts for one in part.chains])
+
     def __repr__(self) -> str:
         return f"SecretKeys of {self.count} chains"
 
@@ -151,3 +157,14 @@ class SecretKeys(Keys):
     def keystream(self, chain: int, stream: int, tick: int) -> cipher.Keystream:
         """The words of a place."""
         return cipher.Keystream(self._own[chain], struct.pack("<IQ", stream, tick))
+
+
+def keys_of(header: Mapping[str, Any]) -> Keys:
+    """The keys of the chain that a checkpoint's header is of: those that it holds, or those of its seed.
+
+    Raises:
+        ValueError: the header holds something that is no key.
+    """
+    if "noise_key" not in header:
+        return Keys.derive([header["seed"]], [header["chain"]])
+    return SecretKeys([bytes.fromhex(header["noise_key"])], [header["chain"]])

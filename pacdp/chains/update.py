@@ -78,9 +78,10 @@ def _released(
     """
     made, rates, scales = torch.empty_like(x), _row(rate, len(x)).copy(), _row(scale, len(x))
     for k in range(len(x)):
-        alone = gradient is None or rates[k] == 0.0
-        total = torch.zeros_like(x[k]) if alone else gradient[k]
-        rates[k] = -1.0 if alone else rates[k]
+        if gradient is None or rates[k] == 0.0:
+            total, rates[k] = torch.zeros_like(x[k]), -1.0
+        else:
+            total = gradient[k]
         made[k] = keys.noised(k, total, std=float(scales[k] / abs(rates[k])), stream=stream, tick=tick)
     return made, rates
 

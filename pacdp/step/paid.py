@@ -1,7 +1,7 @@
 """Steps of a run are entered into a ledger before their noise is drawn, from one checkpoint to the next."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,9 +10,11 @@ from torch.utils.data import Dataset, TensorDataset
 
 from bounds.accounting import Event
 from pacdp.reservation import SYSTEM, Books, NoLedger, Reservation, Stream, Stretch, Unit
-from pacdp.step import event as events
 from pacdp.step.noise import Randomness
 from pacdp.step.processes import Together, process_rank, totals
+
+Cost = Callable[[int, int], Event | None]
+"""What the steps from one number to another, from 1 on and both among them, release together."""
 
 
 class Paid:
@@ -21,7 +23,7 @@ class Paid:
     Args:
         books: the ledger.
         run: the run's name.
-        promise: what all steps of the run will cost.
+        cost: what the steps of a stretch release, known before they are drawn.
         every: steps between checkpoints, so that a killed run pays no more than it may have drawn; 0 for one stretch.
         last: the run's last step.
     """
@@ -33,7 +35,7 @@ class Paid:
         run: str,
         algorithm: str,
         unit: Unit,
-        promise: Event | None,
+        cost: Cost,
         stream: Stream,
         every: int,
         last: int,
@@ -41,14 +43,15 @@ class Paid:
         device: torch.device,
     ) -> None:
         self.unit: Unit = unit
-        self.books, self.run, self.algorithm, self.promise = books, run, algorithm, promise
+        self.books, self.run, self.algorithm, self.cost = books, run, algorithm, cost
         self.stream, self.every, self.last, self.together, self.device = stream, every, last, together, device
         self._granted: Reservation | None = None
-
-    @property
-    def receipt(self) -> Mapping[str, Any] | None:
+        self.receipt: Mapping[str, Any] | None = None
         """For the checkpoint's header: which entry counts the last stretch."""
-        return None if self._granted is None else self._granted.receipt
+
+    def again(self) -> None:
+        """Steps since the last checkpoint are drawn once more: leave for them is asked for anew."""
+        self._granted = None
 
     def before(self, step: int) -> None:
         """Ask for leave to draw the noise of ``step``, from 1 on; a new stretch is entered where the last one ended.
@@ -71,20 +74,24 @@ class Paid:
 
     def _ask(self, step: int) -> None:
         if self._granted is None or step > self._granted.stretch.last:
-            end = self.last if self.every <= 0 else min(self.last, step - 1 + self.every - (step - 1) % self.every)
-            event = events.first(events.after(self.promise, step - 1), end - step + 1)
+            begun = (step - 1) % self.every if self.every > 0 else 0
+            end = self.last if self.every <= 0 else min(self.last, step - 1 - begun + self.every)
+            # noise that is drawn again costs nothing where the very stretch that it was counted in is asked for
+            first = step - begun if self.stream.repeatable else step
+            event = self.cost(first, end)
             assert event is not None
             self._granted = self.books.reserve(
                 Stretch(
                     run=self.run,
                     algorithm=self.algorithm,
                     unit=self.unit,
-                    first=step,
+                    first=first,
                     last=end,
                     event=event,
                     stream=self.stream,
                 )
             )
+            self.receipt = self._granted.receipt
         self._granted.draw(step)
 
 
