@@ -20,6 +20,7 @@ from pacdp.audit.chains import audit_chain
 from pacdp.audit.checks import MechanismAudit
 from pacdp.audit.mechanism import audit_mechanism, made_up, units_for
 from pacdp.audit.processes import audit_processes
+from pacdp.chains import SecretKeys
 from pacdp.models import build
 from pacdp.spots import spot_features
 from pacdp.step.noise import SystemRandomness
@@ -117,5 +118,5 @@ def _chain(run: Run, *, failure_prob: float, seed: int) -> MechanismAudit:
     module = build(run.problem.architecture, input_shape=shape, classes=classes, generator=generator)
     return audit_chain(
         settings, module, loss=run.problem.loss(classes), shape=shape, classes=classes, seed=seed,
-        failure_prob=failure_prob,
+        keys=None if run.reproducible else SecretKeys.drawn([run.chain]), failure_prob=failure_prob,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from experiments.diagnosing import diagnose_checkpoints, siblings
 from experiments.figures import run as drawing
 from experiments.figures import style
 from experiments.folder import Folder, provenance, read_json, write_json
+from experiments.private import PRIVATE
 from experiments.rederived import require_rederived
 from pacdp import Settings, load_trained
 from pacdp.gibbs import Progress
@@ -47,6 +48,8 @@ def certify(
         progress=progress,
         diagnosis=diagnose_checkpoints(siblings(path)),
     )
+    if not run.reproducible:
+        assessment = replace(assessment, details={**assessment.details, "private": PRIVATE})
     header = trained.checkpoint.header
     subject = {
         "checkpoint": str(path),

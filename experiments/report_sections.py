@@ -56,7 +56,8 @@ def state(material: Material) -> str:
 
 def warning(material: Material) -> str:
     """What a page about a private run begins with."""
-    return PRIVATE if material.private else str(((material.report or {}).get("details") or {}).get("private", ""))
+    told = ((material.report or {}).get("details") or {}, material.result or {})
+    return PRIVATE if material.private else next((str(one["private"]) for one in told if "private" in one), "")
 
 
 def by_person(material: Material) -> bool:

@@ -23,7 +23,7 @@ from pacdp.audit.checks import Check, MechanismAudit, certain
 from pacdp.audit.one_run import Evidence, of_batches, of_noise
 from pacdp.audit.recomputed import Recomputed
 from pacdp.audit.told import noise_of, rate_of, told_of
-from pacdp.chains import Keys
+from pacdp.chains import Keys, SecretKeys
 from pacdp.data import Dataset
 from pacdp.losses import Loss
 from pacdp.objective import Estimate, Objective
@@ -69,6 +69,7 @@ def audit_chain(
     classes: int,
     units: int | None = None,
     seed: int = 0,
+    keys: Keys | None = None,
     failure_prob: float = 0.01,
 ) -> MechanismAudit:
     """Run a chain on made-up data and put what it promises to the test.
@@ -82,7 +83,8 @@ def audit_chain(
         shape: of an input.
         classes: how many there are.
         units: examples; by default four batches of them.
-        seed: of the chain and of the data.
+        seed: of the data, and of the chain without ``keys``.
+        keys: of the one chain: where its noise and its batches come from.
 
     Raises:
         ValueError: settings that promise nothing, or what the objective refuses.
@@ -93,7 +95,7 @@ def audit_chain(
     dim, inner = potential.objective.dim, settings.gradients_per_step
     seen = max(10, min(_RELEASES, _NUMBERS // dim, _EXAMPLES // settings.batch_size))
     steps = max(2, -(-seen // max(1, inner - 1))) if inner > 1 else seen
-    sampler, keys = build(settings, potential), Keys.derive([seed])
+    sampler, keys = build(settings, potential), keys or Keys.derive([seed])
     if settings.promise(n, steps) is None:
         raise ValueError(f"{type(settings).__name__} promises nothing of {steps} steps: there is nothing to audit")
     states = [sampler.init(potential.objective.weights())]
@@ -194,7 +196,8 @@ def _of_resuming(sampler: Callable[[], Any], keys: Keys, states: list[Any]) -> I
     middle = len(states) // 2
     again = sampler().step(states[middle], keys)[0]
     same = torch.equal(again.weights, states[middle + 1].weights)
-    yield certain("resume: seeded", "a chain goes on bit for bit", not same, f"from step {middle}")
+    name = "resume: by its key" if isinstance(keys, SecretKeys) else "resume: seeded"
+    yield certain(name, "a chain goes on bit for bit", not same, f"from step {middle}")
 
 
 def _objective(settings: Settings, module: nn.Module, loss: Loss, data: Dataset) -> Objective:

@@ -1,0 +1,54 @@
+"""The one Poisson sampler: rounded down, the same room for every generator, the numbers of seeded runs as they were."""
+
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pacdp.step.noise import SeededRandomness
+from pacdp.step.sample import Words, poisson, top_bits, with_replacement
+
+LIBRARY = [path for folder in ("pacdp", "experiments") for path in sorted(Path(folder).rglob("*.py"))]
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, 0.3, 1.0 / 3.0, 0.1, 2.0**-40, math.nextafter(1.0, 0.0)])
+@pytest.mark.parametrize("bits", [32, 53])
+def test_the_probability_is_the_rate_rounded_down_to_a_multiple_of_the_grid(rate, bits):
+    threshold = math.floor(Fraction(rate) * 2**bits)
+    values = torch.tensor(sorted({0, max(0, threshold - 1), min(threshold, 2**bits - 1), 2**bits - 1}))
+    expected = [i for i, value in enumerate(values.tolist()) if value < threshold]
+    assert poisson(Words(values, bits), rate).tolist() == expected
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, math.nan])
+def test_what_is_no_probability_is_refused(rate):
+    with pytest.raises(ValueError, match=r"sample_rate must lie in \[0, 1\]"):
+        poisson(Words(torch.zeros(3, dtype=torch.int64), 32), rate)
+
+
+def test_words_of_the_cipher_lose_their_lower_bits_and_no_sign():
+    words = np.array([-1, 0, 1 << 11, -(1 << 63)], dtype=np.int64)
+    assert top_bits(words).values.tolist() == [2**53 - 1, 0, 1, 2**52]
+
+
+def test_seeded_batches_are_those_of_uniform_numbers_below_the_rate():
+    own, drawn = SeededRandomness(5), SeededRandomness(5).generator("batches")
+    for rate in (0.02, 1.0 / 7.0, 1.0):
+        uniform = torch.rand(5000, dtype=torch.float64, generator=drawn)
+        assert own.batch(5000, rate).tolist() == (uniform < rate).nonzero()[:, 0].tolist()
+
+
+def test_uniform_indices_use_the_upper_32_bits_of_whatever_words():
+    values = torch.tensor([0, 2**31, 2**32 - 1])
+    short, long = Words(values, 32), Words(values << 21, 53)
+    assert with_replacement(short, 10).tolist() == with_replacement(long, 10).tolist() == [0, 5, 9]
+
+
+def test_nobody_else_compares_words_with_a_rate():
+    pattern = re.compile(r"[^<]<\s*(self\.)?(sample_rate|threshold)\b(?!\s*<)|bernoulli\(")
+    found = {str(path) for path in LIBRARY if pattern.search(path.read_text(encoding="utf-8"))}
+    assert found == {"pacdp/step/sample.py"}
