@@ -126,7 +126,7 @@ class Train:
                             ledger=ledger)  # fmt: skip
         if self.json:
             print(json.dumps(result, allow_nan=False))
-        if run.promising is not None:
+        if run.promising:
             tell_private(out, ledger)
         else:
             messages.print(f"finished {out}; next: pacdp certify {out}")
@@ -135,7 +135,7 @@ class Train:
         """The folder of the ledger that counts the run's steps."""
         if self.ledger is not None and self.no_ledger:
             raise ValueError("--ledger and --no-ledger contradict each other: give one of them")
-        if run.promising is not None:
+        if run.promising:
             return None if self.no_ledger else self.ledger or beside(out)
         if self.ledger is not None or self.no_ledger:
             raise ValueError(f"--ledger and --no-ledger go with runs that promise privacy: {run.algorithm} has no clip "

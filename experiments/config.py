@@ -58,17 +58,22 @@ class Run:
             raise ValueError(f"expected 0 < failure_prob < 1, got {self.failure_prob}")
         if self.stopping not in get_args(Stopping):
             raise ValueError(f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}")
-        if not self.reproducible and self.promising is None:
+        if not (self.reproducible or self.promising):
             raise ValueError(
                 f"reproducible=False keeps the noise secret, of which {self.algorithm} without clip_norm promises "
                 "nothing: set sampler.clip_norm, or leave reproducible"
             )
 
     @property
-    def promising(self) -> Settings | None:
-        """The sampler, where each of its steps is a private mechanism, which a ledger counts."""
-        own = self.sampler
-        return None if own.clip_norm is None else own
+    def promising(self) -> bool:
+        """Whether each step is a private mechanism, which a ledger counts."""
+        if self.sampler.clip_norm is None:
+            return False
+        try:
+            self.sampler.promise(self.sampler.batch_size, 0)
+        except ValueError:
+            return False
+        return True
 
     def thinning(self, steps: int) -> Thinning | None:
         """Which of ``steps`` steps leave a snapshot."""

@@ -112,16 +112,15 @@ def _of_chain(path: Path, runtime: Runtime) -> Leaving:
     trained = load_trained(path, data_root=runtime.data_root)
     checkpoint, data = trained.checkpoint, trained.objective
     run = require_rederived(path, checkpoint.header, n=data.n)
-    sampler = run.promising
-    if sampler is None or trained.records is not None:
-        why = "promises nothing of its steps" if sampler is None else "hides examples, and its data are of people"
+    if not run.promising or trained.records is not None:
+        why = "hides examples, and its data are of people" if run.promising else "promises nothing of its steps"
         raise ValueError(f"{path} cannot be exported: {run.algorithm} {why}")
     charged = trained.charged
-    event = sampler.promise(data.n, charged.steps)
+    event = run.sampler.promise(data.n, charged.steps)
     if event is None:
         raise CheckpointError(f"{path} has no step: nothing was released that could be certified; train first")
     bound = BoundSet.behind(data)
-    claim = accounted_privacy(sampler, n=data.n, steps=charged.steps)
+    claim = accounted_privacy(run.sampler, n=data.n, steps=charged.steps)
     return Leaving(
         checkpoint=checkpoint,
         about=checkpoint.header,

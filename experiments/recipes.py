@@ -105,4 +105,4 @@ def recipe(name: str, *, scale: Scale, seed: int = 0) -> Run:
     if name not in RECIPES:
         raise ValueError(f"no recipe is called {name!r}: choose one of {', '.join(sorted(RECIPES))}")
     made = RECIPES[name](scale, seed)
-    return replace(made, reproducible=made.promising is None)
+    return replace(made, reproducible=not made.promising)

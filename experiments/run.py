@@ -205,8 +205,7 @@ def _paid(
     Noise from a seed or a kept key is the same when it is drawn again, so that going on from a checkpoint costs nothing
     more.
     """
-    sampler = run.promising
-    if sampler is None:
+    if not run.promising:
         return None
     known = None if header is None else header.get("ledger")
     books = books_of(ledger, folder.path, before=header if header is not None and header["step"] else None)
@@ -222,7 +221,7 @@ def _paid(
     )  # fmt: skip
     return Paid(
         books, run=known["run"] if known else new_run(), algorithm=run.algorithm, unit="example",
-        cost=lambda first, last: sampler.promise(data.n, last - first + 1, start=first - 1),
+        cost=lambda first, last: run.sampler.promise(data.n, last - first + 1, start=first - 1),
         stream=stream, every=-(-steps // run.records), last=steps, together=Together(several=False),
         device=torch.device(runtime.device),
     )  # fmt: skip

@@ -61,6 +61,14 @@ class Chain(Promising, Protocol):
         """Standard deviation of the Gaussian weights that certificates put around the chain's; 0 at no temperature."""
         ...
 
+    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
+        """What ``steps`` steps on ``n`` examples reveal that come after the first ``start``.
+
+        Raises:
+            ValueError: the steps are no private mechanisms that are accounted for.
+        """
+        ...
+
     def posterior(self, weights: Float[Tensor, " dim"]) -> LocalGibbs | Point:
         """The predictor that the chain's weights stand for."""
         ...

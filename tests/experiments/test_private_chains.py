@@ -44,7 +44,7 @@ def test_recipes_that_promise_privacy_draw_from_the_system_and_studies_from_thei
     for name in RECIPES:
         one = recipe(name, scale="smoke")
         private = any(name.startswith(clipped) for clipped in CLIPPED)
-        assert (one.promising is not None, one.reproducible) == (private, not private)
+        assert (one.promising, one.reproducible) == (private, not private)
         assert sampler_job(one).config.reproducible
         assert from_dict(Run, json.loads(json.dumps(to_dict(one)))) == one
         assert ("reproducible" in to_dict(one)) == private  # so that the keys of others stay what they were
