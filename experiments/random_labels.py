@@ -18,7 +18,7 @@ from experiments.random_labels_bounds import violations
 from experiments.random_labels_verdict import judge
 from experiments.recipes import SIZES, Scale, run, tau_of
 from experiments.studies.kinds import sampler_job
-from experiments.studies.study import Job, Study
+from experiments.study import Job, Study
 
 NOISES = {
     "smoke": {"sgld": (0.01, 0.1), "entropy-sgd": (0.01, 0.1)},

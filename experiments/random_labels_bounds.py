@@ -5,12 +5,11 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import TEST_FAILURE_PROB, Claim, below, count_noise, every, least_risk
 from experiments.config import Run
 from experiments.figures import style
 from experiments.figures.numbers import up
-from experiments.papers.chance import TEST_FAILURE_PROB, below, count_noise, every, least_risk
 from experiments.random_labels_gaps import UNFINISHED, Row, named
-from experiments.studies.study import Claim
 
 LETTERS = {
     "dp_pac_bayes_2018": "PAC-Bayes bound", "dp_hoeffding_2018": "H-bound", "dp_chernoff_2018": "C-bound",

@@ -8,8 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.papers.chance import above, below, count_noise, every
-from experiments.studies.study import Claim
+from experiments.claims import Claim, above, below, count_noise, every
 
 Row = Mapping[str, Any]
 HIGH = 0.1

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from experiments.papers.chance import below, count_noise, every
+from experiments.claims import Claim, below, count_noise, every
 from experiments.random_labels_gaps import Row, lower, private
-from experiments.studies.study import Claim
 
 _WEAK = 1.0 / 3.0
 """The share of the error of guessing above which a training error on true labels is remarked upon."""

@@ -5,11 +5,11 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict
 from experiments.random_labels_bounds import epsilon_why, nonvacuous_claim, tightness_claim, violations_claim
 from experiments.random_labels_gaps import HARMLESS, HIGH, OVERFITS, contrast_claim, gaps_claim, private
 from experiments.random_labels_learning import guessing, learning_notes, worse
 from experiments.recipes import SIZES, Scale
-from experiments.studies.study import Claim, Comparison, Verdict
 
 Row = dict[str, Any]
 _PAPER_DATASET = "mnist2"

@@ -19,8 +19,7 @@ from experiments.folder import Folder, read_json
 from experiments.reading import certificates_of, error_on_test
 from experiments.recipes import Scale, recipe
 from experiments.run import train
-from experiments.studies.single import single
-from experiments.studies.study import Job, Study
+from experiments.study import Job, Study, single
 from pacdp import Settings
 from pacdp.backprop import PosteriorSettings
 from pacdp.backprop.network import SmallCNN

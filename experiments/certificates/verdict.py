@@ -6,9 +6,8 @@ from typing import Any
 import polars as pl
 
 from experiments.certificates.config import DATASETS
-from experiments.papers.chance import every, least_risk
+from experiments.claims import Claim, Comparison, Verdict, every, least_risk
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Comparison, Verdict
 from pacdp.backprop.network import SmallCNN
 
 _PUBLISHED = (

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from experiments import recipes
+from experiments.claims import Verdict
 from experiments.config import Run
 from experiments.figures import corruption as drawing
 from experiments.figures import style
@@ -23,7 +24,7 @@ from experiments.private.methods import METHODS
 from experiments.recipes import Scale
 from experiments.serial import digest
 from experiments.studies.kinds import sampler_job
-from experiments.studies.study import Job, Study, Verdict
+from experiments.study import Job, Study
 from pacdp import Architecture, GibbsSettings, Problem
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -5,9 +5,9 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Claim, Verdict, below, every, rises
 from experiments.figures.numbers import down, up, up_digits
 from experiments.figures.style import CHAIN_BOUNDS
-from experiments.papers.chance import below, every, rises
 from experiments.papers.corruption_table import ACCOUNTED
 from experiments.papers.entropy_sgld.judging import CONVERGENCE
 from experiments.papers.entropy_sgld.rows import BOUNDS, final
@@ -16,7 +16,6 @@ from experiments.random_labels_bounds import VACUOUS, tested
 from experiments.random_labels_gaps import HARMLESS, UNFINISHED, gap, noise_of
 from experiments.random_labels_learning import guessing, learning_notes
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Verdict
 
 Row = dict[str, Any]
 PRIVATE = ("Entropy-SGLD", "DP-SGD", "DP-SGLD")

@@ -20,7 +20,7 @@ from experiments.config import Runtime
 from experiments.private.algorithms import Predict, Public, algorithm, network, predictor
 from experiments.private.config import PrivateConfig
 from experiments.serial import to_dict
-from experiments.studies.single import single
+from experiments.study import single
 from pacdp import Problem, private
 from pacdp.certify.networks import error_share
 from pacdp.data import Dataset

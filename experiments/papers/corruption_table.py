@@ -13,7 +13,7 @@ import polars as pl
 from experiments.folder import Folder, read_json
 from experiments.papers.corruption_runs import Corrupted
 from experiments.papers.entropy_sgld.rows import BOUNDS
-from experiments.studies.study import Job
+from experiments.study import Job
 
 ACCOUNTED = "private_kl_chernoff"
 PRIVACY = {"accounted": "accounted, add-remove", "assumed": "assumes stationarity, replace-one", "none": "none"}

@@ -2,7 +2,7 @@
 
 import importlib
 
-from experiments.studies.study import Study
+from experiments.study import Study
 
 STUDIES = {
     "certificates": "experiments.certificates.study:STUDY",

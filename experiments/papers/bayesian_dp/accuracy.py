@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict, count_noise, every
 from experiments.figures import bayesian_dp as drawing
 from experiments.figures import style
 from experiments.papers.bayesian_dp.config import CNN
@@ -12,9 +13,8 @@ from experiments.papers.bayesian_dp.notes import cut, differing, numbers_of
 from experiments.papers.bayesian_dp.plans import MLP, SETTINGS, image_jobs
 from experiments.papers.bayesian_dp.seeds import Measured, mean_shown, measured, smaller
 from experiments.papers.bayesian_dp.tables import epsilon_shown, image_table, largest, mean, shown
-from experiments.papers.chance import count_noise, every
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 
 CELLS = [
     ("SGLD", "normal"), ("SGLD", "laplace"), ("BBP", "normal"), ("BBP", "laplace"), ("MC Dropout", "normal"),

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict, every
 from experiments.figures import bayesian_dp as drawing
 from experiments.figures import style
 from experiments.papers.bayesian_dp.notes import cut, numbers_of
 from experiments.papers.bayesian_dp.plans import MLP, SETTINGS, image_jobs
 from experiments.papers.bayesian_dp.seeds import Measured, mean_shown, measured, more_than_half, smaller
 from experiments.papers.bayesian_dp.tables import image_table, mean, shown
-from experiments.papers.chance import every
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 
 ALGORITHMS = ("BBP", "SGLD", "MC Dropout", "SGD")
 PRIORS = {"normal": "w/ prior", "none": "w/o prior"}

@@ -14,7 +14,7 @@ from experiments.papers.bayesian_dp.config import BayesRun
 from experiments.papers.bayesian_dp.networks import network, standardised
 from experiments.papers.bayesian_dp.posterior import Fitted, fit, member_outputs, outputs_at
 from experiments.private.algorithms import Public
-from experiments.studies.single import single
+from experiments.study import single
 from pacdp import private
 from pacdp.calibration import reliability_curve, summary
 from pacdp.data import load

@@ -17,7 +17,7 @@ from experiments.private.config import Budget, PrivateConfig, Sampling
 from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
 from experiments.recipes import Scale
 from experiments.serial import digest
-from experiments.studies.study import Job, Kind
+from experiments.study import Job, Kind
 
 DELTA = 1e-5
 SIGMA, CLIP, RATE = 1.3, 1.5, 0.25

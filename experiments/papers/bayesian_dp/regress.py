@@ -14,7 +14,7 @@ from experiments.papers.bayesian_dp.curves import REACH, simulated
 from experiments.papers.bayesian_dp.networks import network
 from experiments.papers.bayesian_dp.posterior import Fitted, fit, member_outputs
 from experiments.private.algorithms import Public
-from experiments.studies.single import single
+from experiments.study import single
 from pacdp.uncertainty import Spread, gaussian_head, gaussian_nll_nats, predictive_spread
 
 DATASET = "gaussian-process"

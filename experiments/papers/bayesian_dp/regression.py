@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict, every
 from experiments.figures import bayesian_dp as drawing
 from experiments.figures import style
 from experiments.papers.bayesian_dp.config import BayesRun
@@ -23,11 +24,10 @@ from experiments.papers.bayesian_dp.tables import (
     privacy_columns,
     shown,
 )
-from experiments.papers.chance import every
 from experiments.private.config import Budget, PrivateConfig, Sampling
 from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 
 ALGORITHMS = ("SGLD", "BBP", "MC Dropout", "SGD")
 BAYESIAN = ALGORITHMS[:3]

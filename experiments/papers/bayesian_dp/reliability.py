@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from experiments.claims import Claim, Verdict, above, count_noise, every
 from experiments.figures import bayesian_dp as drawing
 from experiments.figures import style
 from experiments.papers.bayesian_dp.calibration import PAPER as TABLE_2
@@ -15,9 +16,8 @@ from experiments.papers.bayesian_dp.notes import cut
 from experiments.papers.bayesian_dp.plans import MLP, image_jobs
 from experiments.papers.bayesian_dp.seeds import Measured, mean_shown, measured, smaller
 from experiments.papers.bayesian_dp.tables import finished, frame, matching, mean, shown
-from experiments.papers.chance import above, count_noise, every
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Job, Study, Verdict
+from experiments.study import Job, Study
 
 BAYESIAN = ("SGLD", "BBP", "MC Dropout")
 DIAGRAMS = (("SGD", "none", False), ("SGD", "none", True), ("SGLD", "none", True), ("SGLD", "normal", True))

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from experiments.claims import above, below, count_noise, seed_noise
 from experiments.papers.bayesian_dp.tables import matching, shown
-from experiments.papers.chance import above, below, count_noise, seed_noise
 
 
 class Measured(NamedTuple):

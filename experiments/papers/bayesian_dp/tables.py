@@ -8,7 +8,7 @@ import polars as pl
 
 from experiments.figures.numbers import up_digits
 from experiments.folder import Folder, read_json
-from experiments.studies.study import Job
+from experiments.study import Job
 
 
 def finished(jobs: Sequence[Job], folder: Path) -> Iterator[tuple[Job, dict[str, Any]]]:

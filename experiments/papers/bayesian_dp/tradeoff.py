@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Claim, Verdict, above, count_noise, every
 from experiments.figures import bayesian_dp as drawing
 from experiments.figures import style
 from experiments.papers.bayesian_dp.classify import CLASSIFY
@@ -25,11 +26,10 @@ from experiments.papers.bayesian_dp.plans import (
     sampling,
 )
 from experiments.papers.bayesian_dp.tables import epsilon_shown, finished, frame, privacy_columns
-from experiments.papers.chance import above, count_noise, every
 from experiments.private.config import Budget, PrivateConfig
 from experiments.private.methods import DPSGD, DPSGLD
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Job, Study, Verdict
+from experiments.study import Job, Study
 
 GRIDS: dict[Scale, dict[str, tuple[float, ...]]] = {
     "smoke": {"sigma": (1.3,), "clip": (0.5, 5.0), "langevin_clip": (1.0, 1.5), "batch": (72, 288), "rate": (0.1, 0.5),

@@ -14,7 +14,7 @@ import polars as pl
 from experiments.papers.entropy_sgld import judging
 from experiments.papers.entropy_sgld.settings import CAREFUL, PAPER_TRACK, SMALL, Size, job, smoke
 from experiments.recipes import Scale
-from experiments.studies.study import Job
+from experiments.study import Job
 from pacdp import Architecture, GibbsSettings
 
 EXAMPLES = 50_000

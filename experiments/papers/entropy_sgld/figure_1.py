@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict, every
 from experiments.figures import random_labels as drawing
 from experiments.figures import style
-from experiments.papers.chance import every
 from experiments.papers.entropy_sgld import judging, rows
 from experiments.papers.entropy_sgld.settings import CAREFUL, LABELS, PAPER, SMALL, Size, job, mnist, smoke
 from experiments.random_labels import NOISES
@@ -17,7 +17,7 @@ from experiments.random_labels_bounds import epsilon_why, nonvacuous_claim, tigh
 from experiments.random_labels_gaps import HARMLESS, HIGH, OVERFITS, contrast_claim, gaps_claim, lower
 from experiments.random_labels_learning import guessing
 from experiments.recipes import Scale, tau_of
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 from pacdp import Architecture, GibbsSettings
 
 SIZES: dict[Scale, Size] = {

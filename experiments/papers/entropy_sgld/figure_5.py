@@ -6,16 +6,16 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict, above, rises
 from experiments.figures import entropy_sgld as drawing
 from experiments.figures import style
-from experiments.papers.chance import above, rises
 from experiments.papers.entropy_sgld import judging, rows
 from experiments.papers.entropy_sgld.cifar import EXAMPLES, SWEEP_GAMMAS, TAU_SIZES, TAUS, notes, one
 from experiments.papers.entropy_sgld.settings import LABELS, PAPER
 from experiments.random_labels_bounds import violations_claim
 from experiments.random_labels_gaps import HARMLESS, HIGH, gap, gaps_claim, noise_of
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 from pacdp import Architecture
 
 Row = dict[str, Any]

@@ -6,18 +6,18 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict, above, below, count_noise, every
 from experiments.config import Run
 from experiments.figures import entropy_sgld as drawing
 from experiments.figures import style
 from experiments.figures.numbers import up
-from experiments.papers.chance import above, below, count_noise, every
 from experiments.papers.entropy_sgld import judging, rows
 from experiments.papers.entropy_sgld.cifar import BETAS, EXAMPLES, GAMMA_SIZES, GAMMAS, PRIVACY, notes, one, spaced
 from experiments.papers.entropy_sgld.settings import PAPER, Size
 from experiments.random_labels_bounds import LETTERS, violations_claim
 from experiments.random_labels_gaps import lower, noise_between
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 from pacdp import Architecture
 
 Row = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from experiments.papers.chance import below, count_noise, every
+from experiments.claims import Claim, Comparison, Verdict, below, count_noise, every
 from experiments.papers.entropy_sgld import judging, rows
 from experiments.papers.entropy_sgld.networks import SIZES, named_in, panels, plan
 from experiments.papers.entropy_sgld.settings import PAPER
@@ -14,7 +14,7 @@ from experiments.random_labels_bounds import LETTERS, PAPER_BOUNDS, excess, nonv
 from experiments.random_labels_gaps import HARMLESS, gap, gaps_claim, lower, noise_between, noise_of
 from experiments.random_labels_learning import guessing, worse
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 
 Row = dict[str, Any]
 EXCESS = {

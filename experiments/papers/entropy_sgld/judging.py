@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Comparison
 from experiments.figures.style import CHAIN_BOUNDS
 from experiments.papers.entropy_sgld.rows import final
 from experiments.papers.entropy_sgld.settings import Size
@@ -12,7 +13,6 @@ from experiments.random_labels_bounds import violations
 from experiments.random_labels_gaps import private
 from experiments.random_labels_learning import guessing, learning_notes
 from experiments.recipes import Scale
-from experiments.studies.study import Comparison
 
 Row = Mapping[str, Any]
 CONVERGENCE = (

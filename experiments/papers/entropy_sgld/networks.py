@@ -13,7 +13,7 @@ from experiments.figures import entropy_sgld as drawing
 from experiments.figures import style
 from experiments.papers.entropy_sgld.settings import CAREFUL, SMALL, Size, job, mnist, network_name, smoke
 from experiments.recipes import Scale
-from experiments.studies.study import Job
+from experiments.study import Job
 from pacdp import Architecture
 
 WIDE = Architecture(hidden=(64,))

@@ -8,7 +8,7 @@ import polars as pl
 
 from experiments.figures.style import CONVERGED
 from experiments.folder import Folder, read_json
-from experiments.studies.study import Job
+from experiments.study import Job
 
 INNER_STEPS = 20
 """The paper's axis is epochs over Entropy-SGD's L, for all algorithms."""

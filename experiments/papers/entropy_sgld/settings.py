@@ -12,7 +12,7 @@ from experiments import recipes
 from experiments.config import Run
 from experiments.recipes import SIZES, Scale
 from experiments.studies.kinds import sampler_job
-from experiments.studies.study import Job
+from experiments.study import Job
 from pacdp import Architecture, GibbsSettings, Problem
 
 PAPER = "Dziugaite and Roy 2018, Entropy-SGD optimizes the prior of a PAC-Bayes bound"

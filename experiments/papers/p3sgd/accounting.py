@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import Runtime
-from experiments.studies.single import single
+from experiments.study import single
 from pacdp import private
 
 

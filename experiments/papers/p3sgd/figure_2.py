@@ -6,14 +6,14 @@ from pathlib import Path
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict, above, seed_noise
 from experiments.figures import p3sgd as figures
 from experiments.figures.style import figure, save
-from experiments.papers.chance import above, seed_noise
 from experiments.papers.p3sgd import notes
 from experiments.papers.p3sgd.problems import PRIVATE, SGD, problems, seeds
 from experiments.papers.p3sgd.rows import by_record, decide, mean, ordered, shown
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 
 _EXCESS = 0.05
 """Of the test loss over the training loss in nats, from which on SGD is said to overfit."""

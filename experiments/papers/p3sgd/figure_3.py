@@ -7,15 +7,15 @@ from pathlib import Path
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict, above
 from experiments.figures import p3sgd as figures
 from experiments.figures.style import figure, save
-from experiments.papers.chance import above
 from experiments.papers.p3sgd import notes
 from experiments.papers.p3sgd.config import Attack, Strategy
 from experiments.papers.p3sgd.problems import FIRST_WEIGHTS, PRIVATE, SGD, Problem, problems, seeds
 from experiments.papers.p3sgd.rows import by_image, decide, mean, ordered, shown
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 
 PRINTED = {SGD: 27.84, PRIVATE: 27.82}
 """Mean PSNR over all training images, in decibels (Section 4.4)."""

@@ -15,7 +15,7 @@ from experiments.private.config import Budget, Sampling
 from experiments.private.methods import P3SGD
 from experiments.recipes import Scale
 from experiments.serial import digest
-from experiments.studies.study import Job
+from experiments.study import Job
 
 PAPER_SCALES = (3.0, 1.0)
 SETS = ((3.0, 1.0), (2.0, 1.0), (3.0, 2.0), (1.0,), (2.0,), (3.0,))

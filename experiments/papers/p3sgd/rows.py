@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import above, count_noise, seed_noise
 from experiments.folder import Folder, read_json
-from experiments.papers.chance import above, count_noise, seed_noise
-from experiments.studies.study import Job
+from experiments.study import Job
 
 Result = dict[str, Any]
 RUN = {

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict, above, every
 from experiments.figures import p3sgd as figures
 from experiments.figures.style import figure, save
-from experiments.papers.chance import above, every
 from experiments.papers.p3sgd import notes
 from experiments.papers.p3sgd.problems import DROPBLOCK, DROPOUT, PRIVATE, SGD, problems, seeds
 from experiments.papers.p3sgd.rows import by_run, decide, higher, mean, noise, ordered, shown
 from experiments.recipes import Scale
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 
 PRINTED = {
     SGD: (99.85, 92.25, 7.60), DROPOUT: (99.63, 92.12, 7.51), DROPBLOCK: (98.85, 94.87, 3.68),

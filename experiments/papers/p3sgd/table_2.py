@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Claim, Comparison, Verdict, every
 from experiments.figures import p3sgd as figures
 from experiments.figures.style import figure, save
-from experiments.papers.chance import every
 from experiments.papers.p3sgd import notes
 from experiments.papers.p3sgd.accounting import ACCOUNTING, Accounting
 from experiments.papers.p3sgd.problems import PAPER_SCALES, PRIVATE, SETS, Problem, problems, scale_name, seeds
@@ -27,7 +27,7 @@ from experiments.papers.p3sgd.rows import (
 )
 from experiments.recipes import Scale
 from experiments.serial import digest
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 
 PAPER_SETTINGS = "the paper's settings"
 """As a problem: epsilon alone, at 1000 patients, q = 0.1, 100 steps, δ = 1000^-1.1."""

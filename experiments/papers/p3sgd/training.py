@@ -14,7 +14,7 @@ from experiments.papers.p3sgd.inversion import attacked
 from experiments.papers.p3sgd.material import Material, material
 from experiments.papers.p3sgd.networks import network, regularised
 from experiments.papers.p3sgd.patients import train_privately
-from experiments.studies.single import single
+from experiments.study import single
 from pacdp.errors import Diverged
 from pacdp.models import parameter_count
 

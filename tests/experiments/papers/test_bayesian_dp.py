@@ -16,7 +16,7 @@ from experiments.papers.bayesian_dp.plans import DELTA, SETTINGS, SIGMA
 from experiments.private.algorithms import Public, algorithm
 from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
 from experiments.serial import from_dict, to_dict
-from experiments.studies.study import Study
+from experiments.study import Study
 from pacdp import private
 
 SCALES = ("smoke", "cpu", "paper")

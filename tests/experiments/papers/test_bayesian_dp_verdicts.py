@@ -6,10 +6,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from experiments.claims import Claim, Verdict
 from experiments.papers.bayesian_dp import accuracy, calibration, notes, reliability, tradeoff
 from experiments.papers.bayesian_dp.plans import DELTA, SETTINGS
 from experiments.papers.bayesian_dp.seeds import Measured, measured, more_than_half, smaller
-from experiments.studies.study import Claim, Verdict
 
 
 def _accuracies(paper: dict) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from experiments.private.algorithms import Public, network
 from experiments.private.config import PrivateConfig
 from experiments.private.data import Examples, examples
 from experiments.private.run import judged
-from experiments.studies.single import single
+from experiments.study import single
 from pacdp import Diverged
 
 FORMAT = "pacdp-plain-result/1"
