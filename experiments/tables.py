@@ -10,10 +10,17 @@ from experiments.figures.numbers import up_digits
 
 
 def part(table: pl.DataFrame, **where: Any) -> pl.DataFrame:
-    """The rows in which the columns have these values; none of an empty table, which may lack the columns."""
-    if table.is_empty():
-        return table
-    return table.filter(*(pl.col(name) == value for name, value in where.items()))
+    """The rows in which the columns have these values; none of an empty table, which may lack the columns.
+
+    None stands for null, and numbers with a fraction may differ in their last digits.
+    """
+    return table if table.is_empty() else table.filter(*(_has(pl.col(name), value) for name, value in where.items()))
+
+
+def _has(column: pl.Expr, value: Any) -> pl.Expr:
+    if value is None:
+        return column.is_null()
+    return (column / value - 1.0).abs() < 1e-9 if isinstance(value, float) and value else column == value
 
 
 def column(table: pl.DataFrame, name: str, where: Mapping[str, Any]) -> list[Any]:
