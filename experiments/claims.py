@@ -8,13 +8,14 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
 import bounds
 from experiments.recipes import Scale
 
+Found = TypeVar("Found")
 TEST_FAILURE_PROB = 0.05
 """With which a risk may lie below :func:`least_risk`."""
 MISSING = "runs are missing"
@@ -125,7 +126,7 @@ def rises(values: Sequence[float], noises: Sequence[float]) -> bool | None:
     return above(values[-1], values[0], math.hypot(noises[0], noises[-1]))
 
 
-def decide(holds: Callable[..., bool | None], *numbers: float | None) -> bool | None:
+def decide(holds: Callable[..., Found], *numbers: float | None) -> Found | None:
     """What a rule says of its numbers; None where one is missing."""
     return None if None in numbers else holds(*numbers)
 

@@ -23,10 +23,10 @@ STUDIES = {
     "dp-bnn-reliability": "experiments.papers.bayesian_dp.reliability:STUDY",
     "dp-bnn-tradeoff": "experiments.papers.bayesian_dp.tradeoff:STUDY",
     "dp-bnn-regression": "experiments.papers.bayesian_dp.regression:STUDY",
-    "p3sgd-table-1": "experiments.papers.p3sgd.table_1:STUDY",
-    "p3sgd-table-2": "experiments.papers.p3sgd.table_2:STUDY",
-    "p3sgd-figure-2": "experiments.papers.p3sgd.figure_2:STUDY",
-    "p3sgd-figure-3": "experiments.papers.p3sgd.figure_3:STUDY",
+    "p3sgd-table-1": "experiments.papers.p3sgd:TABLE_1",
+    "p3sgd-table-2": "experiments.papers.p3sgd:TABLE_2",
+    "p3sgd-figure-2": "experiments.papers.p3sgd_figures:FIGURE_2",
+    "p3sgd-figure-3": "experiments.papers.p3sgd_figures:FIGURE_3",
 }
 """Where the study of each name is: module:attribute."""
 

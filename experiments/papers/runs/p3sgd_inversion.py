@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from experiments.papers.p3sgd.config import Attack
-from experiments.papers.p3sgd.material import Material
-from experiments.papers.p3sgd.networks import maps
+from experiments.papers.runs.p3sgd_config import Attack
+from experiments.papers.runs.p3sgd_material import Material
+from experiments.papers.runs.p3sgd_networks import maps
 from pacdp import private
 
 Row = dict[str, Any]

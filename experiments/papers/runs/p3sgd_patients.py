@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from experiments.folder import Folder
-from experiments.papers.p3sgd.config import Private, Training
+from experiments.papers.runs.p3sgd_config import Private, Training
 from experiments.private.algorithms import Public, algorithm
 from experiments.private.data import Examples
 from experiments.private.methods import P3SGD

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from experiments.config import Runtime
-from experiments.papers.p3sgd.config import Training
+from experiments.papers.runs.p3sgd_config import Training
 from experiments.private.data import Examples, examples
 
 
