@@ -10,9 +10,9 @@ from torch.nn.functional import cross_entropy
 
 from bounds.accounting import clt_gdp
 from experiments.config import Runtime
-from experiments.papers.bayesian_dp.config import BayesRun
-from experiments.papers.bayesian_dp.networks import network, standardised
-from experiments.papers.bayesian_dp.posterior import Fitted, fit, member_outputs, outputs_at
+from experiments.papers.runs.bayesian_config import BayesRun
+from experiments.papers.runs.bayesian_networks import network, standardised
+from experiments.papers.runs.bayesian_posterior import Fitted, fit, member_outputs, outputs_at
 from experiments.private.algorithms import Public
 from experiments.study import single
 from pacdp import private

@@ -12,8 +12,8 @@ from torch.nn.utils import vector_to_parameters
 from torch.utils.data import TensorDataset
 
 from bounds.accounting import Event
-from experiments.papers.bayesian_dp.config import BayesRun
-from experiments.papers.bayesian_dp.plain import train_plain
+from experiments.papers.runs.bayesian_config import BayesRun
+from experiments.papers.runs.bayesian_plain import train_plain
 from experiments.private.algorithms import Public, algorithm
 from experiments.private.methods import DPSGLD
 from pacdp import private

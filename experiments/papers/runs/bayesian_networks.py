@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from experiments.papers.bayesian_dp.config import CNN
+from experiments.papers.runs.bayesian_config import CNN
 from experiments.private.algorithms import Public
 from experiments.private.config import PrivateConfig
 from pacdp.models import Architecture, build
