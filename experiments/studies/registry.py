@@ -5,7 +5,7 @@ import importlib
 from experiments.study import Study
 
 STUDIES = {
-    "certificates": "experiments.certificates.study:STUDY",
+    "certificates": "experiments.papers.certificates:STUDY",
     "random-labels": "experiments.papers.random_labels:RANDOM_LABELS",
     "entropy-sgld-figure-1": "experiments.papers.entropy_sgld:FIGURE_1",
     "entropy-sgld-figure-2": "experiments.papers.entropy_sgld:FIGURE_2",

@@ -6,6 +6,7 @@ the network's first weights and leaves all examples to the bound. The test set i
 but its own.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from experiments.certificates.clock import Clock
-from experiments.certificates.config import HeldOutConfig, of_a_list
+from experiments.papers.runs.held_out_config import HeldOutConfig, of_a_list
 from pacdp import Assessment, BoundSet, GaussianPosterior, MonteCarlo, Prior, certify
 from pacdp.backprop import (
     OBJECTIVES,
@@ -35,6 +35,21 @@ Report = Callable[[str, int, int], None]
 _STREAMS = ("weights", "prior", "posterior", "tried", "certificate")
 """Posteriors were compared by draws of the fourth; certificates have draws of their own."""
 _LEAST_GRID_NATS = 0.5  # ln(π²/6), of the grid's first point
+
+
+class Clock:
+    """Seconds by stage of a recipe: wall clock, and CPU time of this process with all its threads."""
+
+    def __init__(self) -> None:
+        self.wall: dict[str, float] = {}
+        self.cpu: dict[str, float] = {}
+        self._last = (time.perf_counter(), time.process_time())
+
+    def lap(self, stage: str) -> None:
+        """Note what has passed since the last stage."""
+        now = (time.perf_counter(), time.process_time())
+        self.wall[stage], self.cpu[stage] = (round(b - a, 2) for a, b in zip(self._last, now, strict=True))
+        self._last = now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
