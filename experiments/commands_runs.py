@@ -22,9 +22,9 @@ from experiments.recipes import RECIPES, Scale, recipe
 from experiments.run import train
 from experiments.serial import from_dict, to_dict
 from experiments.studies.kinds import chains_kind
-from experiments.studies.study import Job
 from experiments.studies.sweep import carry_out
 from experiments.studies.workers import Workers
+from experiments.study import Job
 from experiments.terminal import messages, no_more, usage
 from pacdp import load_checkpoint
 

@@ -8,35 +8,43 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import style
 
 COLOURS = {"SGLD": "#1f77b4", "BBP": "#ff7f0e", "MC Dropout": "#2ca02c", "SGD": "#7f7f7f", "SGD as SGLD": "#17becf"}
 PRIORS = {"normal": "Gaussian", "laplace": "Laplace", "none": "flat"}
 _Cell = tuple[str, str, bool]
 
 
-def accuracies(line: Sequence[Axes], table: pl.DataFrame) -> None:
+def accuracies(table: pl.DataFrame) -> Figure:
     """A panel a network: test accuracy of each algorithm and prior, private and not."""
+    drawn, (line,) = style.figure(1, 2, width=4.6)
     if table.is_empty():
-        return
+        return drawn
     for axes, network in zip(line, ("MLP", "CNN"), strict=True):
         _pairs(axes, table.filter(network=network), "accuracy")
         axes.set_ylim(0.0, 1.0)
         axes.set_title(f"{network}: test accuracy")
+    return drawn
 
 
-def calibration_errors(line: Sequence[Axes], table: pl.DataFrame) -> None:
+def calibration_errors(table: pl.DataFrame) -> Figure:
     """ECE and MCE, private and not."""
+    drawn, (line,) = style.figure(1, 2, width=4.6)
     if table.is_empty():
-        return
+        return drawn
     for axes, error in zip(line, ("ece", "mce"), strict=True):
         _pairs(axes, table, error)
         axes.set_title(f"{error.upper()}, 15 bins")
+    return drawn
 
 
-def reliability(line: Sequence[Axes], table: pl.DataFrame, cells: Sequence[_Cell]) -> None:
+def reliability(table: pl.DataFrame, cells: Sequence[_Cell]) -> Figure:
     """Accuracy of each bin at its mean confidence, with its band; behind it, the share of the examples in each bin."""
+    drawn, (line,) = style.figure(1, len(cells), width=3.2)
     if table.is_empty():
-        return
+        return drawn
     for axes, (algorithm, prior, private) in zip(line, cells, strict=True):
         runs = table.filter(algorithm=algorithm, prior=prior, private=private)
         bins = runs.filter(pl.col("part") == "bin", pl.col("count") > 0)
@@ -56,12 +64,14 @@ def reliability(line: Sequence[Axes], table: pl.DataFrame, cells: Sequence[_Cell
         errors = runs.filter(part="run")
         shown = f"\nECE {errors['ece'][0]:.3f}, MCE {errors['mce'][0]:.3f}" if len(errors) else "\nnot run"
         axes.set_title(f"{_name(algorithm, private)}, {PRIORS[prior]} prior{shown}")
+    return drawn
 
 
-def posteriors(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: Sequence[str]) -> None:
+def posteriors(table: pl.DataFrame, algorithms: Sequence[str]) -> Figure:
     """What the members say of one image, a box a class: above without privacy, below with."""
+    drawn, grid = style.figure(2, len(algorithms), width=3.6, height=2.6)
     if table.is_empty():
-        return
+        return drawn
     for line, private in zip(grid, (False, True), strict=True):
         for axes, algorithm in zip(line, algorithms, strict=True):
             rows = table.filter(algorithm=algorithm, prior="normal", private=private)
@@ -73,17 +83,19 @@ def posteriors(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: 
             classes = sorted(members["class"].unique().to_list())
             values = [members.filter(pl.col("class") == k)["probability"].to_numpy() for k in classes]
             label = int(rows.filter(part="run")["label"][0])
-            drawn = axes.boxplot(values, positions=classes, widths=0.6, patch_artist=True, sym=".")
-            for k, box in zip(classes, drawn["boxes"], strict=True):
+            boxes = axes.boxplot(values, positions=classes, widths=0.6, patch_artist=True, sym=".")
+            for k, box in zip(classes, boxes["boxes"], strict=True):
                 box.set_facecolor("#d62728" if k == label else "0.85")
             axes.set_xlabel(f"class (true: {label}, red)")
             axes.set_ylabel("probability, by member")
+    return drawn
 
 
-def accuracy_against_epsilon(axes: Axes, table: pl.DataFrame) -> None:
+def accuracy_against_epsilon(table: pl.DataFrame) -> Figure:
     """Every judged step of Figure 1's runs: one line a run."""
+    drawn, ((axes,),) = style.figure(1, 1, width=5.2, height=3.8)
     if table.is_empty():
-        return
+        return drawn
     rows = table.filter(pl.col("grid"))
     for algorithm in ("SGD", "SGLD"):
         for number, run in enumerate(rows.filter(algorithm=algorithm).partition_by("run", maintain_order=True)):
@@ -96,12 +108,14 @@ def accuracy_against_epsilon(axes: Axes, table: pl.DataFrame) -> None:
     axes.set_xlabel("epsilon (upper end), as training goes on")
     axes.set_ylabel("test accuracy of the current weights")
     axes.legend()
+    return drawn
 
 
-def effects(grid: Sequence[Sequence[Axes]], table: pl.DataFrame) -> None:
+def effects(table: pl.DataFrame) -> Figure:
     """Rows: batch size, step size; left DP-SGD, right DP-SGLD; each point an epsilon and an accuracy."""
+    drawn, grid = style.figure(2, 2, width=4.4)
     if table.is_empty():
-        return
+        return drawn
     rows = table.filter(pl.col("last"))
     for line, panel in zip(grid, ("batch", "rate"), strict=True):
         for axes, algorithm in zip(line, ("SGD", "SGLD"), strict=True):
@@ -124,12 +138,14 @@ def effects(grid: Sequence[Sequence[Axes]], table: pl.DataFrame) -> None:
             other.set_ylabel("epsilon")
             axes.legend(handles=[*axes.lines, *other.lines], loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2,
                         frameon=False)  # fmt: skip
+    return drawn
 
 
-def bands(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: Sequence[str]) -> None:
+def bands(table: pl.DataFrame, algorithms: Sequence[str]) -> Figure:
     """Mean prediction with the aleatoric and the total deviation around it, and the data."""
+    drawn, grid = style.figure(2, len(algorithms), width=3.4, height=2.8)
     if table.is_empty():
-        return
+        return drawn
     for line, private in zip(grid, (False, True), strict=True):
         for axes, algorithm in zip(line, algorithms, strict=True):
             rows = table.filter(algorithm=algorithm, private=private)
@@ -150,6 +166,7 @@ def bands(grid: Sequence[Sequence[Axes]], table: pl.DataFrame, algorithms: Seque
                           fontsize=6)  # fmt: skip
             axes.set_title(_name(algorithm, private))
     grid[0][0].legend(loc="lower left")
+    return drawn
 
 
 def _pairs(axes: Axes, table: pl.DataFrame, column: str) -> None:

@@ -1,115 +1,84 @@
-"""Scores by procedure beside printed ones, calibration curves of several procedures, the cells of an ablation."""
+"""Knolle et al.'s figures: scores by procedure beside printed ones, calibration curves, the cells of an ablation."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import polars as pl
-from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import panels, style
+from experiments.tables import column, part
 
 COLOURS = {
-    "SGD": "tab:blue", "DP-SGD": "tab:orange", "DP-SGLD": "tab:green", "DP-SGLD, averaged": "#98df8a",
+    **{"SGD": "tab:blue", "DP-SGD": "tab:orange", "DP-SGLD": "tab:green", "DP-SGLD, averaged": "#98df8a"},
     "DP-SGD by patient": "tab:brown",
-}  # fmt: skip
-_SCORES = {"accuracy": "accuracy", "macro_auc": "AUC (one against the rest)", "ece": "ECE (l1, 15 bins)"}
-_CELLS = ((False, False, "neither"), (False, True, "decay"), (True, False, "pre-noise"), (True, True, "both"))
-_MEASURES = {"ece": "ECE (l1, 15 bins)", "nll_nats": "NLL (nats)", "accuracy": "accuracy"}
+}
+_ECE = "ECE (l1, 15 bins)"
+_SIDES = ((-0.1, "DP-SGLD", "last weights"), (0.1, "DP-SGLD, averaged", "averaged predictions"))
 
 
-def draw_scores(line: Sequence[Axes], table: pl.DataFrame, printed: Mapping[str, Sequence[float]]) -> None:
-    """A panel a score; a dot a seed, a bar at the mean, a cross at the paper's number."""
-    names = [name for name in COLOURS if name in table["procedure"].to_list()]
-    for k, (axes, (column, label)) in enumerate(zip(line, _SCORES.items(), strict=True)):
-        for x, name in enumerate(names):
-            values = table.filter(pl.col("procedure") == name)[column].drop_nulls().to_list()
-            axes.plot([x] * len(values), values, "o", color=COLOURS[name], markersize=4, alpha=0.7)
-            if values:
-                axes.hlines(sum(values) / len(values), x - 0.25, x + 0.25, color=COLOURS[name], linewidth=2)
-            if name in printed:
-                axes.plot([x + 0.15], [printed[name][k]], "x", color="black", label="paper" if x == 0 else None)
-        axes.set_xticks(range(len(names)), [name.replace(", ", ",\n").replace(" by", "\nby") for name in names])
-        axes.tick_params("x", labelsize=6)
+def scores(table: pl.DataFrame, printed: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """Accuracy, AUC and ECE of each procedure, a dot a seed, beside the printed numbers of the same data."""
+    drawn, (line,) = style.figure(1, 3, width=3.6)
+    data = table["data"].unique().sort().to_list()
+    there = table["procedure"].to_list()
+    alone = len(data) == 1 and "digits" not in table["stands_for"].to_list()
+    shown = {"accuracy": "accuracy", "macro_auc": "AUC (one against the rest)", "ece": _ECE}
+    for k, (axes, (name, label)) in enumerate(zip(line, shown.items(), strict=True)):
+        values = {one: column(table, name, {"procedure": one}) for one in COLOURS if one in there}
+        theirs = {one: numbers[k] for one, numbers in printed[data[0]].items()} if alone else {}
+        panels.groups(axes, values, COLOURS, theirs)
         axes.set_ylabel(label)
-        axes.set_title("; ".join(f"{one}{_standing(table, one)}" for one in table["data"].unique().sort()))
+        axes.set_title("; ".join(f"{one}{_standing(table, one)}" for one in data))
     line[-1].set_ylim(bottom=0.0)
-    if line[0].get_legend_handles_labels()[0]:
-        line[0].legend(title="dot: a seed, bar: mean")
+    panels.legend(line[0], title="dot: a seed, bar: mean")
+    return drawn
 
 
-def draw_curves(line: Sequence[Axes], table: pl.DataFrame, curves: pl.DataFrame) -> None:
-    """A and B: accuracy against confidence, all seeds together; C: how often each confidence occurs on the X-rays.
-
-    Whiskers span the seeds. A hollow point holds less than 1% of the examples.
-    """
+def curves(table: pl.DataFrame, pooled: pl.DataFrame) -> Figure:
+    """Calibration curves of both data sets; how often each confidence occurs on the X-rays."""
+    drawn, (line,) = style.figure(1, 3, width=3.8, height=4.0)
     for axes, letter, data in zip(line, "AB", ("MNIST", "X-rays"), strict=False):
         axes.plot([0.0, 1.0], [0.0, 1.0], "--", color="0.6", linewidth=0.8)
-        for name in _drawn(curves, data):
-            part = curves.filter(pl.col("data") == data, pl.col("procedure") == name, pl.col("count") > 0)
-            _draw_curve(axes, part, table.filter(pl.col("data") == data, pl.col("procedure") == name), name)
-        axes.set_xlim(0.0, 1.02)
-        axes.set_ylim(0.0, 1.02)
-        axes.set_xlabel("confidence")
-        axes.set_ylabel("accuracy")
+        for name, colour in COLOURS.items():
+            curve, seeds = (part(of, data=data, procedure=name) for of in (pooled, table))
+            if not curve.is_empty():
+                label = f"{name}, ECE {seeds.unique('seed')['ece'].mean():.4f}"
+                panels.calibration(axes, curve.filter(pl.col("count") > 0), seeds, colour=colour, label=label)
+        axes.set(xlim=(0.0, 1.02), ylim=(0.0, 1.02), xlabel="confidence", ylabel="accuracy")
         axes.set_title(f"{letter}: {data}{_standing(table, data)}")
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(title="whiskers: range of the seeds;\nhollow: under 1% of the examples", loc="upper center",
-                        bbox_to_anchor=(0.5, -0.16), ncols=2)  # fmt: skip
-    _draw_histogram(line[2], curves)
+        told = "whiskers: range of the seeds;\nhollow: under 1% of the examples"
+        panels.legend(axes, title=told, ncols=2, **panels.BELOW)
+    for name, colour in COLOURS.items():
+        bins = part(pooled, data="X-rays", procedure=name)
+        if not bins.is_empty():
+            edges = [*bins["left"], bins["right"][-1]]
+            line[2].stairs(bins["share"].to_list(), edges, color=colour, linewidth=1.4, label=name)
+    line[2].set(xlabel="confidence", ylabel="share of test examples", xlim=(0.0, 1.0))
     line[2].set_title(f"C: X-rays{_standing(table, 'X-rays')}")
+    panels.legend(line[2], loc="upper left")
+    return drawn
 
 
-def draw_cells(line: Sequence[Axes], table: pl.DataFrame, name: str) -> None:
-    """Mean and standard error over seeds of the four cells, last weights beside averaged predictions."""
-    procedures = [one for one in ("DP-SGLD", "DP-SGLD, averaged") if one in table["procedure"].to_list()]
-    for axes, (column, label) in zip(line, _MEASURES.items(), strict=True):
-        for shift, procedure in zip((-0.1, 0.1), procedures, strict=False):
-            part = table.filter(pl.col("procedure") == procedure)
-            for x, (pre_noise, decay, _) in enumerate(_CELLS):
-                values = part.filter(pl.col("pre_noise") == pre_noise, pl.col("decay") == decay)[column].drop_nulls()
-                if values.is_empty():
-                    continue
-                error = float(str(values.std() or 0.0)) / len(values) ** 0.5
-                axes.errorbar([x + shift], [float(str(values.mean()))], yerr=[error], fmt="o", capsize=2, markersize=4,
-                              color=COLOURS[procedure], label=_legend(procedure) if x == 0 else None)  # fmt: skip
-        axes.set_xticks(range(len(_CELLS)), [cell for *_, cell in _CELLS])
-        axes.set_ylabel(label)
-        axes.set_title(f"{name}{_standing(table, name)}")
-        axes.margins(x=0.15)
-    if line[0].get_legend_handles_labels()[0]:
-        line[0].legend(title="mean, standard error over seeds", loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2,
-                       frameon=False)  # fmt: skip
-
-
-def _draw_curve(axes: Axes, part: pl.DataFrame, seeds: pl.DataFrame, name: str) -> None:
-    ece = seeds.unique("seed")["ece"].mean()
-    axes.plot(part["confidence"], part["accuracy"], color=COLOURS[name], linewidth=1,
-              label=f"{name}, ECE {float(str(ece)):.4f}")  # fmt: skip
-    for row in part.iter_rows(named=True):
-        own = seeds.filter(pl.col("left") == row["left"], pl.col("count") > 0)["accuracy"]
-        axes.vlines(row["confidence"], float(str(own.min())), float(str(own.max())), color=COLOURS[name], linewidth=0.8)
-        axes.plot([row["confidence"]], [row["accuracy"]], "o", color=COLOURS[name], markersize=4,
-                  markerfacecolor="white" if row["share"] < 0.01 else None)  # fmt: skip
-
-
-def _draw_histogram(axes: Axes, curves: pl.DataFrame) -> None:
-    for name in _drawn(curves, "X-rays"):
-        part = curves.filter(pl.col("data") == "X-rays", pl.col("procedure") == name)
-        bins = part.sort("left")
-        edges = [*bins["left"], bins["right"][-1]]
-        axes.stairs(bins["share"].to_list(), edges, color=COLOURS[name], linewidth=1.4, label=name)
-    axes.set_xlabel("confidence")
-    axes.set_ylabel("share of test examples")
-    axes.set_xlim(0.0, 1.0)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper left")
-
-
-def _drawn(curves: pl.DataFrame, data: str) -> list[str]:
-    there = curves.filter(pl.col("data") == data)["procedure"].to_list()
-    return [name for name in ("SGD", "DP-SGD", "DP-SGLD", "DP-SGLD, averaged") if name in there]
+def cells(table: pl.DataFrame) -> Figure:
+    """ECE, NLL and accuracy of the four cells, last weights beside averaged predictions: a row a data set."""
+    data = sorted(table["data"].unique().to_list())
+    drawn, grid = style.figure(max(1, len(data)), 3, width=3.6, height=2.8)
+    four = [dict(zip(("pre_noise", "decay"), cell, strict=True)) for cell in product((False, True), repeat=2)]
+    measures = {"ece": _ECE, "nll_nats": "NLL (nats)", "accuracy": "accuracy"}
+    for (line, name), (k, (measure, label)) in product(zip(grid, data, strict=False), enumerate(measures.items())):
+        for shift, procedure, told in _SIDES:
+            values = [column(table, measure, {"data": name, "procedure": procedure, **cell}) for cell in four]
+            panels.spread(line[k], values, shift=shift, colour=COLOURS[procedure], label=told)
+        line[k].set_xticks(range(len(four)), ["neither", "decay", "pre-noise", "both"])
+        line[k].set_ylabel(label)
+        line[k].set_title(f"{name}{_standing(table, name)}")
+        line[k].margins(x=0.15)
+        if k == 0:
+            told = "mean, standard error over seeds"
+            panels.legend(line[k], title=told, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, frameon=False)
+    return drawn
 
 
 def _standing(table: pl.DataFrame, data: str) -> str:
-    return " (digits instead)" if "digits" in table.filter(pl.col("data") == data)["stands_for"].to_list() else ""
-
-
-def _legend(procedure: str) -> str:
-    return "averaged predictions" if procedure.endswith("averaged") else "last weights"
+    return " (digits instead)" if "digits" in part(table, data=data)["stands_for"].to_list() else ""

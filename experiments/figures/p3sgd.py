@@ -1,11 +1,15 @@
 """Panels of the P3SGD studies: gaps, accuracies and epsilons by set of scales, losses, ratios, pictures."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import style
+from experiments.tables import ordered, part
 
 COLOURS = {"first weights": "0.6", "SGD": "#d62728", "SGD+Dropout": "#ff7f0e", "SGD+DropBlock": "#8c564b",
            "P3SGD": "#1f77b4"}  # fmt: skip
@@ -18,6 +22,38 @@ _GROUPS = (
 """Attack, part, reference, and how a tick calls them."""
 _LINE = 1.2
 """Height of a line of pictures, whose width is 1, with its numbers."""
+
+
+def by_problem(table: pl.DataFrame, panel: Callable[[Axes, pl.DataFrame, str], None], *, width: float) -> Figure:
+    """One panel a problem."""
+    names = ordered(table, "problem")
+    drawn, (line,) = style.figure(1, max(1, len(names)), width=width, height=2.8)
+    for axes, name in zip(line, names, strict=False):
+        panel(axes, part(table, problem=name), name)
+    return drawn
+
+
+def table_2(alone: pl.DataFrame, printed: Mapping[str, float], problems: Mapping[str, pl.DataFrame]) -> Figure:
+    """Epsilon by both accountings and as printed; then accuracy by set, a panel a problem."""
+    drawn, (line,) = style.figure(1, 1 + len(problems), width=3.2, height=2.8)
+    accountings(line[0], alone, printed)
+    for axes, (name, own) in zip(line[1:], problems.items(), strict=True):
+        accuracies(axes, own, name)
+    return drawn
+
+
+def inversions(table: pl.DataFrame, strategies: Sequence[str]) -> Figure:
+    """A row a problem: ratios, then a training image, a test image and a class, with what each network gave away."""
+    names = ordered(table, "problem")
+    drawn, grid = style.figure(max(1, len(names)), 4, width=3.0, height=2.8)
+    for line, name in zip(grid, names, strict=False):
+        own = part(table, problem=name)
+        ratios(line[0], own, name)
+        for axes, side in zip(line[1:3], ("train", "test"), strict=True):
+            title = f"{side if side == 'test' else 'training'} images, from features"
+            pictures(axes, part(own, attack="features", part=side), strategies, title)
+        pictures(line[3], part(own, reference="class mean"), strategies, "classes, from weights")
+    return drawn
 
 
 def gaps(axes: Axes, table: pl.DataFrame, title: str) -> None:
@@ -91,9 +127,8 @@ def ratios(axes: Axes, table: pl.DataFrame, title: str) -> None:
     """Mean ratio with its standard error, by what is attacked; ticks are what the attacker began with."""
     strategies = table["strategy"].unique(maintain_order=True).to_list()
     for k, name in enumerate(strategies):
-        for at, (attack, part, reference, _) in enumerate(_GROUPS):
-            rows = table.filter(pl.col("strategy") == name, pl.col("attack") == attack, pl.col("part") == part,
-                                pl.col("reference") == reference)  # fmt: skip
+        for at, (attack, side, reference, _) in enumerate(_GROUPS):
+            rows = part(table, strategy=name, attack=attack, part=side, reference=reference)
             if not rows.height:
                 continue
             values, x = rows["psnr"].to_numpy(), at + 0.2 * (k - 1)

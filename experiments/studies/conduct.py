@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from experiments.config import Runtime
-from experiments.studies.study import Job, Study
 from experiments.studies.sweep import carry_out
 from experiments.studies.watch import Watch
 from experiments.studies.workers import Workers
+from experiments.study import Job, Study
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

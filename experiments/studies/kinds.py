@@ -9,7 +9,7 @@ from experiments.batch import Report
 from experiments.config import Run, Runtime
 from experiments.private.config import PrivateConfig
 from experiments.run import kind, train_together
-from experiments.studies.study import Job, Kind, Outcome
+from experiments.study import Job, Kind, Outcome
 
 
 def _samplers(

@@ -14,7 +14,7 @@ from experiments.folder import Folder, provenance, read_json, write_json
 from experiments.recipes import Scale
 from experiments.serial import to_dict
 from experiments.studies.registry import STUDIES, study
-from experiments.studies.study import Job, Study
+from experiments.study import Job, Study
 from pacdp.files import replacing
 
 FORMAT = "pacdp-verdict/1"

@@ -2,31 +2,31 @@
 
 import importlib
 
-from experiments.studies.study import Study
+from experiments.study import Study
 
 STUDIES = {
-    "certificates": "experiments.certificates.study:STUDY",
-    "random-labels": "experiments.random_labels:STUDY",
-    "entropy-sgld-figure-1": "experiments.papers.entropy_sgld.figure_1:STUDY",
-    "entropy-sgld-figure-2": "experiments.papers.entropy_sgld.figures_2_3_4:FIGURE_2",
-    "entropy-sgld-figure-3": "experiments.papers.entropy_sgld.figures_2_3_4:FIGURE_3",
-    "entropy-sgld-figure-4": "experiments.papers.entropy_sgld.figures_2_3_4:FIGURE_4",
-    "entropy-sgld-figure-5": "experiments.papers.entropy_sgld.figure_5:STUDY",
-    "entropy-sgld-figure-6": "experiments.papers.entropy_sgld.figure_6:STUDY",
-    "random-labels-corruption": "experiments.papers.corruption:STUDY",
+    "certificates": "experiments.papers.certificates:STUDY",
+    "random-labels": "experiments.papers.random_labels:RANDOM_LABELS",
+    "entropy-sgld-figure-1": "experiments.papers.entropy_sgld:FIGURE_1",
+    "entropy-sgld-figure-2": "experiments.papers.entropy_sgld:FIGURE_2",
+    "entropy-sgld-figure-3": "experiments.papers.entropy_sgld:FIGURE_3",
+    "entropy-sgld-figure-4": "experiments.papers.entropy_sgld:FIGURE_4",
+    "entropy-sgld-figure-5": "experiments.papers.entropy_sgld_cifar:FIGURE_5",
+    "entropy-sgld-figure-6": "experiments.papers.entropy_sgld_cifar:FIGURE_6",
+    "random-labels-corruption": "experiments.papers.random_labels:CORRUPTION",
     "knolle-table-1": "experiments.papers.knolle:TABLE_1",
     "knolle-table-2": "experiments.papers.knolle:TABLE_2",
     "knolle-figure-1": "experiments.papers.knolle:FIGURE_1",
     "knolle-ablation": "experiments.papers.knolle:ABLATION",
-    "dp-bnn-accuracy": "experiments.papers.bayesian_dp.accuracy:STUDY",
-    "dp-bnn-calibration": "experiments.papers.bayesian_dp.calibration:STUDY",
-    "dp-bnn-reliability": "experiments.papers.bayesian_dp.reliability:STUDY",
-    "dp-bnn-tradeoff": "experiments.papers.bayesian_dp.tradeoff:STUDY",
-    "dp-bnn-regression": "experiments.papers.bayesian_dp.regression:STUDY",
-    "p3sgd-table-1": "experiments.papers.p3sgd.table_1:STUDY",
-    "p3sgd-table-2": "experiments.papers.p3sgd.table_2:STUDY",
-    "p3sgd-figure-2": "experiments.papers.p3sgd.figure_2:STUDY",
-    "p3sgd-figure-3": "experiments.papers.p3sgd.figure_3:STUDY",
+    "dp-bnn-accuracy": "experiments.papers.bayesian_dp:TABLE_1",
+    "dp-bnn-calibration": "experiments.papers.bayesian_dp:TABLE_2",
+    "dp-bnn-reliability": "experiments.papers.bayesian_dp_figures:FIGURES_3_7",
+    "dp-bnn-tradeoff": "experiments.papers.bayesian_dp_figures:FIGURES_1_2",
+    "dp-bnn-regression": "experiments.papers.bayesian_dp_regression:REGRESSION",
+    "p3sgd-table-1": "experiments.papers.p3sgd:TABLE_1",
+    "p3sgd-table-2": "experiments.papers.p3sgd:TABLE_2",
+    "p3sgd-figure-2": "experiments.papers.p3sgd_figures:FIGURE_2",
+    "p3sgd-figure-3": "experiments.papers.p3sgd_figures:FIGURE_3",
 }
 """Where the study of each name is: module:attribute."""
 

@@ -16,8 +16,8 @@ from typing import Any
 from experiments.config import Runtime
 from experiments.folder import Folder, read_json
 from experiments.serial import from_dict
-from experiments.studies.study import Job
 from experiments.studies.workers import Pool, Workers
+from experiments.study import Job
 
 Ended = tuple[int, str | None]
 """A job's position, and the error's sentence where it failed."""

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from experiments.studies.study import Job
+from experiments.study import Job
 from experiments.terminal import messages
 
 _LAST = 5

@@ -8,7 +8,7 @@ import pytest
 from cli_tools import one_sentence, pacdp
 from reports import BELOW, handmade
 
-from experiments.figures import random_labels, run, style
+from experiments.figures import chains, run, style
 from experiments.figures.numbers import up
 
 _OTHERS = (*style.GIBBS_BOUNDS, *style.ACCOUNTED, "test_set_clopper_pearson")
@@ -40,7 +40,7 @@ def _texts(axes) -> str:
 def test_every_bound_has_a_name_and_a_colour_of_its_own():
     assert style.NAMES.keys() == style.COLOURS.keys()
     assert len(set(style.NAMES.values())) == len(set(style.COLOURS.values())) == len(style.NAMES)
-    assert set(random_labels.SHOWN_BOUNDS) <= style.NAMES.keys()
+    assert set(chains.SHOWN) <= style.NAMES.keys()
 
 
 def test_training_marks_vacuous_bounds_at_one_and_says_optimistic():
@@ -76,14 +76,12 @@ def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells():
 
 def test_figures_of_tables_tell_of_refuted_estimates():
     table = _table()
-    full = random_labels.told("dp_pac_bayes", table.filter(algorithm="Entropy-SGLD"))
+    full = chains.told("dp_pac_bayes", table.filter(algorithm="Entropy-SGLD"))
     assert full == style.NAMES["dp_pac_bayes"] + "*"
     part = table.with_columns(dp_pac_bayes=pl.lit(None, pl.Float64))
-    assert random_labels.told("dp_pac_bayes", part).endswith("* (gap: estimate refuted)")
-    assert "gap" not in random_labels.told("dp_kl_chernoff", part)
-    _, grid = style.figure(3, 2)
-    random_labels.draw(grid, part)
-    legend = grid[2][0].get_legend()
+    assert chains.told("dp_pac_bayes", part).endswith("* (gap: estimate refuted)")
+    assert "gap" not in chains.told("dp_kl_chernoff", part)
+    legend = chains.by_noise(part).axes[4].get_legend()
     assert any("refuted" in text.get_text() for text in legend.get_texts())
 
 
@@ -117,15 +115,14 @@ def _table() -> pl.DataFrame:
 
 
 def test_six_panels_clip_vacuous_bounds_and_say_optimistic(tmp_path):
-    drawn, grid = style.figure(3, 2)
-    random_labels.draw(grid, _table())
-    for axes in grid[2]:
-        shown = [name for name in random_labels.SHOWN_BOUNDS if name not in style.GIBBS_BOUNDS]
+    drawn = chains.by_noise(_table())
+    for axes in drawn.axes[4:]:
+        shown = [name for name in chains.SHOWN if name not in style.GIBBS_BOUNDS]
         assert _crosses(axes) == [(0.05, 1.0)] * len(shown)
         assert all(max(line.get_ydata(), default=0) <= 1.0 for line in axes.lines)
         assert axes.get_ylim()[1] > 1.0, "the ceiling is in sight"
         assert "optimistic" in _texts(axes)
-    titles = [axes.get_title() for line in grid for axes in line]
+    titles = [axes.get_title() for axes in drawn.axes]
     assert titles == [f"{name}, {labels} labels" for name in ("SGLD", "Entropy-SGD", "Entropy-SGLD")
                       for labels in ("true", "random")]  # fmt: skip
     png, pdf = style.save(drawn, tmp_path / "figure")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from bounds import declared
-from experiments.certificates import config
-from experiments.certificates.config import HeldOutConfig, held_out_config
-from experiments.certificates.held_out import certify_on, held_out
+from experiments.papers.runs import held_out_config as config
+from experiments.papers.runs.held_out import certify_on, held_out
+from experiments.papers.runs.held_out_config import HeldOutConfig, held_out_config
 from experiments.serial import from_dict, to_dict
 from pacdp import BoundSet
 from pacdp.backprop import FitSettings, PosteriorSettings, ScaleGrid, hold_out
@@ -126,7 +126,7 @@ def people() -> tuple[Dataset, Dataset]:
 
 
 def test_a_prior_that_knows_the_bound_s_people_is_refused(monkeypatch):
-    monkeypatch.setattr("experiments.certificates.held_out.hold_out", lambda n, people, **how: hold_out(n, **how))
+    monkeypatch.setattr("experiments.papers.runs.held_out.hold_out", lambda n, people, **how: hold_out(n, **how))
     with pytest.raises(DataError, match=r"the prior's rows and the bound's rows share .* people"):
         certify_on(replace(QUICK, fit=FitSettings(epochs=1)), *people())
 

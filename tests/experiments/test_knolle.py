@@ -8,16 +8,14 @@ import polars as pl
 import pytest
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
+from experiments.claims import Measured, larger
 from experiments.config import Runtime
-from experiments.papers.knolle import STUDIES, tables
-from experiments.papers.knolle.benches import MNIST, XRAYS
-from experiments.papers.knolle.evidence import Sample, difference
-from experiments.papers.knolle.open_questions import judge_ablation, judge_figure, pooled
-from experiments.papers.knolle.verdicts import PRINTED, judge_table
-from experiments.papers.knolle_plain import PLAIN, PlainConfig, train_plain
+from experiments.papers.knolle import BIN_COLUMNS, MNIST, PRINTED, RUN_COLUMNS, STUDIES, XRAYS
+from experiments.papers.runs.plain import PLAIN, PlainConfig, train_plain
 from experiments.private.config import PrivateConfig
 from experiments.private.data import examples
 from experiments.serial import from_dict, to_dict
+from experiments.tables import pooled
 from pacdp import Diverged, private
 
 RUNTIME = Runtime(threads=1)
@@ -184,7 +182,7 @@ def planted(scores: dict[str, list[float]], *, data: str = "MNIST", **more: obje
          "epsilon_central_limit": None if name == "SGD" else 0.45, **more}
         for name, found in scores.items() for seed, ece in enumerate(found)
     ]  # fmt: skip
-    return pl.DataFrame(rows, schema=tables.RUN_COLUMNS)
+    return pl.DataFrame(rows, schema=RUN_COLUMNS)
 
 
 def held(verdict) -> dict[str, bool | None]:
@@ -199,22 +197,22 @@ ALIKE = "differences between ECE, SCE and ACE were negligible"
 
 def test_claims_follow_the_numbers():
     theirs = {name: [scores[2], scores[2] * 1.01] for name, scores in PRINTED["MNIST"].items()}
-    found = held(judge_table(planted(theirs), "cpu"))
+    found = held(BY_NAME["knolle-table-1"].judge(planted(theirs), "cpu"))
     assert all(found[sentence] for sentence in (WORSE, BETTER, FOLD, ALIKE))
     turned = {"SGD": [0.02, 0.021], "DP-SGD": [0.01, 0.0101], "DP-SGLD": [0.015, 0.0151]}
-    found = held(judge_table(planted(turned), "cpu"))
+    found = held(BY_NAME["knolle-table-1"].judge(planted(turned), "cpu"))
     assert [found[sentence] for sentence in (WORSE, BETTER, FOLD)] == [False, False, False]
     noisy = {"SGD": [0.01, 0.03], "DP-SGD": [0.012, 0.033], "DP-SGLD": [0.009, 0.03]}
-    found = held(judge_table(planted(noisy), "cpu"))
+    found = held(BY_NAME["knolle-table-1"].judge(planted(noisy), "cpu"))
     assert (found[WORSE], found[BETTER]) == (None, None)
     single = {name: values[:1] for name, values in theirs.items()}
-    assert held(judge_table(planted(single), "cpu"))[BETTER] is None
+    assert held(BY_NAME["knolle-table-1"].judge(planted(single), "cpu"))[BETTER] is None
     apart = planted(theirs).with_columns(pl.col("sce") / 5)
-    assert held(judge_table(apart, "cpu"))[ALIKE] is False
+    assert held(BY_NAME["knolle-table-1"].judge(apart, "cpu"))[ALIKE] is False
 
 
 def test_comparisons_are_the_papers_nine_numbers_and_ours():
-    verdict = judge_table(planted({"SGD": [0.01, 0.03], "DP-SGD": [0.02]}), "cpu")
+    verdict = BY_NAME["knolle-table-1"].judge(planted({"SGD": [0.01, 0.03], "DP-SGD": [0.02]}), "cpu")
     assert len(verdict.comparisons) == 9
     ours = {one.what: one.ours for one in verdict.comparisons}
     assert ours["MNIST, SGD: ECE"] == 0.02
@@ -235,7 +233,7 @@ def test_the_ablation_is_judged_cell_by_cell():
             (0.02, True, True),
         )
     ]
-    found = [claim.holds for claim in judge_ablation(pl.concat(cells), "cpu").claims]
+    found = [claim.holds for claim in BY_NAME["knolle-ablation"].judge(pl.concat(cells), "cpu").claims]
     # pre-noise without and with decay, decay without and with pre-noise; averaged predictions are missing
     assert found == [False, None, True, True, None, None, None, None]
 
@@ -246,30 +244,37 @@ def curve(name: str, accuracy: list[float], counts: list[int], data: str = "X-ra
          "left": k / 3, "right": (k + 1) / 3, "count": counts[k], "confidence": (k + 0.5) / 3, "accuracy": accuracy[k]}
         for seed in (0, 1) for k in range(3)
     ]  # fmt: skip
-    return pl.DataFrame(rows, schema=tables.BIN_COLUMNS)
+    return pl.DataFrame(rows, schema=BIN_COLUMNS)
 
 
 def test_the_figure_s_sentences_follow_the_bins(tmp_path):
     private_, plain = curve("DP-SGD", [0.0, 0.3, 0.6], [10, 10, 80]), curve("SGD", [0.1, 0.5, 0.8], [20, 50, 30])
     ours = curve("DP-SGLD", [0.1, 0.4, 0.8], [30, 40, 30])
-    across, *extremes = judge_figure(pl.concat([private_, plain, ours]), "cpu").claims
+    across, *extremes = BY_NAME["knolle-figure-1"].judge(pl.concat([private_, plain, ours]), "cpu").claims
     assert across.holds
     assert "3 of 3 bins" in across.evidence
     # equal counts in both seeds: any difference is beyond two standard errors
     assert [claim.holds for claim in extremes] == [True, True]
     worse = curve("DP-SGLD", [0.1, 0.2, 0.8], [5, 35, 60])  # less than DP-SGD's 80, and no contrast
-    across, *extremes = judge_figure(pl.concat([private_, plain, worse]), "cpu").claims
+    across, *extremes = BY_NAME["knolle-figure-1"].judge(pl.concat([private_, plain, worse]), "cpu").claims
     assert across.holds is None, "the worse bin holds five to ten examples"
     assert [claim.holds for claim in extremes] == [True, False]
     many = [curve("DP-SGD", [0.0, 0.3, 0.6], [1000, 1000, 8000]), curve("DP-SGLD", [0.1, 0.2, 0.8], [500, 500, 9000])]
-    assert judge_figure(pl.concat(many), "cpu").claims[0].holds is False
+    assert BY_NAME["knolle-figure-1"].judge(pl.concat(many), "cpu").claims[0].holds is False
     paths = BY_NAME["knolle-figure-1"].draw(pl.concat([private_, plain, ours]), tmp_path)
     assert all(path.stat().st_size > 5000 for path in paths)
 
 
 def test_differences_within_noise_decide_nothing():
-    assert difference("x", Sample(0.2, 0.0001, 4), Sample(0.1, 0.0001, 4)).holds is True
-    assert difference("x", Sample(0.1, 0.0001, 4), Sample(0.2, 0.0001, 4)).holds is False
-    assert difference("x", Sample(0.2, 0.04, 4), Sample(0.1, 0.04, 4)).holds is None
-    assert difference("x", Sample(0.2, 0.0, 1), Sample(0.1, 0.0, 1)).holds is None
-    assert difference("x", None, Sample(0.1, 0.0, 1)).holds is None
+    def over(one, its_variance, other, seeds=4):
+        pair = [
+            Measured(mean, 2.0 * (its_variance / seeds) ** 0.5 if seeds > 1 else None, seeds) for mean in (one, other)
+        ]
+        return larger("x", *pair)
+
+    assert over(0.2, 0.0001, 0.1).holds is True
+    assert over(0.1, 0.0001, 0.2).holds is False
+    assert over(0.2, 0.04, 0.1).holds is None
+    assert over(0.2, 0.0, 0.1, seeds=1).holds is None
+    assert larger("x", None, Measured(0.1, None)).holds is None
+    assert "s.d. 0.0100, 4 seeds" in over(0.2, 0.0001, 0.1).evidence

@@ -9,11 +9,12 @@ import pytest
 from certificates_by_mpmath import kl
 from cli_tools import read
 
-from experiments import random_labels
 from experiments.config import Runtime
 from experiments.figures.style import CONVERGED, GIBBS_BOUNDS
 from experiments.folder import Folder
-from experiments.random_labels import STUDY, collect, jobs, violations
+from experiments.papers.gaps import violations
+from experiments.papers.random_labels import NOISES, jobs
+from experiments.papers.random_labels import RANDOM_LABELS as STUDY
 from experiments.recipes import SIZES, tau_of
 from experiments.studies.publish import publish, read_table
 from experiments.studies.sweep import carry_out
@@ -66,7 +67,7 @@ def finished(plan, tmp_path_factory):
     ("scale", "dataset", "runs"), [("smoke", "digits2", 14), ("cpu", "mnist2", 20), ("paper", "mnist2", 28)]
 )
 def test_the_plan_has_every_algorithm_on_true_and_random_labels(scale, dataset, runs):
-    plan, noises = jobs(scale, seed=3), random_labels.NOISES[scale]
+    plan, noises = jobs(scale, seed=3), NOISES[scale]
     assert len(plan) == len({job.key for job in plan}) == runs
     for labels, fraction in (("true", 0.0), ("random", 1.0)):
         part = [job for job in plan if job.tags["labels"] == labels]
@@ -120,7 +121,7 @@ def test_publish_leaves_figure_table_configuration_provenance_verdict_and_summar
 
 def test_two_workers_fill_the_same_table(plan, finished, tmp_path):
     assert _conducted(plan, tmp_path, workers=2) == dict.fromkeys(job.key for job in plan)
-    assert collect(plan, tmp_path).equals(collect(plan, finished), null_equal=True)
+    assert STUDY.table(plan, tmp_path).equals(STUDY.table(plan, finished), null_equal=True)
 
 
 def test_a_failing_run_is_reported_and_the_others_finish(plan, tmp_path):
@@ -130,14 +131,14 @@ def test_a_failing_run_is_reported_and_the_others_finish(plan, tmp_path):
     assert ended.keys() == {job.key for job in spoilt}
     assert list(failed) == [spoilt[0].key]
     assert "NaN or infinite" in failed[spoilt[0].key]
-    table = collect(spoilt, tmp_path)
+    table = STUDY.table(spoilt, tmp_path)
     assert table["run"].unique(maintain_order=True).to_list() == [job.key for job in plan[1:]]
     assert _published(spoilt, tmp_path, tmp_path / "out", failed)["rows"] == 4
     assert read(tmp_path / "out" / "provenance.json")["jobs"] == {"planned": 3, "finished": 2, "failed": failed}
 
 
 def test_violations_compare_each_bound_with_its_own_classifier(plan, finished):
-    table = collect(plan, finished)
+    table = STUDY.table(plan, finished)
     one = table.filter(algorithm="Entropy-SGLD")[:1]
     sound = one.with_columns(test_error=pl.lit(0.5), gibbs_test_error=pl.lit(0.3)).with_columns(
         *(pl.lit(0.4 if name in GIBBS_BOUNDS else 0.6).alias(name) for name in BOUNDS)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from experiments.certificates.config import HeldOutConfig
 from experiments.config import Run
-from experiments.papers.p3sgd.config import Attack, DropBlock, Network, Plain, Private, Training
+from experiments.papers.runs.held_out_config import HeldOutConfig
+from experiments.papers.runs.p3sgd_config import Attack, DropBlock, Network, Plain, Private, Training
 from experiments.private.config import Budget, PrivateConfig, Sampling
 from experiments.private.methods import P3SGD
 from experiments.serial import JOINED_LATER, digest, from_dict, to_dict

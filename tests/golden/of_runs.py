@@ -14,13 +14,13 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from experiments.certificates.config import held_out_config
-from experiments.certificates.finite import FiniteConfig, finite
-from experiments.certificates.held_out import held_out
-from experiments.certificates.private_prior import SMOKE, conduct
 from experiments.cli import main
 from experiments.config import Run, Runtime
 from experiments.foreign import Foreign, certify_foreign
+from experiments.papers.runs.finite import FiniteConfig, finite
+from experiments.papers.runs.held_out import held_out
+from experiments.papers.runs.held_out_config import held_out_config
+from experiments.papers.runs.private_prior import SMOKE, conduct
 from experiments.private.certify import certify_private
 from experiments.private.config import Budget, PrivateConfig
 from experiments.private.methods import DPSGLD

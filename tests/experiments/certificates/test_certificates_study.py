@@ -6,9 +6,9 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from experiments.certificates.study import STUDY
 from experiments.config import Runtime
 from experiments.folder import Folder, read_json
+from experiments.papers.certificates import STUDY
 from experiments.report import write_report
 from experiments.serial import from_dict, to_dict
 from tests.schema import validate

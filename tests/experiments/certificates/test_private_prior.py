@@ -11,7 +11,7 @@ import torch
 
 import bounds
 from bounds.accounting import event_from_dict
-from experiments.certificates.private_prior import (
+from experiments.papers.runs.private_prior import (
     MNIST,
     SMOKE,
     TRIED,

@@ -8,9 +8,10 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Claim, Verdict
 from experiments.config import Run, Runtime
 from experiments.folder import Folder
-from experiments.studies.study import Claim, Job, Study, Verdict
+from experiments.study import Job, Study
 from pacdp import GibbsSettings
 
 RUNTIME = Runtime(threads=1)

@@ -10,17 +10,21 @@ import polars as pl
 import pytest
 
 from experiments.config import Runtime
-from experiments.papers.bayesian_dp import STUDIES, accuracy, calibration, regression
-from experiments.papers.bayesian_dp.config import CNN, BayesRun
-from experiments.papers.bayesian_dp.plans import DELTA, SETTINGS, SIGMA
+from experiments.papers import bayesian_dp_regression as regression
+from experiments.papers.bayesian_dp import TABLE_1, TABLE_2
+from experiments.papers.bayesian_dp_figures import FIGURES_1_2, FIGURES_3_7
+from experiments.papers.bayesian_dp_plans import DELTA, SETTINGS, SIGMA
+from experiments.papers.bayesian_dp_regression import REGRESSION
+from experiments.papers.runs.bayesian_config import CNN, BayesRun
 from experiments.private.algorithms import Public, algorithm
 from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
 from experiments.serial import from_dict, to_dict
-from experiments.studies.study import Study
+from experiments.study import Study
 from pacdp import private
 
 SCALES = ("smoke", "cpu", "paper")
 QUICK = Runtime(threads=1)
+STUDIES = (TABLE_1, TABLE_2, FIGURES_3_7, FIGURES_1_2, REGRESSION)
 NAMES = [study.name for study in STUDIES]
 ONE_RUN_LEAVES_OPEN = {"dp-bnn-accuracy": 2, "dp-bnn-calibration": 7, "dp-bnn-reliability": 3, "dp-bnn-tradeoff": 2,
                        "dp-bnn-regression": 6}  # fmt: skip
@@ -66,28 +70,28 @@ def test_studies_share_runs(scale):
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("study", [accuracy.STUDY, calibration.STUDY, regression.STUDY], ids=lambda study: study.name)
+@pytest.mark.parametrize("study", [TABLE_1, TABLE_2, REGRESSION], ids=lambda study: study.name)
 def test_private_runs_of_a_table_have_one_noise_multiplier_and_rate(study, scale):
     found = set()
     for job in (job for job in study.jobs(scale, 0) if job.config.private):
         config = job.config.config
-        size = 250.0 if study is regression.STUDY else float(SETTINGS[scale].size)
+        size = 250.0 if study is REGRESSION else float(SETTINGS[scale].size)
         settings = algorithm(config, Public(input_shape=(1,), classes=10, size=size))
-        network = "regression" if study is regression.STUDY else config.architecture
+        network = "regression" if study is REGRESSION else config.architecture
         found.add((network, round(settings.noise_at(0), 12), config.sampling.sample_rate, config.sampling.steps))
     assert len({network for network, *_ in found}) == len(found), "so all have one epsilon"
-    assert {sigma for _, sigma, *_ in found} == {regression.SIGMA if study is regression.STUDY else SIGMA}
+    assert {sigma for _, sigma, *_ in found} == {regression.SIGMA if study is REGRESSION else SIGMA}
 
 
 def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
-    jobs = {job.tags["algorithm"]: job for job in accuracy.jobs("paper", 0) if job.tags["network"] == "MLP"
+    jobs = {job.tags["algorithm"]: job for job in TABLE_1.jobs("paper", 0) if job.tags["network"] == "MLP"
             and job.tags["prior"] == "normal" and job.config.private}  # fmt: skip
     public = Public(input_shape=(1, 28, 28), classes=10, size=60_000.0)
     one, other = (algorithm(jobs[name].config.config, public) for name in ("SGLD", "SGD as SGLD"))
     assert math.isclose(one.rate_at(0), other.rate_at(0), rel_tol=1e-12)
     assert math.isclose(one.noise_at(0), other.noise_at(0), rel_tol=1e-12)
     assert one.mechanism.clip_norm == other.mechanism.clip_norm
-    claim = accuracy._theorem(accuracy.STUDY.table(accuracy.jobs("smoke", 0), smoke))
+    claim = TABLE_1.judge(TABLE_1.table(TABLE_1.jobs("smoke", 0), smoke), "smoke").claims[-1]
     assert claim.holds is True, claim
 
 
@@ -125,7 +129,7 @@ def test_unfinished_runs_are_left_out_and_nothing_is_claimed_without_them(study:
 
 
 def test_epsilon_is_the_accountants_and_covers_all_that_is_released(smoke):
-    for job in (job for job in accuracy.jobs("smoke", 0) if job.config.private):
+    for job in (job for job in TABLE_1.jobs("smoke", 0) if job.config.private):
         result = json.loads((smoke / job.key / "result.json").read_text())
         sampling = job.config.config.sampling
         plan = private.planned(SIGMA, sample_rate=sampling.sample_rate, steps=sampling.steps)
@@ -137,7 +141,7 @@ def test_epsilon_is_the_accountants_and_covers_all_that_is_released(smoke):
 
 
 def test_configurations_that_contradict_themselves_are_refused():
-    run = accuracy.jobs("smoke", 0)[0].config
+    run = TABLE_1.jobs("smoke", 0)[0].config
     assert isinstance(run.config.method, DPSGLD)
     for bad in ({"members": 3}, {"members": 0}, {"curve": -1}, {"image": -1}):
         with pytest.raises(ValueError, match="expected"):
@@ -150,9 +154,9 @@ def test_configurations_that_contradict_themselves_are_refused():
 
 
 def test_a_budget_that_would_halt_the_run_is_an_error_not_a_shorter_run(tmp_path):
-    run = next(job for job in accuracy.jobs("smoke", 0) if isinstance(job.config.config.method, DPSGD)).config
+    run = next(job for job in TABLE_1.jobs("smoke", 0) if isinstance(job.config.config.method, DPSGD)).config
     tight = replace(run, config=replace(run.config, budget=replace(run.config.budget, epsilon=1.0)))
-    found = accuracy.jobs("smoke", 0)[0].kind.carry_out([tight], [tmp_path / "run"], QUICK)
+    found = TABLE_1.jobs("smoke", 0)[0].kind.carry_out([tight], [tmp_path / "run"], QUICK)
     assert "halts" in str(found[0])
     assert not (tmp_path / "run" / "result.json").exists()
 

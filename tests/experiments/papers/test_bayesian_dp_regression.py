@@ -4,9 +4,10 @@ import math
 
 import polars as pl
 
+from experiments.claims import Ratio
 from experiments.figures.numbers import up_digits
-from experiments.papers.bayesian_dp import regression
-from experiments.papers.bayesian_dp.seeds import Ratio, ratio
+from experiments.papers.bayesian_dp_regression import ALGORITHMS, PRINTED, REGRESSION
+from experiments.tables import ratio
 
 TURN = {"SGLD": 0, "BBP": 1, "MC Dropout": 1, "SGD": 1}
 """So that ratios between algorithms scatter too."""
@@ -31,7 +32,7 @@ def _regression(errors: dict, *, simulations: int = 20, spread: float = 0.02, **
     """Errors with and without privacy, the former times exp(±spread) in turn; ``changed`` are deviations of SGLD."""
     columns = ("test_mse", "train_mse", "noise_mse", "epistemic_std", "aleatoric_std")
     rows = []
-    for name in regression.ALGORITHMS:
+    for name in ALGORITHMS:
         for plain, private_run in enumerate((True, False)):
             value = errors.get(name, (0.5, 0.5))[plain]
             row = dict.fromkeys(columns, 0.5) | {"test_mse": value, "train_mse": value}
@@ -46,35 +47,35 @@ def _regression(errors: dict, *, simulations: int = 20, spread: float = 0.02, **
 
 
 def _all(table: pl.DataFrame) -> list[bool | None]:
-    return [claim.holds for claim in regression.judge(table, "paper").claims]
+    return [claim.holds for claim in REGRESSION.judge(table, "paper").claims]
 
 
 def test_claims_of_table_3_hold_for_the_printed_numbers_and_fail_for_others():
-    verdict = regression.judge(_regression(regression.PAPER, spread=0.0), "paper")
+    verdict = REGRESSION.judge(_regression(PRINTED, spread=0.0), "paper")
     assert [claim.holds for claim in verdict.claims] == [True] * 6
     assert [comparison.ours for comparison in verdict.comparisons] == [c.paper for c in verdict.comparisons]
     assert all(f"epsilon {up_digits(3.85025, 4)}," in c.why for c in verdict.comparisons if "DP-" in c.what)
-    assert _all(_regression(regression.PAPER)) == [True] * 6, "a spread of a hundredth leaves all as it is"
-    better = {name: (0.6, 0.5) for name in regression.ALGORITHMS}
+    assert _all(_regression(PRINTED)) == [True] * 6, "a spread of a hundredth leaves all as it is"
+    better = {name: (0.6, 0.5) for name in ALGORITHMS}
     assert _all(_regression(better)) == [False, True, False, True, True, True]
-    wide = _regression(regression.PAPER, epistemic_std=(1.0, 0.5), aleatoric_std=(0.5, 1.0))
+    wide = _regression(PRINTED, epistemic_std=(1.0, 0.5), aleatoric_std=(0.5, 1.0))
     assert _all(wide) == [True, True, True, False, True, False]
-    assert _all(_regression({name: (0.5, 0.5) for name in regression.ALGORITHMS}))[1] is False, "none suffers"
+    assert _all(_regression({name: (0.5, 0.5) for name in ALGORITHMS}))[1] is False, "none suffers"
 
 
 def test_claims_of_table_3_are_open_where_simulations_scatter_or_are_one():
-    assert _all(_regression(regression.PAPER, spread=2.0)) == [None, None, None, None, None, True]
-    assert _all(_regression(regression.PAPER, simulations=1)) == [None] * 6
+    assert _all(_regression(PRINTED, spread=2.0)) == [None, None, None, None, None, True]
+    assert _all(_regression(PRINTED, simulations=1)) == [None] * 6
 
 
 def test_runs_without_results_are_counted():
-    table = _regression(regression.PAPER)
+    table = _regression(PRINTED)
     lost = (pl.col("algorithm") == "BBP") & (~pl.col("private")) & (pl.col("simulation") == 3)
-    verdict = regression.judge(table.filter(~lost), "cpu")
+    verdict = REGRESSION.judge(table.filter(~lost), "cpu")
     said = [note for note in verdict.notes if "left no result" in note]
     assert len(said) == 1
     assert said[0].startswith("1 of 20 runs of BBP without privacy left no result")
     assert said[0].endswith("medians are of the other 19.")
     assert "BBP 2.268" in verdict.claims[1].evidence
     assert "pairs: 19" in verdict.claims[1].evidence
-    assert not any("left no result" in note for note in regression.judge(table, "cpu").notes)
+    assert not any("left no result" in note for note in REGRESSION.judge(table, "cpu").notes)

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.papers.bayesian_dp.classify import judged
-from experiments.papers.bayesian_dp.config import CNN, BayesRun
-from experiments.papers.bayesian_dp.curves import FIRST, LAST, simulated
-from experiments.papers.bayesian_dp.networks import network
-from experiments.papers.bayesian_dp.plain import train_plain
-from experiments.papers.bayesian_dp.posterior import Fitted, fit, member_outputs
+from experiments.papers.runs.bayesian_classify import judged
+from experiments.papers.runs.bayesian_config import CNN, BayesRun
+from experiments.papers.runs.bayesian_curves import FIRST, LAST, simulated
+from experiments.papers.runs.bayesian_networks import network
+from experiments.papers.runs.bayesian_plain import train_plain
+from experiments.papers.runs.bayesian_posterior import Fitted, fit, member_outputs
 from experiments.private.algorithms import Public, algorithm
 from experiments.private.config import Budget, PrivateConfig, Sampling
 from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method

@@ -6,10 +6,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from experiments.papers.bayesian_dp import accuracy, calibration, notes, reliability, tradeoff
-from experiments.papers.bayesian_dp.plans import DELTA, SETTINGS
-from experiments.papers.bayesian_dp.seeds import Measured, measured, more_than_half, smaller
-from experiments.studies.study import Claim, Verdict
+from experiments.claims import Claim, Measured, Verdict, more_than_half, smaller
+from experiments.papers import bayesian_dp_plans as plans
+from experiments.papers.bayesian_dp import PAPER_SECONDS, TABLE_1, TABLE_1_PRINTED, TABLE_2, TABLE_2_PRINTED, TWIN
+from experiments.papers.bayesian_dp_figures import BAYESIAN, FIGURES_1_2, FIGURES_3_7
+from experiments.papers.bayesian_dp_plans import DELTA, SETTINGS
+from experiments.tables import measured
 
 
 def _accuracies(paper: dict) -> pl.DataFrame:
@@ -19,8 +21,8 @@ def _accuracies(paper: dict) -> pl.DataFrame:
             rows.append({"algorithm": name, "prior": prior, "network": network, "private": private_run, "seed": 0,
                          "accuracy": value, "last_accuracy": value, "epsilon": 1.0 if private_run else None,
                          "delta": DELTA if private_run else None,
-                         "n": 10_000, "seconds_per_epoch": accuracy.PAPER_SECONDS[name]})  # fmt: skip
-    twin = {**rows[0], "algorithm": accuracy.TWIN}
+                         "n": 10_000, "seconds_per_epoch": PAPER_SECONDS[name]})  # fmt: skip
+    twin = {**rows[0], "algorithm": TWIN}
     return pl.DataFrame([*rows, twin], infer_schema_length=None)
 
 
@@ -38,37 +40,37 @@ def _holds(verdict: Verdict, words: str) -> bool | None:
         ("does not deteriorate", ("SGLD", "normal", "MLP", True), "accuracy", 0.88),
         ("≈ 20%", ("MC Dropout", "normal", "MLP", True), "accuracy", 0.97),
         ("480 sec/epoch", ("BBP", "normal", "MLP", True), "seconds_per_epoch", 1.0),
-        ("Theorem 1", (accuracy.TWIN, "normal", "MLP", True), "accuracy", 0.8),
+        ("Theorem 1", (TWIN, "normal", "MLP", True), "accuracy", 0.8),
     ],
 )  # fmt: skip
 def test_claims_of_table_1_hold_for_the_printed_numbers_and_fail_for_others(words, cell, column, value):
-    table = _accuracies(accuracy.PAPER)
-    assert _holds(accuracy.judge(table, "paper"), words) is True
+    table = _accuracies(TABLE_1_PRINTED)
+    assert _holds(TABLE_1.judge(table, "paper"), words) is True
     name, prior, network, private_run = cell
     hit = (pl.col("algorithm") == name) & (pl.col("prior") == prior) & (pl.col("network") == network) & (
         pl.col("private") == private_run)  # fmt: skip
     if column == "seconds_per_epoch":
         hit = pl.col("algorithm") == name
     planted = table.with_columns(pl.when(hit).then(pl.lit(value)).otherwise(pl.col(column)).alias(column))
-    assert _holds(accuracy.judge(planted, "paper"), words) is False
+    assert _holds(TABLE_1.judge(planted, "paper"), words) is False
 
 
 def test_accuracies_that_chance_can_explain_decide_nothing():
-    table = _accuracies(accuracy.PAPER)
-    assert _holds(accuracy.judge(table, "paper"), 'CNN: "DP-SGLD outperforms') is None  # both print 0.95
+    table = _accuracies(TABLE_1_PRINTED)
+    assert _holds(TABLE_1.judge(table, "paper"), 'CNN: "DP-SGLD outperforms') is None  # both print 0.95
     dp_sgd = (pl.col("algorithm") == "SGD") & (pl.col("network") == "CNN") & pl.col("private")
     for value, verdict in ((0.951, None), (0.96, False), (0.94, True)):
         other = table.with_columns(accuracy=pl.when(dp_sgd).then(pl.lit(value)).otherwise("accuracy"))
-        assert _holds(accuracy.judge(other, "paper"), 'CNN: "DP-SGLD outperforms') is verdict
+        assert _holds(TABLE_1.judge(other, "paper"), 'CNN: "DP-SGLD outperforms') is verdict
         unsure = pl.concat([other, other.with_columns(seed=pl.lit(1, pl.Int64), accuracy=pl.col("accuracy") - 0.1)])
-        assert _holds(accuracy.judge(unsure, "paper"), 'CNN: "DP-SGLD outperforms') is None
+        assert _holds(TABLE_1.judge(unsure, "paper"), 'CNN: "DP-SGLD outperforms') is None
 
 
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
 def test_epsilons_are_rounded_up_and_every_difference_has_a_reason(scale):
     spent = 0.375413
-    table = _accuracies(accuracy.PAPER).with_columns(epsilon=pl.col("epsilon") * spent)
-    verdict = accuracy.judge(table, scale)
+    table = _accuracies(TABLE_1_PRINTED).with_columns(epsilon=pl.col("epsilon") * spent)
+    verdict = TABLE_1.judge(table, scale)
     assert all(comparison.why for comparison in verdict.comparisons)
     private_rows = [one.why for one in verdict.comparisons if ", DP-" in one.what and "accuracy" in one.what]
     assert all(why.startswith("epsilon 0.3755 ") for why in private_rows)
@@ -79,13 +81,13 @@ def test_epsilons_are_rounded_up_and_every_difference_has_a_reason(scale):
 
 
 def test_notes_name_the_cut_of_the_scale_and_the_two_targets():
-    cut = " ".join(notes.cut("cpu", seeds=3))
+    cut = " ".join(plans.cut("cpu", seeds=3))
     assert "seeds: 3" in cut
     assert "hidden layers of 200 rather than 1200" in cut
     assert "compare two targets" in cut
     assert "No search was made" in cut
-    assert notes.cut("paper", seeds=5) == notes.SOURCES
-    assert notes.numbers_of(pl.DataFrame()) == "No private run has finished."
+    assert plans.cut("paper", seeds=5) == plans.SOURCES
+    assert plans.numbers_of(pl.DataFrame()) == "No private run has finished."
 
 
 def test_comparisons_that_one_seed_cannot_make_are_left_open():
@@ -112,7 +114,7 @@ def test_a_majority_is_told_only_where_the_unknown_cannot_turn_it():
 def _calibration(spread: float, seeds: int = 2, **changed: float) -> pl.DataFrame:
     """The printed numbers plus and minus a spread; ``changed`` are MCEs of DP-SGLD, by prior."""
     rows = []
-    for (name, prior), numbers in calibration.PAPER.items():
+    for (name, prior), numbers in TABLE_2_PRINTED.items():
         for plain, private_run in enumerate((True, False)):
             mce = numbers[2 * plain + 1]
             mce = changed.get(prior, mce) if name == "SGLD" and private_run else mce
@@ -123,7 +125,7 @@ def _calibration(spread: float, seeds: int = 2, **changed: float) -> pl.DataFram
 
 
 def test_claims_of_table_2_count_pairs_that_the_seeds_decide():
-    verdict = calibration.judge(_calibration(0.001), "paper")
+    verdict = TABLE_2.judge(_calibration(0.001), "paper")
     for one in verdict.comparisons:
         assert isinstance(one.ours, float)
         assert isinstance(one.paper, float)
@@ -140,21 +142,21 @@ def test_claims_of_table_2_count_pairs_that_the_seeds_decide():
 
 def test_claims_of_table_2_can_turn_and_stay_open():
     spares = "usually not the case"
-    assert _holds(calibration.judge(_calibration(0.001, normal=0.16), "paper"), spares) is True
-    assert _holds(calibration.judge(_calibration(0.001, normal=0.19), "paper"), spares) is False
+    assert _holds(TABLE_2.judge(_calibration(0.001, normal=0.16), "paper"), spares) is True
+    assert _holds(TABLE_2.judge(_calibration(0.001, normal=0.19), "paper"), spares) is False
     table = _calibration(0.001)
-    turned = calibration.judge(table.with_columns(mce=1.0 - pl.col("mce")), "paper")
+    turned = TABLE_2.judge(table.with_columns(mce=1.0 - pl.col("mce")), "paper")
     assert [claim.holds for claim in turned.claims[:5]] == [False, False, False, True, False]
     private_run = pl.col("private") & (pl.col("prior") == "none")
     worse = table.with_columns(mce=pl.when(private_run).then(pl.col("mce") + 0.9).otherwise("mce"))
-    assert _holds(calibration.judge(worse, "paper"), "exacerbates") is True
+    assert _holds(TABLE_2.judge(worse, "paper"), "exacerbates") is True
     for open_table in (_calibration(0.7), _calibration(0.0, seeds=1)):
-        assert [claim.holds for claim in calibration.judge(open_table, "paper").claims[:5]] == [None] * 5
+        assert [claim.holds for claim in TABLE_2.judge(open_table, "paper").claims[:5]] == [None] * 5
 
 
 def test_claims_about_ece_ask_both_priors_and_the_seeds():
     def holds(table):
-        return [claim.holds for claim in calibration.judge(table, "paper").claims[5:]]
+        return [claim.holds for claim in TABLE_2.judge(table, "paper").claims[5:]]
 
     table = _calibration(0.001)
     assert holds(table) == [False, False], "printed: DP-SGD is better with a prior, DP-SGLD worse without one"
@@ -173,7 +175,7 @@ def _reliability(*, plain: float, private: tuple[float, ...], mce: tuple[float, 
     ``mce`` is DP-SGLD's with and without prior, ``sure`` the confidence in mistakes of DP-SGLD and DP-BBP.
     """
     rows: list[dict[str, Any]] = []
-    for name in reliability.BAYESIAN:
+    for name in BAYESIAN:
         for is_private in (False, True):
             for prior in ("normal", "none"):
                 for seed in range(seeds):
@@ -197,12 +199,12 @@ CHANGES, SHARPER, LESS_SURE = "empirical posterior", "Figure 3", "less confident
      ((0.3,), 1, None)],
 )  # fmt: skip
 def test_privacy_changes_the_image_only_if_by_more_than_seeds_do(private_runs, seeds, expected):
-    verdict = reliability.judge(_reliability(plain=0.9, private=private_runs, seeds=seeds), "cpu")
+    verdict = FIGURES_3_7.judge(_reliability(plain=0.9, private=private_runs, seeds=seeds), "cpu")
     assert _holds(verdict, CHANGES) is expected
     evidence = next(claim.evidence for claim in verdict.claims if CHANGES in claim.sentence)
     assert ("one seed" in evidence) == (seeds == 1)
     assert _holds(verdict, "usually predict correctly") is True
-    assert _holds(reliability.judge(_reliability(plain=0.1, private=private_runs, seeds=seeds), "cpu"),
+    assert _holds(FIGURES_3_7.judge(_reliability(plain=0.1, private=private_runs, seeds=seeds), "cpu"),
                   "usually predict correctly") is False  # fmt: skip
     assert verdict.notes[-1].endswith("here 3 to 3.")
 
@@ -216,14 +218,14 @@ def test_privacy_changes_the_image_only_if_by_more_than_seeds_do(private_runs, s
 def test_claims_of_figures_3_and_7_on_numbers_need_differences_beyond_chance(words, pair, seeds, expected):
     numbers = {"mce" if words == SHARPER else "sure": pair}
     table = _reliability(plain=0.9, private=(0.9,) * seeds, seeds=seeds, **numbers)
-    assert _holds(reliability.judge(table, "cpu"), words) is expected
+    assert _holds(FIGURES_3_7.judge(table, "cpu"), words) is expected
 
 
 def test_more_wrong_predictions_decide_what_few_leave_open():
     table = _reliability(plain=0.9, private=(0.9, 0.9), sure=(0.51, 0.56))
     few = table.with_columns(count=pl.when(pl.col("count") > 5_000).then(500).otherwise("count"))
-    assert _holds(reliability.judge(table, "cpu"), LESS_SURE) is True
-    assert _holds(reliability.judge(few, "cpu"), LESS_SURE) is None
+    assert _holds(FIGURES_3_7.judge(table, "cpu"), LESS_SURE) is True
+    assert _holds(FIGURES_3_7.judge(few, "cpu"), LESS_SURE) is None
 
 
 def _row(name: str, epsilon: float, value: float, **tags: Any) -> dict[str, Any]:
@@ -234,7 +236,7 @@ def _row(name: str, epsilon: float, value: float, **tags: Any) -> dict[str, Any]
 
 def test_dp_sgld_is_superior_only_where_it_beats_all_that_cost_no_more():
     def corner(*rows: dict[str, Any]) -> Claim:
-        return tradeoff.judge(pl.DataFrame(rows), "paper").claims[0]
+        return FIGURES_1_2.judge(pl.DataFrame(rows), "paper").claims[0]
 
     ours, better, cheap = _row("SGLD", 1.0, 0.9, grid=True), _row("SGD", 1.0, 0.95), _row("SGD", 0.9, 0.8, grid=True)
     assert corner(ours, cheap).holds is True
@@ -250,7 +252,7 @@ def test_dp_sgld_is_superior_only_where_it_beats_all_that_cost_no_more():
 
 
 def test_claims_that_are_sums_are_said_to_be():
-    verdict = tradeoff.judge(pl.DataFrame([_row("SGLD", 1.0, 0.9)]), "cpu")
+    verdict = FIGURES_1_2.judge(pl.DataFrame([_row("SGLD", 1.0, 0.9)]), "cpu")
     assert (
         sum("epsilon after the same" in one.sentence or "equal epsilon" in one.sentence for one in verdict.claims) == 4
     )
@@ -262,6 +264,6 @@ def test_claims_of_figure_2_fail_where_they_must():
     for name, words in (("SGLD", 'more private" (eps'), ("SGD", "amplifies")):
         for order, expected in (((1.0, 2.0), name == "SGD"), ((2.0, 1.0), name == "SGLD"), ((1.0, 1.0), False)):
             planted = [_row(name, e, 0.9, batch=True, batch_size=b) for b, e in zip((64, 128), order, strict=True)]
-            found = [c.holds for c in tradeoff.judge(pl.DataFrame(planted), "paper").claims
+            found = [c.holds for c in FIGURES_1_2.judge(pl.DataFrame(planted), "paper").claims
                      if words in c.sentence and "η" not in c.sentence]  # fmt: skip
             assert found == [expected]

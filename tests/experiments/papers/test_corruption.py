@@ -10,11 +10,11 @@ from planted import RUNTIME, carried_out, changed, claims, failing, planted, sho
 
 from bounds.accounting import event_from_dict
 from experiments.folder import Folder, read_json
-from experiments.papers.corruption import SHARES, STUDIES, STUDY
-from experiments.papers.corruption_judging import PRIVATE
-from experiments.papers.corruption_runs import Corrupted
-from experiments.papers.corruption_table import ACCOUNTED, COLUMNS
-from experiments.papers.entropy_sgld.rows import BOUNDS
+from experiments.papers.chains import BOUNDS
+from experiments.papers.random_labels import ACCOUNTED, PRIVATE, SHARES
+from experiments.papers.random_labels import CORRUPTED_COLUMNS as COLUMNS
+from experiments.papers.random_labels import CORRUPTION as STUDY
+from experiments.papers.runs.corrupted import Corrupted
 from experiments.private.algorithms import Public, network
 from experiments.private.config import PrivateConfig
 from experiments.serial import from_dict, to_dict
@@ -48,7 +48,6 @@ def table(jobs, folder):
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_algorithm_meets_every_share(scale):
-    assert STUDIES == (STUDY,)
     jobs, others = (STUDY.jobs(scale, seed) for seed in (0, 1))
     places = {(job.tags["algorithm"], job.tags["random_share"]) for job in jobs}
     assert places == {(name, share) for name in ("SGD", *PRIVATE) for share in SHARES}

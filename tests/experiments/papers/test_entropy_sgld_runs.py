@@ -7,13 +7,13 @@ from planted import carried_out, claims, shortened
 
 from experiments.config import Run
 from experiments.figures.style import CONVERGED, GIBBS_BOUNDS
-from experiments.papers.entropy_sgld import STUDIES
-from experiments.papers.entropy_sgld.cifar import BETAS, GAMMAS, SWEEP_GAMMAS, TAUS
-from experiments.papers.entropy_sgld.rows import BOUNDS, COLUMNS
+from experiments.papers import entropy_sgld, entropy_sgld_cifar
+from experiments.papers.chains import BOUNDS, COLUMNS
+from experiments.papers.entropy_sgld_cifar import BETAS, GAMMAS, ONSETS, TAUS
 from experiments.serial import from_dict, to_dict
 from pacdp.algorithms import EntropySGD
 
-NAMED = {study.name.rpartition("-")[2]: study for study in STUDIES}
+NAMED = {study.name.rpartition("-")[2]: study for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
 SCALES = ("smoke", "cpu", "paper")
 COUNTS = {
     "1": {"smoke": 12, "cpu": 18, "paper": 26}, "2": dict.fromkeys(SCALES, 2), "3": dict.fromkeys(SCALES, 3),
@@ -70,7 +70,7 @@ def test_scale_paper_has_the_papers_networks_lengths_and_steps():
 def test_the_sweeps_span_what_the_text_names():
     for job in NAMED["5"].jobs("paper", 0):
         assert job.tags["beta"] == 1.0
-        assert job.tags["gamma"] in SWEEP_GAMMAS
+        assert job.tags["gamma"] in ONSETS
     assert min(TAUS["paper"]) < 2e2
     assert max(TAUS["paper"]) == 1e8
     assert {0.0003, 0.003, 0.03, 3.0, 50.0} <= set(GAMMAS["paper"])

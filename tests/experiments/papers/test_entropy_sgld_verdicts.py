@@ -5,14 +5,12 @@ import math
 import pytest
 from planted import changed, claims, failing, planted
 
-from experiments.papers.entropy_sgld import STUDIES
-from experiments.papers.entropy_sgld.judging import scale_notes
-from experiments.papers.entropy_sgld.rows import BOUNDS, COLUMNS
-from experiments.papers.entropy_sgld.settings import Size, mnist, smoke
-from experiments.random_labels_gaps import gap, noise_of
+from experiments.papers import entropy_sgld, entropy_sgld_cifar
+from experiments.papers.chains import BOUNDS, COLUMNS, Size, mnist, smoke
+from experiments.papers.gaps import gap, noise_of, scale_notes
 from experiments.studies.publish import read_table
 
-JUDGE = {study.name.rpartition("-")[2]: study.judge for study in STUDIES}
+JUDGE = {study.name.rpartition("-")[2]: study.judge for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
 
 
 def _row(algorithm, labels, train, test, *, network="CONV", noise=0.0, **values):

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.papers.p3sgd.config import Attack, DropBlock, Dropout, Network, Plain, Private, Training
-from experiments.papers.p3sgd.dropblock import DropBlock2d
-from experiments.papers.p3sgd.networks import maps, network, regularised
+from experiments.papers.runs.p3sgd_config import Attack, DropBlock, Dropout, Network, Plain, Private, Training
+from experiments.papers.runs.p3sgd_networks import DropBlock2d, maps, network, regularised
 from experiments.private.config import Budget, Sampling
 from experiments.private.methods import P3SGD, UserDPSGD
 from experiments.serial import from_dict, to_dict

@@ -4,15 +4,21 @@ import polars as pl
 import pytest
 
 from experiments.config import Runtime
-from experiments.papers.p3sgd import STUDIES, figure_2, figure_3, table_1, table_2, training
-from experiments.papers.p3sgd.config import Network, Plain, Training
-from experiments.papers.p3sgd.problems import DROPBLOCK, DROPOUT, PRIVATE, SETS, SGD, problems, scale_name
-from experiments.papers.p3sgd.rows import CURVE, INVERSION, RUN, tabled
-from experiments.papers.p3sgd.training import TRAINING
+from experiments.papers.p3sgd import PAPER_SETTINGS, RUN, SETS, TABLE_1, TABLE_2
+from experiments.papers.p3sgd_figures import CURVE, FIGURE_2, FIGURE_3, INVERSION
+from experiments.papers.p3sgd_problems import DROPBLOCK, DROPOUT, FIRST_WEIGHTS, PRIVATE, SGD, problems, scale_name
+from experiments.papers.runs import p3sgd as training
+from experiments.papers.runs.p3sgd import TRAINING
+from experiments.papers.runs.p3sgd_config import Network, Plain, Training
 from experiments.private.data import examples
 from experiments.serial import from_dict, to_dict
 
 RUNTIME = Runtime(threads=1)
+STUDIES = (TABLE_1, TABLE_2, FIGURE_2, FIGURE_3)
+
+
+def tabled(rows, schema) -> pl.DataFrame:
+    return pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +85,9 @@ def test_tables_say_what_ran(ran):
 
 
 def test_the_papers_accounting_gives_the_printed_numbers(ran):
-    rows = ran["p3sgd-table-2"].filter(pl.col("problem") == table_2.PAPER_SETTINGS)
+    rows = ran["p3sgd-table-2"].filter(pl.col("problem") == PAPER_SETTINGS)
     found = dict(zip(rows["noise_scales"], rows["published_epsilon"], strict=True))
-    for scales, (_, printed) in table_2.PRINTED.items():
+    for scales, (_, printed) in SETS.items():
         assert found[scale_name(scales)] == pytest.approx(printed, abs=0.035)
 
 
@@ -92,7 +98,7 @@ def test_problems_state_their_people():
 
 
 def test_an_interrupted_private_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
-    job = next(job for job in figure_2.jobs("smoke", 0) if job.tags["strategy"] == PRIVATE)
+    job = next(job for job in FIGURE_2.jobs("smoke", 0) if job.tags["strategy"] == PRIVATE)
     assert TRAINING.carry_out([job.config], [tmp_path / "whole"], RUNTIME) == [None]
     score, calls = training.score, []
 
@@ -108,7 +114,7 @@ def test_an_interrupted_private_run_goes_on_to_the_same_numbers(tmp_path, monkey
     tables = []
     for folder in ("whole", "cut"):
         (tmp_path / folder).rename(tmp_path / job.key)
-        tables.append(figure_2.table([job], tmp_path))
+        tables.append(FIGURE_2.table([job], tmp_path))
         (tmp_path / job.key).rename(tmp_path / folder)
     assert tables[0].height == 9
     assert tables[1].equals(tables[0])
@@ -130,29 +136,29 @@ def gaps(**numbers: tuple[float, float]) -> pl.DataFrame:
 
 
 def holds(study, table: pl.DataFrame) -> list[bool | None]:
-    return [claim.holds for claim in study.STUDY.judge(table, "cpu").claims]
+    return [claim.holds for claim in study.judge(table, "cpu").claims]
 
 
 def test_table_1_is_judged_by_its_numbers():
     printed = gaps(sgd=(99.85, 92.25), dropout=(99.63, 92.12), dropblock=(98.85, 94.87), p3sgd=(95.70, 95.23))
     # the paper's 216 patients of 50 patches do not tell 95.23 from 94.87
-    assert holds(table_1, printed) == [True, True, True, None, True]
+    assert holds(TABLE_1, printed) == [True, True, True, None, True]
     # a network that has learnt nothing closes the gap, and the notes say so
     useless = gaps(sgd=(99.0, 90.0), dropout=(99.0, 91.0), dropblock=(99.0, 90.5), p3sgd=(50.5, 50.0))
-    assert holds(table_1, useless) == [True, True, False, False, None]
-    assert any("learnt nothing" in note for note in table_1.judge(useless, "cpu").notes)
-    assert not any("learnt nothing" in note for note in table_1.judge(printed, "cpu").notes)
+    assert holds(TABLE_1, useless) == [True, True, False, False, None]
+    assert any("learnt nothing" in note for note in TABLE_1.judge(useless, "cpu").notes)
+    assert not any("learnt nothing" in note for note in TABLE_1.judge(printed, "cpu").notes)
     # where SGD has no gap there is none to close
     flat = gaps(sgd=(93.0, 94.0), dropout=(93.0, 94.0), p3sgd=(90.0, 92.0))
-    assert holds(table_1, flat) == [None, None, False, False]
-    assert any("little to regularise" in note for note in table_1.judge(flat, "cpu").notes)
+    assert holds(TABLE_1, flat) == [None, None, False, False]
+    assert any("little to regularise" in note for note in TABLE_1.judge(flat, "cpu").notes)
 
 
 def test_the_spread_between_seeds_leaves_a_claim_open():
     one = gaps(sgd=(99.0, 92.0), dropout=(99.0, 91.0), p3sgd=(96.0, 95.0))
     other = gaps(sgd=(99.0, 98.9), dropout=(99.0, 98.0), p3sgd=(96.0, 88.1)).with_columns(seed=pl.lit(1, pl.Int64))
-    assert holds(table_1, one) == [True, True, True, True]
-    assert holds(table_1, pl.concat([one, other])) == [None] * 4
+    assert holds(TABLE_1, one) == [True, True, True, True]
+    assert holds(TABLE_1, pl.concat([one, other])) == [None] * 4
 
 
 def test_table_2_is_judged_by_its_numbers():
@@ -162,14 +168,14 @@ def test_table_2_is_judged_by_its_numbers():
                  "test_accuracy": accuracy and accuracy[k], "epsilon": (sound or PRINTED)[k],
                  "published_epsilon": PRINTED[k]} for k, scales in enumerate(SETS)]  # fmt: skip
 
-    PRINTED = [table_2.PRINTED[scales][1] for scales in SETS]
-    ours = [table_2.PRINTED[scales][0] for scales in SETS]
-    as_printed = tabled(rows(table_2.PAPER_SETTINGS) + rows("p", ours), RUN)
-    assert holds(table_2, as_printed) == [True] * 7
-    dearer = tabled(rows(table_2.PAPER_SETTINGS, sound=[9.0, *PRINTED[1:]]), RUN)
-    assert holds(table_2, dearer) == [True, False, True, False]
+    PRINTED = [SETS[scales][1] for scales in SETS]
+    ours = [SETS[scales][0] for scales in SETS]
+    as_printed = tabled(rows(PAPER_SETTINGS) + rows("p", ours), RUN)
+    assert holds(TABLE_2, as_printed) == [True] * 7
+    dearer = tabled(rows(PAPER_SETTINGS, sound=[9.0, *PRINTED[1:]]), RUN)
+    assert holds(TABLE_2, dearer) == [True, False, True, False]
     worse = tabled(rows("p", [90.0, *ours[1:]]), RUN)
-    assert holds(table_2, worse)[4:] == [False, True, False]
+    assert holds(TABLE_2, worse)[4:] == [False, True, False]
 
 
 def test_figures_are_judged_by_their_numbers():
@@ -180,17 +186,17 @@ def test_figures_are_judged_by_their_numbers():
     over = curve(SGD, [(0.7, 0.7), (0.3, 0.4), (0.0, 0.6)])
     good = curve(PRIVATE, [(0.7, 0.7), (0.4, 0.42), (0.3, 0.35)])
     bad = curve(PRIVATE, [(0.7, 0.7), (0.9, 1.3), (1.4, 1.5)])
-    assert holds(figure_2, tabled(over + good, CURVE)) == [True, True, True]
-    judged = figure_2.judge(tabled(over + bad, CURVE), "cpu")
+    assert holds(FIGURE_2, tabled(over + good, CURVE)) == [True, True, True]
+    judged = FIGURE_2.judge(tabled(over + bad, CURVE), "cpu")
     assert [claim.holds for claim in judged.claims] == [True, False, True]
     assert any("higher test loss" in note for note in judged.notes)
     flat = curve(SGD, [(0.7, 0.7), (0.3, 0.32), (0.29, 0.325)])
-    assert holds(figure_2, tabled(flat + good, CURVE)) == [None, None, False]
+    assert holds(FIGURE_2, tabled(flat + good, CURVE)) == [None, None, False]
     seeds = tabled(over + good, CURVE), tabled(over + bad, CURVE).with_columns(seed=pl.lit(1, pl.Int64))
-    assert holds(figure_2, pl.concat(seeds))[1] is None, "one seed says yes, the other no"
+    assert holds(FIGURE_2, pl.concat(seeds))[1] is None, "one seed says yes, the other no"
 
     def ratios(untrained, sgd, private, sgd_test, examples=3):
-        numbers = {figure_3.FIRST_WEIGHTS: untrained, SGD: sgd, PRIVATE: private}
+        numbers = {FIRST_WEIGHTS: untrained, SGD: sgd, PRIVATE: private}
         common = {"problem": "p", "seed": 0, "start_psnr": 10.0, "test_accuracy": 90.0}
         rows = []
         for name, number, example in ((*pair, k) for pair in numbers.items() for k in range(examples)):
@@ -200,10 +206,10 @@ def test_figures_are_judged_by_their_numbers():
                      row | {"attack": "class", "reference": "class mean"}]  # fmt: skip
         return tabled(rows, INVERSION)
 
-    assert holds(figure_3, ratios(15.0, 27.84, 27.82, 20.0)) == [True, True, True, True]
-    assert holds(figure_3, ratios(30.0, 20.0, 21.0, 20.0)) == [False, False, False, False]
-    assert holds(figure_3, ratios(30.0, 20.0, 20.0, 20.0))[0] is None, "no difference is none"
-    assert holds(figure_3, ratios(15.0, 27.84, 27.82, 20.0, examples=1)) == [None] * 4, "one image decides nothing"
+    assert holds(FIGURE_3, ratios(15.0, 27.84, 27.82, 20.0)) == [True, True, True, True]
+    assert holds(FIGURE_3, ratios(30.0, 20.0, 21.0, 20.0)) == [False, False, False, False]
+    assert holds(FIGURE_3, ratios(30.0, 20.0, 20.0, 20.0))[0] is None, "no difference is none"
+    assert holds(FIGURE_3, ratios(15.0, 27.84, 27.82, 20.0, examples=1)) == [None] * 4, "one image decides nothing"
     for number, fails in ((9.0, True), (11.0, False)):
-        notes = figure_3.judge(ratios(number, number, number, number), "cpu").notes
+        notes = FIGURE_3.judge(ratios(number, number, number, number), "cpu").notes
         assert any("the attack on classes fails" in note for note in notes) == fails

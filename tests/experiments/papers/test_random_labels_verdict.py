@@ -5,7 +5,7 @@ import pytest
 from planted import changed, claims
 
 from experiments.figures.style import CONVERGED
-from experiments.random_labels import STUDY
+from experiments.papers.random_labels import RANDOM_LABELS as STUDY
 
 BOUNDS = [name for name in CONVERGED if name != "test_set_clopper_pearson"]
 PRIVATE = 2.0**0.5 * 60_000**-0.25

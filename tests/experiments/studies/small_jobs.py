@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import Runtime
-from experiments.studies.single import single
-from experiments.studies.study import Job
+from experiments.study import Job, single
 
 
 @dataclass(frozen=True, kw_only=True)

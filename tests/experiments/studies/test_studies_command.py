@@ -12,7 +12,7 @@ from cli_tools import one_sentence, pacdp, read
 from report_pages import page_of
 from small_jobs import pids
 
-from experiments.random_labels import STUDY as RANDOM_LABELS
+from experiments.papers.random_labels import RANDOM_LABELS
 from experiments.serial import to_dict
 from experiments.studies import registry
 from experiments.studies.publish import judge, read_table

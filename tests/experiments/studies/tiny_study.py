@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 from small_jobs import job
 
+from experiments.claims import Claim, Comparison, Verdict
 from experiments.figures import style
 from experiments.folder import Folder, read_json
-from experiments.studies.study import Claim, Comparison, Job, Study, Verdict
+from experiments.study import Job, Study
 
 
 def _jobs(scale: str, seed: int) -> list[Job]:

@@ -1,1 +1,0 @@
-"""Risk certificates of whole recipes, from data to number."""

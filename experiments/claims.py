@@ -1,0 +1,244 @@
+"""Claims of papers, the rules that decide them, and the noise within which nothing is decided.
+
+An answer is yes, no, or None where chance leaves it open. Noise is two standard errors: of counts on one test set
+(:func:`count_noise`), of a mean over seeds (:func:`seed_noise`), or both (:meth:`Measured.counted`).
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import polars as pl
+
+import bounds
+from experiments.recipes import Scale
+
+Found = TypeVar("Found")
+TEST_FAILURE_PROB = 0.05
+"""With which a risk may lie below :func:`least_risk`."""
+MISSING = "runs are missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A number of a paper and ours."""
+
+    what: str
+    """Such as "MNIST, five-layer CNN, DP-SGLD: accuracy"."""
+    paper: float | str | None
+    """As printed there; None where it prints none."""
+    ours: float | str | None
+    """As our table has it."""
+    why: str = ""
+    """What differs in the making: scale, data, settings, accountant."""
+
+
+class Seen(NamedTuple):
+    """What a rule says of a table."""
+
+    holds: bool | None
+    """None where the table cannot tell."""
+    evidence: str
+    """The numbers that decide it, made from the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A sentence of a paper that can fail, and whether it holds in our table."""
+
+    sentence: str
+    holds: bool | None
+    """None where the table cannot tell."""
+    evidence: str
+    """The numbers that decide it, made from the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a study's table says of the paper."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader of the page must know: data that stand in for others, cuts of scale, what was tuned on what."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+
+def judging(
+    *,
+    claims: Callable[[pl.DataFrame, Scale], Iterable[Claim]],
+    notes: Callable[[pl.DataFrame, Scale], Iterable[str]],
+    numbers: Callable[[pl.DataFrame, Scale], Iterable[Comparison]] = lambda table, scale: (),
+) -> Callable[[pl.DataFrame, Scale], Verdict]:
+    """The judge of a study, from what lists its numbers, its claims and its notes."""
+
+    def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
+        return Verdict(
+            comparisons=tuple(numbers(table, scale)),
+            claims=tuple(claims(table, scale)),
+            notes=tuple(notes(table, scale)),
+        )
+
+    return judge
+
+
+def above(value: float, limit: float, noise: float) -> bool | None:
+    """value > limit; None where they lie within ``noise`` of each other, beyond which their difference tells."""
+    return None if abs(value - limit) <= noise else value > limit
+
+
+def below(value: float, limit: float, noise: float) -> bool | None:
+    """value < limit; None where they lie within ``noise`` of each other."""
+    return above(limit, value, noise)
+
+
+def every(values: Iterable[bool | None]) -> bool | None:
+    """Whether all hold; None where one is unknown and none fails, and where there are none."""
+    known = list(values)
+    if False in known:
+        return False
+    return None if not known or None in known else True
+
+
+def more_than_half(values: Sequence[bool | None]) -> bool | None:
+    """Whether more than half hold; None where the unknown ones could turn it, and where there are none."""
+    sure, unknown = values.count(True), values.count(None)
+    if 2 * sure > len(values):
+        return True
+    return None if not values or 2 * (sure + unknown) > len(values) else False
+
+
+def rises(values: Sequence[float], noises: Sequence[float]) -> bool | None:
+    """Whether no value falls beyond the noise of its step and the last exceeds the first beyond theirs.
+
+    ``noises`` are two standard deviations of each value.
+    """
+    if len(values) < 2:
+        return None
+    steps = range(len(values) - 1)
+    if any(values[k + 1] < values[k] - math.hypot(noises[k], noises[k + 1]) for k in steps):
+        return False
+    return above(values[-1], values[0], math.hypot(noises[0], noises[-1]))
+
+
+def decide(holds: Callable[..., Found], *numbers: float | None) -> Found | None:
+    """What a rule says of its numbers; None where one is missing."""
+    return None if None in numbers else holds(*numbers)
+
+
+def count_noise(*counts: tuple[float, float]) -> float:
+    """Two standard deviations of a sum or difference of shares, each given as (share, number of examples)."""
+    return 2.0 * math.sqrt(sum(share * (1.0 - share) / number for share, number in counts))
+
+
+def seed_noise(values: Sequence[float]) -> float:
+    """Two standard errors of a mean over seeds; 0 where there is one, of which nothing is known."""
+    return 2.0 * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+def least_risk(error: float, n: float) -> float:
+    """The least risk that 95% confidence in an error on n test examples allows, by Chernoff's bound."""
+    return float(bounds.binary_kl_lower(error, math.log(1.0 / TEST_FAILURE_PROB) / n))
+
+
+class Measured(NamedTuple):
+    """A mean over seeds with its noise."""
+
+    mean: float
+    noise: float | None
+    """Two standard errors; None of one seed, of which nothing is known."""
+    seeds: int = 1
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Measured | None":
+        """The mean of some values, one a seed; None where there is none."""
+        if not values:
+            return None
+        return cls(float(str(pl.Series(values).mean())), seed_noise(values) if len(values) > 1 else None, len(values))
+
+    def counted(self, n: float) -> "Measured":
+        """A share of n examples: with the noise of the counts, which one seed has as well."""
+        return self._replace(noise=math.hypot(count_noise((self.mean, n)), self.noise or 0.0))
+
+    def scaled(self, factor: float) -> "Measured":
+        """So many times the mean."""
+        return self._replace(mean=self.mean * factor, noise=None if self.noise is None else self.noise * factor)
+
+    def minus(self, other: "Measured") -> "Measured":
+        """The difference of two such means."""
+        unknown = self.noise is None or other.noise is None
+        noise = None if unknown else math.hypot(self.noise or 0.0, other.noise or 0.0)
+        return Measured(self.mean - other.mean, noise, min(self.seeds, other.seeds))
+
+    def above(self, limit: float) -> bool | None:
+        """Whether it exceeds a number."""
+        return None if self.noise is None else above(self.mean, limit, self.noise)
+
+    def below(self, limit: float) -> bool | None:
+        """Whether it stays below a number."""
+        return None if self.noise is None else below(self.mean, limit, self.noise)
+
+    def __str__(self) -> str:
+        """The mean, with the spread of one seed where there are several."""
+        if self.noise is None or self.seeds < 2:
+            return f"{self.mean:.4f}"
+        return f"{self.mean:.4f} (s.d. {self.noise * math.sqrt(self.seeds) / 2.0:.4f}, {self.seeds} seeds)"
+
+
+def smaller(one: Measured | None, other: Measured | None) -> bool | None:
+    """one < other; None where either is missing or has one seed, or where seeds differ as much."""
+    return None if one is None or other is None else one.minus(other).below(0.0)
+
+
+def larger(what: str, one: Measured | None, other: Measured | None) -> Seen:
+    """Whether the first mean is larger by more than two standard errors of the seeds, with both as evidence.
+
+    All seeds are judged on one test set, which none of them repeats.
+    """
+    if one is None or other is None:
+        return Seen(None, f"{what}: {MISSING}")
+    shown, gap = f"{what}: {one} against {other}", one.minus(other)
+    if gap.noise is None:
+        return Seen(None, f"{shown}; one seed decides nothing")
+    holds = gap.above(0.0)
+    return Seen(holds, f"{shown}; within two standard errors of the seeds, {gap.noise:.4f}" if holds is None else shown)
+
+
+class Ratio(NamedTuple):
+    """The geometric mean of a column's ratios over pairs of runs that share their data."""
+
+    log: float
+    noise: float | None
+    """Two standard errors of the logarithm; None of one pair."""
+    pairs: int
+
+    @classmethod
+    def of(cls, over: Mapping[Any, float], under: Mapping[Any, float]) -> "Ratio | None":
+        """Of the values that two tables have under one key; None without a pair."""
+        logs = [math.log(over[key] / under[key]) for key in over if key in under]
+        if not logs:
+            return None
+        return cls(statistics.fmean(logs), seed_noise(logs) if len(logs) > 1 else None, len(logs))
+
+    def above(self, factor: float) -> bool | None:
+        """Whether it exceeds a factor."""
+        return None if self.noise is None else above(self.log, math.log(factor), self.noise)
+
+    def below(self, factor: float) -> bool | None:
+        """Whether it stays below a factor."""
+        return None if self.noise is None else below(self.log, math.log(factor), self.noise)
+
+    def within(self, factor: float) -> bool | None:
+        """Whether it lies between a factor and its inverse."""
+        return None if self.noise is None else below(abs(self.log), math.log(factor), self.noise)
+
+    def __str__(self) -> str:
+        """The ratio, two standard errors to either side, and the number of pairs."""
+        ends = [] if self.noise is None else [self.log - self.noise, self.log + self.noise]
+        noise = " to ".join(f"{math.exp(end):.3f}" for end in ends) + (", " if ends else "")
+        return f"{math.exp(self.log):.3f} ({noise}pairs: {self.pairs})"

@@ -1,0 +1,52 @@
+"""Panels that several papers' figures are made of: scores by group, reliability curves, legends where there is one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+from matplotlib.axes import Axes
+
+BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
+"""A legend below its axes."""
+
+
+def legend(axes: Axes, **how: Any) -> None:
+    """A legend, unless nothing is labelled."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(**how)
+
+
+def groups(
+    axes: Axes, values: Mapping[str, Sequence[float]], colours: Mapping[str, str], printed: Mapping[str, float]
+) -> None:
+    """A dot a value, a bar at the mean of each group, a cross at the paper's number."""
+    for x, (name, found) in enumerate(values.items()):
+        axes.plot([x] * len(found), found, "o", color=colours[name], markersize=4, alpha=0.7)
+        if found:
+            axes.hlines(sum(found) / len(found), x - 0.25, x + 0.25, color=colours[name], linewidth=2)
+        if name in printed:
+            axes.plot([x + 0.15], [printed[name]], "x", color="black", label="paper" if x == 0 else None)
+    axes.set_xticks(range(len(values)), [name.replace(", ", ",\n").replace(" by", "\nby") for name in values])
+    axes.tick_params("x", labelsize=6)
+
+
+def spread(axes: Axes, cells: Sequence[Sequence[float]], *, shift: float, colour: str, label: str) -> None:
+    """Mean and standard error of each cell; none where a cell is empty."""
+    for x, values in enumerate(cells):
+        if values:
+            found = pl.Series(values, dtype=pl.Float64)
+            error = float(str(found.std() or 0.0)) / len(values) ** 0.5
+            axes.errorbar(
+                [x + shift], [float(str(found.mean()))], yerr=[error], fmt="o", capsize=2, markersize=4, color=colour,
+                label=label if x == 0 else None,
+            )  # fmt: skip
+
+
+def calibration(axes: Axes, curve: pl.DataFrame, seeds: pl.DataFrame, *, colour: str, label: str) -> None:
+    """Accuracy against confidence, all seeds together: whiskers span the seeds, a hollow point holds less than 1%."""
+    axes.plot(curve["confidence"], curve["accuracy"], color=colour, linewidth=1, label=label)
+    for row in curve.iter_rows(named=True):
+        own = seeds.filter(pl.col("left") == row["left"], pl.col("count") > 0)["accuracy"].to_list()
+        axes.vlines(row["confidence"], min(own), max(own), color=colour, linewidth=0.8)
+        face = "white" if row["share"] < 0.01 else None
+        axes.plot([row["confidence"]], [row["accuracy"]], "o", color=colour, markersize=4, markerfacecolor=face)

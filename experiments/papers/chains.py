@@ -1,0 +1,174 @@
+"""Chains on true and on random labels: their runs and the rows that they leave, for the studies of several papers.
+
+Scale `paper` has the paper's lengths and step sizes. `cpu` has fewer epochs, for the larger sweeps on a part of the
+examples, and outer steps large enough to move (docs/entropy_sgld.md says why); `smoke` runs on scikit-learn's digits.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from experiments import recipes
+from experiments.claims import Comparison
+from experiments.config import Run
+from experiments.figures import style
+from experiments.recipes import SIZES, Scale
+from experiments.studies.kinds import sampler_job
+from experiments.study import Done, Job, columns
+from experiments.tables import part
+from pacdp import Architecture, GibbsSettings, Problem
+
+Line = Mapping[str, Any]
+"""A row of a table, mostly the last record of a run."""
+LABELS = {"true": 0.0, "random": 1.0}
+"""Share of labels that are drawn anew."""
+EXAMPLES = SIZES | {"cifar10": 50_000}
+SMALL = Architecture(hidden=(32,))
+INNER_STEPS = 20
+"""The paper's axis is epochs over Entropy-SGD's L, for all algorithms."""
+QUICK = GibbsSettings(epochs=2.0, prior_draws=5, test_draws=5)
+CAREFUL = GibbsSettings(epochs=2.0, prior_draws=5, test_draws=20)
+"""On all of MNIST. With fewer test draws bounds seem to fail: the Gibbs classifier's test error is an average too."""
+PAPER_TRACK = GibbsSettings(epochs=1000.0, alpha=0.005, step_floor=0.0, prior_draws=400, test_draws=100)
+"""Appendix C.2.3: 1000 epochs for each point of a plot, alpha 0.005, steps 1/t. The numbers of draws are ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large the runs of a figure are."""
+
+    dataset: str
+    epochs: float
+    records: int
+    track: GibbsSettings
+    train_size: int = 0
+    """Examples to learn from; 0 takes all."""
+
+    @property
+    def n(self) -> int:
+        """The number of examples in every bound."""
+        return self.train_size or EXAMPLES[self.dataset]
+
+    @property
+    def guessing(self) -> float:
+        """The error of guessing uniformly among the classes."""
+        return guessing(self.dataset)
+
+
+def guessing(dataset: str) -> float:
+    """The error of guessing uniformly among the classes of a data set."""
+    return 1.0 - 1.0 / (2 if dataset.endswith("2") else 10)
+
+
+def smoke(dataset: str) -> Size:
+    """Runs of a second."""
+    return Size(dataset, 40.0, 2, QUICK)
+
+
+def mnist(dataset: str) -> Size:
+    """2000 epochs, 100 on the paper's axis: what it prints for CIFAR-10; of MNIST it says "thousands of epochs"."""
+    return Size(dataset, 2000.0, 10, PAPER_TRACK)
+
+
+def chain(
+    algorithm: str, size: Size, *, scale: Scale, network: Architecture, seed: int, random_labels: float, **changes: Any
+) -> Run:
+    """One run of one algorithm; ``changes`` are fields of the sampler's settings.
+
+    ``tau`` None or left out takes the private setting √n, n being the number of examples learnt from.
+    """
+    tau = changes.pop("tau", None) or math.sqrt(size.n)
+    settings = recipes.sampler(algorithm, scale=scale, dataset=size.dataset, tau=tau)
+    problem = Problem(
+        dataset=size.dataset,
+        architecture=network,
+        train_size=size.train_size,
+        random_labels=random_labels,
+        split_seed=seed,
+        label_seed=seed,
+    )
+    return Run(
+        problem=problem,
+        sampler=replace(settings, **changes),
+        epochs=size.epochs,
+        records=size.records,
+        seed=seed,
+        track=size.track,
+        certify=size.track,
+    )
+
+
+def job(algorithm: str, size: Size, *, labels: str, **settings: Any) -> Job:
+    """A run as :func:`chain` makes it, with the columns that its configuration alone decides."""
+    run = chain(algorithm, size, random_labels=LABELS[labels], **settings)
+    own = {name: getattr(run.sampler, name, None) for name in ("tau", "gamma", "beta")}
+    noise, network = math.sqrt(2.0 / own["tau"]) if own["tau"] else 0.0, network_name(run.problem.architecture)
+    return sampler_job(run, algorithm=run.algorithm, labels=labels, network=network, thermal_noise=noise, **own)
+
+
+def network_name(architecture: Architecture) -> str:
+    """As the paper writes it."""
+    wide = "FC" + "-".join(str(width) for width in architecture.hidden)
+    return wide if architecture.name == "fc" else architecture.name.upper()
+
+
+BOUNDS = tuple(name for name in style.CONVERGED if name != "test_set_clopper_pearson")
+MEASURED = "train_loss train_error test_error gibbs_train_error gibbs_test_error kl_nats kl_raw_nats epsilon"
+COLUMNS = columns(
+    *((pl.String, "algorithm labels network"), (pl.Float64, "thermal_noise tau gamma beta"), (pl.String, "run")),
+    *((pl.Int64, "n n_test step"), (pl.Float64, f"epochs epochs_over_l {MEASURED} {' '.join(BOUNDS)}")),
+)
+
+
+def records(done: Done) -> Iterator[dict[str, Any]]:
+    """A row a record: errors, KL, epsilon and all bounds."""
+    n = done.result["n"]
+    for row in done.records:
+        over = {"run": done.job.key, "n": n, "epochs_over_l": row["epochs"] / INNER_STEPS}
+        yield {**row, **row.get("bounds", {}), **done.tags, **over}
+
+
+def final(table: pl.DataFrame) -> pl.DataFrame:
+    """The last record of each run."""
+    return table.group_by("run", maintain_order=True).last().select(table.columns)
+
+
+def last(table: pl.DataFrame, **where: Any) -> list[dict[str, Any]]:
+    """The last records of the runs at these values of columns."""
+    return part(final(table), **where).to_dicts()
+
+
+def pick(
+    rows: Iterable[Line], algorithm: str, labels: str | None = None, at: Callable[[Line], bool] = lambda row: True
+) -> list[Line]:
+    """The runs of an algorithm, at the temperatures asked for."""
+    own = [row for row in rows if row["algorithm"] == algorithm and labels in (None, row["labels"])]
+    return [row for row in own if at(row)]
+
+
+def private(row: Line) -> bool:
+    """Whether the run is at the private setting, tau = sqrt(n)."""
+    return row["tau"] is not None and math.isclose(row["tau"], math.sqrt(row["n"]), rel_tol=1e-9)
+
+
+def noise(value: float) -> Callable[[Line], bool]:
+    """At this thermal noise."""
+    return lambda row: math.isclose(row["thermal_noise"], value)
+
+
+def noise_up_to(value: float) -> Callable[[Line], bool]:
+    """At this thermal noise or a smaller one."""
+    return lambda row: row["thermal_noise"] <= value * (1.0 + 1e-9)
+
+
+def compared(what: str, paper: float | str | None, row: Line | None, name: str, why: str = "") -> Comparison:
+    """A printed number beside a column of a row that may be missing."""
+    return Comparison(what, paper, None if row is None else row[name], why)
+
+
+def first(rows: Sequence[Line]) -> Line | None:
+    """The one row; None where there is none."""
+    return rows[0] if rows else None

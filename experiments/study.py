@@ -1,0 +1,165 @@
+"""What a study is: runs as records, a table made of the folders that they leave, figures and verdicts of the table.
+
+Jobs are carried out by :mod:`experiments.studies.sweep`, in any order, by any number of processes; everything after
+that reads files alone. So a figure can be drawn again, or a verdict changed, without running anything.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from experiments.claims import Verdict
+from experiments.config import Runtime
+from experiments.folder import Folder, provenance, read_json, write_json
+from experiments.recipes import Scale
+from experiments.serial import to_dict
+
+Outcome = Exception | None
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """How configurations of one type are carried out. Its functions reach other processes by name or as partials."""
+
+    carry_out: Callable[[Sequence[Any], Sequence[Path], Runtime], list[Outcome]]
+    """Each in its own folder, taking up what an interrupted run left there: config.json and provenance.json first,
+    result.json last, by rename. An error of one is returned, not raised, and the others go on."""
+    together: Callable[[Any], str] | None = None
+    """Configurations with equal strings may go as one batch; None carries out each by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run of a study."""
+
+    key: str
+    """Its folder's name: readable, and another for another configuration."""
+    kind: Kind
+    config: Any
+    """A frozen record as in :mod:`experiments.serial`, which alone decides the run's numbers."""
+    tags: Mapping[str, Any] = field(default_factory=dict)
+    """Where the run belongs in table and figure: plain values by column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A table or figure of a paper."""
+
+    name: str
+    """As in ``pacdp experiment NAME``."""
+    title: str
+    paper: str
+    """Authors, year, and which table or figure."""
+    jobs: Callable[[Scale, int], list[Job]]
+    """The runs at a scale, from a seed; keys all differ."""
+    table: Callable[[Sequence[Job], Path], pl.DataFrame]
+    """Of the jobs whose results lie in the folder, under their keys: rows of plain values. Jobs that have failed or
+    have not run are left out. See :func:`tabled`."""
+    draw: Callable[[pl.DataFrame, Path], list[Path]]
+    """Figures into a folder (figure.png, figure.pdf), from the table alone. See :func:`drawing`."""
+    judge: Callable[[pl.DataFrame, Scale], Verdict]
+    """See :func:`experiments.claims.judging`."""
+    summary: Callable[[Sequence[Job], pl.DataFrame], dict[str, Any]] | None = None
+    """What else of the table is worth a file, summary.json."""
+
+
+class Done(NamedTuple):
+    """A job that has finished, and what it left."""
+
+    job: Job
+    folder: Folder
+
+    @property
+    def tags(self) -> Mapping[str, Any]:
+        """The job's."""
+        return self.job.tags
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The values of result.json."""
+        return read_json(self.folder.result)
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """What the run recorded on its way."""
+        return self.folder.rows()
+
+
+def finished(jobs: Iterable[Job], folder: Path) -> Iterator[Done]:
+    """The jobs that left a result, in their order."""
+    places = (Done(job, Folder(folder / job.key)) for job in jobs)
+    return (done for done in places if done.folder.finished)
+
+
+def tabled(
+    rows: Callable[[Done], Iterable[Row]], columns: Mapping[str, Any] | None = None
+) -> Callable[[Sequence[Job], Path], pl.DataFrame]:
+    """The table of a study, from the rows that each finished job makes.
+
+    Args:
+        columns: names and types; what a row has besides is dropped, what it lacks is null. None takes the columns as
+            they come.
+    """
+
+    def table(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
+        made = [row for done in finished(jobs, folder) for row in rows(done)]
+        if columns is None:
+            return pl.DataFrame(made, infer_schema_length=None)
+        return pl.DataFrame([{name: row.get(name) for name in columns} for row in made], schema=dict(columns))
+
+    return table
+
+
+def columns(*groups: tuple[Any, str]) -> dict[str, Any]:
+    """Types by column, from types with the names that have them, separated by spaces."""
+    return {name: kind for kind, names in groups for name in names.split()}
+
+
+def drawing(**figures: Callable[[pl.DataFrame], Any]) -> Callable[[pl.DataFrame, Path], list[Path]]:
+    """The figures of a study, by the names of their files: functions of the table that make a matplotlib figure."""
+
+    def draw(table: pl.DataFrame, out: Path) -> list[Path]:
+        from experiments.figures import style  # matplotlib, which those who only train need not load
+
+        return [path for name, made in figures.items() for path in style.save(made(table), out / name)]
+
+    return draw
+
+
+def single(compute: Callable[[Any, Runtime, Path], dict[str, Any]]) -> Kind:
+    """The kind of runs that ``compute``, a function of a module, carries out one by one.
+
+    ``compute(config, runtime, folder)`` gives the values of result.json; it may keep what it needs for resuming in the
+    folder. The configuration has a ``seed``.
+    """
+    return Kind(carry_out=functools.partial(_each, compute=compute))
+
+
+def _each(
+    configs: Sequence[Any], outs: Sequence[Path], runtime: Runtime, *, compute: Callable[..., Any]
+) -> list[Outcome]:
+    return [_one(config, Folder(out), runtime, compute) for config, out in zip(configs, outs, strict=True)]
+
+
+def _one(config: Any, folder: Folder, runtime: Runtime, compute: Callable[..., dict[str, Any]]) -> Outcome:
+    try:
+        with folder.lock():
+            folder.require_free(config, resume=True)
+            runtime.apply()
+            made_by = provenance(device=runtime.device, seed=config.seed)
+            write_json(folder.provenance, made_by | {"runtime": runtime.recorded()})
+            write_json(folder.config, to_dict(config))
+            started = time.monotonic()
+            result = compute(config, runtime, folder.path)
+            # a report of certificates has room for other things under its details
+            result.get("details", result)["seconds"] = round(time.monotonic() - started, 2)
+            write_json(folder.result, result)
+    except (ValueError, RuntimeError, OSError) as error:
+        return error
+    return None
