@@ -147,12 +147,14 @@ class SecretKeys(Keys):
             made.append(Words(torch.from_numpy(drawn.view(np.uint32)[:size].astype(np.int64)).to(device), 32))
         return made, np.arange(self.count)
 
-    def noised(self, chain: int, total: Tensor, *, std: float, stream: int, tick: int) -> Tensor:
-        """``total`` with N(0, std²) on every coordinate, of the chain at this place, on a grid.
+    def noised(
+        self, chain: int, total: Tensor, *, std: float, stream: int, tick: int, out: Tensor | None = None
+    ) -> Tensor:
+        """``total`` with N(0, std²) on every coordinate, of the chain at this place, on a grid; in ``out``, if given.
 
         Formal guarantee: as for :func:`pacdp.step.noise.noised`.
         """
-        return noise.noised(total, std=std, fill=self.keystream(chain, stream, tick).fill)
+        return noise.noised(total, std=std, fill=self.keystream(chain, stream, tick).fill, out=out)
 
     def keystream(self, chain: int, stream: int, tick: int) -> cipher.Keystream:
         """The words of a place."""

@@ -1,6 +1,6 @@
 """Drift, noise and running average of K chains in one pass: the only arithmetic that every sampler shares."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -77,12 +77,18 @@ def _released(
     does.
     """
     made, rates, scales = torch.empty_like(x), _row(rate, len(x)).copy(), _row(scale, len(x))
-    for k in range(len(x)):
-        if gradient is None or rates[k] == 0.0:
-            total, rates[k] = torch.zeros_like(x[k]), -1.0
-        else:
-            total = gradient[k]
-        made[k] = keys.noised(k, total, std=float(scales[k] / abs(rates[k])), stream=stream, tick=tick)
+
+    def release(number: int, chains: Sequence[int]) -> None:
+        del number
+        for k in chains:
+            if gradient is None or rates[k] == 0.0:
+                total, rates[k] = torch.zeros_like(x[k]), -1.0
+            else:
+                total = gradient[k]
+            std = float(scales[k] / abs(rates[k]))
+            keys.noised(k, total, std=std, stream=stream, tick=tick, out=made[k])
+
+    threads.spread(release, threads.shares(len(x)))
     return made, rates
 
 

@@ -88,25 +88,28 @@ def add_noise(total: Tensor, *, std: float, randomness: Randomness) -> Tensor:
     return total + randomness.normal(tuple(total.shape), std=std, dtype=total.dtype, device=total.device)
 
 
-def noised(total: Tensor, *, std: float, fill: Fill | None = None) -> Tensor:
+def noised(total: Tensor, *, std: float, fill: Fill | None = None, out: Tensor | None = None) -> Tensor:
     """``total`` with independent N(0, std²) on every coordinate, on the grid that only ``std`` decides.
 
     Formal guarantee: as for :func:`add_noise` with :class:`SystemRandomness`, if the words are uniform.
 
     Args:
         fill: where the words come from; by default the system's, which nobody can repeat.
+        out: memory for the result, contiguous and like ``total``; by default new memory.
 
     Raises:
         ValueError: ``std`` is beyond 2^±900.
     """
+    out = torch.empty_like(total, memory_format=torch.contiguous_format) if out is None else out
     if std == 0.0:
-        return total.clone()
+        return out.copy_(total)
     if not 2.0**-900 < std < 2.0**900:
         raise ValueError(f"std must be 0 or between 2^-900 and 2^900, got {std}")
     grid = math.ldexp(1.0, math.frexp(std)[1] - 1 - GRID_LOG2)
     on_host = total.device.type == "cpu" and total.dtype in (torch.float32, torch.float64)
     compute = _by_compiled_code if on_host else _by_torch
-    return compute(total.detach(), std / grid, grid, fill or cipher.fill)
+    compute(total.detach(), std / grid, grid, fill or cipher.fill, out)
+    return out
 
 
 def share(std: float, processes: int) -> float:
@@ -227,9 +230,8 @@ class SeededRandomness:
         self._batches.set_state(state["batches"])
 
 
-def _by_compiled_code(total: Tensor, scale: float, grid: float, fill: Fill) -> Tensor:
-    out = total.clone(memory_format=torch.contiguous_format)
-    values = out.reshape(-1).numpy()
+def _by_compiled_code(total: Tensor, scale: float, grid: float, fill: Fill, out: Tensor) -> None:
+    values = out.copy_(total).view(-1).numpy()
     words = np.empty(min(len(values), cipher.WORDS_PER_KEY - _SPARE) + _SPARE, np.int64)
     for begin in range(0, len(values), cipher.WORDS_PER_KEY - _SPARE):
         part = values[begin : begin + cipher.WORDS_PER_KEY - _SPARE]
@@ -237,16 +239,13 @@ def _by_compiled_code(total: Tensor, scale: float, grid: float, fill: Fill) -> T
         spare, main, done = words[:_SPARE], words[_SPARE:], 0
         while (done := quantile.add_on_grid(part, main, spare, quantile.table(), scale, grid, done)) < len(part):
             fill(spare)
-    return out
 
 
-def _by_torch(total: Tensor, scale: float, grid: float, fill: Fill) -> Tensor:
+def _by_torch(total: Tensor, scale: float, grid: float, fill: Fill, out: Tensor) -> None:
     def words(count: int) -> Tensor:
         drawn = np.empty(count, np.int64)
         fill(drawn)
         return torch.from_numpy(drawn).to(total.device)
 
-    out = torch.empty_like(total, memory_format=torch.contiguous_format)
-    for part, made in zip(total.reshape(-1).split(_ON_DEVICE), out.reshape(-1).split(_ON_DEVICE), strict=True):
+    for part, made in zip(total.reshape(-1).split(_ON_DEVICE), out.view(-1).split(_ON_DEVICE), strict=True):
         made.copy_(quantile.on_grid(part.double(), words(len(part)), words, scale, grid))
-    return out

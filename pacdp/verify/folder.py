@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pacdp.verify.claim import Statement, Unchecked, Wrong, judged
 from pacdp.verify.loss import private, steps_of
-from pacdp.verify.planned import of_chain, of_training, paid, same
+from pacdp.verify.planned import length, of_chain, of_training, paid, same
 from pacdp.verify.planned import recorded as ran_in
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
@@ -115,8 +115,7 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
         if "event" in header and own:
             of_training(header, own, (report or {}).get("n"))
         if "planned_steps" in header:
-            inner = own["sampler"].get("inner_steps", 1)
-            made = max(1, round(own["epochs"] * header["n"] / own["sampler"]["batch_size"] / inner))
+            made = length(own, header["n"])
             marks = sorted({round(k * made / own["records"]) for k in range(1, own["records"] + 1)} - {0})
             if header["planned_steps"] != made or not 0 <= header["step"] <= made:
                 raise Wrong(f"it says step {header['step']} of {header['planned_steps']}, and the run has {made}")

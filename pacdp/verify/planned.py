@@ -22,6 +22,12 @@ def of_chain(header: Mapping[str, Any], steps: int) -> list[Step]:
     return [Step(rate, noise * math.sqrt(2 / (s["tau"] * h))) for h in sizes]
 
 
+def length(run: Mapping[str, Any], n: int) -> int:
+    """Steps of a chain's run on n examples."""
+    sampler = run["sampler"]
+    return max(1, round(run["epochs"] * n / sampler["batch_size"] / sampler.get("inner_steps", 1)))
+
+
 def recorded(header: Mapping[str, Any]) -> list[Step]:
     """Those of the checkpoint's event, in their order; None stands for a run that had not begun."""
     return [] if header["event"] is None else _in_order(header["event"])

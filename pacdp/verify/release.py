@@ -10,14 +10,12 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 from pacdp.verify.arithmetic import normal_above
 from pacdp.verify.claim import Claim, Statement, Wrong, agree, judged
 from pacdp.verify.folder import content_hash, digest, read_checkpoint
-from pacdp.verify.loss import Step, steps_of
-from pacdp.verify.planned import of_chain, same
+from pacdp.verify.loss import steps_of
+from pacdp.verify.planned import length, of_chain, same
 
 WEIGHTS, SETTINGS, REPORT = "weights.safetensors", "settings.json", "certificates.json"
 _PAID = "noise on the counts"
 _GRID = arb(2) ** -10
-_OF_CHAINS = {"delta": 1e-5, "adjacency": "add-remove"}
-"""At which epsilon is told of chains, which have no budget."""
 _EMPTY = ("rows", "gibbs", "diagnosis", "measured", "monte_carlo")
 _HEADER = {"kind", "event", "adjacency", "remark", "format", "parameters", "content_hash"}
 
@@ -44,14 +42,6 @@ def check_counts(c: Claim) -> None:
     agree("inputs.risk", c.raw("risk"), (most / least).min(arb(1)))
 
 
-def _planned(run: Mapping[str, Any], event: Any) -> list[Step]:
-    """All steps of a chain's configuration, on as many examples as its event's sample rate says."""
-    sampler = run["sampler"]
-    n = round(sampler["batch_size"] / next(iter(steps_of(event))).rate)
-    steps = max(1, round(run["epochs"] * n / sampler["batch_size"] / sampler.get("inner_steps", 1)))
-    return of_chain({"sampler": sampler, "n": n}, steps)
-
-
 def check_release(path: Path, report: Mapping[str, Any]) -> list[Statement]:
     """Weights, settings and report say the same, and hold nothing about the data but counts with noise."""
     stored, settings = read_checkpoint(path / WEIGHTS), json.loads((path / SETTINGS).read_text())
@@ -73,10 +63,13 @@ def check_release(path: Path, report: Mapping[str, Any]) -> list[Statement]:
         run, spent = settings["run"], details["spent"]
         if settings["config_hash"] != digest(run) or settings["unit"] != report["unit"]:
             raise Wrong("the settings have another hash or unit than they say")
-        if any(spent[name] != run.get("budget", _OF_CHAINS)[name] for name in ("delta", "adjacency")):
+        relation = run.get("budget", {"delta": 1e-5, "adjacency": "add-remove"})  # chains have no budget
+        if any(spent[name] != relation[name] for name in ("delta", "adjacency")):
             raise Wrong("the report's epsilon is at another delta or adjacency than the budget's")
         if "sampler" in run:
-            same(list(steps_of(header["event"]).elements()), _planned(run, header["event"]))
+            made = list(steps_of(header["event"]).elements())
+            n = round(run["sampler"]["batch_size"] / made[0].rate)  # which the rate gives away
+            same(made, of_chain({"sampler": run["sampler"], "n": n}, length(run, n)))
 
     def counts() -> None:
         said = details["counts"]

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,8 +157,8 @@ class SameBatches(SecretKeys):
 class Halved(SecretKeys):
     """Noise of half the deviation that is told."""
 
-    def noised(self, chain: int, total: torch.Tensor, *, std: float, stream: int, tick: int) -> torch.Tensor:
-        return super().noised(chain, total, std=0.5 * std, stream=stream, tick=tick)
+    def noised(self, chain: int, total: torch.Tensor, *, std: float, **place: Any) -> torch.Tensor:
+        return super().noised(chain, total, std=0.5 * std, **place)
 
 
 @pytest.mark.parametrize(("kind", "caught"), [
