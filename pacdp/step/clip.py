@@ -57,6 +57,15 @@ def clip_factors(norms: Float[Tensor, " batch"], clip_norm: float, dtype: torch.
     return Clipping(torch.where(finite, factors, torch.zeros_like(factors)), finite)
 
 
+def without_subnormals(values: Tensor) -> Tensor:
+    """``values`` with zeros for subnormal numbers, which rounding may double.
+
+    A factor of that kind, or a scaled slope that large inputs multiply, could bring a gradient out of its ball; zeros
+    only make it shorter.
+    """
+    return values.masked_fill(values.abs() < torch.finfo(values.dtype).tiny, 0.0)
+
+
 def row_squares(rows: Tensor) -> Float[Tensor, " batch"]:
     """Squared norm of each of the ``rows``, every number in double precision: exact, and slow for wide rows."""
     return torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64).square()

@@ -25,7 +25,7 @@ from pacdp.chains.native.dense import Array, DenseLayer, PaddedDense, padded
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.native.parse import parse
 from pacdp.losses import Loss, in_error
-from pacdp.step.clip import clip_factors
+from pacdp.step.clip import clip_factors, without_subnormals
 from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, slopes_of_each
 
 _CHUNK, _LARGEST = 32, 4096
@@ -136,7 +136,7 @@ class CompiledSums:
         factors, finite = clip_factors(torch.from_numpy(np.sqrt(squares)), clip.norm, outputs.dtype)
         if not bool(finite.all()):
             return None
-        scale = (factors / clip.divisor).to(outputs.dtype).numpy()
+        scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
         for place, layer in enumerate(layers):
             layer.collect(scale, into[2 * place], into[2 * place + 1])
         return loss * count, error * count

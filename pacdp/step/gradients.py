@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from pacdp.losses import Loss
 from pacdp.plain import call_with, is_plain, is_plain_linear
-from pacdp.step.clip import clip_factors, joint_norms, row_norms, row_squares
+from pacdp.step.clip import clip_factors, joint_norms, row_norms, row_squares, without_subnormals
 
 _ELEMENTWISE = (nn.Flatten, nn.Identity, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
 NO_CLIPPING = 1e30
@@ -154,9 +154,9 @@ def _by_layers(
         squares += row_squares(slope) * (row_squares(before) * float(weight) + float(bias))
         slope = slope @ own[f"{name}.weight"] if k > lowest else slope
     factors, finite = clip_factors(squares.sqrt(), clip_norm, x.dtype)
-    scale, whole = (factors / divisor).to(x.dtype)[:, None], bool(finite.all())
+    scale, whole = without_subnormals((factors / divisor).to(x.dtype))[:, None], bool(finite.all())
     for name, before, slope in passes:
-        scaled = slope * scale if whole else torch.where(finite[:, None], slope, 0.0) * scale
+        scaled = without_subnormals((slope if whole else torch.where(finite[:, None], slope, 0.0)) * scale)
         if f"{name}.weight" in into:  # the views of weights lie input-major
             kept = before if whole else torch.where(finite[:, None], before, 0.0)
             view = into[f"{name}.weight"].mT
@@ -227,7 +227,7 @@ def _by_examples(
         per_example = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0))
         rows, (losses, outputs) = per_example(moving, inputs, targets)
     factors, finite = clip_factors(joint_norms([row_norms(row) for row in rows.values()]), clip_norm, losses.dtype)
-    scale = (factors / divisor).to(losses.dtype)
+    scale = without_subnormals((factors / divisor).to(losses.dtype))
     for name, view in into.items():
         flat = torch.where(finite[:, None], rows[name].flatten(1), 0.0)
         view.copy_((scale @ flat).view(view.shape))

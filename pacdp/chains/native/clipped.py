@@ -44,13 +44,17 @@ def through_layer(slope, out, relu, inputs, squares):
 
 @numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 @no_type_check
-def scale_rows(slope, scale, bias_gradient):
-    """slope[i] *= scale[i]; ``bias_gradient`` becomes the sum of these rows."""
+def scale_rows(slope, scale, bias_gradient, tiny):
+    """slope[i] *= scale[i]; ``bias_gradient`` becomes the sum of these rows.
+
+    Products below ``tiny`` become 0: inputs would multiply their rounding (:func:`pacdp.step.clip.without_subnormals`).
+    """
     bias_gradient[:] = 0
     for i in range(len(scale)):
         row, factor = slope[i], scale[i]
         for j in range(row.size):
-            row[j] *= factor
+            value = row[j] * factor
+            row[j] = 0 if -tiny < value < tiny else value
             bias_gradient[j] += row[j]
 
 

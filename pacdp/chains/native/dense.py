@@ -118,7 +118,7 @@ class PaddedDense:
 
     def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
         """The sum over examples of ``scale`` [count] times their gradients. The slopes are spent."""
-        clipped.scale_rows(self._slope, scale, bias_gradient)
+        clipped.scale_rows(self._slope, scale, bias_gradient, np.finfo(scale.dtype).tiny)
         if self._columns is not None:  # the layer reads sparse rows
             threads.use(len(scale) * weight_gradient.size // 16)
             sparse.weight_gradient(self._columns, self._slope[: len(scale)], weight_gradient)

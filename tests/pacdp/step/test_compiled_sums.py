@@ -12,12 +12,15 @@ from toys import keys_of, seeded, sparse_data, toy_data, toy_objective
 
 from pacdp.chains import Keys
 from pacdp.chains.native import dense, products, threads
+from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.native.products import product
 from pacdp.data import Dataset
+from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.objective import Objective
 from pacdp.step import compiled
 from pacdp.step.clip import Clipping
+from pacdp.step.compiled import CompiledSums
 
 WIDE = Architecture(hidden=(130, 150))  # products of 128 rows and more go to oneDNN
 CONV = Architecture(name="conv")
@@ -177,6 +180,31 @@ def test_no_example_contributes_more_than_the_clip_norm_through_convolutions(sca
         objective.draw = lambda keys, tick, i=i: ([torch.tensor([i])], np.zeros(1, np.int64))
         norms.append(float(objective.estimate(objective.weights(), keys_of(0), 0).gradient.double().norm()))
     assert 0.01 * (1 - 2e-5) < max(norms) <= 0.01
+
+
+@pytest.mark.parametrize("compiled_form", [True, False], ids=["compiled", "reference"])
+@pytest.mark.parametrize("clip_norm", [1.0, 1e-3, 1e-5])
+def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm: float, compiled_form: bool) -> None:
+    ratios = []
+    for share in np.linspace(0.05, 3.3, 40):
+        data = toy_data(n=300)
+        inputs = data.inputs.copy()
+        inputs[299] = np.float32([share * 1e38, 0.0, 0.0, 0.0, 0.0])
+        model = nn.Sequential(nn.Linear(5, 1))
+        for parameter in model.parameters():
+            nn.init.zeros_(parameter)
+        loss = bounded_cross_entropy(classes=2)
+        data = Dataset("far", inputs, data.labels, 2)
+        objective = Objective(model, loss, data, batch_size=128, clip_norm=clip_norm)
+        assert isinstance(objective.network, NativeNetwork)
+        objective._sums = CompiledSums(objective.network, model, loss) if compiled_form else None
+        objective.draw = lambda keys, tick: ([torch.tensor([299])], np.zeros(1, np.int64))
+        for output in (0.0, 20.0):  # the derivative by the output is about a half, or 1e-9
+            weights = objective.weights()
+            weights[0, -1] = output
+            moved = float(objective.estimate(weights, keys_of(0), 0).gradient.double().norm())
+            ratios.append(moved * 128 / clip_norm)
+    assert max(ratios) <= 1.0
 
 
 def test_batches_go_through_in_chunks_of_a_fixed_size(monkeypatch: pytest.MonkeyPatch) -> None:
