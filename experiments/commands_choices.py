@@ -46,9 +46,7 @@ class Create:
             runs = []
         else:
             runs = [to_dict(run) for run in _grid(self.recipe, self.scale, self.seed, list(self.vary), rest)]
-        choices = List.create(self.path, name=self.name)
-        for settings in runs:
-            choices.add(settings)
+        choices = List.create(self.path, name=self.name, settings=runs)
         print(f"wrote {self.path} with {len(choices.settings)} settings; next: pacdp choices close {self.path}")
 
 

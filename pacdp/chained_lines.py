@@ -11,7 +11,7 @@ the disk and before anyone is told, so that lines that were cut off the end are 
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,19 +50,24 @@ class Kind:
     """Whether a head is kept beside the file."""
 
 
-def create(path: Path, header: Mapping[str, Any], kind: Kind, *, existing: str) -> Lines:
-    """Start a file with its first line, all of it or none.
+def create(
+    path: Path, header: Mapping[str, Any], kind: Kind, *, existing: str, then: Iterable[Mapping[str, Any]] = ()
+) -> Lines:
+    """Start a file with its first line, and with ``then``, all of it or none.
 
     Raises:
         ValueError: there is something at ``path``, of which ``existing`` says what to do; it cannot be written.
     """
-    line = chained({"format": kind.format, **header}, after="")
-    lines = Lines([line])
-    lines.content = _text(line).encode()
+    lines = Lines()
+    for values in ({"format": kind.format, **header}, *then):
+        lines.append(chained(values, after=lines[-1]["hash"] if lines else ""))
+    text = "".join(map(_text, lines))
+    lines.content = text.encode()
+    remove_partial(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(temporary, _text(line), os.O_CREAT | os.O_TRUNC)
+        _write(temporary, text, os.O_CREAT | os.O_TRUNC)
     except OSError as error:
         raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
     try:

@@ -16,7 +16,7 @@ list is closed.
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,16 +36,19 @@ class Choices:
         self._lines = lines
 
     @classmethod
-    def create(cls, path: Path | str, *, name: str = "") -> "Choices":
-        """Start a list without settings.
+    def create(cls, path: Path | str, *, name: str = "", settings: Iterable[Mapping[str, Any]] = ()) -> "Choices":
+        """Start a list, with these settings, of which equal ones are listed once, or without any.
 
         Raises:
-            ValueError: the file exists, or cannot be written.
+            ValueError: the file exists, or cannot be written; settings that are no JSON object. There is no list then.
         """
         path = Path(path)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         header = {"name": name or path.stem, "created": created, "salt": secrets.token_hex(16)}
-        return cls(path, create(path, header, _KIND, existing="add to it, or choose another file for a new list"))
+        texts = dict.fromkeys(canonical(_plain(one)) for one in settings)
+        then = [{"index": index, "settings": json.loads(text)} for index, text in enumerate(texts)]
+        existing = "add to it, or choose another file for a new list"
+        return cls(path, create(path, header, _KIND, existing=existing, then=then))
 
     @classmethod
     def load(cls, path: Path | str) -> "Choices":
@@ -68,9 +71,7 @@ class Choices:
         Raises:
             ValueError: the list is closed; settings that are no JSON object; a file that is no list any more.
         """
-        if not isinstance(settings, Mapping):
-            raise ValueError(f"expected settings to be a JSON object, got {type(settings).__name__}")
-        plain = json.loads(canonical(dict(settings)))
+        plain = _plain(settings)
         with self._locked():
             found = self._index(plain)
             if self.closed:
@@ -156,6 +157,12 @@ class Choices:
     def _append(self, values: dict[str, Any]) -> int:
         append(self.path, values, self._lines, _KIND)
         return len(self.settings) - 1
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"expected settings to be a JSON object, got {type(settings).__name__}")
+    return json.loads(canonical(dict(settings)))
 
 
 def _possible(line: dict[str, Any], before: Sequence[dict[str, Any]]) -> bool:

@@ -1,9 +1,10 @@
 """Puts every command and every algorithm to every fault, and writes docs/faults.json and its part of docs/faults.md.
 
-python -m tests.fault_table
+python -m tests.fault_table [COMMAND ...]    # those commands again; all else is kept
 """
 
 import json
+import sys
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,17 +34,24 @@ Kills at random operations, whole or torn, over and over until a run has ended. 
 rows and numbers of an uninterrupted one, to the bit. Of private runs, every sum that leaves the mechanism is noted as
 it leaves, and the ledger must count all of them after every kill; with secret noise one that leaves again costs again.
 
-| algorithm | noise | kills | runs ended | survived | lost |
+| algorithm | noise | kills | runs that ended in between | survived | lost |
 | --- | --- | --- | --- | --- | --- |
 """
 
 
 def main() -> int:
     """Run everything, write both files; 1 if anything was lost."""
-    made_by = provenance(device="cpu", seed=0)
+    made_by, again, kept = provenance(device="cpu", seed=0), sys.argv[1:], {}
+    if again:
+        record = json.loads((DOCS / "faults.json").read_text(encoding="utf-8"))
+        kept = {one["name"]: one for one in record["commands"] if one["name"] not in again}
     with tempfile.TemporaryDirectory() as root, ThreadPoolExecutor(2) as pool:
-        commands = list(pool.map(lambda world: _command(world, Path(root)), WORLDS))
-        algorithms = list(pool.map(lambda one: _algorithm(*one, Path(root)), _algorithms()))
+        tried = pool.map(lambda world: kept.get(world.name) or _command(world, Path(root), made_by), WORLDS)
+        commands = list(tried)
+        if again:
+            algorithms = record["algorithms"]
+        else:
+            algorithms = list(pool.map(lambda one: _algorithm(*one, Path(root), made_by), _algorithms()))
     record = {"format": "pacdp-faults/1", "provenance": made_by, "commands": commands, "algorithms": algorithms}
     write_json(DOCS / "faults.json", record)
     page = DOCS / "faults.md"
@@ -67,10 +75,10 @@ def rendered(record: dict[str, Any]) -> str:
     return text + _line(["all", "", kills, runs, *_together(rows)])
 
 
-def _command(world: World, root: Path) -> dict[str, Any]:
+def _command(world: World, root: Path, made_by: dict[str, Any]) -> dict[str, Any]:
     found = put_to(world, root / world.name.replace(" ", "-"), choose=lambda kind, all_of: all_of)
     print(json.dumps([world.name, found.tried, found.lost]), flush=True)
-    return {"name": world.name, "tried": dict(found.tried), "lost": found.lost}
+    return {"name": world.name, "tried": dict(found.tried), "lost": found.lost, "commit": made_by["commit"]}
 
 
 def _algorithms() -> Iterable[tuple[str, bool]]:
@@ -79,7 +87,7 @@ def _algorithms() -> Iterable[tuple[str, bool]]:
     return [(name, True) for name in (*CHAINS, *PRIVATE)] + [(name, False) for name in PRIVATE]
 
 
-def _algorithm(name: str, seeded: bool, root: Path) -> dict[str, Any]:
+def _algorithm(name: str, seeded: bool, root: Path, made_by: dict[str, Any]) -> dict[str, Any]:
     from test_killed_runs import KILLS, PRIVATE, killed_often
 
     place = root / f"{name}-{seeded}".replace(" ", "-")
@@ -91,7 +99,8 @@ def _algorithm(name: str, seeded: bool, root: Path) -> dict[str, Any]:
         lost = [str(error)]
     print(json.dumps([name, seeded, tried, runs, lost]), flush=True)
     noise = "seeded" if seeded or name not in PRIVATE else "secret"
-    return {"name": name, "noise": noise, "tried": {"kill": tried}, "runs": runs, "lost": lost}
+    found = {"name": name, "noise": noise, "tried": {"kill": tried}, "runs": runs, "lost": lost}
+    return {**found, "commit": made_by["commit"]}
 
 
 def _fate(one: dict[str, Any]) -> list[int]:

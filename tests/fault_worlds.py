@@ -30,7 +30,7 @@ PRIVATE = ("--sampling.steps", "4", "--records", "2", "--hidden", "4", "--thread
 SEEDED = ("--reproducible", *PRIVATE)
 NOT_OURS = ("notes.txt", "table.csv", ".tmpmine", ".download.partial", "figure.jpg")
 """A user's files, in every folder that a command is given."""
-_ENDS = {".png": b"IEND\xaeB`\x82", ".pdf": b"%%EOF\n", ".html": b"</html>\n", ".md": b"\n"}
+_ENDS = {".png": b"IEND\xaeB`\x82", ".pdf": b"%%EOF", ".html": b"</html>"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +212,7 @@ def _half_written(place: Path) -> list[str]:
                 json.loads(path.read_text())
             elif path.suffix == ".safetensors" and path.parent.name != "snapshots":
                 load_checkpoint(path)
-            elif path.suffix in _ENDS and not path.read_bytes().endswith(_ENDS[path.suffix]):
+            elif path.suffix in _ENDS and not path.read_bytes().rstrip(b"\n").endswith(_ENDS[path.suffix]):
                 raise ValueError("its end is missing")
         except ValueError as error:
             wrong.append(f"{path.name} is not whole: {error}")

@@ -1,7 +1,9 @@
 """One look for every figure: colours, names of bounds, the mark of a vacuous or optimistic number."""
 
 import textwrap
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -108,8 +110,10 @@ def error_axis(axes: Axes) -> None:
 def save(drawn: Figure, stem: Path) -> list[Path]:
     """Write PNG and PDF beside each other; the PDF carries no date, so that equal figures are equal files."""
     paths = [stem.with_suffix(".png"), stem.with_suffix(".pdf")]
-    with replacing(paths[0]) as file:
-        drawn.savefig(file, format="png", dpi=150)
-    with replacing(paths[1]) as file:
-        drawn.savefig(file, format="pdf", metadata={"CreationDate": None})
+    options: list[dict[str, Any]] = [{"dpi": 150}, {"metadata": {"CreationDate": None}}]
+    for path, how in zip(paths, options, strict=True):
+        whole = BytesIO()  # the writer of PDF hides an error of the disk behind one of its own
+        drawn.savefig(whole, format=path.suffix[1:], **how)
+        with replacing(path) as file:
+            file.write(whole.getbuffer())
     return paths

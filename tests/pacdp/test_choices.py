@@ -267,3 +267,20 @@ def test_a_resumed_run_keeps_the_list_of_its_first_step() -> None:
     for before, said in ((None, "without a list of settings"), (other, "with the list b")):
         with pytest.raises(ValueError, match=f"run was started {said}, and a list counts from the first step on"):
             carried_on(before, one, where="run")
+
+
+def test_a_list_that_starts_with_settings_is_the_one_to_which_they_were_added(tmp_path: Path) -> None:
+    settings = [{"tau": 1.0}, {"tau": 2.0}, {"tau": 1.0}]
+    started = Choices.create(tmp_path / "started", settings=settings)
+    added = Choices.create(tmp_path / "added")
+    for one in settings:
+        added.add(one)
+    assert started.settings == added.settings == Choices.load(tmp_path / "started").settings == tuple(settings[:2])
+    assert started.add({"tau": 3.0}) == 2
+
+
+@pytest.mark.wrong_types
+def test_a_list_does_not_start_with_what_is_no_setting(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected settings to be a JSON object, got int"):
+        Choices.create(tmp_path / "none", settings=[{"tau": 1.0}, 3])
+    assert not (tmp_path / "none").exists()
