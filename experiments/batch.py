@@ -203,9 +203,12 @@ class Batch:
         if all(isinstance(self._law(k), LocalGibbs) for k in everyone):
             try:
                 gibbs = self._gibbs(everyone)
-            except ValueError as error:
+            except (ValueError, Diverged) as error:
                 concerned = tuple(k for k in everyone if self._gibbs_fails(k))
-                if not concerned:
+                if all(run.promising for run in self.runs):  # which no record may end
+                    gibbs = [None if k in concerned else self._gibbs([k])[0] for k in everyone]
+                    return [self._row(run, *pair, own) for run, pair, own in zip(self.runs, risks, gibbs, strict=True)]
+                if isinstance(error, Diverged) or not concerned:
                     raise
                 raise Diverged(self.state.step, f"the Gibbs classifier ({error}); it", chains=concerned) from error
         return [self._row(run, *pair, own) for run, pair, own in zip(self.runs, risks, gibbs, strict=True)]

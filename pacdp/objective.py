@@ -179,7 +179,9 @@ class Objective:
             drawn, group = self.draw(keys.select(left), tick)
             for k, g in zip(left, group, strict=True):
                 found[k] = self._one_clipped(weights[k], drawn[g], self._labels_of(k)[drawn[g]], self._gradient[k])
-        return torch.stack([one for one in found if one is not None], dim=1)
+        seen = torch.stack([one for one in found if one is not None], dim=1)
+        worst = torch.tensor([[self.loss.high], [1.0]], dtype=seen.dtype, device=seen.device)
+        return torch.where(seen.isfinite(), seen, worst)  # one record's loss must not decide whether the chain goes on
 
     def _one_clipped(self, weights: Tensor, examples: Tensor, labels: Tensor, into: Tensor) -> Tensor:
         assert self.clip_norm is not None
@@ -207,6 +209,9 @@ class Objective:
     def risks(self, weights: Float[Tensor, "chains dim"], *, chunk: int = 10_000) -> list[Risks]:
         """Exact means over all n examples, for each chain.
 
+        With a clip norm an example whose output is not finite counts as the worst that the loss can be and as an error,
+        as its gradient counts as zero: it must not decide whether a private chain goes on.
+
         Raises:
             ValueError: a loss is NaN or lies outside the interval that the loss declares.
         """
@@ -216,7 +221,13 @@ class Objective:
         total = torch.zeros(3, dtype=torch.float64, device=self.device)
         for start in range(0, self.n, chunk):
             stop = min(start + chunk, self.n)
-            total += sums(self._counted, self.network.logits(weights, start, stop), labels[start:stop])
+            outputs, own = self.network.logits(weights, start, stop), labels[start:stop]
+            if self.clip_norm is not None:
+                near = outputs.isfinite().reshape(len(outputs), -1).all(dim=1)
+                if not bool(near.all()):
+                    total += (~near).sum() * total.new_tensor([self.loss.high, 1.0, 1.0])
+                    outputs, own = outputs[near], own[near]
+            total += sums(self._counted, outputs, own)
         loss, errors, ramps = total.tolist()
         return Risks(loss / self.n, errors / self.n, ramps / self.n, round(errors), self.n)
 

@@ -195,9 +195,6 @@ def test_a_chain_that_diverges_costs_the_others_nothing_more(tmp_path):
     assert [(one.first, one.last) for one in paid] == [(1, 45), (46, 90)]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a loss that is not finite ends a clipped chain, in its steps and in its records"
-)
 @pytest.mark.parametrize("name", KINDS)
 def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path, monkeypatch):
     def with_a_far_record(*given, **named):
