@@ -64,6 +64,7 @@ class Observer(NoLedger):
         self.seeds: dict[str, int] = {}
         self.alone = algorithm.mechanism.grad_sample_mode == "reference"
         self._now, self._twin = Seen(number=1), copy.deepcopy(module)
+        self._done: Seen | None = None
 
     def run(self, randomness: Randomness, *, checkpoint: Path | None = None, distributed: bool = False) -> PrivateRun:
         """Train, or go on; what is seen is added to what was.
@@ -72,7 +73,7 @@ class Observer(NoLedger):
             Stop: ``interrupt`` said so; the step under way is kept too.
             ValueError: what ``train`` refuses.
         """
-        self._now = Seen(number=1)
+        self._now, self._done = Seen(number=1), None
         hook, said = register_optimizer_step_pre_hook(self._optimizer), list[warnings.WarningMessage]()
         try:
             with warnings.catch_warnings(record=True) as said:
@@ -110,7 +111,10 @@ class Observer(NoLedger):
         return _Noted(stretch=stretch, receipt=None, observer=self)
 
     def begin(self, number: int | None = None) -> None:
-        """A step is about to draw; what was read so far was read in setting up."""
+        """A step is about to draw, the checkpoint of the one before is written; what was read so far was set-up."""
+        done, self._done = self._done, None
+        if done is not None:
+            self.interrupt(done, True)
         if not self._now.released:
             self._now = Seen(number=number or self._now.number)
 
@@ -152,7 +156,7 @@ class Observer(NoLedger):
         self._now.number = progress.step
         done, self._now = self._now, Seen(number=progress.step + 1)
         self.steps.append(done)
-        self.interrupt(done, True)
+        self._done = done
 
 
 def flat(tensors: Any) -> Tensor:
