@@ -44,7 +44,7 @@ def train_privately(
             record(step, step * sampling.sample_rate, private.with_weights(module, saved.model))
 
     def progress(seen: private.Progress) -> None:
-        if seen.step % every == 0 or seen.step == seen.steps:
+        if seen.step > 1 and (seen.step - 1) % every == 0:  # of the step before, which is written by now
             record_checkpoint()
 
     if folder.checkpoint.is_file():
@@ -59,6 +59,7 @@ def train_privately(
         randomness=private.SeededRandomness(config.seed),
         checkpoint=folder.checkpoint, checkpoint_every=every,
     )  # fmt: skip
+    record_checkpoint()
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.copy_(run.weights[name])
