@@ -23,8 +23,10 @@ PUBLIC = Public(input_shape=(1, 8, 8), classes=10, size=1437.0)
 
 
 def stopped(config, folder, **options) -> None:
+    """Train until the first checkpoint is there, which comes after its row."""
+
     def stop(step, steps, row):
-        if row is not None:
+        if (folder / "checkpoint.safetensors").exists():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
