@@ -14,6 +14,7 @@ from dataclasses import is_dataclass
 from types import ModuleType
 from typing import Any
 
+import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import TypeCheckError, jaxtyped
 
@@ -117,7 +118,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-if not any(isinstance(one, _Finder) for one in sys.meta_path):
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Before anything of the suite is imported: pacdp is wrapped as it is loaded."""
     loaded = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
     if loaded:
         raise RuntimeError(f"{loaded[0]} is imported already, and its annotations would not be checked")
