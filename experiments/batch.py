@@ -204,13 +204,12 @@ class Batch:
             try:
                 gibbs = self._gibbs(everyone)
             except (ValueError, Diverged) as error:
-                concerned = tuple(k for k in everyone if self._gibbs_fails(k))
-                if all(run.promising for run in self.runs):  # which no record may end
-                    gibbs = [None if k in concerned else self._gibbs([k])[0] for k in everyone]
-                    return [self._row(run, *pair, own) for run, pair, own in zip(self.runs, risks, gibbs, strict=True)]
-                if isinstance(error, Diverged) or not concerned:
-                    raise
-                raise Diverged(self.state.step, f"the Gibbs classifier ({error}); it", chains=concerned) from error
+                gibbs = [self._gibbs_of_one(k) for k in everyone]
+                concerned = tuple(k for k in everyone if gibbs[k] is None)
+                if not all(run.promising for run in self.runs):  # a private chain goes on: no record may end it
+                    if isinstance(error, Diverged) or not concerned:
+                        raise
+                    raise Diverged(self.state.step, f"the Gibbs classifier ({error}); it", chains=concerned) from error
         return [self._row(run, *pair, own) for run, pair, own in zip(self.runs, risks, gibbs, strict=True)]
 
     def _gibbs(self, chains: Sequence[int]) -> list[GibbsEstimate]:
@@ -225,12 +224,12 @@ class Batch:
     def _law(self, chain: int) -> LocalGibbs | Point:
         return self.runs[chain].sampler.posterior(self.state.weights[chain])
 
-    def _gibbs_fails(self, chain: int) -> bool:
+    def _gibbs_of_one(self, chain: int) -> GibbsEstimate | None:
+        """None where there is none, whatever the reason."""
         try:
-            self._gibbs([chain])
+            return self._gibbs([chain])[0]
         except (ValueError, Diverged):
-            return True
-        return False
+            return None
 
     def _risks(self, objective: Objective, chain: int) -> Risks:
         try:
