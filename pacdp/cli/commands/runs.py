@@ -85,6 +85,8 @@ class Train:
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
+        if self.chains == 1 and self.workers.limit is not None:
+            usage("--limit goes with --chains: one run is stopped by Ctrl-C, and goes on with --resume")
         if self.recipe == "[]":  # what tyro makes of a recipe that is missing or preceded by fields of its run
             usage("give the recipe first, then the fields of its run")
         if self.private:
