@@ -7,7 +7,7 @@ An answer is yes, no, or None where chance leaves it open. Noise is two standard
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
@@ -32,7 +32,7 @@ class Comparison:
     ours: float | str | None
     """As our table has it."""
     why: str = ""
-    """What differs in the making: scale, data, settings, accountant."""
+    """What was done otherwise: scale, data, settings, accountant. It is no reason for a difference unless measured."""
 
 
 class Seen(NamedTuple):
@@ -55,14 +55,46 @@ class Claim:
     """The numbers that decide it, made from the table."""
 
 
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Printed numbers of a paper that no run of ours answers."""
+
+    where: str
+    """Such as "Table 1, AlexNet"."""
+    numbers: tuple[float, ...]
+    """As printed there."""
+    why: str
+    """Why they are neither run nor compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gist:
+    """A study in plain sentences made from its numbers, for the first page; what is empty is not shown."""
+
+    holds: str = ""
+    fails: str = ""
+    open: str = ""
+    """What the runs leave undecided."""
+    settled_by: str = ""
+    """Which runs would decide it."""
+
+    def __post_init__(self) -> None:
+        if bool(self.open) != bool(self.settled_by):
+            raise ValueError(
+                f"settled_by must say what would decide what is open: got open {self.open!r}, {self.settled_by!r}"
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What a study's table says of the paper."""
 
     comparisons: tuple[Comparison, ...] = ()
+    omissions: tuple[Omission, ...] = ()
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader of the page must know: data that stand in for others, cuts of scale, what was tuned on what."""
+    gist: Gist = field(default_factory=Gist)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -74,14 +106,18 @@ def judging(
     claims: Callable[[pl.DataFrame, Scale], Iterable[Claim]],
     notes: Callable[[pl.DataFrame, Scale], Iterable[str]],
     numbers: Callable[[pl.DataFrame, Scale], Iterable[Comparison]] = lambda table, scale: (),
+    omissions: Sequence[Omission] = (),
+    gist: Callable[[pl.DataFrame, Scale], Gist] = lambda table, scale: Gist(),
 ) -> Callable[[pl.DataFrame, Scale], Verdict]:
-    """The judge of a study, from what lists its numbers, its claims and its notes."""
+    """The judge of a study, from what lists its numbers, what they leave out, its claims, its notes and its gist."""
 
     def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
         return Verdict(
             comparisons=tuple(numbers(table, scale)),
+            omissions=tuple(omissions),
             claims=tuple(claims(table, scale)),
             notes=tuple(notes(table, scale)),
+            gist=gist(table, scale),
         )
 
     return judge

@@ -160,8 +160,8 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
             *(pick(found, "SGLD", "random", private), {"most": HARMLESS}),
         ),
     ):
-        yield gaps.gaps_claim(sentence, rows, **limit)
-    yield gaps.contrast_claim(found)
+        yield gaps.gaps_claim(sentence, rows, among=found, chance=chance, **limit)
+    yield gaps.contrast_claim(found, chance=chance)
     yield gaps.worse(
         "On true labels, SGLD at the same privacy has higher error and C-bound than Entropy-SGLD (Figure 3).",
         first(pick(found, "SGLD", "true", private)),
@@ -170,7 +170,8 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         chance,
     )
     both = [*true, *random]
-    yield gaps.nonvacuous_claim("All bounds on Entropy-SGLD's classifiers are nonvacuous.", both, guessing=chance)
+    nonvacuous = "All bounds on Entropy-SGLD's classifiers are nonvacuous."
+    yield gaps.nonvacuous_claim(nonvacuous, both, among=found, guessing=chance)
     yield gaps.tightness_claim(
         "PAC-Bayes bounds are (generally, it says; here: on true and on random labels) tighter (bound minus the test "
         "error of its classifier) than the H- and C-bounds.",
@@ -281,7 +282,8 @@ def corrupted_claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     for name in PRIVATE:
         own = [row for row in found if row["algorithm"] == name]
         harmless = f"{name} does not fit random labels: its gap is below {HARMLESS:g} at every share, beyond chance."
-        yield _told(harmless, every(below(gap(row), HARMLESS, noise_of(row)) for row in own), own)
+        seen = gaps.gaps_claim(harmless, own, among=found, chance=SETTINGS[scale][0].guessing, most=HARMLESS)
+        yield _told(harmless, seen.holds, own)
     for name in PRIVATE:
         true = [row for row in found if row["algorithm"] == name and row["random_share"] == 0]
         least = {bound: value for bound, value, _ in _bounds(true)}
