@@ -255,8 +255,11 @@ def claims_6(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     yield _one_privacy([row["epsilon"] for row in (*cold, *hot)])
     yield _tighter([*cold, *hot], chance)
     yield _alike(cold, chance)
-    little = unlearnt([_least([*cold, *hot], "train_error")], [*cold, *hot], chance) if cold or hot else ""
-    for claim in (_best_gamma(cold), _over_smoothed(cold), _smaller_beta(cold, hot)):
+    for claim, rows in (
+        *((claim, cold) for claim in (_best_gamma(cold), _over_smoothed(cold))),
+        (_smaller_beta(cold, hot), [*cold, *hot]),
+    ):
+        little = unlearnt([_least(rows, "train_error")], rows, chance) if rows else ""
         yield replace(claim, holds=None if little else claim.holds, evidence=claim.evidence + little)
     yield violations_claim(table, "No generalization bounds are violated.", share=0.0)
 
