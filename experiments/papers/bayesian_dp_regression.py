@@ -28,7 +28,11 @@ PRINTED = {"SGLD": (0.510, 0.523), "BBP": (1.276, 0.562), "MC Dropout": (0.682, 
 SIGMA, CLIP, DELTA, RATE, STEP_SIZE = 12.0, 5.0, 1e-3, 0.1, 2.5e-4
 SIZES: dict[Scale, tuple[int, int, int]] = {"smoke": (1, 20, 10), "cpu": (20, 200, 50), "paper": (20, 200, 1000)}
 """Simulations, steps, members."""
-PARTS = {"epistemic": "epistemic_std", "aleatoric": "aleatoric_std", "epistemic beyond the data": "epistemic_std_beyond"}
+PARTS = {
+    "epistemic": "epistemic_std",
+    "aleatoric": "aleatoric_std",
+    "epistemic beyond the data": "epistemic_std_beyond",
+}
 """Mean deviations of a run, over the data and, of what it recorded there, beyond them."""
 DRAWN = ("epistemic", "aleatoric")
 """The variances of Figure 4's bands, over its own range."""

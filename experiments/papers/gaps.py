@@ -116,7 +116,7 @@ def _gaps(
     rows: Sequence[Line], least: float | None, most: float | None, *, among: Sequence[Line], chance: float
 ) -> list[bool | None]:
     found = list[bool | None]()
-    for row, prefix in ((row, prefix) for row in rows for prefix in _prefixes(row)):
+    for row, prefix in ((one, prefix) for one in rows for prefix in _prefixes(one)):
         over, noise = gap(row, prefix), noise_of(row, prefix)
         holds = above(over, least, noise) if least is not None else below(over, most or 0.0, noise)
         missing = holds is (least is None)  # what holds or fails because there is no gap

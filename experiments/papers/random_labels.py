@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from experiments.claims import Claim, Comparison, below, every, judging, rises
+from experiments.claims import Claim, Comparison, judging, rises
 from experiments.figures import chains as figures
 from experiments.papers import gaps
 from experiments.papers.chains import (
