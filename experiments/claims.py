@@ -7,7 +7,7 @@ An answer is yes, no, or None where chance leaves it open. Noise is two standard
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
@@ -67,22 +67,14 @@ class Omission:
     """Why they are neither run nor compared."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gist:
-    """A study in plain sentences made from its numbers, for the first page; what is empty is not shown."""
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A plain sentence for the first page: what a paper says, and our numbers."""
 
-    holds: str = ""
-    fails: str = ""
-    open: str = ""
-    """What the runs leave undecided."""
-    settled_by: str = ""
-    """Which runs would decide it."""
-
-    def __post_init__(self) -> None:
-        if bool(self.open) != bool(self.settled_by):
-            raise ValueError(
-                f"settled_by must say what would decide what is open: got open {self.open!r}, {self.settled_by!r}"
-            )
+    said: str
+    holds: bool | None
+    settled_by: str
+    """Which runs would decide it; shown where it is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +86,7 @@ class Verdict:
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader of the page must know: data that stand in for others, cuts of scale, what was tuned on what."""
-    gist: Gist = field(default_factory=Gist)
+    points: tuple[Point, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -107,20 +99,38 @@ def judging(
     notes: Callable[[pl.DataFrame, Scale], Iterable[str]],
     numbers: Callable[[pl.DataFrame, Scale], Iterable[Comparison]] = lambda table, scale: (),
     omissions: Sequence[Omission] = (),
-    gist: Callable[[pl.DataFrame, Scale], Gist] = lambda table, scale: Gist(),
+    points: Callable[[pl.DataFrame, Scale, Sequence[Claim]], Iterable[Point]] = lambda table, scale, claims: (),
 ) -> Callable[[pl.DataFrame, Scale], Verdict]:
-    """The judge of a study, from what lists its numbers, what they leave out, its claims, its notes and its gist."""
+    """The judge of a study, from what lists its numbers, what they leave out, its claims, notes and points."""
 
     def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
+        found = tuple(claims(table, scale))
         return Verdict(
             comparisons=tuple(numbers(table, scale)),
             omissions=tuple(omissions),
-            claims=tuple(claims(table, scale)),
+            claims=found,
             notes=tuple(notes(table, scale)),
-            gist=gist(table, scale),
+            points=tuple(one for one in points(table, scale, found) if one.said),
         )
 
     return judge
+
+
+def say(text: str, **numbers: Any) -> str:
+    """A sentence with numbers of a table in it; nothing where one of them is missing."""
+    return "" if None in numbers.values() else text.format(**numbers)
+
+
+def point(claims: Sequence[Claim], words: str, said: str, *, settled_by: str = "") -> Point:
+    """A sentence that stands for the claims whose sentences have these words; it holds where they all do.
+
+    Raises:
+        ValueError: no claim has the words.
+    """
+    own = [claim.holds for claim in claims if words in claim.sentence]
+    if not own:
+        raise ValueError(f"words must occur in a claim of the study, got {words!r}")
+    return Point(said, every(own), settled_by)
 
 
 def above(value: float, limit: float, noise: float) -> bool | None:

@@ -3,13 +3,13 @@ variance."""
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from experiments.claims import Claim, Comparison, Ratio, every, judging
+from experiments.claims import Claim, Comparison, Point, Ratio, every, judging, point, say
 from experiments.figures import bayesian_dp as figures
 from experiments.papers.bayesian_dp_plans import named, privacy_columns
 from experiments.papers.runs.bayesian_config import BayesRun
@@ -212,6 +212,23 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     )
 
 
+def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
+    """Which of the three is accurate under privacy, and how far their uncertainties are apart."""
+    over = [_ratio(table, "test_mse", name, "SGLD", (True, True)) for name in BAYESIAN[1:]]
+    bbp, dropout = (one and math.exp(one.log) for one in over)
+    said = (
+        "DP-SGLD's squared error on new points is the least of three private Bayesian networks: DP-BBP's is {bbp:.2f} "
+        "times, DP-MC Dropout's {dropout:.2f} times as large"
+    )
+    yield point(claims, "much better mean squared", say(said, bbp=bbp, dropout=dropout))
+    far = _farthest(table, "aleatoric", ("SGLD", False), ("BBP", False))
+    said = (
+        "Without privacy SGLD, BBP and MC Dropout predict similar uncertainty: at x = {x:g} SGLD's aleatoric deviation "
+        "is {one:.2g}, BBP's {other:.2g}"
+    )
+    yield point(claims, "characterize similar", "" if far is None else say(said, **far._asdict()))
+
+
 class Place(NamedTuple):
     """Where two bands of Figure 4 differ most."""
 
@@ -260,6 +277,6 @@ REGRESSION = Study(
     jobs=jobs,
     table=tabled(rows),
     draw=drawing(figure=lambda table: figures.bands(table, BAYESIAN)),
-    judge=judging(numbers=numbers, claims=claims, notes=notes),
+    judge=judging(numbers=numbers, claims=claims, notes=notes, points=points),
 )
 STUDIES = (REGRESSION,)

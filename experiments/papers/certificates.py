@@ -1,7 +1,7 @@
 """The table of certificates: data sets, priors, posteriors, each with what it assumes and what it costs; beside what
 Dziugaite and Roy 2018, Pérez-Ortiz et al. 2021 and Viallard et al. 2023 publish."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,17 +9,18 @@ from typing import Any
 import polars as pl
 
 from bounds import Certificate, unproved
-from experiments.claims import Claim, Comparison, decide, every, judging, least_risk
+from experiments.claims import Claim, Comparison, Point, decide, every, judging, least_risk, point, say
 from experiments.figures import certificates as figures
 from experiments.papers.runs import finite, held_out, private_prior
 from experiments.papers.runs.held_out_config import DATASETS, NETWORKS_TRIED, HeldOutConfig, held_out_config, sizes
 from experiments.study import Done, Row, Study, drawing, tabled
-from experiments.tables import column, part, shown
+from experiments.tables import column, part
 from pacdp import Settings
 from pacdp.backprop import PosteriorSettings
 from pacdp.backprop.network import SmallCNN
 from pacdp.cli import certifying
 from pacdp.cli.config import Run, Runtime
+from pacdp.cli.figures.numbers import up
 from pacdp.cli.folder import Folder
 from pacdp.cli.reading import certificates_of, error_on_test
 from pacdp.cli.recipes import Scale, recipe
@@ -179,6 +180,10 @@ def _value(risks: pl.DataFrame, dataset: str, name: str, of: str) -> float | Non
     return found[0] if found else None
 
 
+def _up(certificate: float | None) -> str:
+    return "missing" if certificate is None else up(certificate)
+
+
 def idle(risks: pl.DataFrame) -> set[tuple[str, str]]:
     """The data sets and recipes whose posterior is its prior, KL = 0: no posterior was learnt.
 
@@ -222,14 +227,48 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         one, count = _value(risks, dataset, "held-out", "randomised"), _value(risks, dataset, *COUNT)
         said = " (KL = 0: a test-set bound of the prior itself)" if (dataset, "held-out") in idle(risks) else ""
         less = decide(lambda one, count: one < count, one, count)
-        yield Claim(f"{dataset}: {GAIN}.", less, f"{shown(one, 4)}{said} against {shown(count, 4)}")
+        yield Claim(f"{dataset}: {GAIN}.", less, f"{_up(one)}{said} against {_up(count)}")
         for sentence, names in PAIRS.items():
             values = [_value(risks, dataset, name, "randomised") for name in names]
             still = [name for name in names if (dataset, name) in idle(risks)]
-            told = " against ".join(shown(value, 4) for value in values)
+            told = " against ".join(_up(value) for value in values)
             told += f"; {' and '.join(still)}: KL = 0, no posterior was learnt" if still else ""
             less = None if still else decide(lambda one, other: one < other, *values)
             yield Claim(f"{dataset}: {sentence}.", less, told)
+
+
+def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
+    """What the certificates are worth, on ten classes."""
+    risks, dataset = _risks(table), DATASETS[scale][1]
+    rigorous = part(risks, status="rigorous", trained=True).height
+    yield point(
+        claims,
+        "Every rigorous",
+        f"All {rigorous} rigorous certificates of trained classifiers lie above their test errors",
+    )
+    ours, blind, network = (
+        decide(up, _value(risks, dataset, name, "randomised"))
+        for name in ("private-prior", "private-prior: independent prior", "data-free")
+    )
+    said = "A private prior certifies less than one that saw nothing, on fixed features: {ours} against {blind}"
+    yield point(claims, f"{dataset}: a prior with privately made", say(said, ours=ours, blind=blind))
+    held, count = (decide(up, _value(risks, dataset, "held-out", of)) for of in ("randomised", COUNT[1]))
+    said = (
+        "With half of the data as prior PAC-Bayes beats a count of errors on the other half: {held} against "
+        "{count} counted"
+    )
+    said += "; no posterior was learnt (KL = 0)" if (dataset, "held-out") in idle(risks) else ""
+    yield point(claims, f"{dataset}: {GAIN}", say(said, held=held, count=count))
+    said = (
+        "How low a learnt posterior's certificate gets: with priors that saw nothing ours are {network} (network) "
+        "and {blind} (fixed features); the private prior's {ours} pays for a list of {listed:.1e} settings"
+    )
+    listed = max(column(risks, "compared", {"dataset": dataset, "recipe": "private-prior"}), default=None)
+    said = say(said, network=network, blind=blind, ours=ours, listed=listed)
+    other = (
+        "settings chosen on other data, so that one is paid for; a posterior that leaves the prior from half the data"
+    )
+    yield Point(said, None, other)
 
 
 def _above(sentence: str, rows: pl.DataFrame) -> Claim:
@@ -256,6 +295,6 @@ STUDY = Study(
     jobs=jobs,
     table=tabled(rows),
     draw=drawing(figure=lambda table: figures.draw(table, _TEST_SET, idle(_risks(table)))),
-    judge=judging(numbers=numbers, claims=claims, notes=lambda table, scale: NOTES),
+    judge=judging(numbers=numbers, claims=claims, notes=lambda table, scale: NOTES, points=points),
 )
 STUDIES = (STUDY,)

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from experiments.claims import Claim, Comparison, below, count_noise, every, judging
+from experiments.claims import Claim, Comparison, Point, below, count_noise, every, judging
 from experiments.figures import chains as figures
 from experiments.papers.chains import (
     CAREFUL,
@@ -46,6 +46,7 @@ from experiments.papers.gaps import (
     excess,
     gap,
     gaps_claim,
+    little_learnt,
     lower,
     noise_between,
     noise_of,
@@ -65,7 +66,7 @@ from pacdp.cli.sweep.jobs import Job
 
 PAPER = "Dziugaite and Roy 2018, Entropy-SGD optimizes the prior of a PAC-Bayes bound"
 _PAPER_N = mnist("mnist2").n
-_FEWER = "fewer epochs and other step sizes below scale paper"
+_FEWER = "fewer epochs and other step sizes below scale paper; whether they are the reason is open"
 _CONV = Architecture(name="conv")
 _TRACK = GibbsSettings(epochs=10.0, prior_draws=10, test_draws=10)
 _FEW: dict[Scale, Size] = {
@@ -346,6 +347,14 @@ def _order(found: dict[str, Line], **where: Any) -> Claim:
     return Claim(sentence, holds, told + little)
 
 
+def points(figure: int, table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
+    """Of Figure 4, whose networks stand for all: how much they have learnt."""
+    if figure == 4:
+        yield little_learnt(
+            last(table), SIZES[4][scale].guessing, "The sentences about the paper's networks on ten classes"
+        )
+
+
 def _study(figure: int, title: str, numbers: Any, claims: Any) -> Study:
     def drawn(table: pl.DataFrame) -> Any:
         return figures.by_noise(table) if figure == 1 else figures.along_runs(table, panels(figure, table))
@@ -357,7 +366,7 @@ def _study(figure: int, title: str, numbers: Any, claims: Any) -> Study:
         jobs=jobs_1 if figure == 1 else partial(jobs, figure),
         table=tabled(records, COLUMNS),
         draw=drawing(figure=drawn),
-        judge=judging(numbers=numbers, claims=claims, notes=partial(notes, figure)),
+        judge=judging(numbers=numbers, claims=claims, notes=partial(notes, figure), points=partial(points, figure)),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from experiments.claims import Claim, Comparison, above, below, count_noise, every, judging, rises
+from experiments.claims import Claim, Comparison, Point, above, below, count_noise, every, judging, rises
 from experiments.figures import chains as figures
 from experiments.papers.chains import (
     CAREFUL,
@@ -39,6 +39,7 @@ from experiments.papers.gaps import (
     gap,
     gaps_claim,
     learns,
+    little_learnt,
     lower,
     noise_between,
     noise_of,
@@ -274,6 +275,11 @@ def notes_6(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
     return notes(GAMMA_SIZES[scale], table, scale, constant, same)
 
 
+def points_6(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
+    """How much was learnt of CIFAR-10."""
+    yield little_learnt(last(table), GAMMA_SIZES[scale].guessing, "The sentences about gamma and beta on CIFAR-10")
+
+
 def _one_privacy(spent: Sequence[float]) -> Claim:
     sentence = "All runs have the same privacy, so that the H-bound's margin is one value."
     if not spent:
@@ -399,6 +405,6 @@ FIGURE_6 = Study(
             final(table), [[({"beta": beta}, f"beta {beta:g}, epsilon the same") for beta in BETAS]], "gamma"
         )
     ),
-    judge=judging(numbers=numbers_6, claims=claims_6, notes=notes_6),
+    judge=judging(numbers=numbers_6, claims=claims_6, notes=notes_6, points=points_6),
 )
 STUDIES = (FIGURE_5, FIGURE_6)

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from experiments.claims import TEST_FAILURE_PROB, Claim, above, below, count_noise, every, least_risk
+from experiments.claims import TEST_FAILURE_PROB, Claim, Point, above, below, count_noise, every, least_risk, say
 from experiments.papers.chains import Line, Size, final, noise_up_to, pick, private
 from pacdp.cli.config import Run
 from pacdp.cli.figures import style
@@ -332,6 +332,18 @@ def worse(sentence: str, sgld: Line | None, entropy: Line | None, names: Sequenc
         told += f". SGLD's training error of {error:.4f} is not below that of guessing, {chance:g}"
         return Claim(sentence, None, f"{told}: it has learnt nothing, and decides nothing")
     return Claim(sentence, every(lower(entropy, sgld, of, name) for name, both in own.items() for of in both), told)
+
+
+def little_learnt(rows: Sequence[Line], chance: float, what: str) -> Point:
+    """That a figure's sentences wait for networks that have learnt; nothing said where all have."""
+    true = [row for row in rows if row["algorithm"] == "Entropy-SGLD" and row["labels"] == "true"]
+    errors = [row["train_error"] for row in true if not learns(row, true, chance)]
+    said = (
+        "{what}: Entropy-SGLD's training error on true labels is {least:.3f} to {most:.3f} in {count} of {all} runs, "
+    )
+    ends = {"least": min(errors, default=None), "most": max(errors, default=None)}
+    said = say(said + "guessing {chance:g}", what=what, **ends, count=len(errors), all=len(true), chance=chance)
+    return Point(said, None, "runs at scale paper (2000 epochs, a GPU)")
 
 
 def scale_notes(scale: Scale, size: Size, table: pl.DataFrame, *others: str) -> Iterator[str]:

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon
-from experiments.claims import MISSING, Claim, Comparison, Seen, count_noise, every, judging, larger
+from experiments.claims import MISSING, Claim, Comparison, Point, Seen, count_noise, every, judging, larger, point, say
 from experiments.figures import knolle as figures
 from experiments.papers.runs.plain import PLAIN, PlainConfig
 from experiments.study import Done, Row, Study, columns, drawing, tabled
-from experiments.tables import column, measured, part, pooled
+from experiments.tables import column, mean, measured, part, pooled, shown
 from pacdp.cli.figures.numbers import up
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.methods import DPSGD, DPSGLD, UserDPSGD
@@ -42,6 +42,7 @@ PRINTED = {
     "X-rays": {"SGD": (0.857, 0.942, 0.0526), "DP-SGD": (0.783, 0.910, 0.1790), "DP-SGLD": (0.786, 0.920, 0.0833)},
 }
 """Accuracy, AUC and ECE as Tables 1 and 2 print them."""
+EPSILONS = {"MNIST": 0.5, "X-rays": 6.0}
 SCORES = {"accuracy": "accuracy", "macro_auc": "AUC", "ece": "ECE"}
 ERRORS = ("ece", "sce", "ace")
 """The calibration errors that the paper computed, and found to differ negligibly; it prints the first."""
@@ -261,7 +262,7 @@ def notes(table: pl.DataFrame, scale: Scale, *others: str) -> Iterator[str]:
 
 
 def table_numbers(table: pl.DataFrame, scale: Scale) -> Iterator[Comparison]:
-    """The nine numbers of each table."""
+    """The numbers of each table: nine scores, and epsilon."""
     for data in _there(table):
         for procedure, printed in PRINTED[data].items():
             where = {"data": data, "procedure": procedure}
@@ -270,6 +271,10 @@ def table_numbers(table: pl.DataFrame, scale: Scale) -> Iterator[Comparison]:
             spent, central = (column(table, name, where) for name in ("epsilon", "epsilon_central_limit"))
             if spent and central:
                 why += f"; epsilon at most {up(max(spent), 3)} by our accountant, {max(central):.3f} by the paper's"
+            if procedure != "SGD":
+                budget = next(bench.run.budget for bench in BENCHES[scale] if bench.name == data)
+                what, said = f"{data}, {procedure}: epsilon", f"an upper end, at delta {budget.delta:g}"
+                yield Comparison(what, EPSILONS[data], max(spent, default=None), said if spent else MISSING)
             for (name, label), paper in zip(SCORES.items(), printed, strict=True):
                 ours = measured(table, name, **where)
                 said = MISSING if ours is None else f"{why}; {ours}"
@@ -300,6 +305,24 @@ def table_claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
             built_in = f"; open, for it is built in: {same}" if same and seen.holds is False else ""
             yield Claim(sentence, None if built_in else seen.holds, f"{folds}; {seen.evidence}{built_in}")
         yield _alike(table, data)
+
+
+def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
+    """Calibration by procedure; where errors disagree, and where our DP-SGLD is DP-SGD."""
+    for data in _there(table):
+        of = {one: measured(table, "ece", data=data, procedure=one) for one in PRINTED[data]}
+        ece = {one.replace("-", ""): found and found.mean for one, found in of.items()}
+        said = (
+            f"{data}: DP-SGD harms calibration by ECE, SCE and ACE: ECE {{DPSGD:.4f}} against SGD's {{SGD:.4f}}"
+        )
+        accuracy = mean(table, "accuracy", data=data, procedure="SGD")
+        by = f"seeds, and SGD as accurate as the paper's ({PRINTED[data]['SGD'][0]:g}; ours {shown(accuracy)})"
+        yield point(claims, "has a negative impact", say(said, **ece), settled_by=by)
+        same = _same_steps(next(bench for bench in BENCHES[scale] if bench.name == data))
+        said = f"{data}: DP-SGLD is better calibrated than DP-SGD: ECE {{DPSGLD:.4f}} against {{DPSGD:.4f}}"
+        said += f", but {same}, so that both are nearly one algorithm" if same else ""
+        by = "DP-SGLD over clip norms and temperatures, at equal noise, steps and accuracy"
+        yield point(claims, "better calibrated predictive", say(said, **ece), settled_by=by)
 
 
 def _by_every_error(of: Any, worse: str, better: str) -> Seen:
@@ -396,7 +419,7 @@ def _study(name: str, title: str, where: str, *told: str, jobs: Any, claims: Any
 
 
 _SCORED = drawing(figure=lambda table: figures.scores(table, PRINTED))
-_TABLE: dict[str, Any] = {"claims": table_claims, "numbers": table_numbers, "draw": _SCORED}
+_TABLE: dict[str, Any] = {"claims": table_claims, "numbers": table_numbers, "points": points, "draw": _SCORED}
 TABLE_1 = _study(
     "table-1",
     "DP-SGD, DP-SGLD and SGD on MNIST at epsilon 0.5",
