@@ -18,7 +18,7 @@ from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.jobs import Job
 from pacdp.files import replacing
 
-FORMAT = "pacdp-verdict/1"
+FORMAT = "pacdp-verdict/2"
 RESULTS = Path("experiments/results")
 SCALES: tuple[Scale, ...] = ("paper", "cpu", "smoke")
 """The most telling first."""

@@ -16,7 +16,7 @@ from pacdp.cli.diagnosing import chain_folder, diagnose_checkpoints
 from pacdp.cli.folder import Folder, read_json, write_json
 from pacdp.cli.foreign import Foreign, certify_foreign
 from pacdp.cli.overrides import overridden
-from pacdp.cli.private.books import beside
+from pacdp.cli.private.books import beside, counted_beside
 from pacdp.cli.private.command import holds_private_run, is_private, tell_private, train_private_recipe
 from pacdp.cli.private.recipes import PRIVATE_RECIPES
 from pacdp.cli.recipes import RECIPES, Scale, recipe
@@ -138,7 +138,7 @@ class Train:
         if self.ledger is not None and self.no_ledger:
             raise ValueError("--ledger and --no-ledger contradict each other: give one of them")
         if run.promising:
-            return None if self.no_ledger else self.ledger or beside(out)
+            return None if self.no_ledger else self.ledger or (counted_beside(out) if self.resume else beside(out))
         if self.ledger is not None or self.no_ledger:
             raise ValueError(f"--ledger and --no-ledger go with runs that promise privacy: {run.algorithm} has no clip "
                              "norm")  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -169,10 +170,16 @@ def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
 @torch.no_grad()
 def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str, Any]:
     """Accuracy, AUC and calibration of the predictions, a thousand at a time; with ``curve`` the reliability curve,
-    whose bands hold for examples that training has not seen."""
+    whose bands hold for examples that training has not seen.
+
+    An example whose probabilities are not finite counts as one that is certain of a wrong class; how many there are
+    stands in ``not_finite``.
+    """
     parts = [predict(torch.tensor(data.inputs[i : i + _BATCH])).cpu() for i in range(0, data.n, _BATCH)]
     probabilities = torch.cat(parts).double().numpy()
-    scores: dict[str, Any] = dict(summary(probabilities, data.labels))
+    lost = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
+    probabilities[lost] = np.eye(probabilities.shape[1])[(data.labels[lost] + 1) % probabilities.shape[1]]
+    scores: dict[str, Any] = {**summary(probabilities, data.labels), **({"not_finite": len(lost)} if len(lost) else {})}
     if curve:
         found = reliability_curve(probabilities, data.labels)
         scores["reliability"] = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous,

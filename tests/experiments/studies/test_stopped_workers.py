@@ -2,7 +2,6 @@
 
 import math
 import os
-import signal
 import threading
 
 import psutil
