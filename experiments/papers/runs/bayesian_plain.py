@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
+from pacdp.algorithms.algorithm import Descent
 from pacdp.errors import Diverged
 from pacdp.layers.random import forget_draws
-from pacdp.private import Descent
 from pacdp.step.independence import PerExampleLoss
 
 

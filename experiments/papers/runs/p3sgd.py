@@ -9,17 +9,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from pacdp.cli.config import Runtime
-from pacdp.cli.folder import Folder
 from experiments.papers.runs.p3sgd_config import Plain, Private, Training
 from experiments.papers.runs.p3sgd_inversion import attacked
 from experiments.papers.runs.p3sgd_material import Material, material
 from experiments.papers.runs.p3sgd_networks import network, regularised
 from experiments.papers.runs.p3sgd_patients import train_privately
+from pacdp.algorithms.p3sgd import P3SGD, IndependentNoise, NestedNoise, published_epsilon
+from pacdp.cli.config import Runtime
+from pacdp.cli.folder import Folder
 from pacdp.cli.sweep.jobs import single
-from pacdp import private
 from pacdp.errors import Diverged
 from pacdp.models import parameter_count
+from pacdp.step.accountant import privacy_spent
+from pacdp.step.mechanism import Mechanism
 
 _BATCH = 1000
 
@@ -136,13 +138,13 @@ def account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any
     """Both numbers; the sound one with its bracket."""
     del runtime, folder
     # clip norm, divisor and learning rate cost nothing: any will do
-    mechanism = private.Mechanism(clip_norm=1.0, sample_rate=config.sample_rate, expected_batch_size=1.0,
+    mechanism = Mechanism(clip_norm=1.0, sample_rate=config.sample_rate, expected_batch_size=1.0,
                                          steps=config.steps)  # fmt: skip
-    candidates = private.NestedNoise() if config.nested else private.IndependentNoise()
-    settings = private.P3SGD(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
+    candidates = NestedNoise() if config.nested else IndependentNoise()
+    settings = P3SGD(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
                              selection_epsilon=config.selection_epsilon, candidates=candidates)  # fmt: skip
-    spent = private.privacy_spent(settings.promise(0, config.steps), delta=config.delta, adjacency="add-remove")
-    published = private.published_epsilon(
+    spent = privacy_spent(settings.promise(0, config.steps), delta=config.delta, adjacency="add-remove")
+    published = published_epsilon(
         noise_scales=config.noise_scales, sample_rate=config.sample_rate, steps=config.steps,
         selection_epsilon=config.selection_epsilon, delta=config.delta,
     )  # fmt: skip

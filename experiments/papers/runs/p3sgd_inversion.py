@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from experiments.papers.runs.p3sgd_config import Attack
 from experiments.papers.runs.p3sgd_material import Material
 from experiments.papers.runs.p3sgd_networks import maps
-from pacdp import private
+from pacdp.audit.inversion import class_attack, closest_psnr, psnr, search_attack
 
 Row = dict[str, Any]
 
@@ -51,9 +51,9 @@ def _features(
     attack: Attack, module: nn.Sequential, part: str, inputs: Tensor, labels: Tensor, start: Tensor
 ) -> list[Row]:
     begin = start.expand_as(inputs)
-    made = private.search_attack(maps(module), inputs, begin, steps=attack.feature_steps,
+    made = search_attack(maps(module), inputs, begin, steps=attack.feature_steps,
                                  smoothness=attack.smoothness)  # fmt: skip
-    before = private.psnr(begin, inputs)
+    before = psnr(begin, inputs)
     return [
         _row(attack, k, attack="features", part=part, reference="the image", label=int(labels[k]),
              psnr=made.psnr[k], start=before[k], original=inputs[k], made=made.reconstructed[k])
@@ -64,7 +64,7 @@ def _features(
 def _classes(attack: Attack, module: nn.Sequential, found: Material, start: Tensor) -> list[Row]:
     present = found.labels.unique()
     begin = start.expand(len(present), *start.shape)
-    made = private.class_attack(
+    made = class_attack(
         module,
         present,
         begin,
@@ -77,8 +77,8 @@ def _classes(attack: Attack, module: nn.Sequential, found: Material, start: Tens
         images = found.inputs[found.labels == label]
         mean, one, first = images.mean(0, keepdim=True), made[k : k + 1], begin[k : k + 1]
         ratios = {
-            "class mean": (private.psnr(one, mean), private.psnr(first, mean)),
-            "closest image": (private.closest_psnr(one, images), private.closest_psnr(first, images)),
+            "class mean": (psnr(one, mean), psnr(first, mean)),
+            "closest image": (closest_psnr(one, images), closest_psnr(first, images)),
         }
         rows += [
             _row(attack, k, attack="class", part="train", reference=reference, label=label, psnr=after[0],

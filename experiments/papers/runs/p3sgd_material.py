@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pacdp.cli.config import Runtime
 from experiments.papers.runs.p3sgd_config import Training
+from pacdp.cli.config import Runtime
 from pacdp.cli.private.data import Examples, examples
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, pad
 
 from experiments.papers.runs.p3sgd_config import DropBlock, Dropout, Network
-from pacdp.private import ExampleDropout
+from pacdp.layers.dropout import ExampleDropout
 
 _MAP = 14
 """The first convolution strides so that its maps have about this side."""

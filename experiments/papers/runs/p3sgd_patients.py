@@ -12,12 +12,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from pacdp.cli.folder import Folder
 from experiments.papers.runs.p3sgd_config import Private, Training
+from pacdp import load_checkpoint
+from pacdp.algorithms.p3sgd import published_epsilon
+from pacdp.cli.folder import Folder
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.data import Examples
 from pacdp.cli.private.methods import P3SGD
-from pacdp import load_checkpoint, private
+from pacdp.layers.predict import with_weights
+from pacdp.loop import Progress, train
+from pacdp.step.accountant import privacy_spent
+from pacdp.step.event import steps_of
+from pacdp.step.noise import SeededRandomness
 
 Record = Callable[[int, float, nn.Module], None]
 
@@ -41,9 +47,9 @@ def train_privately(
         step = int(saved.header["step"])
         folder.keep_rows(up_to_step=step)
         if folder.rows()[-1]["step"] < step:
-            record(step, step * sampling.sample_rate, private.with_weights(module, saved.model))
+            record(step, step * sampling.sample_rate, with_weights(module, saved.model))
 
-    def progress(seen: private.Progress) -> None:
+    def progress(seen: Progress) -> None:
         if seen.step > 1 and (seen.step - 1) % every == 0:  # of the step before, which is written by now
             record_checkpoint()
 
@@ -54,17 +60,17 @@ def train_privately(
         record(0, 0.0, module)
 
     assert data.people is not None
-    run = private.train(
+    run = train(
         settings, module, data.tensors(), people=data.people, loss=_loss, progress=progress,
-        randomness=private.SeededRandomness(config.seed),
+        randomness=SeededRandomness(config.seed),
         checkpoint=folder.checkpoint, checkpoint_every=every,
     )  # fmt: skip
     record_checkpoint()
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.copy_(run.weights[name])
-    spent = private.privacy_spent(run.event, delta=budget.delta, adjacency="add-remove")
-    steps = private.steps_of(run.event)
+    spent = privacy_spent(run.event, delta=budget.delta, adjacency="add-remove")
+    steps = steps_of(run.event)
     size = sum(parameter.numel() for parameter in module.parameters())
     found = {
         "epsilon": spent.upper, "epsilon_lower": spent.lower, "delta": budget.delta, "adjacency": budget.adjacency,
@@ -83,7 +89,7 @@ def train_privately(
 
 def published(method: P3SGD, strategy: Private, steps: int) -> float:
     """Epsilon as the paper accounts for it; optimistic."""
-    return private.published_epsilon(
+    return published_epsilon(
         noise_scales=method.noise_scales, sample_rate=strategy.sampling.sample_rate, steps=steps,
         selection_epsilon=method.selection_epsilon, delta=strategy.budget.delta,
     ).epsilon  # fmt: skip
