@@ -36,7 +36,7 @@ from experiments.papers.p3sgd_problems import (
     scale_name,
     seeds,
 )
-from experiments.papers.runs.p3sgd import ACCOUNTING, Accounting
+from experiments.papers.runs.p3sgd_runs import ACCOUNTING, Accounting
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import column, mean, ordered, part, shown
 from pacdp.cli.recipes import Scale

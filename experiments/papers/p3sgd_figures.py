@@ -12,7 +12,7 @@ from experiments.claims import Claim, Comparison, Measured, above, decide, judgi
 from experiments.figures import p3sgd as figures
 from experiments.papers.p3sgd import PAPER, WHY, higher, notes, percent
 from experiments.papers.p3sgd_problems import FIRST_WEIGHTS, PRIVATE, SGD, problems, seeds
-from experiments.papers.runs.p3sgd_config import Attack
+from experiments.papers.runs.p3sgd import Attack
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import mean, measured, ordered, part, shown
 from pacdp.cli.recipes import Scale

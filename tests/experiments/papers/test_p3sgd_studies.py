@@ -6,9 +6,9 @@ import pytest
 from experiments.papers.p3sgd import PAPER_SETTINGS, RUN, SETS, TABLE_1, TABLE_2
 from experiments.papers.p3sgd_figures import CURVE, FIGURE_2, FIGURE_3, INVERSION
 from experiments.papers.p3sgd_problems import DROPBLOCK, DROPOUT, FIRST_WEIGHTS, PRIVATE, SGD, problems, scale_name
-from experiments.papers.runs import p3sgd as training
-from experiments.papers.runs.p3sgd import TRAINING
-from experiments.papers.runs.p3sgd_config import Network, Plain, Training
+from experiments.papers.runs import p3sgd_runs as training
+from experiments.papers.runs.p3sgd import Network, Plain, Training
+from experiments.papers.runs.p3sgd_runs import TRAINING
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.data import examples
 from pacdp.cli.serial import from_dict, to_dict
@@ -166,7 +166,8 @@ def test_table_2_is_judged_by_its_numbers():
         return [{"problem": problem, "strategy": PRIVATE, "seed": 0, "noise_scales": scale_name(scales),
                  "majority": 50.0, "n": 50_000, "n_test": 10_800,
                  "test_accuracy": accuracy and accuracy[k], "quietest_chosen": chosen, "steps": 100,
-                 "epsilon": (sound or PRINTED)[k], "published_epsilon": PRINTED[k]} for k, scales in enumerate(SETS)]  # fmt: skip
+                 "epsilon": (sound or PRINTED)[k], "published_epsilon": PRINTED[k]}
+                for k, scales in enumerate(SETS)]  # fmt: skip
 
     PRINTED = [SETS[scales][1] for scales in SETS]
     ours = [SETS[scales][0] for scales in SETS]

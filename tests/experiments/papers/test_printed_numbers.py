@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from experiments.claims import Claim, Point, point, say
-from experiments.publish import RESULTS, SCALES, read_table
 from experiments.registry import studies, study
 from experiments.results_page import read_verdict
+from experiments.runner import RESULTS, SCALES, read_table
 
 # Copied from the papers' texts, column by column, without our own tables.
 PRINTED = {
