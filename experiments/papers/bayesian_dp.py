@@ -28,7 +28,7 @@ from experiments.claims import (
 )
 from experiments.figures import bayesian_dp as figures
 from experiments.papers.bayesian_dp_plans import MLP, SETTINGS, cut, differing, image_jobs, image_rows, numbers_of
-from experiments.papers.runs.bayesian_config import CNN
+from experiments.papers.runs.bayesian import CNN
 from experiments.study import Study, drawing, tabled
 from experiments.tables import column, epsilon_shown, mean, measured, shown
 from pacdp.cli.recipes import Scale

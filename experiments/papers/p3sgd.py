@@ -36,7 +36,7 @@ from experiments.papers.p3sgd_problems import (
     scale_name,
     seeds,
 )
-from experiments.papers.runs.p3sgd import ACCOUNTING, Accounting
+from experiments.papers.runs.p3sgd_runs import ACCOUNTING, Accounting
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import column, mean, ordered, part, shown
 from pacdp.cli.recipes import Scale
@@ -273,6 +273,8 @@ def points_1(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iter
     """Whether P3SGD regularises, and where there is anything to regularise."""
     gaps = {name: mean(table, "gap", problem=name, strategy=SGD) or 0.0 for name in ordered(table, "problem")}
     narrow, accuracy = [gap for gap in gaps.values() if gap < 1.0], dict[str, str]()
+    if not gaps:
+        return
     for name in gaps:
         found = [mean(table, "test_accuracy", problem=name, strategy=one) for one in (PRIVATE, SGD)]
         accuracy[name] = f"{shown(found[0], 1)} % against {shown(found[1], 1)} % ({name})"
