@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import json
 import math
 import pickle
 from fractions import Fraction
@@ -305,6 +306,23 @@ def test_the_price_of_finite_arithmetic():
     assert arithmetic_cost(coordinates=10**6, steps=10**4, delta=1e-12, processes=4)[0] == pytest.approx(
         2.0 * epsilon, rel=1e-3
     )
+
+
+def test_the_price_of_finite_arithmetic_beside_the_printed_epsilons():
+    """What docs/noise.md says of the committed runs."""
+    root = Path(__file__).parents[3]
+    found = [json.loads(path.read_text()) for path in root.glob("experiments/results/private/*/*/result.json")]
+    assert len(found) >= 8
+    shares = []
+    for one in found:
+        spent = one["privacy"]
+        more, _ = arithmetic_cost(coordinates=one["parameters"], steps=one["steps"], delta=1e-3 * spent["delta"])
+        shares.append((more / spent["upper"], more / (spent["upper"] - spent["lower"])))
+    of_epsilon, of_bracket = map(max, zip(*shares, strict=True))
+    assert 4e-6 < of_epsilon < 5e-6
+    assert 0.15 < of_bracket < 0.2
+    page = (root / "docs" / "noise.md").read_text(encoding="utf-8")
+    assert "a is at most 5·10⁻⁶ of the printed epsilon and a fifth of the width" in page
 
 
 def test_the_constants_of_the_argument():
