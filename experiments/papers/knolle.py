@@ -106,8 +106,8 @@ _SETTINGS = (
 _AFTER = (
     'DP-SGLD\'s row is of its last weights, as in the paper; "averaged" is the mean of the predictions of weights from '
     "the second half of the same run, which costs no privacy more and is not in the paper. It stands beside single "
-    "networks of DP-SGD, whose weights could be averaged as freely: a difference is averaging's, not that of Langevin "
-    "dynamics.",
+    "networks of DP-SGD, whose weights were not averaged: a difference may be averaging's alone, "
+    "and averages of DP-SGD's weights would tell.",
     "Without decay and pre-noise DP-SGLD's last weights are DP-SGD's in law, at a step size, clip norm and noise: what "
     "the two additions do not change (knolle-ablation) is not to be expected of the method.",
     "Epsilon here is an upper bound (privacy loss distribution, add-remove neighbours). The paper's comes from the "

@@ -239,29 +239,21 @@ def claims_1(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
 def points_1(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
     """Whether P3SGD regularises, and where there is anything to regularise."""
     gaps = {name: mean(table, "gap", problem=name, strategy=SGD) or 0.0 for name in ordered(table, "problem")}
-    narrow, accuracy = [gap for gap in gaps.values() if gap < 1.0], dict[str, str]()
-    if not gaps:
-        return
-    for name in gaps:
-        found = [mean(table, "test_accuracy", problem=name, strategy=one) for one in (PRIVATE, SGD)]
-        accuracy[name] = f"{shown(found[0], 1)} % against {shown(found[1], 1)} % ({name})"
-        ours = mean(table, "gap", problem=name, strategy=PRIVATE)
-        if gaps[name] >= 1.0:
-            said = "P3SGD narrows the gap between training and test: {ours:.1f} points against SGD's {sgd:.1f} ({name})"
-            yield point(
-                claims,
-                f"{name}: P3SGD's gap between training and testing is less than SGD's",
-                say(said, ours=ours, sgd=gaps[name], name=name),
-            )
-    better = "P3SGD's testing accuracy is above SGD's"
-    yield point(claims, better, f"P3SGD is more accurate than SGD on test data: {', '.join(accuracy.values())}")
+    accuracy, narrow = list[str](), [gap for gap in gaps.values() if gap < 1.0]
+    for name, sgd in gaps.items():
+        found = [shown(mean(table, "test_accuracy", problem=name, strategy=one), 1) for one in (PRIVATE, SGD)]
+        accuracy.append(f"{' % against '.join(found)} % ({name})")
+        ours = shown(mean(table, "gap", problem=name, strategy=PRIVATE), 1)
+        said = f"P3SGD narrows the gap between training and test: {ours} points against SGD's {sgd:.1f} ({name})"
+        if sgd >= 1.0:
+            yield point(claims, f"{name}: P3SGD's gap between training and testing is less than SGD's", said)
+    if gaps:
+        said = f"P3SGD is more accurate than SGD on test data: {', '.join(accuracy)}"
+        yield point(claims, "P3SGD's testing accuracy is above SGD's", said)
     if narrow:
-        yield Point(
-            f"P3SGD regularises deep networks: on {len(narrow)} of {len(gaps)} problems SGD's own gap is at most "
-            f"{max(narrow):.2f} points, and nothing is left to close",
-            None,
-            "a network that SGD overfits on images of many people, such as ResNet-18 on a GPU",
-        )
+        said = f"P3SGD regularises deep networks: on {len(narrow)} of {len(gaps)} problems SGD's own gap is at most "
+        by = "a network that SGD overfits on images of many people, such as ResNet-18 on a GPU"
+        yield Point(f"{said}{max(narrow):.2f} points, and nothing is left to close", None, by)
 
 
 def points_2(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
@@ -273,7 +265,7 @@ def points_2(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iter
     said = "The choice of noise scales follows the data: the quieter is taken in {least:.2f} to {most:.2f} of the steps"
     ends = {"least": min(shares, default=None), "most": max(shares, default=None)}
     if trained(table):
-        yield point(claims, "the choice of the noise scale", say(f"{said}, as by a coin", **ends))
+        yield point(claims, "the choice of the noise scale", say(said, **ends))
 
 
 def trained(table: pl.DataFrame) -> list[str]:
