@@ -5,33 +5,31 @@ privacy Σ clip(g_i)/B is the mean gradient of a batch from a shuffled pass, and
 whose thermal noise is that very term. Loss, prior, step sizes and random layers are the same.
 """
 
-import math
-from dataclasses import dataclass, field
-from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.methods import DPBBP, DPSGLD, DPMCDropout
-import torch
-from torch import Tensor, nn
-from pacdp.cli.private.algorithms import Public
-from pacdp.models import Architecture, build
-from collections.abc import Callable
-from typing import NamedTuple
-from torch.nn.utils import parameters_to_vector
-from pacdp.errors import Diverged
-from pacdp.layers.random import forget_draws
-from pacdp.private import Descent
-from pacdp.step.independence import PerExampleLoss
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from torch.nn.utils import vector_to_parameters
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.utils.data import TensorDataset
+
 from bounds.accounting import Event
-from pacdp.cli.private.algorithms import Public, algorithm
-from pacdp.cli.private.methods import DPSGLD
 from pacdp import private
+from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.methods import DPBBP, DPSGLD, DPMCDropout
+from pacdp.errors import Diverged
 from pacdp.layers.bayes import BAYES_LAYERS
 from pacdp.layers.dropout import ExampleDropout
+from pacdp.layers.random import forget_draws
+from pacdp.models import Architecture, build
+from pacdp.private import Descent
+from pacdp.step.independence import PerExampleLoss
 
 NAMES = {"DPSGD": "SGD", "DPSGLD": "SGLD", "DPBBP": "BBP", "DPMCDropout": "MC Dropout"}
 """The algorithms without privacy, by their settings."""

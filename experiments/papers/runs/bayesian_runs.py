@@ -8,27 +8,24 @@ common tutorial.) Test targets are new noise on the same f, at new x between the
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+
 from bounds.accounting import clt_gdp
-from pacdp.cli.config import Runtime
-from experiments.papers.runs.bayesian import BayesRun
-from experiments.papers.runs.bayesian import network, standardised
-from experiments.papers.runs.bayesian import Fitted, fit, member_outputs, outputs_at
-from pacdp.cli.private.algorithms import Public
-from pacdp.cli.sweep.jobs import single
+from experiments.papers.runs.bayesian import BayesRun, Fitted, fit, member_outputs, network, outputs_at, standardised
 from pacdp import private
 from pacdp.calibration import reliability_curve, summary
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.algorithms import Public
+from pacdp.cli.sweep.jobs import single
 from pacdp.data import load
-from pacdp.uncertainty import class_uncertainty
-from typing import NamedTuple
-from jaxtyping import Float
-from experiments.papers.runs.bayesian import network
-from experiments.papers.runs.bayesian import Fitted, fit, member_outputs
-from pacdp.uncertainty import Spread, gaussian_head, gaussian_nll_nats, predictive_spread
+from pacdp.uncertainty import Spread, class_uncertainty, gaussian_head, gaussian_nll_nats, predictive_spread
+
 
 def classify(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Train, judge on test data; see :func:`judged` and :func:`privacy` for what is recorded.

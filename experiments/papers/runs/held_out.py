@@ -7,30 +7,29 @@ but its own.
 """
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
-from pacdp import Settings
-from pacdp.backprop import Augmentation, FitSettings, PosteriorSettings, ScaleGrid
-from pacdp.backprop.network import SmallCNN
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
 import torch
-from torch import nn
-from pacdp import Assessment, BoundSet, GaussianPosterior, MonteCarlo, Prior, certify
+
+from pacdp import Assessment, BoundSet, GaussianPosterior, MonteCarlo, Prior, Settings, certify
 from pacdp.backprop import (
     OBJECTIVES,
+    Augmentation,
     Examples,
+    FitSettings,
+    PosteriorSettings,
+    ScaleGrid,
     choose_scale,
     data_free_prior,
     fit_prior,
     hold_out,
     train_posterior,
 )
-from pacdp.backprop.network import small_cnn
+from pacdp.backprop.network import SmallCNN, small_cnn
 from pacdp.data import Dataset, load
 from pacdp.losses import bounded_cross_entropy
 

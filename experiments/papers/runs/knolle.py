@@ -17,17 +17,17 @@ import torch
 from torch import nn, optim
 from torch.nn.functional import cross_entropy
 
+from pacdp import Diverged
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public, network
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.data import Examples, examples
-from pacdp.cli.private.run import judged
 from pacdp.cli.private.methods import DPSGD, DPSGLD, UserDPSGD
+from pacdp.cli.private.run import judged
 from pacdp.cli.recipes import Scale
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.cli.sweep.kinds import PRIVATE
-from pacdp import Diverged
 
 DATA = ("MNIST", "X-rays")
 SEEDS: dict[Scale, tuple[int, int]] = {"smoke": (2, 2), "cpu": (3, 5), "paper": (10, 10)}

@@ -1,19 +1,20 @@
 """A training run of the P3SGD studies: data with people in them, a network, a strategy, and an attack afterwards."""
 
-from dataclasses import dataclass, field
-from typing import Literal
-from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
-from pacdp.cli.private.methods import Method
-from typing import NamedTuple
-import torch
-from torch import Tensor
-from pacdp.cli.config import Runtime
-from pacdp.cli.private.data import Examples, examples
 import math
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, pad
+
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.data import Examples, examples
+from pacdp.cli.private.methods import Method
 from pacdp.private import ExampleDropout
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:

@@ -10,34 +10,38 @@ with the one that comes closest. Both start from the mean of test images that ar
 recorded: what the attacker had before asking the network.
 """
 
+import base64
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+
+from experiments.papers.runs.p3sgd import (
+    Attack,
+    Material,
+    Plain,
+    Private,
+    Training,
+    maps,
+    material,
+    network,
+    regularised,
+)
+from pacdp import load_checkpoint, private
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder
-from experiments.papers.runs.p3sgd import Plain, Private, Training
-from experiments.papers.runs.p3sgd import Material, material
-from experiments.papers.runs.p3sgd import network, regularised
-from pacdp.cli.sweep.jobs import single
-from pacdp import private
-from pacdp.errors import Diverged
-from pacdp.models import parameter_count
-import math
-from collections.abc import Callable
-from typing import Any
-from experiments.papers.runs.p3sgd import Private, Training
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.data import Examples
 from pacdp.cli.private.methods import P3SGD
-from pacdp import load_checkpoint, private
-import base64
-import numpy as np
-from experiments.papers.runs.p3sgd import Attack
-from experiments.papers.runs.p3sgd import Material
-from experiments.papers.runs.p3sgd import maps
+from pacdp.cli.sweep.jobs import single
+from pacdp.errors import Diverged
+from pacdp.models import parameter_count
 
 _BATCH = 1000
 

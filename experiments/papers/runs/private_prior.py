@@ -18,7 +18,6 @@ looking at the examples, costs what ``privacy_claim(joined(*events))`` says, dis
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -30,8 +29,7 @@ from torch.utils.data import TensorDataset
 
 import bounds
 from bounds.accounting import Event, event_to_dict
-from experiments.papers.runs.held_out import Clock
-from experiments.papers.runs.held_out import of_a_list, sizes
+from experiments.papers.runs.held_out import Clock, of_a_list, sizes
 from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, Private, certify
 from pacdp import Settings as Choice
 from pacdp.certify.networks import error_share
