@@ -43,8 +43,8 @@ from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import part
 from pacdp import Architecture, GibbsSettings
 from pacdp.cli import recipes
+from pacdp.cli.figures.names import CHAIN_BOUNDS
 from pacdp.cli.figures.numbers import down, up, up_digits
-from pacdp.cli.figures.style import CHAIN_BOUNDS
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.methods import METHODS
 from pacdp.cli.recipes import Scale, run, tau_of

@@ -259,13 +259,6 @@ def test_a_run_that_hides_examples_certifies_nothing_where_these_are_people_s(wr
     assert "hides people" in one_sentence(capsys.readouterr().err)
 
 
-def test_listing_recipes_does_not_import_opacus():
-    for module in ("private.recipes", "commands_runs", "commands_choices"):
-        code = f"import sys, experiments.{module}; print('opacus' in sys.modules)"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert (module, done.stdout.strip()) == (module, "False")
-
-
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 @pytest.mark.parametrize("name", ["dp-sgd-mnist", "dp-bbp-mnist", "dp-mc-dropout-mnist"])
