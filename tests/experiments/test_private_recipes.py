@@ -1,8 +1,6 @@
 """Private recipes: every one trains within its budget, halts by it, goes on bit for bit, and says what it is."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from typing import get_args
 
