@@ -81,7 +81,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Judge the tables of all studies again and write the page about them: the papers' numbers, ours, the claims."""
+    """Judge the tables of all studies again and write the page about them."""
 
     results: Path = RESULTS
     """The folder of the studies' results."""

@@ -260,8 +260,8 @@ def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterat
     said += "; no posterior was learnt (KL = 0)" if (dataset, "held-out") in idle(risks) else ""
     yield point(claims, f"{dataset}: {GAIN}", say(said, held=held, count=count))
     said = (
-        "How low a learnt posterior's certificate gets: with priors that saw nothing ours are {network} (network) "
-        "and {blind} (fixed features); the private prior's {ours} pays for a list of {listed:.1e} settings"
+        "How low a learnt posterior's certificate gets: {network} (network) and {blind} (fixed features) with priors "
+        "that saw nothing; the private prior's {ours} pays for {listed:.1e} settings"
     )
     listed = max(column(risks, "compared", {"dataset": dataset, "recipe": "private-prior"}), default=None)
     said = say(said, network=network, blind=blind, ours=ours, listed=listed)
