@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments import results_page
-from experiments.publish import draw_again, read_table, results_of
 from experiments.registry import studies
+from experiments.runner import draw_again, read_table, results_of
 from pacdp.cli.folder import read_json
 from pacdp.cli.recipes import Scale
 from pacdp.cli.report.page import fill

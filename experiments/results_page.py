@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.publish import FORMAT, SCALES, judge
 from experiments.registry import studies, study
+from experiments.runner import FORMAT, SCALES, judge
 from pacdp.cli.folder import read_json
 from pacdp.cli.recipes import Scale
 from pacdp.files import replacing

@@ -28,7 +28,7 @@ from experiments.claims import (
 )
 from experiments.figures import bayesian_dp as figures
 from experiments.papers.bayesian_dp_plans import MLP, SETTINGS, cut, differing, image_jobs, image_rows, numbers_of
-from experiments.papers.runs.bayesian_config import CNN
+from experiments.papers.runs.bayesian import CNN
 from experiments.study import Study, drawing, tabled
 from experiments.tables import column, epsilon_shown, mean, measured, shown
 from pacdp.cli.recipes import Scale
@@ -106,7 +106,8 @@ def numbers_1(table: pl.DataFrame, scale: Scale) -> Iterator[Comparison]:
             yield Comparison(what, number, mean(table, "accuracy", **where), why)
     for (algorithm, prior), seconds in PAPER_SECONDS.items():
         ours = mean(table, "seconds_per_epoch", algorithm=algorithm, prior=prior, private=True, network="MLP")
-        why = "another machine; per-example gradients of Bayesian layers are not formed one by one here"
+        why = "another machine; per-example gradients of Bayesian layers are not formed one by one here; both on one "
+        why += "machine would tell which counts"
         yield Comparison(f"Table 1, DP-{algorithm}, MLP, prior {prior}: seconds per epoch", seconds, ours, why)
 
 

@@ -12,8 +12,8 @@ import polars as pl
 from experiments.claims import Claim, Comparison, Point, Ratio, every, judging, point, say
 from experiments.figures import bayesian_dp as figures
 from experiments.papers.bayesian_dp_plans import named, privacy_columns
-from experiments.papers.runs.bayesian_config import BayesRun
-from experiments.papers.runs.bayesian_regress import DATASET, REGRESS
+from experiments.papers.runs.bayesian import BayesRun
+from experiments.papers.runs.bayesian_runs import DATASET, REGRESS
 from experiments.study import Done, Row, Study, drawing, tabled
 from experiments.tables import column, epsilon_shown, ratio, shown
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling

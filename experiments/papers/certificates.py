@@ -12,7 +12,7 @@ from bounds import Certificate, unproved
 from experiments.claims import Claim, Comparison, Point, decide, every, judging, least_risk, point, say
 from experiments.figures import certificates as figures
 from experiments.papers.runs import finite, held_out, private_prior
-from experiments.papers.runs.held_out_config import DATASETS, NETWORKS_TRIED, HeldOutConfig, held_out_config, sizes
+from experiments.papers.runs.held_out import DATASETS, NETWORKS_TRIED, HeldOutConfig, held_out_config, sizes
 from experiments.study import Done, Row, Study, drawing, tabled
 from experiments.tables import column, part
 from pacdp import Settings
