@@ -15,6 +15,7 @@ from typing import Literal
 from pacdp import Architecture, GibbsSettings, Problem
 from pacdp.algorithms import SGD, SGLD, EntropySGD, Settings
 from pacdp.cli.config import Run
+from pacdp.cli.parsing import nearest
 
 Scale = Literal["smoke", "cpu", "paper"]
 
@@ -103,6 +104,8 @@ def recipe(name: str, *, scale: Scale, seed: int = 0) -> Run:
         ValueError: no recipe of that name.
     """
     if name not in RECIPES:
-        raise ValueError(f"no recipe is called {name!r}: choose one of {', '.join(sorted(RECIPES))}")
+        from pacdp.cli.private.recipes import PRIVATE_RECIPES  # one of which may have been meant
+
+        raise ValueError(f"no recipe is called {name!r}: {nearest(name, sorted({**RECIPES, **PRIVATE_RECIPES}))}")
     made = RECIPES[name](scale, seed)
     return replace(made, reproducible=not made.promising)
