@@ -23,6 +23,7 @@ from pacdp.chains import SQUARED_NORMS, Keys, Trace, run_chains
 from pacdp.checkpoint import Checkpoint, save_checkpoint
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.objective import Estimate, Objective
+from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder
 from tests.pacdp.toys import toy_data
 
@@ -157,6 +158,8 @@ def test_a_run_is_certified_by_what_it_kept_and_verified(folder: tuple[Path, dic
     noises = np.array([200 * (2 * 0.2 / (3.0 * 1000.0 * t**0.5)) ** 0.5 for t in range(1, 13)])
     assert first["inputs"]["sum_contributions"] == pytest.approx(float((norms.numpy() / noises**2).sum()), rel=1e-5)
     assert set(verdicts(path, report).values()) == {"follows"}
+    for made in report["certificates"]:
+        assert {one.verdict for one in check_certificate(made)} == {"follows"}, made["name"]
 
 
 def test_a_resumed_chain_keeps_the_same_norms() -> None:
