@@ -140,7 +140,9 @@ class Batch:
 
     def _advance(self, mark: int, steps: int, report: Report) -> None:
         chunk = max(1, 500 // self.runs[0].sampler.gradients_per_step)
-        replay = self.objective.device.type == "cuda" and self.objective.clip_norm is None
+        replay = (
+            self.objective.device.type == "cuda" and self.objective.clip_norm is None and not self.objective.keep_norms
+        )
         if replay and self.replayed is None:
             self.replayed = Replayed(self.sampler, self.keys)
         sampler = self.replayed or self.sampler

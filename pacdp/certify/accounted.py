@@ -31,8 +31,8 @@ from pacdp.posterior import GaussianPosterior, Point
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
 from pacdp.stochastic import passes_for
 
-_MONTE_CARLO_SHARE = 0.02
-_SLACK_NATS = 1e-4
+MONTE_CARLO_SHARE = 0.02
+SLACK_NATS = 1e-4
 
 
 def of_the_run(noise: str) -> tuple[Hypothesis, Hypothesis]:
@@ -77,9 +77,9 @@ def with_accounted(
     share = found.failure_prob
     law = around(data, weights, std=settings.thermal_std)
     examples, fixed = BoundSet.behind(data), replace(fixed, count=1)
-    passes = passes_for(slack_nats=_SLACK_NATS, n=data.n, failure_prob=_MONTE_CARLO_SHARE * share)
+    passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
     prior = Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=noise))
-    how, tested = MonteCarlo(passes=passes, share=_MONTE_CARLO_SHARE), BoundSet.behind(test) if test else None
+    how, tested = MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE), BoundSet.behind(test) if test else None
     at: dict[str, Any] = {"failure_prob": share, "settings": fixed, "seed": seed, "device": data.device}
     gaussian = certify(law, examples, prior=prior, network=data.model, test=tested, monte_carlo=how, **at)
     released = certify(Point(weights=weights), data, prior=claim, **at)

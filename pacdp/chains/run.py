@@ -30,6 +30,8 @@ class Chunk(NamedTuple):
     """Mean minibatch 0-1 loss of each step, on the CPU."""
     displacements: Float[Tensor, "chains steps"] | None
     """|μ - w|² of each step of Entropy-SG(L)D, on the CPU."""
+    squared_norms: Float[Tensor, "chains gradients"] | None = None
+    """Where they are kept, Σ_i ‖g_i‖² of each gradient of the steps, on the CPU."""
 
 
 def run_chains(
@@ -62,7 +64,8 @@ def run_chains(
         if loss is not None:
             loss.check(max(float(losses.min()), loss.low), float(losses.max()))
         moved = None if seen[0].displacement is None else torch.stack([i.displacement for i in seen], dim=1).cpu()
-        yield Chunk(state, losses, errors, moved)
+        norms = None if seen[0].squared_norms is None else torch.cat([i.squared_norms for i in seen], dim=1).cpu()
+        yield Chunk(state, losses, errors, moved, norms)
 
 
 def _numbers(which: Tensor) -> tuple[int, ...]:

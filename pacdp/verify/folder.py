@@ -2,14 +2,17 @@
 
 import hashlib
 import json
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pacdp.verify.claim import Statement, Unchecked, Wrong, judged
+from pacdp.verify.arithmetic import ball
+from pacdp.verify.claim import Statement, Unchecked, Wrong, judged, number
+from pacdp.verify.formulas_noisy import log_moments_of_a_run
 from pacdp.verify.loss import private, steps_of
-from pacdp.verify.planned import length, of_chain, of_training, paid, same
+from pacdp.verify.planned import length, of_chain, of_training, paid, same, sums_of_chain
 from pacdp.verify.planned import recorded as ran_in
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
@@ -56,10 +59,10 @@ def content_hash(stored: Stored) -> str:
 def chain_of(path: Path) -> list[dict[str, Any]]:
     """The lines of a chained file; each hash must follow from the one before it."""
     lines, last = [json.loads(line) for line in path.read_text().splitlines()], ""
-    for number, line in enumerate(lines, start=1):
+    for place, line in enumerate(lines, start=1):
         said = line.pop("hash", None)
         if said != digest(line, last):
-            raise Wrong(f"line {number} of {path.name} is not what was written after the one before it")
+            raise Wrong(f"line {place} of {path.name} is not what was written after the one before it")
         line["hash"] = last = said
     return lines
 
@@ -171,10 +174,32 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
             for said in (event, (details.get("accounted") or {}).get("event", event)):
                 same(list(steps_of(said).elements()), expected)
 
+    def trajectory() -> None:
+        kept = stored.tensors.get("trace.squared_norms")
+        if kept is None or kept[0] != "float64":
+            raise Wrong("the checkpoint holds no norms, of which these certificates are made")
+        norms = list(array("d", kept[2]))
+        whole = log_moments_of_a_run(sums_of_chain(header), norms, [2.0])[0]
+        if not all(norm >= 0.0 for norm in norms):
+            raise Wrong("a norm is negative or no number")
+        full = header["sampler"].get("every_record", False) and header["sampler"]["batch_size"] == header["n"]
+        for made in paying:
+            said = ball(number(made["inputs"]["sum_contributions"]))
+            if not whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5):
+                raise Wrong(f"{made['name']} pays for contributions of {said}, and the norms add up to {whole}")
+            if made["inputs"]["n"] != header["n"]:
+                raise Wrong(f"{made['name']} is about {made['inputs']['n']} records of {header['n']}")
+            drawn = [one for one in made["hypotheses"] if one["name"] == "batches drawn without the records"]
+            if any(one["standing"] == "proved" for one in drawn) and not full:
+                raise Wrong(f"{made['name']} takes every record for in every batch, and the settings draw batches")
+
+    certified = (report or {}).get("certificates", [])
+    paying = [one for one in certified if "sum_contributions" in one["inputs"]]
     checks: dict[str, tuple[Any, Callable[[], None]]] = {
         "content of the checkpoint": (header, content), "run": (header, run), "steps": (header, steps),
         "metrics.jsonl": (metrics.is_file(), recorded), "result.json": ("result.json" in files, result),
         "privacy spent": ("event" in header and own, spent),
         "choices": (choices.is_file(), listed), "report": (report and header, reported),
+        "norms": (paying and header, trajectory),
     }  # fmt: skip
     return [judged(path.name, name, check) for name, (there, check) in checks.items() if there]
