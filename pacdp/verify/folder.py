@@ -18,6 +18,10 @@ from pacdp.verify.planned import recorded as ran_in
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
           "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
 
+_GRID = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
+"""The orders of a realised price, all of which are paid for."""
+_NORMS = "norms of all records kept"
+
 
 class Stored(NamedTuple):
     """A checkpoint: its header, and each tensor's type, shape and bytes."""
@@ -192,6 +196,11 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
             drawn = [one for one in made["hypotheses"] if one["name"] == "batches drawn without the records"]
             if any(one["standing"] == "proved" for one in drawn) and not full:
                 raise Wrong(f"{made['name']} takes every record for in every batch, and the settings draw batches")
+            if any(one["standing"] == "proved" for one in made["hypotheses"] if one["name"] == _NORMS):
+                raise Wrong(f"{made['name']} takes the norms of all records for proved, and a sum shows no record")
+            grid = [float(word) for word in made["inputs"]["sum_orders"].split(",")]
+            if grid != _GRID or "sum_weights" in made["inputs"]:
+                raise Wrong(f"{made['name']} has other orders than those that were fixed before any run")
 
     certified = (report or {}).get("certificates", [])
     paying = [one for one in certified if "sum_contributions" in one["inputs"]]

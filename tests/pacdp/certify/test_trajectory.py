@@ -24,7 +24,9 @@ from pacdp.checkpoint import Checkpoint, save_checkpoint
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.objective import Estimate, Objective
 from pacdp.verify.certificate import check_certificate
-from pacdp.verify.folder import check_folder
+from pacdp.verify.folder import check_folder, read_checkpoint
+from pacdp.verify.replay import replay
+from pacdp.verify.report import check_path
 from tests.pacdp.toys import toy_data
 
 LOSS = bounded_cross_entropy(classes=3, max_loss=4.0)
@@ -153,7 +155,8 @@ def test_a_run_is_certified_by_what_it_kept_and_verified(folder: tuple[Path, dic
     first = report["certificates"][0]
     assert (first["name"], first["of"], first["status"]) == ("realised_sum_maurer", "weights", "rigorous")
     standing = {one["name"]: one["standing"] for one in first["hypotheses"]}
-    assert standing["batches drawn without the records"] == standing["norms of all records kept"] == "proved"
+    assert standing["batches drawn without the records"] == "proved"
+    assert standing["norms of all records kept"] == "declared"
     norms = load_checkpoint(path).trace[SQUARED_NORMS]
     noises = np.array([200 * (2 * 0.2 / (3.0 * 1000.0 * t**0.5)) ** 0.5 for t in range(1, 13)])
     assert first["inputs"]["sum_contributions"] == pytest.approx(float((norms.numpy() / noises**2).sum()), rel=1e-5)
@@ -214,6 +217,99 @@ def test_a_changed_file_does_not_give_the_report_s_price(
     path, report = folder
     found = verdicts(rewritten(path, tmp_path / "run", **fault), report)
     assert found["norms"] != "follows"
+
+
+def replayed(path: Path) -> dict[str, str]:
+    """Verdicts on the kept steps of a run, taken again from its data."""
+    data, _ = PROBLEM.data()
+    model = PROBLEM.model(data, generator=torch.Generator().manual_seed(9))
+    stored = read_checkpoint(path / "checkpoint.safetensors")
+    return {one.claim: one.verdict for one in replay(stored, model, data.inputs, data.labels)}
+
+
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    data, _ = PROBLEM.data()
+    return data.inputs, data.labels
+
+
+def network() -> nn.Module:
+    return PROBLEM.model(PROBLEM.data()[0], generator=torch.Generator().manual_seed(9))
+
+
+def test_kept_steps_are_taken_again_from_the_data(folder: tuple[Path, dict]) -> None:
+    path, report = folder
+    assert replayed(path) == {"norms of steps 0, 3": "follows", "noise": "follows"}
+    write_json(path / "certificates.json", report)
+    here = f"{__name__}:"
+    found = check_path(path, data=here + "rows", model=here + "network")
+    assert {one.verdict for one in found if one.subject in ("replay", "recount")} == {"follows"}
+    (path / "certificates.json").unlink()
+
+
+def test_planted_norms_of_sampled_records_only_do_not_survive_a_replay(
+    folder: tuple[Path, dict], tmp_path: Path
+) -> None:
+    """Half of the records summed, twice the records' worth of a minibatch, one record left out."""
+    path, _ = folder
+    for number, factor in enumerate((0.5, 2.0, 1.0 - 1.0 / 200.0)):
+        out = rewritten(path, tmp_path / str(number), norms=lambda x, f=factor: f * x)
+        report = certify(out, Runtime())
+        assert verdicts(out, report)["norms"] == "follows"  # one number a step: that it is of all records is not shown
+        assert replayed(out)["norms of steps 0, 3"] == "does not follow"
+
+
+def test_planted_norms_counted_after_momentum_do_not_survive_a_replay(
+    folder: tuple[Path, dict], tmp_path: Path
+) -> None:
+    def after(norms: torch.Tensor) -> torch.Tensor:
+        """Of what momentum makes of a gradient, an average of those until now: never more than the largest."""
+        kept = norms.clone()
+        for step in range(1, len(kept)):
+            kept[step] = ((0.8 * kept[step - 1].sqrt() + 0.2 * norms[step].sqrt()) ** 2).clamp(max=norms.max())
+        return kept
+
+    out = rewritten(folder[0], tmp_path / "run", norms=after)
+    assert verdicts(out, certify(out, Runtime()))["norms"] == "follows"
+    assert replayed(out)["norms of steps 0, 3"] == "does not follow"
+
+
+def test_planted_noise_misreported_by_a_tenth_does_not_survive_a_replay(
+    folder: tuple[Path, dict], tmp_path: Path
+) -> None:
+    for number, tau in enumerate((1000.0 / 1.21, 1210.0)):
+        out = rewritten(folder[0], tmp_path / str(number), sampler={"tau": tau})
+        assert verdicts(out, certify(out, Runtime()))["norms"] == "follows"
+        assert replayed(out)["noise"] == "does not follow"
+
+
+def test_planted_order_chosen_after_the_contributions_is_refused(folder: tuple[Path, dict]) -> None:
+    """The best single order for the V that was realised, nothing paid for choosing it."""
+    path, report = folder
+    norms = load_checkpoint(path).trace[SQUARED_NORMS]
+    price = realised_price(FULL, norms, steps=12, n=200)
+    alone = [replace(price, orders=(order,)) for order in np.arange(1.01, 6.0, 0.01)]
+    chosen = min(alone, key=lambda one: one.charge(n=200, failure_prob=0.05).nats)
+    first = report["certificates"][0]
+    made = bounds.maurer(risk=first["inputs"]["risk"], kl_nats=0.0, n=200, failure_prob=0.05, price=chosen)
+    assert made.value < first["value"]
+    own = {**made.to_dict(), "of": "weights", "hypotheses": first["hypotheses"]}
+    found = verdicts(path, {**report, "certificates": [own]})
+    assert found["norms"] == "does not follow"
+    weighted = bounds.maurer(
+        risk=0.5, kl_nats=0.0, n=200, failure_prob=0.05, price=replace(price, weights=(0.9, *(0.1 / 16.0,) * 16))
+    )
+    own = {**weighted.to_dict(), "of": "weights", "hypotheses": first["hypotheses"]}
+    assert verdicts(path, {**report, "certificates": [own]})["norms"] == "does not follow"
+
+
+def test_drawn_batches_and_unknown_losses_are_not_replayed(folder: tuple[Path, dict], tmp_path: Path) -> None:
+    drawn = rewritten(folder[0], tmp_path / "drawn", sampler={"every_record": False})
+    assert set(replayed(drawn).values()) == {"cannot be checked"}
+    data, _ = PROBLEM.data()
+    run = tmp_path / "run"
+    settings = EntropySGD(tau=1000.0, inner_steps=2, batch_size=200, keep_norms=True, every_record=True)
+    train(replace(RUN, sampler=settings, epochs=10), run, Runtime())
+    assert replayed(run) == {"norms of steps 0, 3": "follows", "noise": "cannot be checked"}
 
 
 def test_norms_that_are_missing_are_refused_in_a_sentence(folder: tuple[Path, dict], tmp_path: Path) -> None:
