@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import polars as pl
 
 import bounds
-from experiments.recipes import Scale
+from pacdp.cli.recipes import Scale
 
 Found = TypeVar("Found")
 TEST_FAILURE_PROB = 0.05

@@ -10,7 +10,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.figures import style
+from pacdp.cli.figures import style
 
 COLOURS = {"SGLD": "#1f77b4", "BBP": "#ff7f0e", "MC Dropout": "#2ca02c", "SGD": "#7f7f7f", "SGD as SGLD": "#17becf"}
 PRIORS = {"normal": "Gaussian", "laplace": "Laplace", "none": "flat"}

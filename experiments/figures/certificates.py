@@ -4,8 +4,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.figures import style
 from experiments.tables import part
+from pacdp.cli.figures import style
 
 LEGEND = "bar: test error; dot: certificate; * hollow: optimistic; cross: vacuous; red: below test error"
 

@@ -8,9 +8,10 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.figures import panels, style
-from experiments.figures.style import ACCOUNTED, COLOURS, GIBBS_BOUNDS, NAMES, error_axis
+from experiments.figures import panels
 from experiments.tables import part
+from pacdp.cli.figures import style
+from pacdp.cli.figures.style import ACCOUNTED, COLOURS, GIBBS_BOUNDS, NAMES, error_axis
 
 SHOWN = ("dp_pac_bayes_2018", "dp_pac_bayes", "dp_hoeffding_2018", "dp_chernoff_2018", "dp_kl_chernoff")
 LEGEND = "bounds*: optimistic, assume that SGLD has converged"

@@ -25,9 +25,10 @@ from experiments.claims import (
 from experiments.figures import bayesian_dp as figures
 from experiments.papers.bayesian_dp_plans import MLP, SETTINGS, cut, differing, image_jobs, image_rows, numbers_of
 from experiments.papers.runs.bayesian_config import CNN
-from experiments.recipes import Scale
-from experiments.study import Job, Study, drawing, tabled
+from experiments.study import Study, drawing, tabled
 from experiments.tables import column, epsilon_shown, mean, measured, shown
+from pacdp.cli.recipes import Scale
+from pacdp.cli.sweep.jobs import Job
 
 CELLS = (
     *(("SGLD", "normal"), ("SGLD", "laplace"), ("BBP", "normal"), ("BBP", "laplace"), ("MC Dropout", "normal")),

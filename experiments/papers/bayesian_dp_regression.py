@@ -13,11 +13,12 @@ from experiments.figures import bayesian_dp as figures
 from experiments.papers.bayesian_dp_plans import named, privacy_columns
 from experiments.papers.runs.bayesian_config import BayesRun
 from experiments.papers.runs.bayesian_regress import DATASET, REGRESS
-from experiments.private.config import Budget, PrivateConfig, Sampling
-from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
-from experiments.recipes import Scale
-from experiments.study import Done, Job, Row, Study, drawing, tabled
+from experiments.study import Done, Row, Study, drawing, tabled
 from experiments.tables import column, epsilon_shown, ratio, shown
+from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
+from pacdp.cli.recipes import Scale
+from pacdp.cli.sweep.jobs import Job
 
 ALGORITHMS = ("SGLD", "BBP", "MC Dropout", "SGD")
 BAYESIAN = ALGORITHMS[:3]

@@ -9,21 +9,22 @@ from typing import Any
 import polars as pl
 
 from bounds import Certificate, unproved
-from experiments import certifying
 from experiments.claims import Claim, Comparison, every, judging, least_risk
-from experiments.config import Run, Runtime
 from experiments.figures import certificates as figures
-from experiments.folder import Folder
 from experiments.papers.runs import finite, held_out, private_prior
 from experiments.papers.runs.held_out_config import DATASETS, NETWORKS_TRIED, HeldOutConfig, held_out_config, sizes
-from experiments.reading import certificates_of, error_on_test
-from experiments.recipes import Scale, recipe
-from experiments.run import train
-from experiments.study import Done, Job, Row, Study, drawing, single, tabled
+from experiments.study import Done, Row, Study, drawing, tabled
 from experiments.tables import column
 from pacdp import Settings
 from pacdp.backprop import PosteriorSettings
 from pacdp.backprop.network import SmallCNN
+from pacdp.cli import certifying
+from pacdp.cli.config import Run, Runtime
+from pacdp.cli.folder import Folder
+from pacdp.cli.reading import certificates_of, error_on_test
+from pacdp.cli.recipes import Scale, recipe
+from pacdp.cli.run import train
+from pacdp.cli.sweep.jobs import Job, single
 
 _CHAINS = ("entropy-sgld", "entropy-sgld-clipped", "entropy-sgd-clipped", "sgd")
 _TEST_SET = "test_set_clopper_pearson"

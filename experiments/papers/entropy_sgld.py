@@ -56,10 +56,11 @@ from experiments.papers.gaps import (
     worse,
 )
 from experiments.papers.random_labels import NOISES
-from experiments.recipes import Scale, tau_of
-from experiments.study import Job, Study, drawing, tabled
+from experiments.study import Study, drawing, tabled
 from experiments.tables import ordered
 from pacdp import Architecture, GibbsSettings
+from pacdp.cli.recipes import Scale, tau_of
+from pacdp.cli.sweep.jobs import Job
 
 PAPER = "Dziugaite and Roy 2018, Entropy-SGD optimizes the prior of a PAC-Bayes bound"
 _PAPER_N = mnist("mnist2").n

@@ -14,9 +14,7 @@ from typing import Any
 import polars as pl
 
 from experiments.claims import Claim, Comparison, above, below, count_noise, every, judging, rises
-from experiments.config import Run
 from experiments.figures import chains as figures
-from experiments.figures.numbers import up
 from experiments.papers.chains import (
     CAREFUL,
     COLUMNS,
@@ -46,9 +44,12 @@ from experiments.papers.gaps import (
     scale_notes,
     violations_claim,
 )
-from experiments.recipes import Scale
-from experiments.study import Job, Study, drawing, tabled
+from experiments.study import Study, drawing, tabled
 from pacdp import Architecture, GibbsSettings
+from pacdp.cli.config import Run
+from pacdp.cli.figures.numbers import up
+from pacdp.cli.recipes import Scale
+from pacdp.cli.sweep.jobs import Job
 
 _N = EXAMPLES["cifar10"]
 PRIVACY = 2000.0

@@ -11,11 +11,11 @@ from typing import Any
 import polars as pl
 
 from experiments.claims import TEST_FAILURE_PROB, Claim, above, below, count_noise, every, least_risk
-from experiments.config import Run
-from experiments.figures import style
-from experiments.figures.numbers import up
 from experiments.papers.chains import Line, Size, final, noise_up_to, pick, private
-from experiments.recipes import Scale
+from pacdp.cli.config import Run
+from pacdp.cli.figures import style
+from pacdp.cli.figures.numbers import up
+from pacdp.cli.recipes import Scale
 
 HIGH = 0.1
 """A gap that is called high."""

@@ -24,15 +24,16 @@ import polars as pl
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon
 from experiments.claims import MISSING, Claim, Comparison, count_noise, judging, larger
 from experiments.figures import knolle as figures
-from experiments.figures.numbers import up
 from experiments.papers.runs.plain import PLAIN, PlainConfig
-from experiments.private.config import Budget, PrivateConfig, Sampling
-from experiments.private.methods import DPSGD, DPSGLD, UserDPSGD
-from experiments.recipes import Scale
-from experiments.serial import digest
-from experiments.studies.kinds import PRIVATE
-from experiments.study import Done, Job, Row, Study, columns, drawing, tabled
+from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import column, measured, part, pooled
+from pacdp.cli.figures.numbers import up
+from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.methods import DPSGD, DPSGLD, UserDPSGD
+from pacdp.cli.recipes import Scale
+from pacdp.cli.serial import digest
+from pacdp.cli.sweep.jobs import Job
+from pacdp.cli.sweep.kinds import PRIVATE
 
 DATA = ("MNIST", "X-rays")
 AVERAGED = ", averaged"

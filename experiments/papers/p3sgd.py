@@ -22,10 +22,11 @@ from experiments.papers.p3sgd_problems import (
     seeds,
 )
 from experiments.papers.runs.p3sgd import ACCOUNTING, Accounting
-from experiments.recipes import Scale
-from experiments.serial import digest
-from experiments.study import Done, Job, Row, Study, columns, drawing, tabled
+from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import column, mean, ordered, part, shown
+from pacdp.cli.recipes import Scale
+from pacdp.cli.serial import digest
+from pacdp.cli.sweep.jobs import Job
 
 PAPER = "Wu, Zhao, Sun, Zhang, Su, Zeng and Liu 2019, P3SGD"
 WHY = "malaria cells, MNIST digits or X-rays for glomeruli; a small network for a pre-trained ResNet-18"

@@ -13,9 +13,10 @@ from experiments.figures import p3sgd as figures
 from experiments.papers.p3sgd import PAPER, WHY, higher, notes, percent
 from experiments.papers.p3sgd_problems import FIRST_WEIGHTS, PRIVATE, SGD, problems, seeds
 from experiments.papers.runs.p3sgd_config import Attack
-from experiments.recipes import Scale
-from experiments.study import Done, Job, Row, Study, columns, drawing, tabled
+from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import mean, measured, ordered, part, shown
+from pacdp.cli.recipes import Scale
+from pacdp.cli.sweep.jobs import Job
 
 EXCESS = 0.05
 """Of the test loss over the training loss in nats, from which on SGD is said to overfit."""

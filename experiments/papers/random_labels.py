@@ -12,11 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from experiments import recipes
 from experiments.claims import Claim, Comparison, below, every, judging, rises
 from experiments.figures import chains as figures
-from experiments.figures.numbers import down, up, up_digits
-from experiments.figures.style import CHAIN_BOUNDS
 from experiments.papers import gaps
 from experiments.papers.chains import (
     BOUNDS,
@@ -42,13 +39,17 @@ from experiments.papers.chains import (
 )
 from experiments.papers.gaps import HARMLESS, HIGH, OVERFITS, UNFINISHED, VACUOUS, gap, noise_of, tested
 from experiments.papers.runs.corrupted import CORRUPTED, Corrupted
-from experiments.private.config import Budget, PrivateConfig, Sampling
-from experiments.private.methods import METHODS
-from experiments.recipes import Scale, run, tau_of
-from experiments.serial import digest
-from experiments.studies.kinds import sampler_job
-from experiments.study import Done, Job, Row, Study, columns, drawing, tabled
+from experiments.study import Done, Row, Study, columns, drawing, tabled
 from pacdp import Architecture, GibbsSettings
+from pacdp.cli import recipes
+from pacdp.cli.figures.numbers import down, up, up_digits
+from pacdp.cli.figures.style import CHAIN_BOUNDS
+from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.methods import METHODS
+from pacdp.cli.recipes import Scale, run, tau_of
+from pacdp.cli.serial import digest
+from pacdp.cli.sweep.jobs import Job
+from pacdp.cli.sweep.kinds import sampler_job
 
 NOISES: dict[Scale, dict[str, tuple[float, ...]]] = {
     "smoke": {"sgld": (0.01, 0.1), "entropy-sgd": (0.01, 0.1)},

@@ -11,18 +11,18 @@ from cli_tools import QUICK, one_sentence, pacdp, read
 from secret_runs import KINDS, secret, stretches
 from tiny_runs import RUNTIME, chain_folders, left_behind, tiny
 
-from experiments import batch
-from experiments.config import Run
-from experiments.exporting import SEEDED, export_run
-from experiments.folder import Folder
-from experiments.leaving import leaving
-from experiments.recipes import CLIPPED, RECIPES, recipe
-from experiments.run import train, train_together
-from experiments.serial import from_dict, to_dict
-from experiments.studies.kinds import sampler_job
 from pacdp import load_checkpoint, load_trained
 from pacdp.canonical import digest
 from pacdp.chains import SecretKeys
+from pacdp.cli import batch
+from pacdp.cli.config import Run
+from pacdp.cli.exporting import SEEDED, export_run
+from pacdp.cli.folder import Folder
+from pacdp.cli.leaving import leaving
+from pacdp.cli.recipes import CLIPPED, RECIPES, recipe
+from pacdp.cli.run import train, train_together
+from pacdp.cli.serial import from_dict, to_dict
+from pacdp.cli.sweep.kinds import sampler_job
 from pacdp.data import load
 from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
@@ -203,7 +203,7 @@ def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path,
         inputs[700] = 3e38  # outputs overflow, so that its gradient counts as zero
         return replace(kept, inputs=inputs), test
 
-    monkeypatch.setattr("experiments.run.load", with_a_far_record)
+    monkeypatch.setattr("pacdp.cli.run.load", with_a_far_record)
     assert train(KINDS[name], tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")["final"]["step"] > 0
 
 

@@ -13,15 +13,15 @@ from cli_tools import one_sentence, pacdp, read, rows, tensors
 
 import bounds
 from bounds.accounting import event_from_dict, privacy_record
-from experiments.config import Runtime
-from experiments.private.algorithms import Public, algorithm
-from experiments.private.config import Budget, PrivateConfig
-from experiments.private.methods import DPBBP, DPSGLD, P3SGD, Method
-from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
-from experiments.private.run import train_private
-from experiments.serial import from_dict, to_dict
 from pacdp import load_checkpoint
 from pacdp.choices import Choices
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.config import Budget, PrivateConfig
+from pacdp.cli.private.methods import DPBBP, DPSGLD, P3SGD, Method
+from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
+from pacdp.cli.private.run import train_private
+from pacdp.cli.serial import from_dict, to_dict
 from pacdp.data import load as load_data
 from pacdp.private import privacy_claim
 from tests.schema import validate
@@ -201,7 +201,7 @@ def written(monkeypatch):
         return tuple(replace(part, people=np.arange(part.n) // 3 + first, unit="writer")
                      for part, first in ((train, 0), (test, 1000)))  # fmt: skip
 
-    monkeypatch.setattr("experiments.private.data.load", load)
+    monkeypatch.setattr("pacdp.cli.private.data.load", load)
 
 
 @pytest.mark.parametrize("name", ["p3sgd-malaria", "user-dp-sgd-malaria"])

@@ -15,11 +15,11 @@ from report_pages import Page, page_of, write
 from torch import nn
 
 import bounds
-from experiments.config import Runtime
-from experiments.private.recipes import private_recipe
-from experiments.private.run import train_private
-from experiments.reading import certificates_of
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.recipes import private_recipe
+from pacdp.cli.private.run import train_private
+from pacdp.cli.reading import certificates_of
 from tests.schema import validate
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results" / "private"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from experiments.config import Runtime
-from experiments.study import Job, single
+from pacdp.cli.config import Runtime
+from pacdp.cli.sweep.jobs import Job, single
 
 
 @dataclass(frozen=True, kw_only=True)

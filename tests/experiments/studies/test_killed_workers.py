@@ -13,9 +13,9 @@ import pytest
 from cli_tools import read
 from small_jobs import job, outs, pids, wait_for_pid
 
-from experiments.config import Runtime
-from experiments.studies.sweep import carry_out
-from experiments.studies.workers import Workers
+from pacdp.cli.config import Runtime
+from pacdp.cli.sweep.batches import carry_out
+from pacdp.cli.sweep.workers import Workers
 
 RUNTIME = Runtime(threads=1)
 HERE = Path(__file__).parent
@@ -77,8 +77,8 @@ def test_stopped_in_the_middle_the_rest_can_be_resumed(tmp_path):
 def test_workers_end_with_the_process_that_started_them_however_it_ends(tmp_path):
     jobs = [job(0, "waits once")]
     program = (
-        "import sys; from pathlib import Path; from small_jobs import job; from experiments.config import Runtime;"
-        "from experiments.studies.sweep import carry_out; from experiments.studies.workers import Workers;"
+        "import sys; from pathlib import Path; from small_jobs import job; from pacdp.cli.config import Runtime;"
+        "from pacdp.cli.sweep.batches import carry_out; from pacdp.cli.sweep.workers import Workers;"
         "list(carry_out([job(0, 'waits once')], [Path(sys.argv[1])], Runtime(), workers=Workers(workers=2)))"
     )
     (out,) = outs(jobs, tmp_path)

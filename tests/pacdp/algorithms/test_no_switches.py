@@ -6,8 +6,8 @@ from typing import get_args
 
 import experiments
 import pacdp
-from experiments.private.methods import Method
 from pacdp.algorithms import KINDS
+from pacdp.cli.private.methods import Method
 
 CLASSES = {one.__name__ for one in (*KINDS, *get_args(Method))} | {one.KIND for one in get_args(Method)}
 CLASSES |= {"UserLevelDPSGD"}

@@ -11,16 +11,16 @@ from torch import nn
 
 import bounds
 from bounds.noisy_steps import flattened
-from experiments.certifying import certify
-from experiments.config import Run, Runtime
-from experiments.folder import write_json
-from experiments.run import train
 from pacdp import Architecture, Problem, load_checkpoint
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
 from pacdp.canonical import digest
 from pacdp.certify.trajectory import noisy_sums_event, realised_price
 from pacdp.chains import SQUARED_NORMS, Keys, Trace, run_chains
 from pacdp.checkpoint import Checkpoint, save_checkpoint
+from pacdp.cli.certifying import certify
+from pacdp.cli.config import Run, Runtime
+from pacdp.cli.folder import write_json
+from pacdp.cli.run import train
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.objective import Estimate, Objective
 from pacdp.verify.certificate import check_certificate
@@ -305,7 +305,6 @@ def test_planted_order_chosen_after_the_contributions_is_refused(folder: tuple[P
 def test_drawn_batches_and_unknown_losses_are_not_replayed(folder: tuple[Path, dict], tmp_path: Path) -> None:
     drawn = rewritten(folder[0], tmp_path / "drawn", sampler={"every_record": False})
     assert set(replayed(drawn).values()) == {"cannot be checked"}
-    data, _ = PROBLEM.data()
     run = tmp_path / "run"
     settings = EntropySGD(tau=1000.0, inner_steps=2, batch_size=200, keep_norms=True, every_record=True)
     train(replace(RUN, sampler=settings, epochs=10), run, Runtime())
