@@ -136,7 +136,7 @@ def test_norms_are_refused_where_they_would_not_be_those_that_count() -> None:
 PROBLEM = Problem(dataset="digits", architecture=Architecture(hidden=()), train_size=200, features="coarse-gradients")
 FULL = SGHMC(tau=1000.0, step_size=3.0, friction=0.2, cooling=0.5, base_std=30.0, batch_size=200, keep_norms=True,
              every_record=True)  # fmt: skip
-RUN = Run(problem=PROBLEM, sampler=FULL, epochs=12, records=2)
+RUN = Run(problem=PROBLEM, sampler=FULL, epochs=12.0, records=2)
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ def test_drawn_batches_and_unknown_losses_are_not_replayed(folder: tuple[Path, d
     assert set(replayed(drawn).values()) == {"cannot be checked"}
     run = tmp_path / "run"
     settings = EntropySGD(tau=1000.0, inner_steps=2, batch_size=200, keep_norms=True, every_record=True)
-    train(replace(RUN, sampler=settings, epochs=10), run, Runtime())
+    train(replace(RUN, sampler=settings, epochs=10.0), run, Runtime())
     assert replayed(run) == {"norms of steps 0, 3": "follows", "noise": "cannot be checked"}
 
 
