@@ -199,9 +199,9 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     risks = _risks(table)
     rigorous, trained = pl.col("status") == "rigorous", pl.col("trained")
     first = "Every rigorous certificate of a trained classifier is at least its test error."
-    yield _above(first, risks.filter(rigorous & trained))
-    yield _above("So is every rigorous certificate of an untrained network.", risks.filter(rigorous & ~trained))
-    yield _above("So is every optimistic one.", risks.filter(pl.col("status") == "optimistic"))
+    yield above(first, risks.filter(rigorous & trained))
+    yield above("So is every rigorous certificate of an untrained network.", risks.filter(rigorous & ~trained))
+    yield above("So is every optimistic one.", risks.filter(pl.col("status") == "optimistic"))
     for dataset in DATASETS[scale]:
         for sentence, (one, other) in PAIRS.items():
             values = [_value(risks, dataset, *each) for each in (one, other)]
@@ -210,7 +210,7 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
             yield Claim(f"{dataset}: {sentence}.", known[0] < known[1] if len(known) == 2 else None, told)
 
 
-def _above(sentence: str, rows: pl.DataFrame) -> Claim:
+def above(sentence: str, rows: pl.DataFrame) -> Claim:
     """None where a test error lies above its certificate by no more than 95% confidence in it allows."""
     compared = rows.filter(pl.col("test_error").is_not_null())
     able = compared.filter(pl.col("value") < 1.0)

@@ -60,6 +60,8 @@ class Private:
         rows: the hashes of the examples that the promise is made to; with them it is proved that it covers the bound's.
         unit: "example" or "person": whose data the mechanism hides.
         noise: who says that the mechanism's noise was secret or independent of the examples.
+        sums: what the mechanism costs where it is known to add Gaussian noise to sums over these records; a network as
+            it is has a certificate at that price beside the one by its privacy.
     """
 
     privacy: bounds.PrivacyClaim
@@ -67,9 +69,11 @@ class Private:
     rows: Rows | None = None
     unit: str = "example"
     noise: str = "whoever ran the mechanism"
+    sums: bounds.PoissonSum | None = None
 
     def __post_init__(self) -> None:
-        require_kinds(self, privacy=bounds.PrivacyClaim, seen=HeldOut | None, rows=Rows | None)
+        require_kinds(self, privacy=bounds.PrivacyClaim, seen=HeldOut | None, rows=Rows | None,
+                      sums=bounds.PoissonSum | None)  # fmt: skip
         if self.unit not in ("example", "person"):
             raise ValueError(f"expected Private.unit to be 'example' or 'person', got {self.unit!r}")
 

@@ -22,12 +22,11 @@ import bounds
 from bounds.accounting import Composed, Event, Gaussian
 from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.algorithms import Chain
-from pacdp.certify.accounted import MONTE_CARLO_SHARE, SLACK_NATS, around
+from pacdp.certify.accounted import MONTE_CARLO_SHARE, SLACK_NATS, around, weights_at
 from pacdp.certify.assessment import Assessment, Refusal
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
-from pacdp.certify.networks import about, error_share
-from pacdp.certify.priors import NOISE_OF_THE_RUN, NoisySum, Prior, evidence_of
+from pacdp.certify.priors import NOISE_OF_THE_RUN, NoisySum, Prior
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.objective import Objective
@@ -127,13 +126,7 @@ def with_recorded(
         return replace(found, refusals=(Refusal(name="realised noisy sums", reason=str(error)), *found.refusals))
     share, examples, fixed = found.failure_prob, BoundSet.behind(data), replace(fixed, count=1)
     source, law = NoisySum(price=price), around(data, weights, std=settings.thermal_std)
-    (risks,) = data.risks(weights[None])
-    made = bounds.maurer(
-        risk=error_share(risks.errors, risks.n), kl_nats=0.0, n=data.n, failure_prob=share, price=price
-    )
-    made = about(made, of="weights", measures="0-1 risk")
-    evidence = (*evidence_of(source, examples, None)[0], fixed.standing(examples))
-    made = made.resting_on(*evidence)
+    made = weights_at(price, weights, data, failure_prob=share, evidence=fixed.standing(examples))
     passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
     how, tested = MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE), BoundSet.behind(test) if test else None
     at: dict[str, Any] = {"failure_prob": share, "settings": fixed, "seed": seed, "device": data.device}
