@@ -1,7 +1,7 @@
 """What the settings of a chain say of it beside its moves: what it promises, and which law its weights stand for."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -43,6 +43,19 @@ class NoisePath(NamedTuple):
                 f"every gradient must enter with noise, got a noise multiplier of {found.min()}; lower tau"
             )
         return found
+
+
+def require_own_schedule(every: Sequence["Chain"], *schedules: object) -> None:
+    """Refuse schedules of others where norms are kept: certificates read step sizes and noise off the settings.
+
+    Raises:
+        ValueError: a chain keeps norms, and a schedule is given.
+    """
+    if any(one.keep_norms for one in every) and any(one is not None for one in schedules):
+        raise ValueError(
+            "step_size and temperature must be left out with keep_norms: what a step pays is read off the settings, "
+            "and a schedule of a caller may have looked at training errors; use decay and cooling"
+        )
 
 
 class LangevinStep(NamedTuple):

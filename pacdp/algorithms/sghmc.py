@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pacdp.algorithms.chain import NoisePath, Thermal
+from pacdp.algorithms.chain import NoisePath, Thermal, require_own_schedule
 from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates
 from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, Keys, langevin
@@ -74,6 +74,7 @@ class State(NamedTuple):
 def build(settings: SGHMC | Sequence[SGHMC], potential: Potential, *, step_size: Factor | None = None) -> Sampler:
     """SGHMC on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
     every = of_chains(settings)
+    require_own_schedule(every, step_size)
     columns = columns_of(every, *_NUMBERS)
     return Sampler(init, partial(coefficients, columns, step_size), partial(transition, potential))
 

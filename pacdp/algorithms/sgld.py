@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bounds.accounting import Event
-from pacdp.algorithms.chain import LangevinStep, NoisePath, Thermal
+from pacdp.algorithms.chain import LangevinStep, NoisePath, Thermal, require_own_schedule
 from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates, scheduled
 from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, Keys, langevin
@@ -110,6 +110,7 @@ def build(
     temperature 1/τ at step t = 1, 2, ...
     """
     every = of_chains(settings)
+    require_own_schedule(every, step_size, temperature)
     columns = columns_of(every, *_NUMBERS)
     return Sampler(init, partial(coefficients, columns, step_size, temperature), partial(transition, potential))
 

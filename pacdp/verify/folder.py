@@ -175,7 +175,8 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
                 if details.get("charged_steps", due) != due:
                     raise Wrong(f"{details['charged_steps']} steps are paid for, and {due} are due")
                 expected = of_chain(header, due)
-            for said in (event, (details.get("accounted") or {}).get("event", event)):
+            summed = [json.loads(one["inputs"]["sum_event"]) for one in certified if "sum_event" in one["inputs"]]
+            for said in (event, (details.get("accounted") or {}).get("event", event), *summed):
                 same(list(steps_of(said).elements()), expected)
 
     def trajectory() -> None:
