@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
 from pacdp import Architecture, BoundSet, Network, Private, Problem, certify
@@ -60,7 +61,8 @@ def test_planted_noise_of_another_event_is_seen(folder: tuple[Path, dict]) -> No
 
 def test_a_released_network_has_both_certificates_where_its_steps_are_sums() -> None:
     rng = np.random.default_rng(0)
-    bound = BoundSet(inputs=rng.normal(size=(500, 3)).astype(np.float32), labels=rng.integers(0, 2, 500))
+    inputs = torch.tensor(rng.normal(size=(500, 3)), dtype=torch.float32)
+    bound = BoundSet(inputs=inputs, labels=torch.tensor(rng.integers(0, 2, 500)))
     law = Network(network=lambda x: x[:, 0], of="predictor")
     claim = privacy_record(event=RUN, adjacency="add-remove")
     sums = poisson_sums(RUN, whose="the settings of a test", noise="a test")
