@@ -80,9 +80,8 @@ def _configs(scale: Scale, seed: int) -> Iterator[tuple[str, Any, dict[str, Any]
     linear, hidden = Architecture(hidden=()), Architecture(hidden=(100,))
     gradients, waves = ("coarse-gradients", "coarse-waves") if smoke else ("fine-gradients", "waves")
     momentum = {"friction": 0.2, "cooling": 0.5}
-    yield _chain(
-        "langevin-digits", "digits", linear, "coarse-waves", SGHMC(tau=100.0, step_size=3.0, **momentum), 200.0
-    )
+    settings = SGHMC(tau=300.0, step_size=3.0, **momentum)
+    yield _chain("langevin-digits", "digits", linear, "coarse-waves", settings, 20.0)
     for fraction in (0.0, 1.0):
         settings = SGHMC(tau=1000.0, step_size=3.0, **momentum)
         steps = few if smoke else 200.0

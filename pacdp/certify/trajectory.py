@@ -33,6 +33,9 @@ from pacdp.objective import Objective
 from pacdp.planned_steps import ChargedSteps
 from pacdp.stochastic import passes_for
 
+START_OF_THE_RUN = "the run, whose first weights are drawn from its seed"
+"""Who vouches for the first weights of a chain."""
+
 
 def noisy_sums_event(settings: Chain, steps: int) -> Event:
     """The sums that ``steps`` steps release, in order, with noise in units of the sum of the records' gradients.
@@ -49,7 +52,13 @@ def noisy_sums_event(settings: Chain, steps: int) -> Event:
 
 
 def realised_price(
-    settings: Chain, norms: Float[Tensor, " gradients"] | None, *, steps: int, n: int, noise: str = NOISE_OF_THE_RUN
+    settings: Chain,
+    norms: Float[Tensor, " gradients"] | None,
+    *,
+    steps: int,
+    n: int,
+    noise: str = NOISE_OF_THE_RUN,
+    start: str = START_OF_THE_RUN,
 ) -> bounds.RealisedSum:
     """The price of the weights after ``steps`` steps on ``n`` records, from the norms kept at every gradient.
 
@@ -72,17 +81,17 @@ def realised_price(
             "ones: certify it by its accounted privacy"
         )
     event = noisy_sums_event(settings, steps)
-    known = tuple(_known(settings, gradients, noise))
+    known = tuple(_known(settings, gradients, noise, start))
     return bounds.noisy_sum_realised(event=event, squared_norms=norms.tolist(), records=n, hypotheses=known)
 
 
-def _known(settings: Chain, gradients: int, noise: str) -> Iterator[Hypothesis]:
+def _known(settings: Chain, gradients: int, noise: str, start: str) -> Iterator[Hypothesis]:
     """What a checkpoint shows of its run, and who vouches for the rest."""
     every = f"the settings of {settings.name}: noise is added to each sum of gradients, and the rest computes with that"
     yield proved("records enter by noisy sums", every)
     yield declared("noise secret or independent", noise)
     yield proved("schedule blind to the records", "the settings, of which step sizes and noise scales are functions")
-    yield declared("first weights independent", "the run, whose first weights are drawn from its seed")
+    yield declared("first weights independent", start)
     if settings.every_record:
         yield proved("batches drawn without the records", "the settings: every record is in every batch")
     else:
