@@ -100,9 +100,9 @@ def _configs(scale: Scale, seed: int) -> Iterator[tuple[str, Any, dict[str, Any]
             settings = _entropy(tau, beta=beta)
             if beta is not None or tau == 16000.0:
                 kind = "entropy-sgd" if beta is None else "entropy-sgld"
-                yield _chain(f"{kind}-{tau:g}", two, linear, waves, settings, few if smoke else 400.0)
+                yield _chain(f"{kind}-{tau:g}", two, linear, waves, settings, few if smoke else 200.0)
     yield _recipe(f"entropy-sgd-clipped-{two}", scale, seed)
-    for name in ("dp-sgd-mnist", "dp-sgld-mnist", *(() if smoke else ("user-dp-sgd-malaria",))):
+    for name in ("dp-sgd-mnist",):
         config = replace(private_recipe(name, scale=scale, seed=seed), reproducible=True)
         architecture = "linear" if config.architecture == "linear" else config.architecture
         tags = {"dataset": config.dataset, "learner": f"{architecture} on {config.features}", "tau": None}
