@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -69,20 +68,20 @@ def seen_through(data: Dataset, name: str) -> Dataset:
     shape, of = data.inputs.shape, _NAMED[name]
     if data.inputs.ndim != 4 or shape[2] != shape[3] or (shape[1] != 1 and of.orientations):
         raise ValueError(f"features {name!r} need images [n, 1, size, size], got {shape}; leave features out")
-    rows = _gradients(data.inputs, of) if of.orientations else torch.tensor(data.inputs)
+    rows = _gradients(data.inputs, of) if of.orientations else data.inputs
     if of.waves:
         waves = RandomWaves(inputs=rows.shape[1], dim=of.waves, gain=2.0, seed=0)
-        rows = transform(nn.Sequential(Centred(1.0), waves), rows)
+        rows = transform(nn.Sequential(Centred(1.0), waves), rows).numpy()
     return replace(data, inputs=transform(Centred(_LENGTH), rows).numpy())
 
 
-def _gradients(images: np.ndarray, of: _Named) -> Tensor:
+def _gradients(images: np.ndarray, of: _Named) -> np.ndarray:
     features = OrientedGradients(size=images.shape[-1], orientations=of.orientations, cells=of.cells, scale=of.scale)
     if len(images) < _LARGE:
-        return transform(features, images)
+        return transform(features, images).numpy()
     # what is kept is believed as long as the same code would make it: by what it makes of some images
     probe = transform(features, images[:32]).numpy()
     code = hashlib.sha256(repr(of).encode() + probe.tobytes()).hexdigest()
     place = entry(images, weights_sha256=code, dim=features.dim, folder=cache_folder() / "features")
     rows = read_rows(place)
-    return torch.from_numpy(kept_rows(place, transform(features, images).numpy()) if rows is None else rows)
+    return kept_rows(place, transform(features, images).numpy()) if rows is None else rows
