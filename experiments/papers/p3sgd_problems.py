@@ -9,8 +9,8 @@ linear layer on fixed features, where privacy can be had from 161 patients.
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from experiments.papers.runs.p3sgd import TRAINING
-from experiments.papers.runs.p3sgd_config import Attack, DropBlock, Dropout, Network, Plain, Private, Strategy, Training
+from experiments.papers.runs.p3sgd import Attack, DropBlock, Dropout, Network, Plain, Private, Strategy, Training
+from experiments.papers.runs.p3sgd_runs import TRAINING
 from pacdp.cli.private.config import Budget, Sampling
 from pacdp.cli.private.methods import P3SGD
 from pacdp.cli.recipes import Scale

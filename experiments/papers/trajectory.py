@@ -79,21 +79,21 @@ def _configs(scale: Scale, seed: int) -> Iterator[tuple[str, Any, dict[str, Any]
     few = 20.0 if smoke else 1.0
     linear, hidden = Architecture(hidden=()), Architecture(hidden=(100,))
     gradients, waves = ("coarse-gradients", "coarse-waves") if smoke else ("fine-gradients", "waves")
-    momentum = {"friction": 0.2, "cooling": 0.5}
-    settings = SGHMC(tau=300.0, step_size=3.0, **momentum)
+    momentum = SGHMC(tau=1000.0, step_size=3.0, friction=0.2, cooling=0.5)
+    settings = replace(momentum, tau=300.0)
     yield _chain("langevin-digits", "digits", linear, "coarse-waves", settings, 20.0)
     for fraction in (0.0, 1.0):
-        settings = SGHMC(tau=1000.0, step_size=3.0, **momentum)
+        settings = momentum
         steps = few if smoke else 200.0
         yield _chain("langevin-features", ten, linear, gradients, settings, steps, random_labels=fraction)
-    settings = SGHMC(tau=1000.0, step_size=4.0, **momentum)
+    settings = replace(momentum, step_size=4.0)
     yield _chain("langevin-features", two, linear, waves, settings, few if smoke else 300.0)
     settings = SGLD(tau=30000.0, step_size=3.0)
     yield _chain("sgld-features", two, linear, waves, settings, few if smoke else 500.0)
     cnn = hidden if smoke else Architecture(name="cnn3")
-    settings = SGHMC(tau=1500.0, step_size=1.0, **momentum)
+    settings = replace(momentum, tau=1500.0, step_size=1.0)
     yield _chain("langevin-pixels", ten, cnn, "pixels", settings, few if smoke else 90.0)
-    settings = SGHMC(tau=2000.0, step_size=1.0, friction=0.3, cooling=0.5)
+    settings = replace(momentum, tau=2000.0, step_size=1.0, friction=0.3)
     yield _chain("langevin-pixels", two, hidden, "pixels", settings, few if smoke else 100.0)
     for beta in (None, 1.0):
         for tau in TEMPERATURES:
@@ -144,7 +144,7 @@ def _tags(run: Run, dataset: str, architecture: Architecture, features: str) -> 
     layers = "-".join(map(str, architecture.hidden)) if architecture.name == "fc" else architecture.name
     return {
         "dataset": dataset, "learner": f"{layers or 'linear'} on {features}", "sampler": run.sampler.name,
-        "batch": run.sampler.batch_size, "steps": None, "tau": run.sampler.tau,
+        "batch": run.sampler.batch_size, "steps": None, "tau": getattr(run.sampler, "tau", None),
     }  # fmt: skip
 
 

@@ -16,13 +16,13 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
 import bounds
+from pacdp import Problem, private
+from pacdp.certify.networks import error_share
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Predict, Public, algorithm, network, predictor
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.jobs import single
-from pacdp import Problem, private
-from pacdp.certify.networks import error_share
 from pacdp.data import Dataset
 
 _BATCH = 1000

@@ -29,8 +29,7 @@ from torch.utils.data import TensorDataset
 
 import bounds
 from bounds.accounting import Event, event_to_dict
-from experiments.papers.runs.held_out import Clock
-from experiments.papers.runs.held_out_config import of_a_list, sizes
+from experiments.papers.runs.held_out import Clock, of_a_list, sizes
 from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, Private, certify
 from pacdp import Settings as Choice
 from pacdp.certify.networks import error_share
