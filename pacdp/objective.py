@@ -314,7 +314,7 @@ class Objective:
             tried &= any([require_true_sums(self.model, own, x[:few], labels[:few], self.loss) for x in sources])
         if not tried:
             raise ValueError(
-                "the network's outputs, or with clip_norm or keep_norms its gradients, are finite neither on the data nor on "
+                "the network's outputs, or where clipped or kept its gradients, are finite neither on the data nor on "
                 "made-up inputs, so that nothing can be tried: give it weights at which they are"
             )
         self._sums = self._compiled_sums() if one_by_one else None
