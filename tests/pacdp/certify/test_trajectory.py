@@ -11,9 +11,16 @@ from torch import nn
 
 import bounds
 from bounds.noisy_steps import flattened
-from pacdp import Architecture, Problem, load_checkpoint
-from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
+from pacdp import Architecture, BoundSet, Prior, Problem, Settings, load_checkpoint, load_trained
+from pacdp import certify as certify_law
+from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build, sghmc, sgld
+from pacdp.backprop import PosteriorSettings
+from pacdp.backprop.fit import Examples
+from pacdp.backprop.objectives import f_quad
+from pacdp.backprop.train import train_posterior
 from pacdp.canonical import digest
+from pacdp.certify.accounted import around
+from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import noisy_sums_event, realised_price
 from pacdp.chains import SQUARED_NORMS, Keys, Trace, run_chains
 from pacdp.checkpoint import Checkpoint, save_checkpoint
@@ -163,6 +170,55 @@ def test_a_run_is_certified_by_what_it_kept_and_verified(folder: tuple[Path, dic
     assert set(verdicts(path, report).values()) == {"follows"}
     for made in report["certificates"]:
         assert {one.verdict for one in check_certificate(made)} == {"follows"}, made["name"]
+
+
+def test_more_settings_may_be_paid_for_than_any_list_has(folder: tuple[Path, dict]) -> None:
+    path, report = folder
+    tried = certify(path, Runtime(), unlisted=Settings.tried(50, "a test"))
+    assert tried["certificates"][0]["value"] > report["certificates"][0]["value"]
+    assert verdicts(path, tried)["report"] == "follows"
+    less = {**tried, "choices": {**tried["choices"], "count": 0}}
+    assert verdicts(path, less)["report"] == "does not follow"
+
+
+def test_a_schedule_of_a_caller_is_refused_where_norms_are_kept() -> None:
+    """It may have looked at training errors; the settings, off which certificates read it, say nothing of it."""
+    data, _ = PROBLEM.data()
+    objective = PROBLEM.objective(data, generator=torch.Generator().manual_seed(0), batch_size=200, keep_norms=True,
+                                  every_record=True)  # fmt: skip
+    for kind, settings in ((sghmc, FULL), (sgld, SGLD(tau=10.0, keep_norms=True))):
+        with pytest.raises(ValueError, match="may have looked at training errors; use decay and cooling"):
+            kind.build(settings, objective, step_size=lambda step: 0.5)
+    with pytest.raises(ValueError, match="normalise over the batch, so that no example has a loss of its own"):
+        model = nn.Sequential(nn.Flatten(), nn.Linear(128, 4), nn.BatchNorm1d(4), nn.Linear(4, 10))
+        Objective(model, LOSS, data, batch_size=200, keep_norms=True, every_record=True)
+
+
+def test_a_run_that_was_stopped_early_is_refused_in_a_sentence(folder: tuple[Path, dict]) -> None:
+    trained = load_trained(folder[0])
+    early = replace(trained, state=trained.state._replace(step=7))
+    (refused,) = [one for one in early.assess().refusals if one.name == "realised noisy sums"]
+    assert "12 steps are paid for and 7 were made" in refused.reason
+
+
+def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_divergence(folder: tuple[Path, dict]) -> None:
+    """Trained on from the end without noise, by looking at all examples."""
+    path, _ = folder
+    trained = load_trained(path)
+    price = realised_price(FULL, trained.checkpoint.trace[SQUARED_NORMS], steps=12, n=200)
+    prior = Prior(law=around(trained.objective, trained.weights, std=0.3), source=NoisySum(price=price))
+    inputs, labels = trained.objective.examples
+    law = train_posterior(
+        prior.law, trained.objective.model, Examples(inputs, labels), objective=f_quad, loss=trained.objective.loss,
+        settings=PosteriorSettings(steps=20, batch_size=50), failure_prob=0.05,
+        generator=torch.Generator().manual_seed(2),
+    )  # fmt: skip
+    found = certify_law(law, BoundSet.behind(trained.objective), prior=prior, network=trained.objective.model)
+    made = found.certificate()
+    assert (made.name, made.status) == ("randomised_realised_sum_maurer", "rigorous")
+    assert made.nats("kl") == pytest.approx(law.kl_nats(prior.law), rel=1e-6)
+    assert made.nats("kl") > 0.01
+    assert {one.verdict for one in check_certificate(made.to_dict())} == {"follows"}
 
 
 def test_a_resumed_chain_keeps_the_same_norms() -> None:
