@@ -189,8 +189,8 @@ def test_a_schedule_of_a_caller_is_refused_where_norms_are_kept() -> None:
     for kind, settings in ((sghmc, FULL), (sgld, SGLD(tau=10.0, keep_norms=True))):
         with pytest.raises(ValueError, match="may have looked at training errors; use decay and cooling"):
             kind.build(settings, objective, step_size=lambda step: 0.5)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(128, 4), nn.BatchNorm1d(4), nn.Linear(4, 10))
     with pytest.raises(ValueError, match="normalise over the batch, so that no example has a loss of its own"):
-        model = nn.Sequential(nn.Flatten(), nn.Linear(128, 4), nn.BatchNorm1d(4), nn.Linear(4, 10))
         Objective(model, LOSS, data, batch_size=200, keep_norms=True, every_record=True)
 
 
