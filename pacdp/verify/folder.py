@@ -161,7 +161,11 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
             if name in subject and subject[name] != header.get(name):
                 raise Wrong(f"the report's {name} is not the checkpoint's")
         count, size = (report.get("choices") or {}).get("count", 1), chosen.get("J", 1)
-        if count < size or (chosen and count != size):
+        paid_more = not chosen and any(
+            f"a list of {count} settings, all paid for" in one["by"]
+            for made in certified for one in made["hypotheses"] if one["name"] == "settings fixed beforehand"
+        )  # fmt: skip
+        if count != size and not paid_more:
             raise Wrong(f"{count} settings are paid for, of {size} that were listed")
         if details.get("stopping_times", 1) != len(header.get("listed_steps", [1])):
             raise Wrong(f"{details['stopping_times']} moments to stop are paid for")
