@@ -7,7 +7,7 @@ import pkgutil
 import experiments.papers
 from experiments.study import Study
 
-_FIRST = ("certificates", "random_labels", "entropy_sgld", "entropy_sgld_cifar", "knolle", "bayesian_dp")
+_FIRST = ("certificates", "random_labels", "entropy_sgld", "entropy_sgld_cifar", "corruption", "knolle", "bayesian_dp")
 """Modules in the order in which a reader meets them; the others follow by name."""
 
 

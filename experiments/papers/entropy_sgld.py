@@ -159,8 +159,9 @@ def notes(figure: int, table: pl.DataFrame, scale: Scale) -> Iterator[str]:
             f"SGD, SGLD and Entropy-SGD have {size.n} examples of {size.dataset} and {size.epochs:g} epochs."
         )
     said.append(
-        "Thermal noises are the paper's. The same noise on fewer examples leaves each example more weight (tau/n), so "
-        "that overfitting reaches up to larger noises than the paper's sentences say."
+        "Thermal noises are the paper's. The same noise on fewer examples leaves each example more weight (tau/n); "
+        "whether that is why overfitting reaches up to larger noises here than the paper's sentences say is open, and "
+        "runs on all examples would settle it."
     )
     yield from scale_notes(scale, size, table, *said)
 

@@ -379,32 +379,22 @@ def _smaller_beta(cold: Sequence[Line], hot: Sequence[Line]) -> Claim:
     return Claim(sentence, every(lower(one, other, name) for name, (one, other) in pairs.items()), "; ".join(told))
 
 
-FIGURE_5 = Study(
-    name="entropy-sgld-figure-5",
-    title="Entropy-SGLD on CIFAR-10: from private to overfitted as tau grows",
-    paper=f"{PAPER}, Figure 5",
-    jobs=jobs_5,
-    table=tabled(records, COLUMNS),
-    draw=drawing(
-        figure=lambda table: figures.over_settings(
-            final(table),
-            [[({"gamma": g, "labels": to}, f"gamma {g:g}, {to} labels") for to in LABELS] for g in ONSETS],
-            "tau",
-        )
-    ),
-    judge=judging(numbers=numbers_5, claims=claims_5, notes=notes_5),
-)
-FIGURE_6 = Study(
-    name="entropy-sgld-figure-6",
-    title="Entropy-SGLD on CIFAR-10 at one privacy: scope of the local entropy",
-    paper=f"{PAPER}, Figure 6",
-    jobs=jobs_6,
-    table=tabled(records, COLUMNS),
-    draw=drawing(
-        figure=lambda table: figures.over_settings(
-            final(table), [[({"beta": beta}, f"beta {beta:g}, epsilon the same") for beta in BETAS]], "gamma"
-        )
-    ),
-    judge=judging(numbers=numbers_6, claims=claims_6, notes=notes_6, points=points_6),
-)
+def _study(figure: int, title: str, jobs: Any, cells: figures.Cells, x: str, **judged: Any) -> Study:
+    return Study(
+        name=f"entropy-sgld-figure-{figure}",
+        title=f"Entropy-SGLD on CIFAR-10{title}",
+        paper=f"{PAPER}, Figure {figure}",
+        jobs=jobs,
+        table=tabled(records, COLUMNS),
+        draw=drawing(figure=lambda table: figures.over_settings(final(table), cells, x)),
+        judge=judging(**judged),
+    )
+
+
+_TAUS = [[({"gamma": g, "labels": to}, f"gamma {g:g}, {to} labels") for to in LABELS] for g in ONSETS]
+_GAMMAS = [[({"beta": beta}, f"beta {beta:g}, epsilon the same") for beta in BETAS]]
+_FROM, _AT = ": from private to overfitted as tau grows", " at one privacy: scope of the local entropy"
+FIGURE_5 = _study(5, _FROM, jobs_5, _TAUS, "tau", numbers=numbers_5, claims=claims_5, notes=notes_5)
+_JUDGED: dict[str, Any] = {"numbers": numbers_6, "claims": claims_6, "notes": notes_6, "points": points_6}
+FIGURE_6 = _study(6, _AT, jobs_6, _GAMMAS, "gamma", **_JUDGED)
 STUDIES = (FIGURE_5, FIGURE_6)

@@ -9,8 +9,8 @@ import pytest
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
 from experiments.claims import Measured, larger
-from experiments.papers.knolle import BIN_COLUMNS, MNIST, PRINTED, RUN_COLUMNS, STUDIES, XRAYS
-from experiments.papers.runs.plain import PLAIN, PlainConfig, train_plain
+from experiments.papers.knolle import BIN_COLUMNS, PRINTED, RUN_COLUMNS, STUDIES
+from experiments.papers.runs.knolle import MNIST, PLAIN, XRAYS, PlainConfig, train_plain
 from experiments.tables import pooled
 from pacdp import Diverged, private
 from pacdp.cli.config import Runtime
