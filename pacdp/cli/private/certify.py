@@ -29,6 +29,7 @@ from pacdp import (
     private,
 )
 from pacdp.certify import Refusal
+from pacdp.certify.accounted import poisson_sums
 from pacdp.certify.gaussian import Progress
 from pacdp.checkpoint import Checkpoint
 from pacdp.cli.config import Runtime
@@ -152,6 +153,8 @@ def released(path: Path, runtime: Runtime) -> Released:
         raise CheckpointError(f"{path} has no step: nothing was released that could be certified; train first")
     bound, unit = BoundSet.part(data.train), "example" if data.people is None else "person"
     claim = accounting.privacy_record(event=event, adjacency="add-remove")
+    whose = f"the settings of {config.method.NAME}"
+    sums = poisson_sums(event, whose=whose, noise=_NOISE) if config.method.NOISY_SUMS else None
     module = network(config, public, device="cpu")
     return Released(
         checkpoint=checkpoint,
@@ -160,7 +163,7 @@ def released(path: Path, runtime: Runtime) -> Released:
         bound=bound,
         event=event,
         charged=charged,
-        source=Private(privacy=claim, rows=bound.rows, unit=unit, noise=_NOISE),
+        source=Private(privacy=claim, rows=bound.rows, unit=unit, noise=_NOISE, sums=sums),
         module=module,
         predictor=_deployed(config, module, checkpoint),
     )
