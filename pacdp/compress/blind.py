@@ -149,6 +149,6 @@ def _require_empty_hands(learner: Learner, records: Records) -> None:
         found = held_rows(_Holder(where), records.inputs)
         if found:
             raise Looks(
-                f"{found[0].where.removeprefix('thing')} of the learner holds {found[0].rows} records of the sample: it "
-                "may be given none but those that it picks"
+                f"{found[0].where.removeprefix('thing')} of the learner holds {found[0].rows} records of the sample: "
+                "it may be given none but those that it picks"
             )

@@ -157,7 +157,7 @@ def assess(
     measures = "0-1 risk"
     if data.people is not None:
         measures = f"share of people with more than {tolerance:g} of their examples in error"
-    known = {one.name: one for one in (*evidence, settings.standing(data, test))}
+    known = {one.name: one for one in (*evidence, settings.standing(data))}
     known["learner saw picked records alone"] = proved("learner saw picked records alone", REPLAYED)
     if start_rows is not None:
         by = "row hashes show that the head start saw none of the bound's rows"
@@ -167,12 +167,13 @@ def assess(
     made = replace(made, measures=measures).resting_on(*known.values())
     seen = judged(lambda inputs: outputs_of(learner, trace.best_state, inputs), data, test, "cpu", batch_size=2**30)
     findings: list[Any] = [made, *measured(seen, "weights")]
-    if "test" in seen:
+    if test is not None and settings.elsewhere is not None and settings.elsewhere.shared_inputs(test.rows):
+        findings.append(Refusal(name="test_set", reason="the settings were chosen on rows of the test set"))
+    elif test is not None:
+        share = settings.share(failure_prob)
         fixed = settings.standing(data, test)
-        findings += [
-            one.resting_on(*tested, fixed)
-            for one in fresh_certificates(seen["test"], of="weights", failure_prob=settings.share(failure_prob))
-        ]
+        found = fresh_certificates(seen["test"], of="weights", failure_prob=share)
+        findings += [one.resting_on(*tested, fixed) for one in found]
     best = trace.best
     details = {"compression": {**best._asdict(), "rounds": [list(one) for one in trace.rounds], "ends": stop.ends}}
     return Assessment.of(findings, data, details=details, **common)

@@ -18,7 +18,7 @@ State = Any
 
 @runtime_checkable
 class Learner(Protocol):
-    """A learner: its state after each round is a function of the records picked so far, and of nothing else of the data.
+    """A learner: its state after a round is a function of the records picked so far, and of nothing else of the data.
 
     Attributes:
         record: JSON values that determine the learner, for the run's file.
@@ -57,15 +57,16 @@ class Learner(Protocol):
 def seeded(seed: int, round: int) -> Iterator[None]:
     """The global random numbers of torch, NumPy and Python are those of this round; afterwards they go on as before."""
     drawn = np.random.SeedSequence([seed, round]).generate_state(3, np.uint64)
-    before = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    old = np.random.mtrand._rand  # the generator behind NumPy's global functions, which estimators draw from
+    before = torch.get_rng_state(), old.get_state(), random.getstate()
     torch.set_rng_state(torch.Generator().manual_seed(int(drawn[0] >> np.uint64(1))).get_state())
-    np.random.set_state(np.random.RandomState(np.random.MT19937(int(drawn[1]))).get_state())
+    old.set_state(np.random.RandomState(np.random.MT19937(int(drawn[1]))).get_state())
     random.setstate(random.Random(int(drawn[2])).getstate())
     try:
         yield
     finally:
         torch.set_rng_state(before[0])
-        np.random.set_state(before[1])
+        old.set_state(before[1])
         random.setstate(before[2])
 
 

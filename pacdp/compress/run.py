@@ -141,6 +141,23 @@ class Trace:
         assert self.best is not None
         return np.sort(np.concatenate([self.picks[: self.best.picked], self.errors]))
 
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "Trace":
+        """The run of a file, as far as it came."""
+        best = checkpoint.header["compression"]["best"]
+        rounds = tuple(Round(*row) for row in checkpoint.state["rounds"].tolist())
+        found = next((one for one in rounds if one.number == best), Round(0, 0, 0, 0) if best == 0 else None)
+        picks, errors = (checkpoint.state[name].numpy() for name in ("picks", "errors"))
+        return cls(picks=picks, rounds=rounds, best=found, best_state=dict(checkpoint.model), errors=errors)
+
+
+def scored_left(learner: Learner, trace: Trace, records: Records) -> Indices:
+    """The records in error at the best end that were not picked by then, counted again."""
+    assert trace.best is not None
+    left = np.setdiff1d(np.arange(records.n), trace.picks[: trace.best.picked])
+    error = scored(learner, trace.best_state, padded(learner.view(records.inputs), BATCH), records).error
+    return left[error[left]]
+
 
 def carry_out(
     learner: Learner, records: Records, *, groups: Groups, stop: Stop, seed: int, start: State | None = None,
@@ -160,8 +177,8 @@ def carry_out(
         CheckpointError: the file is another run's.
     """
     viewed = padded(learner.view(records.inputs), BATCH) if viewed is None else viewed
-    identity = canonical({"learner": learner.record, "groups": [groups.sizes, groups.starts], "seed": seed, "n": records.n,
-                          "stop": [stop.no_errors_left, stop.rounds], **(about or {})})  # fmt: skip
+    rules = {"groups": [groups.sizes, groups.starts], "stop": [stop.no_errors_left, stop.rounds]}
+    identity = canonical({"learner": learner.record, "seed": seed, "n": records.n, **rules, **(about or {})})
     at = _Run.read(file, identity, learner, records, seed) if file is not None and file.exists() else _Run()
     state = at.state if at.rounds else start
     scores = _tied(records.n) if state is None else scored(learner, state, viewed, records)
@@ -214,8 +231,8 @@ class _Run:
 
     def write(self, file: Path, identity: str, about: Mapping[str, Any] | None) -> None:
         """Put it in a file, as a whole or not at all."""
-        best = 0 if self.best is None else self.best.number
-        header = {**(about or {}), "compression": {"identity": identity, "best": best}}
+        best = None if self.best is None else self.best.number
+        header = {**(about or {}), "step": len(self.rounds), "compression": {"identity": identity, "best": best}}
         state = {
             "picks": self.picks,
             "errors": self.errors,
@@ -240,9 +257,8 @@ class _Run:
             raise CheckpointError(
                 f"{file} holds a compression of other data or settings: choose another place for this"
             )
-        made.picks, made.errors = found.state["picks"].numpy(), found.state["errors"].numpy()
-        made.rounds = [Round(*row) for row in found.state["rounds"].tolist()]
-        made.best = made.rounds[said["best"] - 1] if said["best"] else None
+        trace = Trace.of(found)
+        made.picks, made.rounds, made.best, made.errors = trace.picks, list(trace.rounds), trace.best, trace.errors
         now = {name.removeprefix("now."): one for name, one in found.state.items() if name.startswith("now.")}
         if now:
             made.state, made.best_state = now, dict(found.model)

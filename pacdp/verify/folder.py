@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pacdp.verify.claim import Statement, Unchecked, Wrong, judged
+from pacdp.verify.compressed import KIND, check_kept
 from pacdp.verify.loss import private, steps_of
 from pacdp.verify.planned import length, of_chain, of_training, paid, same
 from pacdp.verify.planned import recorded as ran_in
@@ -175,6 +176,7 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
         "content of the checkpoint": (header, content), "run": (header, run), "steps": (header, steps),
         "metrics.jsonl": (metrics.is_file(), recorded), "result.json": ("result.json" in files, result),
         "privacy spent": ("event" in header and own, spent),
+        "kept records": (header.get("kind") == KIND and own, lambda: check_kept(stored, own, report)),
         "choices": (choices.is_file(), listed), "report": (report and header, reported),
     }  # fmt: skip
     return [judged(path.name, name, check) for name, (there, check) in checks.items() if there]
