@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+import bounds
 from experiments.claims import Claim, Comparison, every, judging, least_risk
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from pacdp.cli.compressing import Compression, compute
@@ -89,8 +90,6 @@ def rows(done: Done) -> Iterator[Row]:
 
 
 def _held_out(error: float, n: int, failure_prob: float) -> float:
-    import bounds
-
     half = n // 2
     return bounds.clopper_pearson_upper(int(error * half), half, failure_prob)
 
@@ -117,7 +116,8 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         value = _one(table, dataset, "entropy-sgd")
         told = "missing" if value is None else f"{value:.4f}"
         yield Claim(f"{dataset}: Entropy-SGD is certified at {most:.4f} or less.", value and value <= most, told)
-    tested = [row for row in table.iter_rows(named=True) if row["test_error"] is not None and row["labels"] == "true"]
+    true = table.filter((pl.col("labels") == "true") & pl.col("test_error").is_not_null())
+    tested = list(true.iter_rows(named=True))
     low = [row for row in tested if row["value"] < least_risk(row["test_error"], row["n_test"])]
     said = "; ".join(
         f"{row['dataset']} {row['learner']}: {row['value']:.4f}, {row['test_error']:.4f}" for row in tested
@@ -143,7 +143,7 @@ def _figure(table: pl.DataFrame) -> Any:
             axes.annotate(f"{row['learner']}, {row['dataset']}", (row["test_error"], row["value"]), fontsize=6)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.axline((0.01, 0.01), slope=1.0, color="grey", linewidth=0.8)
+    axes.plot([1e-3, 1.0], [1e-3, 1.0], color="grey", linewidth=0.8)
     axes.set_xlabel("test error")
     axes.set_ylabel("certificate, 95%")
     axes.set_title("certificates of compressed learners")

@@ -103,7 +103,7 @@ def run(
 
 def carried_out(config: Compression, runtime: Runtime, out: Path, *, report: Report | None = None) -> Assessment:
     """The run in a folder that is locked, gone on with where it stands, and what it says."""
-    folder, (data, test), written = Folder(out), config.data(runtime), to_dict(config)
+    folder, (data, test), own = Folder(out), config.data(runtime), to_dict(config)
     done = load_checkpoint(folder.checkpoint).header["step"] if folder.checkpoint.is_file() else 0
     folder.keep_rows(up_to_step=done, expected=range(1, done + 1))
 
@@ -116,7 +116,7 @@ def carried_out(config: Compression, runtime: Runtime, out: Path, *, report: Rep
     found = compress(
         config.learner, data, test=test, groups=config.groups, stop=config.stop, expected=config.expected,
         failure_prob=config.failure_prob, tolerance=config.tolerance, seed=config.seed, settings=config.settings(test),
-        file=folder.checkpoint, about={"kind": KIND, "run": written, "problem": written["problem"], "seed": config.seed},
+        file=folder.checkpoint, about={"kind": KIND, "run": own, "problem": own["problem"], "seed": config.seed},
         every=runtime.checkpoint_seconds, progress=told,
     )  # fmt: skip
     return found.assessment
