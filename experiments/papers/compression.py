@@ -53,7 +53,7 @@ def _jobs(scale: Scale, seed: int) -> Iterator[tuple[str, Compression, dict[str,
         "digits": ("entropy-sgd", "kernel") if smoke else ("entropy-sgd", "entropy-sgld", "sgd", "adam", "kernel"),
         "digits2": ("entropy-sgd",),
         "mnist2": () if smoke else ("entropy-sgd", "entropy-sgld", "sgd"),
-        "mnist": () if smoke else ("entropy-sgd", "sgd", "kernel"),
+        "mnist": () if smoke else ("entropy-sgd", "sgd"),
     }
     for dataset, learners in plan.items():
         for learner in learners:

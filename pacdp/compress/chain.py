@@ -49,11 +49,6 @@ class _OfNetwork:
         weights = {name: one for name, one in state.items() if not name.startswith(_CHAIN)}
         return functional_call(_network(self.architecture, tuple(viewed.shape[1:]), self.classes, 0), weights, viewed)
 
-    def _seen(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """What the network is trained on: the records and their shifted copies, as it sees them."""
-        images, own = self.view.shifted(inputs, labels) if self.view.shift else (inputs, labels)
-        return self.view(images), own
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chained(_OfNetwork):
@@ -71,7 +66,7 @@ class Chained(_OfNetwork):
 
     def train(self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int) -> State:
         """The chain's state after ``steps`` more steps, numbered on, with the keys of the seed."""
-        seen, own = self._seen(inputs, labels)
+        seen, own = self.view.training(inputs, labels)
         data = Dataset(inputs=seen.numpy(), labels=own.numpy(), classes=self.classes, name="picked records")
         network = _network(self.architecture, data.inputs.shape[1:], self.classes, seed)
         loss = bounded_cross_entropy(classes=self.classes, max_loss=self.max_loss)
@@ -98,7 +93,7 @@ class Adam(_OfNetwork):
 
     def train(self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int) -> State:
         """The weights after ``steps`` more steps; batches and moments are those of the round."""
-        seen, own = self._seen(inputs, labels)
+        seen, own = self.view.training(inputs, labels)
         first = _network(self.architecture, tuple(seen.shape[1:]), self.classes, seed)
         start = {name: one.detach() for name, one in first.named_parameters()}
         start = {name: (state or {}).get(name, one) for name, one in start.items()}
@@ -134,8 +129,8 @@ class KernelRidge:
 
     def train(self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int) -> State:
         """The records' features, and their coefficients for each class."""
-        seen, own = self.view.shifted(inputs, labels) if self.view.shift else (inputs, labels)
-        support = self.view(seen).flatten(1)
+        seen, own = self.view.training(inputs, labels)
+        support = seen.flatten(1)
         kernel = self._kernel(support, support).double()
         kernel.diagonal().add_(self.ridge)
         wanted = 2.0 * F.one_hot(own, self.classes).double() - 1.0

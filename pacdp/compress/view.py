@@ -38,13 +38,31 @@ class View:
         )
         return torch.cat([self.scale * made(part) for part in padded(images, _CHUNK)])[: len(images)]
 
-    def shifted(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The images, then every shifted copy of all of them, with their labels."""
+    @torch.no_grad()
+    def training(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """What training sees of the images: each as it is and shifted, image by image, with its label.
+
+        Those of the last call are remembered where the images begin with the same ones: a run only adds to them.
+        """
+        before, known = _LAST.get(self, (images[:0], None))
+        same = known is not None and len(before) <= len(images) and torch.equal(images[: len(before)], before)
+        new = images[len(before) :] if same else images
+        made = self(self._shifted(new)) if len(new) else known[:0]
+        seen = torch.cat([known, made]) if same else made
+        _LAST.clear()
+        _LAST[self] = (images.clone(), seen)
+        return seen, labels.repeat_interleave((2 * self.shift + 1) ** 2)
+
+    def _shifted(self, images: Tensor) -> Tensor:
+        if not self.shift:
+            return images
         reach, (high, wide) = self.shift, images.shape[-2:]
-        moves = [(0, 0), *((dy, dx) for dy in range(-reach, reach + 1) for dx in range(-reach, reach + 1) if dy or dx)]
-        framed = torch.nn.functional.pad(images, [reach] * 4)
-        parts = [framed[..., reach + dy : reach + dy + high, reach + dx : reach + dx + wide] for dy, dx in moves]
-        return torch.cat(parts), labels.repeat(len(moves))
+        framed, moves = torch.nn.functional.pad(images, [reach] * 4), range(2 * reach + 1)
+        parts = [framed[..., dy : dy + high, dx : dx + wide] for dy in moves for dx in moves]
+        return torch.stack(parts, dim=1).flatten(0, 1)
+
+
+_LAST: dict[View, tuple[Tensor, Tensor]] = {}
 
 
 def padded(rows: Tensor, size: int) -> list[Tensor]:
