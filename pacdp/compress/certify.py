@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from pacdp.certify.settings import Settings
 from pacdp.compress.blind import require_blind, require_replayed
 from pacdp.compress.learner import Estimator, Learner, State
 from pacdp.compress.rules import Groups, Stop
-from pacdp.compress.run import BATCH, Records, Round, Trace, carry_out
+from pacdp.compress.run import BATCH, Records, Round, Trace, carry_out, tensor_of
 from pacdp.compress.view import padded
 from pacdp.data import Dataset
 from pacdp.data.row_checks import require_apart
@@ -58,7 +57,7 @@ class Compressed:
 
     def __call__(self, inputs: Any) -> Tensor:
         """The network's outputs for inputs."""
-        return outputs_of(self.learner, self.trace.best_state, torch.as_tensor(np.array(inputs)))
+        return outputs_of(self.learner, self.trace.best_state, tensor_of(inputs))
 
 
 def compress(

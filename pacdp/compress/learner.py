@@ -129,7 +129,9 @@ class Estimator:
     @property
     def record(self) -> Mapping[str, Any]:
         """The estimator's parameters, as it prints them."""
-        return {"kind": "Estimator", "estimator": repr(self.estimator), "classes": self.classes}
+        name, asked = type(self.estimator).__name__, getattr(self.estimator, "get_params", dict)
+        settings = {key: repr(value) for key, value in sorted(asked().items())}
+        return {"kind": "Estimator", "estimator": name, "settings": settings, "classes": self.classes}
 
     def view(self, inputs: Tensor) -> Tensor:
         """Rows of numbers."""

@@ -53,4 +53,4 @@ class Stop:
     @property
     def last(self) -> float:
         """The last round; infinite where errors alone decide."""
-        return self.rounds[-1] if self.rounds else float("inf")
+        return float(self.rounds[-1]) if self.rounds else float("inf")

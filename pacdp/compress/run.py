@@ -22,7 +22,7 @@ from pacdp.losses import margins
 
 BATCH = 1000
 """Records whose outputs are computed at once, always as many."""
-Indices = Int64[np.ndarray, " k"]
+Indices = Int64[np.ndarray, "_"]
 
 
 class Round(NamedTuple):
@@ -58,11 +58,11 @@ class Records:
     @classmethod
     def of(cls, inputs: Any, labels: Any, people: Any = None, *, seed: int, tolerance: float = 0.0) -> "Records":
         """Records of a sample; ties are broken by numbers of the seed, record by record."""
-        labels = torch.as_tensor(np.array(labels, dtype=np.int64))
+        inputs, labels = tensor_of(inputs), tensor_of(labels).long()
         owner = np.arange(len(labels)) if people is None else np.unique(people, return_inverse=True)[1]
         n = int(owner.max()) + 1
         u = np.random.default_rng([seed, 0]).random(n)
-        return cls(inputs=torch.as_tensor(np.array(inputs)), labels=labels, owner=owner.astype(np.int64), n=n,
+        return cls(inputs=inputs, labels=labels, owner=owner.astype(np.int64), n=n,
                    tie_breakers=u, tolerance=tolerance)  # fmt: skip
 
     def subset(self, records: Indices) -> "Records":
@@ -85,6 +85,11 @@ class Records:
             first = np.searchsorted(self.owner[order], np.arange(self.n + 1))
             chosen = torch.from_numpy(np.concatenate([order[first[r] : first[r + 1]] for r in records]))
         return self.inputs[chosen], self.labels[chosen]
+
+
+def tensor_of(values: Any) -> Tensor:
+    """A tensor as it is, anything else as a tensor of its own."""
+    return values if isinstance(values, Tensor) else torch.tensor(np.asarray(values))
 
 
 class Scores(NamedTuple):
