@@ -8,10 +8,9 @@ from typing import Any
 
 import tyro
 
-from experiments.conduct import Plan, conduct
-from experiments.publish import RESULTS, publish
 from experiments.registry import studies, study, titles
 from experiments.results_page import PAGE, write_page
+from experiments.runner import RESULTS, Plan, conduct, publish
 from pacdp.cli.config import Runtime
 from pacdp.cli.recipes import Scale
 from pacdp.cli.sweep.workers import Workers

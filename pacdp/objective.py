@@ -29,6 +29,7 @@ from pacdp.probes import (
 )
 from pacdp.step.compiled import Clip, CompiledSums, disagreement
 from pacdp.step.gradients import clipped_gradient, require_true_sums
+from pacdp.step.independence import made_up_batch
 from pacdp.step.sample import poisson, with_replacement
 
 _CLIPPED = 3
@@ -233,24 +234,34 @@ class Objective:
 
     @torch.no_grad()
     def _try_out(self) -> None:
-        """Each example must have an output and a loss of its own, at the weights that the network came with."""
-        size = max(MOST, min(self.batch_size, AT_MOST))
-        examples, labels = pool(self._inputs, size=size), self._labels_of(0)
+        """Each example must have an output and a loss of its own, at the weights that the network came with.
 
-        few = examples[:2].clone()
+        Examples of the data are tried, and made-up ones, so that no records decide that nothing is: where an output or
+        a gradient is not finite, or so large that nothing beside it shows, there is nothing to compare.
+        """
+        labels, two = self._labels_of(0), self._inputs[:2].clone()
+        size = max(MOST, min(self.batch_size, AT_MOST))
         require_steady(
-            lambda: {"its inputs": few, **{f"buffer {name}": x for name, x in self.model.named_buffers()}},
-            lambda: self.model(few),
+            lambda: {"its inputs": two, **{f"buffer {name}": x for name, x in self.model.named_buffers()}},
+            lambda: self.model(two),
         )
-        outputs = require_own_outputs(lambda places: self.model(examples[places.to(self.device)]), size=size)
-        if not bool(outputs.isfinite().all()):
-            return  # whoever asks for a risk is told
-        require_own_losses(self.loss, outputs, labels, size=size)
-        require_true_slope(self.loss, outputs, labels)
+        sources, tried = (self._inputs, made_up_batch(self._inputs, examples=size)), False
+        for inputs in sources:
+            examples = pool(inputs, size=size)
+            outputs = require_own_outputs(lambda places, x=examples: self.model(x[places.to(self.device)]), size=size)
+            if bool(outputs.isfinite().all()):
+                require_own_losses(self.loss, outputs, labels, size=size)
+                require_true_slope(self.loss, outputs, labels)
+                tried = True
         if self.clip_norm is not None:
-            own = self.layout.views(self.weights()[0])
-            require_true_sums(self.model, own, self._inputs[:_CLIPPED], labels[:_CLIPPED], self.loss)
-            self._sums = self._compiled_sums()
+            own, few = self.layout.views(self.weights()[0]), min(_CLIPPED, self.n)
+            tried &= any([require_true_sums(self.model, own, x[:few], labels[:few], self.loss) for x in sources])
+        if not tried:
+            raise ValueError(
+                "the network's outputs, or with clip_norm its gradients, are finite neither on the data nor on made-up "
+                "inputs, so that nothing can be tried: give it weights at which they are"
+            )
+        self._sums = None if self.clip_norm is None else self._compiled_sums()
 
     def _compiled_sums(self) -> CompiledSums | None:
         """The compiled form of clipped sums, where the network has one that agrees with the reference."""

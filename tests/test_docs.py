@@ -12,9 +12,9 @@ import torch
 
 import bounds
 import pacdp
-from experiments.publish import SCALES, judge, read_table
 from experiments.registry import studies, study
 from experiments.results_page import render
+from experiments.runner import SCALES, judge, read_table
 from pacdp.cli.main import COMMANDS, main
 from pacdp.cli.private.recipes import PRIVATE_RECIPES
 from pacdp.cli.recipes import RECIPES

@@ -22,7 +22,7 @@ from pacdp.certify.examples import Unit
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
 from pacdp.cli.leaving import Leaving, leaving
-from pacdp.cli.private.books import beside, counting
+from pacdp.cli.private.books import counted_beside, counting
 from pacdp.files import remove_partial
 from pacdp.ledger import Ledger
 from pacdp.rederived import settings_of
@@ -52,7 +52,7 @@ def export_run(
     """Write the folder ``out`` of a finished private run, all of it or none, and return its report of certificates.
 
     Args:
-        ledger: the folder of the ledger that counts the run; by default the one beside it.
+        ledger: the folder of the ledger that counts the run; by default the one beside it, or beside all its chains.
         std_errors: standard deviation of the noise on the error count, or on the sum of people's rates.
         std_n: that of the noise on n.
         choices: a closed list of settings, where it does not lie beside the checkpoint.
@@ -65,7 +65,7 @@ def export_run(
         ValueError: ``out`` exists; ``run`` is no finished private run, or its noise is known to whoever knows a seed,
             or no ledger, or another one, counts it.
     """
-    folder, ledger = Folder(run), ledger or beside(run)
+    folder = Folder(run)
     _require_room(run, out)
     if not folder.checkpoint.is_file():
         raise ValueError(f"{run} holds no private run, nor any other: give the folder of one that pacdp train has left")
@@ -82,6 +82,7 @@ def export_run(
         if std_n * 6.0 > one.bound.units:
             raise ValueError(f"std_n = {std_n:g} is too much noise for so few records: give a smaller --std-n, which "
                              "costs more epsilon")  # fmt: skip
+        ledger = ledger or counted_beside(run, one.checkpoint.header)
         book = _counted(run, ledger, one, correct=correct, tell=tell)
         held: list[ReleasedErrors] = []
 

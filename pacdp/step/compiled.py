@@ -31,6 +31,8 @@ from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, slopes_of_each
 _CHUNK, _LARGEST = 32, 4096
 """Examples that go through together in a network with convolutions, and in one without."""
 _PROBES, _CHAINS = 4, 3
+_TRIES = 16
+"""So many times more examples are looked through for those that have a finite gradient."""
 _TOLERANCE = 1e-3
 Draw = Callable[[Sequence[int]], tuple[list[Tensor], np.ndarray]]
 """Chains to the examples of their distinct minibatches, and which of these is each chain's."""
@@ -177,18 +179,27 @@ def disagreement(
     """How compiled sums differ from the reference's, in one sentence; None where they agree.
 
     Single examples, a few together and as many as a batch has are compared, at the weights of the network and at
-    others, all as chains of one batch, with norms on both sides of the clip norm.
+    others, all as chains of one batch, with norms on both sides of the clip norm. Examples without a finite gradient
+    other than zero are passed over.
     """
-    places = torch.linspace(0, len(inputs) - 1, _PROBES).long()
     generator, own = torch.Generator().manual_seed(0), layout.of(model)
     spread = [torch.randn(own.shape, generator=generator, dtype=own.dtype) for _ in range(_CHAINS - 1)]
     size = float(own.double().square().mean().sqrt()) or 0.1
     weights = torch.stack([own, *(own + 0.3 * size * one for one in spread)])
-    raw = torch.stack([_singles(model, layout, one, inputs[places], labels[places], loss) for one in weights])
+    kept, rows = list[int](), list[Tensor]()
+    for place in torch.cat([torch.linspace(0, len(inputs) - 1, k * _PROBES).long() for k in (1, _TRIES)]).tolist():
+        row = torch.stack([_singles(model, layout, w, inputs[[place]], labels[[place]], loss)[0] for w in weights])
+        if bool(row.isfinite().all() and row.any()):
+            kept.append(place)
+            rows.append(row)
+        if len(rows) == _PROBES:
+            break
+    if not rows:
+        return "no example tried has a finite gradient other than zero"
+    again = torch.arange(_PROBES) % len(rows)
+    places, raw = torch.tensor(kept)[again], torch.stack(rows, dim=1)[:, again]
     norms = raw.double().norm(dim=2)
-    if not bool(norms.isfinite().all()):
-        return None
-    norm = float(norms.median()) or 1.0
+    norm = float(norms[norms > 0.0].median())
     exact = raw.double() * (norm / norms.clamp(min=norm))[:, :, None]
     everyone = torch.arange(max(1, batch_size)) % _PROBES
     for chosen in (*(torch.tensor([k]) for k in range(_PROBES)), torch.arange(_PROBES), everyone):

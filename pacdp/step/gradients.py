@@ -73,8 +73,11 @@ def require_true_sums(
     inputs: Shaped[Tensor, "batch ..."],
     targets: Shaped[Tensor, "batch ..."],
     loss: PerExampleLoss,
-) -> None:
+) -> bool:
     """Compare the sum of a few examples' gradients, clipped to no effect, with what autograd makes of ``model``.
+
+    Returns:
+        Whether there was something to compare: False where the gradient is not finite.
 
     Raises:
         ValueError: they differ beyond rounding, or the gradient of a single example cannot be taken.
@@ -92,10 +95,13 @@ def require_true_sums(
         total = loss(call_with(model, leaves, inputs.clone()), targets).sum()
         slopes = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     size = math.sqrt(sum(float(row_squares(slope[None])) for slope in slopes if slope is not None))
+    if not math.isfinite(size):
+        return False
     for (name, own), slope in zip(found.items(), slopes, strict=True):
         away = own if slope is None else own - slope
-        if math.isfinite(size) and not math.sqrt(float(row_squares(away[None]))) <= _TOLERANCE * size:
+        if not math.sqrt(float(row_squares(away[None]))) <= _TOLERANCE * size:
             raise ValueError(f"clipped gradients of parameter {name} are not those of the network: report this network")
+    return True
 
 
 def _fully_connected(model: nn.Module, ndim: int) -> TypeGuard[nn.Sequential]:

@@ -250,6 +250,29 @@ def test_chains_in_other_processes_pay_too(tmp_path):
 # what may leave
 
 
+def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, capsys, monkeypatch):
+    run, noise = tmp_path / "runs" / "a", ("--std-errors", 20, "--std-n", 20)
+    given = ("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", run, "--chains", 2)
+    assert pacdp(*given) == 0
+    before = stretches(tmp_path / "runs" / "ledger")
+    assert pacdp("export", run / "chain-00", tmp_path / "out", *noise) == 0
+    assert verdicts(tmp_path / "out") == {"follows"}
+    assert stretches(tmp_path / "runs" / "ledger") == before
+    assert stretches(tmp_path / "runs" / "ledger", "release")
+    monkeypatch.chdir(run / "chain-01")
+    assert pacdp("export", ".", tmp_path / "too", *noise) == 0
+    Ledger.open(run / "ledger")  # another one, which counts nothing of theirs
+    assert pacdp("export", run / "chain-01", tmp_path / "three", *noise) == 0
+    (run / "chain-01" / "result.json").unlink()
+    (run / "ledger" / "ledger.jsonl").unlink()
+    assert pacdp("train", "--resume", "--out", run / "chain-01") == 0
+    assert stretches(tmp_path / "runs" / "ledger") == before
+    (tmp_path / "runs" / "ledger").rename(tmp_path / "elsewhere")
+    capsys.readouterr()
+    assert pacdp("export", run / "chain-00", tmp_path / "four", *noise) == 1
+    assert "--ledger" in one_sentence(capsys.readouterr().err)
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("chains")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from experiments.papers.runs.held_out_config import HeldOutConfig
-from experiments.papers.runs.p3sgd_config import Attack, DropBlock, Network, Plain, Private, Training
+from experiments.papers.runs.held_out import HeldOutConfig
+from experiments.papers.runs.p3sgd import Attack, DropBlock, Network, Plain, Private, Training
 from experiments.registry import study
 from pacdp import Architecture, Problem
 from pacdp.algorithms import KINDS, SGLD

@@ -308,10 +308,13 @@ def test_networks_without_gradients_of_single_examples_are_refused_with_clipping
         Objective(Branching(), loss, data, batch_size=3, clip_norm=1.0)
 
 
-def test_layer_by_layer_sums_of_another_network_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted fault: repeated layers are left out, as once they were."""
+@pytest.mark.parametrize("far", [None, 3e38])
+def test_layer_by_layer_sums_of_another_network_are_found_out(far, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: repeated layers are left out, as once they were. Records far away hide nothing."""
     torch.manual_seed(0)
     module, data = reused_relu(), toy_data(n=9, classes=3, shape=(6,))
+    if far is not None:
+        data = replace(data, inputs=np.full_like(data.inputs, far))
     plain = clipped._by_layers
 
     def faulty(model: nn.Module, *rest):

@@ -1,6 +1,7 @@
 """Trials before a number is made refuse what mixes examples, and nothing else."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -90,6 +91,40 @@ def test_the_batches_that_the_network_will_meet_are_tried(batch_size: int) -> No
         return
     with pytest.raises(ValueError, match="no example has a loss of its own"):
         Objective(module, bounded_cross_entropy(classes=3), data, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("far", [1e25, 3e38])
+@pytest.mark.parametrize("clip_norm", [None, 1.0])
+@pytest.mark.parametrize("records", [[0], [0, 1, 2], range(60)], ids=["one", "three", "all"])
+def test_no_record_decides_that_nothing_is_tried(far: float, clip_norm: float | None, records: list[int]) -> None:
+    """A record whose outputs are not finite, or so large that nothing beside them is, hides no mixing."""
+    data = toy_data(n=60, classes=3)
+    inputs = data.inputs.copy()
+    inputs[list(records)] = far
+    data = replace(data, inputs=inputs)
+    settings = {"batch_size": 5, "clip_norm": clip_norm}
+    loss = Loss(name="mine", low=0.0, high=1.0, function=weighted)
+    with pytest.raises(ValueError, match="loss mine of an example depends on the other examples"):
+        Objective(Mixing(lambda h: h), loss, data, **settings)
+    with pytest.raises(ValueError, match="no example has a loss of its own"):
+        Objective(
+            Mixing(lambda h: h - h.tanh().nan_to_num().mean(dim=0)), bounded_cross_entropy(classes=3), data, **settings
+        )
+    Objective(Mixing(lambda h: h), bounded_cross_entropy(classes=3), data, **settings)
+
+
+def test_networks_of_which_nothing_can_be_tried_are_refused_in_a_sentence() -> None:
+    sentence = "finite neither on the data nor on made-up inputs"
+    with pytest.raises(ValueError, match=sentence):
+        objective_of(Mixing(lambda h: h * math.nan))
+    Objective(
+        Mixing(lambda h: h.sqrt().nan_to_num()),
+        bounded_cross_entropy(classes=3),
+        toy_data(n=60, classes=3),
+        batch_size=5,
+    )
+    with pytest.raises(ValueError, match=sentence):
+        objective_of(Mixing(lambda h: (0.0 * h).abs().sqrt()), clip_norm=1.0)
 
 
 class Counting(nn.Module):

@@ -25,7 +25,8 @@ class Export:
     out: tyro.conf.Positional[Path]
     """The folder to write, which must not exist."""
     ledger: Path | None = None
-    """The privacy ledger that counts the run; by default the folder ledger beside RUN."""
+    """The privacy ledger that counts the run; by default the folder ledger beside RUN or, of one of several chains,
+    beside the folder that holds them."""
     std_errors: float = 50.0
     """Standard deviation of the noise on the error count; of runs that hide people, on the sum of people's rates."""
     std_n: float = 50.0

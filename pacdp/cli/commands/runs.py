@@ -17,7 +17,7 @@ from pacdp.cli.diagnosing import chain_folder, diagnose_checkpoints
 from pacdp.cli.folder import Folder, read_json, write_json
 from pacdp.cli.foreign import Foreign, certify_foreign
 from pacdp.cli.overrides import overridden
-from pacdp.cli.private.books import beside
+from pacdp.cli.private.books import beside, counted_beside
 from pacdp.cli.private.command import holds_private_run, is_private, tell_private, train_private_recipe
 from pacdp.cli.private.recipes import PRIVATE_RECIPES
 from pacdp.cli.recipes import RECIPES, Scale, recipe
@@ -86,6 +86,8 @@ class Train:
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
+        if self.chains == 1 and self.workers.limit is not None:
+            usage("--limit goes with --chains: one run is stopped by Ctrl-C, and goes on with --resume")
         if self.recipe == "[]":  # what tyro makes of a recipe that is missing or preceded by fields of its run
             usage("give the recipe first, then the fields of its run")
         if self.private:
@@ -137,7 +139,7 @@ class Train:
         if self.ledger is not None and self.no_ledger:
             raise ValueError("--ledger and --no-ledger contradict each other: give one of them")
         if run.promising:
-            return None if self.no_ledger else self.ledger or beside(out)
+            return None if self.no_ledger else self.ledger or (counted_beside(out) if self.resume else beside(out))
         if self.ledger is not None or self.no_ledger:
             raise ValueError(f"--ledger and --no-ledger go with runs that promise privacy: {run.algorithm} has no clip "
                              "norm")  # fmt: skip

@@ -1,6 +1,7 @@
 """Which ledger counts a private run: the folder that was named, by default ``ledger`` beside the run's folder."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,28 @@ from pacdp.reservation import Books, NoLedger
 def beside(run: Path) -> Path:
     """The ledger that counts a run where no other is named: runs of one folder share it."""
     return (run if run.name not in ("", "..") else Path(os.path.abspath(run))).parent / "ledger"
+
+
+def counted_beside(run: Path, header: Mapping[str, Any] | None = None) -> Path:
+    """The ledger of a run that was begun, where none is named: that of one of several chains lies beside all of them.
+
+    Args:
+        header: of the run's checkpoint, which says what counts it.
+    """
+    named = Path(os.path.abspath(run))
+    places = [beside(run), *([beside(named.parent)] if re.fullmatch(r"chain-\d{2,}", named.name) else [])]
+    receipt = ((header or {}).get("ledger") or {}).get("receipt")
+    return next((one for one in places if _counts(one, receipt)), places[-1])
+
+
+def _counts(ledger: Path, receipt: Mapping[str, Any] | None) -> bool:
+    try:
+        found = (ledger / "ledger.jsonl").exists()
+        if found and receipt is not None:
+            counting(ledger, receipt)
+        return found
+    except ValueError:
+        return False
 
 
 def books_of(ledger: Path | None, run: Path, *, before: Mapping[str, Any] | None) -> Books:

@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bounds.accounting import event_to_dict
-from pacdp import load_checkpoint, private
+from pacdp import load_checkpoint, loop
 from pacdp.calibration import reliability_curve, summary
 from pacdp.choices import Choices
 from pacdp.cli.config import Runtime
@@ -26,6 +27,9 @@ from pacdp.data import Dataset, Progress
 from pacdp.fixed_settings import carried_on
 from pacdp.ledger import Ledger
 from pacdp.reservation import Books
+from pacdp.step import accountant
+from pacdp.step import event as events
+from pacdp.step.noise import SeededRandomness, SystemRandomness
 
 FORMAT = "pacdp-private-result/1"
 Report = Callable[[int, int, dict[str, Any] | None], None]
@@ -107,7 +111,7 @@ class _Training:
         self.report = report
         self.common: dict[str, Any] = {
             "loss": _loss,
-            "randomness": private.SeededRandomness(config.seed) if config.reproducible else private.SystemRandomness(),
+            "randomness": SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
             "checkpoint": folder.checkpoint,
             "ledger": books,
             "checkpoint_every": max(1, config.sampling.steps // config.records),
@@ -122,11 +126,11 @@ class _Training:
         relation: dict[str, Any] = {"delta": budget.delta, "adjacency": budget.adjacency}
         plan = settings.promise(self.data.units, settings.mechanism.steps)
 
-        def progress(seen: private.Progress) -> None:
-            self._record(seen.step, lambda: private.epsilon(private.first(plan, seen.step), **relation))
+        def progress(seen: loop.Progress) -> None:
+            self._record(seen.step, lambda: accountant.epsilon(events.first(plan, seen.step), **relation))
 
         people = self.data.people if config.method.BY_PERSON else None
-        trained = private.train(
+        trained = loop.train(
             settings, self.module, self.data.tensors(), people=people, progress=progress, **self.common
         )
         predict = predictor(config, self.module, trained)
@@ -134,14 +138,14 @@ class _Training:
         if len(trained.snapshots):
             alone = replace(trained, snapshots=trained.snapshots[:0])
             last["test_of_last_weights"] = judged(predictor(config, self.module, alone), self.data.test, curve=True)
-        steps = private.steps_of(trained.event)
+        steps = events.steps_of(trained.event)
         paper = settings.published(steps=steps, delta=budget.delta)
         published = {"published_accounting": {"epsilon": paper.epsilon, "status": "optimistic"}} if paper else {}
         return {
             "format": FORMAT, "private": PRIVATE, "algorithm": config.algorithm, "steps": steps,
             "halted": steps < config.sampling.steps, "n": self.data.train.n, "n_test": self.data.test.n,
             "parameters": sum(p.numel() for p in self.module.parameters()),
-            "privacy": {**private.privacy_spent(trained.event, **relation).to_dict(), **published,
+            "privacy": {**accountant.privacy_spent(trained.event, **relation).to_dict(), **published,
                         "event": None if trained.event is None else event_to_dict(trained.event),
                         "unit": self.data.unit, "units": self.data.units,
                         "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret",
@@ -166,10 +170,16 @@ def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
 @torch.no_grad()
 def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str, Any]:
     """Accuracy, AUC and calibration of the predictions, a thousand at a time; with ``curve`` the reliability curve,
-    whose bands hold for examples that training has not seen."""
+    whose bands hold for examples that training has not seen.
+
+    An example whose probabilities are not finite counts as one that is certain of a wrong class; how many there are
+    stands in ``not_finite``.
+    """
     parts = [predict(torch.tensor(data.inputs[i : i + _BATCH])).cpu() for i in range(0, data.n, _BATCH)]
     probabilities = torch.cat(parts).double().numpy()
-    scores: dict[str, Any] = dict(summary(probabilities, data.labels))
+    lost = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
+    probabilities[lost] = np.eye(probabilities.shape[1])[(data.labels[lost] + 1) % probabilities.shape[1]]
+    scores: dict[str, Any] = {**summary(probabilities, data.labels), **({"not_finite": len(lost)} if len(lost) else {})}
     if curve:
         found = reliability_curve(probabilities, data.labels)
         scores["reliability"] = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous,

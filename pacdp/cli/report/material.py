@@ -17,6 +17,8 @@ class Material:
     path: Path
     private: bool
     """Whether it is a run with a privacy budget."""
+    secret: bool
+    """Whether the run keeps its noise secret, finished or not: its steps are private, and its scores are not."""
     config: dict[str, Any] | None = None
     provenance: dict[str, Any] | None = None
     rows: tuple[dict[str, Any], ...] = ()
@@ -46,9 +48,15 @@ def read(path: Path) -> Material:
     _require_format(folder.result, result, RESULTS)
     _require_format(folder.certificates, report, (FORMAT,))
     return Material(
-        path=path, private="budget" in (config or {}) or "privacy" in (result or {}), config=config,
-        provenance=made_by, rows=tuple(folder.rows()), result=result, report=report,
-    )  # fmt: skip
+        path=path,
+        private="budget" in (config or {}) or "privacy" in (result or {}),
+        secret=(config or {}).get("reproducible") is False,
+        config=config,
+        provenance=made_by,
+        rows=tuple(folder.rows()),
+        result=result,
+        report=report,
+    )
 
 
 def _require_format(path: Path, values: dict[str, Any] | None, known: tuple[str, ...]) -> None:

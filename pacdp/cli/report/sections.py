@@ -58,9 +58,10 @@ def state(material: Material) -> str:
 
 
 def warning(material: Material) -> str:
-    """What a page about a private run begins with."""
+    """What a page about a private run, or a chain whose noise is secret, begins with, finished or not."""
     told = ((material.report or {}).get("details") or {}, material.result or {})
-    return PRIVATE if material.private else next((str(one["private"]) for one in told if "private" in one), "")
+    own = material.private or material.secret
+    return PRIVATE if own else next((str(one["private"]) for one in told if "private" in one), "")
 
 
 def by_person(material: Material) -> bool:

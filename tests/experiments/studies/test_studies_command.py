@@ -14,8 +14,8 @@ from small_jobs import pids
 
 from experiments import registry
 from experiments.papers.random_labels import RANDOM_LABELS
-from experiments.publish import judge, read_table
 from experiments.registry import studies, study
+from experiments.runner import judge, read_table
 from pacdp.cli.serial import to_dict
 
 KEPT = {"table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json", "verdict.json"}

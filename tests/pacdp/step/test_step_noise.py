@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import json
 import math
 import pickle
 from fractions import Fraction
@@ -14,6 +15,7 @@ import torch
 from scipy import stats
 from secure_toys import fix_keys, normals_of, words_of
 
+from pacdp.audit.planned import Planned
 from pacdp.step import cipher, noise, quantile
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, arithmetic_cost, share
 from pacdp.step.processes import RankRandomness
@@ -137,8 +139,23 @@ def test_no_noise_is_a_copy(randomness):
 
 def test_seeded_noise_is_what_it_was():
     total = totals(dtype=torch.float32)
+    before = total.clone()
     old = torch.empty(5000).normal_(0.0, 1.7, generator=SeededRandomness(9).generator("noise"))
-    assert torch.equal(add_noise(total, std=1.7, randomness=SeededRandomness(9)), total + old)
+    found = add_noise(total, std=1.7, randomness=SeededRandomness(9))
+    assert torch.equal(total, before)
+    assert torch.equal(found, total + old)
+
+
+def test_a_source_that_only_hands_out_numbers_keeps_them():
+    class Stuck(Planned):
+        numbers = torch.full((10,), 3.0)
+
+        def normal(self, shape, *, std, dtype, device):
+            return self.numbers
+
+    for _ in range(2):
+        assert torch.equal(add_noise(torch.ones(10), std=1.7, randomness=Stuck([])), torch.full((10,), 4.0))
+    assert torch.equal(Stuck.numbers, torch.full((10,), 3.0))
 
 
 def test_copies_draw_their_own():
@@ -289,6 +306,23 @@ def test_the_price_of_finite_arithmetic():
     assert arithmetic_cost(coordinates=10**6, steps=10**4, delta=1e-12, processes=4)[0] == pytest.approx(
         2.0 * epsilon, rel=1e-3
     )
+
+
+def test_the_price_of_finite_arithmetic_beside_the_printed_epsilons():
+    """What docs/noise.md says of the committed runs."""
+    root = Path(__file__).parents[3]
+    found = [json.loads(path.read_text()) for path in root.glob("experiments/results/private/*/*/result.json")]
+    assert len(found) >= 8
+    shares = []
+    for one in found:
+        spent = one["privacy"]
+        more, _ = arithmetic_cost(coordinates=one["parameters"], steps=one["steps"], delta=1e-3 * spent["delta"])
+        shares.append((more / spent["upper"], more / (spent["upper"] - spent["lower"])))
+    of_epsilon, of_bracket = map(max, zip(*shares, strict=True))
+    assert 4e-6 < of_epsilon < 5e-6
+    assert 0.15 < of_bracket < 0.2
+    page = (root / "docs" / "noise.md").read_text(encoding="utf-8")
+    assert "a is at most 5·10⁻⁶ of the printed epsilon and a fifth of the width" in page
 
 
 def test_the_constants_of_the_argument():
