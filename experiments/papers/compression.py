@@ -115,7 +115,11 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     for dataset, most in targets:
         value = _one(table, dataset, "entropy-sgd")
         told = "missing" if value is None else f"{value:.4f}"
-        yield Claim(f"{dataset}: Entropy-SGD is certified at {most:.4f} or less.", value and value <= most, told)
+        yield Claim(
+            f"{dataset}: Entropy-SGD is certified at {most:.4f} or less.",
+            None if value is None else value <= most,
+            told,
+        )
     true = table.filter((pl.col("labels") == "true") & pl.col("test_error").is_not_null())
     tested = list(true.iter_rows(named=True))
     low = [row for row in tested if row["value"] < least_risk(row["test_error"], row["n_test"])]

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pacdp import CheckpointError, Problem, compress, load_checkpoint
 from pacdp.certify.assessment import Assessment
 from pacdp.certify.examples import BoundSet
@@ -152,7 +154,7 @@ def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None
     trace = Trace.of(checkpoint)
     if trace.best is not None:
         records = Records.of(data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance)
-        if not (scored_left(config.learner, trace, records) == trace.errors).all():
+        if not np.array_equal(scored_left(config.learner, trace, records), trace.errors):
             raise CheckpointError(
                 f"the network of {folder.checkpoint} errs on other records than it says: run it again"
             )

@@ -140,7 +140,7 @@ def _require_empty_hands(learner: Learner, records: Records) -> None:
     for part in vars(type(learner)).keys() | {"train_network", "estimator"}:
         function = getattr(learner, part, None)
         function = getattr(function, "__func__", function)
-        if isinstance(function, FunctionType) and not function.__module__.startswith("pacdp."):
+        if isinstance(function, FunctionType) and not str(function.__module__).startswith("pacdp."):
             names = set(function.__code__.co_names)
             globals_named |= {
                 f"global {name}": function.__globals__[name] for name in names & function.__globals__.keys()

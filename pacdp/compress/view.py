@@ -29,14 +29,14 @@ class View:
             raise ValueError(f"expected shift >= 0 and scale > 0, got {self.shift} and {self.scale}")
 
     @torch.no_grad()
-    def __call__(self, images: Tensor) -> Tensor:
+    def __call__(self, inputs: Tensor) -> Tensor:
         """Each image's own features."""
         if not self.gradients:
-            return images
+            return inputs
         made = OrientedGradients(
-            size=images.shape[-1], orientations=self.orientations, cells=self.cells, alignment=self.alignment
+            size=inputs.shape[-1], orientations=self.orientations, cells=self.cells, alignment=self.alignment
         )
-        return torch.cat([self.scale * made(part) for part in padded(images, _CHUNK)])[: len(images)]
+        return torch.cat([self.scale * made(part) for part in padded(inputs, _CHUNK)])[: len(inputs)]
 
     @torch.no_grad()
     def training(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -44,11 +44,11 @@ class View:
 
         Those of the last call are remembered where the images begin with the same ones: a run only adds to them.
         """
-        before, known = _LAST.get(self, (images[:0], None))
-        same = known is not None and len(before) <= len(images) and torch.equal(images[: len(before)], before)
-        new = images[len(before) :] if same else images
-        made = self(self._shifted(new)) if len(new) else known[:0]
-        seen = torch.cat([known, made]) if same else made
+        before, seen = _LAST.get(self, (images[:0], None))
+        if seen is None or len(before) > len(images) or not torch.equal(images[: len(before)], before):
+            seen = self(self._shifted(images))
+        elif len(images) > len(before):
+            seen = torch.cat([seen, self(self._shifted(images[len(before) :]))])
         _LAST.clear()
         _LAST[self] = (images.clone(), seen)
         return seen, labels.repeat_interleave((2 * self.shift + 1) ** 2)

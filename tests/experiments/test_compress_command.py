@@ -114,7 +114,7 @@ def test_other_errors_than_the_run_says_are_refused(made, tmp_path, capsys):
 def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
     assert pacdp(*CHAIN, "--out", tmp_path / "whole") == 0
     killed = start(*CHAIN, "--out", tmp_path / "killed")
-    for _ in range(1200):
+    for _ in range(6000):
         if (tmp_path / "killed" / "metrics.jsonl").is_file() and len(rows(tmp_path / "killed")) >= 2:
             break
         time.sleep(0.05)
