@@ -27,6 +27,11 @@ COMMANDS: dict[str, Entry] = {
         "Train",
         "Train a recipe. Any field of its run can be set: --epochs 5 --sampler.tau 100 --problem.random-labels 1.",
     ),
+    "compress": Entry(
+        "pacdp.cli.commands.compress",
+        "Compress",
+        "Run a learner on examples that it picks itself and certify it on all of them: no prior, nothing held out.",
+    ),
     "choices": Entry(
         "pacdp.cli.commands.choices",
         "Choices",

@@ -107,6 +107,8 @@ def _hypotheses(c: Claim) -> None:
     for kind in ("noisy_sum_", "realised_", "poisson_sum_"):
         if resolve(c)[0].startswith(kind) and "records enter by noisy sums" not in standing:
             raise Wrong("nothing is said of how the records entered the sums")
+    if resolve(c)[1] == "compression" and "learner saw picked records alone" not in standing:
+        raise Wrong("nothing is said of what the learner saw beside the records it picked")
     for found, needed in (("assumes stationarity", "chain stationary"), ("approximate accountant", "accountant sound")):
         if c.inputs.get("privacy_status") == found and standing.get(needed) != "unproved":
             raise Wrong(f"the privacy {found}, and the hypothesis {needed!r} is {standing.get(needed, 'not there')}")

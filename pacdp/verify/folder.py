@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import Statement, Unchecked, Wrong, judged, number
+from pacdp.verify.compressed import KIND, check_kept
 from pacdp.verify.formulas_noisy import log_moments_of_a_run
 from pacdp.verify.loss import private, steps_of
 from pacdp.verify.planned import length, of_chain, of_training, paid, same, sums_of_chain
@@ -214,6 +215,7 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
         "content of the checkpoint": (header, content), "run": (header, run), "steps": (header, steps),
         "metrics.jsonl": (metrics.is_file(), recorded), "result.json": ("result.json" in files, result),
         "privacy spent": ("event" in header and own, spent),
+        "kept records": (header.get("kind") == KIND and own, lambda: check_kept(stored, own, report)),
         "choices": (choices.is_file(), listed), "report": (report and header, reported),
         "norms": (paying and header, trajectory),
     }  # fmt: skip

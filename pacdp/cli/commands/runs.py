@@ -10,6 +10,7 @@ import tyro
 
 from pacdp import load_checkpoint
 from pacdp.cli import certifying
+from pacdp.cli.compressing import certified, is_compression
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.console import DownloadBar, print_diagnosis, print_report, progress, row_line
 from pacdp.cli.diagnosing import chain_folder, diagnose_checkpoints
@@ -214,6 +215,8 @@ class Certify:
             from pacdp.cli.private.certify import certify_private
 
             return certify_private(self.path, self.runtime, failure_prob=failure_prob, std=self.foreign.std, **common)
+        if is_compression(self.path):
+            return certified(self.path, self.runtime, failure_prob=self.failure_prob)
         given = {name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")}
         effort = {name: value for name, value in given.items() if value is not None}
         return certifying.certify(self.path, self.runtime, failure_prob=self.failure_prob, effort=effort, **common)
