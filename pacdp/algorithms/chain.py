@@ -1,6 +1,7 @@
 """What the settings of a chain say of it beside its moves: what it promises, and which law its weights stand for."""
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
@@ -91,6 +92,11 @@ class Chain(Promising, Protocol):
         """
         ...
 
+    @property
+    def ending_inside(self) -> Mapping[str, float]:
+        """Numbers of the sampler's step with which it ends where its inner loop does; none without such a loop."""
+        ...
+
 
 class ChainDefaults:
     """What most chains have in common."""
@@ -133,6 +139,11 @@ class ChainDefaults:
     def langevin_step(self, asked: int) -> LangevinStep:
         """Refused by a ValueError, as the promise is."""
         raise no_promise(self)
+
+    @property
+    def ending_inside(self) -> Mapping[str, float]:
+        """No inner loop."""
+        return {}
 
 
 class Thermal(ChainDefaults):
