@@ -155,6 +155,11 @@ class Chain(Promising, Protocol):
         """
         ...
 
+    @property
+    def ending_inside(self) -> Mapping[str, float]:
+        """Numbers of the sampler's step with which it ends where its inner loop does; none without such a loop."""
+        ...
+
 
 class ChainDefaults:
     """What most chains have in common."""
@@ -206,6 +211,11 @@ class ChainDefaults:
     def langevin_step(self, asked: int) -> LangevinStep:
         """Refused by a ValueError, as the promise is."""
         raise no_promise(self)
+
+    @property
+    def ending_inside(self) -> Mapping[str, float]:
+        """No inner loop."""
+        return {}
 
 
 class Thermal(ChainDefaults):

@@ -147,6 +147,11 @@ class EntropySGD(Thermal):
         pull = rate * self.gamma
         return LangevinStep(rate, 1.0 - pull, pull, (2.0 * rate / self.tau) ** 0.5)
 
+    @property
+    def ending_inside(self) -> Mapping[str, float]:
+        """μ is the last local weights, and w becomes μ."""
+        return {"alpha": 1.0, "outer_keep": 0.0, "outer_pull": 1.0, "outer_scale": 0.0}
+
 
 class State(NamedTuple):
     """Weights and the number of outer steps taken; the inner chain starts afresh from the weights each time."""

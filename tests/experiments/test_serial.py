@@ -22,7 +22,7 @@ from pacdp.trained import sampler_to_dict
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"
 CONFIGS = (
-    Run(problem=Problem(architecture=Architecture(hidden=(3, 2))), sampler=SGLD(tau=3.0), epochs=3),
+    Run(problem=Problem(architecture=Architecture(hidden=(3, 2))), sampler=SGLD(tau=3.0), epochs=3.0),
     HeldOutConfig(scales=ScaleGrid(largest=1.0, precision=100)),
     PrivateConfig(method=P3SGD(noise_scales=(2.0, 1.0)), budget=Budget(epsilon=2)),
     Training(network=Network(width=4), strategy=Plain(regulariser=DropBlock()), attack=Attack()),
