@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.tables import part
-from pacdp.cli.figures import style
+from pacdp.cli.figures import names, style
 
 LEGEND = "bar: test error; dot: certificate; cross at the edge: 1, vacuous; red: below test error; hollow: KL = 0"
 
@@ -44,7 +44,7 @@ def _panel(axes: Axes, table: pl.DataFrame, idle: Collection[str]) -> None:
             axes.plot([row["test_error"]], [height], "|", color="black", markersize=6)
         marker, face = "x" if row["value"] >= 1.0 else "o", "white" if empty else colour
         axes.plot([value], [height], marker, color=colour, markersize=5, markerfacecolor=face)
-        rows.append(f"{row['recipe']}: {style.label(row['certificate'])}, {row['of']}" + (" (KL = 0)" if empty else ""))
+        rows.append(f"{row['recipe']}: {names.label(row['certificate'])}, {row['of']}" + (" (KL = 0)" if empty else ""))
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     axes.set_yticks(range(len(rows)), rows, fontsize=6)

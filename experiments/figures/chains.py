@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from experiments.figures import panels
 from experiments.tables import part
 from pacdp.cli.figures import style
-from pacdp.cli.figures.style import ACCOUNTED, COLOURS, GIBBS_BOUNDS, NAMES, error_axis
+from pacdp.cli.figures.names import ACCOUNTED, GIBBS_BOUNDS, NAMES
+from pacdp.cli.figures.style import COLOURS, error_axis
 
 SHOWN = ("dp_pac_bayes_2018", "dp_pac_bayes", "dp_hoeffding_2018", "dp_chernoff_2018", "dp_kl_chernoff")
 LEGEND = "bounds*: optimistic, assume that SGLD has converged"

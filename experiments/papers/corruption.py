@@ -32,8 +32,8 @@ from experiments.study import Done, Row, Study, columns, drawing, tabled
 from pacdp import Architecture, GibbsSettings, Problem, private
 from pacdp.certify.networks import error_share
 from pacdp.cli.config import Runtime
+from pacdp.cli.figures.names import CHAIN_BOUNDS
 from pacdp.cli.figures.numbers import down, up, up_digits
-from pacdp.cli.figures.style import CHAIN_BOUNDS
 from pacdp.cli.private.algorithms import Predict, Public, algorithm, network, predictor
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.methods import METHODS

@@ -15,7 +15,7 @@ import polars as pl
 from experiments.claims import TEST_FAILURE_PROB, Claim, Point, above, below, count_noise, every, least_risk, say
 from experiments.papers.chains import Line, Size, final, noise_up_to, pick, private
 from pacdp.cli.config import Run
-from pacdp.cli.figures import style
+from pacdp.cli.figures import names
 from pacdp.cli.figures.numbers import up
 from pacdp.cli.recipes import Scale
 
@@ -181,7 +181,7 @@ def contrast_claim(rows: Sequence[Line], *, chance: float) -> Claim:
 
 def tested(bound: str) -> str:
     """The column with the test error of the classifier which the bound speaks of."""
-    return "gibbs_test_error" if bound in style.GIBBS_BOUNDS else "test_error"
+    return "gibbs_test_error" if bound in names.GIBBS_BOUNDS else "test_error"
 
 
 def excess(row: Line, bound: str) -> float:
@@ -192,7 +192,7 @@ def excess(row: Line, bound: str) -> float:
 def compared_bounds(table: pl.DataFrame) -> list[tuple[dict[str, Any], str, float, float]]:
     """Each recorded row, bound, its value, and the test error of the classifier it speaks of."""
     rows = table.iter_rows(named=True)
-    pairs = ((row, name, row.get(name), row[tested(name)]) for row in rows for name in style.CONVERGED)
+    pairs = ((row, name, row.get(name), row[tested(name)]) for row in rows for name in names.CONVERGED)
     return [(row, name, value, test) for row, name, value, test in pairs if value is not None and test is not None]
 
 
@@ -218,7 +218,7 @@ def violation_notes(table: pl.DataFrame, *, listed: int = 12) -> Iterator[str]:
     for one in broken[:listed]:
         where = f"{one['algorithm']}, {one['labels']} labels, run {one['run']}, step {one['step']}"
         noise = ", within the test set's own error" if one["within_test_noise"] else ""
-        bound = f"{style.CHAIN_BOUNDS[one['bound']]} {one['value']:.4f} < {one['test_error']:.4f}"
+        bound = f"{names.CHAIN_BOUNDS[one['bound']]} {one['value']:.4f} < {one['test_error']:.4f}"
         yield f"Bound below a test error: {bound} ({where}{noise})."
     if len(broken) > listed:
         yield f"{len(broken) - listed} more bounds lie below a test error; the table has them all."

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # its stats, which take long to import, where they are used
+import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Float, Int
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper

@@ -7,7 +7,7 @@ probabilities, which no calibration error alone guarantees.
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its stats, which take long to import, where they are used
+import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Bool, Float, Int
 
 from pacdp.calibration.binning import groups

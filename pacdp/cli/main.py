@@ -80,7 +80,11 @@ COMMANDS: dict[str, Entry] = {
         "Report",
         "Write one HTML page of a run, its certificates or a study: values, assumptions, costs, privacy, provenance.",
     ),
-    "data": Entry("results", "Data", "Find, verify and if need be download data sets; print what they are."),
+    "data": Entry(
+        "pacdp.cli.commands.pages",
+        "Data",
+        "Find, verify and if need be download data sets; print what they are.",
+    ),
 }
 for _extension in extensions():
     COMMANDS |= _extension.commands

@@ -15,7 +15,7 @@ from experiments.papers.random_labels import RANDOM_LABELS as STUDY
 from experiments.runner import publish, read_table
 from pacdp import Architecture, GibbsSettings
 from pacdp.cli.config import Runtime
-from pacdp.cli.figures.style import CONVERGED, GIBBS_BOUNDS
+from pacdp.cli.figures.names import CONVERGED, GIBBS_BOUNDS
 from pacdp.cli.folder import Folder
 from pacdp.cli.recipes import SIZES, tau_of
 from pacdp.cli.sweep.batches import carry_out

@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 
 from bounds.sentence import records
 from pacdp.cli.figures import numbers
-from pacdp.cli.figures.style import ACCOUNTED, OPTIMISTIC, colour, error_axis, label, plain, wrapped
+from pacdp.cli.figures.names import ACCOUNTED, label, plain
+from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, wrapped
 from pacdp.cli.reading import certificates_of, cited, error_on_test, first_sentence, notes
 
 _PER_INCH = 17  # characters of the small print
