@@ -29,7 +29,7 @@ from experiments.papers import gaps
 from experiments.papers.chains import BOUNDS, SMALL, Line, Size, chain, final, mnist, network_name, records, smoke
 from experiments.papers.gaps import HARMLESS, UNFINISHED, VACUOUS, gap, noise_of, tested
 from experiments.study import Done, Row, Study, columns, drawing, tabled
-from pacdp import Architecture, GibbsSettings, Problem, private
+from pacdp import Architecture, GibbsSettings, Problem, loop
 from pacdp.certify.networks import error_share
 from pacdp.cli.config import Runtime
 from pacdp.cli.figures.names import CHAIN_BOUNDS
@@ -42,6 +42,9 @@ from pacdp.cli.serial import digest, to_dict
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.cli.sweep.kinds import sampler_job
 from pacdp.data import Dataset
+from pacdp.step import accountant
+from pacdp.step import event as events
+from pacdp.step.noise import SeededRandomness
 
 _BATCH = 1000
 
@@ -88,22 +91,22 @@ def train_corrupted(config: Corrupted, runtime: Runtime, folder: Path) -> dict[s
     given, budget = config.training, config.training.budget
     public = Public(input_shape=train.inputs.shape[1:], classes=train.classes, size=float(train.n))
     module = network(given, public, device=runtime.device)
-    trained = private.train(
+    trained = loop.train(
         algorithm(given, public), module, TensorDataset(torch.tensor(train.inputs), torch.tensor(train.labels)),
-        loss=_loss, randomness=private.SeededRandomness(given.seed), checkpoint=folder / "checkpoint.safetensors",
+        loss=_loss, randomness=SeededRandomness(given.seed), checkpoint=folder / "checkpoint.safetensors",
         checkpoint_every=max(1, given.sampling.steps // given.records),
         about={"data": {"train": train.hash, "test": test.hash}, "run": to_dict(config)},
     )  # fmt: skip
     predict = predictor(given, module, trained)
     errors, wrong = _errors(predict, train), _errors(predict, test)
-    spent = private.privacy_spent(trained.event, delta=budget.delta, adjacency=budget.adjacency)
-    claim = private.privacy_claim(trained.event, adjacency="add-remove")
+    spent = accountant.privacy_spent(trained.event, delta=budget.delta, adjacency=budget.adjacency)
+    claim = accountant.privacy_claim(trained.event, adjacency="add-remove")
     bound = bounds.private_kl_chernoff(
         risk=error_share(errors, train.n), n=train.n, privacy=claim, failure_prob=config.failure_prob
     )
     return {
         "format": "pacdp-corrupted-result/1", "algorithm": given.algorithm, "n": train.n, "n_test": test.n,
-        "steps": private.steps_of(trained.event), "halted": trained.halted, "train_error": errors / train.n,
+        "steps": events.steps_of(trained.event), "halted": trained.halted, "train_error": errors / train.n,
         "test_error": wrong / test.n, "epsilon": spent.epsilon, "delta": budget.delta,
         "adjacency": budget.adjacency, "bound": {"name": bound.name, "value": bound.value, "status": bound.status},
     }  # fmt: skip

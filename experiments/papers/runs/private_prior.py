@@ -12,8 +12,8 @@ prior alone, a prior that saw nothing, and the test set. Each holds with probabi
 The few numbers of :class:`Settings` were chosen by looking at runs on MNIST, and ``compared`` pays for that: each
 certificate has failure_prob/J for the J settings of a list fixed beforehand, so that all of them hold at once, over the
 examples and each setting's own private randomness, and any of them may be chosen by any look at the data. That is a
-statement about the certificates; what the J runs reveal of the examples adds up: publishing one of J releases, chosen by
-looking at the examples, costs what ``privacy_claim(joined(*events))`` says, discarded runs included.
+statement about the certificates; what the J runs reveal of the examples adds up: publishing one of J releases, chosen
+by looking at the examples, costs what ``privacy_claim(joined(*events))`` says, discarded runs included.
 """
 
 import functools
