@@ -34,7 +34,8 @@ from experiments.papers.runs.p3sgd import (
     regularised,
 )
 from pacdp import load_checkpoint
-from pacdp.algorithms.p3sgd import P3SGD, IndependentNoise, NestedNoise, published_epsilon
+from pacdp.algorithms.p3sgd import P3SGD as P3SGDSettings
+from pacdp.algorithms.p3sgd import IndependentNoise, NestedNoise, published_epsilon
 from pacdp.audit.inversion import class_attack, closest_psnr, psnr, search_attack
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder
@@ -169,7 +170,7 @@ def account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any
     mechanism = Mechanism(clip_norm=1.0, sample_rate=config.sample_rate, expected_batch_size=1.0,
                                          steps=config.steps)  # fmt: skip
     candidates = NestedNoise() if config.nested else IndependentNoise()
-    settings = P3SGD(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
+    settings = P3SGDSettings(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
                              selection_epsilon=config.selection_epsilon, candidates=candidates)  # fmt: skip
     spent = privacy_spent(settings.promise(0, config.steps), delta=config.delta, adjacency="add-remove")
     published = published_epsilon(
