@@ -4,10 +4,10 @@ import torch
 
 from benchmarks.timing import RESULTS, publish, side_by_side
 from benchmarks.workload import BATCH, LOSS, TAU, data
-from experiments.figures import style
 from pacdp.algorithms import SGLD
 from pacdp.algorithms import build as sampler
 from pacdp.chains import Keys
+from pacdp.cli.figures import style
 from pacdp.data import Dataset
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.folder import provenance, write_json
+from pacdp.cli.folder import provenance, write_json
 
 RESULTS = Path(__file__).parent / "results"
 

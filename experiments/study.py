@@ -1,50 +1,22 @@
 """What a study is: runs as records, a table made of the folders that they leave, figures and verdicts of the table.
 
-Jobs are carried out by :mod:`experiments.studies.sweep`, in any order, by any number of processes; everything after
+Jobs are carried out by :mod:`pacdp.cli.sweep.batches`, in any order, by any number of processes; everything after
 that reads files alone. So a figure can be drawn again, or a verdict changed, without running anything.
 """
 
-import functools
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from experiments.claims import Verdict
-from experiments.config import Runtime
-from experiments.folder import Folder, provenance, read_json, write_json
-from experiments.recipes import Scale
-from experiments.serial import to_dict
+from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.recipes import Scale
+from pacdp.cli.sweep.jobs import Job
 
-Outcome = Exception | None
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """How configurations of one type are carried out. Its functions reach other processes by name or as partials."""
-
-    carry_out: Callable[[Sequence[Any], Sequence[Path], Runtime], list[Outcome]]
-    """Each in its own folder, taking up what an interrupted run left there: config.json and provenance.json first,
-    result.json last, by rename. An error of one is returned, not raised, and the others go on."""
-    together: Callable[[Any], str] | None = None
-    """Configurations with equal strings may go as one batch; None carries out each by itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """One run of a study."""
-
-    key: str
-    """Its folder's name: readable, and another for another configuration."""
-    kind: Kind
-    config: Any
-    """A frozen record as in :mod:`experiments.serial`, which alone decides the run's numbers."""
-    tags: Mapping[str, Any] = field(default_factory=dict)
-    """Where the run belongs in table and figure: plain values by column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,41 +97,8 @@ def drawing(**figures: Callable[[pl.DataFrame], Any]) -> Callable[[pl.DataFrame,
     """The figures of a study, by the names of their files: functions of the table that make a matplotlib figure."""
 
     def draw(table: pl.DataFrame, out: Path) -> list[Path]:
-        from experiments.figures import style  # matplotlib, which those who only train need not load
+        from pacdp.cli.figures import style  # matplotlib, which those who only train need not load
 
         return [path for name, made in figures.items() for path in style.save(made(table), out / name)]
 
     return draw
-
-
-def single(compute: Callable[[Any, Runtime, Path], dict[str, Any]]) -> Kind:
-    """The kind of runs that ``compute``, a function of a module, carries out one by one.
-
-    ``compute(config, runtime, folder)`` gives the values of result.json; it may keep what it needs for resuming in the
-    folder. The configuration has a ``seed``.
-    """
-    return Kind(carry_out=functools.partial(_each, compute=compute))
-
-
-def _each(
-    configs: Sequence[Any], outs: Sequence[Path], runtime: Runtime, *, compute: Callable[..., Any]
-) -> list[Outcome]:
-    return [_one(config, Folder(out), runtime, compute) for config, out in zip(configs, outs, strict=True)]
-
-
-def _one(config: Any, folder: Folder, runtime: Runtime, compute: Callable[..., dict[str, Any]]) -> Outcome:
-    try:
-        with folder.lock():
-            folder.require_free(config, resume=True)
-            runtime.apply()
-            made_by = provenance(device=runtime.device, seed=config.seed)
-            write_json(folder.provenance, made_by | {"runtime": runtime.recorded()})
-            write_json(folder.config, to_dict(config))
-            started = time.monotonic()
-            result = compute(config, runtime, folder.path)
-            # a report of certificates has room for other things under its details
-            result.get("details", result)["seconds"] = round(time.monotonic() - started, 2)
-            write_json(folder.result, result)
-    except (ValueError, RuntimeError, OSError) as error:
-        return error
-    return None

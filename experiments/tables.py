@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from experiments.claims import Measured, Ratio
-from experiments.figures.numbers import up_digits
+from pacdp.cli.figures.numbers import up_digits
 
 
 def part(table: pl.DataFrame, **where: Any) -> pl.DataFrame:

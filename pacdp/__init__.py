@@ -5,29 +5,23 @@
 needs to be certified.
 """
 
-from pacdp import _mkl as _mkl
-from pacdp.certify import Assessment as Assessment
-from pacdp.certify import BoundSet as BoundSet
-from pacdp.certify import DataFree as DataFree
-from pacdp.certify import Finite as Finite
-from pacdp.certify import HeldOut as HeldOut
-from pacdp.certify import MonteCarlo as MonteCarlo
-from pacdp.certify import Network as Network
-from pacdp.certify import NoPrivacy as NoPrivacy
-from pacdp.certify import Prior as Prior
-from pacdp.certify import Private as Private
-from pacdp.certify import Settings as Settings
-from pacdp.certify import certify as certify
-from pacdp.checkpoint import Checkpoint as Checkpoint
-from pacdp.checkpoint import load_checkpoint as load_checkpoint
-from pacdp.checkpoint import save_checkpoint as save_checkpoint
-from pacdp.errors import CheckpointError as CheckpointError
-from pacdp.errors import Diverged as Diverged
-from pacdp.gibbs import GibbsSettings as GibbsSettings
-from pacdp.models import Architecture as Architecture
-from pacdp.posterior import GaussianPosterior as GaussianPosterior
-from pacdp.posterior import LocalGibbs as LocalGibbs
-from pacdp.posterior import Point as Point
-from pacdp.problem import Problem as Problem
-from pacdp.trained import Trained as Trained
-from pacdp.trained import load_trained as load_trained
+import sys
+from types import ModuleType
+from typing import Any
+
+import lazy_loader
+
+from pacdp import _mkl as _mkl  # before torch, whoever imports it
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # torch takes seconds to import
+
+
+class _Package(ModuleType):
+    """This package, in which the function ``certify`` keeps its name when the package ``pacdp.certify`` is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = name == "certify" and isinstance(value, ModuleType)
+        super().__setattr__(name, value.certify if own else value)
+
+
+sys.modules[__name__].__class__ = _Package

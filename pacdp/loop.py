@@ -44,7 +44,7 @@ from pacdp.step.processes import (
     totals,
 )
 from pacdp.step.release import PrivateStep
-from pacdp.step.sums import ByContribution, ByExample, Sum, Summer, runs_at_once, runs_side_by_side
+from pacdp.step.sums import ByContribution, ByExample, Summer, runs_at_once, runs_side_by_side
 from pacdp.step.units import Network, UnitBatch, Units, mean_loss, take
 
 
@@ -121,90 +121,92 @@ def train(
         CheckpointError: the checkpoint is another run's.
         Diverged: a weight is not finite.
     """
-    mechanism, module, books = algorithm.mechanism, copy.deepcopy(module).train(), ledger or NoLedger()
-    units, together = Units.group(dataset, people), Together(several=distributed)
+    together, path = Together(several=distributed), None if checkpoint is None else Path(checkpoint)
+    books = ledger or NoLedger()
     randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
-    weights = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    device = next(iter(weights.values())).device
+    units, network = Units.group(dataset, people), Network.of(copy.deepcopy(module).train(), loss)
+    device = next((p.device for p in _live(network.module).values()), None)
+    if device is None:
+        raise ValueError("module has no parameter that requires a gradient: nothing can be trained")
     template = _examples(units, device)
-    network = Network.of(module, loss)
     _check_examples(network, template)
-    for name, generator in generators(module).items():
-        generator.manual_seed(randomness.generator(name).initial_seed())
-    path, settings = None if checkpoint is None else Path(checkpoint), describe(algorithm, mechanism.steps)
-    _join(
-        together, module, dataset, randomness, {"settings": settings, "checkpoints": (path is None, checkpoint_every)}
-    )
-    extra = {"pre_noise": randomness.generator("pre-noise", device)} if algorithm.pre_noise > 0.0 else {}
-    state = RunState(
-        module=module,
-        optimizer=algorithm.optimizer(weights.values()),
-        randomness=randomness,
-        public={"clip_norm": mechanism.clip_norm, "expected_batch_size": mechanism.expected_batch_size},
-        settings=settings,
-        generators=extra,
-    )
-    summer, losses = _summer(algorithm, network, units, template, extra.get("pre_noise"))
+    state = _beginning(algorithm, network.module, randomness, device)
+    public = {"settings": state.settings, "checkpoints": (path is None, checkpoint_every)}
+    _join(together, network.module, dataset, randomness, public)
+    summer = _summer(algorithm, network, units, template, state.generators.get("pre_noise"))
     if path is not None and found(path, together, device):
         load_run(path, state, together=together, check=partial(_require_own, path, algorithm, len(units), books))
-    promise = algorithm.promise(len(units), mechanism.steps)
-    last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
-    if state.step > last:
-        raise CheckpointError(f"{path} has run {state.step} steps, the budget pays for {last}: raise the budget")
-    promised = [step for step, count in events.runs_of(promise) for _ in range(count)]
-    live = {name: p.detach() for name, p in weights.items()}
-    fixed = [settings, {name: list(p.shape) for name, p in module.state_dict().items()}, device.type, dict(about or {})]
+    promised, last = _plan(algorithm, len(units), path, state.step)
+    shapes = {name: list(p.shape) for name, p in network.module.state_dict().items()}
+    fixed = [state.settings, shapes, device.type, dict(about or {})]
     paid = Paid(
         books,
         run=state.run,
         algorithm=type(algorithm).__name__,
         unit=units.unit,
-        cost=lambda first, last: events.first(events.after(promise, first - 1), last - first + 1),
+        cost=lambda first, last: events.history(promised[first - 1 : last]),
         stream=stream_of(books, randomness, run=state.run, dataset=dataset, fixed=fixed),
         every=checkpoint_every if path is not None else 0,
         last=last,
         together=together,
         device=device,
     )
-    for number in range(state.step, last):
-        paid.before(number + 1)
-        chosen = randomness.batch(len(units), mechanism.sample_rate)
-        added = summer(chosen, live)
-        step = PrivateStep(
-            number=number,
-            mechanism=mechanism,
-            module=module,
-            optimizer=state.optimizer,
-            weights=live,
-            randomness=randomness,
-            together=together,
-            total=added.total,
-            losses=partial(losses, chosen) if losses is not None else None,
-            watch=watch,
-        )
-        state.chosen.append(algorithm.update(step))
-        if step.event != promised[number]:
-            raise RuntimeError(f"step {number + 1} released {step.event}, and {promised[number]} was promised")
+    for number in range(state.step + 1, last + 1):
+        paid.before(number)
         state.receipt = paid.receipt
-        state.step = number + 1
-        state.history.append(step.event)
-        if not all(bool(torch.isfinite(w).all()) for w in live.values()):
-            raise Diverged(state.step, "a weight")
-        if (keeps or algorithm.keeps)(state.step):
-            state.snapshots.append(parameters_to_vector(module.parameters()).detach().clone())
-        told = _told(together, mechanism.steps, state.step, added, len(chosen), device)
+        told = _step(algorithm, state, len(units), summer, promised[number - 1], together, watch)
+        if (keeps or algorithm.keeps)(number):
+            state.snapshots.append(parameters_to_vector(network.module.parameters()).detach().clone())
         if progress is not None:  # before the checkpoint, so that what is recorded of a step is there when that is
             progress(told)
-        if path is not None and (state.step == last or (checkpoint_every and state.step % checkpoint_every == 0)):
+        if path is not None and (number == last or (checkpoint_every and number % checkpoint_every == 0)):
             save_run(path, state, together=together, about=about)
-    vector = parameters_to_vector(module.parameters()).detach()
+    vector = parameters_to_vector(network.module.parameters()).detach()
     return PrivateRun(
-        weights={name: p.detach().clone() for name, p in module.named_parameters()},
+        weights={name: p.detach().clone() for name, p in network.module.named_parameters()},
         event=state.history.event,
         snapshots=torch.stack(state.snapshots) if state.snapshots else vector.new_empty(0, 0),
         chosen=torch.tensor(state.chosen, dtype=torch.int64),
-        halted=last < mechanism.steps,
+        halted=last < algorithm.mechanism.steps,
     )
+
+
+def _step(
+    algorithm: Algorithm,
+    state: RunState,
+    n: int,
+    summer: Summer,
+    promised: Event,
+    together: Together,
+    watch: Callable[[Weights], None] | None,
+) -> Progress:
+    """Draw a sample, release its sum, move the weights; what left is held against what was promised."""
+    live = _live(state.module)
+    chosen = state.randomness.batch(n, algorithm.mechanism.sample_rate)
+    added = summer(chosen, live)
+    step = PrivateStep(
+        number=state.step,
+        mechanism=algorithm.mechanism,
+        module=state.module,
+        optimizer=state.optimizer,
+        weights=live,
+        randomness=state.randomness,
+        together=together,
+        total=added.total,
+        losses=partial(summer.losses, chosen) if isinstance(summer, ByContribution) else None,
+        watch=watch,
+    )
+    state.chosen.append(algorithm.update(step))
+    state.step += 1
+    if step.event != promised:
+        raise RuntimeError(f"step {state.step} released {step.event}, and {promised} was promised")
+    state.history.append(promised)
+    if not all(bool(torch.isfinite(w).all()) for w in live.values()):
+        raise Diverged(state.step, "a weight")
+    numbers = (added.loss, float(len(chosen)), float(added.nonfinite))
+    seen, count, nonfinite = totals(numbers, next(iter(live.values())).device) if together.several else numbers
+    mean = seen / count if count and seen else math.nan
+    return Progress(state.step, algorithm.mechanism.steps, mean, int(count), int(nonfinite))
 
 
 def describe(settings: object, steps: int) -> Any:
@@ -218,6 +220,36 @@ def describe(settings: object, steps: int) -> Any:
         schedule = cast(Schedule, settings)
         return {"kind": "schedule", "values": [float(schedule(t)) for t in range(steps)]}
     return settings
+
+
+def _live(module: nn.Module) -> Weights:
+    """The weights that are trained, in place."""
+    return {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
+
+
+def _beginning(algorithm: Algorithm, module: nn.Module, randomness: Randomness, device: torch.device) -> RunState:
+    """A run that has not begun, its random layers seeded."""
+    mechanism = algorithm.mechanism
+    for name, generator in generators(module).items():
+        generator.manual_seed(randomness.generator(name).initial_seed())
+    return RunState(
+        module=module,
+        optimizer=algorithm.optimizer([p for p in module.parameters() if p.requires_grad]),
+        randomness=randomness,
+        public={"clip_norm": mechanism.clip_norm, "expected_batch_size": mechanism.expected_batch_size},
+        settings=describe(algorithm, mechanism.steps),
+        generators={"pre_noise": randomness.generator("pre-noise", device)} if algorithm.pre_noise > 0.0 else {},
+    )
+
+
+def _plan(algorithm: Algorithm, n: int, path: Path | None, ran: int) -> tuple[list[Event], int]:
+    """What each step is to release, and the last step that the budget pays for."""
+    mechanism = algorithm.mechanism
+    promise = algorithm.promise(n, mechanism.steps)
+    last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
+    if ran > last:
+        raise CheckpointError(f"{path} has run {ran} steps, the budget pays for {last}: raise the budget")
+    return [step for step, count in events.runs_of(promise) for _ in range(count)], last
 
 
 def _require_own(path: Path, algorithm: Algorithm, n: int, books: Books, read: RunState) -> None:
@@ -271,17 +303,16 @@ def _summer(
     units: Units,
     template: tuple[Tensor, Tensor],
     pre_noise_generator: torch.Generator | None,
-) -> tuple[Summer, Callable[[Tensor, Weights], Tensor] | None]:
-    """How contributions are added up, and how candidates are scored."""
-    mechanism = algorithm.mechanism
-    weights = {name: p.detach() for name, p in network.module.named_parameters() if p.requires_grad}
+) -> Summer:
+    """How contributions are added up."""
+    mechanism, weights = algorithm.mechanism, _live(network.module)
     if algorithm.contribution is not None:
         inputs, targets = made_up_batch(template[0], examples=6), template[1][:1].expand(6, *template[1].shape[1:])
         shaped = [x.reshape(2, 1, 3, *x.shape[1:]) for x in (inputs, torch.zeros_like(targets))]
         kept = torch.ones((2, 1, 3), device=inputs.device, dtype=inputs.dtype if inputs.is_floating_point() else None)
         trial = UnitBatch(shaped[0], shaped[1], kept)
         functions = (algorithm.contribution, mean_loss)
-        made = ByContribution(
+        return ByContribution(
             network,
             units,
             mechanism.clip_norm,
@@ -290,33 +321,29 @@ def _summer(
             mechanism.max_physical_batch,
             mechanism.vectorise and runs_side_by_side(functions, network, weights, trial),
         )
-        return made, made.losses
     if units.records is not None:
-        raise ValueError(f"{type(algorithm).__name__} protects examples: use UserLevelDPSGD or P3SGD for people")
+        raise ValueError(
+            f"{type(algorithm).__name__} adds up what single examples contribute, which hides no person: leave out "
+            "people, or take an algorithm whose settings have a contribution of a person's records"
+        )
     at_once = runs_at_once(network, weights, made_up_batch(template[0], examples=2), torch.zeros_like(template[1][:2]))
     exact = ByExample(network, units, mechanism.clip_norm, algorithm.draws, mechanism.max_physical_batch, at_once)
     if mechanism.grad_sample_mode == "reference":
         if algorithm.pre_noise > 0.0:
             raise ValueError("pre_noise is there in mode 'hooks' alone: set grad_sample_mode to that")
-        return exact, None
+        return exact
     from pacdp.opacus.modes import OpacusSums
 
-    def fast(network: Network, units: Units, pre_noise: float = 0.0) -> OpacusSums:
-        return OpacusSums(
-            network.module,
-            mechanism.grad_sample_mode,
-            units,
-            network.loss,
-            clip_norm=mechanism.clip_norm,
-            draws=algorithm.draws,
-            pre_noise=pre_noise,
-            generator=pre_noise_generator,
-            most=mechanism.max_physical_batch,
-        )
+    common: dict[str, Any] = {"draws": algorithm.draws, "most": mechanism.max_physical_batch}
+
+    def fast(network: Network, units: Units, clip_norm: float, **noise: Any) -> OpacusSums:
+        mode = mechanism.grad_sample_mode
+        return OpacusSums(network.module, mode, units, network.loss, clip_norm=clip_norm, **common, **noise)
 
     wrong = disagreement(fast, network, *template, clip_norm=mechanism.clip_norm, draws=algorithm.draws)
     if wrong is None:
-        return fast(network, units, algorithm.pre_noise), None
+        noise = {"pre_noise": algorithm.pre_noise, "generator": pre_noise_generator}
+        return fast(network, units, mechanism.clip_norm, **noise)
     if algorithm.pre_noise > 0.0:
         raise ValueError(f"grad_sample_mode {mechanism.grad_sample_mode!r} cannot be used with this network: {wrong}")
     warnings.warn(
@@ -324,11 +351,4 @@ def _summer(
         "example by example instead",
         stacklevel=3,
     )
-    return exact, None
-
-
-def _told(together: Together, steps: int, step: int, added: Sum, count: int, device: torch.device) -> Progress:
-    numbers = (added.loss, float(count), float(added.nonfinite))
-    total, number, nonfinite = totals(numbers, device) if together.several else numbers
-    mean = total / number if number and total else math.nan
-    return Progress(step, steps, mean, int(number), int(nonfinite))
+    return exact

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from experiments.folder import provenance, write_json
+from pacdp.cli.folder import provenance, write_json
 from pacdp.files import replacing
 from tests.fault_worlds import KINDS, WORLDS, World, put_to
 

@@ -15,10 +15,10 @@ sys.path[:0] = [str(one) for one in (HERE, HERE / "studies") if str(one) not in 
 
 from cli_tools import QUICK, tensors  # noqa: E402
 
-from experiments.cli import main  # noqa: E402
-from experiments.studies.registry import STUDIES  # noqa: E402
+from experiments.registry import STUDIES  # noqa: E402
 from pacdp import load_checkpoint  # noqa: E402
 from pacdp.choices import Choices  # noqa: E402
+from pacdp.cli.main import main  # noqa: E402
 from pacdp.ledger import Ledger  # noqa: E402
 from tests.file_faults import KINDS, Fault, Kind, Outcome, carried_out, places  # noqa: E402
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numba
 import torch
 
-from experiments.config import Runtime
-from experiments.figures import style
-from experiments.private.recipes import private_recipe
-from experiments.private.run import train_private
-from experiments.recipes import recipe
-from experiments.run import train
 from pacdp import Architecture, GibbsSettings
+from pacdp.cli.config import Runtime
+from pacdp.cli.figures import style
+from pacdp.cli.private.recipes import private_recipe
+from pacdp.cli.private.run import train_private
+from pacdp.cli.recipes import recipe
+from pacdp.cli.run import train
 
 torch.set_num_threads(1)
 numba.config.THREADING_LAYER = "workqueue"  # the one that lives through a fork

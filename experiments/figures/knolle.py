@@ -6,8 +6,9 @@ from itertools import product
 import polars as pl
 from matplotlib.figure import Figure
 
-from experiments.figures import panels, style
+from experiments.figures import panels
 from experiments.tables import column, part
+from pacdp.cli.figures import style
 
 COLOURS = {
     **{"SGD": "tab:blue", "DP-SGD": "tab:orange", "DP-SGLD": "tab:green", "DP-SGLD, averaged": "#98df8a"},

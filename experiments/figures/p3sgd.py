@@ -8,8 +8,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.figures import style
 from experiments.tables import ordered, part
+from pacdp.cli.figures import style
 
 COLOURS = {"first weights": "0.6", "SGD": "#d62728", "SGD+Dropout": "#ff7f0e", "SGD+DropBlock": "#8c564b",
            "P3SGD": "#1f77b4"}  # fmt: skip

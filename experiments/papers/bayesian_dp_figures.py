@@ -32,11 +32,12 @@ from experiments.papers.bayesian_dp_plans import (
 )
 from experiments.papers.runs.bayesian_classify import CLASSIFY
 from experiments.papers.runs.bayesian_config import CNN, BayesRun
-from experiments.private.config import Budget, PrivateConfig
-from experiments.private.methods import DPSGD, DPSGLD
-from experiments.recipes import Scale
-from experiments.study import Done, Job, Row, Study, drawing, tabled
+from experiments.study import Done, Row, Study, drawing, tabled
 from experiments.tables import column, epsilon_shown, mean, measured, part, shown
+from pacdp.cli.private.config import Budget, PrivateConfig
+from pacdp.cli.private.methods import DPSGD, DPSGLD
+from pacdp.cli.recipes import Scale
+from pacdp.cli.sweep.jobs import Job
 
 GRIDS: dict[Scale, dict[str, tuple[float, ...]]] = {
     "smoke": {

@@ -16,12 +16,13 @@ import polars as pl
 
 from experiments.papers.runs.bayesian_classify import CLASSIFY
 from experiments.papers.runs.bayesian_config import CNN, BayesRun
-from experiments.private.config import Budget, PrivateConfig, Sampling
-from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
-from experiments.recipes import Scale
-from experiments.serial import digest
-from experiments.study import Done, Job, Kind, Row
+from experiments.study import Done, Row
 from experiments.tables import column, epsilon_shown
+from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
+from pacdp.cli.recipes import Scale
+from pacdp.cli.serial import digest
+from pacdp.cli.sweep.jobs import Job, Kind
 
 DELTA = 1e-5
 SIGMA, CLIP, RATE = 1.3, 1.5, 0.25

@@ -11,15 +11,16 @@ from typing import Any
 
 import polars as pl
 
-from experiments import recipes
 from experiments.claims import Comparison
-from experiments.config import Run
-from experiments.figures import style
-from experiments.recipes import SIZES, Scale
-from experiments.studies.kinds import sampler_job
-from experiments.study import Done, Job, columns
+from experiments.study import Done, columns
 from experiments.tables import part
 from pacdp import Architecture, GibbsSettings, Problem
+from pacdp.cli import recipes
+from pacdp.cli.config import Run
+from pacdp.cli.figures import style
+from pacdp.cli.recipes import SIZES, Scale
+from pacdp.cli.sweep.jobs import Job
+from pacdp.cli.sweep.kinds import sampler_job
 
 Line = Mapping[str, Any]
 """A row of a table, mostly the last record of a run."""

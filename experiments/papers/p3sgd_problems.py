@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from experiments.papers.runs.p3sgd import TRAINING
 from experiments.papers.runs.p3sgd_config import Attack, DropBlock, Dropout, Network, Plain, Private, Strategy, Training
-from experiments.private.config import Budget, Sampling
-from experiments.private.methods import P3SGD
-from experiments.recipes import Scale
-from experiments.serial import digest
-from experiments.study import Job
+from pacdp.cli.private.config import Budget, Sampling
+from pacdp.cli.private.methods import P3SGD
+from pacdp.cli.recipes import Scale
+from pacdp.cli.serial import digest
+from pacdp.cli.sweep.jobs import Job
 
 PAPER_SCALES = (3.0, 1.0)
 FIRST_WEIGHTS, SGD, DROPOUT, DROPBLOCK, PRIVATE = "first weights", "SGD", "SGD+Dropout", "SGD+DropBlock", "P3SGD"

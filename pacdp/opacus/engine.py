@@ -26,6 +26,7 @@ import torch
 from opacus import PrivacyEngine
 from opacus.optimizers import DPOptimizer
 from torch import Tensor, nn, optim
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from bounds.accounting import Event
@@ -118,8 +119,9 @@ class PrivateEngine(PrivacyEngine):
             steps: batches in one pass of the loader; 1/q by default.
             pre_noise: see :class:`pacdp.opacus.optimizers.PrivateOptimizer`.
             data_free_gradient: called after the noise; adds a gradient that depends on no data to ``p.grad``.
-            probe: positional inputs for the independence test; without it numbers in the shape of the data's first
-                field are made up.
+            probe: the network's positional inputs for the tests of independence and of the mode: a tuple of tensors
+                of at least 3 examples, or of dicts and tuples of such; without it numbers in the shape of the data's
+                first field are made up.
             batches: "own" declares that every batch is a Poisson sample at ``sample_rate`` that the caller draws;
                 otherwise a step on anything but the returned loader's batch is refused, by its number of examples.
 
@@ -147,8 +149,7 @@ class PrivateEngine(PrivacyEngine):
         inputs = probe if probe is not None else (_made_up_input(loader).to(device),)
         require_independent_examples(module, inputs)
         self.validate(module=module, optimizer=None, data_loader=None)
-        if len(inputs) == 1 and isinstance(inputs[0], Tensor):
-            _require_agreement(module, grad_sample_mode, inputs[0], clip_norm)
+        _require_agreement(module, grad_sample_mode, inputs[0] if probe is None else inputs, clip_norm)
         wrapped = wrap(module, grad_sample_mode, loss_reduction=loss_reduction, clip_norm=clip_norm)
         wrapped.forbid_grad_accumulation()  # pyright: ignore[reportCallIssue]
         private = self._prepare_optimizer(
@@ -250,12 +251,16 @@ def _check_schedule(path: Path | str, optimizer: DPOptimizer, read: RunState) ->
             )
 
 
-def _require_agreement(module: nn.Module, mode: GradSampleMode, inputs: Tensor, clip_norm: float) -> None:
+def _require_agreement(module: nn.Module, mode: GradSampleMode, inputs: Any, clip_norm: float) -> None:
     """Refuse a mode whose clipped gradients are not those of single examples, tried with a smooth made-up loss."""
-    tried = Network.of(module, _sines)
+    device = next(module.parameters()).device
     wrong = disagreement(
-        lambda network, units: OpacusSums(network.module, mode, units, network.loss, clip_norm=clip_norm),
-        tried, inputs, torch.zeros(len(inputs), device=inputs.device), clip_norm=clip_norm)  # fmt: skip
+        lambda network, units, norm: OpacusSums(network.module, mode, units, network.loss, clip_norm=norm),
+        Network.of(module, _sines),
+        inputs,
+        torch.zeros(1, device=device),
+        clip_norm=clip_norm,
+    )
     if wrong is not None:
         raise ValueError(
             f"grad_sample_mode {mode!r} cannot be used with this network: {wrong}; train it by pacdp.train with "
@@ -263,9 +268,10 @@ def _require_agreement(module: nn.Module, mode: GradSampleMode, inputs: Tensor, 
         )
 
 
-def _sines(outputs: Tensor, targets: Tensor) -> Tensor:
+def _sines(outputs: Any, targets: Tensor) -> Tensor:
     del targets
-    flat = outputs.reshape(len(outputs), -1)
+    leaves = [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.is_floating_point()]
+    flat = torch.cat([x.reshape(len(x), -1) for x in leaves], dim=1)
     return torch.sin(flat + torch.arange(flat.shape[1], device=flat.device)).mean(1)
 
 

@@ -3,18 +3,23 @@
 Layers that a mode looks at are not all there is: a weight used functionally has a gradient that hooks never see, so
 that norms come out too small and one example moves the sum by thousands of clip norms. Here clipped sums of single
 made-up examples, and of whole batches of several sizes, are compared with the reference's, whose examples cannot meet.
+At the run's own clip norm, at one that clips every example and at one that clips none: where all are clipped a wrong
+length of the gradient does not show, and where none is, a wrong norm does not.
 """
 
 import copy
-import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import TensorDataset
 
 from pacdp.layers.random import generators, random_state, rewind, same_state
-from pacdp.step.independence import made_up_batch, made_up_targets, with_other_weights
+from pacdp.step.clip import Weights
+from pacdp.step.gradients import NO_CLIPPING
+from pacdp.step.independence import made_up_batch, made_up_targets, selected, with_other_weights
 from pacdp.step.sums import ByExample, Summer, runs_at_once
 from pacdp.step.units import Network, Units
 
@@ -24,32 +29,55 @@ _TOLERANCE = 2e-3
 """Relative to the largest clipped gradient of the batch."""
 _TRIALS = 3
 """At a kink of the loss rounding alone moves a gradient: a mode may disagree once. Weights move after the first."""
+_SMALL = 1e-3
+"""Gradients so many times smaller than the largest are rounding, whose direction says nothing."""
 _FAILURES = (ValueError, TypeError, RuntimeError, AttributeError, LookupError, AssertionError)
-MakeSummer = Callable[[Network, Units], Summer]
+MakeSummer = Callable[[Network, Units, float], Summer]
+"""From a network, its units and the clip norm."""
 
 
 def disagreement(
-    make: MakeSummer, network: Network, inputs: Tensor, targets: Tensor, *, clip_norm: float, draws: int = 1
+    make: MakeSummer, network: Network, inputs: Any, targets: Tensor, *, clip_norm: float, draws: int = 1
 ) -> str | None:
     """How a fast mode's clipped sums differ from the reference's, in one sentence; None where they agree.
 
     Args:
-        make: the mode for a network and its units; it is given copies, which it may change.
-        inputs: one batch of examples, of which shapes and kinds matter, not the values.
+        make: the mode for a network, its units and a clip norm; it is given copies, which it may change.
+        inputs: one batch of examples, a tensor, of which shape and kind matter and not the values; or the network's
+            positional arguments, tensors or structures of them, which are used as they are.
         targets: likewise.
     """
     before = random_state(network.module)
     wrong: list[str] = []
     try:
         for trial, each in enumerate([network, *_with_other_weights(network)]):
-            of_trial = made_up_batch(inputs, examples=max(SIZES), seed=trial)
-            said = _differs(make, each, of_trial, targets, clip_norm, draws)
+            said = _differs(make, *_made_up(each, inputs, seed=trial), targets, clip_norm, draws)
             wrong += [] if said is None else [said]
             if len(wrong) > 1 or (trial == _TRIALS - 2 and not wrong):  # no further trial can change the verdict
                 break
     finally:
         rewind(network.module, before)
     return wrong[0] if len(wrong) > 1 else None
+
+
+class _ByPlace(nn.Module):
+    """A network of any arguments as one of the places that examples have in them."""
+
+    def __init__(self, module: nn.Module, inputs: Any) -> None:
+        super().__init__()
+        self.module, self.inputs = module, inputs
+
+    def forward(self, places: Tensor) -> Any:
+        return self.module(*selected(self.inputs, places))
+
+
+def _made_up(network: Network, inputs: Any, *, seed: int) -> tuple[Network, Tensor]:
+    """A network of one tensor, and as many examples as the largest batch has."""
+    if isinstance(inputs, Tensor):
+        return network, made_up_batch(inputs, examples=max(SIZES), seed=seed)
+    first = next(leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
+    places = torch.arange(max(SIZES), device=first.device) % len(first)
+    return Network.of(_ByPlace(network.module, inputs), network.loss), places
 
 
 def _with_other_weights(network: Network) -> list[Network]:
@@ -64,34 +92,40 @@ def _differs(
         made_up = made_up_targets(targets, twin.module(inputs), network.loss, count=len(inputs))
     units = Units.group(TensorDataset(inputs, made_up), None)
     weights = {name: p.detach().clone() for name, p in twin.module.named_parameters() if p.requires_grad}
-    exact = ByExample(twin, units, clip_norm, draws, vectorised=runs_at_once(twin, weights, inputs[:2], made_up[:2]))
-    other = Network(copy.deepcopy(network.module), network.fixed, network.loss)
-    try:
-        fast = make(other, units)
-    except _FAILURES as error:
-        return f"it cannot be set up ({str(error).splitlines()[0]})"
-    of_fast = {name: p.detach() for name, p in other.module.named_parameters() if p.requires_grad}
+    exact = ByExample(twin, units, NO_CLIPPING, draws, vectorised=runs_at_once(twin, weights, inputs[:2], made_up[:2]))
 
-    def of(summer: Summer, chosen: list[int]) -> Tensor:
-        rewind(twin.module, before)
-        rewind(other.module, before)
-        found = summer(torch.tensor(chosen), of_fast if summer is fast else weights).total
+    def of(summer: Summer, module: nn.Module, own: Weights, chosen: list[int]) -> Tensor:
+        rewind(module, before)
+        found = summer(torch.tensor(chosen), own).total
         return torch.cat([found[name].double().reshape(-1) for name in weights])
 
     try:
-        singles = [of(exact, [i]) for i in range(len(inputs))]
-        drawing = bool(generators(twin.module)) or not same_state(before, random_state(twin.module))
-        largest = max(float(one.norm()) for one in singles)
-        if not math.isfinite(largest):
-            return None
-        for i in range(max(SIZES[:2])):
-            if not float((of(fast, [i]) - singles[i]).norm()) <= _TOLERANCE * largest:
-                return "its clipped gradient of a single example is another than the example's own"
-        for size in () if drawing else SIZES:
-            whole = sum(singles[:size])
-            assert isinstance(whole, Tensor)
-            if not float((of(fast, list(range(size))) - whole).norm()) <= _TOLERANCE * largest * size:
-                return f"its sum over a batch of {size} is not that of its examples, each clipped by itself"
+        singles = torch.stack([of(exact, twin.module, weights, [i]) for i in range(len(inputs))])
     except _FAILURES as error:
-        return f"it fails on a made-up batch ({str(error).splitlines()[0]})"
+        return f"the reference fails on a made-up batch ({str(error).splitlines()[0]})"
+    drawing = bool(generators(twin.module)) or not same_state(before, random_state(twin.module))
+    norms = singles.norm(dim=1, keepdim=True)
+    largest = float(norms.max())
+    if largest == 0.0:
+        return "no made-up example has a finite gradient other than zero, so that nothing can be compared"
+    smallest = float(norms[norms > _SMALL * largest].min())
+    for norm in (clip_norm, 0.5 * smallest, 2.0 * largest):
+        clipped = singles * (norm / norms.clamp(min=norm))
+        allowed = _TOLERANCE * min(norm, largest)
+        other = Network(copy.deepcopy(network.module), network.fixed, network.loss)
+        try:
+            fast = make(other, units, norm)
+        except _FAILURES as error:
+            return f"it cannot be set up ({str(error).splitlines()[0]})"
+        live = {name: p.detach() for name, p in other.module.named_parameters() if p.requires_grad}
+        try:
+            for i in range(max(SIZES[:2])):
+                if not float((of(fast, other.module, live, [i]) - clipped[i]).norm()) <= allowed:
+                    return "its clipped gradient of a single example is another than the example's own"
+            for size in () if drawing else SIZES:
+                away = of(fast, other.module, live, list(range(size))) - clipped[:size].sum(0)
+                if not float(away.norm()) <= allowed * size:
+                    return f"its sum over a batch of {size} is not that of its examples, each clipped by itself"
+        except _FAILURES as error:
+            return f"it fails on a made-up batch ({str(error).splitlines()[0]})"
     return None

@@ -38,8 +38,9 @@ def require_independent_examples(
     were. Random layers draw the same numbers in every pass.
 
     Args:
-        inputs: positional arguments of the network, tensors with at least 3 examples, which are repeated to fill
-            larger batches. They should not be private: their values do not matter, only their shapes and kinds.
+        inputs: positional arguments of the network, tensors with at least 3 examples, or structures of such tensors,
+            which are repeated to fill larger batches. They should not be private: their values do not matter, only
+            their shapes and kinds.
         targets: the loss's second argument, a tensor. Where all its values are alike, labels are made up: as many as
             the network has outputs, or numbers between 0 and 1.
         loss: per-example losses of (outputs, targets), shape (batch,); without it only the network is tested.
@@ -49,13 +50,13 @@ def require_independent_examples(
             changed, when it was removed, or after other batches.
     """
     twin = copy.deepcopy(module).double().train()
-    inputs = [x.double() if isinstance(x, Tensor) and x.is_floating_point() else x for x in inputs]
-    n = next((len(x) for x in inputs if isinstance(x, Tensor)), 0)
+    inputs = tree_map(lambda x: x.double() if _is_float(x) else x, list(inputs))
+    n = _count(inputs)
     if n < 3:
         raise ValueError(f"inputs must hold at least 3 examples to compare, got {n}")
     before = random_state(module)
     trial = _Trial(twin, module, before, loss)
-    full = [_selected(x, torch.arange(MOST) % len(x)) if isinstance(x, Tensor) else x for x in inputs]
+    full = selected(inputs, torch.arange(MOST) % n)
     try:
         outputs = trial.outputs(full)
         if isinstance(targets, Tensor) and loss is not None:
@@ -118,46 +119,43 @@ class _Trial:
 
     def whole(self, inputs: Sequence[Any], targets: Any, size: int, kind: str, *, reach: float) -> dict[str, Tensor]:
         """What a batch of ``size`` gives, having found that nobody notices a change or the removal of example 1."""
-        kept, rows = torch.arange(size) != 1, [_selected(x, torch.arange(size)) for x in inputs]
+        kept, rows = torch.arange(size) != 1, selected(inputs, torch.arange(size))
         which, other = _labels(kind, size, targets)
         self.twin.train()
-        plain = self._pass(rows, _selected(targets, which), kept)
+        plain = self._pass(rows, selected(targets, which), kept)
         _require_numbers(plain)
-        swapped = self._pass([_changed(x, reach) for x in rows], _selected(targets, other), kept)
+        swapped = self._pass(_changed(rows, reach), selected(targets, other), kept)
         if _not_finite(swapped):  # an example that overflows leaves NaN in every sum, even with weight 0
-            swapped = self._pass([_changed(x, 1.0) for x in rows], _selected(targets, other), kept)
+            swapped = self._pass(_changed(rows, 1.0), selected(targets, other), kept)
         _compare(plain, swapped, "when another example's input or label changes")
         _switch_off_dropout(self.twin)
-        steady = self._pass(rows, _selected(targets, which), kept)
+        steady = self._pass(rows, selected(targets, which), kept)
         if self._drew_nothing():
-            fewer = self._pass([_selected(x, kept) for x in rows], _selected(targets, which[kept]), None)
+            fewer = self._pass(selected(rows, kept), selected(targets, which[kept]), None)
             _compare(steady, fewer, "when another example leaves the batch")
         return plain
 
     def forward(self, inputs: Sequence[Any], size: int, *, reach: float) -> None:
         """The same for a larger batch, of outputs and buffers alone, with dropout off."""
-        kept, rows = torch.arange(size) != 1, [_selected(x, torch.arange(size)) for x in inputs]
+        kept, rows = torch.arange(size) != 1, selected(inputs, torch.arange(size))
         _switch_off_dropout(self.twin)
         with torch.no_grad():
             plain = self._seen(rows, kept)
-            _compare(
-                plain, self._seen([_changed(x, reach) for x in rows], kept), "when another example's input changes"
-            )
+            _compare(plain, self._seen(_changed(rows, reach), kept), "when another example's input changes")
             if self._drew_nothing():
-                fewer = self._seen([_selected(x, kept) for x in rows], None)
+                fewer = self._seen(selected(rows, kept), None)
                 _compare(plain, fewer, "when another example leaves the batch")
 
     def loss_alone(self, outputs: Any, targets: Any, size: int, kind: str, *, reach: float) -> None:
         """The same of the loss and its gradient by the outputs, at outputs of ``size`` examples."""
         kept, every = torch.arange(size) != 1, torch.arange(size)
         which, other = _labels(kind, size, targets)
-        rows = tree_map(lambda x: _selected(x, every), outputs)
-        plain = self._losses(rows, _selected(targets, which), kept)
-        changed = tree_map(lambda x: _changed(x, reach), rows)
-        swapped = self._losses(changed, _selected(targets, other), kept)
+        rows = selected(outputs, every)
+        plain = self._losses(rows, selected(targets, which), kept)
+        swapped = self._losses(_changed(rows, reach), selected(targets, other), kept)
         _compare(plain, swapped, "when another example's output or label changes")
         if self._drew_nothing():
-            fewer = self._losses(tree_map(lambda x: _selected(x, kept), rows), _selected(targets, which[kept]), None)
+            fewer = self._losses(selected(rows, kept), selected(targets, which[kept]), None)
             _compare(plain, fewer, "when another example leaves the batch")
 
     def _losses(self, outputs: Any, targets: Any, kept: Tensor | None) -> dict[str, Tensor]:
@@ -193,7 +191,7 @@ class _Trial:
     ) -> dict[str, Tensor]:
         """Outputs, losses, parameter gradients and buffers of the examples ``kept``, from the same random numbers."""
         self._reset()
-        n = next(len(x) for x in inputs if isinstance(x, Tensor))
+        n = _count(inputs)
         outputs = self.twin(*inputs)
         seen = {f"output {i}": out for i, out in enumerate(tree_leaves(outputs)) if isinstance(out, Tensor)}
         if self.loss is not None and with_loss:
@@ -282,20 +280,29 @@ def _switch_off_dropout(module: nn.Module) -> None:
             layer.eval()
 
 
-def _changed(x: Any, reach: float) -> Any:
-    """``x`` with its second example replaced by something quite different."""
-    if not isinstance(x, Tensor):
-        return x
-    other = x.clone()
-    if x.is_floating_point():
-        other[1] = reach * (3.0 * x[2] + 1.5)
-    else:
-        other[1] = ~x[1] if x.dtype == torch.bool else 1 - x[1].clamp(0, 1)
-    return other
+def _changed(inputs: Any, reach: float) -> Any:
+    """``inputs`` with the second example replaced by something quite different."""
+
+    def changed(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        other = x.clone()
+        if x.is_floating_point():
+            other[1] = reach * (3.0 * x[2] + 1.5)
+        else:
+            other[1] = ~x[1] if x.dtype == torch.bool else 1 - x[1].clamp(0, 1)
+        return other
+
+    return tree_map(changed, inputs)
 
 
-def _selected(x: Any, rows: Tensor) -> Any:
-    return x[rows.to(x.device)] if isinstance(x, Tensor) else x
+def selected(inputs: Any, rows: Tensor) -> Any:
+    """These examples of every tensor among the inputs."""
+    return tree_map(lambda x: x[rows.to(x.device)] if isinstance(x, Tensor) else x, inputs)
+
+
+def _count(inputs: Any) -> int:
+    return next((len(x) for x in tree_leaves(inputs) if isinstance(x, Tensor)), 0)
 
 
 def _is_float(x: Any) -> bool:

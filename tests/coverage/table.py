@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from experiments.folder import provenance, write_json
+from pacdp.cli.folder import provenance, write_json
 from tests.coverage.broken import BROKEN
 from tests.coverage.entries import ENTRIES
 from tests.coverage.harness import FRACTIONS, LEVEL, SEED, run, run_at, worst

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from experiments.cli import main
+from pacdp.cli.main import main
 
 QUICK = (
     "--epochs", "2", "--records", "2", "--track.epochs", "1", "--track.prior-draws", "2", "--track.test-draws", "2",
@@ -31,7 +31,7 @@ def pacdp(*arguments) -> int:
 def start(*arguments) -> subprocess.Popen[str]:
     """The command in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "experiments.cli", *map(str, arguments)],
+        [sys.executable, "-m", "pacdp.cli.main", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tiny_runs import tiny
 
-from experiments.config import Run
+from pacdp.cli.config import Run
 from pacdp.ledger import Ledger
 
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from cli_tools import pacdp
 
-from experiments.folder import write_json
-from experiments.private.recipes import private_recipe
-from experiments.serial import to_dict
+from pacdp.cli.folder import write_json
+from pacdp.cli.private.recipes import private_recipe
+from pacdp.cli.serial import to_dict
 from pacdp.step.processes import Together
 
 QUICK = ("--steps", "25", "--canaries", "0", "--failure-prob", "1e-6")

@@ -6,9 +6,9 @@ import pytest
 from cli_tools import rows
 from tiny_runs import ALGORITHMS, RUNTIME, alone, left_behind, tiny, variants
 
-from experiments.folder import Folder
-from experiments.run import kind, train, train_together
 from pacdp import Architecture, Diverged
+from pacdp.cli.folder import Folder
+from pacdp.cli.run import kind, train, train_together
 
 BAD = {
     "sgd": {"step_size": 3e38}, "sgld": {"tau": 1e-30}, "entropy-sgd": {"tau": 1e-39}, "entropy-sgld": {"tau": 1e-20},

@@ -11,7 +11,7 @@ from cli_tools import one_sentence, pacdp
 import bounds
 from bounds._assemble import called
 from bounds.prices import Fresh
-from experiments import calculator
+from pacdp.cli import calculator
 
 
 def test_one_bound_is_the_library_s(capsys) -> None:

@@ -11,11 +11,11 @@ import pytest
 from cli_tools import QUICK, pacdp, read, rows, start
 from tiny_runs import assert_same_chains, chain_folders
 
-from experiments.cli import main
-from experiments.config import Run, Runtime
-from experiments.run import train_together
-from experiments.serial import from_dict
 from pacdp import load_checkpoint
+from pacdp.cli.config import Run, Runtime
+from pacdp.cli.main import main
+from pacdp.cli.run import train_together
+from pacdp.cli.serial import from_dict
 from tests.file_faults import Fault, carried_out
 
 RECIPE = "sgld-digits2"

@@ -7,11 +7,11 @@ import pytest
 from cli_tools import QUICK, one_sentence, pacdp, rows, tensors
 from tiny_runs import RUNTIME, tiny
 
-from experiments.folder import write_json
-from experiments.run import train
-from experiments.serial import to_dict
 from pacdp import CheckpointError, load_checkpoint, load_trained, save_checkpoint
 from pacdp.choices import Choices
+from pacdp.cli.folder import write_json
+from pacdp.cli.run import train
+from pacdp.cli.serial import to_dict
 
 VARY = ("--vary", "sampler.tau=100,1000", "--vary", "seed=0,1")
 RECIPE = ("train", "sgld-digits2", *QUICK)

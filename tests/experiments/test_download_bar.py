@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from experiments.console import DownloadBar
+from pacdp.cli.console import DownloadBar
 from pacdp.data import DataError
 from pacdp.data.download import fetch
 

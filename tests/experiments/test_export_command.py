@@ -14,17 +14,17 @@ import pytest
 import torch
 from cli_tools import one_sentence, pacdp, read, tensors
 
-from experiments import exporting
-from experiments.config import Runtime
-from experiments.exporting import SEEDED, export_run
-from experiments.private import PRIVATE
-from experiments.private.certify import released
-from experiments.private.config import Budget, PrivateConfig
-from experiments.private.methods import DPSGLD
-from experiments.private.recipes import private_recipe
-from experiments.private.run import train_private
 from pacdp import load_checkpoint, private
 from pacdp.certify import networks
+from pacdp.cli import exporting
+from pacdp.cli.config import Runtime
+from pacdp.cli.exporting import SEEDED, export_run
+from pacdp.cli.private import PRIVATE
+from pacdp.cli.private.certify import released
+from pacdp.cli.private.config import Budget, PrivateConfig
+from pacdp.cli.private.methods import DPSGLD
+from pacdp.cli.private.recipes import private_recipe
+from pacdp.cli.private.run import train_private
 from pacdp.data import load as load_data
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
@@ -390,7 +390,7 @@ def written(monkeypatch) -> None:
             for part, first in ((train, 0), (test, 1000))
         )
 
-    monkeypatch.setattr("experiments.private.data.load", load)
+    monkeypatch.setattr("pacdp.cli.private.data.load", load)
 
 
 @pytest.mark.parametrize("name", ["p3sgd-malaria", "user-dp-sgd-malaria"])

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from cli_tools import read
 
-from experiments import exporting
-from experiments.config import Runtime
-from experiments.exporting import export_run
-from experiments.private.recipes import private_recipe
-from experiments.private.run import train_private
+from pacdp.cli import exporting
+from pacdp.cli.config import Runtime
+from pacdp.cli.exporting import export_run
+from pacdp.cli.private.recipes import private_recipe
+from pacdp.cli.private.run import train_private
 from pacdp.ledger import Ledger
 from pacdp.step.noise import SystemRandomness
 from pacdp.verify.report import check_path

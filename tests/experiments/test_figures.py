@@ -8,8 +8,9 @@ import pytest
 from cli_tools import one_sentence, pacdp
 from reports import BELOW, handmade
 
-from experiments.figures import chains, run, style
-from experiments.figures.numbers import up
+from experiments.figures import chains
+from pacdp.cli.figures import run, style
+from pacdp.cli.figures.numbers import up
 
 _OTHERS = (*style.GIBBS_BOUNDS, *style.ACCOUNTED, "test_set_clopper_pearson")
 WEIGHTS_BOUNDS = [name for name in style.CHAIN_BOUNDS if name not in _OTHERS]
@@ -158,7 +159,7 @@ def test_plotting_nothing_is_one_sentence(name, tmp_path, capsys):
 
 
 def test_demo_trains_certifies_and_draws(tmp_path, capsys, monkeypatch):
-    from experiments import commands_runs as cli
+    from pacdp.cli.commands import runs as cli
 
     quick = cli.recipe("entropy-sgld-digits2", scale="smoke")
     arguments = ("--epochs", "2", "--records", "1", "--certify.epochs", "1", "--track.epochs", "1")

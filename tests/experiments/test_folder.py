@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 from tiny_runs import RUNTIME, tiny
 
-from experiments import folder as module
-from experiments.certifying import plot
-from experiments.config import Run, Runtime
-from experiments.folder import Folder
-from experiments.run import train
 from pacdp import load_checkpoint
 from pacdp.canonical import digest
+from pacdp.cli import folder as module
+from pacdp.cli.certifying import plot
+from pacdp.cli.config import Run, Runtime
+from pacdp.cli.folder import Folder
+from pacdp.cli.run import train
 from pacdp.files import LIST
 
 HOLD = """
 import sys
 from pathlib import Path
-from experiments.folder import Folder
+from pacdp.cli.folder import Folder
 with Folder(Path(sys.argv[1])).lock():
     print("held", flush=True)
     sys.stdin.read()
@@ -221,7 +221,7 @@ def test_a_resumed_run_whose_rows_were_damaged_is_refused(tmp_path) -> None:
 
 
 def test_results_that_were_written_since_the_commit_are_no_change_of_the_code(tmp_path, monkeypatch):
-    files = {name: tmp_path / name for name in ("experiments/folder.py", "experiments/results/a/table.csv",
+    files = {name: tmp_path / name for name in ("pacdp/cli/folder.py", "experiments/results/a/table.csv",
                                                 "docs/results.md", "pacdp/code.py")}  # fmt: skip
     for file in files.values():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,7 @@ def test_results_that_were_written_since_the_commit_are_no_change_of_the_code(tm
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
     for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "first")):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    monkeypatch.setattr(module, "__file__", str(files["experiments/folder.py"]))
+    monkeypatch.setattr(module, "__file__", str(files["pacdp/cli/folder.py"]))
     files["experiments/results/a/table.csv"].write_text("after")
     files["docs/results.md"].write_text("after")
     assert module.provenance(device="cpu", seed=0)["dirty"] is False

@@ -12,13 +12,13 @@ from tiny_runs import ALGORITHMS, left_behind, tiny
 
 import pacdp.loop
 from bounds.accounting import Composed, Event, SelfComposed, event_from_dict, privacy_epsilon
-from experiments.config import Run, Runtime
-from experiments.private.config import PrivateConfig
-from experiments.private.methods import METHODS
-from experiments.private.recipes import PEOPLE, private_recipe
-from experiments.private.run import train_private
-from experiments.run import train
 from pacdp import load_checkpoint
+from pacdp.cli.config import Run, Runtime
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.methods import METHODS
+from pacdp.cli.private.recipes import PEOPLE, private_recipe
+from pacdp.cli.private.run import train_private
+from pacdp.cli.run import train
 from pacdp.ledger import Ledger
 from pacdp.step import event as events
 from tests.file_faults import Fault, Outcome, carried_out, note

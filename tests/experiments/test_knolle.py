@@ -9,14 +9,14 @@ import pytest
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
 from experiments.claims import Measured, larger
-from experiments.config import Runtime
 from experiments.papers.knolle import BIN_COLUMNS, MNIST, PRINTED, RUN_COLUMNS, STUDIES, XRAYS
 from experiments.papers.runs.plain import PLAIN, PlainConfig, train_plain
-from experiments.private.config import PrivateConfig
-from experiments.private.data import examples
-from experiments.serial import from_dict, to_dict
 from experiments.tables import pooled
 from pacdp import Diverged, private
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.data import examples
+from pacdp.cli.serial import from_dict, to_dict
 
 RUNTIME = Runtime(threads=1)
 BY_NAME = {study.name: study for study in STUDIES}
@@ -163,9 +163,7 @@ def test_the_baseline_learns_repeats_itself_and_says_when_it_diverged(tmp_path):
 
 
 def test_private_runs_see_backbone_rows(monkeypatch):
-    monkeypatch.setattr(
-        "experiments.private.data.embed", lambda images, progress: images.reshape(len(images), -1)[:, :9]
-    )
+    monkeypatch.setattr("pacdp.cli.private.data.embed", lambda images, progress: images.reshape(len(images), -1)[:, :9])
     found = examples("digits", features="backbone", by_person=False)
     assert found.train.inputs.shape == (1437, 9)
     assert found.train.name == "digits-backbone"

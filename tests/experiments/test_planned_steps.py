@@ -8,10 +8,10 @@ from cli_tools import one_sentence, pacdp
 from tiny_runs import RUNTIME, tiny
 
 import bounds
-from experiments.config import Run
-from experiments.run import train
 from pacdp import load_checkpoint, load_trained, save_checkpoint
 from pacdp.canonical import digest
+from pacdp.cli.config import Run
+from pacdp.cli.run import train
 from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
 from tests.schema import validate

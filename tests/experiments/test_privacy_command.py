@@ -146,7 +146,7 @@ def test_what_is_always_needed_is_a_matter_of_usage(missing, capsys):
 
 SCRIPT = """
 import sys
-from experiments.cli import main
+from pacdp.cli.main import main
 main(sys.argv[1:])
 heavy = {"torch", "opacus", "matplotlib", "polars", "pacdp"}
 print(sorted(heavy & set(sys.modules)), file=sys.stderr)
@@ -169,7 +169,7 @@ def test_constant_noise_takes_less_than_two_seconds_with_the_start():
 
     def seconds():
         start = sum(os.times()[2:4])
-        subprocess.run([sys.executable, "-m", "experiments.cli", *HEADLINE], check=True, capture_output=True,
+        subprocess.run([sys.executable, "-m", "pacdp.cli.main", *HEADLINE], check=True, capture_output=True,
                        cwd=Path(__file__).parents[2])  # fmt: skip
         return sum(os.times()[2:4]) - start
 

@@ -11,18 +11,18 @@ from cli_tools import QUICK, one_sentence, pacdp, read
 from secret_runs import KINDS, secret, stretches
 from tiny_runs import RUNTIME, chain_folders, left_behind, tiny
 
-from experiments import batch
-from experiments.config import Run
-from experiments.exporting import SEEDED, export_run
-from experiments.folder import Folder
-from experiments.leaving import leaving
-from experiments.recipes import CLIPPED, RECIPES, recipe
-from experiments.run import train, train_together
-from experiments.serial import from_dict, to_dict
-from experiments.studies.kinds import sampler_job
 from pacdp import load_checkpoint, load_trained
 from pacdp.canonical import digest
 from pacdp.chains import SecretKeys
+from pacdp.cli import batch
+from pacdp.cli.config import Run
+from pacdp.cli.exporting import SEEDED, export_run
+from pacdp.cli.folder import Folder
+from pacdp.cli.leaving import leaving
+from pacdp.cli.recipes import CLIPPED, RECIPES, recipe
+from pacdp.cli.run import train, train_together
+from pacdp.cli.serial import from_dict, to_dict
+from pacdp.cli.sweep.kinds import sampler_job
 from pacdp.data import load
 from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
@@ -203,7 +203,7 @@ def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path,
         inputs[700] = 3e38  # outputs overflow, so that its gradient counts as zero
         return replace(kept, inputs=inputs), test
 
-    monkeypatch.setattr("experiments.run.load", with_a_far_record)
+    monkeypatch.setattr("pacdp.cli.run.load", with_a_far_record)
     assert train(KINDS[name], tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")["final"]["step"] > 0
 
 
@@ -248,6 +248,29 @@ def test_chains_in_other_processes_pay_too(tmp_path):
 
 
 # what may leave
+
+
+def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, capsys, monkeypatch):
+    run, noise = tmp_path / "runs" / "a", ("--std-errors", 20, "--std-n", 20)
+    given = ("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", run, "--chains", 2)
+    assert pacdp(*given) == 0
+    before = stretches(tmp_path / "runs" / "ledger")
+    assert pacdp("export", run / "chain-00", tmp_path / "out", *noise) == 0
+    assert verdicts(tmp_path / "out") == {"follows"}
+    assert stretches(tmp_path / "runs" / "ledger") == before
+    assert stretches(tmp_path / "runs" / "ledger", "release")
+    monkeypatch.chdir(run / "chain-01")
+    assert pacdp("export", ".", tmp_path / "too", *noise) == 0
+    Ledger.open(run / "ledger")  # another one, which counts nothing of theirs
+    assert pacdp("export", run / "chain-01", tmp_path / "three", *noise) == 0
+    (run / "chain-01" / "result.json").unlink()
+    (run / "ledger" / "ledger.jsonl").unlink()
+    assert pacdp("train", "--resume", "--out", run / "chain-01") == 0
+    assert stretches(tmp_path / "runs" / "ledger") == before
+    (tmp_path / "runs" / "ledger").rename(tmp_path / "elsewhere")
+    capsys.readouterr()
+    assert pacdp("export", run / "chain-00", tmp_path / "four", *noise) == 1
+    assert "--ledger" in one_sentence(capsys.readouterr().err)
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 from secret_runs import KINDS, stretches
 from tiny_runs import RUNTIME, left_behind
 
-from experiments import batch
-from experiments.run import train
 from pacdp.chains import NOISE, SecretKeys
+from pacdp.cli import batch
+from pacdp.cli.run import train
 from pacdp.ledger import Ledger
 from pacdp.step import cipher
 from tests.file_faults import Fault, carried_out, note

@@ -8,13 +8,13 @@ from cli_tools import one_sentence, pacdp
 from test_private_recipes import RUNTIME, tiny
 
 from bounds.accounting import event_to_dict
-from experiments.private.algorithms import Public
-from experiments.private.config import Budget
-from experiments.private.planning import charged_event
-from experiments.private.run import train_private
-from experiments.serial import to_dict
 from pacdp import CheckpointError, load_checkpoint, save_checkpoint
 from pacdp.choices import Choices
+from pacdp.cli.private.algorithms import Public
+from pacdp.cli.private.config import Budget
+from pacdp.cli.private.planning import charged_event
+from pacdp.cli.private.run import train_private
+from pacdp.cli.serial import to_dict
 from pacdp.private import joined, planned, runs_of, steps_of
 from pacdp.resume import read_event
 from tests.schema import validate

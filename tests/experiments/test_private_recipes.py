@@ -10,18 +10,20 @@ import numpy as np
 import pytest
 import torch
 from cli_tools import one_sentence, pacdp, read, rows, tensors
+from torch import Tensor
 
 import bounds
 from bounds.accounting import event_from_dict, privacy_record
-from experiments.config import Runtime
-from experiments.private.algorithms import Public, algorithm
-from experiments.private.config import Budget, PrivateConfig
-from experiments.private.methods import DPBBP, DPSGLD, P3SGD, Method
-from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
-from experiments.private.run import train_private
-from experiments.serial import from_dict, to_dict
 from pacdp import load_checkpoint
 from pacdp.choices import Choices
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.config import Budget, PrivateConfig
+from pacdp.cli.private.methods import DPBBP, DPSGLD, P3SGD, Method
+from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
+from pacdp.cli.private.run import judged, train_private
+from pacdp.cli.serial import from_dict, to_dict
+from pacdp.data import Dataset
 from pacdp.data import load as load_data
 from pacdp.private import privacy_claim
 from tests.schema import validate
@@ -116,6 +118,39 @@ def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
     assert set(get_args(Method)) == {type(private_recipe(n, scale="smoke").method) for n in PRIVATE_RECIPES}
 
 
+def test_training_ends_with_its_result_where_the_network_has_no_finite_outputs(tmp_path):
+    config = tiny("dp-sgd-mnist")
+    config = replace(config, method=replace(config.method, learning_rate=1e30))
+    result = train_private(config, tmp_path, RUNTIME)
+    assert result["test"]["not_finite"] == result["n_test"]
+    assert result["test"]["accuracy"] == 0.0
+    assert result["test"]["ece"] == pytest.approx(1.0)
+    assert result == read(tmp_path / "result.json")
+    assert pacdp("report", tmp_path) == 0
+
+
+@pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
+def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
+    drawn = np.random.default_rng(0).random((50, 3)) + 0.1
+    data = Dataset(
+        name="made up", inputs=np.arange(50.0, dtype=np.float32)[:, None], labels=np.arange(50) % 3, classes=3
+    )
+
+    def predict(inputs: Tensor) -> Tensor:
+        found = torch.tensor(drawn / drawn.sum(1, keepdims=True))[inputs[:, 0].long()]
+        found[inputs[:, 0] % 5 == 1, 0] = lost
+        return found
+
+    broken = judged(predict, data, curve=True)
+    sure = np.eye(3)[(data.labels + 1) % 3]
+    twin = np.where((np.arange(50) % 5 == 1)[:, None], sure, drawn / drawn.sum(1, keepdims=True))
+    assert broken.pop("not_finite") == 10
+    assert broken == judged(lambda inputs: torch.tensor(twin), data, curve=True)
+    whole = judged(lambda inputs: torch.tensor(drawn / drawn.sum(1, keepdims=True)), data)
+    assert "not_finite" not in whole
+    assert broken["accuracy"] <= whole["accuracy"]
+
+
 def test_the_command_trains_shows_overrides_and_resumes(tmp_path, capsys):
     out = tmp_path / "run"
     given = ("train", "dp-bbp-mnist", "--out", out, "--threads", "1")
@@ -201,7 +236,7 @@ def written(monkeypatch):
         return tuple(replace(part, people=np.arange(part.n) // 3 + first, unit="writer")
                      for part, first in ((train, 0), (test, 1000)))  # fmt: skip
 
-    monkeypatch.setattr("experiments.private.data.load", load)
+    monkeypatch.setattr("pacdp.cli.private.data.load", load)
 
 
 @pytest.mark.parametrize("name", ["p3sgd-malaria", "user-dp-sgd-malaria"])

@@ -9,17 +9,17 @@ import pytest
 from certificates_by_mpmath import kl
 from cli_tools import read
 
-from experiments.config import Runtime
-from experiments.figures.style import CONVERGED, GIBBS_BOUNDS
-from experiments.folder import Folder
 from experiments.papers.gaps import violations
 from experiments.papers.random_labels import NOISES, jobs
 from experiments.papers.random_labels import RANDOM_LABELS as STUDY
-from experiments.recipes import SIZES, tau_of
-from experiments.studies.publish import publish, read_table
-from experiments.studies.sweep import carry_out
-from experiments.studies.workers import Workers
+from experiments.publish import publish, read_table
 from pacdp import Architecture, GibbsSettings
+from pacdp.cli.config import Runtime
+from pacdp.cli.figures.style import CONVERGED, GIBBS_BOUNDS
+from pacdp.cli.folder import Folder
+from pacdp.cli.recipes import SIZES, tau_of
+from pacdp.cli.sweep.batches import carry_out
+from pacdp.cli.sweep.workers import Workers
 
 QUICK = Runtime(threads=1)
 COMMITTED = Path(__file__).parents[2] / "experiments" / "results" / "random-labels" / "cpu"

@@ -12,14 +12,17 @@ import pytest
 import torch
 from cli_tools import one_sentence, pacdp, read
 from report_pages import Page, page_of, write
+from secret_runs import KINDS
 from torch import nn
 
 import bounds
-from experiments.config import Runtime
-from experiments.private.recipes import private_recipe
-from experiments.private.run import train_private
-from experiments.reading import certificates_of
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
+from pacdp.cli.config import Runtime
+from pacdp.cli.private import PRIVATE
+from pacdp.cli.private.recipes import private_recipe
+from pacdp.cli.private.run import train_private
+from pacdp.cli.reading import certificates_of
+from pacdp.cli.run import train
 from tests.schema import validate
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results" / "private"
@@ -169,6 +172,17 @@ def test_every_published_private_result_has_a_page(folder, tmp_path):
     if "published_accounting" in result["privacy"]:
         assert "(optimistic: not proved for what was run)" in page.text
     assert ("The noise is not secret" in page.text) == (result["privacy"]["noise"] != "secret")
+
+
+@pytest.mark.parametrize("kept", ["a run under way", "a finished one"])
+@pytest.mark.parametrize("secret", [True, False])
+def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret, kept, tmp_path):
+    train(replace(KINDS["SGLD"], reproducible=not secret), tmp_path / "run", Runtime(threads=1))
+    if kept == "a run under way":
+        (tmp_path / "run" / "result.json").unlink()
+    page = report(tmp_path / "run", out=tmp_path / "page.html")
+    assert ("not finished" in page.text) == (kept == "a run under way")
+    assert (PRIVATE in page.text) == secret
 
 
 def test_seeded_noise_is_warned_of_and_an_older_result_has_no_curve(private, tmp_path):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bounds import Certificate, Cost, Hypothesis
-from experiments import report_figures
-from experiments.figures import costs, numbers, privacy, style
+from pacdp.cli.figures import costs, numbers, privacy, style
+from pacdp.cli.report import figures as report_figures
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ import pytest
 import torch
 from cli_tools import QUICK, RUN_FILES, one_sentence, pacdp, read, rows, tensors
 
-from experiments.cli import main
-from experiments.config import Run, Runtime
-from experiments.run import train
-from experiments.serial import from_dict
 from pacdp import load_trained
+from pacdp.cli.config import Run, Runtime
+from pacdp.cli.main import main
+from pacdp.cli.run import train
+from pacdp.cli.serial import from_dict
 from tests.file_faults import Fault, carried_out
 
 RECIPE = "entropy-sgld-digits2"

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from experiments.config import Run
 from experiments.papers.runs.held_out_config import HeldOutConfig
 from experiments.papers.runs.p3sgd_config import Attack, DropBlock, Network, Plain, Private, Training
-from experiments.private.config import Budget, PrivateConfig, Sampling
-from experiments.private.methods import P3SGD
-from experiments.serial import JOINED_LATER, digest, from_dict, to_dict
-from experiments.studies.registry import study
+from experiments.registry import study
 from pacdp import Architecture, Problem
 from pacdp.algorithms import KINDS, SGLD
 from pacdp.backprop import ScaleGrid
+from pacdp.cli.config import Run
+from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.methods import P3SGD
+from pacdp.cli.serial import JOINED_LATER, digest, from_dict, to_dict
 from pacdp.trained import sampler_to_dict
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"

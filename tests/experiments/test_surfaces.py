@@ -11,9 +11,9 @@ from rich.console import Console
 
 import bounds
 from bounds.sentence import headline
-from experiments import calculator_tables, console, reading
-from experiments.figures import costs, run, style
-from experiments.report import write_report
+from pacdp.cli import calculator_tables, console, reading
+from pacdp.cli.figures import costs, run, style
+from pacdp.cli.report import write_report
 
 SURFACES = ("terminal, 80 columns", "terminal, 150 columns", "page", "figure")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from cli_tools import read, rows, tensors
 
-from experiments.config import Run, Runtime
-from experiments.recipes import run
-from experiments.run import train
 from pacdp import Architecture, GibbsSettings, load_checkpoint
 from pacdp.algorithms import PSGLD, SGHMC, SGLD
+from pacdp.cli.config import Run, Runtime
+from pacdp.cli.recipes import run
+from pacdp.cli.run import train
 
 RUNTIME = Runtime(threads=1)
 _EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)

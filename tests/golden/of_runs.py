@@ -14,23 +14,23 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from experiments.cli import main
-from experiments.config import Run, Runtime
-from experiments.foreign import Foreign, certify_foreign
 from experiments.papers.runs.finite import FiniteConfig, finite
 from experiments.papers.runs.held_out import held_out
 from experiments.papers.runs.held_out_config import held_out_config
 from experiments.papers.runs.private_prior import SMOKE, conduct
-from experiments.private.certify import certify_private
-from experiments.private.config import Budget, PrivateConfig
-from experiments.private.methods import DPSGLD
-from experiments.private.recipes import PRIVATE_RECIPES, private_recipe
-from experiments.private.run import train_private
-from experiments.recipes import run
-from experiments.run import train
 from pacdp import Architecture, BoundSet, GibbsSettings, Problem, load_checkpoint
 from pacdp.algorithms import PSGLD, SGHMC, SGLD
 from pacdp.backprop import FitSettings, PosteriorSettings
+from pacdp.cli.config import Run, Runtime
+from pacdp.cli.foreign import Foreign, certify_foreign
+from pacdp.cli.main import main
+from pacdp.cli.private.certify import certify_private
+from pacdp.cli.private.config import Budget, PrivateConfig
+from pacdp.cli.private.methods import DPSGLD
+from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
+from pacdp.cli.private.run import train_private
+from pacdp.cli.recipes import run
+from pacdp.cli.run import train
 from pacdp.data import Split, index_hash
 from tests.golden.records import Frozen, model_digest, report
 

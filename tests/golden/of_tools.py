@@ -6,10 +6,10 @@ import numpy as np
 
 from bounds import transfer_cost
 from bounds.accounting import Event, SelfComposed
-from experiments.calculator import Given, Goal, compare, plan_draws, plan_examples
-from experiments.privacy import Question, answer
 from pacdp import private
 from pacdp.calibration import bca_interval, brier, percentile_interval, reliability_curve, summary
+from pacdp.cli.calculator import Given, Goal, compare, plan_draws, plan_examples
+from pacdp.cli.privacy import Question, answer
 from pacdp.step.langevin import accounted_to_dict
 from tests.golden.of_training import SAMPLERS
 from tests.golden.records import Frozen, attempt, many

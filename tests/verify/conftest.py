@@ -15,9 +15,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders of a clipped chain, of one without clipping and of SGD, trained for seconds and certified."""
     from tiny_runs import RUNTIME, tiny
 
-    from experiments.certifying import certify
-    from experiments.folder import write_json
-    from experiments.run import train
+    from pacdp.cli.certifying import certify
+    from pacdp.cli.folder import write_json
+    from pacdp.cli.run import train
 
     root = tmp_path_factory.mktemp("runs")
     for name, one in {
@@ -35,10 +35,10 @@ def private_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     import numpy as np
     from test_private_recipes import RUNTIME, load_data, tiny
 
-    import experiments.private.data
-    from experiments.folder import write_json
-    from experiments.private.certify import certify_private
-    from experiments.private.run import train_private
+    import pacdp.cli.private.data
+    from pacdp.cli.folder import write_json
+    from pacdp.cli.private.certify import certify_private
+    from pacdp.cli.private.run import train_private
 
     def written(name: str, **how: Any) -> Any:
         train, test = load_data(name, **how)
@@ -59,7 +59,7 @@ def private_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }.items():  # fmt: skip
         with pytest.MonkeyPatch.context() as patch:
             if name == "people":
-                patch.setattr(experiments.private.data, "load", written)
+                patch.setattr(pacdp.cli.private.data, "load", written)
             train_private(config, root / name, RUNTIME)
             write_json(root / name / "certificates.json", certify_private(root / name, RUNTIME, failure_prob=0.05,
                                                                           std=0.01, seed=0))  # fmt: skip

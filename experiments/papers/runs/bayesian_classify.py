@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bounds.accounting import clt_gdp
-from experiments.config import Runtime
+from pacdp.cli.config import Runtime
 from experiments.papers.runs.bayesian_config import BayesRun
 from experiments.papers.runs.bayesian_networks import network, standardised
 from experiments.papers.runs.bayesian_posterior import Fitted, fit, member_outputs, outputs_at
-from experiments.private.algorithms import Public
-from experiments.study import single
+from pacdp.cli.private.algorithms import Public
+from pacdp.cli.sweep.jobs import single
 from pacdp import private
 from pacdp.calibration import reliability_curve, summary
 from pacdp.data import load

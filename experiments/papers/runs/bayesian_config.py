@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass, field
 
-from experiments.private.config import PrivateConfig
-from experiments.private.methods import DPBBP, DPSGLD, DPMCDropout
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.methods import DPBBP, DPSGLD, DPMCDropout
 
 NAMES = {"DPSGD": "SGD", "DPSGLD": "SGLD", "DPBBP": "BBP", "DPMCDropout": "MC Dropout"}
 """The algorithms without privacy, by their settings."""

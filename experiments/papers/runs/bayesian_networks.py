@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from experiments.papers.runs.bayesian_config import CNN
-from experiments.private.algorithms import Public
-from experiments.private.config import PrivateConfig
+from pacdp.cli.private.algorithms import Public
+from pacdp.cli.private.config import PrivateConfig
 from pacdp.models import Architecture, build
 
 

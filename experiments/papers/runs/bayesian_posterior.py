@@ -14,8 +14,8 @@ from torch.utils.data import TensorDataset
 from bounds.accounting import Event
 from experiments.papers.runs.bayesian_config import BayesRun
 from experiments.papers.runs.bayesian_plain import train_plain
-from experiments.private.algorithms import Public, algorithm
-from experiments.private.methods import DPSGLD
+from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.methods import DPSGLD
 from pacdp import private
 from pacdp.layers.bayes import BAYES_LAYERS
 from pacdp.layers.dropout import ExampleDropout

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.config import Runtime
+from pacdp.cli.config import Runtime
 from experiments.papers.runs.bayesian_classify import privacy
 from experiments.papers.runs.bayesian_config import BayesRun
 from experiments.papers.runs.bayesian_curves import REACH, simulated
 from experiments.papers.runs.bayesian_networks import network
 from experiments.papers.runs.bayesian_posterior import Fitted, fit, member_outputs
-from experiments.private.algorithms import Public
-from experiments.study import single
+from pacdp.cli.private.algorithms import Public
+from pacdp.cli.sweep.jobs import single
 from pacdp.uncertainty import Spread, gaussian_head, gaussian_nll_nats, predictive_spread
 
 DATASET = "gaussian-process"

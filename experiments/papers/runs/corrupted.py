@@ -1,6 +1,6 @@
 """Private training on partly random labels: one run, its errors, what it cost and what that says of its true error.
 
-A run of :mod:`experiments.private` with the labels of training and test set drawn anew for the same share of the
+A run of :mod:`pacdp.cli.private` with the labels of training and test set drawn anew for the same share of the
 examples, as :class:`pacdp.Problem` does it. Its bound is R(w) ≤ kl⁻¹(R̂(w), Λ/n) ("Bounds by the general transfer" in
 docs/guarantees.md): Λ is the price of the privacy that was accounted for step by step, and nothing is assumed of
 convergence. Noise from a seed serves the bound, which needs it independent of the examples and not unknown.
@@ -16,11 +16,11 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
 import bounds
-from experiments.config import Runtime
-from experiments.private.algorithms import Predict, Public, algorithm, network, predictor
-from experiments.private.config import PrivateConfig
-from experiments.serial import to_dict
-from experiments.study import single
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.algorithms import Predict, Public, algorithm, network, predictor
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.serial import to_dict
+from pacdp.cli.sweep.jobs import single
 from pacdp import Problem, private
 from pacdp.certify.networks import error_share
 from pacdp.data import Dataset

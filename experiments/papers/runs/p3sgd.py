@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from experiments.config import Runtime
-from experiments.folder import Folder
+from pacdp.cli.config import Runtime
+from pacdp.cli.folder import Folder
 from experiments.papers.runs.p3sgd_config import Plain, Private, Training
 from experiments.papers.runs.p3sgd_inversion import attacked
 from experiments.papers.runs.p3sgd_material import Material, material
 from experiments.papers.runs.p3sgd_networks import network, regularised
 from experiments.papers.runs.p3sgd_patients import train_privately
-from experiments.study import single
+from pacdp.cli.sweep.jobs import single
 from pacdp import private
 from pacdp.errors import Diverged
 from pacdp.models import parameter_count

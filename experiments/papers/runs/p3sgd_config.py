@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from experiments.private.config import Budget, PrivateConfig, Sampling
-from experiments.private.methods import Method
+from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.methods import Method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from experiments.config import Runtime
+from pacdp.cli.config import Runtime
 from experiments.papers.runs.p3sgd_config import Training
-from experiments.private.data import Examples, examples
+from pacdp.cli.private.data import Examples, examples
 
 
 class Material(NamedTuple):

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from experiments.folder import Folder
+from pacdp.cli.folder import Folder
 from experiments.papers.runs.p3sgd_config import Private, Training
-from experiments.private.algorithms import Public, algorithm
-from experiments.private.data import Examples
-from experiments.private.methods import P3SGD
+from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.data import Examples
+from pacdp.cli.private.methods import P3SGD
 from pacdp import load_checkpoint, private
 
 Record = Callable[[int, float, nn.Module], None]

@@ -13,12 +13,12 @@ import torch
 from torch import nn, optim
 from torch.nn.functional import cross_entropy
 
-from experiments.config import Runtime
-from experiments.private.algorithms import Public, network
-from experiments.private.config import PrivateConfig
-from experiments.private.data import Examples, examples
-from experiments.private.run import judged
-from experiments.study import single
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.algorithms import Public, network
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.data import Examples, examples
+from pacdp.cli.private.run import judged
+from pacdp.cli.sweep.jobs import single
 from pacdp import Diverged
 
 FORMAT = "pacdp-plain-result/1"

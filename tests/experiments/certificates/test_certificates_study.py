@@ -6,11 +6,11 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from experiments.config import Runtime
-from experiments.folder import Folder, read_json
 from experiments.papers.certificates import STUDY
-from experiments.report import write_report
-from experiments.serial import from_dict, to_dict
+from pacdp.cli.config import Runtime
+from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.report import write_report
+from pacdp.cli.serial import from_dict, to_dict
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")

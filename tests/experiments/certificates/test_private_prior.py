@@ -21,7 +21,7 @@ from experiments.papers.runs.private_prior import (
     private_centre,
     private_head,
 )
-from experiments.serial import from_dict, to_dict
+from pacdp.cli.serial import from_dict, to_dict
 from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
 from pacdp.private import SeededRandomness, first, planned, privacy_claim, runs_of, steps_of
 from tests.schema import validate

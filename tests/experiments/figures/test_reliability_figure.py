@@ -4,8 +4,8 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from experiments.figures import reliability, style
 from pacdp.calibration import ReliabilityCurve, reliability_curve
+from pacdp.cli.figures import reliability, style
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,11 @@ from typing import Any
 import polars as pl
 
 from experiments.claims import Claim, Verdict
-from experiments.config import Run, Runtime
-from experiments.folder import Folder
-from experiments.study import Job, Study
+from experiments.study import Study
 from pacdp import GibbsSettings
+from pacdp.cli.config import Run, Runtime
+from pacdp.cli.folder import Folder
+from pacdp.cli.sweep.jobs import Job
 
 RUNTIME = Runtime(threads=1)
 _EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)

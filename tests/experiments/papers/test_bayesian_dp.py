@@ -9,18 +9,18 @@ import matplotlib as mpl
 import polars as pl
 import pytest
 
-from experiments.config import Runtime
 from experiments.papers import bayesian_dp_regression as regression
 from experiments.papers.bayesian_dp import TABLE_1, TABLE_2
 from experiments.papers.bayesian_dp_figures import FIGURES_1_2, FIGURES_3_7
 from experiments.papers.bayesian_dp_plans import DELTA, SETTINGS, SIGMA
 from experiments.papers.bayesian_dp_regression import REGRESSION
 from experiments.papers.runs.bayesian_config import CNN, BayesRun
-from experiments.private.algorithms import Public, algorithm
-from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
-from experiments.serial import from_dict, to_dict
 from experiments.study import Study
 from pacdp import private
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
+from pacdp.cli.serial import from_dict, to_dict
 
 SCALES = ("smoke", "cpu", "paper")
 QUICK = Runtime(threads=1)

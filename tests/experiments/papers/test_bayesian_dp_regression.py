@@ -5,9 +5,9 @@ import math
 import polars as pl
 
 from experiments.claims import Ratio
-from experiments.figures.numbers import up_digits
 from experiments.papers.bayesian_dp_regression import ALGORITHMS, PRINTED, REGRESSION
 from experiments.tables import ratio
+from pacdp.cli.figures.numbers import up_digits
 
 TURN = {"SGLD": 0, "BBP": 1, "MC Dropout": 1, "SGD": 1}
 """So that ratios between algorithms scatter too."""

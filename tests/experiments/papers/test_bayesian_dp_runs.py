@@ -13,9 +13,9 @@ from experiments.papers.runs.bayesian_curves import FIRST, LAST, simulated
 from experiments.papers.runs.bayesian_networks import network
 from experiments.papers.runs.bayesian_plain import train_plain
 from experiments.papers.runs.bayesian_posterior import Fitted, fit, member_outputs
-from experiments.private.algorithms import Public, algorithm
-from experiments.private.config import Budget, PrivateConfig, Sampling
-from experiments.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
+from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
 from pacdp.private import bayesian, with_example_dropout
 
 PUBLIC = Public(input_shape=(1,), classes=2, size=64.0)

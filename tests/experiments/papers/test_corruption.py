@@ -9,16 +9,16 @@ from certificates_by_mpmath import kl
 from planted import RUNTIME, carried_out, changed, claims, failing, planted, shortened
 
 from bounds.accounting import event_from_dict
-from experiments.folder import Folder, read_json
 from experiments.papers.chains import BOUNDS
 from experiments.papers.random_labels import ACCOUNTED, PRIVATE, SHARES
 from experiments.papers.random_labels import CORRUPTED_COLUMNS as COLUMNS
 from experiments.papers.random_labels import CORRUPTION as STUDY
 from experiments.papers.runs.corrupted import Corrupted
-from experiments.private.algorithms import Public, network
-from experiments.private.config import PrivateConfig
-from experiments.serial import from_dict, to_dict
 from pacdp import load_checkpoint, private
+from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.private.algorithms import Public, network
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.serial import from_dict, to_dict
 
 SCALES = ("smoke", "cpu", "paper")
 

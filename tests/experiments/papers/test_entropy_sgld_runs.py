@@ -5,13 +5,13 @@ import math
 import pytest
 from planted import carried_out, claims, shortened
 
-from experiments.config import Run
-from experiments.figures.style import CONVERGED, GIBBS_BOUNDS
 from experiments.papers import entropy_sgld, entropy_sgld_cifar
 from experiments.papers.chains import BOUNDS, COLUMNS
 from experiments.papers.entropy_sgld_cifar import BETAS, GAMMAS, ONSETS, TAUS
-from experiments.serial import from_dict, to_dict
 from pacdp.algorithms import EntropySGD
+from pacdp.cli.config import Run
+from pacdp.cli.figures.style import CONVERGED, GIBBS_BOUNDS
+from pacdp.cli.serial import from_dict, to_dict
 
 NAMED = {study.name.rpartition("-")[2]: study for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
 SCALES = ("smoke", "cpu", "paper")

@@ -8,7 +8,7 @@ from planted import changed, claims, failing, planted
 from experiments.papers import entropy_sgld, entropy_sgld_cifar
 from experiments.papers.chains import BOUNDS, COLUMNS, Size, mnist, smoke
 from experiments.papers.gaps import gap, noise_of, scale_notes
-from experiments.studies.publish import read_table
+from experiments.publish import read_table
 
 JUDGE = {study.name.rpartition("-")[2]: study.judge for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
 

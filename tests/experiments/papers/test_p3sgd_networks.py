@@ -8,9 +8,9 @@ from torch import nn
 
 from experiments.papers.runs.p3sgd_config import Attack, DropBlock, Dropout, Network, Plain, Private, Training
 from experiments.papers.runs.p3sgd_networks import DropBlock2d, maps, network, regularised
-from experiments.private.config import Budget, Sampling
-from experiments.private.methods import P3SGD, UserDPSGD
-from experiments.serial import from_dict, to_dict
+from pacdp.cli.private.config import Budget, Sampling
+from pacdp.cli.private.methods import P3SGD, UserDPSGD
+from pacdp.cli.serial import from_dict, to_dict
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -3,15 +3,15 @@
 import polars as pl
 import pytest
 
-from experiments.config import Runtime
 from experiments.papers.p3sgd import PAPER_SETTINGS, RUN, SETS, TABLE_1, TABLE_2
 from experiments.papers.p3sgd_figures import CURVE, FIGURE_2, FIGURE_3, INVERSION
 from experiments.papers.p3sgd_problems import DROPBLOCK, DROPOUT, FIRST_WEIGHTS, PRIVATE, SGD, problems, scale_name
 from experiments.papers.runs import p3sgd as training
 from experiments.papers.runs.p3sgd import TRAINING
 from experiments.papers.runs.p3sgd_config import Network, Plain, Training
-from experiments.private.data import examples
-from experiments.serial import from_dict, to_dict
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.data import examples
+from pacdp.cli.serial import from_dict, to_dict
 
 RUNTIME = Runtime(threads=1)
 STUDIES = (TABLE_1, TABLE_2, FIGURE_2, FIGURE_3)

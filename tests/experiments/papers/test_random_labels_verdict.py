@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 from planted import changed, claims
 
-from experiments.figures.style import CONVERGED
 from experiments.papers.random_labels import RANDOM_LABELS as STUDY
+from pacdp.cli.figures.style import CONVERGED
 
 BOUNDS = [name for name in CONVERGED if name != "test_set_clopper_pearson"]
 PRIVATE = 2.0**0.5 * 60_000**-0.25

@@ -12,11 +12,11 @@ from cli_tools import one_sentence, pacdp, read
 from report_pages import page_of
 from small_jobs import pids
 
+from experiments import registry
 from experiments.papers.random_labels import RANDOM_LABELS
-from experiments.serial import to_dict
-from experiments.studies import registry
-from experiments.studies.publish import judge, read_table
-from experiments.studies.registry import STUDIES, study
+from experiments.publish import judge, read_table
+from experiments.registry import studies, study
+from pacdp.cli.serial import to_dict
 
 KEPT = {"table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json", "verdict.json"}
 
@@ -24,7 +24,7 @@ KEPT = {"table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json
 @pytest.fixture(autouse=True)
 def tiny(tmp_path, monkeypatch):
     """The study beside random-labels, and an empty current folder."""
-    monkeypatch.setitem(STUDIES, "tiny", "tiny_study:STUDY")
+    monkeypatch.setitem(studies(), "tiny", tiny_study.STUDY)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -64,11 +64,10 @@ def test_a_failed_run_is_said_everywhere_and_the_exit_status_is_1(tiny, capsys):
 
 
 def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, monkeypatch, capsys):
-    for name in [name for name in STUDIES if name != "tiny"]:
-        monkeypatch.delitem(STUDIES, name)
-    monkeypatch.setitem(STUDIES, "other", "tiny_study:OTHER")
+    for name in [name for name in studies() if name != "tiny"]:
+        monkeypatch.delitem(studies(), name)
     paper = replace(tiny_study.STUDY, name="other", jobs=lambda scale, seed: tiny_study.STUDY.jobs("paper", seed))
-    monkeypatch.setattr(tiny_study, "OTHER", paper, raising=False)
+    monkeypatch.setitem(studies(), "other", paper)
     assert pacdp("experiment", "all", "--out", tiny / "kept", "--runs", tiny / "scratch") == 1
     said = capsys.readouterr()
     assert "1 of 1 runs of other failed; no run in" in said.err
@@ -90,7 +89,7 @@ def test_studies_are_listed_with_their_titles(capsys):
 
 
 def test_every_registered_name_is_its_study_s_and_jobs_differ_at_every_scale():
-    for name in STUDIES:
+    for name in studies():
         found = registry.study(name)
         assert found.name == name
         for scale in ("smoke", "cpu", "paper"):
@@ -102,16 +101,16 @@ def test_every_registered_name_is_its_study_s_and_jobs_differ_at_every_scale():
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
 def test_a_key_that_two_studies_share_is_one_configuration(scale):
     configs = {}
-    for name in STUDIES:
+    for name in studies():
         for job in study(name).jobs(scale, 0):
             assert configs.setdefault(job.key, job.config) == job.config, (name, job.key)
 
 
 def test_a_job_that_two_studies_need_is_carried_out_once(tiny, monkeypatch, capsys):
-    monkeypatch.setitem(STUDIES, "twin", "tiny_study:TWIN")
-    for name in list(STUDIES):
+    monkeypatch.setitem(studies(), "twin", tiny_study.TWIN)
+    for name in list(studies()):
         if name not in ("tiny", "twin"):
-            monkeypatch.delitem(STUDIES, name)
+            monkeypatch.delitem(studies(), name)
     assert pacdp("experiment", "all", "--seed", 1) == 0
     said = capsys.readouterr()
     assert "tiny (smoke): 3 of 3" in said.out

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from small_jobs import job, outs, pids
 from tiny_runs import RUNTIME, alone, left_behind, tiny, variants
 
-from experiments.folder import Folder
-from experiments.run import kind
-from experiments.studies import sweep
-from experiments.studies.kinds import chains_kind, sampler_job
-from experiments.studies.sweep import batches, carry_out
-from experiments.studies.workers import Workers
+from pacdp.cli.folder import Folder
+from pacdp.cli.run import kind
+from pacdp.cli.sweep import batches as sweep
+from pacdp.cli.sweep.batches import batches, carry_out
+from pacdp.cli.sweep.kinds import chains_kind, sampler_job
+from pacdp.cli.sweep.workers import Workers
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from small_jobs import job
 
-from experiments.studies.watch import Watch
+from experiments.watch import Watch
 
 
 class _Clock:

@@ -8,9 +8,10 @@ import polars as pl
 from small_jobs import job
 
 from experiments.claims import Claim, Comparison, Verdict
-from experiments.figures import style
-from experiments.folder import Folder, read_json
-from experiments.study import Job, Study
+from experiments.study import Study
+from pacdp.cli.figures import style
+from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.sweep.jobs import Job
 
 
 def _jobs(scale: str, seed: int) -> list[Job]:

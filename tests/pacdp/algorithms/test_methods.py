@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from bounds.accounting import ExponentialMechanism
-from experiments.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPMCDropout, Method
 from pacdp.algorithms.algorithm import Algorithm, Choice
 from pacdp.algorithms.method import law_of
 from pacdp.audit.told import choice_of, multipliers_of, told_of
+from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPMCDropout, Method
 from pacdp.private import Constant, Laplace, Mechanism, Normal, published_epsilon
 from pacdp.step.event import runs_of
 

@@ -1,13 +1,14 @@
 """Whoever needs something of an algorithm's settings asks them: no isinstance and no case on their class elsewhere."""
 
 import ast
+import re
 from pathlib import Path
 from typing import get_args
 
 import experiments
-import pacdp
-from experiments.private.methods import Method
+import pacdp.loop
 from pacdp.algorithms import KINDS
+from pacdp.cli.private.methods import Method
 
 CLASSES = {one.__name__ for one in (*KINDS, *get_args(Method))} | {one.KIND for one in get_args(Method)}
 CLASSES |= {"UserLevelDPSGD"}
@@ -40,6 +41,10 @@ def test_nobody_asks_which_settings_they_are():
             if not where.startswith(THEIR_OWN):
                 found += [f"{where}:{line}" for line in switches(path.read_text())]
     assert found == []
+
+
+def test_the_loop_names_no_algorithm():
+    assert not set(re.findall(r"\w+", Path(pacdp.loop.__file__).read_text())) & CLASSES
 
 
 def test_the_search_finds_switches():

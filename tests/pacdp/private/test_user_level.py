@@ -320,6 +320,10 @@ def test_errors_are_sentences():
         run(ids=torch.zeros(3, dtype=torch.int64))
     with pytest.raises(ValueError, match="people must hold a whole number"):
         run(ids=torch.zeros(sum(COUNTS)))
+    with pytest.raises(ValueError, match="DPSGD adds up what single examples contribute, which hides no person"):
+        run(DPSGD(mechanism=mechanism(), noise_multiplier=1.0, learning_rate=0.1))
+    with pytest.raises(ValueError, match="no parameter that requires a gradient"):
+        run(module=nn.Sequential(nn.Flatten()))
     with pytest.raises(ValueError, match="not independent"):
         run(module=fresh(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, affine=False))))
     with pytest.raises(ValueError, match="first dimension must be the batch"):

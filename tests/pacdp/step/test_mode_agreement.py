@@ -1,6 +1,7 @@
 """A fast mode is used where its clipped sums are the reference's, and nowhere else; what mixes examples is refused."""
 
 import copy
+import functools
 import warnings
 
 import pytest
@@ -24,7 +25,9 @@ from pacdp.private import (
     train,
     with_example_dropout,
 )
-from pacdp.step.sums import ByExample
+from pacdp.step.agreement import disagreement
+from pacdp.step.sums import ByExample, Sum
+from pacdp.step.units import Network
 
 CLIP = 0.5
 PAIRS = 30
@@ -167,6 +170,51 @@ def test_unchecked_one_example_would_move_the_sum_by_more(name, unchecked):
     assert float(moved.max()) > 1.5 * CLIP
 
 
+@pytest.mark.parametrize("name", OUTSIDE_THE_LAYERS)
+def test_a_wrong_norm_is_found_where_nothing_made_up_is_clipped(name):
+    """Gradients of the made-up examples are far below this clip norm, those of large ones are not."""
+    build, classes = OUTSIDE_THE_LAYERS[name]
+    _, said = moves(build(), mode="ghost", classes=classes, clip_norm=1e4)
+    assert len(said) == 1
+    assert "example by example instead" in said[0]
+
+
+class Planted:
+    """The reference, but for what ``fault`` makes of every example's gradient before and after it is clipped."""
+
+    def __init__(self, network, units, clip_norm, fault):
+        self.exact, self.clip_norm, self.fault = ByExample(network, units, 1e30), clip_norm, fault
+
+    def __call__(self, chosen, weights):
+        total = {name: torch.zeros_like(w) for name, w in weights.items()}
+        for one in chosen:
+            own = self.exact(one[None], weights).total
+            length = torch.cat([g.reshape(-1) for g in own.values()]).norm()
+            total = {name: total[name] + self.fault(float(length), self.clip_norm) * own[name] for name in own}
+        return Sum(total, 0, 0.0)
+
+
+FACTORS = {
+    "three times too long": lambda length, norm: 3.0 * min(1.0, norm / (3.0 * length)),
+    "brought to the clip norm, short or long": lambda length, norm: norm / length,
+    "half the norm is seen": lambda length, norm: min(1.0, norm / (0.5 * length)),
+    "never clipped": lambda length, norm: 1.0,
+}
+
+
+@pytest.mark.parametrize("clip_norm", [1e-3, 1e3], ids=["all clipped", "none clipped"])
+@pytest.mark.parametrize("name", FACTORS)
+def test_a_mode_that_agrees_at_one_clip_norm_alone_is_found(name, clip_norm):
+    network, targets = Network.of(mlp(), cross_entropy), torch.zeros(4, dtype=torch.int64)
+
+    def verdict(fault):
+        made = functools.partial(Planted, fault=fault)
+        return disagreement(made, network, torch.zeros(4, 4), targets, clip_norm=clip_norm)
+
+    assert "of a single example" in verdict(FACTORS[name])
+    assert verdict(lambda length, norm: min(1.0, norm / length)) is None
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_tied_weights_are_clipped_whole(mode):
     """Used, or sent to the reference: in both cases the sum is that of the whole gradients."""
@@ -200,6 +248,98 @@ def test_a_loop_of_one_s_own_refuses_such_a_mode(name, mode):
             grad_sample_mode=mode,
             criterion=nn.CrossEntropyLoss(),
         )
+
+
+class OfTwo(nn.Module):
+    """A network of two tensors, given as a dict or as two arguments."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x, y=None):
+        first, second = (x["first"], x["second"]) if y is None else (x, y)
+        return self.inner(torch.cat([first, second], dim=1))
+
+
+class Labelled(torch.utils.data.Dataset):
+    """Records whose inputs are a dict."""
+
+    def __init__(self):
+        self.rows = data()
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        x, y = self.rows[i]
+        return {"first": x[:1], "second": x[1:]}, y
+
+
+def probe_of(form):
+    x = torch.randn(4, 4, generator=generator(3))
+    return ({"first": x[:, :1], "second": x[:, 1:]},) if form == "dict" else (x[:, :1], x[:, 1:])
+
+
+def of_two(inner, *, form, mode, clip_norm=CLIP):
+    """A loop of one's own on such a network."""
+    module = OfTwo(inner)
+    return PrivateEngine(randomness=SeededRandomness(0)).make_private(
+        module=module,
+        optimizer=torch.optim.SGD(module.parameters(), lr=0.1),
+        dataset=Labelled(),
+        noise_schedule=1.0,
+        clip_norm=clip_norm,
+        sample_rate=0.1,
+        expected_batch_size=4.0,
+        grad_sample_mode=mode,
+        criterion=nn.CrossEntropyLoss(),
+        probe=probe_of(form),
+    )
+
+
+@pytest.mark.parametrize("form", ["dict", "two arguments"])
+@pytest.mark.parametrize("mode", ["hooks", "functorch", "ghost"])
+def test_networks_of_several_tensors_are_compared_too(mode, form):
+    for build, _ in OUTSIDE_THE_LAYERS.values():
+        with pytest.raises(ValueError, match="cannot be used with this network"):
+            of_two(build(), form=form, mode=mode)
+    mixing = nn.Sequential(fresh(nn.Linear(4, 5)), Opening(), fresh(nn.Linear(5, 3)))
+    with pytest.raises(ValueError, match="not independent"):
+        of_two(mixing, form=form, mode=mode)
+    of_two(mlp(), form=form, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["hooks", "functorch", "ghost"])
+def test_a_network_of_a_dict_is_trained(mode):
+    module, optimizer, *criterion, loader = of_two(mlp(), form="dict", mode=mode)
+    before = [p.detach().clone() for p in module.parameters()]
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        (criterion or [nn.CrossEntropyLoss()])[0](module(inputs), targets).backward()
+        optimizer.step()
+    assert all(bool((p != q).any()) for p, q in zip(module.parameters(), before, strict=True))
+
+
+def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient():
+    class Logarithm(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return self.inner(x.log())
+
+    inputs = torch.rand(4, 4, generator=generator()) + 0.1
+    options = {"noise_schedule": 1.0, "clip_norm": CLIP, "sample_rate": 0.1, "expected_batch_size": 4.0}
+
+    def made(module):
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        PrivateEngine().make_private(module=module, optimizer=optimizer, dataset=data(), probe=(inputs,), **options)
+
+    made(Logarithm(mlp()))
+    with pytest.raises(ValueError, match="cannot be used with this network"):
+        made(Logarithm(Beside()))
 
 
 def class_balanced(outputs, targets):

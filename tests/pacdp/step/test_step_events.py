@@ -20,6 +20,7 @@ from bounds.accounting import (
     privacy_epsilon,
 )
 from pacdp.algorithms.algorithm import Algorithm
+from pacdp.ledger import Ledger
 from pacdp.private import (
     DPBBP,
     DPSGD,
@@ -208,6 +209,24 @@ def test_a_run_s_event_is_what_was_promised(name):
     assert algorithm.promise(n + 7, 5) == whole  # the number of units is no one's business
 
 
+class Forgetful(DPSGD):
+    """Asked about later steps, it tells the price of the first ones, whose noise is larger."""
+
+    def promise(self, n, steps, *, start=0):
+        return planned(self.noise_multiplier, sample_rate=self.mechanism.sample_rate, steps=steps)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 7])
+def test_a_ledger_is_told_of_the_very_steps_that_releases_are_held_against(every, tmp_path):
+    algorithm = Forgetful(mechanism=M, noise_multiplier=DECAY, learning_rate=0.1)
+    book = Ledger.open(tmp_path / "ledger")
+    files = {"checkpoint": tmp_path / "run", "checkpoint_every": every}
+    run = train(algorithm, mlp(), data(), loss=cross_entropy, ledger=book, **files)
+    entries = [one.stretch for one in Ledger.load(book.folder).entries]
+    assert [one.first for one in entries] == list(range(1, 6, every))
+    assert joined(*(one.event for one in entries)) == run.event
+
+
 def test_the_plan_of_a_schedule_is_the_promise():
     algorithm, _, _ = RUNS["sgd"]
     assert planned(DECAY, sample_rate=0.25, steps=5) == algorithm.promise(40, 5)
@@ -234,8 +253,8 @@ class Quieter(DPSGD):
 class Free(DPSGD):
     """Promises less than it releases."""
 
-    def promise(self, n, steps):
-        return planned(2.0, sample_rate=self.mechanism.sample_rate, steps=steps)
+    def promise(self, n, steps, *, start=0):
+        return planned(2.0, sample_rate=self.mechanism.sample_rate, steps=start + steps, done=start)
 
 
 class Late(DPSGD):

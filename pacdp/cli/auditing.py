@@ -1,0 +1,122 @@
+"""From a recipe, or the folder of a run, to the audit of its mechanism on made-up data of the same shape."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from pacdp.audit.chains import audit_chain
+from pacdp.audit.checks import MechanismAudit
+from pacdp.audit.mechanism import audit_mechanism, made_up, units_for
+from pacdp.audit.processes import audit_processes
+from pacdp.chains import SecretKeys
+from pacdp.cli.config import Run
+from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.overrides import overridden
+from pacdp.cli.private.algorithms import Public, algorithm, network
+from pacdp.cli.private.command import holds_private_run
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
+from pacdp.cli.recipes import Scale, recipe
+from pacdp.cli.serial import from_dict
+from pacdp.models import build
+from pacdp.spots import spot_features
+from pacdp.step.noise import SystemRandomness
+
+_BACKBONE = 1280
+_SHAPES: dict[str, tuple[tuple[int, ...], int, float]] = {
+    "digits": ((1, 8, 8), 10, 1437.0),
+    "digits2": ((1, 8, 8), 2, 1437.0),
+    "mnist": ((1, 28, 28), 10, 60_000.0),
+    "mnist2": ((1, 28, 28), 2, 60_000.0),
+    "mnist-writers": ((1, 28, 28), 10, 500.0),
+    "malaria": ((1, 50, 50), 2, 161.0),
+}
+"""Shape of an input, classes, and a rough number of units, which is the divisor's where the settings give none."""
+
+
+def configuration(target: str, *, scale: Scale, rest: list[str]) -> PrivateConfig | Run:
+    """The configuration of that name, or that the folder holds; ``rest`` sets fields of it.
+
+    Raises:
+        ValueError: neither a recipe nor the folder of a run.
+    """
+    folder = Folder(Path(target))
+    if folder.config.is_file():
+        kind: type[PrivateConfig | Run] = PrivateConfig if holds_private_run(folder.path) else Run
+        return overridden(from_dict(kind, read_json(folder.config)), rest)
+    if target in PRIVATE_RECIPES:
+        return overridden(private_recipe(target, scale=scale), rest)
+    return overridden(recipe(target, scale=scale), rest)
+
+
+def audit(
+    config: PrivateConfig | Run, *, steps: int, canaries: int, processes: int, failure_prob: float, seed: int
+) -> MechanismAudit:
+    """Audit the mechanism that the configuration describes; see :func:`pacdp.audit.mechanism.audit_mechanism`.
+
+    Args:
+        steps: 0 for as many as the network's size allows.
+        processes: with more than one the run of several processes is audited, and nothing else.
+        seed: of the made-up data and the auditor's own choices.
+
+    Raises:
+        ValueError: a data set of unknown shape, an algorithm that promises nothing, or what the audit refuses.
+    """
+    if isinstance(config, Run):
+        return _chain(config, failure_prob=failure_prob, seed=seed)
+    if config.dataset not in _SHAPES:
+        raise ValueError(f"the shape of data set {config.dataset!r} is not known here: use audit_mechanism in Python")
+    shape, classes, size = _SHAPES[config.dataset]
+    if config.features == "backbone":
+        shape = (_BACKBONE,)
+    elif config.features == "spots":
+        shape = spot_features(np.zeros((1, *shape), dtype=np.float32)).shape[1:]
+    public = Public(input_shape=shape, classes=classes, size=size)
+    dataset, people = made_up(
+        shape,
+        classes=classes,
+        units=units_for(config.sampling.sample_rate) + 1,
+        people=config.method.BY_PERSON,
+        seed=seed,
+    )
+    settings, module = algorithm(config, public), network(config, public, device="cpu")
+    if processes > 1:
+        return audit_processes(
+            settings, module, dataset, loss=loss, people=people, processes=processes, steps=steps or 40,
+            failure_prob=failure_prob,
+        )  # fmt: skip
+    return audit_mechanism(
+        settings,
+        module,
+        dataset,
+        loss=loss,
+        people=people,
+        randomness=SystemRandomness,
+        steps=steps or None,
+        failure_prob=failure_prob,
+        canaries=canaries,
+        generator=np.random.default_rng(seed),
+    )
+
+
+def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss of private runs; other processes import it by name."""
+    return cross_entropy(outputs, targets, reduction="none")
+
+
+def _chain(run: Run, *, failure_prob: float, seed: int) -> MechanismAudit:
+    settings = run.sampler
+    if settings.clip_norm is None:
+        raise ValueError(f"{run.algorithm} promises nothing of its steps: audit a private recipe, or set a clip_norm")
+    if run.problem.dataset not in _SHAPES:
+        raise ValueError(f"the shape of data set {run.problem.dataset!r} is not known here: use audit_chain in Python")
+    shape, classes, _ = _SHAPES[run.problem.dataset]
+    generator = torch.Generator().manual_seed(run.seed)
+    module = build(run.problem.architecture, input_shape=shape, classes=classes, generator=generator)
+    return audit_chain(
+        settings, module, loss=run.problem.loss(classes), shape=shape, classes=classes, seed=seed,
+        keys=None if run.reproducible else SecretKeys.drawn([run.chain]), failure_prob=failure_prob,
+    )  # fmt: skip

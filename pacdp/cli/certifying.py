@@ -1,0 +1,106 @@
+"""From a checkpoint to certificates on disk and a figure of them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pacdp import Settings, load_trained
+from pacdp.cli.config import Runtime
+from pacdp.cli.diagnosing import diagnose_checkpoints, siblings
+from pacdp.cli.figures import run as drawing
+from pacdp.cli.figures import style
+from pacdp.cli.folder import Folder, provenance, read_json, write_json
+from pacdp.cli.private import PRIVATE
+from pacdp.cli.rederived import require_rederived
+from pacdp.gibbs import Progress
+
+
+def certify(
+    path: Path,
+    runtime: Runtime,
+    *,
+    failure_prob: float | None = None,
+    effort: Mapping[str, Any] = MappingProxyType({}),
+    seed: int = 0,
+    choices: Path | None = None,
+    unlisted: Settings | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The report ``pacdp-certificates/2`` of a checkpoint or of the run folder that holds it.
+
+    ``effort`` replaces fields of the run's own ``GibbsSettings``; what is not given comes from the run. ``choices`` is
+    the closed list of settings that the run was started with, where it does not lie beside the checkpoint; ``unlisted``
+    says who fixed the settings of a run without a list.
+    """
+    runtime.apply()
+    trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, choices=choices)
+    if unlisted is not None and not trained.checkpoint.header.get("choices"):
+        trained = replace(trained, fixed=unlisted)
+    run = require_rederived(path, trained.checkpoint.header, n=trained.objective.n)
+    settings = replace(run.certify, **effort)
+    assessment = trained.assess(
+        failure_prob=run.failure_prob if failure_prob is None else failure_prob,
+        settings=settings,
+        seed=seed,
+        progress=progress,
+        diagnosis=diagnose_checkpoints(siblings(path)),
+    )
+    if not run.reproducible:
+        assessment = replace(assessment, details={**assessment.details, "private": PRIVATE})
+    header = trained.checkpoint.header
+    subject = {
+        "checkpoint": str(path),
+        "content_hash": trained.checkpoint.content_hash,
+        "effort": asdict(settings),
+        **{name: header[name] for name in ("step", "loss", "sampler", "data")},
+    }
+    return assessment.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
+
+
+def require_replaceable(path: Path) -> None:
+    """Refuse a place for a report that holds something else.
+
+    Raises:
+        ValueError: it is a folder, or a file that is no report of certificates.
+    """
+    if not path.exists():
+        return
+    try:
+        ours = str(read_json(path).get("format", "")).startswith("pacdp-certificates/")
+    except (ValueError, OSError):
+        ours = False
+    if not ours:
+        raise ValueError(f"{path} is there and is no report of certificates: give another --out, or move it away")
+
+
+def write_report(path: Path, report: Mapping[str, Any]) -> None:
+    """Write a report; an earlier one that says something else is kept beside it as ``NAME.1``.
+
+    Raises:
+        ValueError: see :func:`require_replaceable`.
+    """
+    require_replaceable(path)
+    if path.exists() and _timeless(read_json(path)) != _timeless(report):
+        path.replace(path.with_name(f"{path.name}.1"))
+    write_json(path, report)
+
+
+def _timeless(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What was found, without when and by which command."""
+    return json.loads(json.dumps({**report, "provenance": None}))
+
+
+def plot(folder: Folder) -> list[Path]:
+    """Draw a run's training and, where they exist, its certificates, into its folder."""
+    rows = folder.rows()
+    if not rows:
+        raise ValueError(f"{folder.path} holds no recorded rows yet: train longer, then plot")
+    certified = folder.certificates.is_file()
+    drawn, grid = style.figure(1, 1 + certified, width=6.0, height=4.0)
+    drawing.draw_training(grid[0][0], rows)
+    if certified:
+        drawing.draw_certificates(grid[0][1], read_json(folder.certificates))
+    return style.save(drawn, folder.path / "figure")

@@ -1,0 +1,72 @@
+"""The command that audits a private mechanism from the outside: audit."""
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+from rich.table import Table
+from rich.text import Text
+
+from pacdp.cli.recipes import Scale
+from pacdp.cli.terminal import messages, output, usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """Audit the mechanism of a private recipe or run: noise, divisor, batches, sensitivity, accounts, resuming.
+
+    The algorithm runs on made-up data of the same shape with its own rate, clip norm and noise, and what it releases is
+    held against clipped sums that are computed anew. No private data are read and nothing is spent. Exit status 1 if a
+    claim is refuted. Any field of the run can be set, as for pacdp train.
+    """
+
+    target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE|FOLDER")]
+    """A recipe, such as dp-sgd-mnist or entropy-sgld-clipped-mnist2, or the folder of a run."""
+    scale: Scale = "smoke"
+    """Of a recipe."""
+    steps: int = 0
+    """Steps that are watched; 0 takes as many as the network's size allows, at most 150."""
+    canaries: int = 300
+    """Units that the auditor knows how to find, in a further run; 0 leaves it out."""
+    processes: int = 1
+    """With more than one, audit noise, batches and divisor of a run that so many processes share."""
+    failure_prob: float = 0.01
+    """Probability that a mechanism that is what it says is refuted."""
+    seed: int = 0
+    """Of the made-up data and of the auditor's own choices; noise and batches are the system's."""
+    json: bool = False
+    """Print JSON."""
+
+    def __call__(self, rest: list[str]) -> None:
+        if min(self.steps, self.canaries) < 0 or self.processes < 1:
+            usage("--steps and --canaries must be 0 or more, --processes at least 1")
+        from pacdp.cli.auditing import audit, configuration
+
+        config = configuration(self.target, scale=self.scale, rest=rest)
+        messages.print(f"auditing {config.algorithm} on made-up data", markup=False)
+        found = audit(
+            config,
+            steps=self.steps,
+            canaries=self.canaries,
+            processes=self.processes,
+            failure_prob=self.failure_prob,
+            seed=self.seed,
+        )
+        if self.json:
+            print(json.dumps({"algorithm": config.algorithm, **found.to_dict()}, allow_nan=False))
+        else:
+            table = Table(title=f"{config.algorithm}: refuted at p <= {found.level:.1e}")
+            for column in ("check", "claim", "p-value", "seen", ""):
+                table.add_column(column, overflow="fold", justify="right" if column == "p-value" else "left")
+            for check in found.checks:
+                p = "" if check.p_value is None else f"{check.p_value:.2g}"
+                verdict = Text("REFUTED", style="red") if found.is_refuted(check) else Text("holds")
+                table.add_row(Text(check.name), Text(check.claim), p, Text(check.seen), verdict)
+            output().print(table)
+            count = len(found.refuted)
+            said = f"{count} claims refuted" if count else "nothing refuted, which is not a proof"
+            output().print(f"{said}; a sound mechanism is refuted with probability at most {found.failure_prob:g}")
+        if found.refuted:
+            sys.exit(1)

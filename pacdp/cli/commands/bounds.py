@@ -1,0 +1,78 @@
+"""The commands that ask `bounds` alone, and so start without torch: bound, privacy."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from bounds.privacy import Adjacency
+from pacdp.cli import calculator, privacy
+from pacdp.cli.calculator_tables import print_certificate, print_comparison, print_plan
+from pacdp.cli.terminal import no_more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A calculator: one bound from its ingredients, all that apply compared, or what a target takes.
+
+    pacdp bound maurer --risk 0.02 --kl-nats 3000 --n 60000;  pacdp bound compare ... sorts every applicable bound and
+    says what each pays and rests on;  pacdp bound plan --target 0.05 ... says how many examples or draws that takes.
+    """
+
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+    """A bound, or compare, or plan; its own options: pacdp bound NAME --options."""
+    json: bool = False
+    """Print JSON."""
+    options: bool = False
+    """List what can be given, and compute nothing."""
+
+    def __call__(self, rest: list[str]) -> None:
+        rest = ["--help"] if self.options else rest
+        kind = calculator.Goal if self.name == "plan" else calculator.Given
+        given = tyro.cli(kind, args=rest, prog=f"pacdp bound {self.name} --options")
+        match self.name:
+            case "compare":
+                print_comparison(*calculator.compare(given), json_only=self.json)
+            case "plan":
+                assert isinstance(given, calculator.Goal)
+                print_plan(given, json_only=self.json)
+            case name:
+                print_certificate(calculator.compute(name, given), json_only=self.json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Privacy:
+    """An accountant: the epsilon of noisy steps on Poisson batches, or the noise that a target epsilon takes.
+
+    pacdp privacy --noise-multiplier 1.1 --sample-rate 0.00427 --steps 3516 --delta 1e-5 --adjacency add-remove;  with
+    --epsilon 1 in the place of --noise-multiplier, the noise multiplier that keeps to it.
+    """
+
+    adjacency: Adjacency
+    """Neighbouring data sets: one record more or less (add-remove), or another record in its place (replace-one)."""
+    delta: float
+    """Between 0 and 1; well below one over the number of records."""
+    sample_rate: float
+    """Probability with which a record takes part in a step; 1 for all records in every step."""
+    noise_multiplier: float | None = None
+    """Standard deviation of the noise over the clip norm, the same in every step."""
+    steps: int | None = None
+    """Number of noisy steps."""
+    schedule: Path | None = None
+    """Instead of these two, a file with one noise multiplier a step: a JSON list, or CSV with a number a line (or a
+    column noise_multiplier)."""
+    epsilon: float | None = None
+    """A target, in nats: find the noise multiplier, or the factor on the schedule, that keeps to it."""
+    json: bool = False
+    """Print JSON."""
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        question = privacy.Question(
+            sample_rate=self.sample_rate, delta=self.delta, adjacency=self.adjacency, steps=self.steps,
+            noise_multiplier=self.noise_multiplier, schedule=self.schedule, epsilon=self.epsilon,
+        )  # fmt: skip
+        answer = privacy.answer(question)
+        print(json.dumps(answer.to_dict(), allow_nan=False) if self.json else privacy.describe(answer))

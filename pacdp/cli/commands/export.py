@@ -1,0 +1,76 @@
+"""The command that writes what of a private run may be published: export."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from pacdp.cli.config import Runtime
+from pacdp.cli.figures.numbers import up_digits
+from pacdp.cli.reading import certificates_of, first_sentence
+from pacdp.cli.terminal import messages, no_more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """Write the only folder of a private run that may be published: weights, settings, certificates.
+
+    The errors on the training data and their number are released with noise, which the ledger counts and the
+    certificates carry. The same run exported again releases the same numbers.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """The folder of a finished private run."""
+    out: tyro.conf.Positional[Path]
+    """The folder to write, which must not exist."""
+    ledger: Path | None = None
+    """The privacy ledger that counts the run; by default the folder ledger beside RUN or, of one of several chains,
+    beside the folder that holds them."""
+    std_errors: float = 50.0
+    """Standard deviation of the noise on the error count; of runs that hide people, on the sum of people's rates."""
+    std_n: float = 50.0
+    """Standard deviation of the noise on the number of examples, or of people."""
+    failure_prob: float = 0.05
+    """Of the certificate, a fiftieth of it for the noise; divided by the number of settings of a list."""
+    choices: Path | None = None
+    """The closed list of settings (pacdp choices) that covers the run, where it does not lie beside the checkpoint."""
+    correct: bool = False
+    """Enter a run that was trained without a ledger into it, which cannot be undone."""
+    seeded_for_tests: bool = False
+    """Export a run whose noise came from a seed, marked as a folder that protects nobody."""
+    json: bool = False
+    """Print the report of certificates as JSON."""
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        if not 0.0 < self.failure_prob < 1.0:
+            raise ValueError(
+                f"--failure-prob must lie strictly between 0 and 1, got {self.failure_prob}: 0.05 is customary"
+            )
+        from pacdp.cli.exporting import export_run
+
+        report = export_run(
+            self.run,
+            self.out,
+            self.runtime,
+            ledger=self.ledger,
+            std_errors=self.std_errors,
+            std_n=self.std_n,
+            failure_prob=self.failure_prob,
+            choices=self.choices,
+            correct=self.correct,
+            seeded_for_tests=self.seeded_for_tests,
+            tell=lambda sentence: messages.print(sentence, markup=False),
+        )
+        if self.json:
+            print(json.dumps(report, allow_nan=False))
+        else:
+            cost = report["details"]["counts"]["with_the_run"]
+            print(first_sentence(certificates_of(report)))
+            print(
+                f"privacy of all that is in {self.out}: epsilon <= {up_digits(cost['epsilon'])} at delta "
+                f"{cost['delta']:g}, {cost['adjacency']}, per {report['unit']}"
+            )
+        messages.print(f"{self.out} may be published, {self.run} may not; next: pacdp verify {self.out}", markup=False)

@@ -1,0 +1,89 @@
+"""The commands about data and figures: plot, report, data."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from pacdp.cli import certifying
+from pacdp.cli.console import DownloadBar
+from pacdp.cli.extensions import folders
+from pacdp.cli.folder import Folder
+from pacdp.cli.recipes import Scale
+from pacdp.cli.report import write_report
+from pacdp.cli.terminal import no_more, usage
+from pacdp.data import NAMES, load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """Draw the figure of a run (training and certificates) or of a study's table, into its folder."""
+
+    path: tyro.conf.Positional[Path]
+    """A run folder, that of a study's results, or the name of a study whose results lie in experiments/results."""
+    scale: Scale | None = None
+    """Of the study's results; left out, paper before cpu before smoke."""
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        folder = _folder(self.path, self.scale)
+        others = (known.plot(folder) for known in folders())
+        drawn = next((paths for paths in others if paths is not None), None)
+        for path in certifying.plot(Folder(folder)) if drawn is None else drawn:
+            print(f"wrote {path}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Write one HTML page of a run, its certificates or a study: values, assumptions, costs, privacy, provenance."""
+
+    path: tyro.conf.Positional[Path]
+    """A run folder, one that holds a certificates.json, the folder of a study's results, or the name of a study whose
+    results lie in experiments/results."""
+    out: Path | None = None
+    """Where the page goes; by default report.html in that folder."""
+    scale: Scale | None = None
+    """Of the study's results; left out, paper before cpu before smoke."""
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        print(f"wrote {write_report(_folder(self.path, self.scale), self.out)}")
+
+
+def _folder(path: Path, scale: Scale | None) -> Path:
+    if not path.is_dir():
+        for known in folders():
+            if found := known.named(str(path), scale):
+                return found
+    if scale is not None:
+        usage(f"--scale goes with the name of a study, such as certificates: {path} is none")
+    return path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """Find, verify and if need be download data sets; print what they are."""
+
+    names: tyro.conf.Positional[tuple[str, ...]] = NAMES
+    root: str | None = None
+    """Folder to look in first; then PACDP_DATA, the user's cache, the mirrors."""
+    json: bool = False
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        found: list[dict[str, Any]] = []
+        for name in self.names:
+            for role, data in zip(
+                ("train", "test"), load(name, root=self.root, progressbar=DownloadBar()), strict=True
+            ):
+                shape = "x".join(str(size) for size in data.inputs.shape[1:])
+                found.append({"name": name, "role": role, "n": data.n, "shape": shape, "classes": data.classes,
+                              "sha256": data.hash})  # fmt: skip
+        if self.json:
+            print(json.dumps(found))
+            return
+        for row in found:
+            size = f"{row['n']:6} examples of {row['shape']:8} {row['classes']:3} classes"
+            print(f"{row['name']:8} {row['role']:6} {size} sha256 {row['sha256'][:16]}")

@@ -1,0 +1,149 @@
+"""What a run is: `Run` decides its numbers, `Runtime` may not."""
+
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import torch
+
+from pacdp import GibbsSettings, Problem
+from pacdp.algorithms import SGD, Settings
+from pacdp.chains import Batching, Thinning
+from pacdp.cli.serial import JOINED_LATER, digest
+from pacdp.planned_steps import Plan, Stopping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One training run: everything that determines its numbers."""
+
+    problem: Problem = field(default_factory=Problem)
+    sampler: Settings = field(default_factory=SGD)
+    epochs: float = 10.0
+    """Passes over the training set, counting every minibatch gradient."""
+    records: int = 10
+    """How often, evenly spaced, risks and bounds are recorded."""
+    seed: int = 0
+    """Of the first weights, and of the chain where it is ``reproducible``."""
+    chain: int = 0
+    """Which of the seed's independent chains this is."""
+    track: GibbsSettings = field(default_factory=GibbsSettings)
+    """Effort on the Gibbs classifier at each record (Entropy-SG(L)D only)."""
+    certify: GibbsSettings = field(default_factory=GibbsSettings)
+    """Effort on the Gibbs classifier when the checkpoint is certified."""
+    failure_prob: float = 0.05
+    snapshots: int = 0
+    """Weights kept along the run, evenly spaced after ``snapshot_burn_in``, in the run's folder snapshots/; the mean of
+    their predictions is judged on the test set."""
+    snapshot_burn_in: float = 0.5
+    """Share of the run without snapshots."""
+    stopping: Stopping = field(default="planned", metadata=JOINED_LATER)
+    """What certificates of a clipped chain pay for its number of steps. planned: all steps of the run, whenever it
+    stops; listed: the steps made, at the failure probability over the number of records, at each of which it may end.
+    """
+    reproducible: bool = field(default=True, metadata=JOINED_LATER)
+    """Draw batches and noise from the seed too. Whoever knows the seed can subtract the noise: for tests and published
+    benchmarks on public data alone. Without it they come from a key of the operating system, which the run's checkpoint
+    keeps; with a clip norm only."""
+
+    def __post_init__(self) -> None:
+        if not (self.epochs > 0 and self.records >= 1):
+            raise ValueError(f"expected epochs > 0 and records >= 1, got {self.epochs} and {self.records}")
+        if self.snapshots < 0 or not 0 <= self.snapshot_burn_in < 1:
+            raise ValueError(
+                f"expected snapshots >= 0 and 0 <= snapshot_burn_in < 1, got {self.snapshots}, {self.snapshot_burn_in}"
+            )
+        if self.chain < 0:
+            raise ValueError(f"expected chain >= 0, got {self.chain}")
+        if not 0 < self.failure_prob < 1:
+            raise ValueError(f"expected 0 < failure_prob < 1, got {self.failure_prob}")
+        if self.stopping not in get_args(Stopping):
+            raise ValueError(f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}")
+        if not (self.reproducible or self.promising):
+            raise ValueError(
+                f"reproducible=False keeps the noise secret, of which {self.algorithm} without clip_norm promises "
+                "nothing: set sampler.clip_norm, or leave reproducible"
+            )
+
+    @property
+    def promising(self) -> bool:
+        """Whether each step is a private mechanism, which a ledger counts."""
+        if self.sampler.clip_norm is None:
+            return False
+        try:
+            self.sampler.promise(self.sampler.batch_size, 0)
+        except ValueError:
+            return False
+        return True
+
+    def thinning(self, steps: int) -> Thinning | None:
+        """Which of ``steps`` steps leave a snapshot."""
+        if not self.snapshots:
+            return None
+        burn_in = int(self.snapshot_burn_in * steps)
+        return Thinning(burn_in=burn_in, every=max(1, (steps - burn_in) // self.snapshots), keep=self.snapshots)
+
+    def steps(self, n: int) -> int:
+        """Sampler steps that make ``epochs`` passes over ``n`` examples."""
+        gradients = self.epochs * n / self.sampler.batch_size
+        return max(1, round(gradients / self.sampler.gradients_per_step))
+
+    def marks(self, n: int) -> tuple[int, ...]:
+        """The steps, in order, at which risks and bounds are recorded; the last is the last of the run."""
+        steps = self.steps(n)
+        return tuple(sorted({round(k * steps / self.records) for k in range(1, self.records + 1)} - {0}))
+
+    def plan(self, n: int) -> Plan:
+        """The number of steps over ``n`` examples, as checkpoints carry it."""
+        listed = self.marks(n) if self.stopping == "listed" else ()
+        return Plan(steps=self.steps(n), stopping=self.stopping, listed=listed)
+
+    @property
+    def key(self) -> str:
+        """Ten hex digits of the run's JSON: the name of its folder in an experiment."""
+        return digest(self)
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm's name as the field writes it."""
+        return self.sampler.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """How a run is carried out; only ``bfloat16`` changes what it computes beyond floating-point order."""
+
+    device: str = "cpu"
+    """A torch device, such as cpu or cuda."""
+    threads: int = 0
+    """CPU threads of torch; 0 leaves torch's own choice."""
+    data_root: str | None = None
+    """Folder of the data sets; by default PACDP_DATA, then the user's cache, then a download."""
+    checkpoint_seconds: float = 10.0
+    """Least time between two checkpoints."""
+    batching: Batching = "auto"
+    """How many chains share a pass: loop takes them one by one, vmap all at once; auto chooses by device."""
+    bfloat16: bool = False
+    """Activations in bfloat16, in training and in recorded risks; weights, noise and the loss of the outputs stay
+    float32. Recorded, and a resumed run must agree."""
+    deterministic: bool = False
+    """Refuse kernels whose result depends on scheduling (GPU)."""
+
+    def apply(self) -> None:
+        """Set what torch keeps for the whole process.
+
+        Raises:
+            ValueError: there is no such device here.
+        """
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            said = str(error).strip().splitlines()[0]
+            raise ValueError(f"--device {self.device} is not to be had here ({said}): cpu always is") from error
+        if self.threads:
+            torch.set_num_threads(self.threads)
+        if self.deterministic:
+            torch.use_deterministic_algorithms(True)
+
+    def recorded(self) -> dict[str, Any]:
+        """What may change the numbers of a run, for its checkpoint."""
+        return {"batching": self.batching, "bfloat16": self.bfloat16}

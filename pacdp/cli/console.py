@@ -1,0 +1,181 @@
+"""Progress on a terminal, plain lines elsewhere; tables of certificates."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from bounds.sentence import records
+from pacdp.cli.figures.numbers import bound, up, up_digits
+from pacdp.cli.figures.style import label
+from pacdp.cli.reading import bill, certificates_of, cited, error_on_test, first_sentence, measured, notes, remarks
+from pacdp.cli.terminal import messages, output
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
+    """Yields advance(done, line=None): moves the bar to ``done`` and prints ``line`` above it."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=messages, disable=not messages.is_terminal, transient=True) as bar:
+        task = bar.add_task(description, total=total)
+
+        def advance(done: int, line: str | None = None) -> None:
+            bar.update(task, completed=done)
+            if line:
+                messages.print(line)
+
+        yield advance
+
+
+class DownloadBar:
+    """A download as the data package drives it: a bar on a terminal, one line elsewhere; nothing if nothing comes."""
+
+    def __init__(self) -> None:
+        self.total: float | None = None
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+
+    def update(self, n: int, /) -> None:
+        """Another ``n`` bytes have arrived."""
+        if self._bar is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+            self._bar = Progress(*columns, console=messages, disable=not messages.is_terminal, transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("downloading", total=self.total)
+            if not messages.is_terminal:
+                messages.print(f"downloading {'' if self.total is None else f'{self.total / 1e6:.1f} MB'}")
+        self._bar.update(self._task, advance=n, total=self.total)
+
+    def reset(self) -> None:
+        """Start again from zero."""
+        if self._bar is not None:
+            self._bar.reset(self._task)
+
+    def close(self) -> None:
+        """The file is there, or the mirror gave up; the next file starts a new bar."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def row_line(row: dict[str, Any], steps: int) -> str:
+    """One recorded row as one line."""
+    parts = [
+        f"step {row['step']}/{steps}",
+        f"epoch {row['epochs']:.1f}",
+        f"train loss {row['train_loss']:.4f}",
+        f"error train {row['train_error']:.4f} test {row['test_error']:.4f}",
+    ]
+    if "gibbs_train_error" in row:
+        parts.append(f"Gibbs train {row['gibbs_train_error']:.4f} test {row['gibbs_test_error']:.4f}")
+    if "kl_nats" in row:
+        parts.append(f"KL {row['kl_nats']:.1f} nats" + (" (estimate below 0)" if row["kl_raw_nats"] < 0 else ""))
+    if "dp_pac_bayes" in row.get("bounds", {}):
+        parts.append(f"bound {up(row['bounds']['dp_pac_bayes'])} (optimistic)")
+    if "private_kl_chernoff" in row.get("bounds", {}):
+        parts.append(f"bound {up(row['bounds']['private_kl_chernoff'])} (rigorous)")
+    return ", ".join(parts)
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """The headline, the certificates as a table on standard output, what each pays, and what each rests on."""
+    out = output()
+    certificates = certificates_of(report)
+    found = notes(certificates)
+
+    def say(line: str) -> None:
+        out.print(line, markup=False)
+
+    say(first_sentence(certificates))
+    people = f"{report['n']} people" if report["unit"] == "person" else ""
+    counted = f"{report['examples']} examples" if report["examples"] else ""
+    say(" of ".join(part for part in (counted, people) if part))
+    for line in (*measured(report), *_privacy(report)):
+        say(line)
+    table = Table(title=f"certificates, each failing with probability at most {report['failure_prob']:g} by itself")
+    table.add_column("certificate", overflow="fold")
+    table.add_column("at most", justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    table.add_column("test error", justify="right", no_wrap=True)
+    table.add_column("rests on", max_width=9)
+    paid = Table(title="what each pays")
+    paid.add_column("certificate")
+    paid.add_column("costs")
+    for position, made in enumerate(certificates):
+        test = error_on_test(report, made.of, made.measures)
+        about = ", ".join(part for part in (made.measures, made.of, records(made)) if part)
+        what = f"{label(made.name)}\n  {about}"
+        shown = "" if test is None else f"{test:.4f}"
+        table.add_row(*map(Text, (what, bound(made.value), made.status, shown, cited(position, found))))
+        paid.add_row(Text(label(made.name)), Text(bill(made)))
+    out.print(table)
+    out.print(paid)
+    say("rests on:")
+    for note in found:
+        say(f"  {note}")
+    for line in remarks(certificates, report, label):
+        say(f"remark: {line}")
+    for refusal in report["not_applicable"]:
+        say(f"not applicable: {refusal['name']}: {refusal['reason']}")
+    if report["diagnosis"]:
+        print_diagnosis(report["diagnosis"])
+    if warning := report["details"].get("private"):
+        say(warning)
+
+
+def _privacy(report: dict[str, Any]) -> Iterator[str]:
+    """What the certificates take for private, and what the steps of a chain spent, converged or not."""
+    if privacy := report["privacy"]:
+        numbers = ", ".join(
+            f"{name} = {up_digits(value)}" for name, value in privacy["record"].items() if isinstance(value, float)
+        )
+        yield f"privacy: {numbers or privacy['record'].get('notion')}; {privacy['adjacency']}, {privacy['status']}"
+    if spent := report["details"].get("accounted"):
+        yield (
+            f"privacy accounted for, converged or not: epsilon = {up_digits(spent['epsilon_add_remove'])} add-remove, "
+            f"{up_digits(spent['epsilon_replace_one'])} replace-one, at delta = {spent['delta']:g}, over "
+            f"{spent['mechanisms']} noisy steps; mu about {spent['mu_central_limit']:.4g} (central limit, no bound)"
+        )
+
+
+def print_diagnosis(diagnosis: dict[str, Any]) -> None:
+    """What the chains' traces say of stationarity, a line a quantity, then every warning."""
+    out = output()
+    for name, seen in diagnosis["traces"].items():
+        numbers = ", ".join(
+            f"{label} {seen[key]:.3g}"
+            for label, key in (
+                ("R-hat", "r_hat"),
+                ("effective draws", "effective_draws"),
+                ("Kolmogorov-Smirnov p", "ks_p_value"),
+                ("Geweke z", "geweke_z"),
+            )
+            if seen[key] is not None
+        )
+        out.print(f"stationarity of the {name} ({seen['chains']} x {seen['steps']}): {numbers or 'too short to judge'}")
+    for warning in diagnosis["warnings"]:
+        out.print(f"  warning: {warning}")
+    verdict = (
+        "stationarity is refuted" if diagnosis["refuted"] else "stationarity is not refuted, which does not prove it"
+    )
+    out.print(f"  {verdict}")

@@ -1,0 +1,245 @@
+"""`pacdp export`: the only folder of a private run that may be published, and how its counts are released.
+
+    weights.safetensors   weights and snapshots with the event that they cost, of kind "private-release/1"
+    settings.json         the configuration
+    certificates.json     a report pacdp-certificates/2 whose errors and n were released with noise
+
+All of it is a function of what the ledger counts: the run's mechanisms, and two counts with noise. The counts are
+kept in the private folder, so that a second export of the same run at the same noise releases nothing more.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bounds.accounting import Composed, Event, event_to_dict
+from pacdp import Assessment, certify, load_checkpoint
+from pacdp.canonical import digest
+from pacdp.certify.examples import Unit
+from pacdp.cli.config import Runtime
+from pacdp.cli.folder import Folder, provenance, read_json, write_json
+from pacdp.cli.leaving import Leaving, leaving
+from pacdp.cli.private.books import counted_beside, counting
+from pacdp.files import remove_partial
+from pacdp.ledger import Ledger
+from pacdp.rederived import settings_of
+from pacdp.released_counts import ReleasedErrors, released_errors
+from pacdp.resume import export_weights
+from pacdp.step.noise import SystemRandomness
+
+FORMAT = "pacdp-release/1"
+COUNTS = "pacdp-released-counts/1"
+SEEDED = "The noise came from a seed and can be subtracted: this folder is for tests, and protects nobody."
+
+
+def export_run(
+    run: Path,
+    out: Path,
+    runtime: Runtime,
+    *,
+    ledger: Path | None = None,
+    std_errors: float = 50.0,
+    std_n: float = 50.0,
+    failure_prob: float = 0.05,
+    choices: Path | None = None,
+    correct: bool = False,
+    seeded_for_tests: bool = False,
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> dict[str, Any]:
+    """Write the folder ``out`` of a finished private run, all of it or none, and return its report of certificates.
+
+    Args:
+        ledger: the folder of the ledger that counts the run; by default the one beside it, or beside all its chains.
+        std_errors: standard deviation of the noise on the error count, or on the sum of people's rates.
+        std_n: that of the noise on n.
+        choices: a closed list of settings, where it does not lie beside the checkpoint.
+        correct: enter a run that no ledger counts into this one, before anything else.
+        seeded_for_tests: export a run whose noise came from a seed, marked as what protects nobody.
+        tell: called with a sentence on what was released, or found released already.
+
+    Raises:
+        Overdrawn: the ledger's limit would be passed; nothing was released.
+        ValueError: ``out`` exists; ``run`` is no finished private run, or its noise is known to whoever knows a seed,
+            or no ledger, or another one, counts it.
+    """
+    folder = Folder(run)
+    _require_room(run, out)
+    if not folder.checkpoint.is_file():
+        raise ValueError(f"{run} holds no private run, nor any other: give the folder of one that pacdp train has left")
+    with folder.lock():
+        if not folder.finished:
+            raise ValueError(f"{run} is not finished, and stopping it may depend on the data: pacdp train --resume "
+                             f"--out {run}, then export it")  # fmt: skip
+        one = leaving(folder.path, runtime)
+        if one.seeded and not seeded_for_tests:
+            raise ValueError(
+                f"the noise of {run} came from a seed, and whoever knows it can subtract it: train with "
+                "--no-reproducible to publish, or give --seeded-for-tests for a folder that protects nobody"
+            )
+        if std_n * 6.0 > one.bound.units:
+            raise ValueError(f"std_n = {std_n:g} is too much noise for so few records: give a smaller --std-n, which "
+                             "costs more epsilon")  # fmt: skip
+        ledger = ledger or counted_beside(run, one.checkpoint.header)
+        book = _counted(run, ledger, one, correct=correct, tell=tell)
+        held: list[ReleasedErrors] = []
+
+        def release(errors: float, n: int, unit: Unit) -> ReleasedErrors:
+            asked = ReleasedErrors(errors=errors, n=n, std_errors=std_errors, std_n=std_n, unit=unit)
+            held.append(_released_once(run / "released.json", one, asked, book, tell))
+            return held[0]
+
+        settings = settings_of(folder.path, one.about, choices=choices)
+        found = certify(
+            one.predictor,
+            one.bound,
+            prior=one.source,
+            failure_prob=failure_prob / one.charged.stopping_times,
+            settings=settings,
+            release=release,
+        )
+        found = one.told(found)
+        seeded = {"seeded": SEEDED} if one.seeded else {}
+        details = {**found.details, "counts": _together(one, held[0]), **seeded}
+        return _written(out, one, replace(found, details=details), remark=SEEDED if one.seeded else "")
+
+
+def _require_room(run: Path, out: Path) -> None:
+    if os.path.lexists(out):
+        raise ValueError(f"{out} exists: give the name of a folder that is not there yet")
+    if Path(os.path.abspath(out)).is_relative_to(Path(os.path.abspath(run))):
+        raise ValueError(f"{out} lies in the private folder {run}: give a place of its own to what may be published")
+
+
+def _counted(run: Path, ledger: Path, one: Leaving, *, correct: bool, tell: Callable[[str], None]) -> Ledger:
+    """The ledger that counts the run's steps."""
+    own = one.checkpoint.header.get("ledger")
+    if own is not None:
+        return counting(ledger, own["receipt"])
+    book = Ledger.load(ledger) if (ledger / "ledger.jsonl").exists() else None
+    entered = book is not None and any(
+        (entry.stretch.kind, entry.stretch.run) == ("correction", _name(one, book)) for entry in book.entries
+    )
+    if not (entered or correct):
+        raise ValueError(
+            f"the steps of {run} are counted in no ledger: give --correct to enter them into {ledger}, which cannot be "
+            "undone"
+        )
+    book = book or Ledger.open(ledger)
+    if not entered:
+        book.correct(
+            event=one.event, unit=one.bound.unit, label="trained without a ledger, exported", run=_name(one, book)
+        )
+        tell(f"the steps of {run} are entered into {ledger} as a correction")
+    return book
+
+
+def _name(one: Leaving, book: Ledger) -> str:
+    """The run's name in the ledger; of one that no ledger counted, a digest that is keyed by this ledger."""
+    own = one.checkpoint.header.get("ledger")
+    if own is not None:
+        return str(own["run"])
+    return book.stream(keyed_by=["run", one.checkpoint.content_hash], settings=None).numbers[:16]
+
+
+def _released_once(
+    kept: Path, one: Leaving, asked: ReleasedErrors, book: Ledger, tell: Callable[[str], None]
+) -> ReleasedErrors:
+    """The counts of ``asked`` with noise: those that were released before of this checkpoint, or new ones."""
+    content = one.checkpoint.content_hash
+    before = _kept(kept) if kept.is_file() else {}
+    known = before.get("counts")
+    if known and (known.event, known.unit, before["of"]) == (asked.event, asked.unit, content):
+        book.require(known.receipt)
+        tell("errors and n were released before with this noise: the same numbers leave again, at no further cost")
+        return known
+    made = released_errors(
+        asked.errors if asked.unit == "person" else int(asked.errors),
+        int(asked.n),
+        std_errors=asked.std_errors,
+        std_n=asked.std_n,
+        randomness=SystemRandomness(),
+        ledger=book,
+        run=_name(one, book),
+        unit=asked.unit,
+        label="errors and n, exported",
+    )
+    record = {"format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {})}
+    write_json(kept, record)
+    again = ", once more" if known else ""
+    tell(
+        f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}"
+    )
+    return made
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """What a run's folder keeps of the counts that were released."""
+    record = read_json(path)
+    try:
+        if record["format"] != COUNTS:
+            raise ValueError(f"it is of format {record['format']!r}")
+        return {"of": record["of"], "counts": ReleasedErrors(**record["counts"], receipt=record["receipt"])}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error}): restore it, or remove it to release the counts again, for more epsilon"
+        ) from error
+
+
+def _together(one: Leaving, counts: ReleasedErrors) -> dict[str, Any]:
+    """The counts, and what they cost together with the run."""
+    event: Event = Composed(events=(one.event, counts.event))
+    cost = one.spent(event)
+    return {
+        **counts.to_dict(),
+        "with_the_run": {
+            "event": event_to_dict(event),
+            "epsilon": cost.upper,
+            "delta": one.delta,
+            "adjacency": one.adjacency,
+        },
+    }
+
+
+def _written(out: Path, one: Leaving, found: Assessment, *, remark: str) -> dict[str, Any]:
+    """Write the folder beside its place, and move it there once it is whole; the report in it."""
+    remove_partial(out)
+    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    made = provenance(device="cpu", seed=0)
+    try:
+        partial.mkdir(parents=True)
+        weights = partial / "weights.safetensors"
+        export_weights(weights, weights=one.checkpoint.model, event=one.event, snapshots=one.snapshots, remark=remark)
+        subject = {
+            "checkpoint": weights.name,
+            "content_hash": load_checkpoint(weights).content_hash,
+            "algorithm": one.algorithm,
+        }
+        source = {name: made[name] for name in ("commit", "dirty", "versions")}
+        report = found.to_dict(subject=subject, provenance=source)
+        write_json(partial / "settings.json", _settings(one, remark))
+        write_json(partial / "certificates.json", report)
+        _on_disk(partial)
+        partial.rename(out)
+        _on_disk(out.parent)
+    except OSError as error:
+        raise ValueError(f"cannot write {out}: {error}; make room or choose another place, and export again") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return report
+
+
+def _settings(one: Leaving, remark: str) -> dict[str, Any]:
+    remarks = [*one.remarks, *([remark] if remark else [])]
+    hashed = digest(dict(one.run))
+    return {"format": FORMAT, "run": one.run, "config_hash": hashed, "unit": one.bound.unit, "remarks": remarks}
+
+
+def _on_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,97 @@
+"""One run: errors and bounds over training, and its certificates against the test error."""
+
+import math
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from bounds.sentence import records
+from pacdp.cli.figures import numbers
+from pacdp.cli.figures.style import ACCOUNTED, OPTIMISTIC, colour, error_axis, label, plain, wrapped
+from pacdp.cli.reading import certificates_of, cited, error_on_test, first_sentence, notes
+
+_PER_INCH = 17  # characters of the small print
+
+
+def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
+    """Errors of the weights and of the Gibbs classifier, and every bound, against epochs."""
+    epochs = [row["epochs"] for row in rows]
+    axes.plot(epochs, [row["train_error"] for row in rows], color="black", label="train, weights")
+    axes.plot(epochs, [row["test_error"] for row in rows], "o", color="black", label="test, weights")
+    if "gibbs_train_error" in rows[-1]:
+        axes.plot(epochs, [row["gibbs_train_error"] for row in rows], color="tab:blue", label="train, Gibbs")
+        axes.plot(epochs, [row["gibbs_test_error"] for row in rows], "s", color="tab:blue", label="test, Gibbs")
+    draw_bounds(axes, epochs, [row.get("bounds", {}) for row in rows])
+    error_axis(axes)
+    axes.set_xlabel("epochs")
+    assumed = {name for row in rows for name in row.get("bounds", {})} - set(ACCOUNTED)
+    axes.set_title("training; bounds " + OPTIMISTIC if assumed else "training")
+    axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))  # inside it would hide what is vacuous
+
+
+def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]]) -> None:
+    """Bounds as dashed lines; a vacuous one lies at 1 and is marked with a cross.
+
+    Where a run refutes its own estimate of the divergence it has no bound, and the line a gap, which the legend tells.
+    """
+    for name in dict.fromkeys(name for bounds in found for name in bounds):
+        values = [bounds.get(name, math.nan) for bounds in found]
+        gap = " (gap: estimate refuted)" if any(map(math.isnan, values)) else ""
+        axes.plot(positions, values, "--", color=colour(name), linewidth=1.0, label=label(name) + gap)
+        vacuous = [position for position, value in zip(positions, values, strict=True) if value >= 1.0]
+        axes.plot(vacuous, [1.0] * len(vacuous), "x", color=colour(name), markersize=5)
+
+
+def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
+    """Each certificate as a bar, with the test error of the predictor that it speaks of, and all that it rests on."""
+    certificates = certificates_of(report)
+    found = notes(certificates)
+    labels = []
+    for height, made in enumerate(certificates):
+        optimistic = made.status == "optimistic"
+        axes.barh(
+            height,
+            made.value,
+            color=colour(made.name),
+            alpha=0.45 if optimistic else 0.9,
+            hatch="//" if optimistic else None,
+            edgecolor="white",
+        )
+        test = error_on_test(report, made.of, made.measures)
+        if test is not None:
+            axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
+        said = numbers.up(made.value) + (" vacuous" if made.vacuous else "")
+        below = test is not None and made.value < test
+        axes.text(
+            made.value + 0.01,
+            height,
+            f"{said}, below test error" if below else said,
+            va="center",
+            color="tab:red" if below else "black",
+        )
+        about = ", ".join(part for part in (made.measures, made.of, records(made)) if part)
+        labels.append(wrapped(f"{label(made.name)} [{cited(height, found)}]", about) + (" *" if optimistic else ""))
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.set_xlim(0.0, 1.2)
+    kinds = dict.fromkeys(plain(made.measures[:60]) for made in certificates)
+    assumed = any(made.status == "optimistic" for made in certificates)
+    starred = "\n* optimistic: rests on a hypothesis that is not proved" if assumed else ""
+    axes.set_xlabel(f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred}")
+    axes.set_title(f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself")
+    _rests_on(
+        axes,
+        [first_sentence(certificates), *map(str, found)],
+        lines=len(labels) * max((one.count("\n") + 1 for one in labels), default=0),
+    )
+
+
+def _rests_on(axes: Axes, said: list[str], *, lines: int) -> None:
+    """Sentences at the foot of the figure, which grows to hold them and the ``lines`` of its labels."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    small = [line for one in said for line in textwrap.wrap(plain(one), int(_PER_INCH * figure.get_figwidth()))]
+    figure.supxlabel("\n".join(small), x=0.01, ha="left", fontsize=7)
+    figure.set_figheight(max(figure.get_figheight(), 1.4 + 0.17 * lines + 0.13 * len(small)))

@@ -1,0 +1,143 @@
+"""`pacdp certify` for weights that pacdp did not train: the user's own network and data, by `module:callable`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from pacdp.certify import Assessment, BoundSet, DataFree, HeldOut, MonteCarlo, Network, Prior, certify
+from pacdp.certify.gaussian import Progress
+from pacdp.choices import Choices
+from pacdp.cli.folder import provenance
+from pacdp.cli.foreign_inputs import called, examples_of, fitting, indices_in, rows_in
+from pacdp.fixed_settings import fixed_settings
+from pacdp.foreign import file_hash, law_of, load_into, read_weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """Weights of your own network: --model and --data name callables as package.module:name, --prior another file."""
+
+    model: str | None = None
+    """Called without arguments, returns the network."""
+    data: str | None = None
+    """Called without arguments, returns (inputs, labels), (inputs, labels, people) or a pacdp.BoundSet: the examples
+    that the bound rests on. With people, the number of each example's person, people are counted."""
+    test: str | None = None
+    """Likewise, examples that neither weights nor prior saw."""
+    prior: Path | None = None
+    """State dict at the prior's mean. Without a prior the network is certified as it is, by examples new to it."""
+    prior_data: str | None = None
+    """Called like --data, returns the examples that the prior saw (without --prior: the network): that the bound's are
+    not among them is then proved."""
+    prior_rows: Path | None = None
+    """The hashes of those examples alone: a .npz or .safetensors file of pacdp.data.Rows.of(...).to_arrays()."""
+    prior_indices: Path | None = None
+    """Which examples of the data set they are: a .npy or JSON list; the bound's are then needed too."""
+    prior_is_data_free: bool = False
+    """The prior was fixed before any of the data were looked at; you say so."""
+    std: float = 0.01
+    """Standard deviation of every weight, in posterior and prior, fixed before looking at the bound's examples."""
+    prior_std: float | None = None
+    """Of the prior, if it is another."""
+    passes: int = 5
+    """Over the examples, with fresh weights for each."""
+
+    @property
+    def given(self) -> bool:
+        """Whether the command is about foreign weights."""
+        return any((self.model, self.data, self.test, self.prior, self.prior_data, self.prior_rows, self.prior_indices,
+                    self.prior_is_data_free))  # fmt: skip
+
+
+def certify_foreign(
+    path: Path,
+    given: Foreign,
+    *,
+    failure_prob: float,
+    seed: int,
+    device: str,
+    choices: Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The report ``pacdp-certificates/2`` of a Gaussian around the weights in ``path``, or of the network as it is.
+
+    Raises:
+        ValueError: something is missing or does not fit.
+    """
+    if given.model is None or given.data is None:
+        raise ValueError(
+            "weights that pacdp did not train need --model and --data: the network, and the examples that the bound "
+            "rests on; --prior adds weights near these that did not see the examples"
+        )
+    source = _source(given)
+    settings = fixed_settings(None, None, choices=None if choices is None else Choices.load(choices))
+    module = called(given.model, "model")
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"--model {given.model} returned {type(module).__name__}: return a torch.nn.Module")
+    examples = examples_of(given.data, "data")
+    test = None if given.test is None else examples_of(given.test, "test")
+    common: dict[str, Any] = {"test": test, "failure_prob": failure_prob, "settings": settings, "device": device}
+    if given.prior is None:
+        found = _as_it_is(module, path, examples, source, common)
+    else:
+        how = {"monte_carlo": MonteCarlo(passes=given.passes), "seed": seed, "progress": progress}
+        found = _around(module, path, given.prior, given, examples, source, common | how)
+    prior = {} if given.prior is None else {"prior_hash": file_hash(given.prior)}
+    subject = {"checkpoint": str(path), "content_hash": file_hash(path), **prior}
+    return found.to_dict(subject=subject, provenance=provenance(device=device, seed=seed))
+
+
+def _as_it_is(
+    module: nn.Module, path: Path, examples: BoundSet, source: DataFree | HeldOut | None, common: Mapping[str, Any]
+) -> Assessment:
+    """Counts of the network's errors on examples that are new to it."""
+    network = load_into(module, read_weights(path), source=str(path)).to(common["device"])
+    fitting(network, common["device"], examples, common["test"])
+    return certify(Network(network=network), examples, prior=source, **common)
+
+
+def _around(
+    module: nn.Module,
+    path: Path,
+    prior_path: Path,
+    given: Foreign,
+    examples: BoundSet,
+    source: DataFree | HeldOut | None,
+    common: Mapping[str, Any],
+) -> Assessment:
+    """The randomised network and what goes with it."""
+    if source is None:
+        raise ValueError(
+            "say where the prior came from: --prior-data or --prior-rows give the examples that it saw, "
+            "--prior-indices lists them, --prior-is-data-free says that it saw none"
+        )
+    prior_std = given.std if given.prior_std is None else given.prior_std
+    posterior = law_of(module, path, std=given.std)
+    law = law_of(module, prior_path, std=prior_std)
+    fitting(module, "cpu", examples, common["test"])
+    found = certify(posterior, examples, prior=Prior(law=law, source=source), network=module, **common)
+    stds = {"std": given.std, "prior_std": prior_std, "prior_checkpoint": str(prior_path)}
+    return replace(found, details={**found.details, **stds})
+
+
+def _source(given: Foreign) -> DataFree | HeldOut | None:
+    """What the prior saw, or the network where there is none."""
+    options = {
+        "--prior-data": given.prior_data is not None,
+        "--prior-rows": given.prior_rows is not None,
+        "--prior-indices": given.prior_indices is not None,
+        "--prior-is-data-free": given.prior_is_data_free,
+    }
+    named = [name for name, used in options.items() if used]
+    if len(named) > 1:
+        raise ValueError(f"expected one of {', '.join(options)}, got {' and '.join(named)}: give one of them")
+    if given.prior_data is not None:
+        return HeldOut(rows=examples_of(given.prior_data, "prior-data").rows)
+    if given.prior_rows is not None:
+        return HeldOut(rows=rows_in(given.prior_rows))
+    if given.prior_indices is not None:
+        return HeldOut(indices=indices_in(given.prior_indices))
+    return DataFree() if given.prior_is_data_free else None

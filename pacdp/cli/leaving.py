@@ -1,0 +1,138 @@
+"""What of a run may leave it, whichever kind of run that is: what :mod:`pacdp.cli.exporting` writes down."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from bounds.accounting import Event, PrivacyBound, privacy_epsilon
+from bounds.privacy import Adjacency
+from pacdp import Assessment, BoundSet, CheckpointError, Network, Private, load_checkpoint, load_trained
+from pacdp.certify.networks import with_weights
+from pacdp.checkpoint import Checkpoint
+from pacdp.cli.config import Runtime
+from pacdp.cli.private.certify import released
+from pacdp.cli.rederived import require_rederived
+from pacdp.cli.serial import to_dict
+from pacdp.planned_steps import ChargedSteps
+from pacdp.resume import KIND
+from pacdp.step.langevin import DELTA, accounted_privacy
+
+_PUBLIC_SIZE = (
+    "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which was "
+    "taken to be public"
+)
+_PUBLIC_RATE = (
+    "an example joins a batch with probability batch_size/n: the number of examples, n, was taken to be public"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """A run's checkpoint beside its data, and what of both may be told."""
+
+    checkpoint: Checkpoint
+    about: Mapping[str, Any]
+    """Where the checkpoint says what run and list of settings it is of."""
+    run: Mapping[str, Any]
+    """The configuration."""
+    algorithm: str
+    seeded: bool
+    """Whether a seed fixes the noise."""
+    remarks: tuple[str, ...]
+    bound: BoundSet
+    event: Event
+    """What the certificates pay for."""
+    charged: ChargedSteps
+    source: Private
+    predictor: Network
+    delta: float
+    adjacency: Adjacency
+
+    @property
+    def snapshots(self) -> Tensor | None:
+        """Weights kept on the way, which the event covers."""
+        return self.checkpoint.state.get("extra.snapshots")
+
+    def spent(self, event: Event) -> PrivacyBound:
+        """Epsilon of an event at the run's own delta and adjacency."""
+        return privacy_epsilon(event=event, delta=self.delta, adjacency=self.adjacency)
+
+    def told(self, found: Assessment) -> Assessment:
+        """The assessment with what the run spent, and with what shows that its steps were planned.
+
+        ``found`` is made at a failure probability that was divided by the moments at which the run may have ended.
+        """
+        found = found.at_any_of(self.charged, failure_prob=self.charged.stopping_times * found.failure_prob)
+        return replace(found, details={**found.details, "spent": self.spent(self.event).to_dict()})
+
+
+def leaving(path: Path, runtime: Runtime) -> Leaving:
+    """What of the run in a folder may leave.
+
+    Raises:
+        ValueError: the run promises nothing, or not to those whom its examples belong to.
+        CheckpointError: there is no checkpoint, or it is not the run's or that of the data here.
+    """
+    header = load_checkpoint(path).header
+    if header.get("kind") == KIND:
+        return _of_private(path, runtime)
+    if (header.get("sampler") or {}).get("clip_norm") is None:
+        raise ValueError(
+            f"{path} holds no private run: only what a private recipe, or a chain with a clip norm, has trained may "
+            "leave, and is exported"
+        )
+    return _of_chain(path, runtime)
+
+
+def _of_private(path: Path, runtime: Runtime) -> Leaving:
+    one = released(path, runtime)
+    config = one.config
+    return Leaving(
+        checkpoint=one.checkpoint,
+        about=one.about,
+        run=to_dict(config),
+        algorithm=config.algorithm,
+        seeded=config.reproducible or one.checkpoint.header.get("randomness") != "SystemRandomness",
+        remarks=() if config.sampling.public_size else (_PUBLIC_SIZE,),
+        bound=one.bound,
+        event=one.event,
+        charged=one.charged,
+        source=one.source,
+        predictor=one.predictor,
+        delta=config.budget.delta,
+        adjacency=config.budget.adjacency,
+    )
+
+
+def _of_chain(path: Path, runtime: Runtime) -> Leaving:
+    runtime.apply()
+    trained = load_trained(path, data_root=runtime.data_root)
+    checkpoint, data = trained.checkpoint, trained.objective
+    run = require_rederived(path, checkpoint.header, n=data.n)
+    if not run.promising or trained.records is not None:
+        why = "hides examples, and its data are of people" if run.promising else "promises nothing of its steps"
+        raise ValueError(f"{path} cannot be exported: {run.algorithm} {why}")
+    charged = trained.charged
+    event = run.sampler.promise(data.n, charged.steps)
+    if event is None:
+        raise CheckpointError(f"{path} has no step: nothing was released that could be certified; train first")
+    bound = BoundSet.behind(data)
+    claim = accounted_privacy(run.sampler, n=data.n, steps=charged.steps)
+    return Leaving(
+        checkpoint=checkpoint,
+        about=checkpoint.header,
+        run=to_dict(run),
+        algorithm=run.algorithm,
+        seeded=run.reproducible or "noise_key" not in checkpoint.header,
+        remarks=(_PUBLIC_RATE,),
+        bound=bound,
+        event=event,
+        charged=charged,
+        source=Private(privacy=claim, rows=bound.rows, noise=trained.noise),
+        predictor=Network(network=with_weights(data.model, checkpoint.model, {}, "cpu"), of="weights"),
+        delta=DELTA,
+        adjacency="add-remove",
+    )

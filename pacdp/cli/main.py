@@ -1,0 +1,128 @@
+"""The command `pacdp`: finds the command that its first word names, runs it, turns errors into one sentence.
+
+A command's module is imported when the command is called, since torch takes seconds to import: help and the questions
+to `bounds` alone do without.
+"""
+
+import difflib
+import sys
+from dataclasses import make_dataclass
+from typing import Annotated, Any
+
+import tyro
+
+from pacdp.cli.extensions import Entry, extensions
+from pacdp.cli.terminal import messages, usage
+
+COMMANDS: dict[str, Entry] = {
+    "demo": Entry(
+        "pacdp.cli.commands.runs",
+        "Demo",
+        "Train Entropy-SGLD on the embedded digits, certify its checkpoint, draw bound against test error.",
+    ),
+    "train": Entry(
+        "pacdp.cli.commands.runs",
+        "Train",
+        "Train a recipe. Any field of its run can be set: --epochs 5 --sampler.tau 100 --problem.random-labels 1.",
+    ),
+    "choices": Entry(
+        "pacdp.cli.commands.choices",
+        "Choices",
+        "A list of settings, written before the runs: what a choice among them costs, and the proof that it was paid.",
+    ),
+    "ledger": Entry(
+        "pacdp.cli.commands.ledger",
+        "Ledger",
+        "The privacy ledger of a data set: everything that was ever released about its rows, paid before it is drawn.",
+    ),
+    "certify": Entry(
+        "pacdp.cli.commands.runs",
+        "Certify",
+        "Certify a checkpoint: every bound that applies, the optimistic ones labelled, and why the others do not.",
+    ),
+    "export": Entry(
+        "pacdp.cli.commands.export",
+        "Export",
+        "Write the only folder of a private run that may be published: weights, settings, certificates.",
+    ),
+    "verify": Entry(
+        "pacdp.cli.commands.verify",
+        "Verify",
+        "Recompute every number of a report or of a run: it follows, does not follow, or cannot be checked and why.",
+    ),
+    "audit": Entry(
+        "pacdp.cli.commands.audit",
+        "Audit",
+        "Audit the mechanism of a private recipe or run: noise, divisor, batches, sensitivity, accounts, resuming.",
+    ),
+    "bound": Entry(
+        "pacdp.cli.commands.bounds",
+        "Bound",
+        "A calculator: one bound from its ingredients, all that apply compared, or what a target takes.",
+    ),
+    "privacy": Entry(
+        "pacdp.cli.commands.bounds",
+        "Privacy",
+        "An accountant: the epsilon of noisy steps on Poisson batches, or the noise that a target epsilon takes.",
+    ),
+    "plot": Entry(
+        "pacdp.cli.commands.pages",
+        "Plot",
+        "Draw the figure of a run (training and certificates) or of a study's table, into its folder.",
+    ),
+    "report": Entry(
+        "pacdp.cli.commands.pages",
+        "Report",
+        "Write one HTML page of a run, its certificates or a study: values, assumptions, costs, privacy, provenance.",
+    ),
+    "data": Entry("results", "Data", "Find, verify and if need be download data sets; print what they are."),
+}
+for _extension in extensions():
+    COMMANDS |= _extension.commands
+"""Every command by the word that calls it, in the order of the help; those of extensions come last."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Exit status: 0 success, 1 an error (one sentence on standard error), 2 usage, 130 Ctrl-C."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        command, rest = _parsed(words)
+        command(rest)
+    except (ValueError, RuntimeError, OSError) as error:
+        messages.print(f"pacdp: {error}", style="red" if messages.is_terminal else None, markup=False)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        messages.print(
+            "pacdp: stopped; a training run goes on with --resume from its last checkpoint, an experiment without"
+        )
+        sys.exit(130)
+
+
+def _parsed(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that the words call, and those that it did not take."""
+    config = (tyro.conf.FlagCreatePairsOff,)
+    if words and words[0] in COMMANDS:
+        return tyro.cli(
+            COMMANDS[words[0]].load(),
+            args=words[1:],
+            prog=f"pacdp {words[0]}",
+            return_unknown_args=True,
+            config=config,
+        )
+    if words and not words[0].startswith("-"):
+        near = difflib.get_close_matches(words[0], COMMANDS, n=1)
+        known = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(COMMANDS)}"
+        usage(f"there is no command {words[0]!r}: {known}")
+    tyro.cli(_outline(), args=words, prog="pacdp", config=config,
+             description="Risk certificates for trained networks, and what their training reveals.")  # fmt: skip
+    usage(f"give a command: one of {', '.join(COMMANDS)}")
+
+
+def _outline() -> Any:
+    """Commands without their options, for the help."""
+    found: Any = None
+    for word, entry in COMMANDS.items():
+        stub = make_dataclass(entry.name, [], namespace={"__doc__": entry.headline})
+        one = Annotated[stub, tyro.conf.subcommand(word)]
+        found = one if found is None else found | one
+    return found

@@ -1,0 +1,84 @@
+"""From a configuration to an algorithm of :mod:`pacdp.algorithms`, with its network and its way to predict."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pacdp import private
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.models import Architecture, build
+
+Predict = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Public:
+    """What is known of the data without looking at it."""
+
+    input_shape: tuple[int, ...]
+    classes: int
+    size: float
+    """Examples, or people where the method protects people."""
+
+
+def network(config: PrivateConfig, public: Public, *, device: torch.device | str) -> nn.Module:
+    """The network with its first weights, one output a class; layers made random where the method wants them so.
+
+    First weights are drawn on the CPU; random layers draw on the device.
+    """
+    generator = torch.Generator().manual_seed(config.seed)
+    if config.architecture == "linear":
+        return linear(public).to(device)
+    # two classes get two outputs, so that every loss and metric below reads probabilities the same way
+    module = build(Architecture(name=config.architecture, hidden=config.hidden), input_shape=public.input_shape,  # type: ignore[arg-type]
+                   classes=public.classes, generator=generator, outputs=public.classes).to(device)  # fmt: skip
+    return config.method.network(module, generator=generator, device=device)
+
+
+def linear(public: Public) -> nn.Module:
+    """One layer that starts at zero."""
+    layer = nn.Linear(math.prod(public.input_shape), public.classes)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return nn.Sequential(nn.Flatten(), layer)
+
+
+def algorithm(config: PrivateConfig, public: Public) -> private.Algorithm:
+    """The algorithm, with as much noise as its budget asks for.
+
+    Raises:
+        ValueError: numbers out of range, or a budget that no noise keeps to.
+    """
+    sampling, budget = config.sampling, config.budget
+    size = sampling.public_size or public.size
+    mechanism = private.Mechanism(
+        clip_norm=sampling.clip_norm, sample_rate=sampling.sample_rate,
+        expected_batch_size=sampling.sample_rate * size, steps=sampling.steps,
+        grad_sample_mode=sampling.grad_sample_mode, max_physical_batch=sampling.max_physical,
+        budget=private.PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
+    )  # fmt: skip
+    return config.method.algorithm(mechanism, lambda: noise(config))
+
+
+def noise(config: PrivateConfig) -> private.Schedule:
+    """The given noise multiplier, or the smallest that keeps all steps to the budget."""
+    sampling, budget = config.sampling, config.budget
+    if sampling.noise_multiplier:
+        return private.Constant(value=sampling.noise_multiplier)
+    return private.calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
+                              target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
+
+
+def predictor(config: PrivateConfig, module: nn.Module, run: private.PrivateRun, *, alone: bool = False) -> Predict:
+    """Predictive probabilities of what was trained, averaged as its posterior says; with ``alone``, each example as
+    in a batch of its own."""
+    if len(run.snapshots):
+        return lambda inputs: private.average_over_snapshots(module, run.snapshots, inputs)
+    trained = private.with_weights(module, run.weights)
+    draws = config.method.test_draws
+    if draws:
+        return lambda inputs: private.average_over_draws(trained, inputs, draws=draws, seed=config.seed, alone=alone)
+    return lambda inputs: trained(inputs).softmax(-1)

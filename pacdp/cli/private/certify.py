@@ -1,0 +1,189 @@
+"""`pacdp certify` for private runs: what they released bounds its own risk on the examples that it was learnt from.
+
+No example is held out and nothing is assumed of convergence: R ≤ kl⁻¹(R̂, Λ/n) for any predictor that is a function of
+what the run released (weights, snapshots, draws from a seed), and kl⁻¹(R̂(Q), (ln ξ(n) + Λ)/n) for Gaussian weights
+around it, Λ being the price of the run's privacy loss ("Bounds by the general transfer" in docs/guarantees.md). Where
+the run hides people, n counts people and the risk is that on a new person.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bounds import accounting
+from bounds.accounting import Event
+from pacdp import (
+    Assessment,
+    BoundSet,
+    CheckpointError,
+    GaussianPosterior,
+    MonteCarlo,
+    Network,
+    Prior,
+    Private,
+    certify,
+    load_checkpoint,
+    private,
+)
+from pacdp.certify import Refusal
+from pacdp.certify.gaussian import Progress
+from pacdp.checkpoint import Checkpoint
+from pacdp.cli.config import Runtime
+from pacdp.cli.folder import provenance
+from pacdp.cli.private import PRIVATE
+from pacdp.cli.private.algorithms import Public, network, predictor
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.data import Examples, examples
+from pacdp.cli.private.planning import charged_event
+from pacdp.cli.serial import from_dict
+from pacdp.planned_steps import ChargedSteps
+from pacdp.rederived import settings_of
+
+_BATCH = 1000
+_NOISE = "the run, which kept its noise secret or drew it from a seed of its own"
+
+
+def certify_private(
+    path: Path,
+    runtime: Runtime,
+    *,
+    failure_prob: float,
+    std: float,
+    seed: int,
+    choices: Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The report ``pacdp-certificates/2`` of a private run's checkpoint.
+
+    Args:
+        std: of the Gaussian weights around what was released, where the released weights are not Gaussian by
+            themselves; fixed before looking at the data.
+        choices: a closed list of settings, where it does not lie beside the checkpoint.
+
+    Raises:
+        ValueError: the run's examples belong to people whom it does not hide, or to people who were made up.
+        CheckpointError: the checkpoint does not say what it was trained on, was trained on other data, or its history
+            or list of settings is not the run's.
+    """
+    one = released(path, runtime)
+    bound, module = one.bound, one.module
+    common: dict[str, Any] = {
+        "test": BoundSet.part(one.data.test),
+        "failure_prob": failure_prob,
+        "settings": settings_of(path, one.about, choices=choices),
+    }
+    found = certify(one.predictor, bound, prior=one.source, **common)
+    if any(isinstance(getattr(layer, "generator", None), torch.Generator) for layer in module.modules()):
+        reason = "the network draws weights or masks of its own; its averaged predictions are certified"
+        refused = Refusal(name="Gaussian weights around what was released", reason=reason)
+        found = replace(found, refusals=(*found.refusals, refused))
+    else:
+        law = GaussianPosterior.around(private.with_weights(module, dict(one.checkpoint.model)), std=std)
+        around = certify(
+            law,
+            bound,
+            prior=Prior(law=law, source=one.source),
+            network=module.eval(),
+            monte_carlo=MonteCarlo(passes=2),
+            seed=seed,
+            progress=progress,
+            **common,
+        )
+        found = found.joined(around)
+    found = one.told(found)
+    found = replace(found, details={**found.details, "std": std, "private": PRIVATE})
+    subject = {"checkpoint": str(path), "content_hash": one.checkpoint.content_hash, "algorithm": one.config.algorithm}
+    return found.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """A private run's checkpoint beside its data: all that its certificates need."""
+
+    checkpoint: Checkpoint
+    config: PrivateConfig
+    data: Examples
+    bound: BoundSet
+    event: Event
+    """What the certificates pay for."""
+    charged: ChargedSteps
+    source: Private
+    module: nn.Module
+    predictor: Network
+    """As deployed: released weights, or an average over snapshots or draws."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the run wrote of itself."""
+        return self.checkpoint.header["about"]
+
+    def spent(self, event: Event) -> accounting.PrivacyBound:
+        """Epsilon of an event at the run's own delta and adjacency."""
+        budget = self.config.budget
+        return accounting.privacy_epsilon(event=event, delta=budget.delta, adjacency=budget.adjacency)
+
+    def told(self, found: Assessment) -> Assessment:
+        """The assessment with what the run spent, and with what shows that its steps were planned."""
+        found = found.resting_on(self.charged.hypothesis, beside="privacy covers these rows")
+        return replace(found, details={**found.details, "spent": self.spent(self.event).to_dict()})
+
+
+def released(path: Path, runtime: Runtime) -> Released:
+    """What a private run's checkpoint and its data say, compared with each other.
+
+    Raises:
+        ValueError: the run's examples belong to people whom it does not hide, or to people who were made up.
+        CheckpointError: the checkpoint does not say what it was trained on, was trained on other data, or its history
+            is not the run's.
+    """
+    runtime.apply()
+    checkpoint = load_checkpoint(path)
+    about = checkpoint.header.get("about") or {}
+    if "run" not in about:
+        raise CheckpointError(f"{path} does not say which run it is from: train by a recipe, or use pacdp.certify")
+    config = from_dict(PrivateConfig, about["run"])
+    data = _data(path, config, about, root=runtime.data_root)
+    public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
+    event, charged = charged_event(path, checkpoint.header, config, public)
+    if event is None:
+        raise CheckpointError(f"{path} has no step: nothing was released that could be certified; train first")
+    bound, unit = BoundSet.part(data.train), "example" if data.people is None else "person"
+    claim = accounting.privacy_record(event=event, adjacency="add-remove")
+    module = network(config, public, device="cpu")
+    return Released(
+        checkpoint=checkpoint,
+        config=config,
+        data=data,
+        bound=bound,
+        event=event,
+        charged=charged,
+        source=Private(privacy=claim, rows=bound.rows, unit=unit, noise=_NOISE),
+        module=module,
+        predictor=_deployed(config, module, checkpoint),
+    )
+
+
+def _data(path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str | None) -> Examples:
+    """The data that the checkpoint was trained on."""
+    data = examples(config.dataset, features=config.features, by_person=config.method.BY_PERSON, root=root)
+    if data.train.hash != about["data"]["train"]:
+        raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")
+    if data.people is not None and data.train.people is None:
+        raise ValueError(
+            f"{config.dataset} does not say whose its examples are, and the people that {config.algorithm} hid were "
+            "made up: train on data with people, such as malaria, to certify the risk on new ones"
+        )
+    return data
+
+
+def _deployed(config: PrivateConfig, module: nn.Module, checkpoint: Checkpoint) -> Network:
+    """The predictor asked for one example at a time: released weights, or an average over snapshots or draws."""
+    snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
+    released = private.PrivateRun(
+        weights=dict(checkpoint.model), event=None, snapshots=snapshots, chosen=torch.zeros(0, dtype=torch.int64)
+    )
+    answers = predictor(config, module, released, alone=True)
+    return Network(network=answers, of="predictor", scores=True, batch_size=_BATCH)

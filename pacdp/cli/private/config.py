@@ -1,0 +1,80 @@
+"""What a private training run is: `PrivateConfig` decides its numbers."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pacdp.cli.private.methods import DPSGD, Method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """The mechanism of one step, and how many there are."""
+
+    sample_rate: float = 0.02
+    """Probability with which an example (or a person) takes part in a step."""
+    steps: int = 400
+    """Planned; a budget may halt training before."""
+    clip_norm: float = 1.0
+    noise_multiplier: float = 0.0
+    """σ; 0 takes the smallest with which all steps keep to the budget."""
+    public_size: float = 0.0
+    """The number of examples (or people) as far as it is public: sums are divided by sample_rate · public_size. 0 takes
+    the data's own number, which then must be public."""
+    grad_sample_mode: Literal["hooks", "ghost", "ew", "functorch"] = "ghost"
+    max_physical: int = 512
+    """Most examples (or people) at a time, for memory's sake."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What training may cost; it halts before the step that would cost more."""
+
+    epsilon: float = 0.5
+    delta: float = 1e-5
+    adjacency: Literal["add-remove", "replace-one"] = "add-remove"
+    """Whether neighbouring data sets differ by one example (or person) more, or by another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateConfig:
+    """One private training run: everything that determines its law, and with ``reproducible`` its numbers."""
+
+    dataset: str = "digits"
+    features: Literal["pixels", "spots", "backbone"] = "pixels"
+    """What the network sees: the images, or fixed features of them, computed without looking at any other image; the
+    backbone is a network frozen after training on ImageNet (:mod:`pacdp.features.backbone`)."""
+    architecture: str = "cnn5"
+    """A network of ``pacdp.Architecture``: cnn5, cnn3, conv, fc, fc600 ...; linear for one layer."""
+    hidden: tuple[int, ...] = (100,)
+    """Widths of the hidden layers of ``fc``."""
+    method: Method = field(default_factory=DPSGD)
+    sampling: Sampling = field(default_factory=Sampling)
+    budget: Budget = field(default_factory=Budget)
+    seed: int = 0
+    """Of the first weights."""
+    reproducible: bool = False
+    """Draw batches and noise from the seed too. Whoever knows the seed can subtract the noise: for tests and published
+    benchmarks on public data alone."""
+    records: int = 20
+    """How often, evenly spaced, a checkpoint is written and the privacy spent recorded."""
+
+    def __post_init__(self) -> None:
+        if self.records < 1:
+            raise ValueError(f"expected records >= 1, got {self.records}")
+        if self.sampling.steps < 1:
+            raise ValueError(f"expected sampling.steps >= 1, got {self.sampling.steps}")
+        if not 0.0 < self.sampling.sample_rate <= 1.0:
+            raise ValueError(f"expected 0 < sampling.sample_rate <= 1, got {self.sampling.sample_rate}")
+        if self.sampling.noise_multiplier < 0 or self.sampling.public_size < 0:
+            raise ValueError("expected sampling.noise_multiplier >= 0 and sampling.public_size >= 0")
+        if self.sampling.max_physical < 1:
+            raise ValueError(f"expected sampling.max_physical >= 1, got {self.sampling.max_physical}")
+        if self.method.FIXES_NOISE and self.sampling.noise_multiplier:
+            raise ValueError(f"leave sampling.noise_multiplier at 0: the numbers of {self.algorithm} fix the noise")
+        if self.method.BY_PERSON and self.budget.adjacency != "add-remove":
+            raise ValueError(f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that")
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm's name as the field writes it."""
+        return self.method.NAME

@@ -1,0 +1,93 @@
+"""Data for private training as tensors, with the person behind every example where the method protects people."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from pacdp.cli.terminal import messages
+from pacdp.data import Dataset, Progress, load
+from pacdp.features import embed
+from pacdp.spots import spot_features
+
+_MADE_UP = 12
+"""Consecutive examples that count as one person, in data sets without people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examples:
+    """Training examples, the people they belong to, and test examples of other people."""
+
+    train: Dataset
+    test: Dataset
+    people: Tensor | None
+    """The person's number for each training example, (n,), int64."""
+    unit: str
+    """Whom privacy is counted by."""
+
+    @property
+    def units(self) -> int:
+        """How many of them there are in the training set."""
+        return self.train.n if self.people is None else len(self.people.unique())
+
+    def tensors(self) -> TensorDataset:
+        """The training examples as (input, label) pairs."""
+        return TensorDataset(torch.tensor(self.train.inputs), torch.tensor(self.train.labels))
+
+
+def examples(
+    name: str, *, features: str = "pixels", by_person: bool, root: str | None = None,
+    progressbar: bool | Progress = False,
+) -> Examples:  # fmt: skip
+    """The data set of that name, as images or as fixed features of each.
+
+    Where people are needed and the data set names none, twelve consecutive examples are made up to be one person's;
+    ``unit`` says so.
+
+    Raises:
+        DataError: see :func:`pacdp.data.load`.
+    """
+    if features == "pixels":
+        return _named(name, by_person=by_person, root=root, progressbar=progressbar)
+    return _in_features(name, features, by_person, root, progressbar)
+
+
+@lru_cache(maxsize=2)  # a study's runs of one process share them; to read and recognise the images takes seconds
+def _in_features(
+    name: str, features: str, by_person: bool, root: str | None, progressbar: bool | Progress
+) -> Examples:  # fmt: skip
+    found = _named(name, by_person=by_person, root=root, progressbar=progressbar)
+    rows = {"spots": spot_features, "backbone": _backbone_rows}[features]
+    train, test = (
+        replace(data, name=f"{data.name}-{features}", inputs=rows(data.inputs)) for data in (found.train, found.test)
+    )
+    return replace(found, train=train, test=test)
+
+
+def _backbone_rows(images: np.ndarray) -> np.ndarray:
+    return embed(images, progress=_telling())
+
+
+def _telling() -> Callable[[int, int], None]:
+    said = 0
+
+    def tell(done: int, images: int) -> None:
+        nonlocal said
+        if 10 * done // images > said:
+            said = 10 * done // images
+            messages.print(f"embedded {done} of {images} images; they are kept for later runs")
+
+    return tell
+
+
+def _named(name: str, *, by_person: bool, root: str | None, progressbar: bool | Progress) -> Examples:
+    train, test = load(name, root=root, progressbar=progressbar)
+    if not by_person:
+        return Examples(train=train, test=test, people=None, unit="example")
+    if train.people is not None:
+        return Examples(train=train, test=test, people=torch.tensor(train.people), unit=train.unit)
+    return Examples(train=train, test=test, people=torch.arange(train.n) // _MADE_UP, unit="made-up person")

@@ -1,0 +1,70 @@
+"""What a private run was to do, from its configuration: the mechanisms that its certificates pay for.
+
+A run that its budget halts stops by a rule of public numbers, known before the first step. One that was stopped by
+hand, or whose checkpoint is certified midway, pays for the steps that it was to make.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bounds.accounting import Composed, Event, Gaussian, PoissonSampled
+from pacdp import CheckpointError, private
+from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.planned_steps import ChargedSteps, Plan
+from pacdp.resume import read_event
+
+_ROUNDING = 1e-9
+"""Calibrated noise may differ by this share between machines."""
+
+
+def charged_event(
+    path: Path | str, header: Mapping[str, Any], config: PrivateConfig, public: Public
+) -> tuple[Event | None, ChargedSteps]:
+    """The mechanisms that certificates of a checkpoint pay for, and what shows that their number was fixed beforehand.
+
+    These are the recorded ones, followed by those that the run had yet to make.
+
+    Raises:
+        CheckpointError: the header's event is not one that its configuration makes, or none at all.
+    """
+    settings = algorithm(config, public)
+    try:
+        made = read_event(header)
+    except ValueError as error:
+        raise _not_its_own(path, "an event") from error
+    mechanism, steps = settings.mechanism, private.steps_of(made)
+    said = {"clip_norm": mechanism.clip_norm, "expected_batch_size": mechanism.expected_batch_size}
+    plan = settings.promise(int(public.size), mechanism.steps)
+    own = header.get("step") == steps <= mechanism.steps and header.get("public") == said
+    if not (own and _same(made, private.first(plan, steps))):
+        raise _not_its_own(path, f"{steps} steps")
+    last = mechanism.steps if mechanism.budget is None else max(steps, mechanism.budget.affordable_steps(plan))
+    return private.joined(made, private.after(private.first(plan, last), steps)), Plan(steps=last).charged(steps)
+
+
+def _not_its_own(path: Path | str, what: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path} records {what} that its configuration does not make: its header was changed; take it from its source "
+        "again, or train again"
+    )
+
+
+def _same(made: Event | None, planned: Event | None) -> bool:
+    """Whether these are the same steps, but for the last digits of calibrated noise."""
+    one, other = private.runs_of(made), private.runs_of(planned)
+    return len(one) == len(other) and all(
+        count == number and _close(step, plan) for (step, count), (plan, number) in zip(one, other, strict=True)
+    )
+
+
+def _close(step: Event, plan: Event) -> bool:
+    if isinstance(step, Gaussian) and isinstance(plan, Gaussian):
+        return math.isclose(step.noise_multiplier, plan.noise_multiplier, rel_tol=_ROUNDING)
+    if isinstance(step, PoissonSampled) and isinstance(plan, PoissonSampled):
+        return step.sample_rate == plan.sample_rate and _close(step.event, plan.event)
+    if isinstance(step, Composed) and isinstance(plan, Composed):
+        return len(step.events) == len(plan.events) and all(map(_close, step.events, plan.events))
+    return step == plan

@@ -1,0 +1,135 @@
+"""A report ``pacdp-certificates/2`` as every surface tells it: certificates, numbered hypotheses, costs, remarks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bounds import Certificate, Hypothesis
+from bounds.sentence import headline
+from pacdp.cli.figures.numbers import up_digits
+
+FORMAT = "pacdp-certificates/2"
+_ORDER = ("unproved", "declared", "proved")
+COSTS = {
+    "kl": "KL",
+    "worst_kl": "worst KL",
+    "log_density_ratio": "ln dQ/dP",
+    "renyi": "Rényi",
+    "free_energy": "free energy",
+    "transfer": "transfer",
+    "confidence": "confidence",
+    "log_xi": "ln ξ(n)",
+    "log_two_sqrt_n": "ln 2√n",
+    "grid": "grid",
+    "levels": "levels",
+    "union": "union",
+    "draw": "draw",
+    "order": "order",
+}
+"""Costs as they are called on surfaces, in the order of bars and columns; others go by their own names, last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A hypothesis with the mark by which certificates cite it; that of an unproved one ends in a star."""
+
+    mark: str
+    hypothesis: Hypothesis
+    users: tuple[int, ...]
+    """Which certificates need it, by their positions."""
+
+    def __str__(self) -> str:
+        return f"[{self.mark}] {self.hypothesis}"
+
+
+def certificates_of(report: Mapping[str, Any]) -> list[Certificate]:
+    """The certificates of a report, each checked to be one.
+
+    Raises:
+        ValueError: another format, or a record that is no certificate.
+    """
+    if report.get("format") != FORMAT:
+        raise ValueError(f"expected a report of format {FORMAT!r}, got {report.get('format')!r}: certify again")
+    return [Certificate.from_dict(record) for record in report["certificates"]]
+
+
+def first_sentence(certificates: Sequence[Certificate]) -> str:
+    """The headline of the first certificate of the 0-1 risk, else of the first."""
+    risks = [made for made in certificates if made.measures.startswith("0-1 risk")]
+    return headline((risks or certificates)[0]) if certificates else "Nothing was certified."
+
+
+def notes(certificates: Sequence[Certificate]) -> list[Note]:
+    """Each hypothesis once: what nobody proved, then what somebody declared, then what was proved."""
+    users: dict[Hypothesis, list[int]] = {}
+    for position, made in enumerate(certificates):
+        for one in made.hypotheses:
+            users.setdefault(one, []).append(position)
+    ordered = sorted(users, key=lambda one: _ORDER.index(one.standing))
+    return [
+        Note(mark=f"{number}{'*' if one.standing == 'unproved' else ''}", hypothesis=one, users=tuple(users[one]))
+        for number, one in enumerate(ordered, start=1)
+    ]
+
+
+def cited(position: int, found: Sequence[Note]) -> str:
+    """The marks of what one certificate rests on."""
+    return " ".join(note.mark for note in found if position in note.users)
+
+
+def error_on_test(report: Mapping[str, Any], of: str, measures: str) -> float | None:
+    """The mean 0-1 loss of a predictor on the test set, for a certificate of its 0-1 risk."""
+    if measures.startswith("0-1 risk"):
+        for one in report["measured"]:
+            if (one["of"], one["on"], one["loss"]) == (of, "test", "zero-one"):
+                return one["mean"]
+    return None
+
+
+def remarks(certificates: Sequence[Certificate], report: Mapping[str, Any], name: Callable[[str], str]) -> list[str]:
+    """A sentence on each certificate that lies below the measured test error of what it is about."""
+    found = [(made, error_on_test(report, made.of, made.measures)) for made in certificates]
+    return [
+        f"{name(made.name)} ({made.measures}, {made.of}) lies below the measured test error {test:.4f}: it may have "
+        "failed, or the test set may be too small to tell."
+        for made, test in found
+        if test is not None and made.value < test
+    ]
+
+
+def measured(report: Mapping[str, Any]) -> list[str]:
+    """A sentence on what was measured of each predictor, and one on the run behind a Gibbs classifier."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for one in report["measured"]:
+        wrong = one["errors"]
+        count = "" if wrong is None else f" ({wrong} error{'' if wrong == 1 else 's'})"
+        where = "on the bound's examples" if one["on"] == "bound" else "on the test set"
+        places.setdefault((one["of"], one["loss"]), []).append(f"{one['mean']:.4f}{count} {where}")
+    said = [f"{of}: mean {loss} loss {', '.join(means)}." for (of, loss), means in places.items()]
+    if gibbs := report["gibbs"]:
+        clipped = f" (the estimate was negative, {gibbs['kl_raw_nats']:.2f}; 0 is used)" if gibbs["kl_clipped"] else ""
+        said.append(
+            f"Gibbs classifier: averages over {gibbs['draws']} draws of one run ({gibbs['effective_draws']:.0f} "
+            f"effective); KL {up_digits(gibbs['kl_nats'])} nats{clipped}."
+        )
+    return said
+
+
+def cost_name(name: str) -> str:
+    """A cost as surfaces call it."""
+    return COSTS.get(name, name)
+
+
+def cost_names(certificates: Sequence[Certificate]) -> list[str]:
+    """Every cost that some certificate pays, in the order of ``COSTS``."""
+    known = list(COSTS)
+    found = dict.fromkeys(cost.name for made in certificates for cost in made.costs)
+    return sorted(found, key=lambda name: known.index(name) if name in known else len(known))
+
+
+def bill(made: Certificate) -> str:
+    """The costs in nats, each rounded up, and their sum."""
+    if not made.costs:
+        return "none in nats"
+    parts = " + ".join(f"{cost_name(cost.name)} {up_digits(cost.nats, 4)}" for cost in made.costs)
+    return f"{parts} = {up_digits(made.total_nats, 4)} nats"

@@ -1,0 +1,48 @@
+"""What a checkpoint's header says of its run, compared with the run: nothing is believed that follows from it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pacdp import CheckpointError
+from pacdp.cli.config import Run
+from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.serial import from_dict
+
+
+def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n: int) -> None:
+    """Refuse a checkpoint that is of another run, or whose planned steps are not those of the run on ``n`` examples.
+
+    Checkpoints of earlier versions carry no plan; of them only the run is compared.
+
+    Raises:
+        CheckpointError: it says what differs.
+        ValueError: the header's run is no configuration of this version.
+    """
+    if from_dict(Run, header.get("run", {})) != run:
+        raise CheckpointError(
+            f"{checkpoint} is of another run or chain than {checkpoint.parent / 'config.json'} says: put its own back, "
+            "or start the run again with --force"
+        )
+    planned = run.plan(n).to_header()
+    said = {name: header.get(name) for name in planned}
+    if "planned_steps" in header and said != planned:
+        raise CheckpointError(
+            f"{checkpoint} says that it was planned with {said}, but its run on {n} examples makes {planned}: its "
+            "header was changed; take it from its source again"
+        )
+
+
+def require_rederived(path: Path, header: Mapping[str, Any], *, n: int) -> Run:
+    """The run of a checkpoint to be certified, given as file or folder, compared with config.json where that is there.
+
+    Raises:
+        CheckpointError: header, configuration and plan do not agree.
+        ValueError: as for :func:`require_own_run`.
+    """
+    folder = Folder(path if path.is_dir() else path.parent)
+    run = from_dict(Run, header.get("run", {}))
+    own = folder.config.is_file() and path in (folder.path, folder.checkpoint)
+    expected = from_dict(Run, read_json(folder.config)) if own else run
+    require_own_run(folder.checkpoint if path.is_dir() else path, header, expected, n=n)
+    return run

@@ -1,0 +1,34 @@
+"""One page about a folder: of a run, what is certified and at what cost; of a study, what became of its paper.
+
+The page is one HTML file that asks the network for nothing and needs no script.
+"""
+
+from pathlib import Path
+
+from pacdp.cli.extensions import folders
+from pacdp.cli.report.material import read
+from pacdp.cli.report.page import render
+from pacdp.files import replacing
+
+
+def write_report(path: Path, out: Path | None = None) -> Path:
+    """Write the page about the folder ``path`` to ``out``, by default its report.html; returns where.
+
+    Raises:
+        ValueError: the folder holds nothing known, or files that this version does not read.
+    """
+    try:
+        others = (known.page(path) for known in folders())
+        page = next((page for page in others if page is not None), None) or render(read(path))
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"{path} holds a file that this version does not read ({type(error).__name__}: {error}): restore it, or "
+            "train and certify again"
+        ) from error
+    out = out or path / "report.html"
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder: give --out the name of a file, such as {out / 'report.html'}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(out) as file:
+        file.write(page.encode("utf-8", errors="replace"))
+    return out

@@ -1,0 +1,198 @@
+"""What the page says of a run besides its certificates: title, privacy, calibration, training, provenance."""
+
+import json
+import shlex
+from typing import Any
+
+from pacdp.cli.config import Run
+from pacdp.cli.figures.numbers import down, down_digits, up, up_digits
+from pacdp.cli.private import PRIVATE
+from pacdp.cli.private.methods import NAMES as PRIVATE_NAMES
+from pacdp.cli.report import figures as report_figures
+from pacdp.cli.report.material import Material
+from pacdp.cli.serial import from_dict
+
+_MOST_ROWS = 50
+_SCORES = (
+    ("accuracy", "accuracy"), ("macro_auc", "AUC (mean over classes)"), ("nll_nats", "NLL (nats)"), ("brier", "Brier"),
+    ("ece", "ECE"), ("mce", "MCE"), ("debiased_l2", "debiased l2"), ("smooth_ece", "smooth ECE"),
+)  # fmt: skip
+_TRACED = (
+    ("step", "step"), ("epochs", "epochs"), ("train_loss", "training loss"), ("train_error", "training error"),
+    ("test_error", "test error"), ("gibbs_train_error", "Gibbs training error"),
+    ("gibbs_test_error", "Gibbs test error"), ("kl_nats", "KL (nats)"), ("epsilon", "epsilon (rounded up)"),
+)  # fmt: skip
+_PROVED = ("exact mechanism", "accounted")
+_SPENT = ("adjacency", "status", "unit", "units", "method", "noise")
+
+
+def title(material: Material) -> str:
+    """What was run, on what."""
+    config, report = material.config or {}, material.report or {}
+    if material.private:
+        made = (material.result or {}).get("algorithm") or PRIVATE_NAMES.get(config["method"]["kind"], "private run")
+        return f"{made} on {config['dataset']}" if config else str(made)
+    if "sampler" in config:
+        try:
+            algorithm = from_dict(Run, config).algorithm
+        except ValueError:  # of another version: its kind still is the name of the algorithm
+            algorithm = config["sampler"]["kind"]
+        return f"{algorithm} on {config['problem']['dataset']}"
+    if "dataset" in config:
+        return f"Certificates on {config['dataset']}"
+    subject = report.get("subject") or {}
+    return f"Certificates of {subject['checkpoint']}" if "checkpoint" in subject else "Certificates"
+
+
+def state(material: Material) -> str:
+    """Whether the run ended."""
+    result = material.result
+    if result is None:
+        alone = "sampler" not in (material.config or {}) and not material.private
+        return "Certificates alone, without a run." if alone else "The run is not finished: there is no result.json."
+    halted = f", halted by its privacy budget before step {result['steps'] + 1}" if result.get("halted") else ""
+    return f"A finished run of {result['steps']} steps on {result['n']} examples{halted}."
+
+
+def warning(material: Material) -> str:
+    """What a page about a private run, or a chain whose noise is secret, begins with, finished or not."""
+    told = ((material.report or {}).get("details") or {}, material.result or {})
+    own = material.private or material.secret
+    return PRIVATE if own else next((str(one["private"]) for one in told if "private" in one), "")
+
+
+def by_person(material: Material) -> bool:
+    """Whether a private run's unit is a person, for whom no certificate is made."""
+    return ((material.result or {}).get("privacy") or {}).get("unit", "example") != "example"
+
+
+def privacy(material: Material) -> dict[str, Any] | None:
+    """What a run revealed, for private runs and for certificates that rest on privacy; upper ends rounded up."""
+    budget: dict[str, Any] | None = (material.config or {}).get("budget")
+    spent = (material.result or {}).get("privacy")
+    claimed = (material.report or {}).get("privacy")
+    if not (budget or spent or claimed):
+        return None
+    rows = [row for row in material.rows if "epsilon" in row and "delta" in row]
+    counts = ((material.report or {}).get("details") or {}).get("counts")
+    return {
+        "counts": _counted(counts) if counts else None,
+        "spent": _spent(spent) if spent else None,
+        "claimed": [(name, _claimed(name, value)) for name, value in claimed["record"].items()] if claimed else None,
+        "assumed": bool(claimed) and claimed["status"] not in _PROVED,
+        "budget": {name: repr(value) if name != "adjacency" else value for name, value in budget.items()}
+        if budget else None,
+        "figure": report_figures.privacy_spent(rows, budget["epsilon"] if budget else None) if rows else None,
+    }  # fmt: skip
+
+
+def _counted(counts: dict[str, Any]) -> dict[str, Any]:
+    cost = counts["with_the_run"]
+    noises = {name: f"{counts[name]:g}" for name in ("std_errors", "std_n")}
+    return {**noises, "upper": up_digits(cost["epsilon"]), "delta": repr(cost["delta"]), "adjacency": cost["adjacency"]}
+
+
+def _claimed(name: str, value: Any) -> str:
+    if not isinstance(value, float) or name == "delta":
+        return str(value)
+    return down_digits(value) if name == "lower" else up_digits(value)
+
+
+def _spent(spent: dict[str, Any]) -> dict[str, Any]:
+    published = spent.get("published_accounting")
+    return {
+        "upper": up_digits(spent["upper"]), "lower": down_digits(spent["lower"]), "delta": repr(spent["delta"]),
+        **{name: spent.get(name, "not recorded") for name in _SPENT},
+        "seeded": str(spent.get("noise")) != "secret",
+        "published": up_digits(published["epsilon"]) if published else None,
+    }  # fmt: skip
+
+
+def calibration(material: Material) -> dict[str, Any] | None:
+    """Scores and the reliability curve on test data, where they are recorded."""
+    test = (material.result or {}).get("test")
+    if not test:
+        return None
+    curve = test.get("reliability")
+    return {
+        "n": test["n"],
+        "scores": [(label, "undefined" if test.get(name) is None else f"{test[name]:.4f}") for name, label in _SCORES
+                   if name in test],
+        "figure": report_figures.reliability_diagram(curve) if curve else None,
+        "bins": _bins(curve) if curve else [],
+        "band": f"{1 - curve['failure_prob']:.0%}" if curve else "",
+        "simultaneous": bool(curve and curve["simultaneous"]),
+    }  # fmt: skip
+
+
+def _bins(curve: dict[str, Any]) -> list[list[str]]:
+    nearest = [curve[name] for name in ("left", "right", "count", "confidence", "accuracy")]
+    return [
+        [*map(_cell, cells), down(lower), up(upper)]
+        for *cells, lower, upper in zip(*nearest, curve["lower"], curve["upper"], strict=True)
+    ]
+
+
+def ensemble(material: Material) -> str | None:
+    """What the mean prediction of a run's snapshots did on test data."""
+    seen = (material.result or {}).get("ensemble") or {}
+    if not seen.get("snapshots"):
+        return None
+    return (f"The mean prediction of {seen['snapshots']} snapshots: test error {seen['test_error']:.4f}, NLL "
+            f"{seen['test_nll']:.4f} nats, entropy {seen['entropy_nats']:.4f} nats, of which "
+            f"{seen['mutual_information_nats']:.4f} is the snapshots' disagreement.")  # fmt: skip
+
+
+def training(material: Material) -> dict[str, Any] | None:
+    """The recorded rows, and the curves where errors are among them."""
+    rows = list(material.rows)
+    if not rows:
+        return None
+    names = [(name, label) for name, label in _TRACED if name in rows[-1]]
+    shown = report_figures.thinned(rows, _MOST_ROWS)
+    return {
+        "figure": report_figures.training(rows) if "train_error" in rows[-1] else None,
+        "columns": [label for _, label in names],
+        "rows": [[_traced(name, row.get(name)) for name, _ in names] for row in shown],
+        "left_out": len(rows) - len(shown),
+    }
+
+
+def provenance(material: Material) -> list[dict[str, Any]]:
+    """What made the run, and what made its certificates."""
+    report = material.report or {}
+    about = {name: report[name] for name in ("prior", "rows", "choices") if report.get(name)}
+    certified = (report.get("provenance") or {}) | (report.get("subject") or {}) | about
+    found = (("the run", material.provenance), ("the certificates", certified))
+    return [{"of": of, "entries": made_by(made)} for of, made in found if made]
+
+
+def configuration(material: Material) -> str | None:
+    """The configuration as JSON."""
+    return None if material.config is None else json.dumps(material.config, indent=2, ensure_ascii=False)
+
+
+def made_by(made: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a provenance.json says, by name."""
+    commit, device = made.get("commit"), made.get("device", {})
+    dirty = "yes: the code had changes that no commit holds" if made.get("dirty") else "no"
+    versions = ", ".join(f"{name} {version}" for name, version in made.get("versions", {}).items())
+    entries = [
+        ("commit", commit or "unknown"), ("uncommitted changes", dirty if commit else "unknown"),
+        ("seed", str(made.get("seed", "not recorded"))), ("command", shlex.join(map(str, made.get("argv", [])))),
+        ("device", ", ".join(f"{key} {value}" for key, value in device.items())),
+        ("time", str(made.get("time", "not recorded"))), ("versions", versions),
+    ]  # fmt: skip
+    others = {key: value for key, value in made.items()
+              if key not in ("commit", "dirty", "seed", "argv", "device", "time", "versions")}  # fmt: skip
+    return entries + [(str(key), json.dumps(value, ensure_ascii=False)) for key, value in others.items()]
+
+
+def _cell(value: float | int | None) -> str:
+    return "–" if value is None else str(value) if isinstance(value, int) else f"{value:.4f}"
+
+
+def _traced(name: str, value: Any) -> str:
+    if name == "epsilon" and value is not None:
+        return up_digits(value)
+    return _cell(value)

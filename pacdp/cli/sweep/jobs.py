@@ -1,0 +1,71 @@
+"""What a sweep carries out: jobs, each a frozen configuration with its own folder, and how those of one kind run."""
+
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pacdp.cli.config import Runtime
+from pacdp.cli.folder import Folder, provenance, write_json
+from pacdp.cli.serial import to_dict
+
+Outcome = Exception | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """How configurations of one type are carried out. Its functions reach other processes by name or as partials."""
+
+    carry_out: Callable[[Sequence[Any], Sequence[Path], Runtime], list[Outcome]]
+    """Each in its own folder, taking up what an interrupted run left there: config.json and provenance.json first,
+    result.json last, by rename. An error of one is returned, not raised, and the others go on."""
+    together: Callable[[Any], str] | None = None
+    """Configurations with equal strings may go as one batch; None carries out each by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run of a study."""
+
+    key: str
+    """Its folder's name: readable, and another for another configuration."""
+    kind: Kind
+    config: Any
+    """A frozen record as in :mod:`pacdp.cli.serial`, which alone decides the run's numbers."""
+    tags: Mapping[str, Any] = field(default_factory=dict)
+    """Where the run belongs in table and figure: plain values by column."""
+
+
+def single(compute: Callable[[Any, Runtime, Path], dict[str, Any]]) -> Kind:
+    """The kind of runs that ``compute``, a function of a module, carries out one by one.
+
+    ``compute(config, runtime, folder)`` gives the values of result.json; it may keep what it needs for resuming in the
+    folder. The configuration has a ``seed``.
+    """
+    return Kind(carry_out=functools.partial(_each, compute=compute))
+
+
+def _each(
+    configs: Sequence[Any], outs: Sequence[Path], runtime: Runtime, *, compute: Callable[..., Any]
+) -> list[Outcome]:
+    return [_one(config, Folder(out), runtime, compute) for config, out in zip(configs, outs, strict=True)]
+
+
+def _one(config: Any, folder: Folder, runtime: Runtime, compute: Callable[..., dict[str, Any]]) -> Outcome:
+    try:
+        with folder.lock():
+            folder.require_free(config, resume=True)
+            runtime.apply()
+            made_by = provenance(device=runtime.device, seed=config.seed)
+            write_json(folder.provenance, made_by | {"runtime": runtime.recorded()})
+            write_json(folder.config, to_dict(config))
+            started = time.monotonic()
+            result = compute(config, runtime, folder.path)
+            # a report of certificates has room for other things under its details
+            result.get("details", result)["seconds"] = round(time.monotonic() - started, 2)
+            write_json(folder.result, result)
+    except (ValueError, RuntimeError, OSError) as error:
+        return error
+    return None
