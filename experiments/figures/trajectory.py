@@ -23,8 +23,9 @@ def draw(table: pl.DataFrame) -> Figure:
         axes.plot(found["tau"], found["value"], line, marker="o", markersize=4, color=colour, label=label)
     tested = chains.filter((pl.col("certificate") == "realised_sum_maurer") & pl.col("test_error").is_not_null())
     axes.plot(tested["tau"], tested["test_error"], ":", color="black", label="weights, test error")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    if chains.height:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
     axes.set_xlabel("inverse temperature τ")
     axes.set_ylabel("0-1 risk, certified or measured")
     legend(axes, fontsize=7)
