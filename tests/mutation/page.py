@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.folder import provenance, write_json
+
 from pacdp.files import replacing
 
 DOCS = Path(__file__).parents[2] / "docs"
