@@ -44,7 +44,7 @@ _RANDOM = 2000
 def jobs(scale: Scale, seed: int = 0) -> list[Job]:
     """Every learner on digits, and on images of MNIST at more than the smallest scale."""
     found = list(_jobs(scale, seed))
-    return [Job(key=key, kind=COMPRESSION, config=config, tags=tags) for key, config, tags in found]
+    return [Job(key=f"compress-{key}", kind=COMPRESSION, config=config, tags=tags) for key, config, tags in found]
 
 
 def _jobs(scale: Scale, seed: int) -> Iterator[tuple[str, Compression, dict[str, Any]]]:

@@ -26,6 +26,7 @@ RIGOROUS = {
     "one_draw_private_disintegrated",
     "one_draw_ece",
     "private_kl_chernoff",
+    "poisson_sum_kl_chernoff",
     "test_set_ece",
     TEST_SET,
 }

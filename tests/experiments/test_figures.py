@@ -150,11 +150,11 @@ def test_plot_draws_a_run_with_and_without_certificates(algorithm, certified, co
     assert written[1].read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.parametrize("name", ["empty", "missing"])
-def test_plotting_nothing_is_one_sentence(name, tmp_path, capsys):
+@pytest.mark.parametrize(("name", "said"), [("empty", "no recorded rows"), ("missing", "is no folder")])
+def test_plotting_nothing_is_one_sentence(name, said, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     assert pacdp("plot", tmp_path / name) == 1
-    assert "no recorded rows" in one_sentence(capsys.readouterr().err)
+    assert said in one_sentence(capsys.readouterr().err)
     assert list((tmp_path / "empty").iterdir()) == []
 
 

@@ -98,15 +98,17 @@ def test_chains_have_their_own_draws_weights_and_labels(clip_norm: float | None)
     loss = bounded_cross_entropy(classes=3)
     together = Objective(model, loss, data, batch_size=10, clip_norm=clip_norm, labels=labels)
     weights = together.weights() + torch.arange(3.0)[:, None] / 10
-    estimate = [part.clone() for part in together.estimate(weights, keys, 4)]
+    estimate = [part.clone() for part in together.estimate(weights, keys, 4) if part is not None]
     for k in range(3):
         own = Dataset("own", data.inputs, labels[k], 3)
         alone = Objective(model, loss, own, batch_size=10, clip_norm=clip_norm)
-        for part, found in zip(alone.estimate(weights[k : k + 1], keys.select([k]), 4), estimate, strict=True):
+        parts = [part for part in alone.estimate(weights[k : k + 1], keys.select([k]), 4) if part is not None]
+        for part, found in zip(parts, estimate, strict=True):
             torch.testing.assert_close(part[0], found[k], rtol=1e-5, atol=1e-7)
         assert alone.risks(weights[k : k + 1])[0] == pytest.approx(together.risks(weights)[k], rel=1e-6)
     some = together.select([2, 0])
-    for part, found in zip(some.estimate(weights[[2, 0]], keys.select([2, 0]), 4), estimate, strict=True):
+    parts = [part for part in some.estimate(weights[[2, 0]], keys.select([2, 0]), 4) if part is not None]
+    for part, found in zip(parts, estimate, strict=True):
         torch.testing.assert_close(part, found[[2, 0]], rtol=1e-5, atol=1e-7)
 
 

@@ -44,7 +44,7 @@ def test_laws_widths_and_targets_are_those_of_the_papers():
 
 def test_the_auditor_s_langevin_step_is_the_sampler_s():
     one = EXAMPLES[SGLD]
-    columns = columns_of([one], "step_size", "decay", "tau", "base_std")
+    columns = columns_of([one], "step_size", "decay", "tau", "base_std", "cooling")
     for asked in range(6):
         made, step = sgld.coefficients(columns, None, None, asked), one.langevin_step(asked)
         expected = [made["rate"][0], made["keep"][0], 0.0, made["scale"][0]]
