@@ -100,7 +100,7 @@ def _best_size(k: int, n: int, failure_prob: float) -> int:
     def value(room: float) -> float:
         return _epsilon(k, n, failure_prob, {_rounded(room, k, n): 1.0})
 
-    found: Any = optimize.minimize_scalar(
+    found: Any = optimize.minimize_scalar(  # pyright: ignore[reportUnknownVariableType]
         value, bounds=(0.0, math.log1p(n - k)), method="bounded", options={"xatol": 1e-4}
     )
     return _rounded(float(found.x), k, n)

@@ -121,13 +121,15 @@ def say(text: str, **numbers: Any) -> str:
     return "" if None in numbers.values() else text.format(**numbers)
 
 
-def point(claims: Sequence[Claim], words: str, said: str, *, settled_by: str = "") -> Point:
-    """A sentence that stands for the claims whose sentences have these words; it holds where they all do.
+def point(claims: Sequence[Claim], words: str | Sequence[str], said: str, *, settled_by: str = "") -> Point:
+    """A sentence that stands for the claims whose sentences have these words, or one of several; it holds where they
+    all do.
 
     Raises:
         ValueError: no claim has the words.
     """
-    own = [claim.holds for claim in claims if words in claim.sentence]
+    some = [words] if isinstance(words, str) else words
+    own = [claim.holds for claim in claims if any(one in claim.sentence for one in some)]
     if not own:
         raise ValueError(f"words must occur in a claim of the study, got {words!r}")
     return Point(said, every(own), settled_by)

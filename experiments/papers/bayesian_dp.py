@@ -194,8 +194,10 @@ def points_1(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iter
     ends = {"least": min(drops, default=None), "most": max(drops, default=None)}
     yield point(claims, "accuracy drop", say(said, **ends))
     slow, quick = (mean(table, "seconds_per_epoch", algorithm=one, **where) for one in ("BBP", "SGLD"))
-    said = "DP-BBP takes 48 times as long as DP-SGLD: ours {factor:.1f} times"
-    yield point(claims, "480 sec/epoch", say(said, factor=decide(lambda slow, quick: slow / quick, slow, quick)))
+    said, printed = "DP-BBP takes {printed:.0f} times as long as DP-SGLD: ours {factor:.1f} times", PAPER_SECONDS
+    factors = {"printed": printed["BBP", "normal"] / printed["SGLD", "normal"]}
+    factors |= {"factor": decide(lambda slow, quick: slow / quick, slow, quick)}
+    yield point(claims, "480 sec/epoch", say(said, **factors))
 
 
 def notes_1(table: pl.DataFrame, scale: Scale) -> Iterator[str]:

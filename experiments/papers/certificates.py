@@ -220,9 +220,9 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     risks = _risks(table)
     rigorous, trained = pl.col("status") == "rigorous", pl.col("trained")
     first = "Every rigorous certificate of a trained classifier is at least its test error."
-    yield _above(first, risks.filter(rigorous & trained))
-    yield _above("So is every rigorous certificate of an untrained network.", risks.filter(rigorous & ~trained))
-    yield _above("So is every optimistic one.", risks.filter(pl.col("status") == "optimistic"))
+    yield above(first, risks.filter(rigorous & trained))
+    yield above("So is every rigorous certificate of an untrained network.", risks.filter(rigorous & ~trained))
+    yield above("So is every optimistic one.", risks.filter(pl.col("status") == "optimistic"))
     for dataset in DATASETS[scale]:
         one, count = _value(risks, dataset, "held-out", "randomised"), _value(risks, dataset, *COUNT)
         said = " (KL = 0: a test-set bound of the prior itself)" if (dataset, "held-out") in idle(risks) else ""
@@ -260,8 +260,8 @@ def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterat
     said += "; no posterior was learnt (KL = 0)" if (dataset, "held-out") in idle(risks) else ""
     yield point(claims, f"{dataset}: {GAIN}", say(said, held=held, count=count))
     said = (
-        "How low a learnt posterior's certificate gets: with priors that saw nothing ours are {network} (network) "
-        "and {blind} (fixed features); the private prior's {ours} pays for a list of {listed:.1e} settings"
+        "How low a learnt posterior's certificate gets: {network} (network) and {blind} (fixed features) with priors "
+        "that saw nothing; the private prior's {ours} pays for {listed:.1e} settings"
     )
     listed = max(column(risks, "compared", {"dataset": dataset, "recipe": "private-prior"}), default=None)
     said = say(said, network=network, blind=blind, ours=ours, listed=listed)
@@ -271,7 +271,7 @@ def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterat
     yield Point(said, None, other)
 
 
-def _above(sentence: str, rows: pl.DataFrame) -> Claim:
+def above(sentence: str, rows: pl.DataFrame) -> Claim:
     """None where a test error lies above its certificate by no more than 95% confidence in it allows."""
     compared = rows.filter(pl.col("test_error").is_not_null())
     able = compared.filter(pl.col("value") < 1.0)

@@ -219,8 +219,8 @@ def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterat
         yield point(claims, "has a negative impact", say(said, **ece), settled_by=by)
         same = _same_steps(next(bench for bench in BENCHES[scale] if bench.name == data))
         said = f"{data}: DP-SGLD is better calibrated than DP-SGD: ECE {{DPSGLD:.4f}} against {{DPSGD:.4f}}"
-        said += f", but {same}, so that both are nearly one algorithm" if same else ""
-        by = "DP-SGLD over clip norms and temperatures, at equal noise, steps and accuracy"
+        said += ", at settings that make it nearly DP-SGD" if same else ""
+        by = "other clip norms and temperatures, at equal noise, steps and accuracy"
         yield point(claims, "better calibrated predictive", say(said, **ece), settled_by=by)
 
 

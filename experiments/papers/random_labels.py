@@ -184,13 +184,12 @@ def stalled(table: pl.DataFrame, *, paper: str) -> Point:
     along = own.to_dicts() if own["run"].n_unique() == 1 else []
     begin, end = (along[0], along[-1]) if len(along) > 1 else (None, None)
     said = (
-        "Why Entropy-SGLD at tau = sqrt(n) stops at a Gibbs test error of {last:.3f} where the paper has {paper}: it "
-        "had {early:.3f} after {few:.0f} epochs and {last:.3f} after {many:.0f}, so that the number of epochs alone is "
-        "not shown to be the reason"
+        "Why Entropy-SGLD at tau = sqrt(n) stops at a Gibbs test error of {last:.3f}, the paper's at {paper}; after "
+        "{few:.0f} of {many:.0f} epochs it was {early:.3f}"
     )
     numbers = {"early": begin and begin["gibbs_test_error"], "last": end and end["gibbs_test_error"]}
     numbers |= {"few": begin and begin["epochs"], "many": end and end["epochs"]}
-    by = "a chain that starts from SGD's weights (if it leaves them, the target itself has this error); scale paper"
+    by = "a chain that starts from SGD's weights (if it leaves them, the target has this error); scale paper"
     return Point(say(said, paper=paper, **numbers), None, by)
 
 

@@ -5,8 +5,9 @@ asked. Between two askings lies one Langevin step, whose noise is what the drift
 
     √(2h/τ) ξ = w' - (1 - a) w - b w_centre + h (1/K) Σ_{i in batch} clip_C(∇ℓ_i(w)),
 
-with a = h/(τ base_std²), b = 0 for SGLD and a = b = hγ for Entropy-SG(L)D, whose last inner step of a loop is asked
-about by nobody and not seen.
+with a = h/(τ base_std²), b = 0 for SGLD and a = b = hγ for Entropy-SG(L)D. After the last inner step of a loop nobody
+asks: where it led is seen by making the outer step once more, under the same keys, with outer numbers that leave the
+weights there.
 """
 
 from collections.abc import Callable, Iterator
@@ -94,14 +95,17 @@ def audit_chain(
     potential = _Potential(objective=_objective(settings, module, loss, data))
     dim, inner = potential.objective.dim, settings.gradients_per_step
     seen = max(10, min(_RELEASES, _NUMBERS // dim, _EXAMPLES // settings.batch_size))
-    steps = max(2, -(-seen // max(1, inner - 1))) if inner > 1 else seen
+    steps = max(2, -(-seen // inner))
     sampler, keys = build(settings, potential), keys or Keys.derive([seed])
     if settings.promise(n, steps) is None:
         raise ValueError(f"{type(settings).__name__} promises nothing of {steps} steps: there is nothing to audit")
     states = [sampler.init(potential.objective.weights())]
     for _ in range(steps):
         states.append(sampler.step(states[-1], keys)[0])
-    evidence, differ, told_wrong = _evidence(settings, module, loss, data, potential, states, steps)
+    after = [*(one.weights for one in potential.asked[1:]), potential.flat(states[-1].weights)]
+    for t, ended in enumerate(_ends(settings, potential, states, keys)):
+        after[(t + 1) * inner - 1] = ended
+    evidence, differ, told_wrong = _evidence(settings, module, loss, data, potential, after, steps)
 
     def checks() -> Iterator[Check]:
         yield from of_noise(evidence, module)
@@ -118,22 +122,28 @@ def audit_chain(
     return MechanismAudit(checks=tuple(checks()), failure_prob=failure_prob)
 
 
+def _ends(settings: Settings, potential: _Potential, states: list[Any], keys: Keys) -> Iterator[Tensor]:
+    """Where the inner loop of each step ended."""
+    sampler = build(settings, potential.objective)
+    inside = {name: np.array([value]) for name, value in settings.ending_inside.items()}
+    for state in states[:-1] if inside else ():
+        numbers = {**sampler.coefficients(state.step), **inside}
+        yield potential.flat(sampler.transition(state, numbers, keys, state.step)[0].weights)
+
+
 def _evidence(
-    settings: Settings, module: nn.Module, loss: Loss, data: Dataset, potential: _Potential, states: list[Any],
+    settings: Settings, module: nn.Module, loss: Loss, data: Dataset, potential: _Potential, after: list[Tensor],
     steps: int,
 ) -> tuple[Evidence, float, float]:  # fmt: skip
     n, size, asked, inner = data.n, settings.batch_size, potential.asked, settings.gradients_per_step
     records = TensorDataset(torch.tensor(data.inputs), torch.tensor(data.labels))
     assert settings.clip_norm is not None
     exact = Recomputed(module, records, loss, clip_norm=settings.clip_norm)
-    after = [one.weights for one in asked[1:]] + [potential.flat(states[-1].weights)]
     noise, directions, sizes, differ = list[np.ndarray](), list[np.ndarray](), list[float](), 0.0
     batches = np.zeros((len(asked), n), dtype=bool)
     events = told_of(settings.promise(n, steps))
     for t, (one, later) in enumerate(zip(asked, after, strict=True)):
         batches[t, one.batch] = True
-        if inner > 1 and t % inner == inner - 1:
-            continue
         total = exact(one.weights.float(), [[i] for i in one.batch]).sum(0)
         apart = float((one.gradient * size - total).norm())
         differ = max(differ, apart / settings.clip_norm / max(1, len(one.batch)))

@@ -20,6 +20,8 @@ class Check:
     """Whether a claim without a p-value does not hold."""
     share: float = 0.0
     """With what probability it seems not to hold though it does, where there is no p-value; mostly 0."""
+    unchecked: bool = False
+    """Whether nothing could be said of the claim; ``seen`` says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,8 @@ class MechanismAudit:
     """All checks of one audit.
 
     Formal guarantee: a mechanism that is what it says, with noise and batches from independent random numbers, is
-    refuted with probability at most ``failure_prob``, up to the rounding of sums. What is not refuted is not proved.
+    refuted with probability at most ``failure_prob``, up to the rounding of sums. What is not refuted is not proved,
+    and some claims may be out of the auditor's sight: these say so.
     """
 
     checks: tuple[Check, ...]
@@ -51,7 +54,14 @@ class MechanismAudit:
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
         rows = [
-            {"name": c.name, "claim": c.claim, "p_value": c.p_value, "seen": c.seen, "refuted": self.is_refuted(c)}
+            {
+                "name": c.name,
+                "claim": c.claim,
+                "p_value": c.p_value,
+                "seen": c.seen,
+                "refuted": self.is_refuted(c),
+                "checked": not c.unchecked,
+            }
             for c in self.checks
         ]
         return {"failure_prob": self.failure_prob, "level": self.level, "refuted": bool(self.refuted), "checks": rows}
@@ -65,3 +75,8 @@ def by_chance(name: str, claim: str, found: Found) -> Check:
 def certain(name: str, claim: str, broken: bool, seen: str, *, share: float = 0.0) -> Check:
     """A claim that holds or does not; ``share`` is the probability of error, where there is one."""
     return Check(name=name, claim=claim, p_value=None, seen=seen, broken=broken, share=share)
+
+
+def cannot_be_checked(name: str, claim: str, why: str) -> Check:
+    """A claim of which the auditor can say nothing."""
+    return Check(name=name, claim=claim, p_value=None, seen=f"cannot be checked: {why}", unchecked=True)

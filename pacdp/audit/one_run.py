@@ -11,10 +11,11 @@ from torch.utils.data import Dataset
 
 from bounds.accounting import Event
 from pacdp.audit import batch_laws, noise_laws
-from pacdp.audit.checks import Check, by_chance, certain
+from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain
 from pacdp.audit.observed import Observer, tensors_of
 from pacdp.audit.p_values import Found, bonferroni
 from pacdp.audit.recomputed import Recomputed
+from pacdp.audit.replayed import moves_again
 from pacdp.audit.told import choice_of, multipliers_of, noise_of, rate_of, told_of
 from pacdp.loop import PrivateRun
 from pacdp.step.event import combined
@@ -134,15 +135,31 @@ def of_batches(evidence: Evidence) -> Iterator[Check]:
 
 
 def of_divisor(observed: Observer, run: PrivateRun, evidence: Evidence, *, name: str = "divisor") -> Iterator[Check]:
-    """What moves the weights, times the public divisor, is the released sum, whatever the batch and the data's size."""
+    """What moves the weights, times the public divisor, is the released sum, whatever the batch and the data's size.
+
+    Another move may be post-processing of that sum, which no divisor enters (its signs, a step size of the update's
+    own): then it is said that the released sum alone explains it, and of the divisor nothing.
+    """
     if observed.steps[0].given is not None:
         apart = [_apart(seen.given, seen.released[-1]) for seen in observed.steps if seen.given is not None]
     else:
         apart = _moves(observed, run, evidence)
-    sizes = evidence.batches.sum(1)
+    claim, sizes = "the update times the public divisor is the released sum", evidence.batches.sum(1)
     seen = f"largest difference {max(apart):.1e} of it, batches of {sizes.min()} to {sizes.max()}"
-    claim = "the update times the public divisor is the released sum"
-    yield certain(name, claim, not max(apart) <= _SAME or len(apart) < len(observed.steps), seen)
+    if max(apart) <= _SAME and len(apart) == len(observed.steps):
+        yield certain(name, claim, False, seen)
+        return
+    again = moves_again(observed, run)
+    if isinstance(again, str) and observed.algorithm.choice is None:
+        yield cannot_be_checked(name, claim, f"{again}; {seen}")
+    elif isinstance(again, str):  # each candidate was looked at
+        yield certain(name, claim, True, seen)
+    elif all(one <= _SAME for one in again):
+        why = "the update makes another move of the released sum, and makes it again of that sum alone"
+        yield cannot_be_checked(name, claim, f"{why}; {seen}")
+    else:
+        off = sum(not one <= _SAME for one in again)
+        yield certain(name, claim, True, f"{seen}; the released sum alone makes other moves in {off} of {len(again)}")
 
 
 def of_accountant(observed: Observer, run: PrivateRun, n: int) -> Iterator[Check]:
@@ -174,8 +191,12 @@ def of_choices(
 ) -> Iterator[Check]:  # fmt: skip
     """Candidates are chosen as often as the exponential mechanism of the epsilon that was told says."""
     algorithm, epsilon = observed.algorithm, choice_of(evidence.events[0])
-    choice = algorithm.choice
-    if choice is None or len(observed.steps[0].released) != len(choice.noise_scales) or not epsilon:
+    choice, claim = algorithm.choice, "candidates are chosen with the probabilities that were told"
+    if choice is None or not epsilon:
+        return
+    if len(observed.steps[0].released) != len(choice.noise_scales):
+        why = "candidates that are made from another with more noise are seen by nobody unless they are chosen"
+        yield cannot_be_checked("choices", claim, why)
         return
     exact = recomputed(observed, dataset)
     weights, divisor = observed.weights_before(run), algorithm.mechanism.expected_batch_size
@@ -193,7 +214,7 @@ def of_choices(
     worst = max(squares)
     found = Found(bonferroni(2.0 * math.exp(-2.0 * worst), len(squares)), f"{np.abs(excess).max():.1f} of "
                   f"{len(observed.steps)} steps too many or too few, scores {score:+.2f} in all")  # fmt: skip
-    yield by_chance("choices", "candidates are chosen with the probabilities that were told", found)
+    yield by_chance("choices", claim, found)
 
 
 def _moved(module: nn.Module, weights: Tensor, by: Tensor) -> Tensor:

@@ -39,6 +39,7 @@ def resolve(c: Claim) -> tuple[str, str, float]:
             continue
         if rest == "ece":  # of one draw by PAC-Bayes, of others from fresh examples
             price = "" if "transfer" not in c.costs else "private_" if "privacy_notion" in c.inputs else "dp_"
+            price = "realised_sum_" if "sum_contributions" in c.inputs else price
             return (price, "ece_pac_bayes", 1.0) if head == "one_draw" else ("", "ece_second_moment", 1.0)
         full = _ALIASES.get(rest, rest)
         for prefix in PREFIXES:

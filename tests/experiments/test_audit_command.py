@@ -36,10 +36,10 @@ def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
 def test_the_folder_of_a_run_and_fields_of_its_configuration(capsys, tmp_path):
     config = private_recipe("p3sgd-mnist-writers", scale="smoke")
     write_json(tmp_path / "config.json", to_dict(config))
-    assert pacdp("audit", tmp_path, *QUICK, "--json", "--method.nested") == 0
-    record = json.loads(capsys.readouterr().out)
-    assert record["algorithm"] == "P3SGD"
-    assert "choices" not in {row["name"] for row in record["checks"]}  # candidates that are made of each other
+    assert pacdp("audit", tmp_path, *QUICK, "--method.nested") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for part in ("P3SGD: refuted at p <=", "choices", "nothing refuted, which is not a proof, and 1 of "):
+        assert part in out  # candidates that are made of each other
 
 
 def test_a_clipped_chain(capsys):

@@ -19,17 +19,20 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.utils.data import TensorDataset
 
 from bounds.accounting import Event
-from pacdp import private
+from pacdp.algorithms.algorithm import Descent
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.methods import DPBBP, DPSGLD, DPMCDropout
 from pacdp.errors import Diverged
 from pacdp.layers.bayes import BAYES_LAYERS
 from pacdp.layers.dropout import ExampleDropout
+from pacdp.layers.predict import with_weights
 from pacdp.layers.random import forget_draws
+from pacdp.loop import train
 from pacdp.models import Architecture, build
-from pacdp.private import Descent
+from pacdp.step.event import steps_of
 from pacdp.step.independence import PerExampleLoss
+from pacdp.step.noise import SeededRandomness
 
 NAMES = {"DPSGD": "SGD", "DPSGLD": "SGLD", "DPBBP": "BBP", "DPMCDropout": "MC Dropout"}
 """The algorithms without privacy, by their settings."""
@@ -232,7 +235,7 @@ def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, lo
     """
     kept = sorted({*run.posterior_steps(), *run.curve_steps()})
     settings = algorithm(run.config, public)
-    assert isinstance(settings, private.Descent)
+    assert isinstance(settings, Descent)
     if not run.private:
         plain = train_plain(settings, module, inputs, targets, loss=loss, seed=run.seed,
                             thermal=isinstance(run.config.method, DPSGLD), keeps=kept.__contains__,
@@ -240,14 +243,14 @@ def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, lo
         return Fitted(module.eval(), dict(zip(kept, plain.snapshots, strict=True)), None, None, len(plain.marks),
                       _seconds(plain.marks, run))  # fmt: skip
     marks: list[float] = []
-    trained = private.train(settings, module, TensorDataset(inputs, targets), loss=loss,
-                            randomness=private.SeededRandomness(run.seed), keeps=kept.__contains__,
+    trained = train(settings, module, TensorDataset(inputs, targets), loss=loss,
+                            randomness=SeededRandomness(run.seed), keeps=kept.__contains__,
                             progress=lambda seen: marks.append(time.perf_counter()))  # fmt: skip
     if trained.halted:
         raise ValueError(f"the budget of epsilon {run.config.budget.epsilon:g} halts the run after step "
-                         f"{private.steps_of(trained.event)} of {run.config.sampling.steps}: raise it")  # fmt: skip
-    return Fitted(private.with_weights(module, trained.weights), dict(zip(kept, trained.snapshots, strict=True)),
-                  trained.event, settings.noise_at(0), private.steps_of(trained.event),
+                         f"{steps_of(trained.event)} of {run.config.sampling.steps}: raise it")  # fmt: skip
+    return Fitted(with_weights(module, trained.weights), dict(zip(kept, trained.snapshots, strict=True)),
+                  trained.event, settings.noise_at(0), steps_of(trained.event),
                   _seconds(marks, run))  # fmt: skip
 
 

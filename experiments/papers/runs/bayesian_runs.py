@@ -18,12 +18,13 @@ from torch.nn.functional import cross_entropy
 
 from bounds.accounting import clt_gdp
 from experiments.papers.runs.bayesian import BayesRun, Fitted, fit, member_outputs, network, outputs_at, standardised
-from pacdp import private
 from pacdp.calibration import reliability_curve, summary
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public
 from pacdp.cli.sweep.jobs import single
 from pacdp.data import load
+from pacdp.step.accountant import epsilon, privacy_spent
+from pacdp.step.event import first, sampled_step
 from pacdp.uncertainty import Spread, class_uncertainty, gaussian_head, gaussian_nll_nats, predictive_spread
 
 
@@ -88,10 +89,10 @@ def privacy(run: BayesRun, fitted: Fitted) -> dict[str, Any] | None:
     if fitted.event is None:
         return None
     relation: dict[str, Any] = {"delta": run.config.budget.delta, "adjacency": run.config.budget.adjacency}
-    spent = private.privacy_spent(fitted.event, **relation)
+    spent = privacy_spent(fitted.event, **relation)
     mu = clt_gdp(event=fitted.event).mu
-    limit = private.sampled_step([1.0 / mu], sample_rate=1.0)
-    return {**spent.to_dict(), "epsilon_clt": private.epsilon(limit, **relation), "epsilon_clt_status": "optimistic",
+    limit = sampled_step([1.0 / mu], sample_rate=1.0)
+    return {**spent.to_dict(), "epsilon_clt": epsilon(limit, **relation), "epsilon_clt_status": "optimistic",
             "noise_multiplier": fitted.noise_multiplier, "clip_norm": run.config.sampling.clip_norm,
             "unit": "example"}  # fmt: skip
 
@@ -99,8 +100,8 @@ def privacy(run: BayesRun, fitted: Fitted) -> dict[str, Any] | None:
 def _epsilon(run: BayesRun, fitted: Fitted, step: int) -> dict[str, float]:
     if fitted.event is None:
         return {}
-    budget, ran = run.config.budget, private.first(fitted.event, step)
-    return {"epsilon": private.epsilon(ran, delta=budget.delta, adjacency=budget.adjacency)}
+    budget, ran = run.config.budget, first(fitted.event, step)
+    return {"epsilon": epsilon(ran, delta=budget.delta, adjacency=budget.adjacency)}
 
 
 def _loss(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from pacdp.cli.config import Runtime
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.private.methods import Method
-from pacdp.private import ExampleDropout
+from pacdp.layers.dropout import ExampleDropout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,10 @@ from experiments.papers.runs.p3sgd import (
     network,
     regularised,
 )
-from pacdp import load_checkpoint, private
+from pacdp import load_checkpoint
+from pacdp.algorithms.p3sgd import P3SGD as P3SGDSettings
+from pacdp.algorithms.p3sgd import IndependentNoise, NestedNoise, published_epsilon
+from pacdp.audit.inversion import class_attack, closest_psnr, psnr, search_attack
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder
 from pacdp.cli.private.algorithms import Public, algorithm
@@ -41,7 +44,13 @@ from pacdp.cli.private.data import Examples
 from pacdp.cli.private.methods import P3SGD
 from pacdp.cli.sweep.jobs import single
 from pacdp.errors import Diverged
+from pacdp.layers.predict import with_weights
+from pacdp.loop import Progress, train
 from pacdp.models import parameter_count
+from pacdp.step.accountant import privacy_spent
+from pacdp.step.event import steps_of
+from pacdp.step.mechanism import Mechanism
+from pacdp.step.noise import SeededRandomness
 
 _BATCH = 1000
 
@@ -158,13 +167,13 @@ def account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any
     """Both numbers; the sound one with its bracket."""
     del runtime, folder
     # clip norm, divisor and learning rate cost nothing: any will do
-    mechanism = private.Mechanism(clip_norm=1.0, sample_rate=config.sample_rate, expected_batch_size=1.0,
+    mechanism = Mechanism(clip_norm=1.0, sample_rate=config.sample_rate, expected_batch_size=1.0,
                                          steps=config.steps)  # fmt: skip
-    candidates = private.NestedNoise() if config.nested else private.IndependentNoise()
-    settings = private.P3SGD(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
+    candidates = NestedNoise() if config.nested else IndependentNoise()
+    settings = P3SGDSettings(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
                              selection_epsilon=config.selection_epsilon, candidates=candidates)  # fmt: skip
-    spent = private.privacy_spent(settings.promise(0, config.steps), delta=config.delta, adjacency="add-remove")
-    published = private.published_epsilon(
+    spent = privacy_spent(settings.promise(0, config.steps), delta=config.delta, adjacency="add-remove")
+    published = published_epsilon(
         noise_scales=config.noise_scales, sample_rate=config.sample_rate, steps=config.steps,
         selection_epsilon=config.selection_epsilon, delta=config.delta,
     )  # fmt: skip
@@ -199,9 +208,9 @@ def train_privately(
         step = int(saved.header["step"])
         folder.keep_rows(up_to_step=step)
         if folder.rows()[-1]["step"] < step:
-            record(step, step * sampling.sample_rate, private.with_weights(module, saved.model))
+            record(step, step * sampling.sample_rate, with_weights(module, saved.model))
 
-    def progress(seen: private.Progress) -> None:
+    def progress(seen: Progress) -> None:
         if seen.step > 1 and (seen.step - 1) % every == 0:  # of the step before, which is written by now
             record_checkpoint()
 
@@ -212,17 +221,17 @@ def train_privately(
         record(0, 0.0, module)
 
     assert data.people is not None
-    run = private.train(
+    run = train(
         settings, module, data.tensors(), people=data.people, loss=_loss, progress=progress,
-        randomness=private.SeededRandomness(config.seed),
+        randomness=SeededRandomness(config.seed),
         checkpoint=folder.checkpoint, checkpoint_every=every,
     )  # fmt: skip
     record_checkpoint()
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.copy_(run.weights[name])
-    spent = private.privacy_spent(run.event, delta=budget.delta, adjacency="add-remove")
-    steps = private.steps_of(run.event)
+    spent = privacy_spent(run.event, delta=budget.delta, adjacency="add-remove")
+    steps = steps_of(run.event)
     size = sum(parameter.numel() for parameter in module.parameters())
     found = {
         "epsilon": spent.upper, "epsilon_lower": spent.lower, "delta": budget.delta, "adjacency": budget.adjacency,
@@ -241,7 +250,7 @@ def train_privately(
 
 def published(method: P3SGD, strategy: Private, steps: int) -> float:
     """Epsilon as the paper accounts for it; optimistic."""
-    return private.published_epsilon(
+    return published_epsilon(
         noise_scales=method.noise_scales, sample_rate=strategy.sampling.sample_rate, steps=steps,
         selection_epsilon=method.selection_epsilon, delta=strategy.budget.delta,
     ).epsilon  # fmt: skip
@@ -286,9 +295,9 @@ def _features(
     attack: Attack, module: nn.Sequential, part: str, inputs: Tensor, labels: Tensor, start: Tensor
 ) -> list[Row]:
     begin = start.expand_as(inputs)
-    made = private.search_attack(maps(module), inputs, begin, steps=attack.feature_steps,
+    made = search_attack(maps(module), inputs, begin, steps=attack.feature_steps,
                                  smoothness=attack.smoothness)  # fmt: skip
-    before = private.psnr(begin, inputs)
+    before = psnr(begin, inputs)
     return [
         _row(attack, k, attack="features", part=part, reference="the image", label=int(labels[k]),
              psnr=made.psnr[k], start=before[k], original=inputs[k], made=made.reconstructed[k])
@@ -299,7 +308,7 @@ def _features(
 def _classes(attack: Attack, module: nn.Sequential, found: Material, start: Tensor) -> list[Row]:
     present = found.labels.unique()
     begin = start.expand(len(present), *start.shape)
-    made = private.class_attack(
+    made = class_attack(
         module,
         present,
         begin,
@@ -312,8 +321,8 @@ def _classes(attack: Attack, module: nn.Sequential, found: Material, start: Tens
         images = found.inputs[found.labels == label]
         mean, one, first = images.mean(0, keepdim=True), made[k : k + 1], begin[k : k + 1]
         ratios = {
-            "class mean": (private.psnr(one, mean), private.psnr(first, mean)),
-            "closest image": (private.closest_psnr(one, images), private.closest_psnr(first, images)),
+            "class mean": (psnr(one, mean), psnr(first, mean)),
+            "closest image": (closest_psnr(one, images), closest_psnr(first, images)),
         }
         rows += [
             _row(attack, k, attack="class", part="train", reference=reference, label=label, psnr=after[0],

@@ -32,21 +32,18 @@ from bounds.accounting import Event, event_to_dict
 from experiments.papers.runs.held_out import Clock, of_a_list, sizes
 from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, Private, certify
 from pacdp import Settings as Choice
+from pacdp.algorithms.dp_sgd import DPSGD
 from pacdp.certify.networks import error_share
 from pacdp.certify.priors import Source
 from pacdp.data import load
 from pacdp.features import OrientedGradients, fit_mean, transform, unit
+from pacdp.loop import train
 from pacdp.losses import error_count
-from pacdp.private import (
-    DPSGD,
-    Mechanism,
-    SeededRandomness,
-    Table,
-    joined,
-    privacy_claim,
-    train,
-)
-from pacdp.step.noise import Randomness
+from pacdp.schedules import Table
+from pacdp.step.accountant import privacy_claim
+from pacdp.step.event import joined
+from pacdp.step.mechanism import Mechanism
+from pacdp.step.noise import Randomness, SeededRandomness
 
 _FRESH = 1000
 """Posteriors were compared by draws of the seeds themselves."""

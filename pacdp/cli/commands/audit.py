@@ -62,11 +62,14 @@ class Audit:
                 table.add_column(column, overflow="fold", justify="right" if column == "p-value" else "left")
             for check in found.checks:
                 p = "" if check.p_value is None else f"{check.p_value:.2g}"
-                verdict = Text("REFUTED", style="red") if found.is_refuted(check) else Text("holds")
+                held = Text("cannot be checked", style="yellow") if check.unchecked else Text("holds")
+                verdict = Text("REFUTED", style="red") if found.is_refuted(check) else held
                 table.add_row(Text(check.name), Text(check.claim), p, Text(check.seen), verdict)
             output().print(table)
             count = len(found.refuted)
             said = f"{count} claims refuted" if count else "nothing refuted, which is not a proof"
+            unseen = sum(check.unchecked for check in found.checks)
+            said += f", and {unseen} of {len(found.checks)} claims cannot be checked" if unseen else ""
             output().print(f"{said}; a sound mechanism is refuted with probability at most {found.failure_prob:g}")
         if found.refuted:
             sys.exit(1)

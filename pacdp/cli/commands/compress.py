@@ -14,9 +14,10 @@ from pacdp.cli.console import progress
 from pacdp.cli.figures.numbers import up
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.overrides import overridden
+from pacdp.cli.parsing import no_more
 from pacdp.cli.recipes import Scale
 from pacdp.cli.serial import from_dict, to_dict
-from pacdp.cli.terminal import messages, no_more, usage
+from pacdp.cli.terminal import messages, usage
 from pacdp.compress.run import Round
 
 _PER_MILLE = 1000

@@ -17,6 +17,7 @@ from pacdp.cli.diagnosing import chain_folder, diagnose_checkpoints
 from pacdp.cli.folder import Folder, read_json, write_json
 from pacdp.cli.foreign import Foreign, certify_foreign
 from pacdp.cli.overrides import overridden
+from pacdp.cli.parsing import no_more
 from pacdp.cli.private.books import beside, counted_beside
 from pacdp.cli.private.command import holds_private_run, is_private, tell_private, train_private_recipe
 from pacdp.cli.private.recipes import PRIVATE_RECIPES
@@ -27,7 +28,7 @@ from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.kinds import chains_kind
 from pacdp.cli.sweep.workers import Workers
-from pacdp.cli.terminal import messages, no_more, usage
+from pacdp.cli.terminal import messages, usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

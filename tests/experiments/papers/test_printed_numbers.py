@@ -78,6 +78,7 @@ def test_a_point_follows_its_claims_and_a_missing_number_silences_it():
     claims = [Claim("a: it holds", True, "x"), Claim("b: it holds", None, "x"), Claim("c: it fails", False, "x")]
     assert point(claims, "a: it", "said").holds is True
     assert point(claims, "it holds", "said").holds is None
+    assert point(claims, ("a:", "b:"), "said").holds is None
     assert point(claims, "it", "said", settled_by="a run") == Point("said", False, "a run")
     with pytest.raises(ValueError, match="'nowhere'"):
         point(claims, "nowhere", "said")

@@ -1,5 +1,7 @@
 """The audit of whole mechanisms: sound ones pass, and each of the ten faults of the review is found by its check."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ import pacdp.algorithms.algorithm
 import pacdp.step.release
 import pacdp.step.sums
 from pacdp.algorithms import SGLD, EntropySGD
+from pacdp.algorithms.algorithm import Scheduled
 from pacdp.audit.chains import audit_chain
 from pacdp.audit.mechanism import audit_mechanism, made_up, of_length, units_for
 from pacdp.losses import bounded_cross_entropy
@@ -212,6 +215,102 @@ def test_4_shuffled_epochs(monkeypatch):
     assert "batches: steps" in refuted(audited("DP-SGD", steps=150))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own(Scheduled):
+    """w ← w - lr · made(released sum / B), with no optimizer."""
+
+    made: str = "signs"
+
+    def optimizer(self, parameters):
+        return None
+
+    @torch.no_grad()
+    def update(self, step):
+        released = step.release(self.noise_at(step.number))
+        for name, w in step.weights.items():
+            w -= self.rate_at(step.number) * OWN_UPDATES[self.made](released[name] / self.mechanism.expected_batch_size)
+        return 0
+
+
+def audit_of(algorithm, *, steps=60):
+    dataset, _ = made_up((4,), classes=3, units=33)
+    return audit_mechanism(
+        algorithm, mlp(), dataset, loss=cross_entropy, randomness=lambda: SeededRandomness(5), steps=steps,
+        failure_prob=LEVEL, generator=np.random.default_rng(1),
+    )  # fmt: skip
+
+
+DIVISORS = {"divisor", "divisor: one unit more"}
+OWN_UPDATES = {
+    "signs": torch.sign,
+    "a step size of its own": lambda g: 0.3 * g,
+    "a bounded step": lambda g: g / g.norm().clamp(min=0.1),
+    "two thirds of the coordinates": lambda g: torch.where(torch.arange(g.numel()).view_as(g) % 3 > 0, g, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", OWN_UPDATES)
+def test_an_update_that_is_post_processing_of_another_kind_is_not_refuted(name):
+    audit = audit_of(Own(mechanism=M, **COMMON, made=name))
+    assert refuted(audit) == set()
+    unchecked = {check.name: check.seen for check in audit.checks if check.unchecked}
+    assert unchecked.keys() == DIVISORS
+    assert all("makes it again of that sum alone" in seen for seen in unchecked.values())
+    rows = {row["name"]: row for row in audit.to_dict()["checks"]}
+    assert {name for name, row in rows.items() if not row["checked"]} == DIVISORS
+
+
+def test_an_update_that_draws_numbers_of_its_own_cannot_be_checked():
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Drawing(Own):
+        def update(self, step):
+            for w in step.weights.values():
+                w += 0.01 * step.randomness.normal(w.shape, std=1.0, dtype=w.dtype, device=w.device)
+            return Own.update(self, step)
+
+    found = {check.name: check for check in audit_of(Drawing(mechanism=M, **COMMON)).checks}
+    assert all(found[name].unchecked and "draws numbers of its own" in found[name].seen for name in DIVISORS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaking(Own):
+    """Moves by the sign of the released sum, and by a little of something that was not released."""
+
+    by: str = "the clipped sum"
+
+    def update(self, step):
+        if self.by == "the clipped sum":
+            for name, w in step.weights.items():
+                w += 0.1 * step.total[name]
+        elif self.by == "the size of the batch":
+            for w in step.weights.values():
+                w *= 1.0 + 0.01 * len(BATCHES[-1])
+        return Own.update(self, step)
+
+
+BATCHES = []
+
+
+@pytest.mark.parametrize("by", ["the clipped sum", "the size of the batch", "nothing"])
+def test_an_update_that_looks_at_more_than_was_released_is_refuted(by, monkeypatch):
+    batch = SeededRandomness.batch
+
+    def noted(self, n, sample_rate):
+        BATCHES.append(batch(self, n, sample_rate))
+        return BATCHES[-1]
+
+    monkeypatch.setattr(SeededRandomness, "batch", noted)
+    found = refuted(audit_of(Leaking(mechanism=M, **COMMON, by=by)))
+    assert found & DIVISORS == (set() if by == "nothing" else DIVISORS)
+
+
+def test_what_nobody_sees_of_nested_candidates_is_said():
+    found = {check.name: check for check in audited("P3SGD, nested", steps=20).checks}
+    assert found["choices"].unchecked
+    assert "seen by nobody unless they are chosen" in found["choices"].seen
+    assert not {check.name: check for check in audited("P3SGD", steps=20).checks}["choices"].unchecked
+
+
 @pytest.mark.parametrize("name", ["DP-SGD", "DP-Adam", "P3SGD", "P3SGD, nested"])
 def test_5_a_divisor_that_depends_on_the_batch(name, monkeypatch):
     sizes, batch, release = [], SeededRandomness.batch, PrivateStep.release
@@ -355,6 +454,25 @@ def test_faults_of_chains(monkeypatch):
         stuck = {"tick": 0}
         planted.setattr(room, "langevin", lambda x, *, tick, **more: langevin(x, **{**more, **stuck}))
         assert {"noise: repeats"} <= refuted(chain_audit(CHAINS["SGLD"]))
+
+
+@pytest.mark.parametrize("name", ["Entropy-SGLD", "Entropy-SGD"])
+def test_the_last_step_of_an_inner_loop_is_seen(name, monkeypatch):
+    """Planted: that step alone has too little noise."""
+    import pacdp.algorithms.entropy_sgd as room
+
+    langevin, last = room.langevin, CHAINS[name].inner_steps - 1
+
+    def quiet_at_the_end(x, *, scale, stream, tick, **more):
+        ends = stream == room.NOISE and tick % (last + 1) == last
+        return langevin(x, scale=0.5 * scale if ends else scale, stream=stream, tick=tick, **more)
+
+    monkeypatch.setattr(room, "langevin", quiet_at_the_end)
+    assert {"noise: variance by step"} <= refuted(chain_audit(CHAINS[name]))
+
+
+def test_an_inner_loop_of_one_step_is_audited():
+    assert refuted(chain_audit(replace(CHAINS["Entropy-SGLD"], inner_steps=1))) == set()
 
 
 def test_made_up_records_and_lengths():

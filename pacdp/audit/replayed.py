@@ -1,0 +1,95 @@
+"""Updates that are no multiple of the released sum: are they a function of it?
+
+What an update makes of a released sum (its signs, a projection, a clipped step) is post-processing and costs nothing,
+whatever the function; what it makes of anything else that depends on the data is not. Here the update is called again
+for every step of a run, in their order, with the weights of that step and the sum that was released, in a step that
+holds nothing else: its clipped sum is NaN, it has no sample and no losses, draws nothing, and chooses what was chosen.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from pacdp.audit.observed import Observer
+from pacdp.audit.planned import Planned
+from pacdp.loop import PrivateRun
+from pacdp.step.clip import Weights
+from pacdp.step.processes import Together
+from pacdp.step.release import PrivateStep
+
+_DRAWS = "the update draws numbers of its own, so that it makes another move of the same sum"
+
+
+class _OwnNumbers(Exception):
+    """The update draws."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Replayed(PrivateStep):
+    """A step that releases what was released, and holds nothing else."""
+
+    kept: list[Tensor]
+    chosen: int
+
+    def release(self, noise_multiplier: float) -> Weights:
+        del noise_multiplier
+        parts = self.kept.pop(0).split([w.numel() for w in self.weights.values()])
+        return {name: one.view_as(w).clone() for (name, w), one in zip(self.weights.items(), parts, strict=True)}
+
+    def noisier(self, released: Weights, std_multiplier: float) -> Weights:
+        raise _OwnNumbers
+
+    def choose(self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float) -> int:
+        del candidates, selection_epsilon, score_bound
+        return self.chosen
+
+
+class _NoNumbers(Planned):
+    """Randomness that refuses to be drawn from."""
+
+    def _refuse(self, *given: object, **named: object) -> NoReturn:
+        raise _OwnNumbers
+
+    normal = batch = generator = _refuse
+
+
+def moves_again(observed: Observer, run: PrivateRun) -> list[float] | str:
+    """How far each step's move is from the one that the update makes of the released sum alone, relative to its size.
+
+    A sentence in place of numbers says why that cannot be found out.
+    """
+    algorithm, module = observed.algorithm, copy.deepcopy(observed.module).train()
+    live = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    optimizer, found = algorithm.optimizer(live.values()), list[float]()
+    weights = [*observed.weights_before(run), run.snapshots[-1]]
+    for seen, before, after in zip(observed.steps, weights, weights[1:], strict=False):
+        vector_to_parameters(before.clone(), module.parameters())
+        drawn = torch.get_rng_state()
+        step = _Replayed(
+            number=seen.number - 1,
+            mechanism=algorithm.mechanism,
+            module=module,
+            optimizer=optimizer,
+            weights={name: p.detach() for name, p in live.items()},
+            randomness=_NoNumbers([]),
+            together=Together(several=False),
+            total={name: torch.full_like(p, torch.nan) for name, p in live.items()},
+            losses=None,
+            kept=list(seen.released),
+            chosen=int(run.chosen[seen.number - 1]),
+        )
+        try:
+            algorithm.update(step)
+        except _OwnNumbers:
+            return _DRAWS
+        except Exception as error:  # somebody's algorithm may raise anything
+            return f"the update cannot be called again with what was released alone ({type(error).__name__}: {error})"
+        if not torch.equal(drawn, torch.get_rng_state()):
+            return _DRAWS
+        moved, scale = parameters_to_vector(module.parameters()).detach(), float((after - before).norm())
+        found.append(float((moved - after).norm()) / max(scale, 1e-30))
+    return found
