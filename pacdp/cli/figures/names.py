@@ -21,6 +21,7 @@ CONVERGED = {name: label for name, label in CHAIN_BOUNDS.items() if name not in 
 """Of chains without clipping."""
 NAMES = {
     **CHAIN_BOUNDS,
+    "poisson_sum_kl_chernoff": "kl-Chernoff (secret batches)",
     "randomised_maurer": "PAC-Bayes-kl",
     "randomised_private_pac_bayes": "PAC-Bayes-kl, private prior",
     "randomised_hybrid_pac_bayes": "PAC-Bayes-kl, hybrid prior",
