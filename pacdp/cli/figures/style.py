@@ -24,6 +24,7 @@ COLOURS = {
     "one_of_finitely_many": "#cedb9c", "one_draw_private_disintegrated": "#bd9e39",
     "new_examples_clopper_pearson": "#843c39", "new_examples_ece": "#ad494a", "new_examples_new_person": "#d6616b",
     "test_set_new_person": "#7b4173", "prior_mean_new_person": "#a55194",
+    "poisson_sum_kl_chernoff": "#31a354",
 }  # fmt: skip
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"
