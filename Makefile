@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 export PIP_NO_INPUT := 1
 
-.PHONY: size demo test test-slow lean lint bench coverage papers clean
+.PHONY: size demo test test-slow lean lint bench coverage mutation papers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pacdp demo
@@ -27,6 +27,10 @@ lean:
 # the table of docs/coverage.md: how often every bound fails where the truth is known
 coverage: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.coverage.table
+
+# whether the tests of `bounds` notice a sample of small changes of it; WRITE=--write renews docs/mutation.md
+mutation: $(VENV)/.installed-dev
+	nice -n 10 $(BIN)/python -m tests.mutation $(WRITE)
 
 # every study at a scale, on two workers; fails if a run fails. At smoke nothing that is kept is touched.
 SCALE ?= smoke

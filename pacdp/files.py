@@ -73,11 +73,17 @@ def begin(folder: Path, *, own: Iterable[str] = ()) -> None:
 
 
 def written(folder: Path) -> frozenset[str] | None:
-    """The names of the files that pacdp wrote into the folder, or None where nothing says so."""
+    """The names of the files that pacdp wrote into the folder, or None where nothing says so.
+
+    Raises:
+        ValueError: there is a list, and it cannot be read.
+    """
     try:
         text = (folder / LIST).read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise ValueError(f"{folder / LIST} cannot be read ({error.strerror}): restore it, or remove it") from error
     return frozenset(text.split("\n"))
 
 

@@ -184,7 +184,9 @@ def read_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text())
     except FileNotFoundError as error:
         raise ValueError(f"{path} is missing: give the folder of a run or an experiment") from error
-    except json.JSONDecodeError as error:
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror}): check it and its permissions") from error
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON ({error}): restore it or start the run again with --force") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds no JSON object: restore it or start the run again with --force")

@@ -3,19 +3,18 @@
 import importlib
 import json
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from torch import Tensor, nn
 
 from pacdp.certify import BoundSet
 from pacdp.data import Split, index_hash
+from pacdp.data.arrays import read_npy, read_npz
 from pacdp.data.rows import Rows
 
 
@@ -108,9 +107,8 @@ def rows_in(path: Path) -> Rows:
         if path.suffix == ".safetensors":
             arrays = load_file(path)
         else:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = dict(file)
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, SafetensorError) as error:
+            arrays = read_npz(path)
+    except Exception as error:  # safetensors raises whatever the types of a stranger's tensors lead it to
         raise ValueError(
             f"{path} holds no rows ({_said(error)}): write them by np.savez(path, **pacdp.data.Rows.of(inputs, labels)"
             ".to_arrays())"
@@ -128,8 +126,8 @@ def indices_in(path: Path) -> Split:
         ValueError: no such file, or no whole numbers from 0 on in it.
     """
     try:
-        raw = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.asarray(json.loads(path.read_text()))
-    except (OSError, ValueError, EOFError, RecursionError) as error:
+        raw = read_npy(path) if path.suffix == ".npy" else np.asarray(json.loads(path.read_text()))
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} holds no list of indices ({error})") from error
     if raw.ndim != 1 or not np.issubdtype(raw.dtype, np.integer):
         raise ValueError(f"{path} must hold a list of whole numbers, got {raw.dtype} {list(raw.shape)}")

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import reprlib
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from itertools import groupby
@@ -116,11 +117,12 @@ def read_schedule(path: Path) -> list[float]:
     """One noise multiplier a step: a JSON list, or CSV with a number a line or a column ``noise_multiplier``.
 
     Raises:
-        ValueError: the file holds something else.
-        OSError: it cannot be read.
+        ValueError: the file cannot be read, or holds something else.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror}): check it and its permissions") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no text file: give a JSON list or CSV of noise multipliers") from error
     if path.suffix.lower() == ".csv":
@@ -138,7 +140,10 @@ def read_schedule(path: Path) -> list[float]:
 
 
 def _from_csv(path: Path, text: str) -> list[Any]:
-    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
+    try:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
+    except csv.Error as error:
+        raise ValueError(f"{path} is no CSV ({error}): give a noise multiplier a line") from error
     rows, column = [row for row in rows if any(row)], 0
     if rows and _COLUMN in rows[0]:
         column = rows.pop(0).index(_COLUMN)
@@ -153,7 +158,8 @@ def _noise(value: Any, where: str) -> float:
     except (TypeError, ValueError, OverflowError):
         noise = math.nan
     if not _LEAST_NOISE <= noise <= _MOST_NOISE:
-        raise ValueError(f"{where}: a noise multiplier must be a number above 0 (up to 1e10), got {value!r}")
+        got = reprlib.repr(value)
+        raise ValueError(f"{where}: a noise multiplier must be a number above 0 (up to 1e10), got {got}")
     return noise
 
 

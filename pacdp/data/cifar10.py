@@ -28,6 +28,7 @@ _TRAIN = tuple(f"data_batch_{k}.bin" for k in range(1, 6))
 _TEST = ("test_batch.bin",)
 _RECORD = 1 + 3 * 32 * 32
 _MOST = 10_000 * _RECORD  # bytes in a file
+_MOST_UNPACKED = 7 * _MOST  # bytes in the archive, with a file's worth of room for headers
 _PICKLED = ("cifar-10-python.tar.gz", "cifar-10-batches-py")
 
 
@@ -144,6 +145,7 @@ def _from_archive(path: Path) -> dict[str, bytes]:
     try:
         with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
             for member in archive:
+                _require_short(path, stream)
                 if member.size > _MOST:
                     raise DataError(f"{path} is not CIFAR-10: {member.name!r} has {member.size} bytes; replace it.")
                 folder, _, name = member.name.rpartition("/")
@@ -151,13 +153,18 @@ def _from_archive(path: Path) -> dict[str, bytes]:
                 if wanted and (file := archive.extractfile(member)) is not None:
                     contents[name] = file.read()
             while stream.read(1 << 20):  # gzip compares its checksum at the end
-                pass
-    except (tarfile.TarError, zlib.error, EOFError):
+                _require_short(path, stream)
+    except (tarfile.TarError, zlib.error, EOFError, MemoryError):
         raise DataError(f"{path} is no gzipped tar archive, or a damaged one; fetch {ARCHIVE} again.") from None
     except OSError as error:  # gzip's own complaints have no strerror
         reason = error.strerror or "damaged"
         raise DataError(f"{path} cannot be read ({reason}); fetch {ARCHIVE} again.") from None
     return contents
+
+
+def _require_short(path: Path, stream: gzip.GzipFile) -> None:
+    if stream.tell() > _MOST_UNPACKED:
+        raise DataError(f"{path} is not CIFAR-10: it unpacks to more than {_MOST_UNPACKED} bytes; replace it.")
 
 
 def _records(path: Path, contents: dict[str, bytes]) -> Pictures:

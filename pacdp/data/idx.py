@@ -53,6 +53,8 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
         raise DataError(f"{path} is cut short inside its gzip stream; fetch it again.") from None
     except (gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path} is damaged ({error}); fetch it again.") from None
+    except MemoryError:
+        raise DataError(f"{path} holds more data than there is memory for; use a machine that has more.") from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise DataError(f"{path} cannot be read ({reason}); check the path and its permissions.") from None

@@ -6,14 +6,13 @@ stain, light and microscope, so a split that mixes patients measures too small a
 """
 
 import os
-import zipfile
-import zlib
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+from pacdp.data.arrays import read_npz
 from pacdp.data.dataset import Dataset
 from pacdp.data.errors import DataError
 from pacdp.data.registry import REGISTRY, DatasetEntry, FileEntry, Where
@@ -34,11 +33,6 @@ REGISTRY["malaria_cells"] = DatasetEntry(
 # the split belongs to the name "malaria" and never changes
 _SEEDS = {"healthy": 0, "infected": 1}
 _SHARES = {"train": 0.8, "test": 0.2}
-
-# what NumPy and zipfile raise over a file that is none of theirs, cut short, or whose headers lie
-_NOT_NPZ = (
-    zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, AttributeError, TypeError, MemoryError,
-)  # fmt: skip
 
 
 class Cells(NamedTuple):
@@ -94,17 +88,11 @@ def read_malaria(path: str | os.PathLike[str]) -> Cells:
     Raises:
         DataError: the file is missing, damaged, lacks an array or holds other shapes, dtypes or labels.
     """
-    try:
-        # NumPy leaves a file that it opened itself open when it is no zip archive
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            images, labels, patients = (file[name] for name in ("images", "labels", "patient"))
-    except KeyError as error:
-        raise DataError(f"{path} lacks an array ({error.args[0]}); replace it.") from None
-    except _NOT_NPZ:
-        raise DataError(f"{path} is no npz file of plain arrays, or a damaged one; replace it.") from None
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise DataError(f"{path} cannot be read ({reason}); check the path and its permissions.") from None
+    arrays, names = read_npz(path), ("images", "labels", "patient")
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise DataError(f"{path} lacks an array ({missing[0]}); replace it.")
+    images, labels, patients = (arrays[name] for name in names)
     if images.dtype != np.uint8 or images.shape[1:] != (50, 50):
         raise DataError(f"{path} holds {images.dtype} {list(images.shape)}, not 50x50 images of bytes; replace it.")
     for name, array in (("labels", labels), ("patient", patients)):

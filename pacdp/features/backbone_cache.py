@@ -44,7 +44,7 @@ def read_rows(place: Entry) -> Float32[np.ndarray, "n dim"] | None:
     try:
         with safe_open(place.path, framework="numpy") as file:
             header, rows = file.metadata() or {}, file.get_tensor("rows")
-    except (OSError, SafetensorError):
+    except (OSError, SafetensorError, AttributeError, TypeError):  # the last two of types that NumPy does not have
         return None
     good = rows.dtype == np.float32 and rows.shape == place.shape and header == _header(place, rows)
     return rows if good else None

@@ -54,13 +54,15 @@ def check_certificate(record: Mapping[str, Any], privacy: Mapping[str, Any] | No
     subject = f"{record.get('name')} of {record.get('of')}"
     if record.get("format") != FORMAT:
         return [Statement(subject, "format", CANNOT, f"it is {record.get('format')!r} and not {FORMAT!r}")]
-    try:
+    found = list[Any]()
+
+    def read() -> None:
         c = Claim(record, privacy)
-        prefix, formula, factor = resolve(c)
-        delta = c.paid(*_BOUGHT)
-        delta /= 1 + len(c.numbered("n_", 2))  # for each step of a recursive bound
-    except Unchecked as reason:
-        return [Statement(subject, "value", CANNOT, str(reason))]
+        found.extend((c, *resolve(c), c.paid(*_BOUGHT) / (1 + len(c.numbered("n_", 2)))))  # of each recursive step
+
+    if (readable := judged(subject, "value", read)).why:
+        return [readable]
+    c, prefix, formula, factor, delta = found
     c.divided = formula == "new_example_pac_bayes"
     c.price = lambda what, claimed, n, suffix="": check_price(c, prefix, what, claimed, n, delta, suffix)
     checks: dict[str, Callable[[], None]] = {

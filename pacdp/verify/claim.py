@@ -20,6 +20,10 @@ class Wrong(Exception):
     """Why a statement does not follow."""
 
 
+# What reading a record may raise that is not as it was written.
+DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError)
+
+
 class Statement(NamedTuple):
     """A verdict on one thing that a file says."""
 
@@ -37,7 +41,7 @@ def judged(subject: str, claim: str, check: Callable[[], None]) -> Statement:
         return Statement(subject, claim, DOES_NOT, str(reason))
     except Unchecked as reason:
         return Statement(subject, claim, CANNOT, str(reason))
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as reason:
+    except DAMAGED as reason:
         return Statement(subject, claim, DOES_NOT, f"the record is damaged: {type(reason).__name__} {reason}")
     return Statement(subject, claim, FOLLOWS)
 

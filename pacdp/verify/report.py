@@ -13,7 +13,7 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 from pacdp.verify import loss
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import check_certificate
-from pacdp.verify.claim import CANNOT, DOES_NOT, Statement, Unchecked, Wrong, about, judged, number
+from pacdp.verify.claim import CANNOT, DAMAGED, DOES_NOT, Statement, Unchecked, Wrong, about, judged, number
 from pacdp.verify.folder import check_folder, read_checkpoint
 from pacdp.verify.recount import recount
 from pacdp.verify.release import WEIGHTS, check_release
@@ -151,7 +151,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         found = check_path(args.path, data=args.data, model=args.model)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+        if not found:
+            raise ValueError("it is neither a file of certificates nor a run's folder")
+    except (OSError, ImportError, RecursionError, MemoryError, *DAMAGED) as error:
         print(f"pacdp verify: cannot read {args.path}: {type(error).__name__}: {error}")
         return 2
     if args.json:
@@ -159,4 +161,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         for one in found:
             print(f"{one.verdict}: {one.subject}, {one.claim}" + (f", because {one.why}" if one.why else ""))
-    return int(any(one.verdict == DOES_NOT for one in found)) if found else 2
+    return int(any(one.verdict == DOES_NOT for one in found))

@@ -7,6 +7,7 @@ python -m tests.mutation --only kl --all     # every mutant of bounds/kl.py
 
 import argparse
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -15,12 +16,13 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tests.mutation.mutants import Mutant, of_file
 from tests.mutation.page import committed, judged, reasons, score, write
-from tests.mutation.targets import TARGETS, tests_of
+from tests.mutation.targets import TARGETS, suite_of
 from tests.mutation.trial import Outcome, durations, prepared, tried
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +36,7 @@ def main() -> int:
     files = [f"bounds/{name}.py" for name in TARGETS if not asked.only or name in asked.only]
     known, began = reasons(), time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
-        bench = _Bench(Path(place), {test for file in files for test in tests_of(file)})
+        bench = _Bench(Path(place), {test for file in files for test in suite_of(file)}, asked.journal)
         chosen = {file: sample(of_file(ROOT, file), asked.each, asked.seed) for file in files}
         work = [one for file in files for one in chosen[file] if asked.again or one.key not in known]
         with ThreadPoolExecutor(asked.workers) as pool:
@@ -66,7 +68,7 @@ def sample(every: list[Mutant], each: int | None, seed: int) -> list[Mutant]:
 class _Bench:
     """A copy of ``bounds`` whose tests pass, and how long they take; mutants are tried on copies of it."""
 
-    def __init__(self, place: Path, tests: Iterable[str]) -> None:
+    def __init__(self, place: Path, tests: Iterable[str], journal: Path | None) -> None:
         self.place, self.context, self.seconds = place, prepared(), 0.0
         self.lock, self.started = threading.Lock(), 0
         whole = place / "whole"
@@ -75,22 +77,29 @@ class _Bench:
         if outcome.fate != "survived":
             raise SystemExit(f"the tests fail without a mutant: {outcome.by}\n{(whole / 'log').read_text()[-2000:]}")
         self.seconds, self.taken = outcome.seconds, durations(whole)
+        self.journal, self.known = journal, dict[str, Outcome]()
+        if journal and journal.exists():
+            lines = map(json.loads, journal.read_text(encoding="utf-8").splitlines())
+            self.known = {line.pop("key"): Outcome(**line) for line in lines}
 
     def tried(self, one: Mutant) -> Outcome:
         """What the tests of its file say of the mutant."""
+        if one.key in self.known:
+            return self.known[one.key]
         with self.lock:
             self.started += 1
             root = self.place / str(self.started)
         shutil.copytree(self.place / "whole" / "bounds", root / "bounds")
         path = root / one.file
         path.write_bytes(one.applied(path.read_bytes()))
-        tests = tests_of(one.file)
+        tests = suite_of(one.file)
         usual = sum(self.taken.get(test, 0.0) for test in {test.partition("::")[0] for test in tests})
         outcome = tried(self.context, root, tests, limit=30.0 + 4.0 * usual)
         shutil.rmtree(root)
         print(f"{outcome.fate:8} {outcome.seconds:5.1f}s {one.file}:{one.line} {one.before} -> {one.after}", flush=True)
-        if outcome.fate == "killed":
-            print(f"         by {outcome.by[:120]}", flush=True)
+        if self.journal:
+            with self.lock, self.journal.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": one.key, **asdict(outcome)}) + "\n")
         return outcome
 
 
@@ -117,6 +126,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--all", dest="each", action="store_const", const=None, help="every mutant")
     parser.add_argument("--seed", type=int, default=before.get("seed", 0), help="another seed is another sample")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--journal", type=Path, help="a file of what was found, from which a stopped run goes on")
     parser.add_argument("--again", action="store_true", help="try mutants that are listed as equivalent, too")
     parser.add_argument("--write", action="store_true", help="write docs/mutation.json and docs/mutation.md")
     asked = parser.parse_args()

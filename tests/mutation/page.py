@@ -5,8 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from experiments.folder import provenance, write_json
-
+from pacdp.cli.folder import provenance, write_json
 from pacdp.files import replacing
 
 DOCS = Path(__file__).parents[2] / "docs"

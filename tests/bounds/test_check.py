@@ -1,0 +1,61 @@
+"""Refusals by themselves: at both ends of every range, and of what is no number."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bounds import _check
+
+WHOLE = 2**53
+ENDS = {
+    "probability": ((0.0, 0.3, 1.0, 0, 1, np.float64(0.5)), (-5e-324, 1.0 + 2.0**-52, math.inf)),
+    "open_probability": ((5e-324, 1.0 - 2.0**-53), (0.0, 1.0, -0.1, 1.1)),
+    "positive": ((5e-324, 1.7e308, 3), (0.0, -5e-324, math.inf, 0)),
+    "nonnegative": ((0.0, 5e-324, math.inf, 0), (-5e-324, -math.inf, -1)),
+    "divergence": ((0.0, math.inf, 7), (-5e-324,)),
+    "above_minus_infinity": ((-1.7e308, 0.0, math.inf), (-math.inf,)),
+    "real": ((-math.inf, 0.0, 1, WHOLE, -WHOLE, True, np.float64(1.0), np.int8(3)), (WHOLE + 1, -WHOLE - 1, 10**400)),
+    "whole": ((0, 1, WHOLE, np.int64(3)), (-1, WHOLE + 1, 1.0, True)),
+    "count": ((1, WHOLE), (0, -1, WHOLE + 1, 1.0, False)),
+}
+NO_NUMBERS = (math.nan, np.float32(0.5), np.longdouble(0.5), "0.5", None, 1j, [0.5])
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_both_ends_of_a_range(name):
+    good, bad = ENDS[name]
+    for value in good:
+        getattr(_check, name)(size=value)
+    for value in (*bad, *NO_NUMBERS):
+        with pytest.raises(ValueError, match=r"^size must "):
+            getattr(_check, name)(size=value)
+        with pytest.raises(ValueError, match=r"^last must "):
+            (_check.real if name == "divergence" else getattr(_check, name))(last=math.nan)
+
+
+def test_numbers_come_back_as_floats():
+    risk, nats = _check.posterior(1, 3)
+    assert (type(risk), type(nats), risk, nats) == (float, float, 1.0, 3.0)
+    assert _check.reals("losses", np.arange(3)) == (0.0, 1.0, 2.0)
+    assert _check.array("losses", [True, 2]).dtype == np.float64
+    assert _check.records("parts", iter([1, 2]), int) == (1, 2)
+
+
+@pytest.mark.parametrize("values", ["12", 3.0, None, [0.1, "a"], [0.1, math.nan], [None], np.array(0.5), ["0.5"]])
+def test_lists_of_other_things(values):
+    with pytest.raises(ValueError, match=r"^losses must be a (list of )?real number"):
+        _check.reals("losses", values)
+
+
+def test_what_is_refused_is_shown_and_long_lists_are_cut():
+    for check in (_check.array, lambda name, values: _check.records(name, values, int)):
+        for size, tail in ((10, r"got \['a', .*'a'\](; pass floats)?\.$"), (100, r"'a', '\.\.\.(; pass floats)?\.$")):
+            with pytest.raises(ValueError, match=rf"^parts must be .*{tail}") as caught:
+                check("parts", ["a"] * size)
+            assert len(str(caught.value)) < 160
+    with pytest.raises(ValueError, match=r"^name must be text, got 3\.$"):
+        _check.text(name=3)
+    for text in ("{", None, "[" * 10_000):
+        with pytest.raises(ValueError, match=r"^text is not JSON"):
+            _check.json_record(text)

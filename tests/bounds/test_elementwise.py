@@ -1,0 +1,69 @@
+"""Scalars as functions of arrays: large results are cut over the cores, and nothing else changes."""
+
+import os
+
+import numpy as np
+import pytest
+
+from bounds import _elementwise, binary_kl_upper
+
+LARGE = 2**15
+
+
+@pytest.mark.parametrize(
+    ("shapes", "cut"),
+    [
+        (((LARGE,), ()), True),
+        (((LARGE - 1,), ()), False),
+        (((256, 1), (1, 128)), True),
+        (((255, 1), (1, 128)), False),
+        (((200,), (200,)), False),
+        (((3, LARGE // 3 + 1), (3, 1)), True),
+    ],
+)
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_large_results_and_no_others_are_cut_over_the_cores(monkeypatch, shapes, cut, cores):
+    parts = []
+    cutting = _elementwise._in_threads
+    monkeypatch.setattr(_elementwise, "_cores", lambda: cores)
+    monkeypatch.setattr(_elementwise, "_in_threads", lambda *given: parts.append(given[2]) or cutting(*given))
+    q, nats = (
+        np.linspace(0.01, top, int(np.prod(one))).reshape(one) for one, top in zip(shapes, (0.9, 2.0), strict=True)
+    )
+    found = binary_kl_upper(q, nats)
+    assert parts == ([cores] if cut and cores > 1 else [])
+    monkeypatch.undo()
+    rows = np.broadcast_shapes(*shapes)[0]
+    some = np.linspace(0, rows - 1, 5, dtype=int)
+    wide = [np.broadcast_to(one, np.broadcast_shapes(*shapes)) for one in (q, nats)]
+    assert (found[some] == binary_kl_upper(*(one[some] for one in wide))).all()
+    assert found.shape == np.broadcast_shapes(*shapes)
+
+
+def test_pieces_cover_the_longest_axis(monkeypatch):
+    seen = []
+
+    def ufunc(*arrays, out):
+        seen.append(out.shape)
+        out[...] = arrays[0]
+
+    values = np.arange(70.0).reshape(7, 10)
+    assert (_elementwise._in_threads(ufunc, (values,), 4) == values).all()
+    assert sorted(seen) == [(7, 2), (7, 2), (7, 3), (7, 3)]
+
+
+def test_cores_are_those_of_this_process(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(5 if process == 0 else 9)), raising=False)
+    assert _elementwise._cores() == 5
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert _elementwise._cores() == 7
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert _elementwise._cores() == 1
+
+
+@pytest.mark.parametrize("wrong", ["a", None, 1j, 10**400, [object()]])
+def test_what_is_no_number_is_refused_in_words(wrong):
+    with pytest.raises(ValueError, match=r"^binary_kl_upper takes real numbers"):
+        binary_kl_upper(wrong, 0.1)
+    assert binary_kl_upper(nats=0.1, q=0.2) == binary_kl_upper(0.2, 0.1)

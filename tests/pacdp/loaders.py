@@ -1,0 +1,311 @@
+"""Every file that pacdp reads, with a whole one of each: what reads it, and what must hold of whatever it accepts."""
+
+import gzip
+import io
+import json
+import struct
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+import bounds
+from bounds import accounting
+from bounds.accounting.events import event_from_json, event_to_json
+from pacdp import Checkpoint, GaussianPosterior, load_checkpoint, save_checkpoint
+from pacdp.chains.snapshots import DiskSnapshots, WeightsShape, read_snapshots
+from pacdp.choices import Choices
+from pacdp.cli import foreign_inputs, privacy, serial
+from pacdp.cli.config import Run
+from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.recipes import run
+from pacdp.data import Rows, read_cifar10, read_idx
+from pacdp.data.malaria import read_malaria
+from pacdp.data.writers import read_writers
+from pacdp.data.xrays import read_films, read_table
+from pacdp.features import backbone_cache
+from pacdp.files import LIST, written
+from pacdp.foreign import read_weights
+from pacdp.ledger import Ledger
+from pacdp.losses import zero_one
+from pacdp.stochastic import mean_risks
+
+EVENT = accounting.SelfComposed(
+    event=accounting.PoissonSampled(sample_rate=0.1, event=accounting.Gaussian(noise_multiplier=1.0)), count=5
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loader:
+    """How a file is made and read."""
+
+    make: Callable[[Path], Path]
+    """Writes it into an empty folder, and says where."""
+    read: Callable[[Path], Any]
+    bombs: str
+    """Its format, by which tests/hostile.py knows bombs."""
+    lawful: Callable[[Any, Any], bool] = lambda found, whole: True
+    """Whether a damaged file may be read so, where the whole one is read so."""
+
+
+def checkpoint(folder: Path) -> Path:
+    made = Checkpoint(
+        header={"step": 12, "n": 60, "run": {"seed": 3, "tags": ["a", None]}, "loss": {"high": 4.0}},
+        model={"weight": torch.full((2, 3), 1.5), "bias": torch.arange(2.0)},
+        state={"velocity": torch.linspace(0, 1, 5)},
+        trace={"energy": torch.linspace(1, 2, 3)},
+    )
+    save_checkpoint(folder / "checkpoint.safetensors", made)
+    return folder / "checkpoint.safetensors"
+
+
+def contents(found: Checkpoint) -> object:
+    tensors = [
+        {name: (str(x.dtype), tuple(x.shape), x.reshape(-1).view(torch.uint8).tolist()) for name, x in part.items()}
+        for part in (found.model, found.state, found.trace)
+    ]
+    return json.dumps(dict(found.header), sort_keys=True), tensors
+
+
+def weights(name: str, **how: Any) -> Callable[[Path], Path]:
+    state = {"0.weight": torch.ones(3, 2), "0.bias": torch.zeros(3), "count": torch.tensor(4)}
+
+    def make(folder: Path) -> Path:
+        path = folder / name
+        if path.suffix == ".safetensors":
+            save_file(state, path)
+        else:
+            torch.save({"state_dict": state}, path, **how)
+        return path
+
+    return make
+
+
+def state_dict(found: Any, whole: Any) -> bool:
+    strided = all(x.layout == torch.strided and x.numel() == len(x.flatten().tolist()) for x in found.values())
+    return strided and all(isinstance(name, str) for name in found)
+
+
+def settings(folder: Path) -> Choices:
+    listed = Choices.create(folder / "choices.jsonl", name="sweep")
+    for rate in (0.1, 0.2, 0.3):
+        listed.add({"rate": rate, "inside": {"steps": 3, "names": ["a", "b"]}})
+    return listed
+
+
+def closed_settings(folder: Path) -> Path:
+    settings(folder).close()
+    return folder / "choices.jsonl"
+
+
+def beginning(found: Choices, whole: Choices) -> bool:
+    """An open list may have lost its end, and nothing else; a closed one nothing."""
+    if found.closed:
+        return (found.settings, found.J, found.digest) == (whole.settings, whole.J, whole.digest)
+    same = (found.name, found.created) == (whole.name, whole.created)
+    return same and found.settings == whole.settings[: len(found.settings)]
+
+
+def ledger(ending: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        Ledger.create(folder / "books").correct(event=EVENT, unit="example", label="by hand")
+        return next((folder / "books").glob(f"*{ending}"))
+
+    return make
+
+
+def record(folder: Path) -> Path:
+    claim = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="approximate accountant")
+    made = bounds.private_pac_bayes(risk=0.1, kl_nats=3.0, n=100, failure_prob=0.05, privacy=claim)
+    return put(folder / "certificate.json", made.to_json())
+
+
+def certificate(found: bounds.Certificate, whole: bounds.Certificate) -> bool:
+    shared = sum(found.budget.values()) <= found.failure_prob * (1 + 1e-12)
+    inside = 0.0 <= found.value <= 1.0 and 0.0 < found.failure_prob < 1.0 and found.total_nats >= 0.0
+    told = found.status == ("optimistic" if found.unproved else "rigorous")
+    return shared and inside and told and bounds.Certificate.from_json(found.to_json()) == found and hash(found) != 0.5
+
+
+def recorded(folder: Path) -> Path:
+    for step in range(4):
+        Folder(folder).append_row({"step": step, "loss": 1.0 / (step + 1), "x": None})
+    return Folder(folder).metrics
+
+
+def row_hashes() -> dict[str, np.ndarray]:
+    made = Rows.of(np.arange(27, dtype=np.float32).reshape(9, 3), np.arange(9)).to_arrays()
+    return {name: np.array(value) for name, value in made.items()}
+
+
+def safetensors_rows(folder: Path) -> Path:
+    save_file({name: torch.from_numpy(value) for name, value in row_hashes().items()}, folder / "rows.safetensors")
+    return folder / "rows.safetensors"
+
+
+def arrays(name: str, save: Callable[..., None], **named: Any) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        save(folder / name, **named)
+        return folder / name
+
+    return make
+
+
+def idx(values: np.ndarray, code: int) -> bytes:
+    head = struct.pack(f">BBBB{values.ndim}I", 0, 0, code, values.ndim, *values.shape)
+    return head + values.astype(values.dtype.newbyteorder(">")).tobytes()
+
+
+BATCHES = (*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin")
+
+
+def batches(folder: Path) -> Path:
+    for name in BATCHES:
+        put(folder / name, bytes(2 * 3073))
+    return folder / "data_batch_3.bin"
+
+
+def archive(folder: Path) -> Path:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name in BATCHES:
+            info = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            info.size = 2 * 3073
+            tar.addfile(info, io.BytesIO(bytes(info.size)))
+    return put(folder / "cifar.tar.gz", gzip.compress(file.getvalue()))
+
+
+def film(folder: Path) -> Path:
+    from PIL import Image
+
+    Image.fromarray(np.arange(224 * 224, dtype=np.uint8).reshape(224, 224)).save(folder / "film.jpg")
+    return folder / "film.jpg"
+
+
+def snapshots(folder: Path) -> Path:
+    store = DiskSnapshots.create(folder / "s", shape=WeightsShape(chains=1, parameters=(("w", (2, 2)),), layout="x"))
+    for step in (1, 2):
+        store.append(step, torch.full((1, 4), float(step)))
+    store.flush()
+    return next((folder / "s").glob("snapshots-*"))
+
+
+def sums(path: Path) -> object:
+    """The risks of a count that goes on from the sums in a file."""
+    module = torch.nn.Linear(3, 1, bias=False).eval()
+    torch.nn.init.constant_(module.weight, 0.25)
+    inputs, labels = torch.linspace(-1, 1, 24).reshape(8, 3), torch.arange(8) % 2
+    return mean_risks(
+        module, GaussianPosterior.around(module, std=0.5), inputs=inputs, labels=labels, losses=(zero_one(),), passes=2,
+        seed=0, batch_size=4, resume=path,
+    )  # fmt: skip
+
+
+def counted(folder: Path) -> Path:
+    sums(folder / "sums.json")
+    return folder / "sums.json"
+
+
+def features(folder: Path) -> backbone_cache.Entry:
+    return backbone_cache.entry(np.zeros((3, 1, 2, 2), np.float32), weights_sha256="0" * 64, dim=2, folder=folder)
+
+
+def put(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:  # none of the reader's, which is given text
+        raise ValueError(str(error)) from error
+
+
+_CELLS = {"images": np.zeros((8, 50, 50), np.uint8), "labels": np.arange(8) % 2, "patient": np.arange(8)}
+_FILMS = "path,split,class,label,patient_key\n" + "".join(f"{k}.jpg,train,normal,0,p{k}\n" for k in range(3))
+_PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+_WRITERS = np.arange(5, dtype=np.int32)[:, None] * np.ones(8, np.int32)
+
+LOADERS = {
+    "checkpoint": Loader(
+        make=checkpoint, read=load_checkpoint, bombs="safetensors",
+        lawful=lambda found, whole: contents(found) == contents(whole),
+    ),
+    "weights": Loader(make=weights("a.safetensors"), read=read_weights, bombs="safetensors", lawful=state_dict),
+    "weights, pt": Loader(make=weights("a.pt"), read=read_weights, bombs="pt", lawful=state_dict),
+    "weights, old pt": Loader(
+        make=weights("a.pt", _use_new_zipfile_serialization=False), read=read_weights, bombs="pt", lawful=state_dict
+    ),
+    "list of settings": Loader(
+        make=lambda folder: settings(folder) and folder / "choices.jsonl", read=Choices.load, bombs="json",
+        lawful=lambda found, whole: not found.closed and beginning(found, whole),
+    ),
+    "closed list": Loader(make=closed_settings, read=Choices.load, bombs="json", lawful=beginning),
+    "ledger": Loader(make=ledger(".jsonl"), read=lambda path: Ledger.load(path.parent), bombs="json",
+                     lawful=lambda found, whole: found.entries == whole.entries),
+    "head of a ledger": Loader(make=ledger(".head"), read=lambda path: Ledger.load(path.parent), bombs="json",
+                               lawful=lambda found, whole: found.entries == whole.entries),
+    "certificate": Loader(
+        make=record, read=lambda path: bounds.Certificate.from_json(text(path)), bombs="json", lawful=certificate
+    ),
+    "event": Loader(make=lambda folder: put(folder / "event.json", event_to_json(EVENT)),
+                    read=lambda path: event_from_json(text(path)), bombs="json",
+                    lawful=lambda found, whole: event_from_json(event_to_json(found)) == found),
+    "configuration": Loader(
+        make=lambda folder: put(
+            folder / "config.json", json.dumps(serial.to_dict(run("sgld", "digits2", scale="smoke")))
+        ),
+        read=lambda path: serial.from_dict(Run, read_json(path)), bombs="json",
+    ),
+    "rows of a run": Loader(
+        make=recorded, read=lambda path: Folder(path.parent).rows(), bombs="json",
+        lawful=lambda found, whole: found == whole[: len(found)],
+    ),
+    "schedule": Loader(make=lambda folder: put(folder / "s.json", "[1.0, 2, 3.5]"), read=privacy.read_schedule,
+                       bombs="json", lawful=lambda found, whole: min(found) > 0),
+    "schedule, CSV": Loader(make=lambda folder: put(folder / "s.csv", "step,noise_multiplier\n1,2.0\n2,3.0\n"),
+                            read=privacy.read_schedule, bombs="csv", lawful=lambda found, whole: min(found) > 0),
+    "row hashes": Loader(make=arrays("r.npz", np.savez, **row_hashes()), read=foreign_inputs.rows_in, bombs="npz"),
+    "row hashes, packed": Loader(
+        make=arrays("r.npz", np.savez_compressed, **row_hashes()), read=foreign_inputs.rows_in, bombs="npz"
+    ),
+    "row hashes, safetensors": Loader(make=safetensors_rows, read=foreign_inputs.rows_in, bombs="safetensors"),
+    "indices": Loader(make=arrays("i.npy", np.save, arr=np.arange(12)), read=foreign_inputs.indices_in, bombs="npy"),
+    "indices, JSON": Loader(
+        make=lambda folder: put(folder / "i.json", "[1, 4, 7]"), read=foreign_inputs.indices_in, bombs="json"
+    ),
+    "IDX": Loader(make=lambda folder: put(folder / "i", idx(_PIXELS, 8)), read=read_idx, bombs="idx"),
+    "IDX, packed": Loader(
+        make=lambda folder: put(folder / "i.gz", gzip.compress(idx(_PIXELS, 8))), read=read_idx, bombs="idx"
+    ),
+    "writers": Loader(
+        make=lambda folder: put(folder / "w", idx(_WRITERS, 12)), bombs="idx",
+        read=lambda path: read_writers(path, np.arange(5)),
+    ),
+    "CIFAR-10": Loader(make=archive, read=read_cifar10, bombs="tar"),
+    "CIFAR-10, a batch": Loader(make=batches, read=lambda path: read_cifar10(path.parent), bombs="json"),
+    "malaria": Loader(make=arrays("m.npz", np.savez, **_CELLS), read=read_malaria, bombs="npz"),
+    "malaria, packed": Loader(make=arrays("m.npz", np.savez_compressed, **_CELLS), read=read_malaria, bombs="npz"),
+    "table of films": Loader(
+        make=lambda folder: put(folder / "metadata.csv", _FILMS), read=read_table, bombs="csv"
+    ),
+    "film": Loader(make=film, read=lambda path: read_films([path]), bombs="jpeg"),
+    "what pacdp wrote": Loader(make=lambda folder: put(folder / LIST, "\nconfig.json\n"),
+                               read=lambda path: written(path.parent), bombs="json"),
+    "snapshots": Loader(make=snapshots, read=lambda path: list(read_snapshots(path.parent)), bombs="safetensors"),
+    "sums of a count": Loader(
+        make=counted, read=sums, bombs="json", lawful=lambda found, whole: found == whole
+    ),
+    "cached features": Loader(
+        make=lambda folder: backbone_cache.kept_rows(features(folder), np.ones((3, 2), np.float32)) is not None
+        and features(folder).path,
+        read=lambda path: backbone_cache.read_rows(features(path.parent)), bombs="safetensors",
+        lawful=lambda found, whole: found is None or np.array_equal(found, whole),
+    ),
+}  # fmt: skip

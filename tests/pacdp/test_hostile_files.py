@@ -1,0 +1,64 @@
+"""Whatever a file holds, its reader succeeds or says why not: within limits of memory and time, and nothing is run."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from loaders import LOADERS, Loader
+
+from tests.hostile import bombs, contents, outcome, pickle_that_creates
+
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited by what /proc says"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),  # of libraries, about what is odd in a file
+]
+every_loader = pytest.mark.parametrize("loader", LOADERS.values(), ids=LOADERS)
+EXAMPLES = [pytest.param(20, id="few"), pytest.param(2000, id="many", marks=pytest.mark.slow)]
+
+
+@every_loader
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_damaged_files_are_refused_in_words_or_read_as_they_may_be(tmp_path: Path, loader: Loader, examples: int):
+    path = loader.make(tmp_path)
+    whole, expected = path.read_bytes(), loader.read(path)
+
+    @settings(
+        max_examples=examples, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate] if examples == 20 else [Phase.generate, Phase.shrink],
+    )  # fmt: skip
+    @given(contents(whole))
+    def damage(content: bytes) -> None:
+        path.write_bytes(content)
+        found = outcome(loader.read, path)
+        assert found is None or loader.lawful(*found, expected)
+
+    damage()
+
+
+@every_loader
+def test_headers_that_lie_and_bombs_take_no_memory_and_no_time(tmp_path: Path, loader: Loader):
+    path = loader.make(tmp_path)
+    left = tmp_path / "a pickle ran"
+    for content in (b"", pickle_that_creates(left), *bombs(loader.bombs).values()):
+        path.write_bytes(content)
+        outcome(loader.read, path)
+        assert not left.exists()
+
+
+@every_loader
+def test_what_is_no_file_is_refused_in_words(tmp_path: Path, loader: Loader):
+    path = loader.make(tmp_path)
+    whole = path.read_bytes()
+    places = {"itself": path, "nothing": tmp_path / "gone", "a folder": Path("/"), "no bytes": Path("/dev/null")}
+    for place in places.values():
+        path.unlink()
+        path.symlink_to(place)
+        outcome(loader.read, path)
+    path.unlink()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(whole)
+    path.symlink_to(elsewhere)
+    assert outcome(loader.read, path) is not None
+    path.unlink()
+    path.mkdir()
+    outcome(loader.read, path)

@@ -1,0 +1,109 @@
+"""The driver that changes `bounds` sees what tests see, and its page says what its record says."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutation import trial
+from tests.mutation.__main__ import sample
+from tests.mutation.mutants import mutants, of_file
+from tests.mutation.page import DOCS, committed, judged, reasons, rendered, score
+from tests.mutation.targets import TARGETS, UNTRIED, suite_of
+
+ROOT = Path(__file__).parents[1]
+SOURCE = b'''"""A docstring with 1 + 1."""
+HALF: float = 0.5
+
+
+def f(x: "1 < 2", n=3):
+    if not 0.0 < x <= 1.0:
+        raise ValueError(f"x must be above {0}, got {x}")
+    check(n=n)
+    total = (
+        outward(x)  # + or -
+        - -n ** 2
+    )
+    for k in range(n):
+        total += min(k, math.inf) if k in (1,) and n else True
+    return total
+'''
+CHANGES = """HALF: float = 0.75 | def f(x: "1 < 2", n=4): | if 0.0 < x <= 1.0: | if False: | if not 1.0 < x <= 1.0:
+if not 0.0 <= x <= 1.0: | if not 0.0 >= x <= 1.0: | if not 0.0 < x < 1.0: | if not 0.0 < x > 1.0:
+if not 0.0 < x <= 1.5:
+None | inward(x) # + or - | + -n ** 2 | - n ** 2 | - -n * 2 | - -n ** 3 | for k in range(n - 1):
+total -= min(k, math.inf) if k in (1,) and n else True | total += max(k, math.inf) if k in (1,) and n else True
+total += min(k, -math.inf) if k in (1,) and n else True | total += min(k, math.inf) if k not in (1,) and n else True
+total += min(k, math.inf) if k in (2,) and n else True | total += min(k, math.inf) if k in (1,) or n else True
+total += min(k, math.inf) if k in (1,) and n else False"""
+
+
+def test_every_slip_of_the_pen_is_made_once_and_messages_are_left_alone():
+    made = mutants("f.py", SOURCE)
+    assert [one.after for one in made] == CHANGES.replace("\n", " | ").split(" | ")
+    assert len({one.key for one in made}) == len(made)
+    assert {one.function for one in made} == {"", "f"}
+    for one in made:
+        ast.parse(one.applied(SOURCE))
+        assert one.applied(SOURCE).count(b"\n") == SOURCE.count(b"\n")
+        assert one.before == " ".join(SOURCE.decode().splitlines()[one.line - 1].split())
+
+
+def test_a_sample_does_not_change_with_other_functions():
+    before, after = mutants("f.py", SOURCE), mutants("f.py", b"ONE = 1 + 1\n" + SOURCE)
+    for seed in range(20):
+        kept = {one.key for one in sample(before, 5, seed)}
+        found = {one.key for one in sample(after, 5, seed)}
+        assert len(kept) == len(found) == 5
+        assert all("ONE" in key for key in found - kept)
+    assert sample(before, None, 0) == before
+    assert len({sample(before, 1, seed)[0].key for seed in range(30)}) > 5
+
+
+def test_every_file_has_tests_that_exist_and_every_reason_a_mutant():
+    files = {str(path.relative_to(ROOT / "bounds").with_suffix("")) for path in (ROOT / "bounds").rglob("*.py")}
+    assert files == {*TARGETS, *UNTRIED}
+    assert all((ROOT / one.partition("::")[0]).is_file() for name in TARGETS for one in suite_of(name))
+    made = {one.key for name in TARGETS for one in of_file(ROOT, f"bounds/{name}.py")}
+    assert sorted(reasons().keys() - made) == []
+    assert all(reason.endswith(".") for reason in reasons().values())
+
+
+def test_the_page_follows_from_the_record_and_lists_every_survivor():
+    record = committed()
+    assert (DOCS / "mutation.md").read_text(encoding="utf-8") == rendered(record)
+    assert {row["file"] for row in record["files"]} == {f"bounds/{name}.py" for name in TARGETS}
+    assert score(record["files"]) >= 0.95
+    assert not record["provenance"]["dirty"]
+
+
+def test_a_lower_score_and_a_survivor_are_told():
+    row = {"file": "a.py", "killed": 3, "timeout": 1, "survived": [{"line": 7, "before": "x < 1", "after": "x <= 1"}]}
+    assert score([row]) == 0.8
+    assert score([{"killed": 0, "timeout": 0, "survived": []}]) == 1.0
+    record = {"files": [{**row, "score": 0.8}]}
+    assert judged(record, record) == ["survived: a.py:7 x < 1 -> x <= 1"]
+    told = judged(record, {"files": [{**row, "score": 0.9}]})
+    assert told[1:] == ["a.py scores 0.8000, committed 0.9000"]
+
+
+@pytest.mark.parametrize(
+    ("source", "fate"),
+    [
+        ("def twice(x): return 2 * x", "survived"),
+        ("def twice(x): return 3 * x", "killed"),
+        ("def twice(x): return 2 / 0", "killed"),
+        ("twice = 2 +", "killed"),
+        ("def twice(x):\n    while True: pass", "timeout"),
+    ],
+)
+def test_a_trial_ends_as_its_tests_do(tmp_path, monkeypatch, source, fate):
+    (tmp_path / "bounds").mkdir()
+    (tmp_path / "bounds" / "__init__.py").write_text(source)
+    tests = tmp_path / "test_twice.py"
+    tests.write_text("from bounds import twice\n\n\ndef test_twice():\n    assert twice(4) == 8\n")
+    monkeypatch.setattr(trial, "PRELOADED", ["pytest"])
+    found = trial.tried(trial.prepared(), tmp_path, [str(tests)], limit=3.0)
+    assert found.fate == fate
+    where = "import" if source.startswith("twice") else f"{tests.name}::test_twice"
+    assert found.by.endswith(where) if fate == "killed" else not found.by
