@@ -1,10 +1,10 @@
 """Steps of clipped chains: the loop that took one chain's gradients after the other, and compiled sums, in one run.
 
 The loop is kept here alone, as it was at commit 71657c2. Both draw the same Poisson batches of two-class MNIST and add
-the same noise; a chain-step is a gradient and the fused update of one chain. Candidates take turns, so that a drifting
-clock touches all alike; what is compared are the least times, and their medians stand beside them. On a machine that
-others use, processor time on one thread is the number to trust: waiting for a processor is not in it, and chains on two
-threads share nothing but the memory.
+the same noise; chains whose batches and noise come from secret keys run beside them. A chain-step is a gradient and the
+fused update of one chain. Candidates take turns, so that a drifting clock touches all alike; what is compared are the
+least times, and their medians stand beside them. On a machine that others use, processor time on one thread is the
+number to trust: waiting for a processor is not in it, and chains on two threads share nothing but the memory.
 
 The floor is what cannot be left out: the multiplications and additions of the layers between hidden units at the rate
 of the fastest matrix product that torch has on this machine, measured beside them, and of the first layer the non-zero
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from benchmarks.timing import publish
 from benchmarks.workload import BATCH, LOSS, TAU, data, network
-from pacdp.chains import NOISE, Keys, langevin
+from pacdp.chains import NOISE, Keys, SecretKeys, langevin
 from pacdp.chains.native.products import product
 from pacdp.data import Dataset
 from pacdp.losses import in_error
@@ -37,9 +37,9 @@ LAYERS = {"fc(100)": ((784, 100), (100, 1)), "fc600": ((784, 600), (600, 600), (
 class Chains:
     """Clipped SGLD steps of K chains, each with its own minibatches."""
 
-    def __init__(self, objective: Objective, chains: int) -> None:
-        self.objective, self.keys = objective, Keys.derive(range(chains))
-        self.weights = objective.weights().repeat(chains, 1)
+    def __init__(self, objective: Objective, keys: Keys) -> None:
+        self.objective, self.keys = objective, keys
+        self.weights = objective.weights().repeat(keys.count, 1)
         self.gradient, self.out, self.tick = torch.zeros_like(self.weights), torch.empty_like(self.weights), 0
 
     def compiled(self) -> None:
@@ -107,9 +107,11 @@ def compare(name: str, dataset: Dataset, rate: float, *, rounds: int) -> dict[st
     objective = Objective(network(name), LOSS, dataset, batch_size=BATCH, clip_norm=CLIP_NORM)
     threads, found = torch.get_num_threads(), {}
     for count in CHAINS:
-        chains = Chains(objective, count)
+        chains = Chains(objective, Keys.derive(range(count)))
+        secret = Chains(objective, SecretKeys.drawn(range(count)))
         slow = {"loop": chains.loop}  # in a convolutional network a fifth of a second a chain
         fast = {"compiled": chains.compiled, "draw": chains.draw, "update": chains.update}
+        fast |= {"secret": secret.compiled, "secret update": secret.update}
         seconds = _timed(fast if name == "conv" else fast | slow, rounds=rounds)
         if name == "conv":
             seconds |= _timed(slow, rounds=max(2, rounds // 10))
@@ -124,6 +126,7 @@ def compare(name: str, dataset: Dataset, rate: float, *, rounds: int) -> dict[st
             row["floor, processor ms"] = alone + sum(row[f"{part}, least processor ms"] for part in ("draw", "update"))
         for clock in ("", "processor "):
             row[f"loop / compiled, {clock}time"] = row[f"loop, least {clock}ms"] / row[f"compiled, least {clock}ms"]
+            row[f"secret / compiled, {clock}time"] = row[f"secret, least {clock}ms"] / row[f"compiled, least {clock}ms"]
         found[f"{name}, {count} chain{'s' if count > 1 else ''}, {threads} thread{'s' if threads > 1 else ''}"] = row
         print(found, flush=True)
     return found

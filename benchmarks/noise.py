@@ -8,7 +8,6 @@ four numbers by Box-Muller from ``os.urandom``) runs beside it.
 import argparse
 import math
 import os
-import statistics
 import time
 from collections.abc import Callable, Mapping
 
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.private_steps import BATCH, NOISE, data, ours
-from benchmarks.timing import in_turn, publish
+from benchmarks.timing import in_turn, publish, spread
 from pacdp.step import cipher, noise
 from pacdp.step.noise import Randomness, SeededRandomness, SystemRandomness, add_noise
 
@@ -55,7 +54,9 @@ def numbers(rounds: int) -> dict[str, dict[str, float]]:
         "torch's normal_": lambda: total.clone().normal_(generator=generator),
         "the words alone, ChaCha20": lambda: cipher.fill(words),
         "the words alone, os.urandom": lambda: os.urandom(8 * NUMBERS),
-        "secure, by torch operations": lambda: noise._by_torch(total, 1500.0, 2.0**-10),
+        "secure, by torch operations": lambda: noise._by_torch(
+            total, 1500.0, 2.0**-10, cipher.fill, torch.empty_like(total)
+        ),
     }
     for name, source in sources.items():
         candidates[f"{name}: added to a sum"] = lambda source=source: add_noise(total, std=1.1, randomness=source)
@@ -81,12 +82,8 @@ def steps(name: str, mode: str, rounds: int) -> dict[str, object]:
 
 
 def _table(candidates: Mapping[str, Callable[[], object]], unit: float, rounds: int) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for name, seconds in in_turn(candidates, rounds=rounds, clock=time.process_time).items():
-        low, middle, high = statistics.quantiles(seconds, n=4)
-        spread = {"least": min(seconds), "quartile": low, "median": middle, "upper quartile": high}
-        found[name] = {key: round(unit * value, 3) for key, value in spread.items()}
-    return found
+    times = in_turn(candidates, rounds=rounds, clock=time.process_time)
+    return {name: spread(seconds, unit) for name, seconds in times.items()}
 
 
 def main() -> None:

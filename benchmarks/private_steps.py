@@ -1,4 +1,5 @@
-"""Private steps side by side with Opacus's own optimizer in the same mode, and the peak memory of two modes.
+"""Private steps side by side with Opacus's own optimizer in the same mode, and the peak memory of two modes; with
+``--against COMMIT`` also beside the same steps as that commit took them.
 
 Both train the same network on the same batches of MNIST with the same clipping norm, divisor and SGD; a step is a
 forward and a backward pass, clipping, noise and the update. Ours draws its noise from a seeded generator as Opacus
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +27,7 @@ from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn, optim
 
+from benchmarks.against import against
 from benchmarks.timing import publish, side_by_side
 from pacdp.data import load
 from pacdp.models import Architecture, build
@@ -163,6 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--against", metavar="COMMIT", help="also compare with the steps of an older commit")
     parser.add_argument("--peak", nargs=3, metavar=("WHOSE", "MODE", "BATCH"), help="only this, in bytes")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", message="Full backward hook is firing")
@@ -182,6 +186,8 @@ def main() -> None:
                 results[key] = compare(name, mode, batch, steps=arguments.steps, rounds=arguments.rounds)
                 print(key, results[key], flush=True)
     results[f"peak memory, conv, batch {LARGE}"] = peaks()
+    if arguments.against:
+        results["against an older commit, 1 thread"] = against(arguments.against, product(NETWORKS, MODES))
     publish("private_steps", results)
 
 

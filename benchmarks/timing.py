@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,13 @@ def in_turn(
             run()
             times[name].append(clock() - start)
     return times
+
+
+def spread(values: Sequence[float], unit: float) -> dict[str, float]:
+    """The least of the values and their quartiles, times ``unit``."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    named = {"least": min(values), "quartile": low, "median": middle, "upper quartile": high}
+    return {name: round(unit * value, 3) for name, value in named.items()}
 
 
 def publish(name: str, results: Mapping[str, Any], *, device: str = "cpu") -> None:

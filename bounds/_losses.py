@@ -15,7 +15,7 @@ every law the transfer asks
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,8 @@ class TailLoss:
             return min(1e300, level + self.divergence(alpha, level) / failure_prob)
 
         ends = (math.log(top) - 16.0, math.log(top))
-        return math.exp(minimize_scalar(cost, bounds=ends, method="bounded", options={"xatol": precision}).x)
+        found: Any = minimize_scalar(cost, bounds=ends, method="bounded", options={"xatol": precision})
+        return math.exp(found.x)
 
     def coarse(self) -> Self:
         """The law itself."""

@@ -30,6 +30,7 @@ Name = Literal[
     "norms of all records kept",
     "schedule blind to the records",
     "first weights independent",
+    "learner saw picked records alone",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
 

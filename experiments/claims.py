@@ -32,7 +32,7 @@ class Comparison:
     ours: float | str | None
     """As our table has it."""
     why: str = ""
-    """What differs in the making: scale, data, settings, accountant."""
+    """What was done otherwise: scale, data, settings, accountant. It is no reason for a difference unless measured."""
 
 
 class Seen(NamedTuple):
@@ -55,14 +55,38 @@ class Claim:
     """The numbers that decide it, made from the table."""
 
 
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Printed numbers of a paper that no run of ours answers."""
+
+    where: str
+    """Such as "Table 1, AlexNet"."""
+    numbers: tuple[float, ...]
+    """As printed there."""
+    why: str
+    """Why they are neither run nor compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A plain sentence for the first page: what a paper says, and our numbers."""
+
+    said: str
+    holds: bool | None
+    settled_by: str
+    """Which runs would decide it; shown where it is open."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What a study's table says of the paper."""
 
     comparisons: tuple[Comparison, ...] = ()
+    omissions: tuple[Omission, ...] = ()
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader of the page must know: data that stand in for others, cuts of scale, what was tuned on what."""
+    points: tuple[Point, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -74,17 +98,41 @@ def judging(
     claims: Callable[[pl.DataFrame, Scale], Iterable[Claim]],
     notes: Callable[[pl.DataFrame, Scale], Iterable[str]],
     numbers: Callable[[pl.DataFrame, Scale], Iterable[Comparison]] = lambda table, scale: (),
+    omissions: Sequence[Omission] = (),
+    points: Callable[[pl.DataFrame, Scale, Sequence[Claim]], Iterable[Point]] = lambda table, scale, claims: (),
 ) -> Callable[[pl.DataFrame, Scale], Verdict]:
-    """The judge of a study, from what lists its numbers, its claims and its notes."""
+    """The judge of a study, from what lists its numbers, what they leave out, its claims, notes and points."""
 
     def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
+        found = tuple(claims(table, scale))
         return Verdict(
             comparisons=tuple(numbers(table, scale)),
-            claims=tuple(claims(table, scale)),
+            omissions=tuple(omissions),
+            claims=found,
             notes=tuple(notes(table, scale)),
+            points=tuple(one for one in points(table, scale, found) if one.said),
         )
 
     return judge
+
+
+def say(text: str, **numbers: Any) -> str:
+    """A sentence with numbers of a table in it; nothing where one of them is missing."""
+    return "" if None in numbers.values() else text.format(**numbers)
+
+
+def point(claims: Sequence[Claim], words: str | Sequence[str], said: str, *, settled_by: str = "") -> Point:
+    """A sentence that stands for the claims whose sentences have these words, or one of several; it holds where they
+    all do.
+
+    Raises:
+        ValueError: no claim has the words.
+    """
+    some = [words] if isinstance(words, str) else words
+    own = [claim.holds for claim in claims if any(one in claim.sentence for one in some)]
+    if not own:
+        raise ValueError(f"words must occur in a claim of the study, got {words!r}")
+    return Point(said, every(own), settled_by)
 
 
 def above(value: float, limit: float, noise: float) -> bool | None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import tyro
 
-from experiments.conduct import Plan, conduct
-from experiments.publish import RESULTS, publish
 from experiments.registry import studies, study, titles
 from experiments.results_page import PAGE, write_page
+from experiments.runner import RESULTS, Plan, conduct, publish
 from pacdp.cli.config import Runtime
+from pacdp.cli.parsing import nearest, no_more
 from pacdp.cli.recipes import Scale
 from pacdp.cli.sweep.workers import Workers
-from pacdp.cli.terminal import no_more, usage
+from pacdp.cli.terminal import usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Experiment:
             print(titles())
             return
         if self.name != "all" and self.name not in studies():
-            usage(f"no experiment is called {self.name!r}; there are\n{titles()}\nand all, which carries out every one")
+            usage(f"no experiment is called {self.name!r}: {nearest(self.name, ['all', *studies()])}")
         plans = [self._plan(name) for name in (studies() if self.name == "all" else [self.name])]
         wrong = []
         for plan in conduct(plans, self.runtime, workers=self.workers):
@@ -82,7 +82,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Judge the tables of all studies again and write the page about them: the papers' numbers, ours, the claims."""
+    """Judge the tables of all studies again and write the page about them."""
 
     results: Path = RESULTS
     """The folder of the studies' results."""
@@ -91,4 +91,6 @@ class Results:
 
     def __call__(self, rest: list[str]) -> None:
         no_more(rest)
+        if not self.results.is_dir():
+            raise ValueError(f"{self.results} is no folder: give the folder of the studies' results by --results")
         print(f"wrote {write_page(self.results, self.out)}")

@@ -12,7 +12,7 @@ EXTENSION = Extension(
         "results": Entry(
             "experiments.commands",
             "Results",
-            "Judge the tables of all studies again, write the page about them: the papers' numbers, ours, the claims.",
+            "Judge the tables of all studies again and write the page about them.",
         ),
     },
     folders="experiments.folders",

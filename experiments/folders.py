@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments import results_page
-from experiments.publish import draw_again, read_table, results_of
 from experiments.registry import studies
+from experiments.runner import draw_again, read_table, results_of
 from pacdp.cli.folder import read_json
 from pacdp.cli.recipes import Scale
 from pacdp.cli.report.page import fill
@@ -48,7 +48,7 @@ def page(folder: Path) -> str | None:
         "comparisons": [row | {"paper": results_page.shown(row["paper"]), "ours": results_page.shown(row["ours"])}
                         for row in verdict["comparisons"]],
         "claims": [row | {"holds": _HOLDS[row["holds"]], "fails": row["holds"] is False} for row in verdict["claims"]],
-        "notes": verdict["notes"],
+        "notes": verdict["notes"], "omissions": verdict["omissions"],
         "figures": [{"name": path.stem, "base64": base64.b64encode(path.read_bytes()).decode()}
                     for path in sorted(folder.glob("*.png"))],
         "table": _table(folder), "provenance": made_by(made),

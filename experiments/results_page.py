@@ -9,23 +9,34 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.publish import FORMAT, SCALES, judge
 from experiments.registry import studies, study
+from experiments.runner import FORMAT, SCALES, judge
 from pacdp.cli.folder import read_json
 from pacdp.cli.recipes import Scale
 from pacdp.files import replacing
 
 PAGE = Path("docs/results.md")
+_COUNTED = {True: "hold", False: "do not hold", None: "are open"}
 HOLDS = {True: "holds", False: "**DOES NOT HOLD**", None: "cannot tell"}
 _HEAD = """\
 # Results of the studies
 
-What became of the papers' tables, figures and sentences. `pacdp results` writes this page from the files in
-`experiments/results`; the numbers are made by `pacdp experiment NAME --scale SCALE`. Scales: `smoke` (seconds, small
-data, to see that everything works; its numbers say little), `cpu` (two cores, cut as the notes say), `paper` (the
-paper's settings). Ours are given to five significant digits; the tables have all of them. A claim holds or does not
-hold of our runs at that scale alone.
+What became of the papers' tables, figures and sentences: first in two minutes, then study by study.
 """
+_HOW = """\
+## How to read the rest
+
+`pacdp results` writes this page from the files in `experiments/results`; the numbers are made by `pacdp experiment NAME
+--scale SCALE`. Scales: `smoke` (seconds, small data, to see that everything works; its numbers say little), `cpu` (two
+cores, cut as the notes say), `paper` (the paper's settings). Ours are given to five significant digits; the tables have
+all of them. A claim holds or does not hold of our runs at that scale alone. What was done otherwise than in the paper
+stands beside each number; it is the reason of a difference only where a claim or a note says that this was measured.
+"""
+_ANSWERS = {
+    True: "### What holds in our runs",
+    False: "### What does not hold in our runs",
+    None: "### What is open, and what would settle it",
+}
 
 
 def write_page(root: Path, page: Path) -> Path:
@@ -52,7 +63,7 @@ def render(root: Path, beside: Path) -> str:
     for verdict in sorted(root.glob("*/*/verdict.json")):
         if verdict.parts[-3] not in studies():
             raise ValueError(f"{verdict} is of no study that is registered: register it, or remove its folder")
-    parts = [_HEAD, *_in_short(root)]
+    parts = [_HEAD, *_first_page(root), _HOW, *_in_short(root)]
     for name in studies():
         parts += list(_study(name, root, beside))
     return "\n".join(parts)
@@ -101,6 +112,23 @@ def _scales(root: Path, name: str) -> list[Scale]:
     return [scale for scale in SCALES if (root / name / scale / "table.csv").is_file()]
 
 
+def _first_page(root: Path) -> Iterator[str]:
+    """The points of every study's most telling scale, by what became of them."""
+    verdicts = [read_verdict(root / name / scales[0]) for name in studies() if (scales := _scales(root, name))]
+    answers = [claim["holds"] for verdict in verdicts for claim in verdict["claims"]]
+    counts = ", ".join(f"{answers.count(holds)} {said}" for holds, said in _COUNTED.items())
+    omitted = sum(len(one["numbers"]) for verdict in verdicts for one in verdict["omissions"])
+    yield f"## In two minutes\n\nOf {len(answers)} claims {counts}. Printed numbers that are not compared: {omitted}.\n"
+    for holds, title in _ANSWERS.items():
+        found = [(verdict["study"], one) for verdict in verdicts for one in verdict["points"] if one["holds"] is holds]
+        lines = [f"- {one['said']} ([{name}](#{name})).{_settled(one)}" for name, one in found]
+        yield "\n".join([f"{title}\n", *(lines or ["Nothing."])]) + "\n"
+
+
+def _settled(one: dict[str, Any]) -> str:
+    return f" *Would settle it:* {one['settled_by']}." if one["holds"] is None else ""
+
+
 def _in_short(root: Path) -> Iterator[str]:
     """How many claims of each study hold; the names lead to the sections."""
     yield "## In short\n"
@@ -129,7 +157,12 @@ def _study(name: str, root: Path, beside: Path) -> Iterator[str]:
     verdicts = {scale: read_verdict(root / name / scale) for scale in scales}
     rows = [(scale, one["what"], shown(one["paper"]), shown(one["ours"]), one["why"])
             for scale, verdict in verdicts.items() for one in verdict["comparisons"]]  # fmt: skip
-    yield from _table(("scale", "what", "paper", "ours", "why they differ"), rows)
+    yield from _table(("scale", "what", "paper", "ours", "what was done otherwise"), rows)
+    rows = [
+        (one["where"], ", ".join(map(shown, one["numbers"])), one["why"])
+        for one in next(iter(verdicts.values()))["omissions"]
+    ]
+    yield from _table(("neither run nor compared", "printed numbers", "why"), rows)
     rows = [(scale, one["sentence"], HOLDS[one["holds"]], one["evidence"])
             for scale, verdict in verdicts.items() for one in verdict["claims"]]  # fmt: skip
     yield from _table(("scale", "claim", "in our runs", "evidence"), rows)

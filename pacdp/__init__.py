@@ -17,11 +17,11 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # t
 
 
 class _Package(ModuleType):
-    """This package, in which the function ``certify`` keeps its name when the package ``pacdp.certify`` is imported."""
+    """This package, in which functions keep their names when the packages ``certify`` and ``compress`` are imported."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        own = name == "certify" and isinstance(value, ModuleType)
-        super().__setattr__(name, value.certify if own else value)
+        own = name in ("certify", "compress") and isinstance(value, ModuleType)
+        super().__setattr__(name, getattr(value, name) if own else value)
 
 
 sys.modules[__name__].__class__ = _Package

@@ -10,9 +10,12 @@ from .certify import Prior as Prior
 from .certify import Private as Private
 from .certify import Settings as Settings
 from .certify import certify as certify
+from .certify import train_certified as train_certified
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import load_checkpoint as load_checkpoint
 from .checkpoint import save_checkpoint as save_checkpoint
+from .compress import Compressed as Compressed
+from .compress import compress as compress
 from .errors import CheckpointError as CheckpointError
 from .errors import Diverged as Diverged
 from .gibbs import GibbsSettings as GibbsSettings

@@ -6,7 +6,18 @@ The text has sorted keys, no spaces and ASCII letters only; an integer and a flo
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
 from typing import Any
+
+JOINED_LATER = MappingProxyType({"left out at its default": True})
+"""Metadata of a plain field, with a default, that joined a record later: while it has its default it is left out of the
+record's JSON, so that the JSON and the hashes of earlier records stay what they were."""
+
+
+def left_out(record: Any) -> set[str]:
+    """Names of the fields of a dataclass that its JSON leaves out."""
+    return {f.name for f in fields(record) if f.metadata == JOINED_LATER and getattr(record, f.name) == f.default}
 
 
 def canonical(values: Any) -> str:

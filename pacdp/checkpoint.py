@@ -124,7 +124,8 @@ def content_hash(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> st
         tensor = tensors[name]
         kind = [name, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)]
         found.update(f"\n{canonical(kind)}\n".encode())
-        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        if tensor.numel():  # no view of nothing as bytes
+            found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 

@@ -31,13 +31,13 @@ class Architecture:
 
     name: Literal["fc", "fc600", "fc1200", "fc1024", "conv", "cnn5", "cnn3", "allcnn"] = "fc"
     hidden: tuple[int, ...] = (100,)
-    """Widths of the hidden layers of ``fc``; the paper's networks fix their own."""
+    """Widths of the hidden layers of ``fc``, none for a linear network; the paper's networks fix their own."""
     norm: Norm = "none"
 
     def __post_init__(self) -> None:
-        if self.name == "fc" and (not self.hidden or min(self.hidden) < 1):
+        if self.name == "fc" and min(self.hidden, default=1) < 1:
             raise ValueError(f"expected hidden to list positive layer widths, got {self.hidden}")
-        if self.name == "fc" and self.norm == "group" and min(self.hidden) < 2:
+        if self.name == "fc" and self.norm == "group" and min(self.hidden, default=2) < 2:
             raise ValueError(f"expected hidden widths of at least 2 with norm='group', got {self.hidden}")
 
 

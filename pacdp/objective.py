@@ -27,13 +27,16 @@ from pacdp.probes import (
     require_steady,
     require_true_slope,
 )
-from pacdp.step.compiled import Clip, CompiledSums, disagreement
-from pacdp.step.gradients import clipped_gradient, require_true_sums
+from pacdp.step.compiled import Clip, CompiledSums, disagreement, multiplicities
+from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, require_true_sums
 from pacdp.step.independence import made_up_batch
 from pacdp.step.sample import poisson, with_replacement
 
 _CLIPPED = 3
 """Examples on which clipped gradients are compared with autograd's."""
+_ROUNDING = 256.0
+"""Kept sums of squared norms are rounded up by so many units of the last place of the gradients' type."""
+_PART = 1000
 
 
 class Estimate(NamedTuple):
@@ -45,6 +48,9 @@ class Estimate(NamedTuple):
     """Mean loss of the minibatch; unbiased for the empirical risk under uniform batches."""
     error: Float[Tensor, " chains"]
     """Mean 0-1 loss of the minibatch."""
+    squared_norms: Float[Tensor, " chains"] | None = None
+    """Where they are kept, Σ_i ‖g_i‖² over the examples of the batch, g_i all that example i adds to the sum of
+    gradients; float64, rounded up."""
 
 
 class Risks(NamedTuple):
@@ -66,11 +72,15 @@ class Objective:
     each example's gradient is scaled into the ball of radius C, and the sum is divided by the fixed ``batch_size``,
     so that adding or removing one example moves the estimate by at most C / batch_size in Euclidean norm.
 
+    With ``every_record`` a batch is all n examples, each once. With ``keep_norms`` estimates say which squared norms
+    were added up, for certificates of what noise on these sums hides (:mod:`pacdp.certify.trajectory`).
+
     ``labels`` [chains, n], where given, are those of each chain in place of the data set's. ``batching`` and
     ``bfloat16`` say how gradients are computed (see :func:`pacdp.chains.resident`).
 
     Raises:
-        ValueError: BatchNorm or active dropout in the model, an example whose output or loss depends on the others of
+        ValueError: norms to be kept of clipped gradients, ``every_record`` with another batch size than n,
+            BatchNorm or active dropout in the model, an example whose output or loss depends on the others of
             its batch or on what the network saw before, a batch size outside [1, n] under clipping, labels of another
             length, or a network that ``batching`` or clipping cannot batch.
     """
@@ -87,8 +97,21 @@ class Objective:
         device: torch.device | str = "cpu",
         batching: Batching = "auto",
         bfloat16: bool = False,
+        keep_norms: bool = False,
+        every_record: bool = False,
     ) -> None:
         _require_independent_examples(model)
+        if keep_norms and clip_norm is not None:
+            raise ValueError(
+                f"keep_norms must be False with clip_norm={clip_norm}: batches are then secret and Poisson, where the "
+                "norms of all records count and not those of the sampled ones; leave clip_norm out"
+            )
+        if keep_norms and bfloat16:
+            raise ValueError(
+                "keep_norms must be False with bfloat16: norms are taken in float32; leave one of them out"
+            )
+        if every_record and batch_size != data.n:
+            raise ValueError(f"batch_size must be n={data.n} with every_record, got {batch_size}")
         if data.n < 1 or batch_size < 1 or (clip_norm is not None and batch_size > data.n):
             raise ValueError(f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}")
         if clip_norm is not None and not clip_norm > 0:
@@ -108,6 +131,7 @@ class Objective:
         self.network = resident(model, self._inputs, batch_size=batch_size, batching=batching, bfloat16=bfloat16)
         self.layout = self.network.layout
         self.dim = self.layout.dim
+        self.keep_norms, self.every_record = keep_norms, every_record
         self._gradient = torch.empty(0, device=device)
         self._counted = (loss, zero_one(), ramp())
         self.kept: dict[str, Any] = {}  # what was made of the examples once, for all objectives that share them
@@ -135,12 +159,14 @@ class Objective:
     def unclipped(self) -> "Objective":
         """The same without clipping, sharing network and data: uniform batches, the gradients of the risk itself."""
         other = copy(self)
-        other.clip_norm = None
+        other.clip_norm, other.keep_norms = None, False
         other._gradient = torch.empty(0, device=self.device)
         return other
 
     def draw(self, keys: Keys, tick: int | Tensor) -> tuple[list[Int[Tensor, " batch"]], np.ndarray]:
         """Indices of minibatch ``tick``, one tensor a distinct batch key, and which of them is each chain's."""
+        if self.every_record:
+            return [torch.arange(self.n, device=self.device)], np.zeros(keys.count, np.int64)
         drawn, group = keys.batches(self.batch_size if self.clip_norm is None else self.n, tick, self.device)
         if self.clip_norm is None:
             return [with_replacement(one, self.n) for one in drawn], group
@@ -150,55 +176,84 @@ class Objective:
         """Gradients, losses and errors at ``weights`` on the minibatches numbered ``tick``."""
         if self._gradient.shape != weights.shape or self._gradient.dtype != weights.dtype:
             self._gradient = torch.zeros_like(weights)
-        if self.clip_norm is None:
+        norms = weights.new_zeros(len(weights), dtype=torch.float64) if self.keep_norms else None
+        if self.clip_norm is None and norms is None:
             drawn, group = self.draw(keys, tick)
             labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
             batches = [self.network.gather(indices) for indices in drawn]
             found = self.network.backward(weights, batches, group.tolist(), labels, self.loss, self._gradient)
         else:
-            found = self._clipped(weights, keys, tick)
+            found = self._clipped(weights, keys, tick, norms)
         found = found.to(weights.dtype)
-        return Estimate(self._gradient, found[0], found[1])
+        if norms is not None:
+            norms *= 1.0 + _ROUNDING * torch.finfo(weights.dtype).eps
+        return Estimate(self._gradient, found[0], found[1], norms)
 
     def _labels_of(self, chain: int) -> Int[Tensor, " n"]:
         return self.labels[chain if len(self.labels) > 1 else 0]
 
-    def _clipped(self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor) -> Tensor:
-        """Clipped sums of all chains into the gradient; returns mean losses and errors [2, chains]."""
-        assert self.clip_norm is not None
+    def _clipped(
+        self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor, norms: Tensor | None
+    ) -> Tensor:
+        """Sums of all chains into the gradient; returns mean losses and errors [2, chains], and writes ``norms``."""
         found: list[Tensor | None] = [None] * len(weights)
         if self._sums is not None:
             found = self._sums(
                 weights,
                 lambda chains: self.draw(keys.select(chains) if len(chains) < keys.count else keys, tick),
                 [self._labels_of(k) for k in range(len(weights))],
-                Clip(float(self.clip_norm), float(self.batch_size)),
+                Clip(self._radius, float(self.batch_size)),
                 self._gradient,
+                norms,
             )
         left = [k for k, one in enumerate(found) if one is None]
         if left:
             drawn, group = self.draw(keys.select(left), tick)
             for k, g in zip(left, group, strict=True):
-                found[k] = self._one_clipped(weights[k], drawn[g], self._labels_of(k)[drawn[g]], self._gradient[k])
+                kept = None if norms is None else norms[k]
+                found[k] = self._in_parts(weights[k], drawn[g], self._labels_of(k), self._gradient[k], kept)
         seen = torch.stack([one for one in found if one is not None], dim=1)
         worst = torch.tensor([[self.loss.high], [1.0]], dtype=seen.dtype, device=seen.device)
         return torch.where(seen.isfinite(), seen, worst)  # one record's loss must not decide whether the chain goes on
 
-    def _one_clipped(self, weights: Tensor, examples: Tensor, labels: Tensor, into: Tensor) -> Tensor:
-        assert self.clip_norm is not None
+    @property
+    def _radius(self) -> float:
+        return NO_CLIPPING if self.clip_norm is None else float(self.clip_norm)
+
+    def _in_parts(
+        self, weights: Tensor, examples: Tensor, labels: Tensor, into: Tensor, norms: Tensor | None
+    ) -> Tensor:
+        """One chain's sum by the reference; where norms are kept a batch may be all examples, and goes in parts."""
+        if norms is None:
+            return self._one_clipped(weights, examples, labels[examples], into)[0]
+        whole, means, squares = torch.zeros_like(into), weights.new_zeros(2), norms.new_zeros(())
+        often = multiplicities(examples)
+        for part, times in zip(examples.split(_PART), often.split(_PART), strict=True):
+            mean, own = self._one_clipped(weights, part, labels[part], into)
+            whole += into
+            means += mean * (len(part) / len(examples))
+            squares += own @ times.to(own.dtype)
+        into.copy_(whole)
+        norms.copy_(squares)
+        return means
+
+    def _one_clipped(
+        self, weights: Tensor, examples: Tensor, labels: Tensor, into: Tensor
+    ) -> tuple[Tensor, Float[Tensor, " batch"]]:
         seen = clipped_gradient(
             self.model,
             self.layout.views(weights),
             self._inputs[examples],
             labels,
             self.loss,
-            clip_norm=float(self.clip_norm),
+            clip_norm=self._radius,
             divisor=float(self.batch_size),
             into=self.layout.views(into),
         )
         if len(labels) == 0:
-            return weights.new_zeros(2)
-        return torch.stack([seen.mean_loss, in_error(seen.outputs, labels).to(weights.dtype).mean()])
+            return weights.new_zeros(2), seen.squares
+        means = torch.stack([seen.mean_loss, in_error(seen.outputs, labels).to(weights.dtype).mean()])
+        return means, torch.where(seen.finite, seen.squares, 0.0)
 
     @torch.no_grad()
     def logits(self, weights: Float[Tensor, " dim"], *, chunk: int = 10_000) -> Tensor:
@@ -253,15 +308,16 @@ class Objective:
                 require_own_losses(self.loss, outputs, labels, size=size)
                 require_true_slope(self.loss, outputs, labels)
                 tried = True
-        if self.clip_norm is not None:
+        one_by_one = self.clip_norm is not None or self.keep_norms
+        if one_by_one:
             own, few = self.layout.views(self.weights()[0]), min(_CLIPPED, self.n)
             tried &= any([require_true_sums(self.model, own, x[:few], labels[:few], self.loss) for x in sources])
         if not tried:
             raise ValueError(
-                "the network's outputs, or with clip_norm its gradients, are finite neither on the data nor on made-up "
-                "inputs, so that nothing can be tried: give it weights at which they are"
+                "the network's outputs, or where clipped or kept its gradients, are finite neither on the data nor on "
+                "made-up inputs, so that nothing can be tried: give it weights at which they are"
             )
-        self._sums = None if self.clip_norm is None else self._compiled_sums()
+        self._sums = self._compiled_sums() if one_by_one else None
 
     def _compiled_sums(self) -> CompiledSums | None:
         """The compiled form of clipped sums, where the network has one that agrees with the reference."""

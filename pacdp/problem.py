@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from pacdp.canonical import JOINED_LATER, left_out
 from pacdp.chains import Batching
 from pacdp.data import Dataset, Progress, Split, load, make_splits, randomise
+from pacdp.features.named import FEATURES, seen_through
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective
@@ -31,12 +33,16 @@ class Problem:
     """Seed of that draw; the test set's is independent of the training set's."""
     max_loss: float = 4.0
     """Upper end of the bounded cross-entropy."""
+    features: str = field(default="", metadata=JOINED_LATER)
+    """Fixed features in place of the inputs, by a name of :data:`FEATURES`; no example enters them."""
 
     def __post_init__(self) -> None:
         if self.train_size < 0:
             raise ValueError(f"expected train_size >= 0, got {self.train_size}")
         if not 0 <= self.random_labels <= 1:
             raise ValueError(f"expected 0 <= random_labels <= 1, got {self.random_labels}")
+        if self.features not in ("", *FEATURES):
+            raise ValueError(f"expected features to be empty or one of {', '.join(FEATURES)}, got {self.features!r}")
 
     def data(self, *, root: str | None = None, progressbar: bool | Progress = False) -> tuple[Dataset, Dataset]:
         """Training and test set: the seeded subset, labels randomised where the problem says so."""
@@ -47,7 +53,10 @@ class Problem:
         if self.random_labels:
             train = randomise(train, fraction=self.random_labels, seed=2 * self.label_seed)
             test = randomise(test, fraction=self.random_labels, seed=2 * self.label_seed + 1)
-        return train.subset(self.split(train.n)), test
+        train = train.subset(self.split(train.n))
+        return (
+            (seen_through(train, self.features), seen_through(test, self.features)) if self.features else (train, test)
+        )
 
     def split(self, available: int) -> Split:
         """The indices, among ``available`` training examples, that are learnt from, with their hash."""
@@ -65,17 +74,19 @@ class Problem:
     def objective(
         self, data: Dataset, *, generator: torch.Generator, batch_size: int, clip_norm: float | None = None,
         labels: Sequence[np.ndarray] | None = None, device: torch.device | str = "cpu", batching: Batching = "auto",
-        bfloat16: bool = False,
+        bfloat16: bool = False, keep_norms: bool = False, every_record: bool = False,
     ) -> Objective:  # fmt: skip
         """The empirical risk on ``data`` of a network whose first weights come from ``generator``."""
         return Objective(
             self.model(data, generator=generator), self.loss(data.classes), data, batch_size=batch_size,
             clip_norm=clip_norm, labels=labels, device=device, batching=batching, bfloat16=bfloat16,
+            keep_norms=keep_norms, every_record=every_record,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values only."""
-        return asdict(self)
+        absent = left_out(self)
+        return {name: value for name, value in asdict(self).items() if name not in absent}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Problem":

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 import bounds
 from pacdp.algorithms import KINDS, Chain, Settings, State, restore
-from pacdp.canonical import digest
+from pacdp.canonical import digest, left_out
 from pacdp.certify import Assessment, NoPrivacy, certify
 from pacdp.certify import Settings as ChoiceOfSettings
 from pacdp.certify.accounted import of_the_run, with_accounted
 from pacdp.certify.priors import NOISE_OF_THE_RUN, NOISE_OF_THE_SYSTEM
-from pacdp.chains import Batching, Diagnosis, Keys, Layout, SecretKeys, keys_of
+from pacdp.certify.trajectory import with_recorded
+from pacdp.chains import SQUARED_NORMS, Batching, Diagnosis, Keys, Layout, SecretKeys, keys_of
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
@@ -34,7 +35,9 @@ _SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
 
 def sampler_to_dict(settings: Settings) -> dict[str, Any]:
     """JSON values, with the algorithm under ``kind``."""
-    return {"kind": type(settings).__name__, **asdict(settings)}
+    absent = left_out(settings)
+    values = {name: value for name, value in asdict(settings).items() if name not in absent}
+    return {"kind": type(settings).__name__, **values}
 
 
 def sampler_from_dict(values: Mapping[str, Any]) -> Settings:
@@ -120,7 +123,8 @@ class Trained:
     ) -> Assessment:
         """Certificates of the posterior, with fresh randomness from ``seed``; ``diagnosis`` is of its chain.
 
-        A chain with ``clip_norm`` has rigorous ones by its accounted privacy, before the optimistic ones.
+        A chain with ``clip_norm`` has rigorous ones by its accounted privacy, before the optimistic ones, and one that
+        kept its norms those of its trajectory.
         """
         posterior, own = self.posterior(), self.settings
         clipped = own.clip_norm is not None
@@ -135,6 +139,10 @@ class Trained:
             found = with_accounted(found, settings=own, weights=self.weights, charged=self.charged,
                                    data=self.objective, test=self.test, seed=seed, fixed=self.fixed,
                                    noise=self.noise)  # fmt: skip
+        if own.keep_norms:
+            found = with_recorded(found, settings=own, weights=self.weights, charged=self.charged, step=self.state.step,
+                                  norms=self.checkpoint.trace.get(SQUARED_NORMS), data=self.objective, test=self.test,
+                                  seed=seed, fixed=self.fixed, noise=self.noise)  # fmt: skip
         found = found if self.records is None else found.resting_on(self.records, beside=self.records.name)
         return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
 
@@ -208,7 +216,8 @@ def objectives(
     own = labels or (None, None)
     objective = problem.objective(
         train, generator=generator, batch_size=settings.batch_size, clip_norm=settings.clip_norm, labels=own[0],
-        device=device, batching=batching, bfloat16=bfloat16,
+        device=device, batching=batching, bfloat16=bfloat16, keep_norms=settings.keep_norms,
+        every_record=settings.every_record,
     )  # fmt: skip
     held_out = problem.objective(
         test, generator=generator, batch_size=settings.batch_size, labels=own[1], device=device, batching=batching,

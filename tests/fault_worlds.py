@@ -13,9 +13,10 @@ from typing import Any
 HERE = Path(__file__).parent / "experiments"
 sys.path[:0] = [str(one) for one in (HERE, HERE / "studies") if str(one) not in sys.path]
 
+import tiny_study  # noqa: E402
 from cli_tools import QUICK, tensors  # noqa: E402
 
-from experiments.registry import STUDIES  # noqa: E402
+from experiments.registry import studies  # noqa: E402
 from pacdp import load_checkpoint  # noqa: E402
 from pacdp.choices import Choices  # noqa: E402
 from pacdp.cli.main import main  # noqa: E402
@@ -112,7 +113,7 @@ class Tally:
 
 def given(words: Words, place: Path) -> None:
     """Give the command in this process."""
-    STUDIES["tiny"] = "tiny_study:STUDY"
+    studies()["tiny"] = tiny_study.STUDY
     main([word.replace("@", str(place)) for word in words])
 
 

@@ -12,13 +12,14 @@ import torch
 
 import bounds
 import pacdp
-from experiments.publish import SCALES, judge, read_table
 from experiments.registry import studies, study
 from experiments.results_page import render
+from experiments.runner import SCALES, judge, read_table
 from pacdp.cli.main import COMMANDS, main
 from pacdp.cli.private.recipes import PRIVATE_RECIPES
 from pacdp.cli.recipes import RECIPES
 from pacdp.data import load
+from pacdp.features.named import seen_through
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = sorted(path for package in ("bounds", "pacdp", "experiments") for path in (ROOT / package).rglob("*.py"))
@@ -164,6 +165,21 @@ def test_the_readme_s_python_runs(tmp_path, capsys):
     assert said[0].startswith("0.0")
     assert said[1].startswith("The error of")
     assert len(said) == 12, "one bound of its own, a headline, then ten certificates"
+
+
+def test_the_readme_s_five_lines_train_with_noise_and_certify(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (block,) = [block for block in blocks if "train_certified" in block]
+    lines = [line for line in block.splitlines() if line.strip() and "import" not in line]
+    assert len(lines) <= 5
+    data = seen_through(load("digits")[0], "coarse-waves")
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(500, 10))
+    exec(block, {"data": data, "model": model})
+    value, status = capsys.readouterr().out.split()
+    with torch.no_grad():
+        error = float((model(torch.tensor(data.inputs)).argmax(dim=1) != torch.tensor(data.labels)).double().mean())
+    assert status == "rigorous"
+    assert error < 0.1 < float(value) < 0.6
 
 
 def test_the_readme_s_ten_lines_certify_a_network_of_one_s_own(capsys):

@@ -24,7 +24,6 @@ def accuracies(table: pl.DataFrame) -> Figure:
         return drawn
     for axes, network in zip(line, ("MLP", "CNN"), strict=True):
         _pairs(axes, table.filter(network=network), "accuracy")
-        axes.set_ylim(0.0, 1.0)
         axes.set_title(f"{network}: test accuracy")
     return drawn
 
@@ -104,7 +103,7 @@ def accuracy_against_epsilon(table: pl.DataFrame) -> Figure:
                       label=f"DP-{algorithm}, one line a run" if number == 0 else None)  # fmt: skip
     if not rows.is_empty():
         axes.set_xscale("log")
-    axes.set_ylim(0.0, 1.0)
+    axes.margins(y=0.08)
     axes.set_xlabel("epsilon (upper end), as training goes on")
     axes.set_ylabel("test accuracy of the current weights")
     axes.legend()
@@ -125,7 +124,7 @@ def effects(table: pl.DataFrame) -> Figure:
             if part.is_empty():
                 continue
             axes.plot(part[axis], part["accuracy"], "o-", color=COLOURS[algorithm], label="accuracy (left)")
-            axes.set_ylim(0.0, 1.0)
+            axes.margins(y=0.1)
             axes.set_xscale("log")
             axes.set_xticks(part[axis].to_list(), [f"{value:g}" for value in part[axis]])
             axes.minorticks_off()
@@ -170,18 +169,19 @@ def bands(table: pl.DataFrame, algorithms: Sequence[str]) -> Figure:
 
 
 def _pairs(axes: Axes, table: pl.DataFrame, column: str) -> None:
-    """Means over seeds as bars, each seed as a dot; a pair of bars an algorithm and prior."""
+    """Means over seeds as lines, each seed as a dot; a pair an algorithm and prior."""
     cells = table.select("algorithm", "prior").unique(maintain_order=True).rows()
     for place, (algorithm, prior) in enumerate(cells):
         for private, shift in ((True, -0.2), (False, 0.2)):
             values = table.filter(algorithm=algorithm, prior=prior, private=private)[column].drop_nulls()
             if len(values):
-                axes.bar(place + shift, float(values.to_numpy().mean()), width=0.38, color=COLOURS[algorithm],
-                         alpha=1.0 if private else 0.4)  # fmt: skip
+                middle, style_of = float(values.to_numpy().mean()), "-" if private else ":"
+                ends = (place + shift - 0.17, place + shift + 0.17)
+                axes.hlines(middle, *ends, color=COLOURS[algorithm], linewidth=3, linestyle=style_of)
                 axes.plot([place + shift] * len(values), values, "o", color="black", markersize=2)
     names = [f"{algorithm}\n{PRIORS[prior]}".replace("MC ", "MC\n") for algorithm, prior in cells]
     axes.set_xticks(range(len(cells)), names, fontsize=6)
-    axes.set_xlabel("dark: with DP, light: without; dot: a seed")
+    axes.set_xlabel("full: with DP, dotted: without; dot: a seed")
 
 
 def _name(algorithm: str, private: bool) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,7 +12,8 @@ from matplotlib.figure import Figure
 from experiments.figures import panels
 from experiments.tables import part
 from pacdp.cli.figures import style
-from pacdp.cli.figures.style import ACCOUNTED, COLOURS, GIBBS_BOUNDS, NAMES, error_axis
+from pacdp.cli.figures.names import ACCOUNTED, GIBBS_BOUNDS, NAMES
+from pacdp.cli.figures.style import COLOURS, error_axis
 
 SHOWN = ("dp_pac_bayes_2018", "dp_pac_bayes", "dp_hoeffding_2018", "dp_chernoff_2018", "dp_kl_chernoff")
 LEGEND = "bounds*: optimistic, assume that SGLD has converged"
@@ -96,11 +98,21 @@ def _grid(table: pl.DataFrame, cells: Cells, *, x: str, label: str, log: bool = 
             curves(axes, own.sort(x), x=x, square=4)
             axes.set_xlabel(label)
             error_axis(axes)
+            _to_the_data(axes)
             axes.set_title(title)
             if own.is_empty():
                 axes.text(0.5, 0.5, "no run has finished", ha="center", transform=axes.transAxes)
     below([axes for line in grid for axes in line])
     return drawn
+
+
+def _to_the_data(axes: Axes) -> None:
+    """An axis of errors as long as what is drawn needs, so that bounds can be told from errors."""
+    values = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.lines[:-1]] or [np.zeros(0)])
+    values = values[np.isfinite(values)]
+    if len(values):
+        room = 0.05 * max(0.05, values.max() - values.min())
+        axes.set_ylim(values.min() - room, values.max() + room)
 
 
 def curves(

@@ -30,8 +30,8 @@ from experiments.papers.bayesian_dp_plans import (
     privacy_columns,
     sampling,
 )
-from experiments.papers.runs.bayesian_classify import CLASSIFY
-from experiments.papers.runs.bayesian_config import CNN, BayesRun
+from experiments.papers.runs.bayesian import CNN, BayesRun
+from experiments.papers.runs.bayesian_runs import CLASSIFY
 from experiments.study import Done, Row, Study, drawing, tabled
 from experiments.tables import column, epsilon_shown, mean, measured, part, shown
 from pacdp.cli.private.config import Budget, PrivateConfig

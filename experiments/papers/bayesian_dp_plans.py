@@ -14,8 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from experiments.papers.runs.bayesian_classify import CLASSIFY
-from experiments.papers.runs.bayesian_config import CNN, BayesRun
+from experiments.papers.runs.bayesian import CNN, BayesRun
+from experiments.papers.runs.bayesian_runs import CLASSIFY
 from experiments.study import Done, Row
 from experiments.tables import column, epsilon_shown
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling

@@ -1,18 +1,19 @@
 """Zhang, Bu et al. (2021), Table 3 and Figure 4: heteroscedastic regression, its error and the parts of its predicted
 variance."""
 
+import math
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from experiments.claims import Claim, Comparison, Ratio, every, judging
+from experiments.claims import Claim, Comparison, Point, Ratio, every, judging, point, say
 from experiments.figures import bayesian_dp as figures
 from experiments.papers.bayesian_dp_plans import named, privacy_columns
-from experiments.papers.runs.bayesian_config import BayesRun
-from experiments.papers.runs.bayesian_regress import DATASET, REGRESS
+from experiments.papers.runs.bayesian import BayesRun
+from experiments.papers.runs.bayesian_runs import DATASET, REGRESS
 from experiments.study import Done, Row, Study, drawing, tabled
 from experiments.tables import column, epsilon_shown, ratio, shown
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
@@ -27,6 +28,14 @@ PRINTED = {"SGLD": (0.510, 0.523), "BBP": (1.276, 0.562), "MC Dropout": (0.682, 
 SIGMA, CLIP, DELTA, RATE, STEP_SIZE = 12.0, 5.0, 1e-3, 0.1, 2.5e-4
 SIZES: dict[Scale, tuple[int, int, int]] = {"smoke": (1, 20, 10), "cpu": (20, 200, 50), "paper": (20, 200, 1000)}
 """Simulations, steps, members."""
+PARTS = {
+    "epistemic": "epistemic_std",
+    "aleatoric": "aleatoric_std",
+    "epistemic beyond the data": "epistemic_std_beyond",
+}
+"""Mean deviations of a run, over the data and, of what it recorded there, beyond them."""
+DRAWN = ("epistemic", "aleatoric")
+"""The variances of Figure 4's bands, over its own range."""
 _ERRORS = (
     *("train_mse", "test_mse", "noise_mse", "test_nll_nats", "coverage_two_std", "epistemic_std", "aleatoric_std"),
     *("epistemic_std_beyond", "seconds_per_epoch", "steps", "members"),
@@ -173,27 +182,88 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         every(one.above(1.1) if one else None for one in over.values()),
         _listed(over, "over DP-SGLD's") + f"; not counted: DP-SGD, not Bayesian, {plain or 'missing'}",
     )
-    moved = {f"{n} {part}": effect(f"{part}_std", n) for n in ("SGLD", "BBP") for part in ("epistemic", "aleatoric")}
+    within = {f"{n} {name}": effect(column, n) for n in ("SGLD", "BBP") for name, column in PARTS.items()}
+    drawn = {n: {part: _farthest(table, part, (n, True), (n, False)) for part in DRAWN} for n in ("SGLD", "BBP")}
     yield Claim(
-        '"the prediction uncertainty of SGLD and BBP are barely affected by DP" (deviations within a factor of 4/3)',
-        every(one.within(4 / 3) if one else None for one in moved.values()),
-        _listed(moved, "DP over non-DP"),
+        '"the prediction uncertainty of SGLD and BBP are barely affected by DP" (both parts, deviations within a '
+        "factor of 4/3: over the data, and everywhere in Figure 4)",
+        every([*(one.within(4 / 3) if one else None for one in within.values()), _near(drawn, 4 / 3)]),
+        f"{_listed(within, 'DP over non-DP')}; {_drawn(drawn)}",
     )
-    wider = effect("epistemic_std", "MC Dropout")
+    wider = {name: effect(column, "MC Dropout") for name, column in PARTS.items() if "epistemic" in name}
     yield Claim(
         '"for MC Dropout, DP leads to substantially greater posterior uncertainty" (epistemic deviation up by a third '
-        "or more)",
-        wider.above(4 / 3) if wider else None,
-        _listed({"MC Dropout": wider}, "ratio"),
+        "or more, over the data and beyond)",
+        every(one.above(4 / 3) if one else None for one in wider.values()),
+        _listed(wider, "MC Dropout, DP over non-DP"),
     )
-    pairs = combinations(BAYESIAN, 2)
-    alike = {f"{one} over {two}": _ratio(table, "aleatoric_std", one, two, (False, False)) for one, two in pairs}
+    pairs = list(combinations(BAYESIAN, 2))
+    alike = {
+        f"{one} over {two}, {name}": _ratio(table, column, one, two, (False, False))
+        for one, two in pairs
+        for name, column in PARTS.items()
+    }
+    drawn = {f"{a} over {b}": {p: _farthest(table, p, (a, False), (b, False)) for p in DRAWN} for a, b in pairs}
     yield Claim(
-        '"all three non-DP BNNs ... characterize similar prediction uncertainty" (aleatoric deviations within a factor '
-        "of 1.5)",
-        every(one.within(1.5) if one else None for one in alike.values()),
-        _listed(alike, "ratio"),
+        '"all three non-DP BNNs ... characterize similar prediction uncertainty" (both parts, deviations within a '
+        "factor of 1.5: over the data, and everywhere in Figure 4)",
+        every([*(one.within(1.5) if one else None for one in alike.values()), _near(drawn, 1.5)]),
+        f"{_listed(alike, 'ratio')}; {_drawn(drawn)}",
     )
+
+
+def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
+    """Which of the three is accurate under privacy, and how far their uncertainties are apart."""
+    over = [_ratio(table, "test_mse", name, "SGLD", (True, True)) for name in BAYESIAN[1:]]
+    bbp, dropout = (one and math.exp(one.log) for one in over)
+    said = (
+        "DP-SGLD's squared error on new points is the least of three private Bayesian networks: DP-BBP's is {bbp:.2f} "
+        "times, DP-MC Dropout's {dropout:.2f} times as large"
+    )
+    yield point(claims, "much better mean squared", say(said, bbp=bbp, dropout=dropout))
+    far = _farthest(table, "aleatoric", ("SGLD", False), ("BBP", False))
+    said = (
+        "Without privacy SGLD, BBP and MC Dropout predict similar uncertainty: at x = {x:g} SGLD's aleatoric deviation "
+        "is {one:.2g}, BBP's {other:.2g}"
+    )
+    yield point(claims, "characterize similar", "" if far is None else say(said, **far._asdict()))
+
+
+class Place(NamedTuple):
+    """Where two bands of Figure 4 differ most."""
+
+    x: float
+    one: float
+    other: float
+
+    @property
+    def factor(self) -> float:
+        """How many times the larger deviation is the smaller."""
+        return max(self.one, self.other) / min(self.one, self.other)
+
+
+def _farthest(table: pl.DataFrame, part: str, one: tuple[str, bool], other: tuple[str, bool]) -> Place | None:
+    """Where the deviations of two drawn bands differ most over the figure's range; None where either is not drawn."""
+    bands = [
+        dict(zip(column(table, "x", where), column(table, part, where), strict=True))
+        for where in ({"part": "band", "algorithm": name, "private": private} for name, private in (one, other))
+    ]
+    places = (Place(x, *(math.sqrt(band[x]) for band in bands)) for x in bands[0] if x in bands[1])
+    return max((place for place in places if min(place[1:]) > 0.0), key=lambda place: place.factor, default=None)
+
+
+def _near(drawn: Mapping[str, Mapping[str, Place | None]], factor: float) -> bool | None:
+    """Whether all drawn bands lie within a factor of each other; the figure is one simulation, ours as the paper's."""
+    return every(one.factor < factor if one else None for parts in drawn.values() for one in parts.values())
+
+
+def _drawn(drawn: Mapping[str, Mapping[str, Place | None]]) -> str:
+    shown = (
+        f"{name} {part} {f'{one.one:.3g} against {one.other:.3g} at x = {one.x:g}' if one else 'missing'}"
+        for name, parts in drawn.items()
+        for part, one in parts.items()
+    )
+    return f"farthest apart in Figure 4 (one simulation): {'; '.join(shown)}"
 
 
 def _listed(values: Mapping[str, Ratio | None], what: str) -> str:
@@ -207,6 +277,6 @@ REGRESSION = Study(
     jobs=jobs,
     table=tabled(rows),
     draw=drawing(figure=lambda table: figures.bands(table, BAYESIAN)),
-    judge=judging(numbers=numbers, claims=claims, notes=notes),
+    judge=judging(numbers=numbers, claims=claims, notes=notes, points=points),
 )
 STUDIES = (REGRESSION,)

@@ -17,7 +17,7 @@ from experiments.tables import part
 from pacdp import Architecture, GibbsSettings, Problem
 from pacdp.cli import recipes
 from pacdp.cli.config import Run
-from pacdp.cli.figures import style
+from pacdp.cli.figures import names
 from pacdp.cli.recipes import SIZES, Scale
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.kinds import sampler_job
@@ -116,7 +116,7 @@ def network_name(architecture: Architecture) -> str:
     return wide if architecture.name == "fc" else architecture.name.upper()
 
 
-BOUNDS = tuple(name for name in style.CONVERGED if name != "test_set_clopper_pearson")
+BOUNDS = tuple(name for name in names.CONVERGED if name != "test_set_clopper_pearson")
 MEASURED = "train_loss train_error test_error gibbs_train_error gibbs_test_error kl_nats kl_raw_nats epsilon"
 COLUMNS = columns(
     *((pl.String, "algorithm labels network"), (pl.Float64, "thermal_noise tau gamma beta"), (pl.String, "run")),

@@ -2,6 +2,8 @@
 
 A generalisation gap is a test error minus a training error. Both are counts, so that a gap is said to be there, or not
 to be there, only beyond two standard deviations of the difference of two counts; in between the claim is left open.
+
+That there is no gap counts only where something was learnt (:func:`learns`): a network that guesses has none either.
 """
 
 import math
@@ -10,10 +12,10 @@ from typing import Any
 
 import polars as pl
 
-from experiments.claims import TEST_FAILURE_PROB, Claim, above, below, count_noise, every, least_risk
+from experiments.claims import TEST_FAILURE_PROB, Claim, Point, above, below, count_noise, every, least_risk, say
 from experiments.papers.chains import Line, Size, final, noise_up_to, pick, private
 from pacdp.cli.config import Run
-from pacdp.cli.figures import style
+from pacdp.cli.figures import names
 from pacdp.cli.figures.numbers import up
 from pacdp.cli.recipes import Scale
 
@@ -25,7 +27,11 @@ HARMLESS = 0.02
 """A gap that counts as almost none."""
 VACUOUS = 0.999
 """A bound from here on can hardly lie below a test error, and says nothing by not doing so."""
+LEARNT = 0.5
+"""The share of the error of guessing below which a training error on true labels shows that something was learnt."""
 UNFINISHED = "no such run has finished"
+_SETTING = ("algorithm", "network", "thermal_noise", "gamma", "beta", "n")
+"""The columns in which a run on random labels agrees with its twin on true ones."""
 LETTERS = {"dp_pac_bayes_2018": "PAC-Bayes bound", "dp_hoeffding_2018": "H-bound", "dp_chernoff_2018": "C-bound"}
 """The bounds as the paper states and names them."""
 CONVERGENCE = (
@@ -71,8 +77,9 @@ def lower(one: Line, other: Line, name: str, other_name: str | None = None) -> b
 def named(row: Line) -> str:
     """A run in a sentence."""
     network = f", {row['network']}" if row.get("network") is not None else ""
-    temperature = f", noise {row['thermal_noise']:.3g}" if row["tau"] is not None else ""
-    return f"{row['algorithm']} on {row['labels']} labels{network}{temperature}"
+    temperature = f", noise {row['thermal_noise']:.3g}" if row.get("tau") is not None else ""
+    labels = row["labels"] if "labels" in row else f"{row['random_share']:.0%} random"
+    return f"{row['algorithm']} on {labels} labels{network}{temperature}"
 
 
 def _prefixes(row: Line) -> list[str]:
@@ -81,15 +88,59 @@ def _prefixes(row: Line) -> list[str]:
     return ["", "gibbs_"] if gibbs else [""]
 
 
-def _gaps(rows: Sequence[Line], least: float | None, most: float | None) -> list[bool | None]:
-    found = [(gap(row, prefix), noise_of(row, prefix)) for row in rows for prefix in _prefixes(row)]
-    return [above(gap, least, noise) if least is not None else below(gap, most or 0.0, noise) for gap, noise in found]
+def _twins(row: Line, among: Sequence[Line]) -> list[Line]:
+    """The runs on true labels at a run's own settings, itself included if its labels are true."""
+    true = (one for one in among if one.get("labels", "true") == "true" and not one.get("random_share"))
+    return [one for one in true if all(one.get(name) == row.get(name) for name in _SETTING)]
 
 
-def gaps_claim(sentence: str, rows: Sequence[Line], *, least: float | None = None, most: float | None = None) -> Claim:
+def learns(row: Line, among: Sequence[Line], chance: float, prefix: str = "") -> bool:
+    """Whether a run's settings learn: their training error on true labels is below half of that of guessing, beyond
+    chance. False where no run on true labels shows it."""
+    errors = [(one[f"{prefix}train_error"], one["n"]) for one in _twins(row, among)]
+    return bool(errors) and all(below(error, LEARNT * chance, count_noise((error, n))) is True for error, n in errors)
+
+
+def unlearnt(rows: Sequence[Line], among: Sequence[Line], chance: float) -> str:
+    """For evidence: which runs' settings were not seen to learn; nothing where all were."""
+    told = []
+    for row in rows:
+        if not all(learns(row, among, chance, prefix) for prefix in _prefixes(row)):
+            own = ", ".join(f"{one['train_error']:.3f}" for one in _twins(row, among)) or "none"
+            told.append(f"{named({**row, 'labels': 'true'})}: {own}")
+    limit = f"training error on true labels not below {LEARNT * chance:g}, half of guessing"
+    return f"; open where little was learnt ({limit}): {'; '.join(dict.fromkeys(told))}" if told else ""
+
+
+def _gaps(
+    rows: Sequence[Line], least: float | None, most: float | None, *, among: Sequence[Line], chance: float
+) -> list[bool | None]:
+    found = list[bool | None]()
+    for row, prefix in ((one, prefix) for one in rows for prefix in _prefixes(one)):
+        over, noise = gap(row, prefix), noise_of(row, prefix)
+        holds = above(over, least, noise) if least is not None else below(over, most or 0.0, noise)
+        missing = holds is (least is None)  # what holds or fails because there is no gap
+        found.append(None if missing and not learns(row, among, chance, prefix) else holds)
+    return found
+
+
+def gaps_claim(
+    sentence: str,
+    rows: Sequence[Line],
+    *,
+    among: Sequence[Line],
+    chance: float,
+    least: float | None = None,
+    most: float | None = None,
+) -> Claim:
     """Whether the gaps of all rows are above, or below, a value, beyond chance; None within it, and without rows.
 
-    Entropy-SGLD has two gaps, of its mean and of its Gibbs classifier.
+    Entropy-SGLD has two gaps, of its mean and of its Gibbs classifier. A gap that is missing says something only where
+    the same settings learn (:func:`learns`).
+
+    Args:
+        among: the last records of all runs, in which the twins on true labels are looked for.
+        chance: the error of guessing.
     """
     if not rows:
         return Claim(sentence, None, UNFINISHED)
@@ -100,10 +151,17 @@ def gaps_claim(sentence: str, rows: Sequence[Line], *, least: float | None = Non
         shown = (f"{'Gibbs ' if prefix else ''}train {train:.3f}, test {test:.3f}" for prefix, train, test in errors)
         told.append(f"{named(row)}: {', '.join(shown)}")
     evidence = f"test minus train {limit}, beyond two standard errors? {'; '.join(told)}"
-    return Claim(sentence, every(_gaps(rows, least, most)), evidence)
+    seen = _gaps(rows, least, most, among=among, chance=chance)
+    left = [row for row, one in zip(rows, _by_row(rows, seen), strict=True) if None in one]
+    return Claim(sentence, every(seen), evidence + unlearnt(left, among, chance))
 
 
-def contrast_claim(rows: Sequence[Line]) -> Claim:
+def _by_row(rows: Sequence[Line], seen: Sequence[bool | None]) -> Iterator[list[bool | None]]:
+    answers = iter(seen)
+    return ([next(answers) for _ in _prefixes(row)] for row in rows)
+
+
+def contrast_claim(rows: Sequence[Line], *, chance: float) -> Claim:
     """The paper's findings on random labels in one: which algorithms fit them, and that the private one does not."""
     cold_ones = "SGD and Entropy-SGD at thermal noise 0.005 and below"
     sentence = f"{cold_ones} fit random labels, Entropy-SGLD at tau = sqrt(n) does not."
@@ -116,13 +174,14 @@ def contrast_claim(rows: Sequence[Line]) -> Claim:
         for row in (*sgd, *cold, *harmless)
     )
     asked = f"test minus train, beyond two standard errors above {OVERFITS:g} or below {HARMLESS:g}?"
-    holds = every(_gaps([*sgd, *cold], OVERFITS, None) + _gaps(harmless, None, HARMLESS))
-    return Claim(sentence, holds, f"{asked} {told}")
+    where: dict[str, Any] = {"among": rows, "chance": chance}
+    holds = every(_gaps([*sgd, *cold], OVERFITS, None, **where) + _gaps(harmless, None, HARMLESS, **where))
+    return Claim(sentence, holds, f"{asked} {told}{unlearnt(harmless, **where)}")
 
 
 def tested(bound: str) -> str:
     """The column with the test error of the classifier which the bound speaks of."""
-    return "gibbs_test_error" if bound in style.GIBBS_BOUNDS else "test_error"
+    return "gibbs_test_error" if bound in names.GIBBS_BOUNDS else "test_error"
 
 
 def excess(row: Line, bound: str) -> float:
@@ -133,7 +192,7 @@ def excess(row: Line, bound: str) -> float:
 def compared_bounds(table: pl.DataFrame) -> list[tuple[dict[str, Any], str, float, float]]:
     """Each recorded row, bound, its value, and the test error of the classifier it speaks of."""
     rows = table.iter_rows(named=True)
-    pairs = ((row, name, row.get(name), row[tested(name)]) for row in rows for name in style.CONVERGED)
+    pairs = ((row, name, row.get(name), row[tested(name)]) for row in rows for name in names.CONVERGED)
     return [(row, name, value, test) for row, name, value, test in pairs if value is not None and test is not None]
 
 
@@ -159,7 +218,7 @@ def violation_notes(table: pl.DataFrame, *, listed: int = 12) -> Iterator[str]:
     for one in broken[:listed]:
         where = f"{one['algorithm']}, {one['labels']} labels, run {one['run']}, step {one['step']}"
         noise = ", within the test set's own error" if one["within_test_noise"] else ""
-        bound = f"{style.CHAIN_BOUNDS[one['bound']]} {one['value']:.4f} < {one['test_error']:.4f}"
+        bound = f"{names.CHAIN_BOUNDS[one['bound']]} {one['value']:.4f} < {one['test_error']:.4f}"
         yield f"Bound below a test error: {bound} ({where}{noise})."
     if len(broken) > listed:
         yield f"{len(broken) - listed} more bounds lie below a test error; the table has them all."
@@ -181,8 +240,11 @@ def violations_claim(table: pl.DataFrame, sentence: str, *, share: float | None 
     return Claim(sentence, beyond <= (failure_prob if share is None else share) * able if able else None, told)
 
 
-def nonvacuous_claim(sentence: str, rows: Sequence[Line], *, guessing: float) -> Claim:
-    """Whether the paper's bounds of all rows lie below 1; told beside it how many lie below the error of guessing."""
+def nonvacuous_claim(sentence: str, rows: Sequence[Line], *, among: Sequence[Line], guessing: float) -> Claim:
+    """Whether the paper's bounds of all rows lie below 1; told beside it how many lie below the error of guessing.
+
+    None where bounds lie between the two and nothing was learnt: any network that guesses has such bounds.
+    """
     found = [(row, {word: row[name] for name, word in LETTERS.items() if row[name] is not None}) for row in rows]
     values = [value for _, bounds in found for value in bounds.values()]
     if not values:
@@ -193,7 +255,10 @@ def nonvacuous_claim(sentence: str, rows: Sequence[Line], *, guessing: float) ->
     beside = f"below 1; {better} of {len(values)} also below the error of guessing, {guessing:g}"
     if any(row["labels"] == "random" for row in rows):
         beside += ", as none on random labels should be"
-    return Claim(sentence, all(value < 1.0 for value in values), f"{told} ({beside})")
+    idle = [row for row, own in found if own and max(own.values()) >= guessing and not learns(row, among, guessing)]
+    if max(values) >= 1.0 or not idle:
+        return Claim(sentence, max(values) < 1.0, f"{told} ({beside})")
+    return Claim(sentence, None, f"{told} ({beside}){unlearnt(idle, among, guessing)}")
 
 
 def tightness_claim(sentence: str, rows: Sequence[Line]) -> Claim:
@@ -270,6 +335,18 @@ def worse(sentence: str, sgld: Line | None, entropy: Line | None, names: Sequenc
     return Claim(sentence, every(lower(entropy, sgld, of, name) for name, both in own.items() for of in both), told)
 
 
+def little_learnt(rows: Sequence[Line], chance: float, what: str) -> Point:
+    """That a figure's sentences wait for networks that have learnt; nothing said where all have."""
+    true = [row for row in rows if row["algorithm"] == "Entropy-SGLD" and row["labels"] == "true"]
+    errors = [row["train_error"] for row in true if not learns(row, true, chance)]
+    said = (
+        "{what}: Entropy-SGLD's training error on true labels is {least:.3f} to {most:.3f} in {count} of {all} runs, "
+    )
+    ends = {"least": min(errors, default=None), "most": max(errors, default=None)}
+    said = say(said + "guessing {chance:g}", what=what, **ends, count=len(errors), all=len(true), chance=chance)
+    return Point(said, None, "runs at scale paper (2000 epochs, a GPU)")
+
+
 def scale_notes(scale: Scale, size: Size, table: pl.DataFrame, *others: str) -> Iterator[str]:
     """What was cut, what that means, how much was learnt, and which bounds lie below a test error."""
     rows = final(table).to_dicts()
@@ -278,7 +355,7 @@ def scale_notes(scale: Scale, size: Size, table: pl.DataFrame, *others: str) -> 
         part = f"{size.train_size} examples of {size.dataset}, chosen at random," if size.train_size else size.dataset
         yield (
             f"Scale {scale}: {part} and {size.epochs:g} epochs, where the paper has all of MNIST (thousands of epochs, "
-            f"it says) or of CIFAR-10 (2000). {_examples(rows)}No chain is near its target so early."
+            f"it says) or of CIFAR-10 (2000). {_examples(rows)}How near a chain is to its target is not measured."
         )
         yield "Outer steps are larger than the paper's, which hardly move in a short run, and so are those of SGLD."
     yield _ONE_RUN

@@ -1,9 +1,10 @@
 """What the settings of a chain say of it beside its moves: what it promises, and which law its weights stand for."""
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
@@ -12,6 +13,49 @@ from bounds.accounting import Event
 from pacdp.chains.memory import VECTORS
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.step.promise import NoPrivacy, Promising, no_promise
+
+
+class NoisePath(NamedTuple):
+    """Of each gradient in turn the step's rate and the noise's deviation: - rate · gradient + scale · N(0, I)."""
+
+    rates: Float[np.ndarray, " gradients"]
+    scales: Float[np.ndarray, " gradients"]
+
+    @classmethod
+    def of(cls, coefficients: Callable[[int], Mapping[str, Any]], steps: int) -> "NoisePath":
+        """From the coefficients of each step, for one chain."""
+        found = [coefficients(step) for step in range(steps)]
+        rates, scales = (np.array([one[name][0] for one in found]) for name in ("rate", "scale"))
+        return cls(rates, scales)
+
+    def noise_multipliers(self, batch_size: int) -> Float[np.ndarray, " gradients"]:
+        """Deviations of the noise in units of the sum of the gradients, whose mean over ``batch_size`` is what enters.
+
+        Rounded down, for step sizes and scales that reach the update in single precision.
+
+        Raises:
+            ValueError: a gradient without a step or without noise.
+        """
+        with np.errstate(all="ignore"):
+            found = batch_size * self.scales / self.rates * (1.0 - 2.0**-20)
+        if not (np.isfinite(found) & (found > 0.0)).all():
+            raise ValueError(
+                f"every gradient must enter with noise, got a noise multiplier of {found.min()}; lower tau"
+            )
+        return found
+
+
+def require_own_schedule(every: Sequence["Chain"], *schedules: object) -> None:
+    """Refuse schedules of others where norms are kept: certificates read step sizes and noise off the settings.
+
+    Raises:
+        ValueError: a chain keeps norms, and a schedule is given.
+    """
+    if any(one.keep_norms for one in every) and any(one is not None for one in schedules):
+        raise ValueError(
+            "step_size and temperature must be left out with keep_norms: what a step pays is read off the settings, "
+            "and a schedule of a caller may have looked at training errors; use decay and cooling"
+        )
 
 
 class LangevinStep(NamedTuple):
@@ -35,6 +79,25 @@ class Chain(Promising, Protocol):
     @property
     def clip_norm(self) -> float | None:
         """The norm to which each example's gradient is clipped; None for no clipping, and no promise of the steps."""
+        ...
+
+    @property
+    def keep_norms(self) -> bool:
+        """Whether the squared norms of all contributions are kept, step by step."""
+        ...
+
+    @property
+    def every_record(self) -> bool:
+        """Whether every record is in every batch, once."""
+        ...
+
+    def noise_path(self, steps: int) -> NoisePath:
+        """Step size and noise of every gradient of ``steps`` steps; noise enters with the gradient, and all else that a
+        step does computes with their sum, earlier ones and numbers that no record enters.
+
+        Raises:
+            ValueError: the steps of this chain are not of that kind.
+        """
         ...
 
     @property
@@ -102,11 +165,20 @@ class ChainDefaults:
     """What most chains have in common."""
 
     __slots__ = ()
+    keep_norms: bool = False
+    every_record: bool = False
 
     @property
     def shared(self) -> tuple[str, ...]:
         """The size of batches."""
         return ("batch_size",)
+
+    def noise_path(self, steps: int) -> NoisePath:
+        """Refused by a ValueError: nothing is known of how noise enters these steps."""
+        raise ValueError(
+            f"steps of {self.name} are not sums over the records plus Gaussian noise: keep_norms needs SGLD, SGHMC or "
+            "Entropy-SG(L)D"
+        )
 
     @property
     def vectors(self) -> int:

@@ -42,6 +42,7 @@ class DPAdamMethod(Method):
     """Adam on clipped, noisy gradients."""
 
     KIND, NAME = "DPAdam", "DP-Adam"
+    NOISY_SUMS = True
     learning_rate: float = 0.002
     prior: Law = "none"
     prior_std: float = 1.0

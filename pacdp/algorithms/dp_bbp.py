@@ -59,6 +59,7 @@ class DPBBPMethod(Method):
     """Bayes by backprop: means and standard deviations of the weights learnt on clipped, noisy gradients."""
 
     KIND, NAME = "DPBBP", "DP-BBP"
+    NOISY_SUMS = True
     learning_rate: float = 2.0
     momentum: float = 0.0
     prior: Literal["normal", "laplace"] = "normal"

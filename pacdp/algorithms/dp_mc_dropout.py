@@ -45,6 +45,7 @@ class DPMCDropoutMethod(Method):
     """Dropout in training and in prediction."""
 
     KIND, NAME = "DPMCDropout", "DP-MC-Dropout"
+    NOISY_SUMS = True
     rate: float = 0.1
     learning_rate: float = 2.0
     momentum: float = 0.0

@@ -28,6 +28,7 @@ class DPSGDMethod(Method):
     """Clipped, noisy gradient descent."""
 
     KIND, NAME = "DPSGD", "DP-SGD"
+    NOISY_SUMS = True
     learning_rate: float = 2.0
     momentum: float = 0.0
     prior: Law = "none"

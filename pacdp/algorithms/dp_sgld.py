@@ -177,6 +177,7 @@ class DPSGLDMethod(Method):
     """Langevin dynamics on clipped gradients; step size and temperature fix the noise."""
 
     KIND, NAME, FIXES_NOISE = "DPSGLD", "DP-SGLD", True
+    NOISY_SUMS = True
     convention: Literal["gradient-slot", "parameter-slot", "tempered"] = "gradient-slot"
     step_size: float = 2.0
     decay: float = 0.0

@@ -22,7 +22,7 @@ its normaliser fixed, so each inner step is a Poisson-sampled Gaussian mechanism
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -33,8 +33,9 @@ from torch import Tensor
 
 import bounds
 from bounds.accounting import Event
-from pacdp.algorithms.chain import LangevinStep, Thermal, at_stationarity
+from pacdp.algorithms.chain import LangevinStep, NoisePath, Thermal, at_stationarity
 from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates
+from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin
 from pacdp.errors import require_fraction, require_positive
 from pacdp.posterior import LocalGibbs
@@ -68,6 +69,11 @@ class EntropySGD(Thermal):
     batch_size: int = 128
     clip_norm: float | None = None
     """Per-example clipping norm of the inner loop; set, it also makes batches Poisson and the normaliser fixed."""
+    keep_norms: bool = field(default=False, metadata=JOINED_LATER)
+    """Keep Σ_i ‖g_i‖² of every gradient, for certificates of the weights that a run ends with (:mod:`pacdp.certify.
+    trajectory`); without clip_norm only."""
+    every_record: bool = field(default=False, metadata=JOINED_LATER)
+    """Every record is in every batch, once; batch_size is then the number of records."""
 
     def __post_init__(self) -> None:
         require_positive(tau=self.tau, gamma=self.gamma, base_std=self.base_std, inner_steps=self.inner_steps,
@@ -85,8 +91,7 @@ class EntropySGD(Thermal):
             ValueError: no clip norm, steps without noise, or numbers out of range.
         """
         del start  # all outer steps are alike
-        names = ("gamma", "tau", "alpha", "inner_step_size", "inner_decay")
-        inner = inner_coefficients(columns_of([self], *names), self.inner_steps)
+        inner = self._inner()
         return langevin_event(
             inner["rate"][:, 0],
             inner["scale"][:, 0],
@@ -96,10 +101,19 @@ class EntropySGD(Thermal):
             n=n,
         )
 
+    def _inner(self) -> Coefficients:
+        names = ("gamma", "tau", "alpha", "inner_step_size", "inner_decay")
+        return inner_coefficients(columns_of([self], *names), self.inner_steps)
+
+    def noise_path(self, steps: int) -> NoisePath:
+        """See :class:`Chain`: of all inner steps; the outer update computes with what these gave."""
+        inner = self._inner()
+        return NoisePath(np.tile(inner["rate"][:, 0], steps), np.tile(inner["scale"][:, 0], steps))
+
     @property
     def shared(self) -> tuple[str, ...]:
         """Clipping and the length of the inner loop too."""
-        return ("batch_size", "clip_norm", "inner_steps")
+        return ("batch_size", "clip_norm", "inner_steps", "keep_norms", "every_record")
 
     @property
     def name(self) -> str:
@@ -195,20 +209,20 @@ def transition(
 ) -> tuple[State, Info]:
     """One outer step: L inner gradients, then one move of the weights."""
     centre = state.weights
-    mean, loss, error = local_mean(potential, centre, c, keys, tick)
+    mean, seen = local_mean(potential, centre, c, keys, tick)
     weights = langevin(centre, keep=c["outer_keep"], centre=mean, pull=c["outer_pull"], scale=c["outer_scale"],
                        keys=keys, stream=OUTER_NOISE, tick=tick)  # fmt: skip
     displacement = (mean - centre).square().sum(dim=1)
-    return State(weights, state.step + 1), Info(loss, error, displacement)
+    return State(weights, state.step + 1), seen._replace(displacement=displacement)
 
 
 def local_mean(
     potential: Potential, centre: Float[Tensor, "chains dim"], c: Coefficients, keys: Keys, tick: int | Tensor
-) -> tuple[Float[Tensor, "chains dim"], Float[Tensor, " chains"], Float[Tensor, " chains"]]:
-    """μ_L, the inner loops' running average, and the mean loss and error of their minibatches."""
+) -> tuple[Float[Tensor, "chains dim"], Info]:
+    """μ_L, the inner loops' running average, and what they saw of their minibatches."""
     local, spare, mean = centre.clone(), torch.empty_like(centre), centre.clone()
     loss, error = centre.new_zeros(len(centre)), centre.new_zeros(len(centre))
-    steps = len(c["rate"])
+    steps, norms = len(c["rate"]), list[Tensor]()
     for i in range(steps):
         at = tick * steps + i
         estimate = potential.estimate(local, keys, at)
@@ -218,4 +232,6 @@ def local_mean(
         local, spare = spare, local
         loss += estimate.loss
         error += estimate.error
-    return mean, loss / steps, error / steps
+        if estimate.squared_norms is not None:
+            norms.append(estimate.squared_norms)
+    return mean, Info(loss / steps, error / steps, squared_norms=torch.stack(norms, dim=1) if norms else None)

@@ -27,6 +27,9 @@ class Method:
     NAME: ClassVar[str]
     """The algorithm's name as the field writes it."""
     BY_PERSON: ClassVar[bool] = False
+    NOISY_SUMS: ClassVar[bool] = False
+    """Whether each step adds Gaussian noise to one sum of clipped contributions over one secret Poisson batch, and
+    computes with that sum alone: certificates then pay for the sums (:class:`bounds.PoissonSum`)."""
     """Whether the unit of privacy is a person rather than an example."""
     FIXES_NOISE: ClassVar[bool] = False
     """Whether the record's own numbers say how much noise there is."""

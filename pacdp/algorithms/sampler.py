@@ -38,6 +38,14 @@ class Info(NamedTuple):
     """Mean minibatch 0-1 loss over the step's gradients."""
     displacement: Float[Tensor, " chains"] | None = None
     """|μ - w|² of Entropy-SG(L)D, which is |∇F|²/(τγ)² of the local entropy F."""
+    squared_norms: Float[Tensor, "chains gradients"] | None = None
+    """Where they are kept, Σ_i ‖g_i‖² of each of the step's gradients; float64, rounded up."""
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> "Info":
+        """Of a step that looked at one minibatch."""
+        norms = estimate.squared_norms
+        return cls(estimate.loss, estimate.error, squared_norms=None if norms is None else norms[:, None])
 
 
 class Sampler(NamedTuple):

@@ -7,7 +7,7 @@ under Lebesgue measure (exp(-τR̂) stays above a positive constant), so the Gau
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -16,12 +16,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bounds.accounting import Event
-from pacdp.algorithms.chain import LangevinStep, Thermal
+from pacdp.algorithms.chain import LangevinStep, NoisePath, Thermal, require_own_schedule
 from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates, scheduled
+from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_positive
 from pacdp.schedules import Factor
 from pacdp.step.langevin import langevin_event
+
+_NUMBERS = ("step_size", "decay", "tau", "base_std", "cooling")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,13 @@ class SGLD(Thermal):
     batch_size: int = 128
     clip_norm: float | None = None
     """Per-example clipping norm; set, it also makes batches Poisson and the normaliser fixed."""
+    keep_norms: bool = field(default=False, metadata=JOINED_LATER)
+    """Keep Σ_i ‖g_i‖² of every gradient, for certificates of the weights that a run ends with (:mod:`pacdp.certify.
+    trajectory`); without clip_norm only."""
+    every_record: bool = field(default=False, metadata=JOINED_LATER)
+    """Every record is in every batch, once; batch_size is then the number of records."""
+    cooling: float = field(default=0.0, metadata=JOINED_LATER)
+    """τ grows by t^cooling at step t."""
 
     def __post_init__(self) -> None:
         require_positive(tau=self.tau, step_size=self.step_size, base_std=self.base_std, batch_size=self.batch_size)
@@ -56,8 +66,8 @@ class SGLD(Thermal):
         Raises:
             ValueError: no clip norm, steps without noise, or numbers out of range.
         """
-        columns = columns_of([self], "step_size", "decay", "tau", "base_std")
-        if step_size is None and temperature is None and self.decay == 0.0:
+        columns = columns_of([self], *_NUMBERS)
+        if step_size is None and temperature is None and self.decay == self.cooling == 0.0:
             first, each = coefficients(columns, None, None, 0), steps
             rates, scales = first["rate"], first["scale"]
         else:
@@ -69,13 +79,18 @@ class SGLD(Thermal):
     @property
     def shared(self) -> tuple[str, ...]:
         """Clipping too."""
-        return ("batch_size", "clip_norm")
+        return ("batch_size", "clip_norm", "keep_norms", "every_record")
+
+    def noise_path(self, steps: int) -> NoisePath:
+        """See :class:`Chain`."""
+        return NoisePath.of(partial(coefficients, columns_of([self], *_NUMBERS), None, None), steps)
 
     def langevin_step(self, asked: int) -> LangevinStep:
         """See :class:`Chain`."""
         rate = self.step_size * (asked + 1.0) ** -self.decay
-        keep = 1.0 - rate / (self.tau * self.base_std**2)
-        return LangevinStep(rate, keep, 0.0, (2.0 * rate / self.tau) ** 0.5)
+        tau = self.tau * (asked + 1.0) ** self.cooling
+        keep = 1.0 - rate / (tau * self.base_std**2)
+        return LangevinStep(rate, keep, 0.0, (2.0 * rate / tau) ** 0.5)
 
 
 class State(NamedTuple):
@@ -95,7 +110,8 @@ def build(
     temperature 1/τ at step t = 1, 2, ...
     """
     every = of_chains(settings)
-    columns = columns_of(every, "step_size", "decay", "tau", "base_std")
+    require_own_schedule(every, step_size, temperature)
+    columns = columns_of(every, *_NUMBERS)
     return Sampler(init, partial(coefficients, columns, step_size, temperature), partial(transition, potential))
 
 
@@ -109,7 +125,7 @@ def coefficients(
 ) -> Coefficients:
     """Step size, what is kept of the weights, and noise scale."""
     rate = rates(columns["step_size"], columns["decay"], step + 1, step_size)
-    heat = scheduled(1.0 / columns["tau"], step + 1, temperature, "temperature")
+    heat = scheduled(1.0 / (columns["tau"] * (step + 1.0) ** columns["cooling"]), step + 1, temperature, "temperature")
     return {
         "rate": rate, "keep": 1.0 - rate * heat / columns["base_std"] ** 2, "scale": np.sqrt(2.0 * rate * heat),
     }  # fmt: skip
@@ -122,4 +138,4 @@ def transition(
     estimate = potential.estimate(state.weights, keys, tick)
     weights = langevin(state.weights, keep=c["keep"], gradient=estimate.gradient, rate=c["rate"], scale=c["scale"],
                        keys=keys, stream=NOISE, tick=tick)  # fmt: skip
-    return State(weights, state.step + 1), Info(estimate.loss, estimate.error)
+    return State(weights, state.step + 1), Info.of(estimate)

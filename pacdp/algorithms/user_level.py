@@ -48,6 +48,7 @@ class UserDPSGDMethod(Method):
     """DP-SGD whose unit of privacy is a person with all of their records."""
 
     KIND, NAME, BY_PERSON = "UserDPSGD", "user-level DP-SGD", True
+    NOISY_SUMS = True
     learning_rate: float = 0.5
     records_at_once: int = 0
     """A person's records go through the network so many at a time; 0 takes them together."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Float, Int
-from scipy import stats
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper
 from pacdp.calibration.inputs import require_predictions
@@ -117,9 +117,9 @@ def bca_interval(
             "lies below: take percentile_interval"
         )
     acceleration = float((influence**3).sum()) / (6.0 * spread**1.5)
-    bias = stats.norm.ppf(below)
-    shifted = bias + stats.norm.ppf([failure_prob / 2, 1.0 - failure_prob / 2])
-    levels = stats.norm.cdf(bias + shifted / (1.0 - acceleration * shifted))
+    bias = scipy.stats.norm.ppf(below)
+    shifted = bias + scipy.stats.norm.ppf([failure_prob / 2, 1.0 - failure_prob / 2])
+    levels = scipy.stats.norm.cdf(bias + shifted / (1.0 - acceleration * shifted))
     lower, upper = np.quantile(found, levels)
     return Interval(estimate, float(lower), float(upper))
 

@@ -7,8 +7,8 @@ probabilities, which no calibration error alone guarantees.
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Bool, Float, Int
-from scipy import stats
 
 from pacdp.calibration.binning import groups
 from pacdp.calibration.inputs import require_bins, require_predictions, top_label
@@ -105,7 +105,7 @@ def auc(scores: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " m"]) -> fl
     others = len(scores) - count
     if not (count and others):
         raise ValueError(f"expected positive and negative examples for an AUC, got {count} and {others}")
-    ranks = float(stats.rankdata(scores)[positive].sum())
+    ranks = float(scipy.stats.rankdata(scores)[positive].sum())
     return (ranks - count * (count + 1) / 2) / (count * others)
 
 

@@ -11,8 +11,8 @@ means: O(n) once and O(nodes ln nodes) for each width tried.
 """
 
 import numpy as np
+import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Bool, Float, Int
-from scipy import fft, optimize
 
 from pacdp.calibration.inputs import top_label
 
@@ -33,18 +33,18 @@ def smooth_ece(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.nda
 
 def smooth_error(confidence: Float[np.ndarray, " n"], correct: Bool[np.ndarray, " n"]) -> float:
     """Smooth ECE of confidences in [0, 1] and 0-1 outcomes."""
-    coefficients = fft.dct(_residuals(confidence, correct), type=1)
+    coefficients = scipy.fft.dct(_residuals(confidence, correct), type=1)
     frequencies = np.pi * np.arange(_INTERVALS + 1)
 
     def excess(width: float) -> float:
-        smoothed = np.asarray(fft.idct(coefficients * np.exp(-0.5 * (width * frequencies) ** 2), type=1))
+        smoothed = np.asarray(scipy.fft.idct(coefficients * np.exp(-0.5 * (width * frequencies) ** 2), type=1))
         return _integral(np.abs(smoothed)) - width
 
     if excess(0.0) <= 1e-12:
         return 0.0
     if excess(1.0) >= 0.0:  # all certain and wrong
         return 1.0
-    return float(optimize.root_scalar(excess, bracket=(0.0, 1.0), method="brentq", xtol=1e-12).root)
+    return float(scipy.optimize.root_scalar(excess, bracket=(0.0, 1.0), method="brentq", xtol=1e-12).root)
 
 
 def _residuals(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Float, Int
-from scipy import optimize, special
 
 _RANGE = (1e-3, 1e3)
 
@@ -38,7 +38,7 @@ def scaled(logits: Float[np.ndarray, "n classes"], *, temperature: float) -> Flo
     if not (0.0 < temperature < math.inf):
         raise ValueError(f"expected a finite temperature > 0, got {temperature}")
     _require_logits(logits)
-    return special.softmax(logits.astype(np.float64) / temperature, axis=1)
+    return scipy.special.softmax(logits.astype(np.float64) / temperature, axis=1)
 
 
 def fit_temperature(
@@ -68,7 +68,7 @@ def fit_temperature(
     margins = values - np.take_along_axis(values, labels[:, None], axis=1)
 
     def slope(log_inverse: float) -> float:
-        return float((special.softmax(margins * math.exp(log_inverse), axis=1) * margins).sum(axis=1).mean())
+        return float((scipy.special.softmax(margins * math.exp(log_inverse), axis=1) * margins).sum(axis=1).mean())
 
     ends = (-math.log(_RANGE[1]), -math.log(_RANGE[0]))
     if not slope(ends[0]) < 0.0 < slope(ends[1]):
@@ -76,7 +76,7 @@ def fit_temperature(
             f"expected a temperature of least NLL in [{_RANGE[0]:g}, {_RANGE[1]:g}], there is none: every label has "
             "the largest logit, or logits know nothing of the labels; take more or other examples"
         )
-    inverse = math.exp(optimize.root_scalar(slope, bracket=ends, method="brentq", xtol=1e-12).root)
+    inverse = math.exp(scipy.optimize.root_scalar(slope, bracket=ends, method="brentq", xtol=1e-12).root)
     return Temperature(
         temperature=1.0 / inverse,
         nll_before_nats=_nll(margins),
@@ -87,7 +87,7 @@ def fit_temperature(
 
 
 def _nll(margins: np.ndarray) -> float:
-    return float(special.logsumexp(margins, axis=1).mean())
+    return float(scipy.special.logsumexp(margins, axis=1).mean())
 
 
 def _require_logits(logits: np.ndarray) -> None:

@@ -13,4 +13,6 @@ from pacdp.certify.priors import Prior as Prior
 from pacdp.certify.priors import Private as Private
 from pacdp.certify.routes import certify as certify
 from pacdp.certify.settings import Settings as Settings
+from pacdp.certify.training import Certified as Certified
+from pacdp.certify.training import train_certified as train_certified
 from pacdp.step.promise import NoPrivacy as NoPrivacy

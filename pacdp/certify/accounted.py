@@ -6,7 +6,9 @@ accounted for (:mod:`pacdp.step.langevin`), and the general transfer pays Λ nat
     R(w) ≤ kl⁻¹(R̂(w), Λ/n)                                        the weights themselves
     R(Q) ≤ kl⁻¹(R̂(Q), (KL(Q‖P) + ln ξ(n) + Λ)/n)                  any Q, with P = N(w, s² I) as prior
 
-The second holds for all Q at once, also for one that was trained on from w without any noise or clipping.
+The second holds for all Q at once, also for one that was trained on from w without any noise or clipping. Since these
+mechanisms are sums over secret Poisson batches with noise, the weights have a smaller Λ as well ("Noisy sums on secret
+batches" in docs/guarantees.md).
 """
 
 from dataclasses import replace
@@ -16,13 +18,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 import bounds
+from bounds.accounting import Event
 from bounds.hypotheses import Hypothesis
+from bounds.prices import Price
 from pacdp.algorithms import Chain
 from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import UNCLIPPED
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
-from pacdp.certify.priors import NOISE_OF_THE_RUN, Prior, Private, privacy_to_dict
+from pacdp.certify.networks import about, error_share
+from pacdp.certify.priors import NOISE_OF_THE_RUN, NoisySum, Prior, Private, evidence_of, privacy_to_dict
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.objective import Objective
@@ -31,14 +36,51 @@ from pacdp.posterior import GaussianPosterior, Point
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
 from pacdp.stochastic import passes_for
 
-_MONTE_CARLO_SHARE = 0.02
-_SLACK_NATS = 1e-4
+MONTE_CARLO_SHARE = 0.02
+SLACK_NATS = 1e-4
 
 
 def of_the_run(noise: str) -> tuple[Hypothesis, Hypothesis]:
     """What a checkpoint shows of a promise of privacy, and who vouches for its noise."""
     by = "the checkpoint: the run saw the data of this hash and no others"
     return bounds.proved("privacy covers these rows", by), bounds.declared("noise secret or independent", noise)
+
+
+def poisson_sums(event: Event, *, whose: str, noise: str) -> bounds.PoissonSum:
+    """The price of what ``event`` released, each step one sum of clipped contributions over a secret Poisson batch.
+
+    Args:
+        whose: what shows that noise enters each sum, that contributions are clipped, and that the schedule is fixed.
+        noise: who vouches for noise and batches.
+
+    Raises:
+        ValueError: a step of the event is no such sum.
+    """
+    known = (
+        bounds.proved(
+            "records enter by noisy sums", f"{whose}: noise is added to each sum, and the rest computes with it"
+        ),
+        bounds.declared("noise secret or independent", noise),
+        bounds.proved("schedule blind to the records", f"{whose}, of which step sizes and noise scales are functions"),
+        bounds.declared("first weights independent", "the run, whose first weights are drawn from its seed"),
+        bounds.declared("batches secret and Poisson", noise),
+        bounds.proved("contributions bounded", f"{whose}: each contribution is clipped"),
+    )
+    return bounds.poisson_sum(event=event, hypotheses=known)
+
+
+def weights_at(
+    price: Price, weights: Float[Tensor, " dim"], data: Objective, *, failure_prob: float, evidence: Hypothesis
+) -> bounds.Certificate:
+    """The weights as they are, at the price of the noisy sums over ``data`` that made them."""
+    (risks,) = data.risks(weights[None])
+    risk = error_share(risks.errors, risks.n)
+    if price.measured:
+        made = bounds.maurer(risk=risk, kl_nats=0.0, n=data.n, failure_prob=failure_prob, price=price)
+    else:
+        made = bounds.kl_chernoff(risk=risk, n=data.n, failure_prob=failure_prob, price=price)
+    known, _ = evidence_of(NoisySum(price=price), BoundSet.behind(data), None)
+    return about(made, of="weights", measures="0-1 risk").resting_on(*known, evidence)
 
 
 def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> GaussianPosterior:
@@ -77,12 +119,17 @@ def with_accounted(
     share = found.failure_prob
     law = around(data, weights, std=settings.thermal_std)
     examples, fixed = BoundSet.behind(data), replace(fixed, count=1)
-    passes = passes_for(slack_nats=_SLACK_NATS, n=data.n, failure_prob=_MONTE_CARLO_SHARE * share)
+    passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
     prior = Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=noise))
-    how, tested = MonteCarlo(passes=passes, share=_MONTE_CARLO_SHARE), BoundSet.behind(test) if test else None
+    how, tested = MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE), BoundSet.behind(test) if test else None
     at: dict[str, Any] = {"failure_prob": share, "settings": fixed, "seed": seed, "device": data.device}
     gaussian = certify(law, examples, prior=prior, network=data.model, test=tested, monte_carlo=how, **at)
     released = certify(Point(weights=weights), data, prior=claim, **at)
+    event = settings.promise(data.n, charged.steps)
+    if event is not None:
+        sums = poisson_sums(event, whose=f"the settings of {settings.name}", noise=noise)
+        made = weights_at(sums, weights, data, failure_prob=share, evidence=fixed.standing(examples))
+        released = replace(released, certificates=(made, *released.certificates))
     rigorous = replace(found, certificates=(*gaussian.certificates, *released.certificates))
     rigorous = rigorous.resting_on(*of_the_run(noise), beside="privacy covers these rows")
     optimistic = tuple(one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates)

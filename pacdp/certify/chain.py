@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 
 import bounds
+from bounds.prices import Accounted
 from pacdp.certify.assessment import Assessment, Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.networks import about, clopper_pearson, error_share, released_certificate
@@ -108,7 +109,7 @@ def released_weights_certificate(
 ) -> bounds.Certificate:
     """As :func:`released_certificate`, from exact counts on the training set."""
     risk = error_share(risks.errors, risks.n)
-    return released_certificate(risk, n=risks.n, privacy=privacy, failure_prob=failure_prob)
+    return released_certificate(risk, n=risks.n, price=Accounted(privacy=privacy), failure_prob=failure_prob)
 
 
 def require_replace_one(privacy: bounds.PureDP) -> None:

@@ -31,7 +31,7 @@ from pacdp.certify.networks import (
     outputs_of,
     with_weights,
 )
-from pacdp.certify.priors import Prior, Private, price_of
+from pacdp.certify.priors import NoisySum, Prior, Private, price_of
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import MonteCarloRisk, mean_risks
@@ -217,7 +217,7 @@ def mean_weights(where: Gaussians) -> Iterator[Finding]:
 
 def prior_mean(where: Gaussians) -> Iterator[Finding]:
     """The network with the prior's means, to which the bound's examples are new unless it met them privately."""
-    if not isinstance(where.prior.source, Private) and not where.prior.choice_nats:
+    if not isinstance(where.prior.source, Private | NoisySum) and not where.prior.choice_nats:
         seen, of = where.judged(where.prior.law), "prior mean"
         yield from measured(seen, of)
         yield fresh_certificates(seen["bound"], of=of, failure_prob=where.failure_prob, name="prior_mean")[0]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import bounds
 from bounds.hypotheses import of_the_caller
-from bounds.prices import Accounted
+from bounds.prices import Accounted, Price
 from pacdp.certify.assessment import Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, require_kinds
 from pacdp.certify.priors import Private, Source
@@ -222,14 +222,10 @@ def findings(
     seen, of = judged(law.network, data, test, device, scores=law.scores, batch_size=law.batch_size), law.of
     yield from measured(seen, of)
     if isinstance(source, Private):
-        yield released_certificate(
-            seen["bound"].error,
-            n=data.units,
-            privacy=source.privacy,
-            failure_prob=failure_prob,
-            of=of,
-            measures=data.risk(),
-        )
+        about_it: dict[str, Any] = {"n": data.units, "failure_prob": failure_prob, "of": of, "measures": data.risk()}
+        if source.sums is not None:
+            yield released_certificate(seen["bound"].error, price=source.sums, **about_it)
+        yield released_certificate(seen["bound"].error, price=Accounted(privacy=source.privacy), **about_it)
     else:
         yield from fresh_certificates(seen["bound"], of=of, failure_prob=failure_prob, name="new_examples")
     if "test" in seen:
@@ -263,7 +259,7 @@ def noisy_certificate(
         return Refusal(name="private_kl_chernoff", reason=why)
     risk = _up(Fraction(min(errors, n)) / n)
     made = released_certificate(
-        risk, n=n, privacy=privacy, failure_prob=failure_prob - own, of=of, measures=measures
+        risk, n=n, price=Accounted(privacy=privacy), failure_prob=failure_prob - own, of=of, measures=measures
     ).charged("noise on the counts", own)
     said = {f"released_{name}": getattr(counts, name) for name in ("errors", "n")}
     noises = {name: getattr(counts, name) for name in ("std_errors", "std_n")}
@@ -297,16 +293,16 @@ def released_certificate(
     risk: float,
     *,
     n: int,
-    privacy: bounds.PrivacyClaim,
+    price: Price,
     failure_prob: float,
     of: str = "weights",
     measures: str = "0-1 risk",
 ) -> bounds.Certificate:
-    """The 0-1 risk of what a mechanism with this privacy released, used as it is: R ≤ kl⁻¹(risk, Λ/n).
+    """The 0-1 risk of what was released at this price, used as it is: R ≤ kl⁻¹(risk, Λ/n).
 
-    Formal guarantee: as for :func:`bounds.private_kl_chernoff`.
+    Formal guarantee: as for :func:`bounds.kl_chernoff`.
     """
-    made = bounds.kl_chernoff(risk=risk, n=n, failure_prob=failure_prob, price=Accounted(privacy=privacy))
+    made = bounds.kl_chernoff(risk=risk, n=n, failure_prob=failure_prob, price=price)
     return about(made, of=of, measures=measures)
 
 

@@ -60,6 +60,8 @@ class Private:
         rows: the hashes of the examples that the promise is made to; with them it is proved that it covers the bound's.
         unit: "example" or "person": whose data the mechanism hides.
         noise: who says that the mechanism's noise was secret or independent of the examples.
+        sums: what the mechanism costs where it is known to add Gaussian noise to sums over these records; a network as
+            it is has a certificate at that price beside the one by its privacy.
     """
 
     privacy: bounds.PrivacyClaim
@@ -67,14 +69,34 @@ class Private:
     rows: Rows | None = None
     unit: str = "example"
     noise: str = "whoever ran the mechanism"
+    sums: bounds.PoissonSum | None = None
 
     def __post_init__(self) -> None:
-        require_kinds(self, privacy=bounds.PrivacyClaim, seen=HeldOut | None, rows=Rows | None)
+        require_kinds(self, privacy=bounds.PrivacyClaim, seen=HeldOut | None, rows=Rows | None,
+                      sums=bounds.PoissonSum | None)  # fmt: skip
         if self.unit not in ("example", "person"):
             raise ValueError(f"expected Private.unit to be 'example' or 'person', got {self.unit!r}")
 
 
-Source = DataFree | HeldOut | Private
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisySum:
+    """The prior is a function of what noisy sums over the bound's examples released, at a price made from these.
+
+    Attributes:
+        price: of :mod:`bounds.noisy_sums`, with what is known of the run.
+    """
+
+    price: Price
+
+    def __post_init__(self) -> None:
+        require_kinds(self, price=Price)
+        if isinstance(self.price, Independent | Accounted):
+            raise ValueError(
+                f"expected a price of a noisy sum, got {type(self.price).__name__}: use DataFree or Private"
+            )
+
+
+Source = DataFree | HeldOut | Private | NoisySum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +136,8 @@ def source_to_dict(source: Source) -> dict[str, Any]:
 
 def price_of(source: Source | None) -> Price:
     """What pays for a prior from there."""
+    if isinstance(source, NoisySum):
+        return source.price
     return Accounted(privacy=source.privacy) if isinstance(source, Private) else Independent()
 
 
@@ -163,6 +187,8 @@ def standing(source: Source | None, data: BoundSet) -> tuple[Hypothesis, ...]:
     if source is None or isinstance(source, DataFree):
         by = "the caller" if source is None else f"the caller: {source.description}"
         return (declared("prior saw none of these rows", by),)
+    if isinstance(source, NoisySum):
+        return ()
     seen = seen_freely(source)
     found = [] if seen is None else [_new_to(seen, data)]
     if isinstance(source, Private):

@@ -23,10 +23,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
+import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy import signal, special, stats
 
 import bounds
 from pacdp.chains.diagnosis import (
@@ -102,8 +101,8 @@ def _diagnose(kept: Float[np.ndarray, "chains steps"]) -> TraceDiagnosis:
     z, z_p_value = _geweke(_scores(unit))
     return TraceDiagnosis(
         chains=chains, steps=steps, still_chains=still, mean=mean,
-        standard_error=_number(array_stats.mcse(unit, method="mean")) * width * peak,
-        effective_draws=_number(array_stats.ess(unit, method="bulk")), r_hat=r_hat, r_hat_p_value=r_hat_p_value,
+        standard_error=_number(_arviz().mcse(unit, method="mean")) * width * peak,
+        effective_draws=_number(_arviz().ess(unit, method="bulk")), r_hat=r_hat, r_hat_p_value=r_hat_p_value,
         ks_p_value=_kolmogorov_smirnov(first, second), geweke_z=z, geweke_p_value=z_p_value,
     )  # fmt: skip
 
@@ -111,6 +110,12 @@ def _diagnose(kept: Float[np.ndarray, "chains steps"]) -> TraceDiagnosis:
 def _halves(rows: Float[np.ndarray, "chains steps"]) -> tuple[Any, Any]:
     half = rows.shape[1] // 2
     return rows[:, :half], rows[:, rows.shape[1] - half :]
+
+
+def _arviz() -> Any:
+    from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]  # takes long to import
+
+    return array_stats
 
 
 def _number(value: Any) -> float:
@@ -121,7 +126,7 @@ def _times(rows: Float[np.ndarray, "rows steps"]) -> Float[np.ndarray, " rows"]:
     """Autocorrelation time of each row about its line, on the long side; a row that never moves gets too long a one."""
     steps = rows.shape[1]
     moves = np.ptp(rows, axis=1) > 0.0
-    residuals = signal.detrend(rows, axis=1)
+    residuals = scipy.signal.detrend(rows, axis=1)
     draws = np.array(
         [bounds.effective_sample_size(row) if ok else 1.0 for row, ok in zip(residuals, moves, strict=True)]
     )
@@ -129,7 +134,7 @@ def _times(rows: Float[np.ndarray, "rows steps"]) -> Float[np.ndarray, " rows"]:
 
 
 def _scores(values: Float[np.ndarray, "rows steps"]) -> Float[np.ndarray, "rows steps"]:
-    return special.ndtri((stats.rankdata(values).reshape(values.shape) - 0.375) / (values.size + 0.25))
+    return scipy.special.ndtri((scipy.stats.rankdata(values).reshape(values.shape) - 0.375) / (values.size + 0.25))
 
 
 def _r_hat(halves: Float[np.ndarray, "rows steps"]) -> tuple[float | None, float | None]:
@@ -141,11 +146,12 @@ def _r_hat(halves: Float[np.ndarray, "rows steps"]) -> tuple[float | None, float
             continue
         scores = _scores(values)
         moves = bool((np.ptp(values, axis=1) > 0.0).any())
-        r_hat = _number(array_stats.rhat(scores, method="identity")) if moves else math.inf
+        r_hat = _number(_arviz().rhat(scores, method="identity")) if moves else math.inf
         draws = steps / float(_times(scores).mean())
         between = draws * (r_hat**2 - (steps - 1) / steps)
         found.append(r_hat)
-        p_values.append(float(stats.f.sf(between, rows - 1, rows * (draws - 1.0))) if draws > _FEWEST_IN_HALF else None)
+        judged = draws > _FEWEST_IN_HALF
+        p_values.append(float(scipy.stats.f.sf(between, rows - 1, rows * (draws - 1.0))) if judged else None)
     return max(found, default=None), _smallest(p_values)
 
 
@@ -159,7 +165,7 @@ def _kolmogorov_smirnov(
         if one.size > time * _FEWEST_IN_HALF:
             apart = max(1, round(2.0 * time - 1.0))
             # the exact law is for draws without ties, and minibatch errors have many
-            test: Any = stats.ks_2samp(one[::apart], other[::apart], method="asymp")
+            test: Any = scipy.stats.ks_2samp(one[::apart], other[::apart], method="asymp")
             p_values.append(float(test.pvalue))
     return _smallest(p_values)
 
@@ -173,12 +179,12 @@ def _geweke(scores: Float[np.ndarray, "chains steps"]) -> tuple[float | None, fl
     if not judged.any():
         return None, None
     moved = (start.mean(axis=1) - end.mean(axis=1))[judged]
-    spread = (signal.detrend(end, axis=1).var(axis=1) * times)[judged] * (1 / start.shape[1] + 1 / end.shape[1])
+    spread = (scipy.signal.detrend(end, axis=1).var(axis=1) * times)[judged] * (1 / start.shape[1] + 1 / end.shape[1])
     freedom = draws[judged] - 1.0
     if judged.sum() > 1:
         moved, spread, freedom = (np.append(each, each.sum()) for each in (moved, spread, freedom))
     z = moved / np.sqrt(spread)
-    p_values = 2.0 * stats.t.sf(np.abs(z), freedom)
+    p_values = 2.0 * scipy.stats.t.sf(np.abs(z), freedom)
     return float(z[np.argmax(np.abs(z))]), _smallest(list(p_values))
 
 

@@ -1,6 +1,7 @@
 """Running chains: steps in chunks, each chunk checked before anyone sees it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -10,6 +11,9 @@ from torch import Tensor
 from pacdp.chains.keys import Keys
 from pacdp.errors import Diverged
 from pacdp.losses import Loss
+
+KEPT = frozenset(4**k - 1 for k in range(20))
+"""Steps 0, 3, 15, 63, ... of chains that keep norms are kept whole, before and after, so that they can be checked."""
 
 
 @runtime_checkable
@@ -30,6 +34,10 @@ class Chunk(NamedTuple):
     """Mean minibatch 0-1 loss of each step, on the CPU."""
     displacements: Float[Tensor, "chains steps"] | None
     """|μ - w|² of each step of Entropy-SG(L)D, on the CPU."""
+    squared_norms: Float[Tensor, "chains gradients"] | None = None
+    """Where they are kept, Σ_i ‖g_i‖² of each gradient of the steps, on the CPU."""
+    kept: Mapping[str, Tensor] = MappingProxyType({})
+    """With them, the sampler's state before and after each step of :data:`KEPT`, by "kept.STEP.NAME", on the CPU."""
 
 
 def run_chains(
@@ -49,9 +57,12 @@ def run_chains(
         first = state.step + 1
         stop = min(until, (state.step // chunk + 1) * chunk)
         seen: list[Any] = []
+        kept: dict[str, Tensor] = {}
         for _ in range(stop - state.step):
-            state, info = sampler.step(state, keys)
+            before, (state, info) = state, sampler.step(state, keys)
             seen.append(info)
+            if info.squared_norms is not None and before.step in KEPT:
+                kept |= _named(before) | _named(state)
         losses, errors = (torch.stack([info[i] for info in seen], dim=1).cpu() for i in range(2))
         bad = ~torch.isfinite(losses)
         if bool(bad.any()):
@@ -62,7 +73,13 @@ def run_chains(
         if loss is not None:
             loss.check(max(float(losses.min()), loss.low), float(losses.max()))
         moved = None if seen[0].displacement is None else torch.stack([i.displacement for i in seen], dim=1).cpu()
-        yield Chunk(state, losses, errors, moved)
+        norms = None if seen[0].squared_norms is None else torch.cat([i.squared_norms for i in seen], dim=1).cpu()
+        yield Chunk(state, losses, errors, moved, norms, kept)
+
+
+def _named(state: Any) -> dict[str, Tensor]:
+    tensors = {name: one for name, one in state._asdict().items() if isinstance(one, Tensor)}
+    return {f"kept.{state.step}.{name}": one.detach().cpu().clone() for name, one in tensors.items()}
 
 
 def _numbers(which: Tensor) -> tuple[int, ...]:

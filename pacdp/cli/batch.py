@@ -139,8 +139,11 @@ class Batch:
         return outcomes
 
     def _advance(self, mark: int, steps: int, report: Report) -> None:
-        chunk = max(1, 500 // self.runs[0].sampler.gradients_per_step)
-        replay = self.objective.device.type == "cuda" and self.objective.clip_norm is None
+        own = self.runs[0].sampler  # large batches make long steps: a checkpoint waits for the end of a chunk
+        chunk = max(1, 500 // (own.gradients_per_step * max(1, own.batch_size // 1000)))
+        replay = (
+            self.objective.device.type == "cuda" and self.objective.clip_norm is None and not self.objective.keep_norms
+        )
         if replay and self.replayed is None:
             self.replayed = Replayed(self.sampler, self.keys)
         sampler = self.replayed or self.sampler

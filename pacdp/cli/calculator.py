@@ -10,6 +10,7 @@ from typing import Any, Literal
 import bounds
 from bounds._assemble import called
 from bounds.prices import Charge, Fresh
+from pacdp.cli.parsing import nearest
 
 Bound = Callable[..., bounds.Certificate]
 
@@ -140,7 +141,7 @@ def compute(name: str, given: Given) -> bounds.Certificate:
         ValueError: no such bound, or something it needs was not given.
     """
     if name not in cells():
-        raise ValueError(f"no bound is called {name!r}: choose compare, plan or one of {', '.join(cells())}")
+        raise ValueError(f"no bound is called {name!r}: {nearest(name, ['compare', 'plan', *cells()])}")
     arguments = given.arguments()
     missing = _missing(name, arguments)
     if missing:

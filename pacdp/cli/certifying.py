@@ -10,8 +10,6 @@ from typing import Any
 from pacdp import Settings, load_trained
 from pacdp.cli.config import Runtime
 from pacdp.cli.diagnosing import diagnose_checkpoints, siblings
-from pacdp.cli.figures import run as drawing
-from pacdp.cli.figures import style
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.rederived import require_rederived
@@ -95,6 +93,9 @@ def _timeless(report: Mapping[str, Any]) -> dict[str, Any]:
 
 def plot(folder: Folder) -> list[Path]:
     """Draw a run's training and, where they exist, its certificates, into its folder."""
+    from pacdp.cli.figures import run as drawing
+    from pacdp.cli.figures import style  # matplotlib, for which training does not wait
+
     rows = folder.rows()
     if not rows:
         raise ValueError(f"{folder.path} holds no recorded rows yet: train longer, then plot")

@@ -19,8 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bounds.sentence import records
+from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import bound, up, up_digits
-from pacdp.cli.figures.style import label
 from pacdp.cli.reading import bill, certificates_of, cited, error_on_test, first_sentence, measured, notes, remarks
 from pacdp.cli.terminal import messages, output
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class Entry(NamedTuple):
@@ -25,6 +25,7 @@ class Entry(NamedTuple):
         return getattr(importlib.import_module(self.module), self.name)
 
 
+@runtime_checkable
 class Folders(Protocol):
     """What a package knows of folders that are no runs; each function answers None to what it does not know."""
 

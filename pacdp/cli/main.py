@@ -4,14 +4,16 @@ A command's module is imported when the command is called, since torch takes sec
 to `bounds` alone do without.
 """
 
-import difflib
+import os
 import sys
 from dataclasses import make_dataclass
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import tyro
 
 from pacdp.cli.extensions import Entry, extensions
+from pacdp.cli.parsing import begin, nearest, parsed
 from pacdp.cli.terminal import messages, usage
 
 COMMANDS: dict[str, Entry] = {
@@ -24,6 +26,11 @@ COMMANDS: dict[str, Entry] = {
         "pacdp.cli.commands.runs",
         "Train",
         "Train a recipe. Any field of its run can be set: --epochs 5 --sampler.tau 100 --problem.random-labels 1.",
+    ),
+    "compress": Entry(
+        "pacdp.cli.commands.compress",
+        "Compress",
+        "Run a learner on examples that it picks itself and certify it on all of them: no prior, nothing held out.",
     ),
     "choices": Entry(
         "pacdp.cli.commands.choices",
@@ -75,21 +82,28 @@ COMMANDS: dict[str, Entry] = {
         "Report",
         "Write one HTML page of a run, its certificates or a study: values, assumptions, costs, privacy, provenance.",
     ),
-    "data": Entry("results", "Data", "Find, verify and if need be download data sets; print what they are."),
+    "data": Entry(
+        "pacdp.cli.commands.pages",
+        "Data",
+        "Find, verify and if need be download data sets; print what they are.",
+    ),
 }
 for _extension in extensions():
     COMMANDS |= _extension.commands
 """Every command by the word that calls it, in the order of the help; those of extensions come last."""
+_CONFIG = (tyro.conf.FlagCreatePairsOff,)
+_ABOUT = "Risk certificates for trained networks, and what their training reveals."
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point. Exit status: 0 success, 1 an error (one sentence on standard error), 2 usage, 130 Ctrl-C."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
+        begin()
         command, rest = _parsed(words)
         command(rest)
     except (ValueError, RuntimeError, OSError) as error:
-        messages.print(f"pacdp: {error}", style="red" if messages.is_terminal else None, markup=False)
+        messages.print(f"pacdp: {_sentence(error)}", style="red" if messages.is_terminal else None, markup=False)
         sys.exit(1)
     except KeyboardInterrupt:
         messages.print(
@@ -98,23 +112,28 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
 
 
+def _sentence(error: Exception) -> str:
+    """What an error says; the system's own errors name the file first."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    return " ".join(str(error).split("\n")) or type(error).__name__
+
+
 def _parsed(words: list[str]) -> tuple[Any, list[str]]:
     """The command that the words call, and those that it did not take."""
-    config = (tyro.conf.FlagCreatePairsOff,)
+    if "" in words:
+        usage("an empty word stands on the command line: leave it out, or give a value")
+    if words[:1] == ["bound"] and words[1:2] and not words[1].startswith("-"):  # then help is about that bound
+        words = [{"--help": "--options", "-h": "--options"}.get(word, word) for word in words]
     if words and words[0] in COMMANDS:
-        return tyro.cli(
-            COMMANDS[words[0]].load(),
-            args=words[1:],
-            prog=f"pacdp {words[0]}",
-            return_unknown_args=True,
-            config=config,
-        )
+        return parsed(COMMANDS[words[0]].load(), words[1:], prog=f"pacdp {words[0]}", config=_CONFIG)
+    if words[:1] == ["--version"]:
+        print(f"pacdp {version('pacdp')}")
+        sys.exit(0)
+    if words[:1] in (["--help"], ["-h"]):
+        parsed(_outline(), ["--help"], prog="pacdp", config=_CONFIG, description=_ABOUT)
     if words and not words[0].startswith("-"):
-        near = difflib.get_close_matches(words[0], COMMANDS, n=1)
-        known = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(COMMANDS)}"
-        usage(f"there is no command {words[0]!r}: {known}")
-    tyro.cli(_outline(), args=words, prog="pacdp", config=config,
-             description="Risk certificates for trained networks, and what their training reveals.")  # fmt: skip
+        usage(f"there is no command {words[0]!r}: {nearest(words[0], COMMANDS)}")
     usage(f"give a command: one of {', '.join(COMMANDS)}")
 
 

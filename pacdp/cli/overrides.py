@@ -4,6 +4,8 @@ from typing import TypeVar
 
 import tyro
 
+from pacdp.cli.parsing import no_more, parsed
+
 Config = TypeVar("Config")
 
 
@@ -11,10 +13,8 @@ def overridden(config: Config, rest: list[str]) -> Config:
     """``config`` with the fields that ``rest`` names, such as ``--epochs 5``; ``--help`` lists them and exits."""
     if not rest:
         return config
-    return tyro.cli(
-        type(config),
-        default=config,
-        args=rest,
-        prog="pacdp train RECIPE --fields",
-        config=(tyro.conf.AvoidSubcommands,),
+    found, unknown = parsed(
+        type(config), rest, prog="pacdp train RECIPE --fields", config=(tyro.conf.AvoidSubcommands,), default=config
     )
+    no_more(unknown)
+    return found

@@ -69,7 +69,7 @@ def train(
 def kind(run: Run) -> str:
     """What runs must share to go together: all but seeds, labels, temperatures and step sizes."""
     values = to_dict(run)
-    values["sampler"] = {name: values["sampler"][name] for name in ("kind", *run.sampler.shared)}
+    values["sampler"] = {name: values["sampler"].get(name) for name in ("kind", *run.sampler.shared)}
     values["sampler"]["noise"] = run.algorithm
     for name in ("random_labels", "label_seed"):
         del values["problem"][name]
@@ -160,7 +160,7 @@ def _batches(
         for k, i in enumerate(members):
             checkpoint = checkpoints[i]
             if checkpoint is None:
-                model = first_model(problem, loaded[0], seed=runs[i].seed, chain=runs[i].chain)
+                model = first_model(problem, own[runs[i].problem][0], seed=runs[i].seed, chain=runs[i].chain)
                 states.append(sampler.init(objective.layout.of(model)[None].to(runtime.device)))
             else:
                 states.append(chain_state(checkpoint, runs[i].sampler, objective.layout, runtime.device))

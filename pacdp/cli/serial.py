@@ -12,13 +12,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-Config = TypeVar("Config")
+from pacdp.canonical import JOINED_LATER as JOINED_LATER
+from pacdp.canonical import left_out
 
-JOINED_LATER = MappingProxyType({"left out at its default": True})
-"""Metadata of a plain field with a default."""
+Config = TypeVar("Config")
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -49,10 +49,8 @@ def _written(value: Any, hint: Any) -> Any:
         return value
     hints = get_type_hints(type(value))
     kind = {"kind": _kind(type(value))} if len(_records(hint)) > 1 else {}
-    written = [
-        one for one in fields(value) if not (one.metadata == JOINED_LATER and getattr(value, one.name) == one.default)
-    ]
-    return kind | {field.name: _written(getattr(value, field.name), hints[field.name]) for field in written}
+    written = [one.name for one in fields(value) if one.name not in left_out(value)]
+    return kind | {name: _written(getattr(value, name), hints[name]) for name in written}
 
 
 def _read(value: Any, hint: Any) -> Any:

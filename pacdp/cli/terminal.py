@@ -18,9 +18,3 @@ def usage(sentence: str) -> NoReturn:
     """Say what is wrong with the arguments and exit with status 2."""
     messages.print(f"pacdp: {sentence}", markup=False)
     sys.exit(2)
-
-
-def no_more(rest: list[str]) -> None:
-    """Refuse arguments that no option took."""
-    if rest:
-        usage(f"unknown arguments: {' '.join(rest)}")

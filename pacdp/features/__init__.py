@@ -15,3 +15,4 @@ from pacdp.features.head import fit_mean as fit_mean
 from pacdp.features.head import gaussian_errors as gaussian_errors
 from pacdp.features.pooling import transform as transform
 from pacdp.features.pooling import unit as unit
+from pacdp.features.waves import RandomWaves as RandomWaves

@@ -23,7 +23,7 @@ def unit(rows: Float[Tensor, "n dim"]) -> Float[Tensor, "n dim"]:
 
 
 @torch.no_grad()
-def transform(features: nn.Module, inputs: np.ndarray | Tensor, *, batch_size: int = 250) -> Float32[Tensor, "n dim"]:
+def transform(features: nn.Module, inputs: np.ndarray | Tensor, *, batch_size: int = 250) -> Float32[Tensor, "n ..."]:
     """``features`` of all inputs [n, ...], computed once, on the device of ``features``' first buffer, kept on the CPU.
 
     Raises:

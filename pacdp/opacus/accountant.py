@@ -24,8 +24,16 @@ class EventAccountant(IAccountant):
     """
 
     def __init__(self) -> None:
-        self.event: Event | None = None
+        self._history = events.History()
+
+    @property
+    def event(self) -> Event | None:
         """What ran so far."""
+        return self._history.event
+
+    @event.setter
+    def event(self, event: Event | None) -> None:
+        self._history = events.History(event)
 
     @property
     def history(self) -> list[tuple[Event, int]]:
@@ -40,7 +48,7 @@ class EventAccountant(IAccountant):
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one mechanism."""
-        self.event = events.joined(self.event, events.sampled_step([noise_multiplier], sample_rate=sample_rate))
+        self._history.append(events.sampled_step([noise_multiplier], sample_rate=sample_rate))
 
     def get_epsilon(self, delta: float, *, adjacency: Adjacency = events.ADJACENCY) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
         """See :func:`pacdp.step.accountant.epsilon`."""

@@ -61,6 +61,7 @@ class CompiledSums:
         labels: Sequence[Int[Tensor, " n"]],
         clip: Clip,
         into: Float[Tensor, "chains dim"],
+        squares: Float[Tensor, " chains"] | None = None,
     ) -> list[Float[Tensor, "2"] | None]:
         """Every chain's clipped sum into ``into``; returns mean loss and error of its minibatch.
 
@@ -68,13 +69,18 @@ class CompiledSums:
 
         Args:
             labels: of all examples, for each chain.
+            squares: float64; where given, it becomes the sum over examples of the squared norm of all that each of
+                them adds, before clipping.
         """
         found: list[Tensor | None] = [None] * len(weights)
 
         def run(room: int, chains: Sequence[int]) -> None:
             drawn, group = draw(chains)
             for k, g in zip(chains, group, strict=True):
-                found[k] = self._chain(self._rooms[room], weights[k], drawn[g], labels[k][drawn[g]], clip, into[k])
+                kept = None if squares is None else squares[k]
+                found[k] = self._chain(
+                    self._rooms[room], weights[k], drawn[g], labels[k][drawn[g]], clip, into[k], kept
+                )
 
         # a loss in Python may keep what it sees
         parts = threads.shares(len(weights)) if self._loss.compiled is not None else [range(len(weights))]
@@ -98,8 +104,10 @@ class CompiledSums:
         labels: Int[Tensor, " batch"],
         clip: Clip,
         into: Float[Tensor, " dim"],
+        squares: Float[Tensor, ""] | None,
     ) -> Float[Tensor, "2"] | None:
-        count, loss, error = len(examples), 0.0, 0.0
+        count, loss, error, added = len(examples), 0.0, 0.0, 0.0
+        often = None if squares is None else multiplicities(examples).double().numpy()
         if count == 0:
             into.zero_()
         own = self._network.pieces(weights.numpy())
@@ -110,8 +118,11 @@ class CompiledSums:
             if seen is None:
                 return None
             loss, error = loss + seen[0], error + seen[1]
+            added += 0.0 if often is None else float(often[part] @ seen[2])
             if start:
                 into += gradient
+        if squares is not None:
+            squares.fill_(added)
         return weights.new_tensor([loss, error]) / max(1, count)
 
     def _add(
@@ -122,8 +133,8 @@ class CompiledSums:
         labels: Int[Tensor, " batch"],
         clip: Clip,
         into: list[Array],
-    ) -> tuple[float, float] | None:
-        """A chunk's sum into ``into``; its losses and errors added up."""
+    ) -> tuple[float, float, Array] | None:
+        """A chunk's sum into ``into``; its losses and errors added up, and every example's squared norm."""
         count = len(examples)
         outputs = torch.from_numpy(self._forward(layers, own, examples)[:count])
         loss, error, slope = self._judged(outputs, labels)
@@ -135,13 +146,15 @@ class CompiledSums:
                 back = layer.propagate(back, weight, squares, further=place > 0)
             else:
                 back = layer.propagate(back[:count], weight, squares)
-        factors, finite = clip_factors(torch.from_numpy(np.sqrt(squares)), clip.norm, outputs.dtype)
-        if not bool(finite.all()):
+        if not np.isfinite(squares).all():
             return None
-        scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
+        scale = np.full(count, 1.0 / clip.divisor, own[0].dtype)
+        if clip.norm < NO_CLIPPING:
+            factors, _ = clip_factors(torch.from_numpy(np.sqrt(squares)), clip.norm, outputs.dtype)
+            scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
         for place, layer in enumerate(layers):
             layer.collect(scale, into[2 * place], into[2 * place + 1])
-        return loss * count, error * count
+        return loss * count, error * count, squares
 
     def _judged(self, outputs: Tensor, labels: Tensor) -> tuple[float, float, Tensor]:
         """Mean loss and error, and the slope of each example's own loss by its outputs."""
@@ -224,6 +237,16 @@ def _singles(
         clipped_gradient(model, layout.views(weights), x[None], y[None], loss, clip_norm=NO_CLIPPING,
                          into=layout.views(row))  # fmt: skip
     return found
+
+
+def multiplicities(examples: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+    """How often each of the drawn examples was drawn.
+
+    An example adds its gradient to a sum as often as it was drawn: the squared norms of all that is added sum to
+    Σ over draws of multiplicity times the gradient's squared norm.
+    """
+    _, place, often = np.unique(examples.cpu().numpy(), return_inverse=True, return_counts=True)
+    return torch.from_numpy(often[place]).to(examples.device)
 
 
 def _squares(rows: Array) -> Array:

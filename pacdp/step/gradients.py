@@ -36,6 +36,8 @@ class Seen(NamedTuple):
     outputs: Float[Tensor, "batch ..."]
     finite: Bool[Tensor, " batch"]
     """Whose gradient was finite and counts."""
+    squares: Float[Tensor, " batch"]
+    """Squared norm of each gradient before clipping, float64; not finite where the gradient is not."""
 
 
 def clipped_gradient(
@@ -61,7 +63,7 @@ def clipped_gradient(
         for view in into.values():
             view.zero_()
         empty = next(iter(into.values())).new_zeros(0)
-        return Seen(empty.sum(), empty, empty.bool())
+        return Seen(empty.sum(), empty, empty.bool(), empty.double())
     if _fully_connected(model, inputs.ndim):
         return _by_layers(model, tensors, inputs, targets, loss, clip_norm, divisor, into)
     return _by_examples(model, tensors, inputs, targets, loss, clip_norm, divisor, into)
@@ -169,7 +171,7 @@ def _by_layers(
             torch.mm(kept.mT, scaled, out=view) if view.is_contiguous() else view.copy_(kept.mT @ scaled)
         if f"{name}.bias" in into:
             into[f"{name}.bias"].copy_(scaled.sum(dim=0))
-    return Seen(mean, x, finite)
+    return Seen(mean, x, finite, squares)
 
 
 def _back(layer: nn.Module, slope: Tensor, before: Tensor, after: Tensor) -> Tensor:
@@ -232,9 +234,10 @@ def _by_examples(
         warnings.filterwarnings("ignore", message="There is a performance drop")
         per_example = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0))
         rows, (losses, outputs) = per_example(moving, inputs, targets)
-    factors, finite = clip_factors(joint_norms([row_norms(row) for row in rows.values()]), clip_norm, losses.dtype)
+    norms = joint_norms([row_norms(row) for row in rows.values()])
+    factors, finite = clip_factors(norms, clip_norm, losses.dtype)
     scale = without_subnormals((factors / divisor).to(losses.dtype))
     for name, view in into.items():
         flat = torch.where(finite[:, None], rows[name].flatten(1), 0.0)
         view.copy_((scale @ flat).view(view.shape))
-    return Seen(losses.mean(), outputs, finite)
+    return Seen(losses.mean(), outputs, finite, norms.square())

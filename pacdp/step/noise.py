@@ -38,7 +38,11 @@ _ON_DEVICE = 1 << 20  # numbers at a time
 
 @runtime_checkable
 class Randomness(Protocol):
-    """Gaussian noise, Poisson batches, and generators for draws that privacy does not rest on."""
+    """Gaussian noise, Poisson batches, and generators for draws that privacy does not rest on.
+
+    A source that adds its noise to a sum itself, instead of handing it out, has a method ``noised(total, *, std)``,
+    which returns a new tensor: ``total`` with independent N(0, std²) on every coordinate.
+    """
 
     def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Independent N(0, std²)."""
@@ -61,15 +65,6 @@ class Randomness(Protocol):
         ...
 
 
-@runtime_checkable
-class AddsNoise(Protocol):
-    """A source that adds its noise to a sum itself, instead of handing it out."""
-
-    def noised(self, total: Tensor, *, std: float) -> Tensor:
-        """``total`` with independent N(0, std²) on every coordinate, rounded once, to a public grid."""
-        ...
-
-
 def add_noise(total: Tensor, *, std: float, randomness: Randomness) -> Tensor:
     """A new tensor: ``total`` with independent N(0, std²) on every coordinate. The one way for noise into a sum.
 
@@ -83,8 +78,9 @@ def add_noise(total: Tensor, *, std: float, randomness: Randomness) -> Tensor:
     """
     if not 0.0 <= std < math.inf:
         raise ValueError(f"std must be a finite number >= 0, got {std}")
-    if isinstance(randomness, AddsNoise):
-        return randomness.noised(total, std=std)
+    adds = getattr(randomness, "noised", None)  # isinstance of a protocol takes as long as the noise of a small layer
+    if adds is not None:
+        return adds(total, std=std)
     return total + randomness.normal(tuple(total.shape), std=std, dtype=total.dtype, device=total.device)
 
 
@@ -203,6 +199,10 @@ class SeededRandomness:
         """Independent N(0, std²) from the noise stream."""
         drawn = torch.empty(tuple(shape), dtype=dtype, device=self._noise.device)
         return drawn.normal_(0.0, std, generator=self._noise).to(device)
+
+    def noised(self, total: Tensor, *, std: float) -> Tensor:
+        """``total`` with independent N(0, std²) from the noise stream, in the memory of the noise."""
+        return self.normal(tuple(total.shape), std=std, dtype=total.dtype, device=total.device).add_(total)
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """A Poisson batch from the batch stream."""

@@ -39,6 +39,7 @@ def resolve(c: Claim) -> tuple[str, str, float]:
             continue
         if rest == "ece":  # of one draw by PAC-Bayes, of others from fresh examples
             price = "" if "transfer" not in c.costs else "private_" if "privacy_notion" in c.inputs else "dp_"
+            price = "realised_sum_" if "sum_contributions" in c.inputs else price
             return (price, "ece_pac_bayes", 1.0) if head == "one_draw" else ("", "ece_second_moment", 1.0)
         full = _ALIASES.get(rest, rest)
         for prefix in PREFIXES:
@@ -106,6 +107,8 @@ def _hypotheses(c: Claim) -> None:
     for kind in ("noisy_sum_", "realised_", "poisson_sum_"):
         if resolve(c)[0].startswith(kind) and "records enter by noisy sums" not in standing:
             raise Wrong("nothing is said of how the records entered the sums")
+    if resolve(c)[1] == "compression" and "learner saw picked records alone" not in standing:
+        raise Wrong("nothing is said of what the learner saw beside the records it picked")
     for found, needed in (("assumes stationarity", "chain stationary"), ("approximate accountant", "accountant sound")):
         if c.inputs.get("privacy_status") == found and standing.get(needed) != "unproved":
             raise Wrong(f"the privacy {found}, and the hypothesis {needed!r} is {standing.get(needed, 'not there')}")

@@ -2,18 +2,26 @@
 
 import hashlib
 import json
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pacdp.verify.claim import Statement, Unchecked, Wrong, judged
+from pacdp.verify.arithmetic import ball
+from pacdp.verify.claim import Statement, Unchecked, Wrong, judged, number
+from pacdp.verify.compressed import KIND, check_kept
+from pacdp.verify.formulas_noisy import log_moments_of_a_run
 from pacdp.verify.loss import private, steps_of
-from pacdp.verify.planned import length, of_chain, of_training, paid, same
+from pacdp.verify.planned import length, of_chain, of_training, paid, same, sums_of_chain
 from pacdp.verify.planned import recorded as ran_in
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
           "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
+
+_GRID = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
+"""The orders of a realised price, all of which are paid for."""
+_NORMS = "norms of all records kept"
 
 
 class Stored(NamedTuple):
@@ -56,10 +64,10 @@ def content_hash(stored: Stored) -> str:
 def chain_of(path: Path) -> list[dict[str, Any]]:
     """The lines of a chained file; each hash must follow from the one before it."""
     lines, last = [json.loads(line) for line in path.read_text().splitlines()], ""
-    for number, line in enumerate(lines, start=1):
+    for place, line in enumerate(lines, start=1):
         said = line.pop("hash", None)
         if said != digest(line, last):
-            raise Wrong(f"line {number} of {path.name} is not what was written after the one before it")
+            raise Wrong(f"line {place} of {path.name} is not what was written after the one before it")
         line["hash"] = last = said
     return lines
 
@@ -154,7 +162,11 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
             if name in subject and subject[name] != header.get(name):
                 raise Wrong(f"the report's {name} is not the checkpoint's")
         count, size = (report.get("choices") or {}).get("count", 1), chosen.get("J", 1)
-        if count != size:
+        paid_more = not chosen and any(
+            f"a list of {count} settings, all paid for" in one["by"]
+            for made in certified for one in made["hypotheses"] if one["name"] == "settings fixed beforehand"
+        )  # fmt: skip
+        if count != size and not paid_more:
             raise Wrong(f"{count} settings are paid for, of {size} that were listed")
         if details.get("stopping_times", 1) != len(header.get("listed_steps", [1])):
             raise Wrong(f"{details['stopping_times']} moments to stop are paid for")
@@ -168,13 +180,43 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
                 if details.get("charged_steps", due) != due:
                     raise Wrong(f"{details['charged_steps']} steps are paid for, and {due} are due")
                 expected = of_chain(header, due)
-            for said in (event, (details.get("accounted") or {}).get("event", event)):
+            summed = [json.loads(one["inputs"]["sum_event"]) for one in certified if "sum_event" in one["inputs"]]
+            for said in (event, (details.get("accounted") or {}).get("event", event), *summed):
                 same(list(steps_of(said).elements()), expected)
 
+    def trajectory() -> None:
+        kept = stored.tensors.get("trace.squared_norms")
+        if kept is None or kept[0] != "float64":
+            raise Wrong("the checkpoint holds no norms, of which these certificates are made")
+        norms = list(array("d", kept[2]))
+        whole = log_moments_of_a_run(sums_of_chain(header), norms, [2.0])[0]
+        if not all(norm >= 0.0 for norm in norms):
+            raise Wrong("a norm is negative or no number")
+        full = header["sampler"].get("every_record", False) and header["sampler"]["batch_size"] == header["n"]
+        for made in paying:
+            said = ball(number(made["inputs"]["sum_contributions"]))
+            if not whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5):
+                raise Wrong(f"{made['name']} pays for contributions of {said}, and the norms add up to {whole}")
+            of = made["inputs"]["n"], report["examples"] or report["n"]
+            if of != (report["n"], header["n"]):
+                raise Wrong(f"{made['name']} is about {of[0]} records, the report {report['n']} of {of[1]} examples")
+            drawn = [one for one in made["hypotheses"] if one["name"] == "batches drawn without the records"]
+            if any(one["standing"] == "proved" for one in drawn) and not full:
+                raise Wrong(f"{made['name']} takes every record for in every batch, and the settings draw batches")
+            if any(one["standing"] == "proved" for one in made["hypotheses"] if one["name"] == _NORMS):
+                raise Wrong(f"{made['name']} takes the norms of all records for proved, and a sum shows no record")
+            grid = [float(word) for word in made["inputs"]["sum_orders"].split(",")]
+            if grid != _GRID or "sum_weights" in made["inputs"]:
+                raise Wrong(f"{made['name']} has other orders than those that were fixed before any run")
+
+    certified = (report or {}).get("certificates", [])
+    paying = [one for one in certified if "sum_contributions" in one["inputs"]]
     checks: dict[str, tuple[Any, Callable[[], None]]] = {
         "content of the checkpoint": (header, content), "run": (header, run), "steps": (header, steps),
         "metrics.jsonl": (metrics.is_file(), recorded), "result.json": ("result.json" in files, result),
         "privacy spent": ("event" in header and own, spent),
+        "kept records": (header.get("kind") == KIND and own, lambda: check_kept(stored, own, report)),
         "choices": (choices.is_file(), listed), "report": (report and header, reported),
+        "norms": (paying and header, trajectory),
     }  # fmt: skip
     return [judged(path.name, name, check) for name, (there, check) in checks.items() if there]

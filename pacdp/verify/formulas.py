@@ -10,6 +10,7 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 from pacdp.verify import arithmetic as num
 from pacdp.verify.arithmetic import ball, kl_upper
 from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree
+from pacdp.verify.formulas_compression import compressed
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
 """The grid of the un-expected Bernstein inequality, paid for with ln 20."""
@@ -266,6 +267,7 @@ PLAIN: dict[str, Callable[[Claim], arb]] = {
     "clopper_pearson": lambda c: _counted(c, c["failure_prob"]),
     "new_person_clopper_pearson": lambda c: num.binomial_upper(round(float(c["risk"] * c.n)), c.n, c["failure_prob"]),
     "one_of_finitely_many": _one_of_many,
+    "compression": compressed,
     "gibbs_risk_upper": sampled,
     "weighted_risk_upper": sampled,
     "correlated_risk_upper": sampled,

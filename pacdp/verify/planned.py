@@ -18,8 +18,27 @@ def of_chain(header: Mapping[str, Any], steps: int) -> list[Step]:
         sizes = [s["inner_step_size"] / 2 * i ** -s["inner_decay"] for i in range(1, s["inner_steps"] + 1)] * steps
     else:
         sizes = [s["step_size"] * t ** -s["decay"] for t in range(1, steps + 1)]
-    rate, noise = s["batch_size"] / header["n"], s["batch_size"] / s["clip_norm"]
-    return [Step(rate, noise * math.sqrt(2 / (s["tau"] * h))) for h in sizes]
+    rate, noise, t = s["batch_size"] / header["n"], s["batch_size"] / s["clip_norm"], range(1, len(sizes) + 1)
+    heat = [s["tau"] * i ** s.get("cooling", 0.0) for i in t]
+    return [Step(rate, noise * math.sqrt(2 / (tau * h))) for tau, h in zip(heat, sizes, strict=True)]
+
+
+def sums_of_chain(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The event of a chain that kept its norms: noise on sums of gradients, (K/h) √(2 h κ/τ) at the step size h.
+
+    κ is the friction of SGHMC and otherwise 1; τ grows with the step where the settings cool.
+    """
+    s, steps = header["sampler"], header["step"]
+    if s.get("clip_norm") is not None or s["kind"] not in ("SGLD", "SGHMC", "EntropySGD"):
+        raise Wrong("the sampler's steps are no sums of gradients, as they are, with noise")
+    if s["kind"] == "EntropySGD":
+        inner = range(1, s["inner_steps"] + 1)
+        ran = [(s["inner_step_size"] / 2 * i ** -s["inner_decay"], s["tau"]) for i in inner] * steps
+    else:
+        every = range(1, steps + 1)
+        ran = [(s["step_size"] * t ** -s["decay"], s["tau"] * t ** s.get("cooling", 0.0)) for t in every]
+    noises = [s["batch_size"] * math.sqrt(2 * s.get("friction", 1.0) / (tau * h)) for h, tau in ran]
+    return {"event": "Composed", "inner": [{"event": "Gaussian", "noise_multiplier": one} for one in noises]}
 
 
 def length(run: Mapping[str, Any], n: int) -> int:

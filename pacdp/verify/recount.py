@@ -1,4 +1,4 @@
-"""Counting again: which rows a report is about, and how often a network errs on them."""
+"""Counting again: which rows a report is about, how often a network errs on them, and kept steps of its chain."""
 
 import hashlib
 import importlib
@@ -9,6 +9,7 @@ import numpy as np
 
 from pacdp.verify.claim import CANNOT, Statement, Unchecked, Wrong, judged
 from pacdp.verify.folder import Stored
+from pacdp.verify.replay import replay
 
 _NAMES = ("weights", "mean weights", "your network", "predictor")
 """Predictors in a report that are one network as it is."""
@@ -123,4 +124,8 @@ def recount(report: Mapping[str, Any], stored: Stored | None, data: str | None, 
         if odd := [name for name, count in said.items() if count != found]:
             raise Wrong(f"{odd[0]} err on {said[odd[0]]} rows by the report, and on {found} here")
 
-    return [judged("recount", "rows", rows), *([judged("recount", "errors", errors)] if model else [])]
+    found = [judged("recount", "rows", rows)]
+    if model is not None:
+        found += [judged("recount", "errors", errors)]
+        found += replay(stored, called(model), inputs, labels) if stored is not None else []
+    return found

@@ -8,7 +8,19 @@ import numpy as np
 
 import bounds
 from tests.coverage import adapters as by
-from tests.coverage import calibrated, catalogue, crowds, mechanisms, noisy, people, released, sampled, tight, worlds
+from tests.coverage import (
+    calibrated,
+    catalogue,
+    compressed,
+    crowds,
+    mechanisms,
+    noisy,
+    people,
+    released,
+    sampled,
+    tight,
+    worlds,
+)
 from tests.coverage.harness import FRACTIONS, Entry
 from tests.coverage.worlds import DELTA
 
@@ -151,6 +163,7 @@ _ENTRIES = [
     Entry("mce_clopper_pearson, all bins", by.mce_clopper_pearson, calibrated.BINS[:2], ONE_BIN, share=0.05),
     *PEOPLE,
     *crowds.ENTRIES,
+    *compressed.ENTRIES,
     Entry("brier_risk of maurer", by.brier_risk, calibrated.BRIER, (tight.lucky_brier,)),
 ]
 ENTRIES = [

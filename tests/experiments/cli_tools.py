@@ -31,7 +31,7 @@ def pacdp(*arguments) -> int:
 def start(*arguments) -> subprocess.Popen[str]:
     """The command in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "pacdp.cli.main", *map(str, arguments)],
+        [sys.executable, "-m", "pacdp.cli", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from cli_tools import QUICK, one_sentence, pacdp, read
 
 from pacdp import load_checkpoint, load_trained
 from pacdp.choices import Choices
-from pacdp.cli.figures.style import ACCOUNTED, CHAIN_BOUNDS, CONVERGED, GIBBS_BOUNDS, NAMES
+from pacdp.cli.figures.names import ACCOUNTED, CHAIN_BOUNDS, CONVERGED, GIBBS_BOUNDS, NAMES
 from pacdp.trained import _records as records_of
 from tests.schema import validate
 

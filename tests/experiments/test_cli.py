@@ -14,7 +14,7 @@ RUNTIME = (
     "--bfloat16",
     "--deterministic",
 )
-WORKERS = ("--workers", "--backend", "--address", "--timeout", "--retries")
+WORKERS = ("--workers", "--backend", "--address", "--timeout", "--retries", "--limit", "--heartbeat")
 OPTIONS = {
     "demo": ("--out", *RUNTIME),
     "train": ("RECIPE", "--scale", "--out", "--seed", "--resume", "--force", "--json", "--show", "--chains",
@@ -58,14 +58,14 @@ def test_usage_errors_exit_2_and_print_on_standard_error(arguments, capsys, tmp_
     assert pacdp(*arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.strip()
+    one_sentence(printed.err)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("train", "adam-digits2"), ("adam-digits2", "entropy-sgld-mnist2")),
+        (("train", "adam-digits2"), ("adam-digits2", "did you mean sgd-digits2?")),
         (("data", "imagenet"), ("imagenet", "digits")),
         (("certify", "nowhere"), ("nowhere", "checkpoint")),
         (("plot", "nowhere"), ("nowhere",)),

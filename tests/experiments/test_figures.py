@@ -9,11 +9,11 @@ from cli_tools import one_sentence, pacdp
 from reports import BELOW, handmade
 
 from experiments.figures import chains
-from pacdp.cli.figures import run, style
+from pacdp.cli.figures import names, run, style
 from pacdp.cli.figures.numbers import up
 
-_OTHERS = (*style.GIBBS_BOUNDS, *style.ACCOUNTED, "test_set_clopper_pearson")
-WEIGHTS_BOUNDS = [name for name in style.CHAIN_BOUNDS if name not in _OTHERS]
+_OTHERS = (*names.GIBBS_BOUNDS, *names.ACCOUNTED, "test_set_clopper_pearson")
+WEIGHTS_BOUNDS = [name for name in names.CHAIN_BOUNDS if name not in _OTHERS]
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +39,9 @@ def _texts(axes) -> str:
 
 
 def test_every_bound_has_a_name_and_a_colour_of_its_own():
-    assert style.NAMES.keys() == style.COLOURS.keys()
-    assert len(set(style.NAMES.values())) == len(set(style.COLOURS.values())) == len(style.NAMES)
-    assert set(chains.SHOWN) <= style.NAMES.keys()
+    assert names.NAMES.keys() == style.COLOURS.keys()
+    assert len(set(names.NAMES.values())) == len(set(style.COLOURS.values())) == len(names.NAMES)
+    assert set(chains.SHOWN) <= names.NAMES.keys()
 
 
 def test_training_marks_vacuous_bounds_at_one_and_says_optimistic():
@@ -67,7 +67,7 @@ def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells():
     _, ((axes,),) = style.figure(1, 1)
     rows = [_row(1, dp_pac_bayes=0.4, dp_kl_chernoff=0.7), _row(2, dp_kl_chernoff=0.6), _row(3, dp_kl_chernoff=0.5)]
     run.draw_training(axes, rows)
-    (line,) = (line for line in axes.lines if line.get_label().startswith(style.NAMES["dp_pac_bayes"]))
+    (line,) = (line for line in axes.lines if line.get_label().startswith(names.NAMES["dp_pac_bayes"]))
     assert line.get_label().endswith("(gap: estimate refuted)")
     assert [math.isnan(y) for y in line.get_ydata()] == [False, True, True]
     assert not any(label.get_text().endswith("refuted)") for label in axes.get_legend().get_texts()
@@ -78,7 +78,7 @@ def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells():
 def test_figures_of_tables_tell_of_refuted_estimates():
     table = _table()
     full = chains.told("dp_pac_bayes", table.filter(algorithm="Entropy-SGLD"))
-    assert full == style.NAMES["dp_pac_bayes"] + "*"
+    assert full == names.NAMES["dp_pac_bayes"] + "*"
     part = table.with_columns(dp_pac_bayes=pl.lit(None, pl.Float64))
     assert chains.told("dp_pac_bayes", part).endswith("* (gap: estimate refuted)")
     assert "gap" not in chains.told("dp_kl_chernoff", part)
@@ -109,7 +109,7 @@ def _table() -> pl.DataFrame:
             for step in (1, 2):
                 private = algorithm.endswith("LD")
                 values = {name: (1.3 if step == 1 else 0.8) if private else None for name in WEIGHTS_BOUNDS}
-                values |= {name: 0.7 if algorithm == "Entropy-SGLD" else None for name in style.GIBBS_BOUNDS}
+                values |= {name: 0.7 if algorithm == "Entropy-SGLD" else None for name in names.GIBBS_BOUNDS}
                 rows.append({**_row(step), "algorithm": algorithm, "labels": labels, "thermal_noise": noise,
                              "epochs_over_l": step / 20, **values, "bounds": None})  # fmt: skip
     return pl.DataFrame(rows, infer_schema_length=None)
@@ -118,7 +118,7 @@ def _table() -> pl.DataFrame:
 def test_six_panels_clip_vacuous_bounds_and_say_optimistic(tmp_path):
     drawn = chains.by_noise(_table())
     for axes in drawn.axes[4:]:
-        shown = [name for name in chains.SHOWN if name not in style.GIBBS_BOUNDS]
+        shown = [name for name in chains.SHOWN if name not in names.GIBBS_BOUNDS]
         assert _crosses(axes) == [(0.05, 1.0)] * len(shown)
         assert all(max(line.get_ydata(), default=0) <= 1.0 for line in axes.lines)
         assert axes.get_ylim()[1] > 1.0, "the ceiling is in sight"

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from bounds import declared
-from experiments.papers.runs import held_out_config as config
-from experiments.papers.runs.held_out import certify_on, held_out
-from experiments.papers.runs.held_out_config import HeldOutConfig, held_out_config
+from experiments.papers.runs import held_out as config
+from experiments.papers.runs.held_out import HeldOutConfig, certify_on, held_out, held_out_config
 from pacdp import BoundSet
 from pacdp.backprop import FitSettings, PosteriorSettings, ScaleGrid, hold_out
 from pacdp.cli.serial import from_dict, to_dict

@@ -9,8 +9,8 @@ import pytest
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
 from experiments.claims import Measured, larger
-from experiments.papers.knolle import BIN_COLUMNS, MNIST, PRINTED, RUN_COLUMNS, STUDIES, XRAYS
-from experiments.papers.runs.plain import PLAIN, PlainConfig, train_plain
+from experiments.papers.knolle import BIN_COLUMNS, PRINTED, RUN_COLUMNS, STUDIES
+from experiments.papers.runs.knolle import MNIST, PLAIN, XRAYS, PlainConfig, train_plain
 from experiments.tables import pooled
 from pacdp import Diverged, private
 from pacdp.cli.config import Runtime
@@ -209,12 +209,35 @@ def test_claims_follow_the_numbers():
     assert held(BY_NAME["knolle-table-1"].judge(apart, "cpu"))[ALIKE] is False
 
 
-def test_comparisons_are_the_papers_nine_numbers_and_ours():
+@pytest.mark.parametrize("error", ["ece", "sce", "ace"])
+def test_calibration_is_harmed_only_where_every_error_says_so(error):
+    theirs = planted({name: [scores[2], scores[2] * 1.01] for name, scores in PRINTED["MNIST"].items()})
+    plain = pl.col("procedure") == "SGD"
+    for factor, holds in ((20.0, False), (10.5, None)):
+        turned = theirs.with_columns(pl.when(plain).then(pl.col(error) * factor).otherwise(error).alias(error))
+        found = held(BY_NAME["knolle-table-1"].judge(turned, "cpu"))
+        assert found[WORSE] is holds
+        assert found[BETTER] is True, "the others are as they were"
+    moved = theirs.with_columns(pl.when(pl.col("procedure") == "DP-SGLD").then(0.03).otherwise(error).alias(error))
+    assert held(BY_NAME["knolle-table-1"].judge(moved, "cpu"))[BETTER] is False
+
+
+def test_a_reduction_that_our_own_settings_rule_out_is_open():
+    equal = {"SGD": [0.002, 0.0021], "DP-SGD": [0.02, 0.0202], "DP-SGLD": [0.02, 0.0203]}
+    (claim,) = [one for one in BY_NAME["knolle-table-1"].judge(planted(equal), "cpu").claims if "fold" in one.sentence]
+    assert claim.holds is None
+    assert "takes steps of 2.20 falling to 1.75 where DP-SGD takes 2" in claim.evidence
+    assert held(BY_NAME["knolle-table-1"].judge(planted(equal | {"DP-SGLD": [0.01, 0.0101]}), "cpu"))[FOLD] is False
+
+
+def test_comparisons_are_the_papers_numbers_and_ours():
     verdict = BY_NAME["knolle-table-1"].judge(planted({"SGD": [0.01, 0.03], "DP-SGD": [0.02]}), "cpu")
-    assert len(verdict.comparisons) == 9
+    assert len(verdict.comparisons) == 11
     ours = {one.what: one.ours for one in verdict.comparisons}
     assert ours["MNIST, SGD: ECE"] == 0.02
     assert ours["MNIST, DP-SGLD: ECE"] is None
+    assert ours["MNIST, DP-SGD: epsilon"] == 0.4999
+    assert ours["MNIST, DP-SGLD: epsilon"] is None
     why = next(one.why for one in verdict.comparisons if one.what == "MNIST, DP-SGD: accuracy")
     assert "0.500" in why
     assert "0.450" in why

@@ -45,6 +45,10 @@ def test_the_plan_follows_from_the_run() -> None:
     assert CLIPPED.plan(N) == Plan(steps=90)
     assert replace(CLIPPED, stopping="listed").plan(N) == Plan(steps=90, stopping="listed", listed=(30, 60, 90))
     assert replace(CLIPPED, records=1000).marks(N) == tuple(range(1, 91))
+
+
+@pytest.mark.wrong_types
+def test_a_rule_for_stopping_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match="expected stopping to be 'planned' or 'listed', got 'never'"):
         replace(CLIPPED, stopping="never")
 

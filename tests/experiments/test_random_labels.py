@@ -12,10 +12,10 @@ from cli_tools import read
 from experiments.papers.gaps import violations
 from experiments.papers.random_labels import NOISES, jobs
 from experiments.papers.random_labels import RANDOM_LABELS as STUDY
-from experiments.publish import publish, read_table
+from experiments.runner import publish, read_table
 from pacdp import Architecture, GibbsSettings
 from pacdp.cli.config import Runtime
-from pacdp.cli.figures.style import CONVERGED, GIBBS_BOUNDS
+from pacdp.cli.figures.names import CONVERGED, GIBBS_BOUNDS
 from pacdp.cli.folder import Folder
 from pacdp.cli.recipes import SIZES, tau_of
 from pacdp.cli.sweep.batches import carry_out

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from experiments.papers.runs.held_out_config import HeldOutConfig
-from experiments.papers.runs.p3sgd_config import Attack, DropBlock, Network, Plain, Private, Training
+from experiments.papers.runs.held_out import HeldOutConfig
+from experiments.papers.runs.p3sgd import Attack, DropBlock, Network, Plain, Private, Training
 from experiments.registry import study
 from pacdp import Architecture, Problem
 from pacdp.algorithms import KINDS, SGLD
@@ -22,9 +22,9 @@ from pacdp.trained import sampler_to_dict
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"
 CONFIGS = (
-    Run(problem=Problem(architecture=Architecture(hidden=(3, 2))), sampler=SGLD(tau=3.0), epochs=3),
+    Run(problem=Problem(architecture=Architecture(hidden=(3, 2))), sampler=SGLD(tau=3.0), epochs=3.0),
     HeldOutConfig(scales=ScaleGrid(largest=1.0, precision=100)),
-    PrivateConfig(method=P3SGD(noise_scales=(2.0, 1.0)), budget=Budget(epsilon=2)),
+    PrivateConfig(method=P3SGD(noise_scales=(2.0, 1.0)), budget=Budget(epsilon=2.0)),
     Training(network=Network(width=4), strategy=Plain(regulariser=DropBlock()), attack=Attack()),
     Training(strategy=Private(method=P3SGD(), sampling=Sampling(), budget=Budget())),
 )
@@ -40,6 +40,13 @@ def test_what_was_read_is_equal_and_writes_the_same_text(config):
     assert again == config
     assert text(again) == text(config)
     assert hash(again) == hash(config)  # lists have become tuples
+
+
+@pytest.mark.wrong_types
+def test_a_whole_number_stays_one_where_a_fraction_may_stand():
+    config = Run(problem=Problem(), sampler=SGLD(tau=3.0), epochs=3)
+    assert '"epochs": 3,' in text(config)
+    assert text(from_dict(Run, json.loads(text(config)))) == text(config)
 
 
 def test_records_that_a_checkpoint_holds_too_have_one_form():

@@ -15,8 +15,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from experiments.papers.runs.finite import FiniteConfig, finite
-from experiments.papers.runs.held_out import held_out
-from experiments.papers.runs.held_out_config import held_out_config
+from experiments.papers.runs.held_out import held_out, held_out_config
 from experiments.papers.runs.private_prior import SMOKE, conduct
 from pacdp import Architecture, BoundSet, GibbsSettings, Problem, load_checkpoint
 from pacdp.algorithms import PSGLD, SGHMC, SGLD

@@ -23,7 +23,7 @@ CONV = Architecture(name="conv", norm="group")
 def estimate_on(objective: Objective, indices: list[int]) -> Estimate:
     """The estimate of a batch that is given instead of drawn."""
     objective.draw = lambda keys, tick: ([torch.tensor(indices, dtype=torch.int64)], np.zeros(1, np.int64))
-    gradient, loss, error = objective.estimate(objective.weights(), keys_of(0), 0)
+    gradient, loss, error, _ = objective.estimate(objective.weights(), keys_of(0), 0)
     return Estimate(gradient[0], loss, error)
 
 

@@ -181,7 +181,7 @@ def _one_inner_step(settings: SGLD | EntropySGD, objective: Objective, seed: int
                     objective)  # fmt: skip
     coefficients = sampler.coefficients(0)
     if isinstance(settings, EntropySGD):
-        mean, _, _ = entropy_sgd.local_mean(objective, start, coefficients, keys_of(seed), 0)
+        mean, _ = entropy_sgd.local_mean(objective, start, coefficients, keys_of(seed), 0)
         return mean[0], float(coefficients["scale"][0, 0])
     state, _ = sampler.step(sampler.init(start), keys_of(seed))
     return state.weights[0], float(coefficients["scale"][0])

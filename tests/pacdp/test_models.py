@@ -112,7 +112,7 @@ def test_conv_refuses_other_shapes(shape: tuple[int, ...]) -> None:
         build(Architecture(name="conv"), input_shape=shape, classes=2, generator=seeded(0))
 
 
-@pytest.mark.parametrize("hidden", [(), (0,), (5, -1)])
+@pytest.mark.parametrize("hidden", [(0,), (5, -1)])
 def test_hidden_widths_must_be_positive(hidden: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="expected hidden to list positive layer widths"):
         Architecture(hidden=hidden)

@@ -108,6 +108,10 @@ def without_a_price() -> Iterator[bounds.Certificate]:
     yield bounds.gibbs_risk_upper(mean=0.07, draws=20_000, failure_prob=0.01)
     yield bounds.weighted_risk_upper(values=rng.uniform(size=50), weights=rng.uniform(1, 2, size=50), failure_prob=0.01)
     yield bounds.correlated_risk_upper(chain=rng.uniform(size=50), failure_prob=0.01)
+    yield bounds.compression(k=70, n=N, failure_prob=0.05)
+    yield bounds.compression(k=0, n=N, failure_prob=0.05)
+    weights = bounds.compression_weights(n=N, expected=[20, 90], failure_prob=0.05)
+    yield bounds.compression(k=70, n=N, failure_prob=0.05, weights=weights)
     people = np.repeat(np.arange(300), 3)
     group = bounds.people_sample(losses=(rng.uniform(size=900) < 0.1).astype(float), people=people)
     for name in ("kl", "hoeffding", "second_moment", "bernstein", "betting"):

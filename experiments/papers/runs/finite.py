@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from experiments.papers.runs.held_out_config import of_a_list
+from experiments.papers.runs.held_out import of_a_list
 from pacdp import BoundSet, Finite, HeldOut, certify
 from pacdp.backprop import hold_out
 from pacdp.data import Dataset, Split, load

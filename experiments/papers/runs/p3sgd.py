@@ -1,155 +1,235 @@
-"""Carrying out a run of the P3SGD studies: train by its strategy, recording loss and error on the way, then attack; or
-account for its settings alone."""
+"""A training run of the P3SGD studies: data with people in them, a network, a strategy, and an attack afterwards."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import max_pool2d, pad
 
 from pacdp.cli.config import Runtime
-from pacdp.cli.folder import Folder
-from experiments.papers.runs.p3sgd_config import Plain, Private, Training
-from experiments.papers.runs.p3sgd_inversion import attacked
-from experiments.papers.runs.p3sgd_material import Material, material
-from experiments.papers.runs.p3sgd_networks import network, regularised
-from experiments.papers.runs.p3sgd_patients import train_privately
-from pacdp.cli.sweep.jobs import single
-from pacdp import private
-from pacdp.errors import Diverged
-from pacdp.models import parameter_count
-
-_BATCH = 1000
-
-
-class Recorder(NamedTuple):
-    """Loss and error of weights along the run, a row each."""
-
-    folder: Folder
-    material: Material
-
-    def __call__(self, step: int, epochs: float, module: nn.Module) -> None:
-        """Record ``module`` after ``step`` steps, which made ``epochs`` passes over the training set."""
-        found = self.material
-        train = score(module, found.inputs, found.labels)
-        test = score(module, found.test_inputs, found.test_labels)
-        self.folder.append_row({
-            "step": step, "epochs": epochs, "train_loss": train.loss, "train_error": train.error,
-            "test_loss": test.loss, "test_error": test.error,
-        })  # fmt: skip
-
-
-class Score(NamedTuple):
-    """Mean cross-entropy in nats, and share of errors."""
-
-    loss: float
-    error: float
-
-
-def compute(config: Training, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """Values of result.json, the curve among them; metrics.jsonl has it while the run goes on."""
-    found = material(config, runtime)
-    generator = torch.Generator().manual_seed(config.seed)
-    module = network(config.network, tuple(found.inputs.shape[1:]), found.data.train.classes, generator=generator)
-    module = module.to(runtime.device)
-    record = Recorder(Folder(folder), found)
-    privacy = None
-    match config.strategy:
-        case Plain() as plain:
-            record.folder.keep_rows(up_to_step=-1)
-            sgd(plain, module, found, record, records=config.records, generator=generator)
-        case Private() as strategy:
-            privacy = train_privately(config, strategy, module, found.data, record.folder, record)
-    rows = record.folder.rows()
-    return {
-        "parameters": parameter_count(module), "n": found.data.train.n, "n_test": found.data.test.n,
-        "people": found.data.units, "unit": found.data.unit, "majority": found.majority,
-        "privacy": privacy, "curve": rows, "final": rows[-1],
-        "inversion": attacked(config.attack, module, found, seed=config.seed) if config.attack else [],
-    }  # fmt: skip
-
-
-def sgd(
-    settings: Plain, module: nn.Sequential, found: Material, record: Recorder, *, records: int,
-    generator: torch.Generator,
-) -> None:  # fmt: skip
-    """Train ``module`` in place with momentum and weight decay on shuffled minibatches.
-
-    Raises:
-        Diverged: a loss is not finite.
-    """
-    n = len(found.inputs)
-    own = torch.Generator(found.inputs.device).manual_seed(int(torch.randint(2**62, (), generator=generator)))
-    noisy = regularised(module, settings.regulariser, generator=own)
-    optimizer = torch.optim.SGD(module.parameters(), lr=settings.learning_rate, momentum=settings.momentum,
-                                weight_decay=settings.weight_decay)  # fmt: skip
-    record(0, 0.0, module)
-    step, every = 0, max(1, settings.epochs // records)
-    for epoch in range(1, settings.epochs + 1):
-        noisy.train()
-        for batch in torch.randperm(n, generator=generator).to(found.inputs.device).split(settings.batch_size):
-            loss = cross_entropy(noisy(found.inputs[batch]), found.labels[batch])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            step += 1
-            if not bool(torch.isfinite(loss)):
-                raise Diverged(step)
-        if epoch % every == 0 or epoch == settings.epochs:
-            record(step, float(epoch), module)
-
-
-@torch.no_grad()
-def score(module: nn.Module, inputs: Tensor, labels: Tensor) -> Score:
-    """Of the network as deployed, without regularisers."""
-    module.eval()
-    total = torch.zeros(2, dtype=torch.float64)
-    for x, y in zip(inputs.split(_BATCH), labels.split(_BATCH), strict=True):
-        outputs = module(x)
-        wrong = (outputs.argmax(1) != y).sum()
-        total += torch.stack([cross_entropy(outputs.double(), y, reduction="sum"), wrong.double()]).cpu()
-    loss, error = (total / len(labels)).tolist()
-    return Score(loss, error)
-
-
-TRAINING = single(compute)
+from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.data import Examples, examples
+from pacdp.cli.private.methods import Method
+from pacdp.layers.dropout import ExampleDropout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accounting:
-    """Settings of P3SGD that cost privacy; the paper's by default (Sections 4.2 and 4.3)."""
+class Network:
+    """A linear layer, or two convolutions and a linear layer."""
 
-    noise_scales: tuple[float, ...]
-    sample_rate: float = 0.1
-    steps: int = 100
-    selection_epsilon: float = 0.1**0.5
-    delta: float = 1000**-1.1
-    nested: bool = False
-    """Candidates share their noise."""
+    width: int = 0
+    """Channels of the first convolution, half of the second's; 0 for the linear layer alone."""
+    hidden: int = 0
+    """Units between the convolutions and the outputs; 0 for none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropout:
+    """Numbers set to zero: behind every activation, or at the inputs of a network that has none."""
+
+    rate: float = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropBlock:
+    """Squares set to zero, behind every convolution's activation."""
+
+    rate: float = 0.3
+    block_size: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """SGD without privacy, on shuffled minibatches of images whosever they are."""
+
+    epochs: int = 20
+    """0 leaves the first weights."""
+    learning_rate: float = 0.05
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    batch_size: int = 128
+    regulariser: Dropout | DropBlock | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Private:
+    """A private method whose unit is the person."""
+
+    method: Method
+    sampling: Sampling
+    budget: Budget
+
+
+Strategy = Plain | Private
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """Inversion of the trained network: of some images' features, and of every class."""
+
+    images: int = 32
+    """Attacked ones, of the training set and of the test set each, drawn evenly over either set."""
+    pictures: int = 3
+    """How many of them, and of the classes, are kept as pictures."""
+    feature_steps: int = 300
+    class_steps: int = 100
+    class_step_size: float = 0.1
+    """Euclidean length of a step over all pixels, whose range is 1."""
+    smoothness: float = 0.05
+    """Weight of the total variation in the search for features, whose distance is relative."""
+    class_smoothness: float = 50.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """One run: everything that decides its numbers."""
+
+    dataset: str = "digits"
+    features: Literal["pixels", "spots"] = "pixels"
+    network: Network = field(default_factory=Network)
+    strategy: Strategy = field(default_factory=Plain)
+    attack: Attack | None = None
+    records: int = 10
+    """How often, evenly spaced, loss and error on train and test data are recorded, beside the first weights'."""
     seed: int = 0
-    """Of nothing: an accountant draws no numbers."""
+    """Of first weights, batches, masks and noise: whoever knows it can subtract the noise."""
+
+    def __post_init__(self) -> None:
+        if self.records < 1:
+            raise ValueError(f"expected records >= 1, got {self.records}")
+        if self.features == "spots" and (self.network.width or self.attack):
+            raise ValueError("spots are no images: take network.width 0 and no attack, or features 'pixels'")
+        plain = self.strategy if isinstance(self.strategy, Plain) else None
+        if plain and isinstance(plain.regulariser, DropBlock) and not self.network.width:
+            raise ValueError("DropBlock drops squares of convolutions' outputs: take network.width > 0")
+
+    def private(self, strategy: Private) -> PrivateConfig:
+        """The same run as the private trainers' configuration."""
+        return PrivateConfig(dataset=self.dataset, features=self.features, method=strategy.method,
+                             sampling=strategy.sampling, budget=strategy.budget, seed=self.seed, reproducible=True,
+                             records=self.records)  # fmt: skip
 
 
-def account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """Both numbers; the sound one with its bracket."""
-    del runtime, folder
-    # clip norm, divisor and learning rate cost nothing: any will do
-    mechanism = private.Mechanism(clip_norm=1.0, sample_rate=config.sample_rate, expected_batch_size=1.0,
-                                         steps=config.steps)  # fmt: skip
-    candidates = private.NestedNoise() if config.nested else private.IndependentNoise()
-    settings = private.P3SGD(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
-                             selection_epsilon=config.selection_epsilon, candidates=candidates)  # fmt: skip
-    spent = private.privacy_spent(settings.promise(0, config.steps), delta=config.delta, adjacency="add-remove")
-    published = private.published_epsilon(
-        noise_scales=config.noise_scales, sample_rate=config.sample_rate, steps=config.steps,
-        selection_epsilon=config.selection_epsilon, delta=config.delta,
+class Material(NamedTuple):
+    """Images or features and labels, of people of whom none is in both sets."""
+
+    data: Examples
+    inputs: Tensor
+    labels: Tensor
+    test_inputs: Tensor
+    test_labels: Tensor
+
+    @property
+    def majority(self) -> float:
+        """Share of the test set that naming its most frequent class gets right."""
+        return float(self.test_labels.bincount().max()) / len(self.test_labels)
+
+
+def material(config: Training, runtime: Runtime) -> Material:
+    """The run's data. Raises DataError: see :func:`pacdp.data.load`."""
+    data = examples(config.dataset, features=config.features, by_person=True, root=runtime.data_root)
+    arrays = (data.train.inputs, data.train.labels, data.test.inputs, data.test.labels)
+    return Material(data, *(torch.tensor(array, device=runtime.device) for array in arrays))
+
+
+_MAP = 14
+"""The first convolution strides so that its maps have about this side."""
+
+
+def network(
+    settings: Network, input_shape: tuple[int, ...], classes: int, *, generator: torch.Generator
+) -> nn.Sequential:
+    """First weights from ``generator``: a linear layer begins at zero, others uniform in ±1/√fan_in.
+
+    The convolutional network: 3x3 convolution, tanh, pool, 3x3 convolution, tanh (a square map ends here, what
+    :func:`maps` gives), pool, then one or two fully connected layers.
+
+    Raises:
+        ValueError: convolutions over anything but images with sides of at least 8.
+    """
+    if not settings.width:
+        layers = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), classes))
+        for parameter in layers.parameters():
+            nn.init.zeros_(parameter)
+        return layers
+    if len(input_shape) != 3 or min(input_shape[1:]) < 8:
+        raise ValueError(f"expected images [channels, height, width] of at least 8x8, got shape {tuple(input_shape)}")
+    channels, *sides = input_shape
+    stride, width = max(1, min(sides) // _MAP), settings.width
+    last = math.prod(((side - 1) // stride + 1) // 4 for side in sides) * 2 * width
+    head = [nn.Linear(last, settings.hidden), nn.Tanh()] if settings.hidden else []
+    layers = nn.Sequential(
+        nn.Conv2d(channels, width, 3, stride=stride, padding=1), nn.Tanh(), nn.MaxPool2d(2),
+        nn.Conv2d(width, 2 * width, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2),
+        nn.Flatten(), *head, nn.Linear(settings.hidden or last, classes),
     )  # fmt: skip
-    return {
-        "privacy": {"epsilon": spent.upper, "epsilon_lower": spent.lower, "published_epsilon": published.epsilon,
-                    "delta": config.delta, "adjacency": spent.adjacency, "steps": config.steps},
-    }  # fmt: skip
+    _initialise(layers, generator)
+    return layers
 
 
-ACCOUNTING = single(account)
+def maps(layers: nn.Sequential) -> nn.Sequential:
+    """The network up to the activation of its last convolution, or all of it where there is none."""
+    places = [k for k, layer in enumerate(layers) if isinstance(layer, nn.Conv2d)]
+    return nn.Sequential(*list(layers)[: places[-1] + 2]) if places else layers
+
+
+def regularised(
+    layers: nn.Sequential, regulariser: Dropout | DropBlock | None, *, generator: torch.Generator
+) -> nn.Sequential:
+    """The same layers, sharing their weights, with the regulariser's between them."""
+    match regulariser:
+        case None:
+            return layers
+        case Dropout(rate=rate):
+            mask = ExampleDropout(rate, generator=generator)
+            behind: list[nn.Module] = [layer for layer in layers if isinstance(layer, nn.Tanh)]
+            return _behind(layers, behind or [layers[0]], mask)
+        case DropBlock(rate=rate, block_size=block_size):
+            behind = [activation for layer, activation in pairwise(layers) if isinstance(layer, nn.Conv2d)]
+            return _behind(layers, behind, DropBlock2d(rate, block_size, generator=generator))
+
+
+def _behind(layers: nn.Sequential, places: list[nn.Module], added: nn.Module) -> nn.Sequential:
+    return nn.Sequential(*(part for layer in layers for part in ((layer, added) if layer in places else (layer,))))
+
+
+@torch.no_grad()
+def _initialise(layers: nn.Sequential, generator: torch.Generator) -> None:
+    for layer in layers:
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            bound = 1.0 / math.sqrt(layer.weight[0].numel())
+            for parameter in layer.parameters():
+                parameter.uniform_(-bound, bound, generator=generator)
+
+
+class DropBlock2d(nn.Module):
+    """Sets squares of side ``block_size`` (at most the map's own) to zero, in training mode."""
+
+    def __init__(self, rate: float, block_size: int, *, generator: torch.Generator) -> None:
+        """``rate`` is about the share of numbers dropped (a little less, since squares overlap)."""
+        super().__init__()
+        if not 0.0 <= rate < 1.0:
+            raise ValueError(f"expected 0 <= rate < 1, got {rate}")
+        if block_size < 1:
+            raise ValueError(f"expected block_size >= 1, got {block_size}")
+        self.rate, self.block_size, self.generator = rate, block_size, generator
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Maps (examples, channels, height, width), some squares of them zero."""
+        if not self.training or self.rate == 0.0:
+            return maps
+        kept = self._kept(maps)
+        return maps * kept * (kept.numel() / kept.sum().clamp(min=1.0))
+
+    @torch.no_grad()
+    def _kept(self, maps: Tensor) -> Tensor:
+        height, width = maps.shape[-2:]
+        side = min(self.block_size, height, width)
+        places = (height - side + 1, width - side + 1)
+        gamma = min(1.0, self.rate / side**2 * height * width / (places[0] * places[1]))
+        corners = maps.new_empty((*maps.shape[:2], *places)).bernoulli_(gamma, generator=self.generator)
+        around = side - 1
+        return 1.0 - max_pool2d(pad(corners, (around, around, around, around)), side, stride=1)

@@ -12,12 +12,12 @@ prior alone, a prior that saw nothing, and the test set. Each holds with probabi
 The few numbers of :class:`Settings` were chosen by looking at runs on MNIST, and ``compared`` pays for that: each
 certificate has failure_prob/J for the J settings of a list fixed beforehand, so that all of them hold at once, over the
 examples and each setting's own private randomness, and any of them may be chosen by any look at the data. That is a
-statement about the certificates; what the J runs reveal of the examples adds up (:func:`claim_for_choice`).
+statement about the certificates; what the J runs reveal of the examples adds up: publishing one of J releases, chosen
+by looking at the examples, costs what ``privacy_claim(joined(*events))`` says, discarded runs included.
 """
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -29,25 +29,21 @@ from torch.utils.data import TensorDataset
 
 import bounds
 from bounds.accounting import Event, event_to_dict
-from experiments.papers.runs.held_out import Clock
-from experiments.papers.runs.held_out_config import of_a_list, sizes
+from experiments.papers.runs.held_out import Clock, of_a_list, sizes
 from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, Private, certify
 from pacdp import Settings as Choice
+from pacdp.algorithms.dp_sgd import DPSGD
 from pacdp.certify.networks import error_share
 from pacdp.certify.priors import Source
 from pacdp.data import load
 from pacdp.features import OrientedGradients, fit_mean, transform, unit
+from pacdp.loop import train
 from pacdp.losses import error_count
-from pacdp.private import (
-    DPSGD,
-    Mechanism,
-    SeededRandomness,
-    Table,
-    joined,
-    privacy_claim,
-    train,
-)
-from pacdp.step.noise import Randomness
+from pacdp.schedules import Table
+from pacdp.step.accountant import privacy_claim
+from pacdp.step.event import joined
+from pacdp.step.mechanism import Mechanism
+from pacdp.step.noise import Randomness, SeededRandomness
 
 _FRESH = 1000
 """Posteriors were compared by draws of the seeds themselves."""
@@ -144,22 +140,6 @@ class Outcome:
             "event": None if self.released.event is None else event_to_dict(self.released.event),
         }
         return replace(found, details=details).to_dict()
-
-
-def claim_for_choice(histories: Sequence[Event | None]) -> bounds.PrivacyClaim:
-    """The privacy of J private runs together: what it costs to choose among them by looking at the examples.
-
-    Formal guarantee: this is what publishing one of the J releases, chosen by looking at the examples, reveals of them
-    at most, and what a prior costs that is any function of all J. Runs that were looked at and discarded count. A
-    certificate that holds for each of J settings by itself needs no more than failure_prob/J each to hold for the
-    chosen one.
-
-    Raises:
-        ValueError: no run.
-    """
-    if not histories:
-        raise ValueError("histories must be those of all runs that were looked at, got none")
-    return privacy_claim(joined(*histories), adjacency="add-remove")
 
 
 def private_centre(rows: Float[Tensor, "n dim"], *, mu: float, randomness: Randomness) -> tuple[Tensor, Event | None]:

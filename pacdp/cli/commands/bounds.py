@@ -10,7 +10,7 @@ import tyro
 from bounds.privacy import Adjacency
 from pacdp.cli import calculator, privacy
 from pacdp.cli.calculator_tables import print_certificate, print_comparison, print_plan
-from pacdp.cli.terminal import no_more
+from pacdp.cli.parsing import no_more, parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Bound:
     """
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
-    """A bound, or compare, or plan; its own options: pacdp bound NAME --options."""
+    """A bound, or compare, or plan; its own options: pacdp bound NAME --help."""
     json: bool = False
     """Print JSON."""
     options: bool = False
@@ -31,7 +31,8 @@ class Bound:
     def __call__(self, rest: list[str]) -> None:
         rest = ["--help"] if self.options else rest
         kind = calculator.Goal if self.name == "plan" else calculator.Given
-        given = tyro.cli(kind, args=rest, prog=f"pacdp bound {self.name} --options")
+        given, unknown = parsed(kind, rest, prog=f"pacdp bound {self.name}")
+        no_more(unknown)
         match self.name:
             case "compare":
                 print_comparison(*calculator.compare(given), json_only=self.json)

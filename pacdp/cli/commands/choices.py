@@ -14,10 +14,10 @@ from pacdp.choices import Choices as List
 from pacdp.choices import flat
 from pacdp.cli.folder import read_json
 from pacdp.cli.overrides import overridden
+from pacdp.cli.parsing import no_more
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.recipes import Scale, recipe
 from pacdp.cli.serial import to_dict
-from pacdp.cli.terminal import no_more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

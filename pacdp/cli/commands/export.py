@@ -8,8 +8,9 @@ import tyro
 
 from pacdp.cli.config import Runtime
 from pacdp.cli.figures.numbers import up_digits
+from pacdp.cli.parsing import no_more
 from pacdp.cli.reading import certificates_of, first_sentence
-from pacdp.cli.terminal import messages, no_more
+from pacdp.cli.terminal import messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

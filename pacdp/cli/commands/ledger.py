@@ -14,7 +14,8 @@ from rich.text import Text
 
 from bounds.privacy import Adjacency
 from pacdp.cli.ledger_text import ADJACENCIES, explained, limit_line, runs_of, total_line, totals_of
-from pacdp.cli.terminal import no_more, output
+from pacdp.cli.parsing import no_more
+from pacdp.cli.terminal import output
 from pacdp.ledger import FORMAT
 from pacdp.ledger import Ledger as Book
 from pacdp.ledger_entries import Entry

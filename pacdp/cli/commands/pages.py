@@ -11,9 +11,10 @@ from pacdp.cli import certifying
 from pacdp.cli.console import DownloadBar
 from pacdp.cli.extensions import folders
 from pacdp.cli.folder import Folder
+from pacdp.cli.parsing import no_more
 from pacdp.cli.recipes import Scale
 from pacdp.cli.report import write_report
-from pacdp.cli.terminal import no_more, usage
+from pacdp.cli.terminal import usage
 from pacdp.data import NAMES, load
 
 
@@ -29,6 +30,8 @@ class Plot:
     def __call__(self, rest: list[str]) -> None:
         no_more(rest)
         folder = _folder(self.path, self.scale)
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is no folder: give that of a run or of a study's results, or a study's name")
         others = (known.plot(folder) for known in folders())
         drawn = next((paths for paths in others if paths is not None), None)
         for path in certifying.plot(Folder(folder)) if drawn is None else drawn:

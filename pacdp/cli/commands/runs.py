@@ -10,12 +10,14 @@ import tyro
 
 from pacdp import load_checkpoint
 from pacdp.cli import certifying
+from pacdp.cli.compressing import certified, is_compression
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.console import DownloadBar, print_diagnosis, print_report, progress, row_line
 from pacdp.cli.diagnosing import chain_folder, diagnose_checkpoints
 from pacdp.cli.folder import Folder, read_json, write_json
 from pacdp.cli.foreign import Foreign, certify_foreign
 from pacdp.cli.overrides import overridden
+from pacdp.cli.parsing import no_more
 from pacdp.cli.private.books import beside, counted_beside
 from pacdp.cli.private.command import holds_private_run, is_private, tell_private, train_private_recipe
 from pacdp.cli.private.recipes import PRIVATE_RECIPES
@@ -26,7 +28,7 @@ from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.kinds import chains_kind
 from pacdp.cli.sweep.workers import Workers
-from pacdp.cli.terminal import messages, no_more, usage
+from pacdp.cli.terminal import messages, usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,8 @@ class Train:
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
+        if self.chains == 1 and self.workers.limit is not None:
+            usage("--limit goes with --chains: one run is stopped by Ctrl-C, and goes on with --resume")
         if self.recipe == "[]":  # what tyro makes of a recipe that is missing or preceded by fields of its run
             usage("give the recipe first, then the fields of its run")
         if self.private:
@@ -211,6 +215,8 @@ class Certify:
             from pacdp.cli.private.certify import certify_private
 
             return certify_private(self.path, self.runtime, failure_prob=failure_prob, std=self.foreign.std, **common)
+        if is_compression(self.path):
+            return certified(self.path, self.runtime, failure_prob=self.failure_prob)
         given = {name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")}
         effort = {name: value for name, value in given.items() if value is not None}
         return certifying.certify(self.path, self.runtime, failure_prob=self.failure_prob, effort=effort, **common)

@@ -1,19 +1,21 @@
 """The command that checks certificates with code that shares nothing with what made them: verify."""
 
+import contextlib
+import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
-from pacdp.cli.terminal import no_more
+from pacdp.cli.parsing import no_more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verify:
     """Recompute every number of a report or of a run: it follows, does not follow, or cannot be checked and why.
 
-    Exit status 1 if anything does not follow.
+    Exit status 1 if anything does not follow, or nothing could be read.
     """
 
     path: tyro.conf.Positional[Path]
@@ -30,6 +32,13 @@ class Verify:
         from pacdp.verify.report import main
 
         options = [f"--{name}={value}" for name, value in (("data", self.data), ("model", self.model)) if value]
-        status = main([str(self.path), *options, *(["--json"] if self.json else [])])
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            status = main([str(self.path), *options, *(["--json"] if self.json else [])])
+        if status == 2:
+            why = said.getvalue().strip().removeprefix("pacdp verify: ")
+            nothing = f"{self.path} holds no certificates and no run: give a file of certificates, or a run's folder"
+            raise ValueError(why if why.startswith("cannot read") else nothing)
+        print(said.getvalue(), end="")
         if status:
             sys.exit(status)

@@ -8,7 +8,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bounds import Certificate
-from pacdp.cli.figures.style import label, plain, wrapped
+from pacdp.cli.figures.names import label, plain
+from pacdp.cli.figures.style import wrapped
 from pacdp.cli.reading import cost_name, cost_names
 
 COLOURS = {

@@ -9,14 +9,17 @@ from matplotlib.axes import Axes
 
 from bounds.sentence import records
 from pacdp.cli.figures import numbers
-from pacdp.cli.figures.style import ACCOUNTED, OPTIMISTIC, colour, error_axis, label, plain, wrapped
+from pacdp.cli.figures.names import ACCOUNTED, label, plain
+from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, wrapped
 from pacdp.cli.reading import certificates_of, cited, error_on_test, first_sentence, notes
 
 _PER_INCH = 17  # characters of the small print
 
 
 def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
-    """Errors of the weights and of the Gibbs classifier, and every bound, against epochs."""
+    """Errors of the weights and of the Gibbs classifier, and every bound, against epochs; of a compression, records."""
+    if "kept" in rows[-1]:
+        return _draw_compression(axes, rows)
     epochs = [row["epochs"] for row in rows]
     axes.plot(epochs, [row["train_error"] for row in rows], color="black", label="train, weights")
     axes.plot(epochs, [row["test_error"] for row in rows], "o", color="black", label="test, weights")
@@ -29,6 +32,18 @@ def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
     assumed = {name for row in rows for name in row.get("bounds", {})} - set(ACCOUNTED)
     axes.set_title("training; bounds " + OPTIMISTIC if assumed else "training")
     axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))  # inside it would hide what is vacuous
+
+
+def _draw_compression(axes: Axes, rows: list[dict[str, Any]]) -> None:
+    """Records picked, records in error beside them, and both together, against rounds."""
+    rounds = [row["step"] for row in rows]
+    for name, said in (("picked", "picked"), ("errors", "in error, not picked"), ("kept", "kept: both")):
+        axes.plot(rounds, [row[name] for row in rows], label=said)
+    axes.set_yscale("symlog", linthresh=10.0)
+    axes.set_xlabel("rounds")
+    axes.set_ylabel("records")
+    axes.set_title("compression")
+    axes.legend(loc="upper right")
 
 
 def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]]) -> None:

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pacdp import private
+from pacdp.algorithms.algorithm import Algorithm
 from pacdp.cli.private.config import PrivateConfig
+from pacdp.layers.predict import average_over_draws, average_over_snapshots, with_weights
+from pacdp.loop import PrivateRun
 from pacdp.models import Architecture, build
+from pacdp.schedules import Constant, Schedule
+from pacdp.step.budget import PrivacyBudget, calibrated
+from pacdp.step.mechanism import Mechanism
 
 Predict = Callable[[Tensor], Tensor]
 
@@ -46,7 +51,7 @@ def linear(public: Public) -> nn.Module:
     return nn.Sequential(nn.Flatten(), layer)
 
 
-def algorithm(config: PrivateConfig, public: Public) -> private.Algorithm:
+def algorithm(config: PrivateConfig, public: Public) -> Algorithm:
     """The algorithm, with as much noise as its budget asks for.
 
     Raises:
@@ -54,31 +59,31 @@ def algorithm(config: PrivateConfig, public: Public) -> private.Algorithm:
     """
     sampling, budget = config.sampling, config.budget
     size = sampling.public_size or public.size
-    mechanism = private.Mechanism(
+    mechanism = Mechanism(
         clip_norm=sampling.clip_norm, sample_rate=sampling.sample_rate,
         expected_batch_size=sampling.sample_rate * size, steps=sampling.steps,
         grad_sample_mode=sampling.grad_sample_mode, max_physical_batch=sampling.max_physical,
-        budget=private.PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
+        budget=PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
     )  # fmt: skip
     return config.method.algorithm(mechanism, lambda: noise(config))
 
 
-def noise(config: PrivateConfig) -> private.Schedule:
+def noise(config: PrivateConfig) -> Schedule:
     """The given noise multiplier, or the smallest that keeps all steps to the budget."""
     sampling, budget = config.sampling, config.budget
     if sampling.noise_multiplier:
-        return private.Constant(value=sampling.noise_multiplier)
-    return private.calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
+        return Constant(value=sampling.noise_multiplier)
+    return calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
                               target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
 
 
-def predictor(config: PrivateConfig, module: nn.Module, run: private.PrivateRun, *, alone: bool = False) -> Predict:
+def predictor(config: PrivateConfig, module: nn.Module, run: PrivateRun, *, alone: bool = False) -> Predict:
     """Predictive probabilities of what was trained, averaged as its posterior says; with ``alone``, each example as
     in a batch of its own."""
     if len(run.snapshots):
-        return lambda inputs: private.average_over_snapshots(module, run.snapshots, inputs)
-    trained = private.with_weights(module, run.weights)
+        return lambda inputs: average_over_snapshots(module, run.snapshots, inputs)
+    trained = with_weights(module, run.weights)
     draws = config.method.test_draws
     if draws:
-        return lambda inputs: private.average_over_draws(trained, inputs, draws=draws, seed=config.seed, alone=alone)
+        return lambda inputs: average_over_draws(trained, inputs, draws=draws, seed=config.seed, alone=alone)
     return lambda inputs: trained(inputs).softmax(-1)

@@ -26,9 +26,9 @@ from pacdp import (
     Private,
     certify,
     load_checkpoint,
-    private,
 )
 from pacdp.certify import Refusal
+from pacdp.certify.accounted import poisson_sums
 from pacdp.certify.gaussian import Progress
 from pacdp.checkpoint import Checkpoint
 from pacdp.cli.config import Runtime
@@ -39,6 +39,8 @@ from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.private.planning import charged_event
 from pacdp.cli.serial import from_dict
+from pacdp.layers.predict import with_weights
+from pacdp.loop import PrivateRun
 from pacdp.planned_steps import ChargedSteps
 from pacdp.rederived import settings_of
 
@@ -81,7 +83,7 @@ def certify_private(
         refused = Refusal(name="Gaussian weights around what was released", reason=reason)
         found = replace(found, refusals=(*found.refusals, refused))
     else:
-        law = GaussianPosterior.around(private.with_weights(module, dict(one.checkpoint.model)), std=std)
+        law = GaussianPosterior.around(with_weights(module, dict(one.checkpoint.model)), std=std)
         around = certify(
             law,
             bound,
@@ -152,6 +154,8 @@ def released(path: Path, runtime: Runtime) -> Released:
         raise CheckpointError(f"{path} has no step: nothing was released that could be certified; train first")
     bound, unit = BoundSet.part(data.train), "example" if data.people is None else "person"
     claim = accounting.privacy_record(event=event, adjacency="add-remove")
+    whose = f"the settings of {config.method.NAME}"
+    sums = poisson_sums(event, whose=whose, noise=_NOISE) if config.method.NOISY_SUMS else None
     module = network(config, public, device="cpu")
     return Released(
         checkpoint=checkpoint,
@@ -160,7 +164,7 @@ def released(path: Path, runtime: Runtime) -> Released:
         bound=bound,
         event=event,
         charged=charged,
-        source=Private(privacy=claim, rows=bound.rows, unit=unit, noise=_NOISE),
+        source=Private(privacy=claim, rows=bound.rows, unit=unit, noise=_NOISE, sums=sums),
         module=module,
         predictor=_deployed(config, module, checkpoint),
     )
@@ -182,7 +186,7 @@ def _data(path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str
 def _deployed(config: PrivateConfig, module: nn.Module, checkpoint: Checkpoint) -> Network:
     """The predictor asked for one example at a time: released weights, or an average over snapshots or draws."""
     snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
-    released = private.PrivateRun(
+    released = PrivateRun(
         weights=dict(checkpoint.model), event=None, snapshots=snapshots, chosen=torch.zeros(0, dtype=torch.int64)
     )
     answers = predictor(config, module, released, alone=True)

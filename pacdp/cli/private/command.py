@@ -10,10 +10,11 @@ from pacdp.cli.config import Runtime
 from pacdp.cli.console import DownloadBar, progress
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.overrides import overridden
+from pacdp.cli.parsing import no_more
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.recipes import private_recipe
 from pacdp.cli.serial import from_dict, to_dict
-from pacdp.cli.terminal import messages, no_more, output
+from pacdp.cli.terminal import messages, output
 
 
 def holds_private_run(out: Path) -> bool:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bounds.accounting import Composed, Event, Gaussian, PoissonSampled
-from pacdp import CheckpointError, private
+from pacdp import CheckpointError
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.planned_steps import ChargedSteps, Plan
 from pacdp.resume import read_event
+from pacdp.step.event import after, first, joined, runs_of, steps_of
 
 _ROUNDING = 1e-9
 """Calibrated noise may differ by this share between machines."""
@@ -35,14 +36,14 @@ def charged_event(
         made = read_event(header)
     except ValueError as error:
         raise _not_its_own(path, "an event") from error
-    mechanism, steps = settings.mechanism, private.steps_of(made)
+    mechanism, steps = settings.mechanism, steps_of(made)
     said = {"clip_norm": mechanism.clip_norm, "expected_batch_size": mechanism.expected_batch_size}
     plan = settings.promise(int(public.size), mechanism.steps)
     own = header.get("step") == steps <= mechanism.steps and header.get("public") == said
-    if not (own and _same(made, private.first(plan, steps))):
+    if not (own and _same(made, first(plan, steps))):
         raise _not_its_own(path, f"{steps} steps")
     last = mechanism.steps if mechanism.budget is None else max(steps, mechanism.budget.affordable_steps(plan))
-    return private.joined(made, private.after(private.first(plan, last), steps)), Plan(steps=last).charged(steps)
+    return joined(made, after(first(plan, last), steps)), Plan(steps=last).charged(steps)
 
 
 def _not_its_own(path: Path | str, what: str) -> CheckpointError:
@@ -54,7 +55,7 @@ def _not_its_own(path: Path | str, what: str) -> CheckpointError:
 
 def _same(made: Event | None, planned: Event | None) -> bool:
     """Whether these are the same steps, but for the last digits of calibrated noise."""
-    one, other = private.runs_of(made), private.runs_of(planned)
+    one, other = runs_of(made), runs_of(planned)
     return len(one) == len(other) and all(
         count == number and _close(step, plan) for (step, count), (plan, number) in zip(one, other, strict=True)
     )

@@ -9,6 +9,7 @@ choices. `smoke` runs on scikit-learn's digits in seconds.
 from collections.abc import Callable
 from dataclasses import replace
 
+from pacdp.cli.parsing import nearest
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.methods import METHODS, Method
 
@@ -26,7 +27,7 @@ def private_recipe(name: str, *, scale: str, seed: int = 0) -> PrivateConfig:
         ValueError: no recipe of that name.
     """
     if name not in PRIVATE_RECIPES:
-        raise ValueError(f"no recipe is called {name!r}: choose one of {', '.join(sorted(PRIVATE_RECIPES))}")
+        raise ValueError(f"no recipe is called {name!r}: {nearest(name, sorted(PRIVATE_RECIPES))}")
     return PRIVATE_RECIPES[name](scale, seed)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bounds.accounting import event_to_dict
-from pacdp import load_checkpoint, private
+from pacdp import load_checkpoint, loop
 from pacdp.calibration import reliability_curve, summary
 from pacdp.choices import Choices
 from pacdp.cli.config import Runtime
@@ -27,6 +27,9 @@ from pacdp.data import Dataset, Progress
 from pacdp.fixed_settings import carried_on
 from pacdp.ledger import Ledger
 from pacdp.reservation import Books
+from pacdp.step import accountant
+from pacdp.step import event as events
+from pacdp.step.noise import SeededRandomness, SystemRandomness
 
 FORMAT = "pacdp-private-result/1"
 Report = Callable[[int, int, dict[str, Any] | None], None]
@@ -108,7 +111,7 @@ class _Training:
         self.report = report
         self.common: dict[str, Any] = {
             "loss": _loss,
-            "randomness": private.SeededRandomness(config.seed) if config.reproducible else private.SystemRandomness(),
+            "randomness": SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
             "checkpoint": folder.checkpoint,
             "ledger": books,
             "checkpoint_every": max(1, config.sampling.steps // config.records),
@@ -123,11 +126,11 @@ class _Training:
         relation: dict[str, Any] = {"delta": budget.delta, "adjacency": budget.adjacency}
         plan = settings.promise(self.data.units, settings.mechanism.steps)
 
-        def progress(seen: private.Progress) -> None:
-            self._record(seen.step, lambda: private.epsilon(private.first(plan, seen.step), **relation))
+        def progress(seen: loop.Progress) -> None:
+            self._record(seen.step, lambda: accountant.epsilon(events.first(plan, seen.step), **relation))
 
         people = self.data.people if config.method.BY_PERSON else None
-        trained = private.train(
+        trained = loop.train(
             settings, self.module, self.data.tensors(), people=people, progress=progress, **self.common
         )
         predict = predictor(config, self.module, trained)
@@ -135,14 +138,14 @@ class _Training:
         if len(trained.snapshots):
             alone = replace(trained, snapshots=trained.snapshots[:0])
             last["test_of_last_weights"] = judged(predictor(config, self.module, alone), self.data.test, curve=True)
-        steps = private.steps_of(trained.event)
+        steps = events.steps_of(trained.event)
         paper = settings.published(steps=steps, delta=budget.delta)
         published = {"published_accounting": {"epsilon": paper.epsilon, "status": "optimistic"}} if paper else {}
         return {
             "format": FORMAT, "private": PRIVATE, "algorithm": config.algorithm, "steps": steps,
             "halted": steps < config.sampling.steps, "n": self.data.train.n, "n_test": self.data.test.n,
             "parameters": sum(p.numel() for p in self.module.parameters()),
-            "privacy": {**private.privacy_spent(trained.event, **relation).to_dict(), **published,
+            "privacy": {**accountant.privacy_spent(trained.event, **relation).to_dict(), **published,
                         "event": None if trained.event is None else event_to_dict(trained.event),
                         "unit": self.data.unit, "units": self.data.units,
                         "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret",

@@ -6,8 +6,8 @@ from typing import Any
 
 from bounds import Certificate
 from bounds.sentence import headline, records
+from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import bound, probability, up_digits, vacuous
-from pacdp.cli.figures.style import label
 from pacdp.cli.reading import Note, cited, cost_names, error_on_test
 
 

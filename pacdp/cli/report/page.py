@@ -7,7 +7,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from pacdp.cli import reading
 from pacdp.cli.figures import costs
-from pacdp.cli.figures.style import label
+from pacdp.cli.figures.names import label
 from pacdp.cli.report import certificates as report_certificates
 from pacdp.cli.report import figures as report_figures
 from pacdp.cli.report import sections as report_sections

@@ -21,6 +21,7 @@ _TRACED = (
     ("step", "step"), ("epochs", "epochs"), ("train_loss", "training loss"), ("train_error", "training error"),
     ("test_error", "test error"), ("gibbs_train_error", "Gibbs training error"),
     ("gibbs_test_error", "Gibbs test error"), ("kl_nats", "KL (nats)"), ("epsilon", "epsilon (rounded up)"),
+    ("picked", "records picked"), ("errors", "in error, not picked"), ("kept", "kept"),
 )  # fmt: skip
 _PROVED = ("exact mechanism", "accounted")
 _SPENT = ("adjacency", "status", "unit", "units", "method", "noise")
@@ -32,6 +33,8 @@ def title(material: Material) -> str:
     if material.private:
         made = (material.result or {}).get("algorithm") or PRIVATE_NAMES.get(config["method"]["kind"], "private run")
         return f"{made} on {config['dataset']}" if config else str(made)
+    if "learner" in config:
+        return f"{(material.result or {}).get('algorithm', 'Compression')} on {config['problem']['dataset']}"
     if "sampler" in config:
         try:
             algorithm = from_dict(Run, config).algorithm

@@ -3,13 +3,17 @@
 A run's numbers are a function of its configuration alone, so that neither the batches nor the number of workers nor the
 backend matters. A finished run is not run again, and an interrupted one is taken up.
 
-A batch whose worker was killed starts again, ``Workers.retries`` times. Then its jobs go one by one, each with no other
-beside it and tried as often, when everything else has ended. A job that kills its worker even so is given up.
+A batch whose worker was killed, or shows no sign of life, starts again, ``Workers.retries`` times. Then its jobs go
+one by one, each with no other beside it and tried as often, when everything else has ended. A job that kills its worker
+even so is given up. A batch that takes longer than ``Workers.limit`` is stopped and its jobs are tried one by one; a
+job that takes longer by itself has failed.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +21,12 @@ from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.serial import from_dict
 from pacdp.cli.sweep.jobs import Job
+from pacdp.cli.sweep.life import TICK, Watched, living
 from pacdp.cli.sweep.workers import Pool, Workers
 
 Ended = tuple[int, str | None]
 """A job's position, and the error's sentence where it failed."""
+_LATE = "it took longer than {:g} s: raise --limit and start again, it goes on from its last checkpoint"
 Started = Callable[[Sequence[int]], None]
 """Called with the positions of a batch's jobs when it starts."""
 
@@ -62,34 +68,67 @@ def carry_out(
             yield from _together(*task(part))
     elif parts:
         with workers.pool() as pool:
-            killers = yield from _over(pool, parts, task, width=workers.workers, retries=workers.retries)
+            killers = yield from _over(pool, parts, task, workers, width=workers.workers)
             singles = [[i] for members in killers for i in members]
-            alone = yield from _over(pool, singles, task, width=1, retries=workers.retries)
+            alone = yield from _over(pool, singles, task, workers, width=1)
         before = {i: deaths for members, deaths in killers.items() for i in members}
         for (i,), deaths in alone.items():
             yield i, f"its worker died {before[i] + deaths} times, {deaths} of them with nothing beside it: given up"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """Jobs that go together, by position, and how many of their workers have died."""
+
+    members: tuple[int, ...]
+    deaths: int = 0
+
+
 def _over(
-    pool: Pool, parts: list[list[int]], task: Callable[[Sequence[int]], tuple[Any, ...]], *, width: int, retries: int
+    pool: Pool,
+    parts: list[list[int]],
+    task: Callable[[Sequence[int]], tuple[Any, ...]],
+    workers: Workers,
+    *,
+    width: int,
 ) -> Generator[Ended, None, dict[tuple[int, ...], int]]:
     """Carry out batches, ``width`` at a time; returns those that killed their workers too often, with the deaths."""
-    queue = deque((tuple(part), 0) for part in parts)
-    running: dict[Future[Any], tuple[tuple[int, ...], int]] = {}
-    given_up = {}
+    queue = deque(_Batch(members=tuple(part)) for part in parts)
+    running: dict[Future[Any], tuple[_Batch, Watched]] = {}
+    given_up: dict[tuple[int, ...], int] = {}
+    limit = math.inf if workers.limit is None else workers.limit
+
+    def again(batch: _Batch, died: int) -> None:
+        batch = replace(batch, deaths=batch.deaths + died)
+        if batch.deaths <= workers.retries:
+            queue.append(batch)
+        else:
+            given_up[batch.members] = batch.deaths
+
     while queue or running:
         while queue and len(running) < width:
-            members, deaths = queue.popleft()
-            running[pool.submit(_together, *task(members))] = members, deaths
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
-            members, deaths = running.pop(future)
-            died = pool.deaths(future)
-            if not died:
-                yield from _result(future, members)
-            elif deaths + died <= retries:
-                queue.append((members, deaths + died))
+            batch = queue.popleft()
+            arguments = task(batch.members)
+            future = pool.submit(_elsewhere, *arguments)
+            running[future] = batch, Watched(arguments[2][0], pool.effort(future))
+        for future in wait(running, timeout=TICK / 2, return_when=FIRST_COMPLETED).done:
+            batch, _ = running.pop(future)
+            if died := pool.deaths(future):
+                again(batch, died)
             else:
-                given_up[members] = deaths + died
+                yield from _result(future, batch.members)
+        for future, (batch, watched) in list(running.items()):
+            watched.look()
+            late, silent = watched.seconds > limit, watched.silence > workers.heartbeat
+            if late or silent:
+                del running[future]
+                pool.stop(future)
+            if late and not batch.members[1:]:
+                yield batch.members[0], _LATE.format(limit)
+            elif late:
+                queue.extend(_Batch(members=(i,), deaths=batch.deaths) for i in batch.members)
+            elif silent:
+                again(batch, 1)
     return given_up
 
 
@@ -100,6 +139,12 @@ def _result(future: "Future[list[Ended]]", members: Sequence[int]) -> list[Ended
     if isinstance(error, KeyboardInterrupt):
         raise error
     return [(i, _sentence(error)) for i in members]  # the jobs or their outcomes cannot reach another process
+
+
+def _elsewhere(members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool) -> list[Ended]:
+    """Carry out jobs of one kind in this process, which another one waits for."""
+    with living(outs[0]):
+        return _together(members, jobs, outs, runtime, force)
 
 
 def _together(members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool) -> list[Ended]:

@@ -7,19 +7,25 @@ which batch that was; a pool of several processes breaks as a whole and cannot t
 import os
 import threading
 import time
+import uuid
 import warnings
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, runtime_checkable
 
+import psutil
 from joblib.externals.loky import ProcessPoolExecutor, cpu_count
 from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+from pacdp.cli.sweep.life import TICK
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
+@runtime_checkable
 class Pool(Protocol):
     """Runs a few functions at a time, in other processes."""
 
@@ -31,7 +37,15 @@ class Pool(Protocol):
         """How many processes died while they ran what ``future``, which is done, stands for; 0 if it came to an end."""
         ...
 
-    def __enter__(self) -> Self: ...
+    def effort(self, future: "Future[Any]") -> Callable[[], Any] | None:
+        """What tells the processor time of the process that runs it, where that is known."""
+        ...
+
+    def stop(self, future: "Future[Any]") -> None:
+        """End the process that runs what ``future`` stands for, whatever it is doing, and forget the future."""
+        ...
+
+    def __enter__(self) -> "Pool": ...
     def __exit__(self, *error: object) -> None: ...
 
 
@@ -40,7 +54,7 @@ class Workers:
     """Who carries out the batches."""
 
     workers: int = 1
-    """Batches of runs at a time, each in a process of its own; 1 stays in this one."""
+    """Batches of runs at a time, each in a process of its own; 1 stays in this one, unless there is a limit."""
     backend: Literal["processes", "dask"] = "processes"
     """processes of this machine, or the workers of a Dask cluster, which must see the same folders and data."""
     address: str | None = None
@@ -49,6 +63,11 @@ class Workers:
     """Seconds to wait for the scheduler."""
     retries: int = 2
     """How often a batch starts again whose worker was killed; a scheduler's own allowed failures come on top."""
+    limit: float | None = None
+    """Seconds that a batch may take. One that takes longer is stopped and its runs are tried one by one, each for as
+    long; a run that takes longer even so has failed. It goes on where it stands when it is started again."""
+    heartbeat: float = 300.0
+    """Seconds without a sign of life after which a worker counts as dead: its batch starts again."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -57,13 +76,18 @@ class Workers:
             raise ValueError(f"expected timeout > 0, got {self.timeout}")
         if self.retries < 0:
             raise ValueError(f"expected retries >= 0, got {self.retries}")
+        if self.limit is not None and not self.limit > 0:
+            raise ValueError(f"expected limit > 0 seconds, got {self.limit}: leave it out where there is none")
+        if not self.heartbeat >= 2 * TICK:
+            raise ValueError(f"expected heartbeat >= {2 * TICK:g} seconds, got {self.heartbeat}: a worker shows a sign "
+                             f"of life every {TICK:g} s")  # fmt: skip
         if self.address is not None and self.backend != "dask":
             raise ValueError("expected --backend dask with --address: only Dask has a scheduler")
 
     @property
     def here(self) -> bool:
-        """Whether everything stays in this process."""
-        return self.workers == 1 and self.backend == "processes"
+        """Whether everything stays in this process, which cannot stop a batch that takes too long."""
+        return self.workers == 1 and self.backend == "processes" and self.limit is None
 
     def pool(self) -> Pool:
         """Other processes, as long as it is entered.
@@ -112,7 +136,21 @@ class _Processes:
             self._idle.append(executor)
         return int(isinstance(error, TerminatedWorkerError))
 
-    def __enter__(self) -> Self:
+    def effort(self, future: "Future[Any]") -> Callable[[], Any] | None:
+        executor = self._busy[future]
+
+        def taken() -> list[float]:
+            with suppress(psutil.Error):  # it has just ended
+                times = [psutil.Process(pid).cpu_times() for pid in list(executor._processes)]
+                return [one.user + one.system for one in times]
+            return []
+
+        return taken
+
+    def stop(self, future: "Future[Any]") -> None:
+        self._busy.pop(future).shutdown(wait=True, kill_workers=True)
+
+    def __enter__(self) -> Pool:
         # a process that has grown is replaced between two batches; nothing is lost
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
         return self
@@ -137,20 +175,35 @@ class _Dask:
     def __init__(self, client: Any) -> None:
         self._client = client
         self._executor = client.get_executor(pure=False)
+        self._keys: dict[Future[Any], str] = {}
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        return self._executor.submit(function, *arguments)
+        key = f"pacdp-{uuid.uuid4()}"
+        future = self._executor.submit(function, *arguments, key=key)
+        self._keys[future] = key
+        return future
 
     def deaths(self, future: "Future[Any]") -> int:
         from distributed import KilledWorker
 
+        self._keys.pop(future)
         try:
             error = future.exception()
         except CancelledError as gone:
             raise RuntimeError("the Dask scheduler has gone: start again, what is finished is kept") from gone
         return error.allowed_failures + 1 if isinstance(error, KilledWorker) else 0
 
-    def __enter__(self) -> Self:
+    def effort(self, future: "Future[Any]") -> Callable[[], Any] | None:
+        return None
+
+    def stop(self, future: "Future[Any]") -> None:
+        key = self._keys.pop(future)
+        with suppress(OSError, ValueError):  # the scheduler is gone, as its futures say, or the worker has no nanny
+            where = [address for address, keys in self._client.processing().items() if key in keys]
+            future.cancel()  # before its worker ends, or the scheduler would start it again
+            self._client.restart_workers(where, raise_for_error=False)
+
+    def __enter__(self) -> Pool:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -117,5 +117,34 @@ def test_what_has_not_run_is_left_out(smoke):
     assert STUDY.table(plan + other, folder).height >= table.height
     without = table.filter(pl.col("recipe") != "held-out")
     judged = STUDY.judge(without, "smoke")
-    assert [c.ours for c in judged.comparisons] == [None, None]
+    assert [c.ours for c in judged.comparisons if c.paper is not None] == [None, None]
     assert any(claim.holds is None for claim in judged.claims)
+
+
+def _half(table, **values):
+    """The table with columns of the randomised network from half of the data replaced, on ten classes."""
+    own = (pl.col("recipe") == "held-out") & (pl.col("of") == "randomised") & (pl.col("measures") == "0-1 risk")
+    return table.with_columns(pl.when(own).then(value).otherwise(name).alias(name) for name, value in values.items())
+
+
+def test_a_certificate_whose_posterior_is_its_prior_is_called_a_test_set_bound(smoke):
+    _, _, table = smoke
+    ten = table.with_columns(dataset=pl.lit("digits"))
+    still = STUDY.judge(_half(ten, kl_nats=0.0, value=0.01), "smoke")
+    published = [one for one in still.comparisons if one.paper is not None]
+    assert [one.ours for one in published] == [None, None]
+    assert all("KL = 0" in one.why for one in published)
+    (bound,) = [one for one in still.comparisons if "randomised of the prior from half" in one.what]
+    assert "test-set bound" in bound.what
+    assert bound.ours == 0.01
+    (count,) = [one for one in still.comparisons if "errors counted on the same examples" in one.what]
+    assert count.ours is not None
+    sentence = "digits: a prior from half the data certifies less risk than a data-free one."
+    (claim,) = [one for one in still.claims if one.sentence == sentence]
+    assert claim.holds is None
+    assert "no posterior was learnt" in claim.evidence
+    learnt = STUDY.judge(_half(ten, kl_nats=0.5, value=0.01), "smoke")
+    assert learnt.comparisons[0].ours == 0.01
+    (claim,) = [one for one in learnt.claims if one.sentence == sentence]
+    assert claim.holds is True
+    assert not any("test-set bound" in one.what for one in learnt.comparisons)

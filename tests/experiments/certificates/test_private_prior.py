@@ -16,14 +16,13 @@ from experiments.papers.runs.private_prior import (
     SMOKE,
     TRIED,
     Settings,
-    claim_for_choice,
     conduct,
     private_centre,
     private_head,
 )
 from pacdp.cli.serial import from_dict, to_dict
 from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
-from pacdp.private import SeededRandomness, first, planned, privacy_claim, runs_of, steps_of
+from pacdp.private import SeededRandomness, first, joined, planned, privacy_claim, runs_of, steps_of
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -111,14 +110,12 @@ def test_the_same_seed_gives_the_same_certificate(outcome):
 
 def test_choosing_among_runs_pays_for_all(outcome):
     history = outcome.released.event
-    one, four = claim_for_choice([history]), claim_for_choice([history] * 4)
+    one, four = (privacy_claim(joined(*[history] * count), adjacency="add-remove") for count in (1, 4))
     assert isinstance(one, bounds.GaussianDP)
     assert isinstance(four, bounds.GaussianDP)
     assert four.mu == pytest.approx(2.0 * one.mu, rel=1e-9)
     mixed = planned(5.0, sample_rate=0.1, steps=10)
-    assert not isinstance(claim_for_choice([history, mixed]), bounds.GaussianDP)
-    with pytest.raises(ValueError, match="all runs"):
-        claim_for_choice([])
+    assert not isinstance(privacy_claim(joined(history, mixed), adjacency="add-remove"), bounds.GaussianDP)
 
 
 def test_the_centre_is_the_mean_plus_its_noise():

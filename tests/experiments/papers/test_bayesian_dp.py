@@ -14,7 +14,7 @@ from experiments.papers.bayesian_dp import TABLE_1, TABLE_2
 from experiments.papers.bayesian_dp_figures import FIGURES_1_2, FIGURES_3_7
 from experiments.papers.bayesian_dp_plans import DELTA, SETTINGS, SIGMA
 from experiments.papers.bayesian_dp_regression import REGRESSION
-from experiments.papers.runs.bayesian_config import CNN, BayesRun
+from experiments.papers.runs.bayesian import CNN, BayesRun
 from experiments.study import Study
 from pacdp import private
 from pacdp.cli.config import Runtime

@@ -27,23 +27,31 @@ def test_ratios_are_of_pairs_alone():
     assert single.above(1.1) is single.below(1.1) is single.within(1.1) is None
 
 
-def _regression(errors: dict, *, simulations: int = 20, spread: float = 0.02, **changed: tuple[float, float]
-                ) -> pl.DataFrame:  # fmt: skip
-    """Errors with and without privacy, the former times exp(±spread) in turn; ``changed`` are deviations of SGLD."""
-    columns = ("test_mse", "train_mse", "noise_mse", "epistemic_std", "aleatoric_std")
+def _regression(
+    errors: dict, *, simulations: int = 20, spread: float = 0.02, far: float = 1.0, **changed: tuple[float, float]
+) -> pl.DataFrame:
+    """Errors with and without privacy, the former times exp(±spread) in turn; ``changed`` are deviations of SGLD, and
+    ``far`` is how many times the others' BBP's aleatoric deviation is at x = -5 without privacy."""
+    deviations = ("epistemic_std", "aleatoric_std", "epistemic_std_beyond")
+    columns = ("test_mse", "train_mse", "noise_mse", *deviations)
     rows = []
     for name in ALGORITHMS:
         for plain, private_run in enumerate((True, False)):
             value = errors.get(name, (0.5, 0.5))[plain]
             row = dict.fromkeys(columns, 0.5) | {"test_mse": value, "train_mse": value}
-            row["epistemic_std"] = 1.0 if name == "MC Dropout" and private_run else 0.5
+            for deviation in ("epistemic_std", "epistemic_std_beyond"):
+                row[deviation] = 1.0 if name == "MC Dropout" and private_run else 0.5
             row |= {key: pair[plain] for key, pair in changed.items() if name == "SGLD"}
             for k in range(simulations):
                 factor = math.exp(spread * (-1) ** (k + TURN[name])) if private_run else 1.0
                 spent = {key: row[key] * factor for key in columns}
                 rows.append({"part": "run", "algorithm": name, "private": private_run, "epsilon": 3.85025,
                              "simulation": k, **spent})  # fmt: skip
-    return pl.DataFrame(rows)
+            for x in (-5.0, 0.0, 5.0):
+                wide = far if (name, private_run, x) == ("BBP", False, -5.0) else 1.0
+                rows.append({"part": "band", "algorithm": name, "private": private_run, "simulation": 0, "x": x,
+                             "epistemic": 0.25, "aleatoric": 0.25 * wide**2})  # fmt: skip
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _all(table: pl.DataFrame) -> list[bool | None]:
@@ -61,6 +69,19 @@ def test_claims_of_table_3_hold_for_the_printed_numbers_and_fail_for_others():
     wide = _regression(PRINTED, epistemic_std=(1.0, 0.5), aleatoric_std=(0.5, 1.0))
     assert _all(wide) == [True, True, True, False, True, False]
     assert _all(_regression({name: (0.5, 0.5) for name in ALGORITHMS}))[1] is False, "none suffers"
+
+
+def test_uncertainty_is_compared_in_both_parts_and_where_the_figure_draws_it():
+    assert _all(_regression(PRINTED, far=1.2)) == [True] * 6
+    table = _regression(PRINTED, far=100.0)
+    assert _all(table) == [True, True, True, False, True, False]
+    evidence = [claim.evidence for claim in REGRESSION.judge(table, "paper").claims]
+    assert "SGLD over BBP aleatoric 0.5 against 50 at x = -5" in evidence[5]
+    assert "BBP aleatoric 0.5 against 50 at x = -5" in evidence[3]
+    assert _all(_regression(PRINTED, epistemic_std=(1.5, 1.5)))[5] is False, "the epistemic part counts as well"
+    assert _all(_regression(PRINTED, epistemic_std_beyond=(1.5, 1.5)))[5] is False, "and beyond the data"
+    bare = _regression(PRINTED).filter(pl.col("part") == "run")
+    assert _all(bare) == [True, True, True, None, True, None], "without bands the figure's range is not known"
 
 
 def test_claims_of_table_3_are_open_where_simulations_scatter_or_are_one():

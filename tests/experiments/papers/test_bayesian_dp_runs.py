@@ -7,12 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.papers.runs.bayesian_classify import judged
-from experiments.papers.runs.bayesian_config import CNN, BayesRun
-from experiments.papers.runs.bayesian_curves import FIRST, LAST, simulated
-from experiments.papers.runs.bayesian_networks import network
-from experiments.papers.runs.bayesian_plain import train_plain
-from experiments.papers.runs.bayesian_posterior import Fitted, fit, member_outputs
+from experiments.papers.runs.bayesian import CNN, BayesRun, Fitted, fit, member_outputs, network, train_plain
+from experiments.papers.runs.bayesian_runs import FIRST, LAST, judged, simulated
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method

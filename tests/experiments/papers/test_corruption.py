@@ -10,10 +10,8 @@ from planted import RUNTIME, carried_out, changed, claims, failing, planted, sho
 
 from bounds.accounting import event_from_dict
 from experiments.papers.chains import BOUNDS
-from experiments.papers.random_labels import ACCOUNTED, PRIVATE, SHARES
-from experiments.papers.random_labels import CORRUPTED_COLUMNS as COLUMNS
-from experiments.papers.random_labels import CORRUPTION as STUDY
-from experiments.papers.runs.corrupted import Corrupted
+from experiments.papers.corruption import ACCOUNTED, COLUMNS, PRIVATE, SHARES, Corrupted
+from experiments.papers.corruption import CORRUPTION as STUDY
 from pacdp import load_checkpoint, private
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.private.algorithms import Public, network

@@ -10,7 +10,7 @@ from experiments.papers.chains import BOUNDS, COLUMNS
 from experiments.papers.entropy_sgld_cifar import BETAS, GAMMAS, ONSETS, TAUS
 from pacdp.algorithms import EntropySGD
 from pacdp.cli.config import Run
-from pacdp.cli.figures.style import CONVERGED, GIBBS_BOUNDS
+from pacdp.cli.figures.names import CONVERGED, GIBBS_BOUNDS
 from pacdp.cli.serial import from_dict, to_dict
 
 NAMED = {study.name.rpartition("-")[2]: study for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}

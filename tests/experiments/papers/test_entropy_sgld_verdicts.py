@@ -8,7 +8,7 @@ from planted import changed, claims, failing, planted
 from experiments.papers import entropy_sgld, entropy_sgld_cifar
 from experiments.papers.chains import BOUNDS, COLUMNS, Size, mnist, smoke
 from experiments.papers.gaps import gap, noise_of, scale_notes
-from experiments.publish import read_table
+from experiments.runner import read_table
 
 JUDGE = {study.name.rpartition("-")[2]: study.judge for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
 
@@ -36,6 +36,7 @@ FIGURE_1 = [
     _row("SGLD", "random", 0.5, 0.5, noise=0.05),
     _row("Entropy-SGD", "true", 0.01, 0.02, noise=0.01), _row("Entropy-SGD", "random", 0.49, 0.5, noise=0.01),
     _row("Entropy-SGD", "random", 0.1, 0.5, noise=0.0001), _row("Entropy-SGD", "random", 0.3, 0.5, noise=0.005),
+    _row("Entropy-SGD", "true", 0.01, 0.02, noise=0.005), _row("SGLD", "true", 0.03, 0.04, noise=0.01),
 ]  # fmt: skip
 FIGURE_2 = [_private("true", 0.04, 0.041, network=name) for name in ("FC600", "FC1200")]
 FIGURE_3 = [
@@ -52,9 +53,9 @@ def _sweep():
     for gamma, onset in ((0.03, 1e5), (3.0, 1e3)):
         for tau in (1e2, 1e3, 1e4, 1e5, 1e6):
             yield _private("random", 0.9 if tau < onset else 0.9 * (onset / tau) ** 0.5 / 2, 0.9, gamma=gamma, tau=tau,
-                           margin=0.1)  # fmt: skip
+                           noise=1e-3 * tau, margin=0.1)  # fmt: skip
             good = tau >= 1e5
-            yield _private("true", 0.2 if good else 0.6, 0.25 if good else 0.6, gamma=gamma, tau=tau,
+            yield _private("true", 0.2 if good else 0.4, 0.25 if good else 0.4, noise=1e-3 * tau, gamma=gamma, tau=tau,
                            margin=0.75 if good else 0.3)  # fmt: skip
 
 
@@ -84,7 +85,8 @@ FAULTS = [
     ("1", {"algorithm": "SGLD", "labels": "random", "thermal_noise": 0.01}, {"train_error": 0.49}, "for thermal noise "
      "values 0.01 and below"),
     ("1", {"algorithm": "SGLD", "labels": "random", "thermal_noise": 0.05}, {"train_error": 0.4}, "almost zero"),
-    ("1", {"algorithm": "Entropy-SGD", "thermal_noise": 0.005}, {"train_error": 0.49}, "values 0.005 and below"),
+    ("1", {"algorithm": "Entropy-SGD", "thermal_noise": 0.005, "labels": "random"}, {"train_error": 0.49}, "values "
+     "0.005 and below"),
     ("1", {"algorithm": "Entropy-SGD", "thermal_noise": 0.01, "labels": "random"}, {"train_error": 0.4}, "At 0.01"),
     ("1", {"algorithm": "Entropy-SGLD", "labels": "random"}, {"train_error": 0.4}, "Entropy-SGLD does not overfit"),
     ("1", {"algorithm": "SGD", "labels": "random"}, {"train_error": 0.48}, "tau = sqrt(n) does not"),
@@ -101,7 +103,7 @@ FAULTS = [
     ("4", {"labels": "true", "network": "CONV"}, {"test_error": 0.065}, "CONV has lower"),
     ("4", {"labels": "random", "network": "CONV"}, {"train_error": 0.8}, "guessing rate"),
     ("5", {"labels": "true", "gamma": 0.03, "tau": 1e5}, {"dp_chernoff_2018": 0.9}, "only at the values"),
-    ("5", {"labels": "true", "gamma": 0.03, "tau": 1e2}, {"train_error": 0.4}, "Very little overfitting"),
+    ("5", {"labels": "true", "gamma": 0.03, "tau": 1e2}, {"train_error": 0.3}, "Very little overfitting"),
     ("5", {"labels": "random", "gamma": 0.03, "tau": 1e6}, {"train_error": 0.85}, "the largest tau"),
     ("5", {"labels": "random", "gamma": 0.03, "tau": 1e5}, {"train_error": 0.01}, "increases with tau"),
     ("5", {"labels": "random", "gamma": 0.03, "tau": 1e2}, {"train_error": 0.3}, "at a lower tau"),
@@ -162,10 +164,27 @@ def test_a_gap_counts_beyond_the_noise_of_two_counts():
 
 
 OPEN = [
+    ("1", {"algorithm": "Entropy-SGLD", "labels": "true"}, {"train_error": 0.375}, "Entropy-SGLD does not overfit"),
+    ("1", {"algorithm": "Entropy-SGLD", "labels": "true"}, {"gibbs_train_error": 0.375}, "tau = sqrt(n) does not"),
+    ("2", {"network": "FC600"}, {"train_error": 0.375, "test_error": 0.38}, "gap is close to zero"),
+    ("2", {}, {"train_error": 0.375, "test_error": 0.38}, "similar for both"),
+    ("3", {"algorithm": "SGLD", "labels": "true"}, {"train_error": 0.51, "test_error": 0.51}, "not overfit on random"),
+    ("4", {"labels": "true"}, {"train_error": 0.6, "test_error": 0.6}, "gap is close to zero"),
+    ("4", {"labels": "true", "network": "CONV"}, {"train_error": 0.6, "test_error": 0.6}, "guessing rate"),
+    ("4", {"labels": "true"}, {"train_error": 0.6, "test_error": 0.6}, "CONV has lower"),
+    ("4", {"labels": "true"}, {"train_error": 0.6, "dp_chernoff_2018": 0.95}, "nonvacuous"),
+    ("5", {"labels": "true", "gamma": 0.03}, {"train_error": 0.6}, "at a lower tau"),
+    ("5", {"labels": "true", "gamma": 0.03}, {"train_error": 0.6, "test_error": 0.6}, "Very little overfitting"),
+    ("6", {}, {"gibbs_train_error": 0.5}, "tighter than the C-gen"),
+    ("6", {}, {"gibbs_train_error": 0.5}, "are similar"),
+    ("6", {}, {"train_error": 0.5}, "gamma in [1, 3]"),
+    ("6", {}, {"train_error": 0.5}, "At gamma 0.003"),
+    ("6", {}, {"train_error": 0.5}, "With beta 0.004"),
     ("1", {"algorithm": "SGD", "labels": "true"}, {"test_error": 0.019}, "SGD achieves the smallest"),
     ("1", {"algorithm": "SGD", "labels": "random"}, {"train_error": 0.445}, "On random labels SGD overfits"),
     ("1", {"algorithm": "Entropy-SGLD", "labels": "random"}, {"gibbs_train_error": 0.475}, "SGLD does not overfit"),
-    ("1", {"algorithm": "Entropy-SGD", "thermal_noise": 0.005}, {"train_error": 0.445}, "tau = sqrt(n) does not"),
+    ("1", {"algorithm": "Entropy-SGD", "thermal_noise": 0.005, "labels": "random"}, {"train_error": 0.445}, "tau = "
+     "sqrt(n) does not"),
     ("1", {"algorithm": "Entropy-SGLD", "labels": "true"}, {"dp_pac_bayes_2018": 0.058}, "generally tighter"),
     ("1", {"algorithm": "Entropy-SGLD"}, dict.fromkeys(BOUNDS, 1.0), "violations"),
     ("2", {"network": "FC600"}, {"train_error": 0.019}, "gap is close to zero"),
@@ -216,7 +235,7 @@ def test_margins_that_cannot_exceed_the_constant_one_are_left_out():
     rows = changed(FIGURE_6, {"beta": 1.0, "gamma": 0.03}, gibbs_train_error=0.9, dp_pac_bayes_2018=1.0)
     claim = _judged("6", rows, "are similar")
     assert claim.holds
-    assert "beta 1, gamma 0.03 left out: its Gibbs error is 0.900, its margin at most 0.100" in claim.evidence
+    assert "beta 1, gamma 0.03 left out: its Gibbs training error is 0.900, not below half of" in claim.evidence
 
 
 @pytest.mark.parametrize(("gaps", "holds"), [((0.0, 0.06), True), ((0.024, 0.031), None), ((0.06, 0.0), False)])

@@ -6,8 +6,19 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.papers.runs.p3sgd_config import Attack, DropBlock, Dropout, Network, Plain, Private, Training
-from experiments.papers.runs.p3sgd_networks import DropBlock2d, maps, network, regularised
+from experiments.papers.runs.p3sgd import (
+    Attack,
+    DropBlock,
+    DropBlock2d,
+    Dropout,
+    Network,
+    Plain,
+    Private,
+    Training,
+    maps,
+    network,
+    regularised,
+)
 from pacdp.cli.private.config import Budget, Sampling
 from pacdp.cli.private.methods import P3SGD, UserDPSGD
 from pacdp.cli.serial import from_dict, to_dict

@@ -6,9 +6,9 @@ import pytest
 from experiments.papers.p3sgd import PAPER_SETTINGS, RUN, SETS, TABLE_1, TABLE_2
 from experiments.papers.p3sgd_figures import CURVE, FIGURE_2, FIGURE_3, INVERSION
 from experiments.papers.p3sgd_problems import DROPBLOCK, DROPOUT, FIRST_WEIGHTS, PRIVATE, SGD, problems, scale_name
-from experiments.papers.runs import p3sgd as training
-from experiments.papers.runs.p3sgd import TRAINING
-from experiments.papers.runs.p3sgd_config import Network, Plain, Training
+from experiments.papers.runs import p3sgd_runs as training
+from experiments.papers.runs.p3sgd import Network, Plain, Training
+from experiments.papers.runs.p3sgd_runs import TRAINING
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.data import examples
 from pacdp.cli.serial import from_dict, to_dict
@@ -162,20 +162,23 @@ def test_the_spread_between_seeds_leaves_a_claim_open():
 
 
 def test_table_2_is_judged_by_its_numbers():
-    def rows(problem, accuracy=None, sound=None):
+    def rows(problem, accuracy=None, sound=None, chosen=0.9):
         return [{"problem": problem, "strategy": PRIVATE, "seed": 0, "noise_scales": scale_name(scales),
                  "majority": 50.0, "n": 50_000, "n_test": 10_800,
-                 "test_accuracy": accuracy and accuracy[k], "epsilon": (sound or PRINTED)[k],
-                 "published_epsilon": PRINTED[k]} for k, scales in enumerate(SETS)]  # fmt: skip
+                 "test_accuracy": accuracy and accuracy[k], "quietest_chosen": chosen, "steps": 100,
+                 "epsilon": (sound or PRINTED)[k], "published_epsilon": PRINTED[k]}
+                for k, scales in enumerate(SETS)]  # fmt: skip
 
     PRINTED = [SETS[scales][1] for scales in SETS]
     ours = [SETS[scales][0] for scales in SETS]
     as_printed = tabled(rows(PAPER_SETTINGS) + rows("p", ours), RUN)
-    assert holds(TABLE_2, as_printed) == [True] * 7
+    assert holds(TABLE_2, as_printed) == [True] * 8
+    for share, follows in ((0.5, False), (0.42, None), (0.62, None), (0.2, True)):
+        assert holds(TABLE_2, tabled(rows("p", ours, chosen=share), RUN))[-1] is follows
     dearer = tabled(rows(PAPER_SETTINGS, sound=[9.0, *PRINTED[1:]]), RUN)
     assert holds(TABLE_2, dearer) == [True, False, True, False]
     worse = tabled(rows("p", [90.0, *ours[1:]]), RUN)
-    assert holds(TABLE_2, worse)[4:] == [False, True, False]
+    assert holds(TABLE_2, worse)[4:] == [False, True, False, True]
 
 
 def test_figures_are_judged_by_their_numbers():
@@ -195,9 +198,9 @@ def test_figures_are_judged_by_their_numbers():
     seeds = tabled(over + good, CURVE), tabled(over + bad, CURVE).with_columns(seed=pl.lit(1, pl.Int64))
     assert holds(FIGURE_2, pl.concat(seeds))[1] is None, "one seed says yes, the other no"
 
-    def ratios(untrained, sgd, private, sgd_test, examples=3):
+    def ratios(untrained, sgd, private, sgd_test, examples=3, accuracy=90.0):
         numbers = {FIRST_WEIGHTS: untrained, SGD: sgd, PRIVATE: private}
-        common = {"problem": "p", "seed": 0, "start_psnr": 10.0, "test_accuracy": 90.0}
+        common = {"problem": "p", "seed": 0, "start_psnr": 10.0, "test_accuracy": accuracy, "label": 0}
         rows = []
         for name, number, example in ((*pair, k) for pair in numbers.items() for k in range(examples)):
             test = sgd_test if name == SGD else number
@@ -207,6 +210,7 @@ def test_figures_are_judged_by_their_numbers():
         return tabled(rows, INVERSION)
 
     assert holds(FIGURE_3, ratios(15.0, 27.84, 27.82, 20.0)) == [True, True, True, True]
+    assert holds(FIGURE_3, ratios(15.0, 27.84, 27.82, 20.0, accuracy=48.8)) == [None, True, True, True], "guessing"
     assert holds(FIGURE_3, ratios(30.0, 20.0, 21.0, 20.0)) == [False, False, False, False]
     assert holds(FIGURE_3, ratios(30.0, 20.0, 20.0, 20.0))[0] is None, "no difference is none"
     assert holds(FIGURE_3, ratios(15.0, 27.84, 27.82, 20.0, examples=1)) == [None] * 4, "one image decides nothing"

@@ -5,7 +5,7 @@ import pytest
 from planted import changed, claims
 
 from experiments.papers.random_labels import RANDOM_LABELS as STUDY
-from pacdp.cli.figures.style import CONVERGED
+from pacdp.cli.figures.names import CONVERGED
 
 BOUNDS = [name for name in CONVERGED if name != "test_set_clopper_pearson"]
 PRIVATE = 2.0**0.5 * 60_000**-0.25
@@ -17,8 +17,8 @@ def _row(algorithm, labels, noise, train, test, **values):
     bounds = {"dp_pac_bayes_2018": test + 0.03, "dp_hoeffding_2018": test + 0.05, "dp_chernoff_2018": test + 0.06}
     private = noise == PRIVATE
     tau = 60_000**0.5 if private else (2.0 / noise**2 if noise else None)
-    return {"algorithm": algorithm, "labels": labels, "thermal_noise": noise, "tau": tau, "step": 1, "n_test": 10_000,
-            **errors, "epsilon": 0.0325 if private else None, **dict.fromkeys(BOUNDS, None),
+    return {"algorithm": algorithm, "labels": labels, "thermal_noise": noise, "tau": tau, "step": 1, "epochs": 1.0,
+            "n_test": 10_000, **errors, "epsilon": 0.0325 if private else None, **dict.fromkeys(BOUNDS, None),
             **(bounds if private else {}), **values}  # fmt: skip
 
 
@@ -26,7 +26,8 @@ ROWS = [
     _row("SGD", "random", 0.0, 0.1, 0.5), _row("Entropy-SGD", "random", 0.001, 0.2, 0.5),
     _row("Entropy-SGD", "random", 0.005, 0.4, 0.5), _row("Entropy-SGLD", "random", PRIVATE, 0.5, 0.5),
     _row("Entropy-SGLD", "true", PRIVATE, 0.1, 0.1), _row("SGLD", "true", PRIVATE, 0.15, 0.15),
-    _row("SGLD", "random", PRIVATE, 0.5, 0.5),
+    _row("SGLD", "random", PRIVATE, 0.5, 0.5), _row("SGD", "true", 0.0, 0.001, 0.02),
+    _row("Entropy-SGD", "true", 0.001, 0.01, 0.02), _row("Entropy-SGD", "true", 0.005, 0.02, 0.03),
 ]  # fmt: skip
 
 
@@ -40,17 +41,28 @@ def _claim(rows, words):
     return found
 
 
+SGD = {"algorithm": "SGD", "labels": "random"}
+HARMLESS = "random labels, Entropy-SGLD does not overfit"
 TRUE_SGLD, TRUE = {"algorithm": "SGLD", "labels": "true"}, {"algorithm": "Entropy-SGLD", "labels": "true"}
 TURNED = [
     (CONTRAST, {}, {}, True),
-    (CONTRAST, {"algorithm": "SGD"}, {"train_error": 0.45}, None),
-    (CONTRAST, {"algorithm": "SGD"}, {"train_error": 0.48}, False),
-    (CONTRAST, {"thermal_noise": 0.005}, {"train_error": 0.48}, False),
+    (CONTRAST, SGD, {"train_error": 0.45}, None),
+    (CONTRAST, SGD, {"train_error": 0.48}, False),
+    (CONTRAST, {"thermal_noise": 0.005, "labels": "random"}, {"train_error": 0.48}, False),
     (CONTRAST, {"algorithm": "Entropy-SGLD", "labels": "random"}, {"gibbs_train_error": 0.485}, None),
     (CONTRAST, {"algorithm": "Entropy-SGLD", "labels": "random"}, {"train_error": 0.45}, False),
-    (CONTRAST, {"algorithm": "SGD"}, {"algorithm": "other"}, None),
-    ("Entropy-SGD overfits", {"thermal_noise": 0.005}, {"train_error": 0.41}, True),
-    ("Entropy-SGD overfits", {"thermal_noise": 0.005}, {"train_error": 0.455}, None),
+    (CONTRAST, SGD, {"algorithm": "other"}, None),
+    (CONTRAST, TRUE, {"train_error": 0.3}, None),
+    (HARMLESS, {}, {}, True),
+    (HARMLESS, {"algorithm": "Entropy-SGLD", "labels": "random"}, {"train_error": 0.4}, False),
+    (HARMLESS, TRUE, {"train_error": 0.24}, True),
+    (HARMLESS, TRUE, {"train_error": 0.249}, None),
+    (HARMLESS, TRUE, {"gibbs_train_error": 0.3}, None),
+    (HARMLESS, TRUE, {"algorithm": "other"}, None),
+    ("Entropy-SGD overfits", {"thermal_noise": 0.005, "labels": "random"}, {"train_error": 0.41}, True),
+    ("Entropy-SGD overfits", {"thermal_noise": 0.005, "labels": "random"}, {"train_error": 0.455}, None),
+    ("Entropy-SGD overfits", {"thermal_noise": 0.005, "labels": "random"}, {"train_error": 0.48}, False),
+    ("Entropy-SGD overfits", {"thermal_noise": 0.005}, {"train_error": 0.48}, None),
     (WORSE, {}, {}, True),
     (WORSE, TRUE_SGLD, {"test_error": 0.05}, False),
     (WORSE, TRUE_SGLD, {"dp_chernoff_2018": 0.1}, False),
@@ -61,7 +73,10 @@ TURNED = [
     (TIGHTER, TRUE, {"dp_pac_bayes_2018": 0.149}, None),
     (TIGHTER, TRUE, {"dp_pac_bayes_2018": 0.2}, False),
     (TIGHTER, TRUE, {"gibbs_test_error": 0.14, "dp_pac_bayes_2018": 0.16}, True),
+    ("nonvacuous", {}, {}, True),
     ("nonvacuous", TRUE, {"dp_hoeffding_2018": 1.0}, False),
+    ("nonvacuous", TRUE, {"train_error": 0.4, "gibbs_train_error": 0.4}, None),
+    ("nonvacuous", {"algorithm": "Entropy-SGLD", "labels": "random"}, {"dp_chernoff_2018": 0.45}, True),
     ("violated", TRUE, {"dp_kl_chernoff": 0.05}, False),
     ("violated", TRUE, {"dp_kl_chernoff": 0.0999}, True),
     ("violated", {}, dict.fromkeys(("dp_pac_bayes_2018", "dp_hoeffding_2018", "dp_chernoff_2018"), 1.0), None),
@@ -92,3 +107,21 @@ def test_epsilon_differs_by_the_oscillation_and_the_other_study_is_named():
     assert epsilon.why == "ours has the loss's exact oscillation, 3.98, for the paper's 4"
     assert any("entropy-sgld-figure-1" in note for note in _verdict(ROWS).notes)
     assert not any("entropy-sgld-figure-1" in note for note in _verdict(ROWS, "paper").notes)
+
+
+def test_what_is_left_open_for_want_of_learning_is_said():
+    told = _claim(changed(ROWS, TRUE, train_error=0.3), HARMLESS).evidence
+    assert "open where little was learnt (training error on true labels not below 0.25" in told
+    assert told.endswith("Entropy-SGLD on true labels, noise 0.0904: 0.300")
+    assert "little was learnt" not in _claim(ROWS, HARMLESS).evidence
+
+
+def test_why_a_chain_stops_is_open_and_said_with_its_first_and_last_error():
+    early = {**next(row for row in ROWS if row["algorithm"] == "Entropy-SGLD" and row["labels"] == "true"), "run": "4"}
+    rows = [*ROWS, {**early, "step": 9, "epochs": 90.0, "gibbs_test_error": 0.12}]
+    (found,) = [one for one in _verdict(rows).points if one.said.startswith("Why Entropy-SGLD")]
+    assert "stops at a Gibbs test error of 0.120" in found.said
+    assert found.said.endswith("the paper's at about 2%; after 1 of 90 epochs it was 0.100")
+    assert found.holds is None
+    assert "starts from SGD's weights" in found.settled_by
+    assert not [one for one in _verdict(ROWS).points if one.said.startswith("Why")], "one record shows no course"

@@ -1,9 +1,11 @@
 """Jobs that take no time, of which some raise, kill their process or wait to be killed."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +31,27 @@ def _compute(config: Small, runtime: Runtime, folder: Path) -> dict[str, Any]:
         case "raises":
             raise KeyError("no such thing")
         case "waits once" if len(pids(folder)) == 1:
-            time.sleep(600.0)
+            time.sleep(3600.0)
+        case "sleeps":
+            time.sleep(3600.0)
+        case "ignores":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(3600.0)
+        case "holds":
+            _let_no_other_thread_run(12.0)
     return {"value": config.seed**2}
+
+
+def _let_no_other_thread_run(seconds: float) -> None:
+    """Match a pattern for which there are 2**200 ways, which ends for nothing but a signal."""
+
+    def end(*_: Any) -> None:
+        raise InterruptedError
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    with suppress(InterruptedError):
+        re.match("(a|a)*b", "a" * 200)
 
 
 def _any(config: Small) -> str:

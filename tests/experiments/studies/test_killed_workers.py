@@ -94,3 +94,35 @@ def test_workers_end_with_the_process_that_started_them_however_it_ends(tmp_path
         time.sleep(0.2)
     assert pids(out)[0] == worker.pid
     assert len(pids(out)) == 2
+
+
+def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tmp_path):
+    pytest.importorskip("distributed")
+    program = (
+        "import time, distributed\n"
+        "if __name__ == '__main__':\n"
+        "    print(distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)"
+        ".scheduler_address, flush=True)\n"
+        "    time.sleep(3600.0)\n"
+    )
+    jobs = [job(0, "waits once"), job(1), job(2)]
+    own = outs(jobs, tmp_path)
+    (tmp_path / "cluster.py").write_text(program)
+    path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
+    with subprocess.Popen([sys.executable, tmp_path / "cluster.py"], env={**os.environ, "PYTHONPATH": path}, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as scheduler:  # fmt: skip
+        workers = Workers(workers=2, backend="dask", address=scheduler.stdout.readline().strip(), timeout=300.0)
+
+        def kill():
+            wait_for_pid(own[0])
+            scheduler.kill()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with pytest.raises(RuntimeError, match="the Dask scheduler has gone: start again, what is finished is kept"):
+            dict(carry_out(jobs, own, RUNTIME, workers=workers))
+        killer.join()
+    psutil.wait_procs([psutil.Process(pid) for pid in pids(own[0]) if psutil.pid_exists(pid)], timeout=300.0)
+    assert dict(carry_out(jobs, own, RUNTIME, workers=Workers())) == dict.fromkeys(range(3))
+    assert len(pids(own[0])) == 2
+    assert _values(jobs, tmp_path) == [0, 1, 4]

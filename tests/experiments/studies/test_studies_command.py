@@ -14,8 +14,8 @@ from small_jobs import pids
 
 from experiments import registry
 from experiments.papers.random_labels import RANDOM_LABELS
-from experiments.publish import judge, read_table
 from experiments.registry import studies, study
+from experiments.runner import judge, read_table
 from pacdp.cli.serial import to_dict
 
 KEPT = {"table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json", "verdict.json"}
@@ -79,11 +79,11 @@ def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, m
 def test_studies_are_listed_with_their_titles(capsys):
     assert pacdp("experiment", "list") == 0
     listed = capsys.readouterr().out
-    assert pacdp("experiment", "nonsense") == 2
-    refused = capsys.readouterr().err
-    for said in (listed, refused):
-        assert re.search(r"tiny +Squares of seeds \(Nobody \(1900\), Table 1\)", said)
-        assert RANDOM_LABELS.title in said
+    assert re.search(r"tiny +Squares of seeds \(Nobody \(1900\), Table 1\)", listed)
+    assert RANDOM_LABELS.title in listed
+    for wrong, words in (("nonsense", "choose one of all, "), ("random-label", "did you mean random-labels?")):
+        assert pacdp("experiment", wrong) == 2
+        assert words in one_sentence(capsys.readouterr().err)
     with pytest.raises(ValueError, match="no study is called"):
         study("nonsense")
 

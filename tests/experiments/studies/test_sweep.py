@@ -162,6 +162,12 @@ class _Scripted:
             future.set_exception(RuntimeError("died"))
         return future
 
+    def effort(self, future):
+        return None
+
+    def stop(self, future):
+        raise AssertionError("no limit is set")
+
     def deaths(self, future):
         self.open -= 1
         return int(future.exception() is not None)

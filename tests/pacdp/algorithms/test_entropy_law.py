@@ -64,7 +64,7 @@ def worst(settings: EntropySGD, potential: Quadratic, *, steps: int = 8) -> floa
 def inner_average(settings: EntropySGD, potential: Quadratic) -> torch.Tensor:
     """μ_L of the first outer step."""
     sampler, centre = build(settings, potential), torch.tensor(START).repeat(KEYS.count, 200)
-    mean, _, _ = entropy_sgd.local_mean(potential, centre, sampler.coefficients(0), KEYS, 0)
+    mean, _ = entropy_sgd.local_mean(potential, centre, sampler.coefficients(0), KEYS, 0)
     return blocks(mean, D)
 
 

@@ -19,7 +19,7 @@ from pacdp.verify.certificate import check_certificate
 
 GAUSSIAN = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="exact mechanism")
 ABOUT: dict[str, Any] = {"privacy": GAUSSIAN, "failure_prob": 0.05, "of": "weights", "measures": "0-1 risk"}
-PLAIN: dict[str, Any] = {**ABOUT, "failure_prob": 0.049}
+PLAIN: dict[str, Any] = {"price": bounds.Accounted(privacy=GAUSSIAN), "failure_prob": 0.049}
 
 
 def counted(errors: float, n: float, std: float = 20.0, unit: Unit = "example") -> ReleasedErrors:
@@ -104,7 +104,9 @@ def test_what_the_noise_costs_on_mnist() -> None:
     )
     about: dict[str, Any] = ABOUT | {"privacy": privacy_record(event=run, adjacency="add-remove")}
     exact, made = (
-        released_certificate(2596 / 60_000, n=60_000, **about),
+        released_certificate(
+            2596 / 60_000, n=60_000, price=bounds.Accounted(privacy=about["privacy"]), failure_prob=0.05
+        ),
         noisy_certificate(counted(2596.0, 60_000.0, 50.0), **about),
     )
     assert isinstance(made, bounds.Certificate)

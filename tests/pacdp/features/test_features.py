@@ -1,14 +1,28 @@
 """Fixed features are functions of one image and of their settings, and nothing else."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy import integrate, stats
 
-from pacdp.features import OrientedGradients, RandomConvolutions, aligned, fit_mean, gaussian_errors, transform, unit
+from pacdp.data import load
+from pacdp.features import (
+    OrientedGradients,
+    RandomConvolutions,
+    aligned,
+    fit_mean,
+    gaussian_errors,
+    named,
+    transform,
+    unit,
+)
+from pacdp.features.named import FEATURES as NAMED
+from pacdp.features.named import seen_through
 from pacdp.features.pooling import windows
+from pacdp.features.waves import RandomWaves
 
 FEATURES = {
     "oriented gradients": lambda: OrientedGradients(size=14, cells=4),
@@ -161,3 +175,47 @@ def test_fitting_refuses_what_is_no_law():
     rows, labels, truth = toy()
     with pytest.raises(ValueError, match="std > 0"):
         fit_mean(rows, labels, prior_mean=truth, std=0.0, cost_nats=1.0, iterations=1)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_features_are_of_one_image_alone_and_of_length_four(name: str) -> None:
+    data, _ = load("digits")
+    whole = seen_through(data, name).inputs.reshape(data.n, -1)
+    assert np.allclose(np.square(whole).sum(axis=1), 16.0, rtol=1e-4)
+    assert np.abs(whole.mean(axis=1)).max() < 1e-5
+    few = replace(data, inputs=data.inputs[5:8], labels=data.labels[5:8])
+    assert np.allclose(seen_through(few, name).inputs.reshape(3, -1), whole[5:8], atol=1e-5)
+
+
+def test_waves_have_the_inner_products_of_their_kernel() -> None:
+    rows = torch.randn((2, 6), generator=torch.Generator().manual_seed(1)) / 4
+    found = RandomWaves(inputs=6, dim=200_000, gain=1.5, seed=3)(rows)
+    kernel = 0.5 * math.exp(-(1.5**2) * float((rows[0] - rows[1]).square().sum()) / 2)
+    assert abs(float(found[0] @ found[1]) / 200_000 - kernel) < 0.005
+
+
+def test_features_of_many_images_are_kept_on_disk_and_believed_by_their_sums(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(named, "_LARGE", 10)
+    monkeypatch.setattr(named, "cache_folder", lambda: tmp_path)
+    data, _ = load("digits")
+    first = seen_through(data, "coarse-gradients").inputs
+    (file,) = (tmp_path / "features").iterdir()
+    monkeypatch.setattr(named, "kept_rows", None)
+    assert np.array_equal(seen_through(data, "coarse-gradients").inputs, first)
+    monkeypatch.undo()
+    monkeypatch.setattr(named, "_LARGE", 10)
+    monkeypatch.setattr(named, "cache_folder", lambda: tmp_path)
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+    assert np.array_equal(seen_through(data, "coarse-gradients").inputs, first)
+
+
+def test_named_features_refuse_what_they_cannot_see() -> None:
+    data, _ = load("digits")
+    with pytest.raises(ValueError, match="features must be one of"):
+        seen_through(data, "no such name")
+    with pytest.raises(ValueError, match=r"need images \[n, 1, size, size\]"):
+        seen_through(replace(data, inputs=data.inputs[:, :, :5]), "waves")
+    with pytest.raises(ValueError, match="expected inputs, dim >= 1 and gain > 0"):
+        RandomWaves(inputs=0, dim=1, gain=1.0, seed=0)

@@ -30,6 +30,7 @@ from pacdp.private import (
     sampled_step,
     train,
 )
+from pacdp.step import event as events
 
 ADD = {"delta": 1e-5, "adjacency": "add-remove"}
 DECAY = planned(Exponential(initial=0.9, factor=1.04), sample_rate=0.05, steps=25)
@@ -161,6 +162,19 @@ def test_an_engine_of_opacus_counts_with_it(tmp_path):
     second, module, optimizer, _ = engine()
     second.load_checkpoint(path=path, module=module, optimizer=optimizer)
     assert second.get_epsilon(1e-5) == one.get_epsilon(1e-5)
+
+
+def test_a_step_is_recorded_without_a_look_at_those_before(monkeypatch):
+    mine = EventAccountant()
+    mine.event = DECAY
+    monkeypatch.setattr(events, "joined", None)
+    monkeypatch.setattr(events, "runs_of", None)
+    for noise in (3.0, 2.0, 2.0):
+        mine.step(noise_multiplier=noise, sample_rate=0.1)
+    monkeypatch.undo()
+    more = [sampled_step([noise], sample_rate=0.1) for noise in (3.0, 2.0, 2.0)]
+    assert mine.event == joined(DECAY, *more)
+    assert numbers(mine.event)[-1] == (2.0, 0.1, 2)
 
 
 def test_the_state_of_another_mechanism_is_refused():

@@ -15,6 +15,7 @@ import torch
 from scipy import stats
 from secure_toys import fix_keys, normals_of, words_of
 
+from pacdp.audit.planned import Planned
 from pacdp.step import cipher, noise, quantile
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, arithmetic_cost, share
 from pacdp.step.processes import RankRandomness
@@ -138,8 +139,23 @@ def test_no_noise_is_a_copy(randomness):
 
 def test_seeded_noise_is_what_it_was():
     total = totals(dtype=torch.float32)
+    before = total.clone()
     old = torch.empty(5000).normal_(0.0, 1.7, generator=SeededRandomness(9).generator("noise"))
-    assert torch.equal(add_noise(total, std=1.7, randomness=SeededRandomness(9)), total + old)
+    found = add_noise(total, std=1.7, randomness=SeededRandomness(9))
+    assert torch.equal(total, before)
+    assert torch.equal(found, total + old)
+
+
+def test_a_source_that_only_hands_out_numbers_keeps_them():
+    class Stuck(Planned):
+        numbers = torch.full((10,), 3.0)
+
+        def normal(self, shape, *, std, dtype, device):
+            return self.numbers
+
+    for _ in range(2):
+        assert torch.equal(add_noise(torch.ones(10), std=1.7, randomness=Stuck([])), torch.full((10,), 4.0))
+    assert torch.equal(Stuck.numbers, torch.full((10,), 3.0))
 
 
 def test_copies_draw_their_own():

@@ -1,0 +1,37 @@
+"""Private steps of whichever tree PYTHONPATH names, timed on request: a script, which shares no code with its caller.
+
+    python -P serve_steps.py NETWORK MODE STEPS
+
+The tree's ``benchmarks.private_steps`` makes the steps, with seeded noise. The first line of output is where the tree
+lies; then every line of input is answered by the processor seconds of each of the next STEPS steps.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+import pacdp
+from benchmarks.private_steps import BATCH, NOISE, data, ours
+from pacdp.private import SeededRandomness
+
+
+def main(name: str, mode: str, steps: int) -> None:
+    torch.set_num_threads(1)
+    step = ours(name, mode, data(BATCH), NOISE, SeededRandomness(0))
+    for _ in range(2):
+        step()
+    print(json.dumps(str(Path(pacdp.__file__).resolve().parents[1])), flush=True)
+    for _ in sys.stdin:
+        seconds: list[float] = []
+        for _ in range(steps):
+            start = time.process_time()
+            step()
+            seconds.append(time.process_time() - start)
+        print(json.dumps(seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,205 @@
+"""What a learner that needed k of n records promises for the next one: sample compression.
+
+The learner runs on records that it picks itself, and keeps those on which its last network errs. With the preference
+property of docs/guarantees.md, "Sample compression", its risk is at most ε_k, where k counts both kinds. Nothing else
+enters: no prior, no privacy, no example held out. Arguments out of range raise ValueError.
+"""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from scipy import optimize, special
+
+from bounds import _check
+from bounds._rounding import outward
+from bounds.certificate import ROUNDING, Certificate
+from bounds.hypotheses import of_the_caller
+from bounds.kl import poisson_kl
+
+_BETA_SLACK = 1e-10  # relative error allowed to SciPy's incomplete beta function, as in bounds.means
+_LOG_SLACK = 2.0**-46  # error allowed to a sum of logarithms, over the size of its parts; some ten times what they make
+
+
+def compression(*, k: int, n: int, failure_prob: float, weights: Mapping[int, float] | None = None) -> Certificate:
+    """R(h) ≤ ε_k for the network h of a learner that kept k of n records.
+
+    ε_k is the largest v with Σ_m λ_m C(m,k)/C(n,k) (1-v)^(m-n) ≤ 1, the sum over k ≤ m < n, with λ_m = failure_prob/n
+    unless ``weights`` say otherwise; it is 1 for k = n, and where no λ_m with m ≥ k is positive. Equal weights: Campi
+    and Garatti, "Compression, generalization and learning", JMLR 2023; any weights: docs/guarantees.md, "Sample
+    compression".
+
+    Formal guarantee: if the n records are independent with one law, and κ(S), the k records, has property (P) of
+    "Sample compression" in docs/guarantees.md, then with probability at least 1 - failure_prob over the sample the
+    network errs on a new record with probability at most ``value``.
+
+    Args:
+        k: records picked, and records on which the last network errs, together.
+        n: records in all.
+        failure_prob: probability that the bound fails.
+        weights: λ_m / failure_prob by m, fixed beforehand, adding up to at most 1; :func:`compression_weights` has the
+            best for an expected k. By default 1/n for each m from 0 to n - 1.
+    """
+    _check.whole(k=k)
+    _check.count(n=n)
+    _check.open_probability(failure_prob=failure_prob)
+    if not k <= n:
+        raise ValueError(f"k must be at most n = {n}, got {k}; count each record once.")
+    k, n = int(k), int(n)
+    shares = None if weights is None else _shares(weights, n)
+    value = _epsilon(k, n, float(failure_prob), shares)
+    inputs: dict[str, float | int | str] = {"k": k, "n": n, "failure_prob": float(failure_prob)}
+    if shares is not None:
+        inputs["weight_sizes"] = ", ".join(map(str, shares))
+        inputs["weight_shares"] = ", ".join(map(repr, shares.values()))
+    return Certificate(
+        name="compression",
+        value=value,
+        failure_prob=failure_prob,
+        of="weights",
+        measures="0-1 risk",
+        hypotheses=of_the_caller("learner saw picked records alone", function="compression"),
+        terms={"kept_share": outward(k / n)},
+        budget={"bound": failure_prob},
+        inputs=inputs,
+        reference='Campi and Garatti, JMLR 2023; docs/guarantees.md, "Sample compression"',
+    )
+
+
+def compression_weights(*, n: int, expected: Sequence[int], failure_prob: float) -> dict[int, float]:
+    """Weights for :func:`compression` that are best where k is about one of the ``expected`` numbers.
+
+    All of a share goes to the m at which ε_k is smallest for that k, equal shares to each. A k that is twice or half
+    the expected one costs 6% of ε_k - k/n; numbers that lie further apart are better named apart.
+
+    Args:
+        n: records in all.
+        expected: sizes k that are expected, from an earlier run on other records.
+        failure_prob: as for :func:`compression`.
+    """
+    _check.count(n=n)
+    _check.open_probability(failure_prob=failure_prob)
+    sizes = _check.records("expected", expected, object)
+    if not sizes:
+        raise ValueError("expected must hold at least one size, got none; name the k of an earlier run.")
+    for k in cast(tuple[int, ...], sizes):
+        _check.whole(expected=k)
+        if not k < n:
+            raise ValueError(f"expected must be below n = {n}, got {k}; then nothing is certified anyway.")
+    share, found = 1.0 / len(sizes), dict[int, float]()
+    for k in cast(tuple[int, ...], sizes):
+        m = _best_size(int(k), int(n), failure_prob * share)
+        found[m] = found.get(m, 0.0) + share
+    return found
+
+
+def _best_size(k: int, n: int, failure_prob: float) -> int:
+    """The m whose whole weight makes ε_k smallest, about n (1 - √(2 ln(1/failure_prob)/k)): a choice only."""
+
+    def value(room: float) -> float:
+        return _epsilon(k, n, failure_prob, {_rounded(room, k, n): 1.0})
+
+    found: Any = optimize.minimize_scalar(  # pyright: ignore[reportUnknownVariableType]
+        value, bounds=(0.0, math.log1p(n - k)), method="bounded", options={"xatol": 1e-4}
+    )
+    return _rounded(float(found.x), k, n)
+
+
+def _rounded(room: float, k: int, n: int) -> int:
+    return max(k, min(n - 1, n - round(math.exp(min(room, 40.0)))))
+
+
+def _shares(weights: Any, n: int) -> dict[int, float]:
+    """``weights`` in the order of their sizes, if they are shares of one failure probability."""
+    if not isinstance(weights, Mapping) or not weights:
+        raise ValueError(f"weights must be a mapping of sizes to shares, got {weights!r}; leave it out for equal ones.")
+    entries = cast(Mapping[Any, Any], weights)
+    for m, share in entries.items():
+        _check.whole(weights=m)
+        _check.probability(weights=share)
+        if not m < n:
+            raise ValueError(f"weights must be for sizes below n = {n}, got {m}; a sample has as many to learn from.")
+    if math.fsum(entries.values()) > ROUNDING:
+        raise ValueError(f"weights must add up to at most 1, got {math.fsum(entries.values())!r}; divide by it.")
+    return {int(m): float(entries[m]) for m in sorted(entries)}
+
+
+def _epsilon(k: int, n: int, failure_prob: float, shares: dict[int, float] | None) -> float:
+    """ε_k, rounded up: a v at which the sum certainly exceeds 1, next to where it seems to be 1."""
+    if k == n or (shares is not None and not any(share for m, share in shares.items() if m >= k)):
+        return 1.0
+    sizes = [(m, math.log(share)) for m, share in (shares or {}).items() if m >= k and share]
+    margin: Callable[[float], tuple[float, float]] = (
+        (lambda v: _uniform(k, n, v)) if shares is None else (lambda v: _weighted(k, n, sizes, v))
+    )
+    log_prob, low, high = math.log(failure_prob), max(k / n, 1e-300), math.nextafter(1.0, 0.0)
+
+    def height(v: float) -> float:
+        value, _ = margin(v)
+        return value + log_prob
+
+    if height(low) >= 0.0:  # rounding alone, where the root is closer to 0 than can be told
+        root = low
+    elif height(high) <= 0.0:
+        return 1.0
+    else:
+        root = float(cast(Any, optimize.brentq)(height, low, high, xtol=5e-324, rtol=2.0**-50, maxiter=2000))
+    step = 2.0**-52
+    while root < 1.0:
+        value, parts = margin(root)
+        if value + log_prob > _LOG_SLACK * (parts - log_prob):
+            break
+        root, step = min(1.0, root + step * root), 2.0 * step
+    return root
+
+
+def _uniform(k: int, n: int, v: float) -> tuple[float, float]:
+    """ln Σ_m C(m,k)/C(n,k) (1-v)^(m-n) / n = ln [P(Bin(n, v) > k) / (n v P(Bin(n, v) = k))], rounded down but for its
+    logarithms, and the size of their parts."""
+    log_mass, parts = _log_binomial(k, n, v)
+    below = float(special.betaincc(float(k) + 1.0, float(n - k), v)) * (1.0 + _BETA_SLACK)
+    odds = k / (n - k + 1.0) * ((1.0 - v) / v)  # of the term before the k-th to it; further ones fall faster
+    if math.isnan(below) or below >= 1.0:
+        below = math.exp(min(0.0, log_mass)) / (1.0 - odds) if odds < 1.0 else 1.0
+    above = (
+        float(special.betainc(float(k) + 1.0, float(n - k), v)) * (1.0 - _BETA_SLACK) if below > 0.5 else 1.0 - below
+    )
+    if not above > 0.0:
+        return -math.inf, 0.0
+    scale = math.log(n * v)
+    return math.log(above) - scale - log_mass, parts + abs(scale) + 1.0
+
+
+def _weighted(k: int, n: int, sizes: list[tuple[int, float]], v: float) -> tuple[float, float]:
+    """ln Σ_m share_m P(Bin(m, v) = k) / P(Bin(n, v) = k), and the size of its parts."""
+    log_mass, parts = _log_binomial(k, n, v)
+    found = [(log_share, *_log_binomial(k, m, v)) for m, log_share in sizes]
+    logs, top = [log_share + log for log_share, log, _ in found], max(log_share + log for log_share, log, _ in found)
+    summed = top + math.log(math.fsum(math.exp(log - top) for log in logs))
+    return summed - log_mass, parts + max(size - log_share for log_share, _, size in found) + 1.0
+
+
+def _log_binomial(k: int, n: int, v: float) -> tuple[float, float]:
+    """ln P(Bin(n, v) = k) for 0 < v < 1, and the size of its parts, to which its error is relative.
+
+    Loader 2000, "Fast and accurate computation of binomial probabilities": the deviance n kl(k/n‖v), and Stirling's
+    errors, which are small, in place of the difference of large logarithms of factorials.
+    """
+    if k == 0 or k == n:
+        log = n * (math.log1p(-v) if k == 0 else math.log(v))
+        return log, abs(log)
+    mean = n * v
+    gap = mean - k
+    deviance = poisson_kl(float(k), mean, gap) + poisson_kl(float(n - k), n - mean, -gap)
+    root = 0.5 * math.log(2.0 * math.pi * k * ((n - k) / n))
+    log = _stirling(n) - _stirling(k) - _stirling(n - k) - deviance - root
+    return log, deviance + abs(root) + abs(gap) / (1.0 - v) + 1.0
+
+
+def _stirling(n: int) -> float:
+    """ln n! - ln(√(2πn) (n/e)^n)."""
+    if n < 16:
+        return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2.0 * math.pi)
+    square = 1.0 / (float(n) * n)
+    return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - square / 1188) * square) * square) * square) / n

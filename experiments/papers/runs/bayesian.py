@@ -1,0 +1,296 @@
+"""Private and other Bayesian networks: what a run is, its network, training with and without privacy, its members.
+
+A private step is w ← w - lr (Σ clip(g_i)/B + (σC/B) ξ + data-free gradient), ξ standard normal. In the twin without
+privacy Σ clip(g_i)/B is the mean gradient of a batch from a shuffled pass, and the noise is left out; but for SGLD,
+whose thermal noise is that very term. Loss, prior, step sizes and random layers are the same.
+"""
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.utils.data import TensorDataset
+
+from bounds.accounting import Event
+from pacdp.algorithms.algorithm import Descent
+from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.methods import DPBBP, DPSGLD, DPMCDropout
+from pacdp.errors import Diverged
+from pacdp.layers.bayes import BAYES_LAYERS
+from pacdp.layers.dropout import ExampleDropout
+from pacdp.layers.predict import with_weights
+from pacdp.layers.random import forget_draws
+from pacdp.loop import train
+from pacdp.models import Architecture, build
+from pacdp.step.event import steps_of
+from pacdp.step.independence import PerExampleLoss
+from pacdp.step.noise import SeededRandomness
+
+NAMES = {"DPSGD": "SGD", "DPSGLD": "SGLD", "DPBBP": "BBP", "DPMCDropout": "MC Dropout"}
+"""The algorithms without privacy, by their settings."""
+CNN = "mnist-cnn"
+"""Architecture: Opacus's example network for MNIST, two convolutions and two fully connected layers with ReLU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BayesRun:
+    """One training run and the members drawn from what it learnt."""
+
+    config: PrivateConfig = field(default_factory=PrivateConfig)
+    """Method, sampling, data, network, seed. Its architecture may also be ``mnist-cnn``."""
+    private: bool = True
+    """Without it nothing is clipped and no noise is added, but for the thermal noise of SGLD, whose step sizes are the
+    same; batches are cut from shuffled passes and ``config.budget`` does not matter."""
+    members: int = 20
+    """Snapshots of SGLD, draws of BBP and MC Dropout; SGD is one network."""
+    curve: int = 0
+    """At how many evenly spaced steps the current weights are judged too (networks without random layers)."""
+    image: int = 0
+    """The test example whose predictions are kept member by member."""
+
+    def __post_init__(self) -> None:
+        if self.members < 1 or self.curve < 0 or self.image < 0:
+            raise ValueError(
+                f"expected members >= 1, curve >= 0, image >= 0, got {self.members}, {self.curve}, {self.image}"
+            )
+        if self.curve and isinstance(self.config.method, DPBBP | DPMCDropout):
+            raise ValueError(f"leave curve at 0 for {self.config.algorithm}: its networks are drawn, not one")
+        if isinstance(self.config.method, DPSGLD) and self.config.method.snapshots != self.members:
+            raise ValueError(
+                f"expected config.method.snapshots = members = {self.members}, got {self.config.method.snapshots}"
+            )
+
+    @property
+    def seed(self) -> int:
+        """Of weights, batches and noise."""
+        return self.config.seed
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm's name as the paper writes it, without DP."""
+        return NAMES[self.config.method.KIND]
+
+    def posterior_steps(self) -> tuple[int, ...]:
+        """The steps after which SGLD's weights are members, evenly spaced from the burn-in's end to the last step."""
+        method, steps = self.config.method, self.config.sampling.steps
+        if not isinstance(method, DPSGLD):
+            return ()
+        burn_in = math.floor(method.burn_in * steps)
+        return tuple(burn_in + (k * (steps - burn_in)) // self.members for k in range(1, self.members + 1))
+
+    def curve_steps(self) -> tuple[int, ...]:
+        """The steps after which the current weights are judged."""
+        return tuple((k * self.config.sampling.steps) // self.curve for k in range(1, self.curve + 1))
+
+
+def network(config: PrivateConfig, public: Public, *, device: str) -> nn.Module:
+    """The network with first weights drawn from the seed on the CPU; random layers draw on the device."""
+    generator = torch.Generator().manual_seed(config.seed)
+    if config.architecture == CNN:
+        module = _cnn(public, generator)
+    else:
+        module = build(Architecture(name=config.architecture, hidden=config.hidden), input_shape=public.input_shape,  # type: ignore[arg-type]
+                       classes=max(2, public.classes), outputs=public.classes, generator=generator)  # fmt: skip
+    own = torch.Generator(device).manual_seed(config.seed)
+    return config.method.network(module.to(device), generator=own).to(device)
+
+
+def standardised(inputs: Tensor, dataset: str) -> Tensor:
+    """Pixels less their usual mean, over their usual deviation: public constants, those of MNIST the paper's code's."""
+    mean, std = {"mnist": (0.1307, 0.3081), "digits": (0.305, 0.376)}.get(dataset, (0.0, 1.0))
+    return (inputs - mean) / std
+
+
+def _cnn(public: Public, generator: torch.Generator) -> nn.Module:
+    """26,010 weights on MNIST. Smaller images get a smaller network of the same depth."""
+    channels, *sides = public.input_shape
+    if min(sides) >= 28:
+        left = [((side - 2) // 2 - 3) // 2 for side in sides]
+        layers = [
+            nn.Conv2d(channels, 16, 8, stride=2, padding=3), nn.ReLU(), nn.MaxPool2d(2, stride=1),
+            nn.Conv2d(16, 32, 4, stride=2), nn.ReLU(), nn.MaxPool2d(2, stride=1),
+            nn.Flatten(), nn.Linear(32 * (left[0] - 1) * (left[1] - 1), 32), nn.ReLU(), nn.Linear(32, public.classes),
+        ]  # fmt: skip
+    else:
+        layers = [
+            nn.Conv2d(channels, 8, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Flatten(),
+            nn.Linear(16 * ((sides[0] + 1) // 2 - 2) * ((sides[1] + 1) // 2 - 2), 32), nn.ReLU(),
+            nn.Linear(32, public.classes),
+        ]  # fmt: skip
+    for layer in layers:
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            bound = layer.weight[0].numel() ** -0.5
+            for parameter in layer.parameters():
+                nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    return nn.Sequential(*layers)
+
+
+class Plain(NamedTuple):
+    """What was trained."""
+
+    snapshots: list[Tensor]
+    """Flat weights after each step that is kept."""
+    marks: list[float]
+    """What ``clock`` said after each step."""
+
+
+def train_plain(
+    algorithm: Descent, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, thermal: bool,
+    seed: int, keeps: Callable[[int], bool], clock: Callable[[], float],
+) -> Plain:  # fmt: skip
+    """Train ``module`` in place by the algorithm's optimizer.
+
+    Args:
+        thermal: whether the noise is part of the algorithm itself, whatever it hides.
+        keeps: whether the weights after so many steps become a snapshot.
+
+    Raises:
+        Diverged: a weight is not finite.
+    """
+    device, mechanism = inputs.device, algorithm.mechanism
+    parameters = [p for p in module.train().parameters() if p.requires_grad]
+    optimizer = algorithm.optimizer(parameters)
+    assert optimizer is not None
+    batches = _Batches(len(inputs), mechanism.sample_rate, torch.Generator().manual_seed(seed))
+    noise = torch.Generator(device).manual_seed(seed + 1)
+    found = Plain([], [])
+    for step in range(mechanism.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = algorithm.rate_at(step)
+        rows = batches.next().to(device)
+        optimizer.zero_grad()
+        torch.stack(
+            [loss(module(inputs[rows]), targets[rows]).mean() for _ in range(algorithm.draws)]
+        ).mean().backward()
+        forget_draws(module)
+        if thermal:
+            scale = algorithm.noise_at(step) * mechanism.clip_norm / mechanism.expected_batch_size
+            _add_noise(parameters, scale, noise)
+        if algorithm.data_free_gradient is not None:
+            algorithm.data_free_gradient(module)
+        optimizer.step()
+        if not all(bool(torch.isfinite(p).all()) for p in parameters):
+            raise Diverged(step + 1, "a weight")
+        if keeps(step + 1):
+            found.snapshots.append(parameters_to_vector(parameters).detach().clone())
+        found.marks.append(clock())
+    return found
+
+
+class _Batches:
+    """Batches of round(rate · n) rows, in passes each shuffled anew; a pass drops what is left over."""
+
+    def __init__(self, n: int, rate: float, generator: torch.Generator) -> None:
+        self.n, self.size, self.generator = n, max(1, round(rate * n)), generator
+        self.left = torch.empty(0, dtype=torch.int64)
+
+    def next(self) -> Tensor:
+        if len(self.left) < self.size:
+            self.left = torch.randperm(self.n, generator=self.generator)
+        rows, self.left = self.left[: self.size], self.left[self.size :]
+        return rows
+
+
+@torch.no_grad()
+def _add_noise(parameters: list[nn.Parameter], scale: float, generator: torch.Generator) -> None:
+    for parameter in parameters:
+        assert parameter.grad is not None
+        parameter.grad.add_(torch.empty_like(parameter).normal_(generator=generator), alpha=scale)
+
+
+_ROWS = 1000
+
+
+class Fitted(NamedTuple):
+    """A trained network and the weights it had on the way."""
+
+    module: nn.Module
+    """In evaluation mode; which weights it has depends on what was asked of it last."""
+    kept: dict[int, Tensor]
+    """Flat weights after the steps of the posterior and of the curve."""
+    event: Event | None
+    """What it cost; None without privacy."""
+    noise_multiplier: float | None
+    """σ of the first step; None without privacy."""
+    steps: int
+    seconds_per_pass: float
+    """Median time of a step, times the steps that draw n examples on average."""
+
+
+def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, public: Public
+        ) -> Fitted:  # fmt: skip
+    """Train ``module`` on all rows of inputs and targets.
+
+    Raises:
+        ValueError: numbers out of range, or a budget that not even the first step keeps to.
+        Diverged: a weight is not finite.
+    """
+    kept = sorted({*run.posterior_steps(), *run.curve_steps()})
+    settings = algorithm(run.config, public)
+    assert isinstance(settings, Descent)
+    if not run.private:
+        plain = train_plain(settings, module, inputs, targets, loss=loss, seed=run.seed,
+                            thermal=isinstance(run.config.method, DPSGLD), keeps=kept.__contains__,
+                            clock=time.perf_counter)  # fmt: skip
+        return Fitted(module.eval(), dict(zip(kept, plain.snapshots, strict=True)), None, None, len(plain.marks),
+                      _seconds(plain.marks, run))  # fmt: skip
+    marks: list[float] = []
+    trained = train(settings, module, TensorDataset(inputs, targets), loss=loss,
+                            randomness=SeededRandomness(run.seed), keeps=kept.__contains__,
+                            progress=lambda seen: marks.append(time.perf_counter()))  # fmt: skip
+    if trained.halted:
+        raise ValueError(f"the budget of epsilon {run.config.budget.epsilon:g} halts the run after step "
+                         f"{steps_of(trained.event)} of {run.config.sampling.steps}: raise it")  # fmt: skip
+    return Fitted(with_weights(module, trained.weights), dict(zip(kept, trained.snapshots, strict=True)),
+                  trained.event, settings.noise_at(0), steps_of(trained.event),
+                  _seconds(marks, run))  # fmt: skip
+
+
+@torch.no_grad()
+def member_outputs(run: BayesRun, fitted: Fitted, inputs: Tensor) -> Iterator[Tensor]:
+    """Outputs [n, outputs] of each member: SGLD's snapshots, draws of weights or masks, or the one network."""
+    steps = run.posterior_steps()
+    if steps:
+        yield from (outputs_at(fitted, step, inputs) for step in steps)
+        return
+    layers = [layer for layer in fitted.module.modules() if isinstance(layer, (ExampleDropout, *BAYES_LAYERS))]
+    for layer in layers:
+        layer.train(isinstance(layer, ExampleDropout))
+    for member in range(run.members if layers else 1):
+        seeds = [(run.seed * 1_000_003 + member) * 101 + number for number in range(len(layers))]
+        yield _forward(fitted.module, inputs, before=partial(_reseed, layers, seeds))
+
+
+@torch.no_grad()
+def outputs_at(fitted: Fitted, step: int, inputs: Tensor) -> Tensor:
+    """Outputs [n, outputs] of the weights after ``step`` steps."""
+    vector_to_parameters(fitted.kept[step].to(next(fitted.module.parameters())), fitted.module.parameters())
+    return _forward(fitted.module, inputs)
+
+
+def _forward(module: nn.Module, inputs: Tensor, *, before: Callable[[], None] = lambda: None) -> Tensor:
+    """A thousand rows at a time; each part starts from the same draws, so that all see one draw of the weights."""
+    parts = []
+    for rows in inputs.split(_ROWS):
+        before()
+        parts.append(module(rows))
+    return torch.cat(parts)
+
+
+def _reseed(layers: Sequence[nn.Module], seeds: list[int]) -> None:
+    for layer, seed in zip(layers, seeds, strict=True):
+        layer.generator.manual_seed(seed)  # pyright: ignore
+
+
+def _seconds(marks: list[float], run: BayesRun) -> float:
+    gaps = sorted(after - before for before, after in itertools.pairwise(marks))
+    middle = gaps[len(gaps) // 2] if gaps else 0.0
+    return middle / run.config.sampling.sample_rate

@@ -1,0 +1,170 @@
+"""Runs of `pacdp compress`: a learner on records that it picks, in a folder, and its certificate (pacdp.compress)."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pacdp import CheckpointError, Problem, compress, load_checkpoint
+from pacdp.certify.assessment import Assessment
+from pacdp.certify.examples import BoundSet
+from pacdp.certify.settings import Settings
+from pacdp.cli.config import Runtime
+from pacdp.cli.folder import Folder, provenance, read_json, write_json
+from pacdp.cli.serial import from_dict, to_dict
+from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
+from pacdp.compress.certify import assess
+from pacdp.compress.run import Records, Round, Trace, scored_left
+from pacdp.data import Dataset
+
+KIND = "compression/1"
+Report = Callable[[Round], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compression:
+    """One compression: everything that determines its numbers."""
+
+    problem: Problem = field(default_factory=Problem)
+    """Data and labels; its network and loss are the learner's."""
+    learner: Chained | Adam | KernelRidge
+    groups: Groups = field(default_factory=Groups)
+    stop: Stop = field(default_factory=Stop)
+    expected: tuple[int, ...] = ()
+    """Numbers of kept records that were expected, from other rows."""
+    failure_prob: float = 0.05
+    tolerance: float = 0.0
+    """The share of a person's examples that may be in error before the person counts as one."""
+    by_person: bool = True
+    """People are the records, where the data know them."""
+    chosen_on_test: bool = False
+    """The settings were chosen on rows of the test set, which then says nothing that is certain of the network."""
+    seed: int = 0
+
+    @property
+    def algorithm(self) -> str:
+        """What is inside."""
+        return self.learner.sampler.name if isinstance(self.learner, Chained) else type(self.learner).__name__
+
+    def data(self, runtime: Runtime) -> tuple[BoundSet, BoundSet]:
+        """The sample and the test set."""
+        train, test = self.problem.data(root=runtime.data_root)
+        return self._of(train), self._of(test)
+
+    def _of(self, data: Dataset) -> BoundSet:
+        return BoundSet.part(data if self.by_person else replace(data, people=None, unit="example"))
+
+    def settings(self, test: BoundSet) -> Settings:
+        """Who fixed them."""
+        if self.chosen_on_test:
+            return Settings.chosen_on(test.rows, "rows of the test set")
+        return Settings.declared("whoever wrote the recipe or gave its fields")
+
+
+def run(
+    config: Compression, out: Path, runtime: Runtime, *, resume: bool = False, force: bool = False,
+    report: Report | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Carry out ``config`` in folder ``out``; returns its result, as written to ``result.json``.
+
+    Killed at any moment it goes on with ``resume`` from its last checkpoint, to the same network, bit for bit.
+
+    Raises:
+        Looks: the learner looks at records that it did not pick.
+        ValueError: the folder holds another run, or a finished one.
+    """
+    folder = Folder(out)
+    with folder.lock():
+        if not force:
+            folder.require_free(config, resume=resume)
+        if force or not folder.started:
+            folder.clear()
+        runtime.apply()
+        made_by = provenance(device=runtime.device, seed=config.seed)
+        write_json(folder.provenance, made_by | {"runtime": runtime.recorded()})
+        write_json(folder.config, to_dict(config))
+        started = time.monotonic()
+        found = carried_out(config, runtime, out, report=report)
+        rows = folder.rows()
+        result = {
+            "format": "pacdp-result/1",
+            "algorithm": f"{config.algorithm}, compressed",
+            "steps": len(rows),
+            "n": found.n,
+            "final": rows[-1] if rows else None,
+            "value": found.certificates[0].value if found.certificates else 1.0,
+            "seconds": round(time.monotonic() - started, 2),
+            "rests_on": folder.content_hashes(),
+        }
+        write_json(folder.result, result)
+    return result
+
+
+def carried_out(config: Compression, runtime: Runtime, out: Path, *, report: Report | None = None) -> Assessment:
+    """The run in a folder that is locked, gone on with where it stands, and what it says."""
+    folder, (data, test), own = Folder(out), config.data(runtime), to_dict(config)
+    done = load_checkpoint(folder.checkpoint).header["step"] if folder.checkpoint.is_file() else 0
+    folder.keep_rows(up_to_step=done, expected=range(1, done + 1))
+
+    def told(line: Round) -> None:
+        row = {"step": line.number, "picked": line.picked, "errors": line.errors, "kept": line.kept}
+        folder.append_row(row)
+        if report is not None:
+            report(line)
+
+    found = compress(
+        config.learner, data, test=test, groups=config.groups, stop=config.stop, expected=config.expected,
+        failure_prob=config.failure_prob, tolerance=config.tolerance, seed=config.seed, settings=config.settings(test),
+        file=folder.checkpoint, about={"kind": KIND, "run": own, "problem": own["problem"], "seed": config.seed},
+        every=runtime.checkpoint_seconds, progress=told,
+    )  # fmt: skip
+    return found.assessment
+
+
+def compute(config: Compression, runtime: Runtime, out: Path) -> dict[str, Any]:
+    """The report of a run in a folder, for studies."""
+    found = carried_out(config, runtime, out)
+    return found.to_dict(subject=_subject(out), provenance=provenance(device=runtime.device, seed=config.seed))
+
+
+def is_compression(path: Path) -> bool:
+    """Whether the checkpoint is a compression's."""
+    return load_checkpoint(path).header.get("kind") == KIND
+
+
+def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None) -> dict[str, Any]:
+    """The report ``pacdp-certificates/2`` of a finished run's folder: its errors are counted again.
+
+    Raises:
+        CheckpointError: the run is not finished, is on other data, or errs on other records than it says.
+    """
+    folder = Folder(path if path.is_dir() else path.parent)
+    runtime.apply()
+    if not folder.finished:
+        raise CheckpointError(f"{folder.path} holds a compression that is not finished: go on with --resume")
+    checkpoint = load_checkpoint(folder.checkpoint)
+    config = from_dict(Compression, read_json(folder.config))
+    data, test = config.data(runtime)
+    header = checkpoint.header
+    if from_dict(Compression, header["run"]) != config or header["rows"] != data.rows.digest:
+        raise CheckpointError(f"{folder.checkpoint} is of another run or of other data than {folder.config} says")
+    trace = Trace.of(checkpoint)
+    if trace.best is not None:
+        records = Records.of(data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance)
+        if not np.array_equal(scored_left(config.learner, trace, records), trace.errors):
+            raise CheckpointError(
+                f"the network of {folder.checkpoint} errs on other records than it says: run it again"
+            )
+    found = assess(
+        config.learner, trace, data, test, stop=config.stop, expected=config.expected, tolerance=config.tolerance,
+        failure_prob=config.failure_prob if failure_prob is None else failure_prob, settings=config.settings(test),
+    )  # fmt: skip
+    return found.to_dict(subject=_subject(folder.path), provenance=provenance(device=runtime.device, seed=config.seed))
+
+
+def _subject(out: Path) -> dict[str, Any]:
+    checkpoint = load_checkpoint(out)
+    return {"checkpoint": str(out), "content_hash": checkpoint.content_hash, "step": checkpoint.header["step"]}

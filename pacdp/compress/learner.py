@@ -1,0 +1,170 @@
+"""What a learner is, and learners made of what people have: a training function, a scikit-learn estimator."""
+
+import copy
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, Shaped
+from torch import Tensor, nn
+
+State = Any
+"""What training leaves: tensors by name, or anything else, which a resumed run then makes again from the picks."""
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A learner: its state after a round is a function of the records picked so far, and of nothing else of the data.
+
+    Attributes:
+        record: JSON values that determine the learner, for the run's file.
+    """
+
+    @property
+    def record(self) -> Mapping[str, Any]: ...
+
+    def view(self, inputs: Shaped[Tensor, "n ..."]) -> Shaped[Tensor, "n ..."]:
+        """What the network is given of each record: a fixed map, record by record."""
+        ...
+
+    def train(
+        self,
+        state: State | None,
+        inputs: Shaped[Tensor, "n ..."],
+        labels: Int64[Tensor, " n"],
+        *,
+        round: int,
+        seed: int,
+    ) -> State:
+        """The state after a round, from that before it and all records picked, in their order, the newest last.
+
+        Args:
+            state: the one before; None in the first round. It is not changed.
+            round: counted from 1; with ``seed`` it says which random numbers are drawn.
+        """
+        ...
+
+    def outputs(self, state: State, viewed: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n ..."]:
+        """One logit a class, or one logit for two classes, for each record by itself."""
+        ...
+
+
+@contextmanager
+def seeded(seed: int, round: int) -> Iterator[None]:
+    """The global random numbers of torch, NumPy and Python are those of this round; afterwards they go on as before."""
+    drawn = np.random.SeedSequence([seed, round]).generate_state(3, np.uint64)
+    old = np.random.mtrand._rand  # the generator behind NumPy's global functions, which estimators draw from
+    before = torch.get_rng_state(), old.get_state(), random.getstate()
+    torch.set_rng_state(torch.Generator().manual_seed(int(drawn[0] >> np.uint64(1))).get_state())
+    old.set_state(np.random.RandomState(np.random.MT19937(int(drawn[1]))).get_state())
+    random.setstate(random.Random(int(drawn[2])).getstate())
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before[0])
+        old.set_state(before[1])
+        random.setstate(before[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Torch:
+    """A network and a function that trains it, as people write them.
+
+    Attributes:
+        network: the network with its first weights. Each round goes on from the weights of the round before it.
+        train: trains a network in place on the records picked so far, (network, inputs, labels). Global random numbers
+            are seeded before each call.
+        name: what the run's file calls the function.
+    """
+
+    network: nn.Module
+    train_network: Callable[[nn.Module, Tensor, Tensor], object]
+    name: str = "a training function"
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """The name, and the network's parameters by shape."""
+        shapes = {name: list(tensor.shape) for name, tensor in self.network.state_dict().items()}
+        return {"kind": "Torch", "name": self.name, "parameters": shapes}
+
+    def view(self, inputs: Tensor) -> Tensor:
+        """The inputs as they are."""
+        return inputs
+
+    def train(self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int) -> State:
+        """The weights and buffers after one more call of the function."""
+        network = self._at(state).train()
+        with seeded(seed, round):
+            self.train_network(network, inputs, labels)
+        return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+
+    @torch.no_grad()
+    def outputs(self, state: State, viewed: Tensor) -> Tensor:
+        """Of the network in eval mode."""
+        return self._at(state).eval()(viewed)
+
+    def _at(self, state: State | None) -> nn.Module:
+        network = copy.deepcopy(self.network)
+        if state is not None:
+            network.load_state_dict(state)
+        return network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimator:
+    """A classifier of scikit-learn, or one that is called like it, fitted anew in every round.
+
+    Attributes:
+        estimator: with ``fit`` and one of ``decision_function``, ``predict_proba`` and ``predict``; it is copied first.
+        classes: how many classes there are; one that no picked record has is never answered.
+    """
+
+    estimator: Any
+    classes: int
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """The estimator's parameters, as it prints them."""
+        name, asked = type(self.estimator).__name__, getattr(self.estimator, "get_params", dict)
+        settings = {key: repr(value) for key, value in sorted(asked().items())}
+        return {"kind": "Estimator", "estimator": name, "settings": settings, "classes": self.classes}
+
+    def view(self, inputs: Tensor) -> Tensor:
+        """Rows of numbers."""
+        return inputs.flatten(1)
+
+    def train(self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int) -> State:
+        """A fitted copy; where all records have one class, that class."""
+        if len(labels.unique()) == 1:
+            return int(labels[0])
+        made = copy.deepcopy(self.estimator)
+        with seeded(seed, round):
+            made.fit(inputs.flatten(1).numpy(), labels.numpy())
+        return made
+
+    def outputs(self, state: State, viewed: Tensor) -> Tensor:
+        """A column a class; minus infinity for classes that were not picked."""
+        found = torch.full((len(viewed), self.classes), -torch.inf, dtype=torch.float64)
+        if isinstance(state, int):
+            found[:, state] = 0.0
+            return found
+        rows, places = viewed.numpy(), torch.from_numpy(np.asarray(state.classes_, dtype=np.int64))
+        said = next(
+            getattr(state, name) for name in ("decision_function", "predict_proba", "predict") if hasattr(state, name)
+        )
+        values = np.asarray(said(rows), dtype=np.float64)
+        if said.__name__ == "predict":
+            values = (values[:, None] == state.classes_).astype(np.float64)
+        if values.ndim == 1:  # one number for two classes
+            values = np.stack([-values, values], axis=1)
+        if values.shape != (len(rows), len(places)):
+            raise ValueError(
+                f"{type(self.estimator).__name__} gave outputs of shape {values.shape} for {len(rows)} records and "
+                f"{len(places)} classes: set decision_function_shape='ovr', or wrap it in a class with predict alone"
+            )
+        found[:, places] = torch.from_numpy(values)
+        return found

@@ -1,0 +1,278 @@
+"""The run: pick the worst records in groups, train on what was picked, score the rest ("Sample compression" in
+docs/guarantees.md)."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from pacdp.canonical import canonical
+from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from pacdp.compress.learner import Learner, State
+from pacdp.compress.rules import Groups, Stop
+from pacdp.compress.view import padded
+from pacdp.errors import CheckpointError
+from pacdp.losses import margins
+
+BATCH = 1000
+"""Records whose outputs are computed at once, always as many."""
+Indices = Int64[np.ndarray, "_"]
+
+
+class Round(NamedTuple):
+    """What a round came to."""
+
+    number: int
+    picked: int
+    errors: int
+    """Records on which the network errs, among those that were not picked."""
+    kept: int
+    """Both together: |κ(S)| where the run ends here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Records:
+    """The sample: independent records, which are examples, or people with all of theirs.
+
+    Attributes:
+        inputs, labels: of the examples.
+        owner: the record of each example.
+        n: how many records.
+        tie_breakers: a number in [0, 1] for each record, drawn without the data.
+        tolerance: the share of a record's examples that may be in error before the record counts as one.
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    owner: Indices
+    n: int
+    tie_breakers: Float[np.ndarray, " n"]
+    tolerance: float = 0.0
+
+    @classmethod
+    def of(cls, inputs: Any, labels: Any, people: Any = None, *, seed: int, tolerance: float = 0.0) -> "Records":
+        """Records of a sample; ties are broken by numbers of the seed, record by record."""
+        inputs, labels = tensor_of(inputs), tensor_of(labels).long()
+        owner = np.arange(len(labels)) if people is None else np.unique(people, return_inverse=True)[1]
+        n = int(owner.max()) + 1
+        u = np.random.default_rng([seed, 0]).random(n)
+        return cls(inputs=inputs, labels=labels, owner=owner.astype(np.int64), n=n,
+                   tie_breakers=u, tolerance=tolerance)  # fmt: skip
+
+    def subset(self, records: Indices) -> "Records":
+        """Some of the records, in rising order, with their numbers."""
+        records = np.sort(records)
+        place = np.full(self.n, -1, dtype=np.int64)
+        place[records] = np.arange(len(records))
+        examples = np.flatnonzero(place[self.owner] >= 0)
+        return Records(inputs=self.inputs[examples], labels=self.labels[examples], owner=place[self.owner[examples]],
+                       n=len(records), tie_breakers=self.tie_breakers[records], tolerance=self.tolerance)  # fmt: skip
+
+    def examples(self, records: Indices) -> tuple[Tensor, Tensor]:
+        """The examples of these records, record by record in the order given."""
+        if self.n == len(self.labels):  # one each, in their order
+            places = np.empty(self.n, dtype=np.int64)
+            places[self.owner] = np.arange(self.n)
+            chosen = torch.from_numpy(places[records])
+        else:
+            order = np.argsort(self.owner, kind="stable")
+            first = np.searchsorted(self.owner[order], np.arange(self.n + 1))
+            chosen = torch.from_numpy(np.concatenate([order[first[r] : first[r + 1]] for r in records]))
+        return self.inputs[chosen], self.labels[chosen]
+
+
+def tensor_of(values: Any) -> Tensor:
+    """A tensor as it is, anything else as a tensor of its own."""
+    return values if isinstance(values, Tensor) else torch.tensor(np.asarray(values))
+
+
+class Scores(NamedTuple):
+    """How badly a network does on each record; larger is worse, and every error outranks every record that is right."""
+
+    error: Bool[np.ndarray, " n"]
+    first: Float[np.ndarray, " n"]
+    second: Float[np.ndarray, " n"]
+
+    def worst(self, left: Indices, u: Float[np.ndarray, " n"], count: int) -> Indices:
+        """The ``count`` worst of the records ``left``, the worst first."""
+        order = np.lexsort((u[left], -self.second[left], -self.first[left]))
+        return left[order[:count]]
+
+
+def scored(learner: Learner, state: State, viewed: list[Tensor], records: Records) -> Scores:
+    """Scores of all records, in batches of one size."""
+    outputs = torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(records.labels)]
+    margin = margins(outputs, records.labels).double().numpy()
+    wrong, badness = ~(margin > 0.0), -np.where(np.isnan(margin), -np.inf, margin)
+    if records.n == len(records.labels):
+        first = np.empty(records.n)
+        first[records.owner] = badness
+        error = np.empty(records.n, dtype=bool)
+        error[records.owner] = wrong
+        return Scores(error, first, np.zeros(records.n))
+    sizes = np.bincount(records.owner)
+    share = np.bincount(records.owner, weights=wrong) / sizes
+    near = np.bincount(records.owner, weights=np.clip(badness, -1e6, 1e6)) / sizes
+    return Scores(share > records.tolerance, share, near)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trace:
+    """What a run did.
+
+    Attributes:
+        picks: the records picked, in their order.
+        rounds: a line a round.
+        states: the network's state at ``best``, and at the end.
+        best: the round that kept the fewest records among the ends that the rule names; None where the sample ran out.
+        errors: the records in error at ``best`` that were not picked by then.
+    """
+
+    picks: Indices
+    rounds: tuple[Round, ...]
+    best: Round | None
+    best_state: State
+    errors: Indices
+
+    @property
+    def kept(self) -> Indices:
+        """κ(S), in rising order."""
+        assert self.best is not None
+        return np.sort(np.concatenate([self.picks[: self.best.picked], self.errors]))
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "Trace":
+        """The run of a file, as far as it came."""
+        best = checkpoint.header["compression"]["best"]
+        rounds = tuple(Round(*row) for row in checkpoint.state["rounds"].tolist())
+        found = next((one for one in rounds if one.number == best), Round(0, 0, 0, 0) if best == 0 else None)
+        picks, errors = (checkpoint.state[name].numpy() for name in ("picks", "errors"))
+        return cls(picks=picks, rounds=rounds, best=found, best_state=dict(checkpoint.model), errors=errors)
+
+
+def scored_left(learner: Learner, trace: Trace, records: Records) -> Indices:
+    """The records in error at the best end that were not picked by then, counted again."""
+    assert trace.best is not None
+    left = np.setdiff1d(np.arange(records.n), trace.picks[: trace.best.picked])
+    error = scored(learner, trace.best_state, padded(learner.view(records.inputs), BATCH), records).error
+    return left[error[left]]
+
+
+def carry_out(
+    learner: Learner, records: Records, *, groups: Groups, stop: Stop, seed: int, start: State | None = None,
+    file: Path | None = None, about: Mapping[str, Any] | None = None, every: float = 10.0,
+    progress: Callable[[Round], None] | None = None, viewed: list[Tensor] | None = None,
+) -> Trace:  # fmt: skip
+    """The run on these records.
+
+    Args:
+        start: a state that saw none of them; without one all records tie and are errors before the first round.
+        file: where the run is kept, at most every ``every`` seconds and at the end; it goes on from there if it exists.
+        about: JSON values of the file's header.
+        progress: told every round.
+        viewed: what the learner's view makes of the records, where that is known.
+
+    Raises:
+        CheckpointError: the file is another run's.
+    """
+    viewed = padded(learner.view(records.inputs), BATCH) if viewed is None else viewed
+    rules = {"groups": [groups.sizes, groups.starts], "stop": [stop.no_errors_left, stop.rounds]}
+    identity = canonical({"learner": learner.record, "seed": seed, "n": records.n, **rules, **(about or {})})
+    at = _Run.read(file, identity, learner, records, seed) if file is not None and file.exists() else _Run()
+    state = at.state if at.rounds else start
+    scores = _tied(records.n) if state is None else scored(learner, state, viewed, records)
+    saved = time.monotonic()
+    while True:
+        left = np.setdiff1d(np.arange(records.n), at.picks)
+        number, done = len(at.rounds), stop.no_errors_left and not scores.error[left].any()
+        if number and (done or number in stop.rounds):
+            here = at.rounds[-1]
+            if at.best is None or here.kept < at.best.kept:
+                at.best, at.best_state, at.errors = here, state, left[scores.error[left]]
+        if done and not number:  # a head start that needs nothing
+            at.best, at.best_state, at.errors = Round(0, 0, 0, 0), state, left[:0]
+        if done or number >= stop.last:
+            break
+        if (count := groups.at(len(at.picks))) > len(left):
+            at.best = None  # the sample ran out
+            break
+        at.picks = np.concatenate([at.picks, scores.worst(left, records.tie_breakers, count)])
+        inputs, labels = records.examples(at.picks)
+        state = at.state = learner.train(state, inputs, labels, round=number + 1, seed=seed)
+        scores = scored(learner, state, viewed, records)
+        scores_left = np.delete(scores.error, at.picks)
+        errors = int(scores_left.sum())
+        at.rounds.append(Round(number + 1, len(at.picks), errors, len(at.picks) + errors))
+        if progress is not None:
+            progress(at.rounds[-1])
+        if file is not None and time.monotonic() - saved >= every:
+            at.write(file, identity, about)
+            saved = time.monotonic()
+    if file is not None:
+        at.write(file, identity, about)
+    return Trace(picks=at.picks, rounds=tuple(at.rounds), best=at.best, best_state=at.best_state, errors=at.errors)
+
+
+def _tied(n: int) -> Scores:
+    return Scores(np.ones(n, dtype=bool), np.zeros(n), np.zeros(n))
+
+
+class _Run:
+    """Where a run stands."""
+
+    def __init__(self) -> None:
+        self.picks: Indices = np.empty(0, dtype=np.int64)
+        self.rounds: list[Round] = []
+        self.state: State = None
+        self.best: Round | None = None
+        self.best_state: State = None
+        self.errors: Indices = np.empty(0, dtype=np.int64)
+
+    def write(self, file: Path, identity: str, about: Mapping[str, Any] | None) -> None:
+        """Put it in a file, as a whole or not at all."""
+        best = None if self.best is None else self.best.number
+        header = {**(about or {}), "step": len(self.rounds), "compression": {"identity": identity, "best": best}}
+        state = {
+            "picks": self.picks,
+            "errors": self.errors,
+            "rounds": np.array(self.rounds, dtype=np.int64).reshape(-1, 4),
+        }
+        tensors = {name: torch.from_numpy(array) for name, array in state.items()}
+        if isinstance(self.state, Mapping):
+            tensors |= {f"now.{name}": one for name, one in self.state.items()}
+        own = self.best_state if isinstance(self.best_state, Mapping) else {"none": torch.zeros(1)}
+        save_checkpoint(file, Checkpoint(header=header, model=own, state=tensors))
+
+    @classmethod
+    def read(cls, file: Path, identity: str, learner: Learner, records: Records, seed: int) -> "_Run":
+        """The run of a file.
+
+        Raises:
+            CheckpointError: it is that of another run.
+        """
+        found, made = load_checkpoint(file), cls()
+        said = found.header.get("compression") or {}
+        if said.get("identity") != identity:
+            raise CheckpointError(
+                f"{file} holds a compression of other data or settings: choose another place for this"
+            )
+        trace = Trace.of(found)
+        made.picks, made.rounds, made.best, made.errors = trace.picks, list(trace.rounds), trace.best, trace.errors
+        now = {name.removeprefix("now."): one for name, one in found.state.items() if name.startswith("now.")}
+        if now:
+            made.state, made.best_state = now, dict(found.model)
+        elif made.rounds:  # no tensors: made again from the picks
+
+            def again(at: Round) -> State:
+                inputs, labels = records.examples(made.picks[: at.picked])
+                return learner.train(None, inputs, labels, round=at.number, seed=seed)
+
+            made.state = again(made.rounds[-1])
+            made.best_state = None if made.best is None else again(made.best)
+        return made

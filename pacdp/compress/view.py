@@ -1,0 +1,75 @@
+"""Fixed maps before a network: oriented gradients, and shifted copies of the records that it is trained on."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pacdp.features import OrientedGradients
+
+_CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a network sees of an image. Nothing of it depends on any sample, so that it costs nothing."""
+
+    gradients: bool = False
+    """Oriented gradients (:class:`pacdp.features.OrientedGradients`) in place of pixels."""
+    orientations: int = 12
+    cells: int = 7
+    alignment: float = 0.5
+    scale: float = 10.0
+    """What the unit vectors of gradients are multiplied by."""
+    shift: int = 0
+    """Training sees every picked image shifted by up to so many pixels each way as well, black beyond the border."""
+
+    def __post_init__(self) -> None:
+        if self.shift < 0 or not self.scale > 0.0:
+            raise ValueError(f"expected shift >= 0 and scale > 0, got {self.shift} and {self.scale}")
+
+    @torch.no_grad()
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Each image's own features."""
+        if not self.gradients:
+            return inputs
+        made = OrientedGradients(
+            size=inputs.shape[-1], orientations=self.orientations, cells=self.cells, alignment=self.alignment
+        )
+        return torch.cat([self.scale * made(part) for part in padded(inputs, _CHUNK)])[: len(inputs)]
+
+    @torch.no_grad()
+    def training(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """What training sees of the images: each as it is and shifted, image by image, with its label.
+
+        Those of the last call are remembered where the images begin with the same ones: a run only adds to them.
+        """
+        before, seen = _LAST.get(self, (images[:0], None))
+        if seen is None or len(before) > len(images) or not torch.equal(images[: len(before)], before):
+            seen = self(self._shifted(images))
+        elif len(images) > len(before):
+            seen = torch.cat([seen, self(self._shifted(images[len(before) :]))])
+        _LAST.clear()
+        _LAST[self] = (images.clone(), seen)
+        return seen, labels.repeat_interleave((2 * self.shift + 1) ** 2)
+
+    def _shifted(self, images: Tensor) -> Tensor:
+        if not self.shift:
+            return images
+        reach, (high, wide) = self.shift, images.shape[-2:]
+        framed, moves = torch.nn.functional.pad(images, [reach] * 4), range(2 * reach + 1)
+        parts = [framed[..., dy : dy + high, dx : dx + wide] for dy in moves for dx in moves]
+        return torch.stack(parts, dim=1).flatten(0, 1)
+
+
+_LAST: dict[View, tuple[Tensor, Tensor]] = {}
+
+
+def padded(rows: Tensor, size: int) -> list[Tensor]:
+    """Batches of exactly ``size`` rows, the last one filled up with zeros.
+
+    A row's outputs may depend on the size of its batch by rounding, and in a batch of one size they do not.
+    """
+    missing = -len(rows) % size
+    filled = torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])]) if missing else rows
+    return list(filled.split(size))

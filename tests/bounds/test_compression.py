@@ -1,0 +1,204 @@
+"""Sample compression: the number at 60 digits and by its definition; property (P) by brute force over learners."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import compression_by_mpmath as slow
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bounds
+from bounds import compression, compression_weights
+
+UNIFORM = [
+    (0, 1, 0.05), (0, 2, 0.05), (1, 2, 0.5), (3, 40, 0.05), (39, 40, 1e-6), (0, 60_000, 1e-12), (1137, 60_000, 0.05),
+    (59_999, 60_000, 0.05), (5, 10**6, 1e-300), (400_000, 10**6, 1e-300), (0, 10**9, 0.05), (3, 10**9, 1e-300),
+    (1000, 10**9, 0.05), (10**6, 10**9, 1e-300),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("k", "n", "failure_prob"), UNIFORM)
+def test_formal_guarantee_above_the_exact_root_and_close(k, n, failure_prob):
+    value = compression(k=k, n=n, failure_prob=failure_prob).value
+    with mp.workdps(60):
+        assert value == 1.0 or slow.uniform(k, n, value, failure_prob) > 1
+        assert slow.uniform(k, n, value * (1 - 1e-9), failure_prob) < 1  # idle by a part in 10⁹ at most
+
+
+@pytest.mark.parametrize(("k", "n", "failure_prob"), UNIFORM)
+def test_weights_are_above_the_exact_root_and_close(k, n, failure_prob):
+    sizes = sorted({k, k + (n - 1 - k) // 2, n - 1 - (n - 1 - k) // 50, n - 1})
+    weights = dict(zip(sizes, (0.1, 0.2, 0.3, 0.4), strict=False))
+    value = compression(k=k, n=n, failure_prob=failure_prob, weights=weights).value
+    with mp.workdps(60):
+        assert value == 1.0 or slow.weighted(k, n, value, failure_prob, weights) > 1
+        assert slow.weighted(k, n, value * (1 - 1e-9), failure_prob, weights) < 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
+def test_the_sum_is_that_of_the_theorem_in_fractions(n):
+    for k, failure_prob in itertools.product(range(n), (0.9, 0.05, 1e-9)):
+        value = compression(k=k, n=n, failure_prob=failure_prob).value
+        for v, above in ((Fraction(value), True), (Fraction(value) * (1 - Fraction(1, 10**8)), False)):
+            terms = (Fraction(math.comb(m, k), math.comb(n, k)) * (1 - v) ** (m - n) for m in range(k, n))
+            assert (Fraction(failure_prob) / n * sum(terms) > 1) == above
+        equal = dict.fromkeys(range(n), 1 / n)
+        again = compression(k=k, n=n, failure_prob=failure_prob, weights=equal).value
+        assert again == pytest.approx(value, rel=1e-9)
+
+
+def test_check_values():
+    found = [round(compression(k=k, n=60_000, failure_prob=0.05).value, 4) for k in (1137, 1360, 1760)]
+    assert found == [0.0209, 0.0248, 0.0318]
+    weights = compression_weights(n=60_000, expected=[1137], failure_prob=0.05)
+    assert round(compression(k=1137, n=60_000, failure_prob=0.05, weights=weights).value, 4) == 0.0203
+
+
+def test_the_chosen_size_is_the_best_one_and_forgiving():
+    n, k = 3000, 90
+    (best,) = compression_weights(n=n, expected=[k], failure_prob=0.05)
+
+    def value(m, kept=k):
+        return compression(k=kept, n=n, failure_prob=0.05, weights={m: 1.0}).value
+
+    assert value(best) <= min(map(value, range(2000, n, 10))) * (1 + 1e-6)
+    for kept in (k // 2, 2 * k):
+        (own,) = compression_weights(n=n, expected=[kept], failure_prob=0.05)
+        assert value(best, kept) - kept / n <= 1.08 * (value(own, kept) - kept / n)
+    two = compression_weights(n=n, expected=[10, 1000], failure_prob=0.05)
+    assert len(two) == 2
+    for kept in (10, 1000):
+        assert value(min(two), kept) - kept / n > 0.0
+        shared = compression(k=kept, n=n, failure_prob=0.05, weights=two).value
+        assert shared < compression(k=kept, n=n, failure_prob=0.05).value
+
+
+@given(
+    n=st.integers(1, 10**6),
+    share=st.floats(0, 1),
+    failure_prob=st.floats(1e-300, 1 - 1e-9),
+    placed=st.none() | st.floats(0, 1),
+)
+def test_laws(n, share, failure_prob, placed):
+    k = min(n, int(share * n))
+    weights = None if placed is None else {min(n - 1, int(placed * n)): 1.0}
+    made = compression(k=k, n=n, failure_prob=failure_prob, weights=weights)
+    assert k / n <= made.value <= 1.0
+    assert bounds.Certificate.from_json(made.to_json()) == made
+    assert made.costs == ()
+    assert made.status == "rigorous"
+    room = 1 + 1e-9
+    if k < n:
+        more = compression(k=k + 1, n=n, failure_prob=failure_prob, weights=weights)
+        assert made.value <= more.value * room
+    surer = compression(k=k, n=n, failure_prob=failure_prob / 2, weights=weights)
+    assert made.value <= surer.value * room
+    if weights is None:
+        assert compression(k=k, n=2 * n, failure_prob=failure_prob).value <= made.value * room
+        held_out = bounds.clopper_pearson_upper(k, n, failure_prob)
+        assert made.value >= held_out / room  # a fixed network is a learner that picks nothing
+
+
+def test_nothing_is_said_where_everything_was_kept_or_nothing_was_put():
+    assert compression(k=5, n=5, failure_prob=0.5).value == 1.0
+    assert compression(k=3, n=5, failure_prob=0.5, weights={2: 1.0}).value == 1.0
+    assert compression(k=2, n=5, failure_prob=0.5, weights={2: 1.0, 4: 0.0}).value < 1.0
+    less = compression(k=2, n=5, failure_prob=0.5, weights={2: 0.5}).value
+    assert compression(k=2, n=5, failure_prob=0.5, weights={2: 1.0}).value < less
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"k": 6}, "k"),
+        ({"k": -1}, "k"),
+        ({"k": 1.5}, "k"),
+        ({"n": 0}, "n"),
+        ({"failure_prob": 0.0}, "failure_prob"),
+        ({"weights": {}}, "weights"),
+        ({"weights": {5: 1.0}}, "weights"),
+        ({"weights": {1: 0.7, 2: 0.4}}, "weights"),
+        ({"weights": {1: math.nan}}, "weights"),
+        ({"weights": {-1: 0.1}}, "weights"),
+        ({"weights": [0.1]}, "weights"),
+    ],
+)
+def test_misuse_is_refused(changes, word):
+    with pytest.raises(ValueError, match=rf"^{word} must"):
+        compression(**{"k": 2, "n": 5, "failure_prob": 0.1, **changes})
+    for expected in ([], [5], [-1], 3):
+        with pytest.raises(ValueError, match=r"^expected must"):
+            compression_weights(n=5, expected=expected, failure_prob=0.1)
+
+
+def run(records, learner, sizes, rule):
+    """The run of docs/guarantees.md on a set of records; what is kept, and the network at the end."""
+    picked, network = [], learner(())
+    rounds = itertools.count() if rule == "a" else range(len(sizes))
+    for j in rounds:
+        rest = [z for z in records if z not in picked]
+        if rule == "a" and not any(network[z].error for z in rest):
+            return frozenset(picked), network
+        group = sorted(rest, key=lambda z: network[z], reverse=True)[: sizes[j % len(sizes)]]
+        if len(group) < sizes[j % len(sizes)]:
+            return frozenset(records), network
+        picked += group
+        network = learner(tuple(picked))
+    rest = [z for z in records if z not in picked]
+    return frozenset(picked) | {z for z in rest if network[z].error}, network
+
+
+def table(rng, size, ranked):
+    """A learner without rhyme or reason: for every sequence of picks its own errors and scores."""
+    known = {}
+
+    def learner(picked):
+        if picked not in known:
+            scores = rng.permutation(size)
+            errors = rng.random(size) < 0.35
+            known[picked] = {z: Score(bool(errors[z]), int(scores[z]), ranked) for z in range(size)}
+        return known[picked]
+
+    return learner
+
+
+@dataclass(frozen=True)
+class Score:
+    error: bool
+    place: int
+    ranked: bool
+
+    def __lt__(self, other):
+        mine, others = (self.error, self.place), (other.error, other.place)
+        return mine < others if self.ranked else self.place < other.place
+
+
+def violations(rule, ranked, learners=60, size=7):
+    """Learners for which κ(S) = T is not the same as κ(T) = T and S - T silent, for some T and S."""
+    broken = 0
+    for seed in range(learners):
+        learner = table(np.random.default_rng(seed), size, ranked)
+        kept = {}
+        for r in range(size + 1):
+            for records in itertools.combinations(range(size), r):
+                kept[frozenset(records)] = run(records, learner, (1, 2), rule)[0]
+        silent = {}
+        for t in kept:
+            whole = len(t) in ({0, 1, 3, 4, 6, 7} if rule == "a" else range(3, size + 1)) and kept[t] == t
+            silent[t] = {z for z in range(size) if whole and z not in t and kept[t | {z}] == t}
+        broken += any((kept[s] == t) != (kept[t] == t and s - t <= silent[t]) for t in kept for s in kept if t <= s)
+    return broken
+
+
+@pytest.mark.parametrize(("rule", "ranked"), [("a", True), ("b", True), ("b", False)])
+def test_the_property_holds_for_every_learner_of_a_brute_force(rule, ranked):
+    assert violations(rule, ranked) == 0
+
+
+def test_the_property_fails_where_errors_do_not_come_first():
+    assert violations("a", ranked=False) > 0

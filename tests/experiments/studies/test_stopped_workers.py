@@ -1,0 +1,195 @@
+"""Workers that are stopped or never come to an end: nobody waits for them for ever, and the others go on."""
+
+import math
+import os
+import threading
+
+import psutil
+import pytest
+from cli_tools import one_sentence, pacdp, read
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_jobs import job, outs, pids, wait_for_pid
+
+from pacdp.cli.config import Runtime
+from pacdp.cli.sweep import batches
+from pacdp.cli.sweep.batches import carry_out
+from pacdp.cli.sweep.life import TICK, Watched, living
+from pacdp.cli.sweep.workers import Workers
+
+RUNTIME = Runtime(threads=1)
+LATE = "it took longer than {:g} s: raise --limit and start again, it goes on from its last checkpoint"
+
+
+@pytest.fixture(params=["processes", "dask"])
+def two(request):
+    """Two workers of either backend."""
+
+    def make(**given) -> Workers:
+        if request.param == "processes":
+            return Workers(workers=2, **given)
+        address = request.getfixturevalue("cluster").scheduler_address
+        return Workers(workers=2, backend="dask", address=address, **given)
+
+    return make
+
+
+class _SoonLate(Watched):
+    """A batch that is late as soon as its first job has begun, if that is one that never ends."""
+
+    def __init__(self, folder, effort):
+        self._tried = len(pids(folder))
+        super().__init__(folder, effort)
+
+    def look(self):
+        super().look()
+        folder = self._file.parent
+        if folder.name.startswith(("sleeps", "ignores")) and len(pids(folder)) > self._tried:
+            self.seconds = math.inf
+
+
+def test_a_stopped_worker_s_batch_starts_again_and_the_others_go_on(two, tmp_path):
+    jobs = [job(0, "waits once", together=True), job(1, together=True), job(2, together=True), job(3)]
+    stopped = []
+
+    def stop():
+        stopped.append(psutil.Process(wait_for_pid(tmp_path / jobs[0].key)))
+        stopped[0].suspend()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(heartbeat=4.0, retries=99)))
+    stopper.join()
+    assert ended == dict.fromkeys(range(4))
+    assert [read(out / "result.json")["value"] for out in outs(jobs, tmp_path)] == [0, 1, 4, 9]
+    assert len(pids(tmp_path / jobs[0].key)) >= 2
+    stopped[0].wait(300.0)
+    assert not stopped[0].is_running()
+
+
+def test_runs_that_never_end_fail_with_one_sentence_and_can_be_taken_up(two, tmp_path):
+    jobs = [job(0, "waits once"), job(1, "waits once")]
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(limit=2.0)))
+    assert ended == dict.fromkeys(range(2), LATE.format(2))
+    tried = [pids(out) for out in outs(jobs, tmp_path)]
+    assert not any(psutil.pid_exists(pid) for one in tried for pid in one)
+    assert dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers())) == dict.fromkeys(range(2))
+    assert [len(pids(out)) for out in outs(jobs, tmp_path)] == [len(one) + 1 for one in tried]
+
+
+def test_what_shares_a_batch_with_a_run_that_never_ends_is_carried_out(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "Watched", _SoonLate)
+    jobs = [job(0, "sleeps", together=True), job(1, together=True), job(2), job(3, "raises")]
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(limit=3600.0)))
+    assert ended == {0: LATE.format(3600), 1: None, 2: None, 3: "KeyError: 'no such thing'"}
+    assert [len(pids(out)) for out in outs(jobs, tmp_path)] == [2, 1, 1, 1]
+
+
+def test_one_worker_with_a_limit_is_a_process_and_a_run_that_ignores_sigterm_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "Watched", _SoonLate)
+    jobs = [job(0, "ignores"), job(1)]
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(limit=3600.0)))
+    assert ended == {0: LATE.format(3600), 1: None}
+    assert os.getpid() not in [pid for out in outs(jobs, tmp_path) for pid in pids(out)]
+    assert not psutil.pid_exists(pids(tmp_path / jobs[0].key)[0])
+
+
+def test_a_computation_that_lets_no_other_thread_run_is_no_dead_worker(tmp_path):
+    jobs = [job(0, "holds"), job(1)]
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(workers=2, heartbeat=4.0, retries=0)))
+    assert ended == {0: None, 1: None}
+    assert [len(pids(out)) for out in outs(jobs, tmp_path)] == [1, 1]
+
+
+def test_a_process_shows_that_it_lives_until_it_is_done(tmp_path):
+    folder = tmp_path / "new"
+    with living(folder):
+        first = (folder / ".lock").stat().st_mtime_ns
+        while (folder / ".lock").stat().st_mtime_ns == first:
+            threading.Event().wait(TICK / 10)
+        assert threading.active_count() > 1
+    assert not [thread for thread in threading.enumerate() if thread is not threading.main_thread() and thread.daemon
+                and "show" in thread.name]  # fmt: skip
+    (tmp_path / "file").touch()
+    with living(tmp_path / "file"):
+        pass
+
+
+class _World:
+    """A clock, a worker's folder and its processor time, all by hand."""
+
+    def __init__(self, folder, *, here):
+        self.now, self.worked, self.folder, self.touches = 0.0, 0, folder, 0
+        folder.mkdir(exist_ok=True)
+        self.watched = Watched(folder, (lambda: self.worked) if here else None, clock=lambda: self.now)
+
+    def pass_by(self, seconds, *, touches=False, works=False, looks=True):
+        for _ in range(int(seconds * 2)):
+            self.now += 0.5
+            self.worked += works
+            if touches:
+                self.touches += 1
+                os.utime(self.folder / ".lock", ns=(self.touches, self.touches))
+            if looks:
+                self.watched.look()
+        if not looks:
+            self.watched.look()
+        return self.watched.seconds, self.watched.silence
+
+    def begin(self):
+        (self.folder / ".lock").touch()
+        self.watched.look()
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_time_counts_from_the_first_touch_and_silence_from_the_last_sign(here, tmp_path):
+    world = _World(tmp_path, here=here)
+    assert world.pass_by(50, works=True) == (0.0, 0.0)
+    assert world.pass_by(50) == (0.0, 50.0 if here else 0.0), "what has not begun elsewhere has no life to show"
+    world.begin()
+    assert world.pass_by(20, touches=True) == (20.0, 0.0)
+    assert world.pass_by(30, works=True) == (50.0, 0.0 if here else 30.0)
+    assert world.pass_by(30) == (80.0, 30.0 if here else 60.0)
+    assert world.pass_by(1, touches=True) == (81.0, 0.0)
+
+
+@settings(deadline=None)
+@given(st.floats(0.0, 1e6), st.booleans())
+def test_time_in_which_nobody_looked_is_nobody_s_silence(tmp_path_factory, pause, here):
+    world = _World(tmp_path_factory.mktemp("world"), here=here)
+    world.begin()
+    world.pass_by(pause, looks=False)
+    assert world.watched.silence <= 2 * TICK
+    assert world.watched.seconds <= 2 * TICK
+    world.now += 0.5
+    (world.folder / ".lock").write_text("")
+    os.utime(world.folder / ".lock", ns=(5, 5))
+    world.watched.look()
+    assert world.watched.silence == 0.0
+
+
+def test_an_old_lock_file_is_no_beginning(tmp_path):
+    (tmp_path / ".lock").touch()
+    assert _World(tmp_path, here=False).pass_by(100) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"limit": 0.0}, "limit > 0 seconds, got 0.0"), ({"limit": math.nan}, "limit > 0 seconds"),
+     ({"heartbeat": 1.0}, "heartbeat >= 2 seconds, got 1.0"), ({"heartbeat": math.nan}, "heartbeat >= 2 seconds")],
+)  # fmt: skip
+def test_patience_that_cannot_be(settings, words):
+    with pytest.raises(ValueError, match=words):
+        Workers(**settings)
+
+
+def test_one_run_has_no_limit(tmp_path, capsys):
+    assert pacdp("train", "sgd-digits2", "--out", tmp_path / "run", "--limit", 5) == 2
+    assert "--limit goes with --chains" in one_sentence(capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+def test_chains_that_take_too_long_are_one_sentence(tmp_path, capsys):
+    words = ("train", "sgld-digits2", "--chains", 2, "--limit", "1e-9", "--out", tmp_path / "run")
+    assert pacdp(*words) == 1
+    assert "it took longer than 1e-09 s: raise --limit" in one_sentence(capsys.readouterr().err.splitlines()[-1])

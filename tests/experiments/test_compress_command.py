@@ -1,0 +1,139 @@
+"""`pacdp compress`, then certify, verify, report and plot: a folder like every run's, in which edits are noticed."""
+
+import json
+import shutil
+import signal
+import time
+
+import pytest
+from cli_tools import RUN_FILES, one_sentence, pacdp, read, rows, start, tensors
+
+from pacdp import load_checkpoint
+from pacdp.checkpoint import Checkpoint, save_checkpoint
+from pacdp.cli.compression_recipes import RECIPES, recipe
+from pacdp.cli.serial import from_dict, to_dict
+from pacdp.verify.claim import DOES_NOT, FOLLOWS
+from pacdp.verify.report import check_path
+from tests.schema import validate
+
+CHAIN = ("compress", "entropy-sgd-digits", "--learner.steps", "6", "--groups.sizes", "40", "--threads", "1",
+         "--checkpoint-seconds", "0")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A finished compression with its certificates."""
+    folder = tmp_path_factory.mktemp("compress") / "k"
+    assert pacdp("compress", "kernel-digits", "--out", folder, "--threads", "1") == 0
+    assert pacdp("certify", folder, "--threads", "1") == 0
+    return folder
+
+
+def copied(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "k")
+
+
+def verdicts(folder):
+    return {(one.claim, one.verdict) for one in check_path(folder)}
+
+
+def test_a_run_is_certified_verified_reported_and_drawn(made, capsys):
+    assert RUN_FILES <= {path.name for path in made.iterdir()}
+    report, last = read(made / "certificates.json"), rows(made)[-1]
+    validate(report)
+    (certificate,) = report["certificates"]
+    assert certificate["name"] == "compression"
+    assert certificate["status"] == "rigorous"
+    assert certificate["inputs"]["k"] == last["kept"] == last["picked"] + last["errors"]
+    assert report["details"]["compression"]["rounds"][-1] == [
+        last[name] for name in ("step", "picked", "errors", "kept")
+    ]
+    standing = {one["name"]: one["standing"] for one in certificate["hypotheses"]}
+    assert standing["settings fixed beforehand"] == "proved"
+    assert standing["learner saw picked records alone"] == "proved"
+    assert [one["name"] for one in report["not_applicable"]] == ["test_set"]
+    assert {verdict for _, verdict in verdicts(made)} == {FOLLOWS}
+    assert ("kept records", FOLLOWS) in verdicts(made)
+    for command in ("verify", "report", "plot"):
+        assert pacdp(command, made) == 0
+    page = (made / "report.html").read_text()
+    assert "KernelRidge, compressed on digits" in page
+    assert "records picked" in page
+    assert (made / "figure.png").stat().st_size > 1000
+    capsys.readouterr()
+
+
+def edited(folder, change):
+    """The checkpoint after a change of its tensors or header, with a content hash that fits."""
+    found = load_checkpoint(folder)
+    header, state = json.loads(json.dumps(dict(found.header))), {name: one.clone() for name, one in found.state.items()}
+    change(header, state)
+    header.pop("content_hash")
+    save_checkpoint(folder / "checkpoint.safetensors", Checkpoint(header=header, model=dict(found.model), state=state))
+
+
+def fewer(header, state):
+    state["rounds"][-1, 1:] -= 10
+    state["picks"] = state["picks"][:-10].clone()
+
+
+def twice(header, state):
+    state["picks"][-1] = state["picks"][0]
+
+
+def earlier(header, state):
+    header["compression"]["best"] -= 3
+
+
+@pytest.mark.parametrize("change", [fewer, twice, earlier])
+def test_what_was_kept_cannot_be_changed(made, tmp_path, change):
+    folder = copied(made, tmp_path)
+    edited(folder, change)
+    assert ("kept records", DOES_NOT) in verdicts(folder)
+
+
+def test_a_smaller_k_does_not_follow(made, tmp_path):
+    folder = copied(made, tmp_path)
+    report = read(folder / "certificates.json")
+    report["certificates"][0]["inputs"]["k"] -= 5
+    (folder / "certificates.json").write_text(json.dumps(report))
+    assert {("kept records", DOES_NOT), ("value", DOES_NOT)} <= verdicts(folder)
+
+
+def test_other_errors_than_the_run_says_are_refused(made, tmp_path, capsys):
+    folder = copied(made, tmp_path)
+
+    def other(header, state):
+        state["errors"] = state["picks"].new_tensor([5])
+
+    edited(folder, other)
+    assert pacdp("certify", folder, "--threads", "1") == 1
+    assert "errs on other records than it says" in one_sentence(capsys.readouterr().err)
+
+
+def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
+    assert pacdp(*CHAIN, "--out", tmp_path / "whole") == 0
+    killed = start(*CHAIN, "--out", tmp_path / "killed")
+    for _ in range(6000):
+        if (tmp_path / "killed" / "metrics.jsonl").is_file() and len(rows(tmp_path / "killed")) >= 2:
+            break
+        time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert pacdp("compress", "--resume", "--out", tmp_path / "killed", "--threads", "1") == 0
+    assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
+    assert tensors(tmp_path / "killed") == tensors(tmp_path / "whole")
+
+
+def test_a_folder_is_one_run_s(made, capsys):
+    assert pacdp("compress", "kernel-digits", "--out", made) == 1
+    assert "finished run" in one_sentence(capsys.readouterr().err)
+    assert pacdp("compress", "nothing-digits") == 1
+    assert "no compression is called" in one_sentence(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_are_json_and_back(name):
+    for scale in ("smoke", "cpu", "paper"):
+        config = recipe(name, scale=scale)
+        assert from_dict(type(config), json.loads(json.dumps(to_dict(config)))) == config

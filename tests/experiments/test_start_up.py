@@ -1,0 +1,61 @@
+"""Starting a command imports what the command needs, and no more: counted in modules, which no busy machine changes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import atexit, sys
+atexit.register(lambda: print("loaded", *sys.modules, file=sys.stderr))
+"""
+COMMAND = "from pacdp.cli.main import main; main(sys.argv[1:])"
+LEARNS = {"torch", "sklearn", "safetensors"}
+DRAWS = {"matplotlib", "polars", "jinja2"}
+NEVER = {"opacus", "sympy", "arviz_stats", "scipy.stats", "scipy.signal", "dask", "distributed", "pytest"}
+"""What takes long, and is needed by those alone who use it."""
+SHOW = ("--show", "--threads", "1")
+STARTS = {
+    ("--help",): {*LEARNS, *DRAWS, *NEVER, "numpy", "scipy", "numba", "joblib", "bounds"},
+    ("nonsense",): {*LEARNS, *DRAWS, *NEVER, "numpy", "scipy", "numba", "joblib", "bounds"},
+    ("bound", "maurer", "--risk", "0.02", "--kl-nats", "3000", "--n", "60000"): {*LEARNS, *DRAWS, *NEVER, "joblib"},
+    ("bound", "maurer", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib"},
+    ("privacy", "--noise-multiplier", "1", "--sample-rate", "0.1", "--steps", "9", "--delta", "1e-5", "--adjacency",
+     "add-remove"): {*LEARNS, *DRAWS, *NEVER, "joblib"},
+    ("train", "sgld-mnist2", *SHOW): {*DRAWS, *NEVER},
+    ("train", "dp-sgd-mnist", *SHOW): {*DRAWS, *NEVER},
+    ("certify", "--help"): {*DRAWS, *NEVER},
+    ("choices", "--help"): {*DRAWS, *NEVER},
+    ("data", "--help"): NEVER,
+    ("experiment", "list"): NEVER,
+}  # fmt: skip
+
+
+def _loaded(code: str, *arguments: str) -> tuple[int, set[str]]:
+    done = subprocess.run([sys.executable, "-c", SCRIPT + code, *arguments], capture_output=True, text=True,
+                          cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)  # fmt: skip
+    (names,) = (line for line in done.stderr.splitlines() if line.startswith("loaded "))
+    return done.returncode, set(names.split())
+
+
+@pytest.mark.parametrize("words", STARTS, ids=" ".join)
+def test_a_command_imports_nothing_that_it_does_not_need(words):
+    status, loaded = _loaded(COMMAND, *words)
+    assert status == (2 if words == ("nonsense",) else 0)
+    assert sorted(loaded & STARTS[words]) == []
+
+
+def test_pacdp_itself_imports_next_to_nothing():
+    status, loaded = _loaded("import pacdp")
+    assert status == 0
+    assert sorted(loaded & {*LEARNS, *DRAWS, *NEVER, "numpy", "bounds"}) == []
+
+
+@pytest.mark.parametrize("module", ["pacdp.cli.sweep.kinds", "pacdp.cli.private.run"])
+def test_a_worker_imports_what_it_runs(module):
+    status, loaded = _loaded(f"import {module}")
+    assert status == 0
+    assert sorted(loaded & {*DRAWS, *NEVER, "tyro"}) == []

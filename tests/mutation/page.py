@@ -1,0 +1,128 @@
+"""docs/mutation.json and docs/mutation.md: scores, survivors, and why some mutants cannot be noticed."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from experiments.folder import provenance, write_json
+
+from pacdp.files import replacing
+
+DOCS = Path(__file__).parents[2] / "docs"
+EQUIVALENT = Path(__file__).parent / "equivalent.toml"
+HEAD = """# Do the tests of `bounds` notice a change?
+
+`python -m tests.mutation` changes one place of one file of `bounds` (a comparison, a sign, a constant, `outward` for
+`inward`, the upper inverse for the lower, `min` for `max`, a range one shorter, a check taken out), runs the tests that
+mirror the file (`tests/mutation/targets.py`) in a fresh process, and counts the changes that a test notices. A mutant
+that hangs is stopped at four times what its tests take and half a minute more, and counts as noticed. Of every file it
+tries {each} mutants, chosen by a hash of the changed line (seed {seed}); `--all` tries every one. The command fails
+when a score is below the one committed here; `--write` writes this page.
+
+The score is the share noticed of those that can be: *equivalent* mutants change nothing that is promised, each for the
+reason that stands with it in `tests/mutation/equivalent.toml` and below. They are tried again with `--again`.
+
+mutmut 3.8 makes no mutant of a function with a decorator, which is every function of `bounds/kl.py`; cosmic-ray 8.7
+makes 2,291 of that file, most of them operators that floats do not have, starts an interpreter for each, and knows
+neither samples nor directions of rounding. Hence a driver of our own.
+
+Commit {commit}{dirty}, Python {python}, NumPy {numpy}, Numba {numba}; {minutes:.0f} minutes of one processor core.
+
+| file | mutants | tried | noticed | stopped | equivalent | survived | score |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+def committed() -> dict[str, Any]:
+    """What docs/mutation.json says; nothing if it is not there yet."""
+    path = DOCS / "mutation.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def reasons() -> dict[str, str]:
+    """Why a mutant is equivalent, by its key."""
+    found = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
+    return {
+        " | ".join((group["file"], group["function"], *change)): group["reason"]
+        for group in found.get("because", [])
+        for change in group["changes"]
+    }
+
+
+def score(rows: list[dict[str, Any]]) -> float:
+    """The share noticed of the mutants that are not equivalent; 1 if there are none."""
+    noticed = sum(row["killed"] + row["timeout"] for row in rows)
+    every = noticed + sum(len(row["survived"]) for row in rows)
+    return noticed / every if every else 1.0
+
+
+def judged(record: dict[str, Any], before: dict[str, Any]) -> list[str]:
+    """A line for each survivor, and one for each file whose score is below the committed one, and for all together."""
+    lines = [
+        f"survived: {row['file']}:{one['line']} {one['before']} -> {one['after']}"
+        for row in record["files"]
+        for one in row["survived"]
+    ]
+    least = {row["file"]: row["score"] for row in before.get("files", [])}
+    lines += [
+        f"{row['file']} scores {row['score']:.4f}, committed {least[row['file']]:.4f}"
+        for row in record["files"]
+        if row["score"] < least.get(row["file"], 0.0)
+    ]
+    return lines
+
+
+def write(record: dict[str, Any], *, minutes: float) -> None:
+    """Both files of docs."""
+    made_by = provenance(device="cpu", seed=record["seed"])
+    record = {"format": "pacdp-mutation/1", "provenance": made_by, "minutes": round(minutes, 1), **record}
+    write_json(DOCS / "mutation.json", record)
+    with replacing(DOCS / "mutation.md") as file:
+        file.write(rendered(record).encode())
+
+
+def rendered(record: dict[str, Any]) -> str:
+    """The page."""
+    made_by = record["provenance"]
+    text = HEAD.format(
+        each=record["each"] or "all",
+        seed=record["seed"],
+        commit=made_by["commit"],
+        dirty=" with changes" if made_by["dirty"] else "",
+        minutes=record["minutes"],
+        **{name: made_by["versions"][name] for name in ("python", "numpy", "numba")},
+    )
+    text += "".join(map(_line, record["files"]))
+    keys = ("mutants", "tried", "killed", "timeout", "equivalent")
+    sums = {key: sum(row[key] for row in record["files"]) for key in keys}
+    left = [one for row in record["files"] for one in row["survived"]]
+    text += _line({"file": "all", **sums, "survived": left, "score": score(record["files"])})
+    text += "\n## Survivors\n\n" + (
+        "".join(
+            f"- `{row['file']}`: `{one['before']}` becomes `{one['after']}`\n"
+            for row in record["files"]
+            for one in row["survived"]
+        )
+        or "None.\n"
+    )
+    return text + "\n## Equivalent mutants\n\n" + _equivalents()
+
+
+def _equivalents() -> str:
+    text, by_reason = "", dict[tuple[str, str], list[str]]()
+    for key, reason in reasons().items():
+        file, function, before, after, *_ = key.split(" | ")
+        by_reason.setdefault((f"{file}, {function}".removesuffix(", "), reason), []).append(
+            f"  - `{before}` becomes `{after}`\n"
+        )
+    for (place, reason), changes in by_reason.items():
+        text += f"- {place}: {reason}\n{''.join(changes)}"
+    return text or "None.\n"
+
+
+def _line(row: dict[str, Any]) -> str:
+    numbers = [row[key] for key in ("mutants", "tried", "killed", "timeout", "equivalent")]
+    # A score that is not 1 is not printed as 1.
+    percent = int(1000 * row["score"]) / 10
+    return f"| {' | '.join(map(str, (row['file'], *numbers, len(row['survived']), f'{percent:.1f}%')))} |\n"

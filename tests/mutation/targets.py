@@ -1,0 +1,68 @@
+"""Which tests are to notice a change of which file: those that mirror it first, then laws that all formulas share."""
+
+_COSTS = "test_laws.py::test_costs_add_up_and_value_follows_from_costs_and_inputs_alone"
+_LAWS = f"{_COSTS} test_laws.py::test_nan_and_misuse_are_refused_by_name"
+_ENDS = "test_fuzz.py::test_values_at_the_ends_of_float64_are_safe"
+_PRIVATE = "test_private_priors.py test_private_pac_bayes.py"
+_ACCOUNTS = " ".join(f"accounting/test_{name}.py" for name in ("one_step", "uses", "too_little_noise", "compositions"))
+
+TARGETS = {
+    "_assemble": f"test_certificate.py test_catalogue.py test_pac_bayes.py {_PRIVATE} {_LAWS}",
+    "_check": "test_certificate.py test_catalogue.py test_budget.py test_means.py test_privacy_records.py test_fuzz.py",
+    "_elementwise": "test_kl.py test_faults_of_others.py",
+    "_losses": f"test_transfer.py test_transfer_mechanisms.py {_PRIVATE}",
+    "_rounding": f"test_tails.py test_monte_carlo.py test_fuzz.py {_COSTS}",
+    "_transfer_search": f"test_transfer.py test_transfer_mechanisms.py {_PRIVATE}",
+    "annealing": "test_annealing.py",
+    "budget": "test_budget.py test_combine.py test_faults_monte_carlo.py",
+    "certificate": "test_certificate.py test_combine.py test_best_of_measures.py test_laws.py",
+    "combine": "test_combine.py test_best_of_measures.py test_faults_monte_carlo.py",
+    "divergence": "test_divergence.py test_catalogue.py",
+    "gibbs": "test_gibbs_estimates.py test_gibbs_posterior.py test_annealing.py",
+    "gibbs_posterior": f"test_gibbs_posterior.py {_COSTS}",
+    "hypotheses": "test_certificate.py test_combine.py test_people.py test_faults_monte_carlo.py test_noisy_sums.py",
+    "kl": "test_kl.py test_faults_of_others.py test_divergence.py test_means.py",
+    "means": "test_means.py test_tails.py test_order.py test_people.py",
+    "monte_carlo": "test_monte_carlo.py test_faults_monte_carlo.py test_combine.py test_people.py",
+    "new_example": f"test_new_example.py {_COSTS}",
+    "noisy_plan": "test_noisy_sums.py",
+    "noisy_runs": "test_noisy_sums.py",
+    "noisy_steps": "test_noisy_sums.py",
+    "noisy_sums": f"test_noisy_sums.py {_COSTS}",
+    "objectives": "test_objectives.py test_kl_gradient.py test_faults_of_others.py",
+    "one_draw": f"test_catalogue.py test_noisy_sums.py {_LAWS}",
+    "pac_bayes": f"test_pac_bayes.py test_catalogue.py test_faults_of_others.py {_LAWS} {_ENDS}",
+    "partition": "test_partition.py test_gibbs_estimates.py test_annealing.py",
+    "people": "test_people.py test_new_example.py",
+    "prices": f"test_private_priors.py test_private_pac_bayes.py test_order.py {_LAWS}",
+    "privacy": "test_privacy_records.py accounting/test_uses.py",
+    "privacy_loss": "test_privacy_records.py test_private_pac_bayes.py test_transfer.py",
+    "private": f"{_PRIVATE} test_laws.py::test_names_of_papers_and_users_are_cells",
+    "pure_transfer": f"{_PRIVATE} test_order.py {_COSTS}",
+    "refined": f"test_catalogue.py {_LAWS} {_ENDS}",
+    "released": f"{_PRIVATE} test_noisy_sums.py {_LAWS}",
+    "reliability": f"test_reliability.py {_LAWS}",
+    "reliability_bins": "test_reliability_bins.py test_reliability.py",
+    "sentence": "test_sentence.py",
+    "transfer": f"test_private_pac_bayes.py test_transfer_mechanisms.py test_transfer.py {_COSTS}",
+    "xi": f"test_pac_bayes.py test_catalogue.py {_COSTS}",
+    **dict.fromkeys(
+        (f"accounting/{name}" for name in ("_cells", "_compose", "_fourier", "_pieces", "_plan", "accountant")),
+        f"{_ACCOUNTS} accounting/test_extremes.py accounting/test_worst_pair.py",
+    ),
+    "accounting/_schedule": _ACCOUNTS,
+    "accounting/events": "accounting/test_uses.py test_noisy_sums.py test_privacy_records.py",
+    "accounting/gaussian": "accounting/test_one_step.py accounting/test_uses.py accounting/test_compositions.py",
+    "accounting/least_noise": "accounting/test_uses.py",
+    "accounting/renyi": "accounting/test_uses.py accounting/test_one_step.py accounting/test_compositions.py",
+    "accounting/tradeoff": "accounting/test_uses.py accounting/test_compositions.py",
+}
+"""Test files under tests/bounds by file of bounds, without ``.py``."""
+
+UNTRIED = ("__init__", "accounting/__init__")
+"""Files without anything to change."""
+
+
+def tests_of(file: str) -> list[str]:
+    """What pytest is to run for a file such as ``bounds/kl.py``."""
+    return [f"tests/bounds/{one}" for one in TARGETS[file.removeprefix("bounds/").removesuffix(".py")].split()]

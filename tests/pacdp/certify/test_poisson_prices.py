@@ -1,0 +1,80 @@
+"""Clipped chains and private runs pay for their sums over secret batches, below what their privacy costs."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
+from pacdp import Architecture, BoundSet, Network, Private, Problem, certify
+from pacdp.algorithms import SGLD
+from pacdp.certify.accounted import poisson_sums
+from pacdp.cli.certifying import certify as certify_folder
+from pacdp.cli.config import Run, Runtime
+from pacdp.cli.private.methods import METHODS
+from pacdp.cli.run import train
+from pacdp.verify.certificate import check_certificate
+from pacdp.verify.folder import check_folder
+
+RUN = SelfComposed(event=PoissonSampled(sample_rate=0.02, event=Gaussian(noise_multiplier=3.3)), count=50)
+CLIPPED = SGLD(tau=40.0, step_size=0.5, batch_size=64, clip_norm=1.0)
+PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(4,)), train_size=600)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+    path = tmp_path_factory.mktemp("clipped") / "run"
+    train(Run(problem=PROBLEM, sampler=CLIPPED, epochs=2.0, records=1), path, Runtime())
+    return path, certify_folder(path, Runtime())
+
+
+def test_a_clipped_chain_pays_less_for_its_sums_than_for_its_privacy(folder: tuple[Path, dict]) -> None:
+    path, report = folder
+    of_weights = {one["name"]: one for one in report["certificates"] if one["of"] == "weights"}
+    cheap, dear = of_weights["poisson_sum_kl_chernoff"], of_weights["private_kl_chernoff"]
+    assert (cheap["status"], cheap["inputs"]["risk"]) == ("rigorous", dear["inputs"]["risk"])
+    assert cheap["inputs"]["risk"] < cheap["value"] < dear["value"]
+    assert {one.verdict for one in check_certificate(cheap)} == {"follows"}
+    found = {one.claim: one.verdict for one in check_folder(path, report)}
+    assert found["report"] == "follows"
+
+
+def test_planted_noise_of_another_event_is_seen(folder: tuple[Path, dict]) -> None:
+    """A certificate in itself sound, for noise a tenth larger than that of the settings."""
+    path, report = folder
+    (cheap,) = [one for one in report["certificates"] if one["name"] == "poisson_sum_kl_chernoff"]
+
+    def louder(event: Any) -> Any:
+        if isinstance(event, Mapping):
+            return {k: 1.1 * v if k == "noise_multiplier" else louder(v) for k, v in event.items()}
+        return [louder(one) for one in event] if isinstance(event, list) else event
+
+    event = louder(json.loads(cheap["inputs"]["sum_event"]))
+    other = {**cheap, "inputs": {**cheap["inputs"], "sum_event": json.dumps(event)}}
+    changed = {**report, "certificates": [other]}
+    assert {one.claim: one.verdict for one in check_folder(path, changed)}["report"] == "does not follow"
+
+
+def test_a_released_network_has_both_certificates_where_its_steps_are_sums() -> None:
+    rng = np.random.default_rng(0)
+    inputs = torch.tensor(rng.normal(size=(500, 3)), dtype=torch.float32)
+    bound = BoundSet(inputs=inputs, labels=torch.tensor(rng.integers(0, 2, 500)))
+    law = Network(network=lambda x: x[:, 0], of="predictor")
+    claim = privacy_record(event=RUN, adjacency="add-remove")
+    sums = poisson_sums(RUN, whose="the settings of a test", noise="a test")
+    names = []
+    for source in (Private(privacy=claim), Private(privacy=claim, sums=sums)):
+        found = certify(law, bound, prior=source)
+        names.append([one.name for one in found.certificates])
+    assert names == [["private_kl_chernoff"], ["poisson_sum_kl_chernoff", "private_kl_chernoff"]]
+    first, second = found.certificates
+    assert first.value < second.value
+    assert {one.name for one in first.hypotheses} >= {"batches secret and Poisson", "contributions bounded"}
+
+
+def test_choices_by_scores_are_no_sums() -> None:
+    assert {name for name, method in METHODS.items() if not method.NOISY_SUMS} == {"p3sgd"}

@@ -1,0 +1,89 @@
+"""A learner that looks at records it did not pick is refused, with what gave it away; one that does not, is not."""
+
+import compress_toys as toys
+import numpy as np
+import pytest
+
+import pacdp
+from pacdp.compress import Groups, Looks, Stop, Torch
+from pacdp.compress.blind import require_blind, require_replayed
+from pacdp.compress.run import Records, carry_out
+
+
+def tried(learner, data=None):
+    data = data or toys.clouds()
+    records = Records.of(data.inputs, data.labels, seed=0)
+    require_blind(learner, records, groups=Groups(sizes=(4,)), seed=0, start=None)
+
+
+@pytest.mark.parametrize("name", [*toys.LEARNERS, "estimator"])
+def test_honest_learners_pass(name):
+    tried(toys.estimator() if name == "estimator" else toys.LEARNERS[name])
+
+
+PLANTED = {
+    "a closure": (lambda: toys.closed_over(toys.clouds()), r"train_network<inputs> of the learner holds 300 records"),
+    "a global variable": (
+        lambda: toys.written(toys.global_variable),
+        r"global WHOLE.* of the learner holds 300 records",
+    ),
+    "a memory of what was scored": (
+        lambda: toys.written(toys.trained_on_memory, toys.Remembering()),
+        "two equal runs on the same records differ",
+    ),
+    "statistics of a batch": (
+        lambda: toys.written(model=toys.Batched()),
+        "depends on the records beside it in a batch",
+    ),
+    "noise in every pass": (lambda: toys.written(model=toys.Noisy()), "depends on the records beside it in a batch"),
+    "random numbers nobody seeded": (lambda: toys.written(toys.unseeded), "two equal runs on the same records differ"),
+}
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_planted_looks_are_caught(what):
+    make, said = PLANTED[what]
+    with pytest.raises(Looks, match=said):
+        tried(make())
+    with pytest.raises(ValueError, match=said):
+        pacdp.compress(make(), toys.clouds(), groups=4)
+
+
+class Hoarding(Torch):
+    """Keeps a record of everything it was asked to score, in the state that it hands on."""
+
+    def outputs(self, state, viewed):
+        state["hoard"] = viewed[: len(viewed)].clone()
+        return super().outputs({name: one for name, one in state.items() if name != "hoard"}, viewed)
+
+    def train(self, state, inputs, labels, *, round, seed):
+        known = {name: one for name, one in (state or {}).items() if name != "hoard"}
+        return super().train(known or None, inputs, labels, round=round, seed=seed)
+
+
+def test_a_state_that_holds_other_records_is_refused():
+    with pytest.raises(Looks, match=r"records that were not picked|not the same"):
+        tried(Hoarding(network=toys.network(), train_network=toys.descend))
+
+
+class Counting(toys.Nearest):
+    """Stops being itself when it was asked about more records than the trial has."""
+
+    asked = 0
+
+    def predict(self, inputs):
+        Counting.asked += 1
+        said = super().predict(inputs)
+        return said if Counting.asked < 40 else np.roll(said, 1)
+
+
+def test_what_the_trial_missed_the_replay_finds():
+    data = toys.clouds()
+    records = Records.of(data.inputs, data.labels, seed=0)
+    how = {"groups": Groups(sizes=(4,)), "stop": Stop(no_errors_left=False, rounds=(12,)), "seed": 0, "start": None}
+    learner = toys.estimator(Counting())
+    Counting.asked = 0
+    trace = carry_out(learner, records, **how)
+    Counting.asked = 35
+    with pytest.raises(Looks, match="the run on the records that it kept, and on nothing else"):
+        require_replayed(learner, records, trace, **how)

@@ -1,0 +1,219 @@
+"""The run of a compression: its rules by a slow twin, its certificate, resuming after kill -9, people, head starts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import compress_toys as toys
+import numpy as np
+import pytest
+import torch
+
+import bounds
+import pacdp
+from pacdp.compress import Groups, Stop
+from pacdp.compress.run import Records, carry_out
+from pacdp.data import Dataset
+from pacdp.errors import CheckpointError
+from pacdp.losses import margins
+
+every_learner = pytest.mark.parametrize("name", [*toys.LEARNERS, "estimator"])
+
+
+def learner(name):
+    return toys.estimator() if name == "estimator" else toys.LEARNERS[name]
+
+
+def slow_twin(own, data, groups, rounds, seed):
+    """The definition, record by record: the worst by margin, ties by u, so that every error comes first."""
+    inputs, labels = torch.tensor(data.inputs), torch.tensor(data.labels)
+    u = np.random.default_rng([seed, 0]).random(data.n)
+    picked, state, said = [], None, []
+    margin = np.zeros(data.n)
+    for number in range(1, rounds + 1):
+        rest = [z for z in range(data.n) if z not in picked]
+        if not any(margin[z] <= 0 for z in rest):
+            break
+        rest.sort(key=lambda z: (margin[z], u[z]))
+        picked += rest[: groups.at(len(picked))]
+        state = own.train(state, inputs[picked], labels[picked], round=number, seed=seed)
+        outputs = torch.cat([own.outputs(state, own.view(inputs))])
+        margin = margins(outputs, labels).double().numpy()
+        said.append((number, len(picked), sum(margin[z] <= 0 for z in range(data.n) if z not in picked)))
+    return picked, said
+
+
+@every_learner
+def test_a_run_is_that_of_the_definition(name):
+    data, groups = toys.clouds(), Groups(sizes=(6, 3), starts=(0, 12))
+    stop = Stop(no_errors_left=True, rounds=(8,))
+    records = Records.of(data.inputs, data.labels, seed=5)
+    trace = carry_out(learner(name), records, groups=groups, stop=stop, seed=5)
+    picked, said = slow_twin(learner(name), data, groups, 8, 5)
+    assert [tuple(line)[:3] for line in trace.rounds] == said
+    assert trace.picks.tolist() == picked
+    assert trace.best is not None
+    assert trace.best.kept == trace.best.picked + len(trace.errors) == len(trace.kept)
+
+
+@every_learner
+def test_every_learner_is_certified_and_its_certificate_is_of_what_was_kept(name):
+    data, test = toys.clouds(), toys.clouds(seed=1)
+    found = pacdp.compress(learner(name), data, groups=5, test=test, stop=Stop(rounds=(10, 20, 30)))
+    made = found.certificate
+    assert made.status == "rigorous"
+    assert made.inputs["k"] == found.kept < data.n
+    assert made.budget["bound"] == pytest.approx(0.05 / 3)
+    assert made.failure_prob == pytest.approx(0.05)
+    plain = bounds.compression(k=found.kept, n=data.n, failure_prob=made.inputs["failure_prob"])
+    assert made.value == plain.value
+    assert made.hypothesis("learner saw picked records alone").standing == "proved"
+    wrong = margins(found(data.inputs), torch.tensor(data.labels)) <= 0
+    left = np.setdiff1d(np.flatnonzero(wrong.numpy()), found.trace.picks[: found.trace.best.picked])
+    assert left.tolist() == found.trace.errors.tolist()
+    assert found.assessment.error("weights", "test") < made.value
+    assert found.assessment.error("weights", "bound") == pytest.approx(float(wrong.double().mean()), abs=1e-12)
+    again = pacdp.compress(learner(name), data, groups=5, test=test, stop=Stop(rounds=(10, 20, 30)))
+    assert again.certificate == made
+
+
+def test_labels_without_a_rule_are_certified_at_nothing_or_chance():
+    data = toys.clouds()
+    coins = np.random.default_rng(3).integers(3, size=data.n)
+    found = pacdp.compress(toys.estimator(), replace(data, labels=coins), groups=5)
+    kept = found.assessment.certificates
+    assert not kept or kept[0].value >= 2 / 3
+    assert not kept or found.kept >= data.n / 2
+
+
+def test_expected_sizes_choose_the_weights():
+    data = toys.clouds()
+    found = pacdp.compress(toys.estimator(), data, groups=2)
+    chosen = pacdp.compress(toys.estimator(), data, groups=2, expected=(found.kept,))
+    assert chosen.certificate.value < found.certificate.value
+    assert "weight_sizes" in chosen.certificate.inputs
+
+
+def test_groups_and_stops_that_make_no_sense_are_refused():
+    for wrong in ({"sizes": ()}, {"sizes": (0,)}, {"sizes": (3, 2)}, {"sizes": (3, 2), "starts": (0, 0)}):
+        with pytest.raises(ValueError, match="expected"):
+            Groups(**wrong)
+    for wrong in ({"no_errors_left": False}, {"rounds": (0,)}, {"rounds": (3, 2)}):
+        with pytest.raises(ValueError, match="expected"):
+            Stop(**wrong)
+    with pytest.raises(ValueError, match="have fit and predict"):
+        pacdp.compress(object(), toys.clouds())
+    with pytest.raises(ValueError, match="head start"):
+        pacdp.compress(toys.estimator(), toys.clouds(), start={})
+    assert [Groups(sizes=(4, 1), starts=(0, 6)).at(picked) for picked in (0, 5, 6, 100)] == [4, 4, 1, 1]
+
+
+def test_people_are_the_records():
+    data, test = toys.clouds(people=60), toys.clouds(seed=1)
+    found = pacdp.compress(toys.LEARNERS["kernel"], data, groups=2, tolerance=0.25)
+    made = found.certificate
+    assert made.inputs["n"] == data.units < data.n
+    assert made.hypothesis("records independent").unit == "person"
+    assert made.measures == "share of people with more than 0.25 of their examples in error"
+    wrong = (margins(found(data.inputs), torch.tensor(data.labels)) <= 0).numpy()
+    shares = np.array([wrong[data.people == one].mean() for one in np.unique(data.people)])
+    left = np.setdiff1d(np.flatnonzero(shares > 0.25), found.trace.picks)
+    assert left.tolist() == found.trace.errors.tolist() == []
+    del test
+
+
+def test_a_head_start_saw_none_of_the_records_and_saves_some():
+    data, other = toys.clouds(), toys.clouds(seed=2, n=200)
+    own = replace(toys.LEARNERS["adam"], steps=200)
+    before = own.train(None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9)
+    own = replace(own, steps=1, learning_rate=1e-3)  # not to forget it
+    stop = Stop(no_errors_left=False, rounds=(3,))
+    plain = pacdp.compress(own, data, groups=4, stop=stop)
+    found = pacdp.compress(own, data, groups=4, stop=stop, start=before, start_rows=other.rows())
+    assert found.kept < plain.kept
+    assert found.certificate.hypothesis("prior saw none of these rows").standing == "proved"
+    assert found.assessment.rows["prior"]["n"] == other.n
+    with pytest.raises(ValueError, match="the rows of the head start and the bound's rows share"):
+        pacdp.compress(own, data, groups=4, stop=stop, start=before, start_rows=data.rows())
+
+
+def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path):
+    data, stop = toys.clouds(), Stop(no_errors_left=False, rounds=(9,))
+    for name in ("entropy-sgld", "kernel", "estimator"):
+        file, rounds = tmp_path / f"{name}.safetensors", []
+
+        class Killed(Exception):
+            pass
+
+        def stopped(line, rounds=rounds, killed=Killed):
+            rounds.append(line)
+            if line.number == 5 and len(rounds) == 5:
+                raise killed
+
+        records = Records.of(data.inputs, data.labels, seed=0)
+        how = {"groups": Groups(sizes=(4,)), "stop": stop, "seed": 0, "every": 0.0}
+        with pytest.raises(Killed):
+            carry_out(learner(name), records, file=file, progress=stopped, **how)
+        went_on = carry_out(learner(name), records, file=file, progress=stopped, **how)
+        assert [line.number for line in rounds] == [1, 2, 3, 4, 5, *range(5, 10)]
+        whole = carry_out(learner(name), records, **how)
+        assert went_on.picks.tolist() == whole.picks.tolist()
+        assert went_on.rounds == whole.rounds
+        if name != "estimator":
+            for part, tensor in whole.best_state.items():
+                assert torch.equal(went_on.best_state[part], tensor), part
+        with pytest.raises(CheckpointError, match="other data or settings"):
+            carry_out(learner(name), records, file=file, **{**how, "seed": 1})
+
+
+KILLED = """
+import sys, compress_toys as toys, pacdp
+from pathlib import Path
+from pacdp.compress import Stop
+def told(line):
+    print(line.number, flush=True)
+stop = Stop(no_errors_left=False, rounds=(40,))
+made = pacdp.compress(toys.LEARNERS["entropy-sgd"], toys.clouds(), groups=2, stop=stop, file=Path(sys.argv[1]),
+                      every=0.0, progress=told)
+print(made.certificate.to_json())
+"""
+
+
+def _started(file):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    return subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(file)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def test_a_run_goes_on_after_kill_9_bit_for_bit(tmp_path):
+    whole = _started(tmp_path / "whole").communicate(timeout=200)[0].splitlines()
+    with _started(tmp_path / "killed") as killed:
+        for line in killed.stdout:
+            if int(line) == 17:
+                break
+        killed.send_signal(signal.SIGKILL)
+    rest = _started(tmp_path / "killed").communicate(timeout=200)[0].splitlines()
+    assert 1 < int(rest[0]) <= 18
+    assert rest[-1] == whole[-1]
+    assert json.loads(whole[-1])["name"] == "compression"
+    assert (tmp_path / "killed").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_equal_records_with_other_labels_do_no_harm():
+    data = toys.clouds()
+    both = Dataset(
+        inputs=np.concatenate([data.inputs, data.inputs[:3]]),
+        labels=np.concatenate([data.labels, (data.labels[:3] + 1) % 3]),
+        classes=3,
+        name="clouds",
+    )
+    records = Records.of(both.inputs, both.labels, seed=0)
+    stop = Stop(no_errors_left=False, rounds=(20,))
+    trace = carry_out(toys.estimator(), records, groups=Groups(sizes=(5,)), stop=stop, seed=0)
+    assert trace.best is not None
+    assert trace.best.kept < both.n
