@@ -53,10 +53,10 @@ def test_a_wrong_command_line_is_one_sentence_and_leaves_nothing(words, said, tm
      (("train", "dp-sgd-mnst"), "no recipe is called 'dp-sgd-mnst': did you mean dp-sgd-mnist?"),
      (("audit", "dp-sgd-mnst"), "did you mean dp-sgd-mnist?"), (("bound", "maurr"), "did you mean maurer?"),
      (("plot", "nowhere"), "nowhere is no folder"), (("results", "--results", "nowhere"), "nowhere is no folder"),
-     (("verify", "nowhere"), "nowhere holds no certificates and no run"), (("verify", "text"), "cannot read text"),
+     (("verify", "nowhere"), "cannot read nowhere"), (("verify", "text"), "cannot read text"),
      (("demo", "--out", "text"), "text: file exists"), (("certify", "text"), "no safetensors file"),
      (("privacy", "--schedule", "nowhere", "--sample-rate", "1", "--delta", "1e-5", "--adjacency", "add-remove"),
-      "nowhere: no such file or directory")],
+      "nowhere cannot be read (No such file or directory)")],
 )  # fmt: skip
 def test_a_name_of_nothing_is_one_sentence_and_status_1(words, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
