@@ -50,8 +50,8 @@ class Estimate(NamedTuple):
     error: Float[Tensor, " chains"]
     """Mean 0-1 loss of the minibatch."""
     squared_norms: Float[Tensor, " chains"] | None = None
-    """Where they are kept, Σ_i ‖g_i‖² over the records of the batch, g_i all that record i adds to the sum of gradients;
-    float64, rounded up. Records are the data set's people, where it names them, else examples."""
+    """Where they are kept, Σ_i ‖g_i‖² over the records of the batch, g_i all that record i adds to the sum of gradients
+    (float64, rounded up). Records are the data set's people, where it names them, else examples."""
 
 
 class Risks(NamedTuple):

@@ -25,7 +25,6 @@ from pacdp.cli.run import train
 from pacdp.data import Dataset, load
 from pacdp.errors import CheckpointError
 from pacdp.objective import Objective
-from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder, read_checkpoint
 from pacdp.verify.replay import replay
 from pacdp.verify.report import check_report
@@ -38,7 +37,7 @@ EACH = 3
 
 
 def with_people(data: Dataset, *, start: int = 0) -> Dataset:
-    """The same examples, ``EACH`` a person, who are of one class but for the odd ones, so that their gradients add up."""
+    """The same examples, ``EACH`` a person, mostly of one class, so that a person's gradients add up."""
     owner = np.empty(data.n, dtype=np.int64)
     owner[np.argsort(data.labels, kind="stable")] = start + np.arange(data.n) // EACH
     return replace(data, people=owner, unit="writer")
@@ -183,8 +182,6 @@ def test_a_run_on_people_is_certified_and_verified(folder: tuple[Path, dict]) ->
     assert set(verdicts(path, report).values()) == {"follows"}
     odd = [one for one in check_report(report) if one.verdict != "follows"]
     assert [(one.claim, one.why) for one in odd] == [("value", "the losses of the people are not in the file")]
-    for made in report["certificates"]:
-        assert {one.verdict for one in check_certificate(made)} == {"follows"}, made["name"]
     assert replayed(path) == {"norms of steps 0, 3": "follows", "noise": "follows"}
     assert replayed(path, known=False)["norms of steps 0, 3"] == "cannot be checked"
 
@@ -216,7 +213,7 @@ def test_planted_examples_counted_as_people_are_caught(folder: tuple[Path, dict]
         out = rewritten(path, tmp_path / str(number), people=header)
         assert verdicts(out, report)["norms"] == "does not follow"
         assert replayed(out)["norms of steps 0, 3"] == "does not follow"
-        with pytest.raises(CheckpointError, match="people|its run and data make it"):
+        with pytest.raises(CheckpointError, match="its run and data make it"):
             load_trained(out)
 
 
