@@ -85,16 +85,17 @@ def _of_images() -> Iterator[Named]:
     settings = replace(_MOMENTUM, tau=1500.0, step_size=1.0)
     yield _chain("langevin-pixels", "mnist", Architecture(name="cnn3"), "pixels", settings, 90.0)
     yield _chain("langevin-features", "mnist2", _LINEAR, "waves", replace(_MOMENTUM, step_size=4.0), 300.0)
-    yield _chain("sgld-features", "mnist2", _LINEAR, "waves", SGLD(tau=30000.0, step_size=3.0), 400.0)
+    yield _chain("sgld-features", "mnist2", _LINEAR, "waves", SGLD(tau=20000.0, step_size=3.0), 250.0)
     settings = replace(_MOMENTUM, tau=2000.0, step_size=1.0, friction=0.3)
     yield _chain("langevin-pixels", "mnist2", _HIDDEN, "pixels", settings, 100.0)
     yield _chain("langevin-patches", "cifar10", _LINEAR, "patches", _MOMENTUM, 150.0)
     for fraction in (0.0, 1.0):
         yield _chain("langevin-features", "mnist", _LINEAR, "fine-gradients", _MOMENTUM, 200.0, random_labels=fraction)
-    for beta, tau in ((None, 16000.0), *((1.0, tau) for tau in TEMPERATURES)):
-        yield _entropy_chain("mnist2", "some-waves", tau, beta=beta, epochs=200.0)
-    yield _chain("langevin-people", "xrays", _LINEAR, "film-waves", replace(_MOMENTUM, tau=300.0), 60.0)
-    yield _chain("langevin-people", "malaria", _LINEAR, "spot-waves", replace(_MOMENTUM, tau=100.0), 30.0)
+    yield _entropy_chain("mnist2", "some-waves", 16000.0, beta=None, epochs=200.0)
+    for tau in TEMPERATURES:
+        yield _entropy_chain("mnist2", "some-waves", tau, beta=1.0, epochs=120.0)
+    yield _chain("langevin-people", "xrays", _LINEAR, "film-waves", replace(_MOMENTUM, tau=30.0), 40.0)
+    yield _chain("langevin-people", "malaria", _LINEAR, "spot-waves", replace(_MOMENTUM, tau=0.7, cooling=1.0), 20.0)
     yield _of_digits_alone()
 
 

@@ -43,6 +43,8 @@ class _Named(NamedTuple):
     cells: int = 0
     scale: float = 0.0
     waves: int = 0
+    gain: float = 2.0
+    """Of the waves: the larger, the more they tell apart rows that are alike."""
     slanted: bool = False
     """Whether images stay as slanted as they are: digits are set upright."""
     filters: int = 0
@@ -85,7 +87,7 @@ def seen_through(data: Dataset, name: str) -> Dataset:
         raise ValueError(f"features {name!r} need images [n, 1, size, size], got {shape}; leave features out")
     rows = _rows(data.inputs, of)
     if of.waves:
-        waves = RandomWaves(inputs=rows.shape[1], dim=of.waves, gain=2.0, seed=0)
+        waves = RandomWaves(inputs=rows.shape[1], dim=of.waves, gain=of.gain, seed=0)
         rows = transform(nn.Sequential(Centred(1.0), waves), rows).numpy()
     return replace(data, inputs=transform(Centred(_LENGTH), rows).numpy())
 
@@ -110,7 +112,7 @@ def _kept(images: np.ndarray, of: _Named, features: OrientedGradients | RandomCo
         return transform(features, images).numpy()
     # what is kept is believed as long as the same code would make it: by what it makes of some images
     probe = transform(features, images[:32]).numpy()
-    code = hashlib.sha256(repr(of._replace(waves=0)).encode() + probe.tobytes()).hexdigest()
+    code = hashlib.sha256(repr(of._replace(waves=0, gain=0.0)).encode() + probe.tobytes()).hexdigest()
     place = entry(images, weights_sha256=code, dim=features.dim, folder=cache_folder() / "features")
     rows = read_rows(place)
     return kept_rows(place, transform(features, images).numpy()) if rows is None else rows
