@@ -268,7 +268,7 @@ NOTES = (
     "Every certificate has its failure probability by itself, and pays for the choice among its settings with it. The "
     "list of settings was written down after the tries: that there were no more is declared.",
     "Rows of the price stationarity are optimistic: they assume that SGLD has converged, which nothing shows.",
-    "Records of X-rays and malaria cells are people: what one adds to a sum is that of all their examples, n counts "
+    "Records of X-rays and malaria cells are people: what one adds to a sum is the mean over their examples, n counts "
     "them, and the risk is that on a new person. The X-rays' test set is their authors' and has other shares of the "
     "classes: longer training than this has less error on the training patients and more there, which no certificate "
     "of a law that stays the same speaks of.",

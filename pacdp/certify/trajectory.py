@@ -9,8 +9,8 @@ of which is paid for ("Noisy sums" in docs/guarantees.md). Whether the chain has
     R(Q) ≤ kl⁻¹(R̂(Q), (KL(Q‖P) + ln ξ(n) + Λ)/n)                  any Q, with P = N(w, s² I) as prior
 
 The second holds for all Q at once, also for one that was trained on from w without noise. Where the data name people,
-these are the records: n counts them, what one adds to a sum is the sum of all their gradients, and R is the risk for a
-new person.
+these are the records: n counts them, what one adds to a sum is the mean of all their gradients, and R is the risk for
+a new person.
 """
 
 from collections.abc import Iterator, Mapping

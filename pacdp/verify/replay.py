@@ -75,7 +75,10 @@ def _array(stored: Stored, name: str) -> np.ndarray:
 def _gradients(
     stored: Stored, network: Any, inputs: Any, labels: Any, people: Any, step: int
 ) -> tuple[float, np.ndarray]:
-    """Σ over records of ‖what they add to the sum of gradients‖², and the mean gradient as the flat weights lie."""
+    """Σ over records of ‖what they add to n times the gradient‖², and the gradient as the flat weights lie.
+
+    It is the mean over n examples, or over people of the mean over their own.
+    """
     import torch
 
     flat, named, at = torch.from_numpy(_array(stored, f"kept.{step}.weights").copy()), {}, 0
@@ -94,11 +97,14 @@ def _gradients(
 
     each, whole, added = torch.func.vmap(torch.func.grad(of_one), in_dims=(None, 0, 0)), 0.0, None
     given = [torch.from_numpy(np.array(one)) for one in (inputs, labels)]
+    owners = len(inputs) if people is None else np.unique(np.asarray(people)).size
     for places, owner in _parts(len(inputs), people):
         x, y = (one[places] for one in given)
-        rows, size = each(named, x.double(), y), int(owner.max()) + 1
+        rows, sizes = each(named, x.double(), y), torch.bincount(owner)
+        share = (len(inputs) / owners / sizes)[owner]
+        rows = {name: one * share.reshape(-1, *[1] * (one.ndim - 1)) for name, one in rows.items()}
         for one in rows.values():
-            own = torch.zeros(size, one[0].numel(), dtype=torch.float64).index_add_(0, owner, one.flatten(1))
+            own = torch.zeros(len(sizes), one[0].numel(), dtype=torch.float64).index_add_(0, owner, one.flatten(1))
             whole += float(own.square().sum())
         sums = [rows[name].sum(dim=0).T.reshape(-1) if name in linear else rows[name].sum(dim=0).reshape(-1)
                 for name in named]  # fmt: skip

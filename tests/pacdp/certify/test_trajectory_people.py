@@ -1,4 +1,4 @@
-"""Chains whose records are people: what one adds to a sum is that of all their examples, and people are counted."""
+"""Chains whose records are people: what one adds to a sum is their own mean gradient, and people are counted."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -44,14 +44,15 @@ def with_people(data: Dataset, *, start: int = 0) -> Dataset:
 
 
 @pytest.mark.parametrize("name", list(NETWORKS))
-@pytest.mark.parametrize("size", [30, 60])
-def test_kept_norms_are_those_of_each_person_s_sum(name: str, size: int) -> None:
+def test_kept_norms_are_those_of_each_person_s_mean(name: str) -> None:
+    """Of 17 people with 1 to 12 examples; the gradient is the mean over people of these."""
     torch.manual_seed(0)
-    data = with_people(toy_data(n=60, classes=3, shape=(1, 4, 4)))
-    objective = Objective(NETWORKS[name](), LOSS, data, batch_size=size, keep_norms=True, every_record=size == 60)
+    owner = np.repeat(np.arange(17, dtype=np.int64), [12, 9, 7, 6, 5, *[3] * 4, *[2] * 4, *[1] * 4])
+    plain = toy_data(n=len(owner), classes=3, shape=(1, 4, 4))
+    data = replace(plain, people=np.random.default_rng(1).permutation(owner), unit="writer")
+    objective = Objective(NETWORKS[name](), LOSS, data, batch_size=data.n, keep_norms=True, every_record=True)
     weights, keys = objective.weights(), Keys.derive([3])
     kept = objective.estimate(weights, keys, 5)
-    (drawn,), _ = objective.draw(keys, 5)
     model, named = objective.model.double(), objective.layout.views(weights[0])
     inputs, labels = objective.examples
 
@@ -59,21 +60,37 @@ def test_kept_norms_are_those_of_each_person_s_sum(name: str, size: int) -> None
         return LOSS(torch.func.functional_call(model, own, (x[None],)), y[None])[0]
 
     each = torch.func.vmap(torch.func.grad(of_one), in_dims=(None, 0, 0))
-    rows = each({key: one.double() for key, one in named.items()}, inputs[drawn].double(), labels[drawn])
-    flat = torch.cat([one.flatten(1) for one in rows.values()], dim=1)
+    rows = each({key: one.double() for key, one in named.items()}, inputs.double(), labels)
     assert data.people is not None
-    sums = torch.zeros(60, flat.shape[1]).double()
-    sums.index_add_(0, torch.tensor(data.people)[drawn], flat)
-    exact, apart = float(sums.square().sum()), float(flat.square().sum())
+    people = torch.tensor(data.people)
+    means = {key: torch.stack([one[people == k].mean(dim=0) for k in range(17)]) for key, one in rows.items()}
+    exact = sum(float(one.square().sum()) for one in means.values()) * (data.n / 17) ** 2
     assert kept.squared_norms is not None
     assert exact <= float(kept.squared_norms) <= exact * (1.0 + 1e-4)
-    assert abs(exact - apart) > 0.05 * exact  # single examples would have given another number
+    whole = {key: one.mean(dim=0) for key, one in means.items()}
+    torch.testing.assert_close(kept.gradient[0].double(), objective.layout.flatten(whole), rtol=1e-4, atol=1e-6)
     model.float()
-    plain = Objective(NETWORKS[name](), LOSS, replace(data, people=None, unit="example"), batch_size=size,
-                      keep_norms=True, every_record=size == 60)  # fmt: skip
-    again = plain.estimate(weights, keys, 5)
-    torch.testing.assert_close(kept.gradient, again.gradient, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close((kept.loss, kept.error), (again.loss, again.error), rtol=1e-5, atol=1e-7)
+
+
+def test_steps_do_not_depend_on_how_many_examples_people_gave() -> None:
+    """Everybody's examples twice: the same gradient, and the same contributions over the variance of the noise."""
+    data = with_people(toy_data(n=60, classes=3, shape=(1, 4, 4)))
+    assert data.people is not None
+    twice = replace(data, inputs=np.repeat(data.inputs, 2, axis=0), labels=np.repeat(data.labels, 2),
+                    people=np.repeat(data.people, 2))  # fmt: skip
+    torch.manual_seed(0)
+    model, settings = NETWORKS["linear"](), SGHMC(tau=300.0, step_size=1.0, base_std=30.0)
+    once, again = (train_certified(model, one, settings=settings, steps=5) for one in (data, twice))
+    for name, found in once.weights.items():
+        torch.testing.assert_close(found, again.weights[name], rtol=1e-4, atol=1e-6)
+    spent = [made.certificate.inputs["sum_contributions"] for made in (once, again)]
+    assert spent[0] == pytest.approx(spent[1], rel=1e-4)
+
+
+def test_drawn_batches_of_people_s_examples_are_refused() -> None:
+    data = with_people(toy_data(n=60, classes=3, shape=(1, 4, 4)))
+    with pytest.raises(ValueError, match="every_record must be True with keep_norms where the data name writers"):
+        Objective(NETWORKS["linear"](), LOSS, data, batch_size=30, keep_norms=True)
 
 
 def test_copies_of_an_example_under_one_person_pay_for_all_of_them_together() -> None:
