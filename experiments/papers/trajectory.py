@@ -270,8 +270,8 @@ NOTES = (
     "list of settings was written down after the tries: that there were no more is declared.",
     "Rows of the price stationarity are optimistic: they assume that SGLD has converged, which nothing shows.",
     "Records of X-rays and malaria cells are people: what one adds to a sum is the mean over their examples, n counts "
-    "them, and the risk is that on a new person. The X-rays' patients are mixed: their authors' two sets are of different "
-    "laws, and certificates speak of one that stays the same.",
+    "them, and the risk is that on a new person. The X-rays' patients are mixed: their authors' two sets are of "
+    "different laws, and certificates speak of one that stays the same.",
     "Held-out counts are those of the test set, which no other row uses; they do not pay for test errors that were "
     "looked at.",
     "Rounding of gradients and sums in single precision is not accounted for; the norms are rounded up.",
