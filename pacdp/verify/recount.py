@@ -127,5 +127,5 @@ def recount(report: Mapping[str, Any], stored: Stored | None, data: str | None, 
     found = [judged("recount", "rows", rows)]
     if model is not None:
         found += [judged("recount", "errors", errors)]
-        found += replay(stored, called(model), inputs, labels) if stored is not None else []
+        found += replay(stored, called(model), inputs, labels, *people) if stored is not None else []
     return found
