@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from pacdp import CheckpointError, Problem, compress, load_checkpoint
 from pacdp.certify.assessment import Assessment
@@ -14,11 +15,13 @@ from pacdp.certify.examples import BoundSet
 from pacdp.certify.settings import Settings
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
-from pacdp.cli.serial import from_dict, to_dict
+from pacdp.cli.serial import JOINED_LATER, from_dict, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
 from pacdp.compress.certify import assess
+from pacdp.compress.learner import State
 from pacdp.compress.run import Records, Round, Trace, scored_left
-from pacdp.data import Dataset
+from pacdp.data import Dataset, make_splits
+from pacdp.data.rows import Rows
 
 KIND = "compression/1"
 Report = Callable[[Round], None]
@@ -43,6 +46,16 @@ class Compression:
     chosen_on_test: bool = False
     """The settings were chosen on rows of the test set, which then says nothing that is certain of the network."""
     seed: int = 0
+    start_size: int = field(default=0, metadata=JOINED_LATER)
+    """Examples, drawn with the seed, that a head start learns from; the others are the sample."""
+    start_steps: int = field(default=0, metadata=JOINED_LATER)
+    """The learner's steps on these."""
+
+    def __post_init__(self) -> None:
+        if (self.start_size > 0) != (self.start_steps > 0) or min(self.start_size, self.start_steps) < 0:
+            raise ValueError(f"start_size and start_steps go together, got {self.start_size} and {self.start_steps}")
+        if self.start_size and isinstance(self.learner, KernelRidge):
+            raise ValueError("start_size must be 0 for a kernel machine: it is solved anew in every round")
 
     @property
     def algorithm(self) -> str:
@@ -51,8 +64,32 @@ class Compression:
 
     def data(self, runtime: Runtime) -> tuple[BoundSet, BoundSet]:
         """The sample and the test set."""
+        sample, test, _ = self.parts(runtime)
+        return sample, test
+
+    def parts(self, runtime: Runtime) -> tuple[BoundSet, BoundSet, Dataset | None]:
+        """The sample, the test set, and what a head start learns from.
+
+        Raises:
+            ValueError: a head start by examples of data whose people are the records.
+        """
         train, test = self.problem.data(root=runtime.data_root)
-        return self._of(train), self._of(test)
+        if not self.start_size:
+            return self._of(train), self._of(test), None
+        if train.people is not None and self.by_person:
+            raise ValueError(f"start_size must be 0 for {train.name}, whose records are people: a head start is drawn "
+                             "by example")  # fmt: skip
+        sizes = {"start": self.start_size, "sample": train.n - self.start_size}
+        parts = make_splits(train.n, sizes=sizes, seed=self.seed)
+        return self._of(train.subset(parts["sample"])), self._of(test), train.subset(parts["start"])
+
+    def head_start(self, rows: Dataset | None) -> tuple[State, Rows | None]:
+        """The learner's state after its steps on these rows, and their hashes; nothing without rows."""
+        if rows is None or isinstance(self.learner, KernelRidge):
+            return None, None
+        learner = replace(self.learner, steps=self.start_steps)
+        inputs, labels = torch.tensor(rows.inputs), torch.tensor(rows.labels)
+        return learner.train(None, inputs, labels, round=1, seed=self.seed + 1), rows.rows()
 
     def _of(self, data: Dataset) -> BoundSet:
         return BoundSet.part(data if self.by_person else replace(data, people=None, unit="example"))
@@ -105,7 +142,8 @@ def run(
 
 def carried_out(config: Compression, runtime: Runtime, out: Path, *, report: Report | None = None) -> Assessment:
     """The run in a folder that is locked, gone on with where it stands, and what it says."""
-    folder, (data, test), own = Folder(out), config.data(runtime), to_dict(config)
+    folder, (data, test, before), own = Folder(out), config.parts(runtime), to_dict(config)
+    start, start_rows = config.head_start(before)
     done = load_checkpoint(folder.checkpoint).header["step"] if folder.checkpoint.is_file() else 0
     folder.keep_rows(up_to_step=done, expected=range(1, done + 1))
 
@@ -118,6 +156,7 @@ def carried_out(config: Compression, runtime: Runtime, out: Path, *, report: Rep
     found = compress(
         config.learner, data, test=test, groups=config.groups, stop=config.stop, expected=config.expected,
         failure_prob=config.failure_prob, tolerance=config.tolerance, seed=config.seed, settings=config.settings(test),
+        start=start, start_rows=start_rows,
         file=folder.checkpoint, about={"kind": KIND, "run": own, "problem": own["problem"], "seed": config.seed},
         every=runtime.checkpoint_seconds, progress=told,
     )  # fmt: skip
@@ -147,7 +186,7 @@ def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None
         raise CheckpointError(f"{folder.path} holds a compression that is not finished: go on with --resume")
     checkpoint = load_checkpoint(folder.checkpoint)
     config = from_dict(Compression, read_json(folder.config))
-    data, test = config.data(runtime)
+    data, test, before = config.parts(runtime)
     header = checkpoint.header
     if from_dict(Compression, header["run"]) != config or header["rows"] != data.rows.digest:
         raise CheckpointError(f"{folder.checkpoint} is of another run or of other data than {folder.config} says")
@@ -161,6 +200,7 @@ def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None
     found = assess(
         config.learner, trace, data, test, stop=config.stop, expected=config.expected, tolerance=config.tolerance,
         failure_prob=config.failure_prob if failure_prob is None else failure_prob, settings=config.settings(test),
+        start_rows=None if before is None else before.rows(),
     )  # fmt: skip
     return found.to_dict(subject=_subject(folder.path), provenance=provenance(device=runtime.device, seed=config.seed))
 
