@@ -37,8 +37,9 @@ def disagreement(*, surrogate: Certificate, k: int, n: int, failure_prob: float)
     """
     (surrogate,) = _check.records("surrogate", (surrogate,), Certificate)
     if surrogate.measures != ZERO_ONE:
-        raise ValueError(f"surrogate must bound the {ZERO_ONE}, got {surrogate.measures!r}; people and other losses have "
-                         "no such sum.")  # fmt: skip
+        raise ValueError(
+            f"surrogate must bound the {ZERO_ONE}, got {surrogate.measures!r}; other risks are no such sum."
+        )
     _check.open_probability(failure_prob=failure_prob)
     apart = clopper_pearson_upper(k, n, failure_prob)
     own = of_the_caller("neither network saw the unlabelled rows", function="disagreement")

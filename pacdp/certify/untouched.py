@@ -79,8 +79,8 @@ def _unseen(rows: Rows, known: Mapping[str, Rows], both: bool) -> Hypothesis:
     for name, one in known.items():
         if shared := rows.shared_inputs(one):
             raise DataError(
-                f"{shared} of the unlabelled rows are among {name}: leave them out, because networks that learnt from a "
-                "row agree there more often than on new ones."
+                f"{shared} of the unlabelled rows are among {name}: leave them out, because networks that learnt from "
+                "a row agree there more often than on new ones."
             )
     listed = ", ".join(known)
     if both:

@@ -19,9 +19,9 @@ from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop, View
 LEARNERS = ("entropy-sgd", "entropy-sgld", "sgd", "sgld", "adam", "kernel")
 CLASSES = {"digits": 10, "digits2": 2, "mnist": 10, "mnist2": 2, "malaria": 2, "xrays": 3, "cifar10": 10}
 PICTURES = {
-    "malaria": (Groups(sizes=(20, 1), starts=(0, 20)), Stop(rounds=(1, 6, 11, 21))),
-    "xrays": (Groups(sizes=(300, 20), starts=(0, 300)), Stop(rounds=(1, 2, 6, 11, 21))),
-    "cifar10": (Groups(sizes=(1000, 50), starts=(0, 1000)), Stop(rounds=(1, 2, 6, 11, 21))),
+    "malaria": (Groups(sizes=(10, 1), starts=(0, 10)), Stop()),
+    "xrays": (Groups(sizes=(300, 20), starts=(0, 300)), Stop(rounds=(1, 6, 11, 21, 41))),
+    "cifar10": (Groups(sizes=(1000, 50), starts=(0, 1000)), Stop(rounds=(1, 11))),
 }
 """Groups and ends of the run where images are photographs."""
 TOLERANCE = {"malaria": 0.2, "xrays": 0.5}
@@ -50,7 +50,8 @@ def compression(
         case "entropy-sgld":
             made = Chained(sampler=EntropySGD(beta=TAU, **entropy), steps=15, **common)
         case "sgd":
-            sampler = SGD(step_size=0.05 if small else 0.02, momentum=0.9, batch_size=batch)
+            step, momentum = (0.05, 0.9) if small else (0.1, 0.0)
+            sampler = SGD(step_size=step, momentum=momentum, batch_size=batch)
             made = Chained(sampler=sampler, steps=200 if small else 300, **common)
         case "sgld":
             made = Chained(sampler=SGLD(tau=TAU, step_size=0.2, batch_size=batch), steps=300, **common)

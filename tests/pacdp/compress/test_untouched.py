@@ -12,6 +12,9 @@ from pacdp.certify.untouched import disagreements
 from pacdp.compress import Groups
 from pacdp.data import DataError, Dataset
 from pacdp.losses import margins
+from pacdp.verify.claim import DOES_NOT, FOLLOWS
+from pacdp.verify.report import check_report
+from tests.schema import validate
 
 DATA, FRESH = toys.clouds(n=600), toys.clouds(n=500, seed=7)
 
@@ -51,6 +54,15 @@ def test_the_certificate_is_the_sum_of_what_both_halves_say(found, network):
         error = float((margins(network(torch.tensor(test.inputs)), torch.tensor(test.labels)) <= 0).double().mean())
     assert error < certificate.value < 0.4
     assert made.measured[0].errors == k
+
+
+def test_the_report_follows_and_its_count_cannot_be_changed(found, network):
+    report = found.certify_other(network, FRESH).to_dict()
+    validate(report)
+    assert {one.verdict for one in check_report(report)} == {FOLLOWS}
+    report["measured"][0]["errors"] -= 1
+    report["measured"][0]["mean"] = report["measured"][0]["errors"] / FRESH.n
+    assert {one.claim for one in check_report(report) if one.verdict == DOES_NOT} == {"measured errors"}
 
 
 def test_labels_are_not_looked_at(found, network):
@@ -93,7 +105,7 @@ def test_a_held_out_count_serves_as_well(network):
     count = pacdp.certify(own, data=BoundSet.part(part), failure_prob=0.025)
     of_h = next(one for one in count.certificates if one.name == "new_examples_clopper_pearson")
     made = certify_untouched(lambda x: 2.0 * network(x), FRESH, surrogate=network, certificate=of_h,
-                             saw={"the sample": DATA.rows(), "the held-out rows": part.rows()}, failure_prob=0.025)  # fmt: skip
+                             saw={"the sample": DATA.rows(), "others": part.rows()}, failure_prob=0.025)  # fmt: skip
     (certificate,) = made.certificates
     assert certificate.inputs["k"] == 0
     assert certificate.value == pytest.approx(of_h.value + bounds.clopper_pearson_upper(0, FRESH.n, 0.025))
