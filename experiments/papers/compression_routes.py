@@ -110,10 +110,10 @@ def jobs(scale: Scale, seed: int = 0) -> list[Job]:
         tags = {"dataset": dataset, "n": n}
         for route, held_out in ((COMPRESSED, 0), (COUNTED, n // 2)):
             own = Counted(compression=made, held_out=held_out)
-            key, told = f"kernel-{'held-out' if held_out else 'all'}-{n}", {**tags, "learner": "kernel", "route": route}
+            key, told = f"routes-{'held-out' if held_out else 'all'}-{n}", {**tags, "learner": "kernel", "route": route}
             found.append(Job(key=key, kind=KERNEL, config=own, tags=told))
         own = {**tags, "learner": "entropy-sgld", "route": PRIVATE}
-        found.append(Job(key=f"entropy-sgld-{n}", kind=CHAIN, config=_chain(dataset, n, scale, seed), tags=own))
+        found.append(Job(key=f"routes-chain-{n}", kind=CHAIN, config=_chain(dataset, n, scale, seed), tags=own))
     return found
 
 
