@@ -4,6 +4,8 @@ import json
 import shutil
 import signal
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cli_tools import RUN_FILES, one_sentence, pacdp, read, rows, start, tensors
@@ -98,6 +100,51 @@ def test_a_smaller_k_does_not_follow(made, tmp_path):
     report["certificates"][0]["inputs"]["k"] -= 5
     (folder / "certificates.json").write_text(json.dumps(report))
     assert {("kept records", DOES_NOT), ("value", DOES_NOT)} <= verdicts(folder)
+
+
+def _rerun(folder, monkeypatch, **changes):
+    """Verdicts of `pacdp verify --data --model` with the run's own learner."""
+    import recounted
+
+    config = recipe("kernel-digits", scale="smoke")
+    data = config.problem.data()[0]
+    monkeypatch.setattr(recounted, "DATA", (data.inputs, data.labels))
+    monkeypatch.setattr(recounted, "MODEL", replace(config.learner, **changes))
+    found = check_path(folder, data="recounted:data", model="recounted:model")
+    return {one.claim: (one.verdict, one.why) for one in found if one.subject == "recount"}
+
+
+def test_verify_runs_the_learner_again_on_what_was_kept(made, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "verify"))
+    found = _rerun(made, monkeypatch)
+    assert {name: verdict for name, (verdict, _) in found.items()} == {
+        "rows": FOLLOWS, "run on the records kept": FOLLOWS, "errors left": FOLLOWS
+    }  # fmt: skip
+    other = _rerun(made, monkeypatch, ridge=0.1)
+    assert other["run on the records kept"][0] == DOES_NOT
+    folder = copied(made, tmp_path)
+
+    def swapped(header, state):
+        state["picks"][[0, 15]] = state["picks"][[15, 0]]
+
+    edited(folder, swapped)
+    assert "round 1 of the run" in _rerun(folder, monkeypatch)["run on the records kept"][1]
+
+
+def test_verify_finds_an_error_that_was_left_out(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "verify"))
+    folder = tmp_path / "k"
+    config = ("--stop.rounds", "3", "--groups.sizes", "40")
+    assert pacdp("compress", "kernel-digits", "--out", folder, "--threads", "1", *config) == 0
+    assert pacdp("certify", folder, "--threads", "1") == 0
+    assert _rerun(folder, monkeypatch)["errors left"][0] == FOLLOWS
+
+    def fewer_errors(header, state):
+        state["errors"] = state["errors"][1:].clone()
+        state["rounds"][-1, 2:] -= 1
+
+    edited(folder, fewer_errors)
+    assert _rerun(folder, monkeypatch)["errors left"][0] == DOES_NOT
 
 
 def test_other_errors_than_the_run_says_are_refused(made, tmp_path, capsys):
