@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from pacdp import CheckpointError, Problem, compress, load_checkpoint
 from pacdp.certify.assessment import Assessment
@@ -17,7 +18,7 @@ from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
 from pacdp.cli.serial import JOINED_LATER, from_dict, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
-from pacdp.compress.certify import assess
+from pacdp.compress.certify import assess, outputs_of
 from pacdp.compress.learner import State
 from pacdp.compress.run import Records, Round, Trace, scored_left
 from pacdp.data import Dataset, make_splits
@@ -174,8 +175,39 @@ def is_compression(path: Path) -> bool:
     return load_checkpoint(path).header.get("kind") == KIND
 
 
-def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None) -> dict[str, Any]:
-    """The report ``pacdp-certificates/2`` of a finished run's folder: its errors are counted again.
+class Finished(NamedTuple):
+    """A finished run as its folder has it, its errors counted again."""
+
+    config: Compression
+    trace: Trace
+    data: BoundSet
+    test: BoundSet
+    start_rows: Rows | None
+
+    def assess(self, failure_prob: float | None = None) -> Assessment:
+        """What it says of its network."""
+        config = self.config
+        return assess(
+            config.learner, self.trace, self.data, self.test, stop=config.stop, expected=config.expected,
+            failure_prob=config.failure_prob if failure_prob is None else failure_prob, tolerance=config.tolerance,
+            settings=config.settings(self.test), start_rows=self.start_rows,
+        )  # fmt: skip
+
+    @property
+    def saw(self) -> dict[str, Rows]:
+        """The rows that the network depends on, by what to call them."""
+        found = {"the sample": self.data.rows}
+        found |= {} if self.start_rows is None else {"the rows of the head start": self.start_rows}
+        chosen = self.config.settings(self.test).elsewhere
+        return found if chosen is None else found | {"the rows that the settings were chosen on": chosen}
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """The network's outputs."""
+        return outputs_of(self.config.learner, self.trace.best_state, inputs)
+
+
+def finished(path: Path, runtime: Runtime) -> Finished:
+    """The finished run of a folder.
 
     Raises:
         CheckpointError: the run is not finished, is on other data, or errs on other records than it says.
@@ -197,12 +229,18 @@ def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None
             raise CheckpointError(
                 f"the network of {folder.checkpoint} errs on other records than it says: run it again"
             )
-    found = assess(
-        config.learner, trace, data, test, stop=config.stop, expected=config.expected, tolerance=config.tolerance,
-        failure_prob=config.failure_prob if failure_prob is None else failure_prob, settings=config.settings(test),
-        start_rows=None if before is None else before.rows(),
-    )  # fmt: skip
-    return found.to_dict(subject=_subject(folder.path), provenance=provenance(device=runtime.device, seed=config.seed))
+    return Finished(config, trace, data, test, None if before is None else before.rows())
+
+
+def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None) -> dict[str, Any]:
+    """The report ``pacdp-certificates/2`` of a finished run's folder: its errors are counted again.
+
+    Raises:
+        CheckpointError: as :func:`finished`.
+    """
+    found, folder = finished(path, runtime), path if path.is_dir() else path.parent
+    made_by = provenance(device=runtime.device, seed=found.config.seed)
+    return found.assess(failure_prob).to_dict(subject=_subject(folder), provenance=made_by)
 
 
 def _subject(out: Path) -> dict[str, Any]:

@@ -3,12 +3,16 @@
 import json
 import shutil
 import signal
+import sys
 import time
+import types
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from cli_tools import RUN_FILES, one_sentence, pacdp, read, rows, start, tensors
+from safetensors.torch import save_file
 
 from pacdp import load_checkpoint
 from pacdp.checkpoint import Checkpoint, save_checkpoint
@@ -184,3 +188,50 @@ def test_recipes_are_json_and_back(name):
     for scale in ("smoke", "cpu", "paper"):
         config = recipe(name, scale=scale)
         assert from_dict(type(config), json.loads(json.dumps(to_dict(config)))) == config
+
+
+def _network():
+    """A linear layer fitted to all digits that the run had, by least squares."""
+    data = recipe("kernel-digits", scale="smoke").problem.data()[0]
+    rows = torch.tensor(data.inputs).flatten(1)
+    wanted = torch.nn.functional.one_hot(torch.tensor(data.labels), 10).float()
+    made = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10, bias=False))
+    with torch.no_grad():
+        made[1].weight.copy_(torch.linalg.solve(rows.T @ rows + 10.0 * torch.eye(64), rows.T @ wanted).T)
+    return made
+
+
+def _shifted():
+    """Digits that nobody saw: test images whose pixels were mirrored."""
+    test = recipe("kernel-digits", scale="smoke").problem.data()[1]
+    return test.inputs[:, :, :, ::-1].copy(), test.labels
+
+
+def test_a_network_of_one_s_own_is_certified_by_the_folder_s(made, tmp_path, monkeypatch, capsys):
+    module = types.ModuleType("mine")
+    module.network, module.fresh = _network, _shifted
+    for name, one in zip(("train", "test"), recipe("kernel-digits", scale="smoke").problem.data(), strict=True):
+        setattr(module, name, lambda one=one: (one.inputs.copy(), one.labels.copy()))
+    monkeypatch.setitem(sys.modules, "mine", module)
+    save_file(dict(_network().state_dict()), tmp_path / "w.safetensors")
+    command = ("certify", tmp_path / "w.safetensors", "--model", "mine:network", "--surrogate", made)
+    assert pacdp(*command, "--data", "mine:fresh", "--prior-data", "mine:train") == 0
+    report = read(tmp_path / "certificates.json")
+    validate(report)
+    (certificate,) = report["certificates"]
+    assert certificate["name"] == "disagreement"
+    assert certificate["failure_prob"] == pytest.approx(0.05)
+    assert 0 < certificate["inputs"]["k"] < certificate["inputs"]["n"] == 360
+    standing = {one["name"]: one["standing"] for one in certificate["hypotheses"]}
+    assert standing["neither network saw the unlabelled rows"] == "proved"
+    assert {one.verdict for one in check_path(tmp_path / "certificates.json")} == {FOLLOWS}
+    capsys.readouterr()
+    for changed, words in (
+        (("--data", "mine:test"), "360 of the unlabelled rows are among the rows that the settings were chosen on"),
+        (("--data", "mine:train"), "1437 of the unlabelled rows are among the sample"),
+        (("--data", "mine:fresh", "--prior-data", "mine:fresh"), "are among the network's rows"),
+        (("--data", "mine:fresh", "--prior-is-data-free"), "give the rows that --model saw"),
+        (("--data", "mine:fresh", "--test", "mine:test"), "--surrogate goes without"),
+    ):
+        assert pacdp(*command, *changed) == 1
+        assert words in one_sentence(capsys.readouterr().err)
