@@ -204,7 +204,7 @@ def _network():
 def _shifted():
     """Digits that nobody saw: test images whose pixels were mirrored."""
     test = recipe("kernel-digits", scale="smoke").problem.data()[1]
-    return test.inputs[:, :, :, ::-1].copy(), test.labels
+    return test.inputs[:, :, :, ::-1].copy(), test.labels.copy()
 
 
 def test_a_network_of_one_s_own_is_certified_by_the_folder_s(made, tmp_path, monkeypatch, capsys):
