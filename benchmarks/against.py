@@ -62,6 +62,8 @@ def _compare(trees: Mapping[str, Path], case: tuple[str, str]) -> dict[str, obje
 def _start(stack: ExitStack, tree: Path, case: tuple[str, str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-P", "-W", "ignore", SCRIPT, *case, str(STEPS)]
     there = {**os.environ, "PYTHONPATH": str(tree)}
+    if there.get("PACDP_DATA"):
+        there["PACDP_DATA"] = str(Path(there["PACDP_DATA"]).absolute())  # each tree is another working directory
     process = stack.enter_context(
         subprocess.Popen(command, cwd=tree, env=there, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     )

@@ -178,6 +178,8 @@ def main() -> None:
         return
     batch = data(BATCH)
     results: dict[str, object] = {"batch": BATCH, "clip norm": CLIP_NORM, "noise multipliers": (NOISE, sgld_noise())}
+    if arguments.against:
+        results["against an older commit, 1 thread"] = against(arguments.against, product(NETWORKS, MODES))
     for threads in (1, 2):
         torch.set_num_threads(threads)
         for name in NETWORKS:
@@ -186,8 +188,6 @@ def main() -> None:
                 results[key] = compare(name, mode, batch, steps=arguments.steps, rounds=arguments.rounds)
                 print(key, results[key], flush=True)
     results[f"peak memory, conv, batch {LARGE}"] = peaks()
-    if arguments.against:
-        results["against an older commit, 1 thread"] = against(arguments.against, product(NETWORKS, MODES))
     publish("private_steps", results)
 
 

@@ -76,6 +76,7 @@ _CHAIN = ("train", "sgld-digits2", "--out", "@/run", *SMALL)
 _OLD = ("train", "sgd-digits2", "--out", "@/run", *SMALL[:2], *SHORT)
 _DP = ("train", "dp-sgd-mnist", "--out", "@/run")
 _LIST = ("choices", "create", "@/list.jsonl", "--recipe", "sgd-digits2", "--vary", "seed=0,1", *SMALL[:2], *SHORT[:-2])
+_COMPRESS = ("compress", "kernel-digits", "--out", "@/run", "--problem.train-size", "100", "--groups.sizes", "20")
 _LIMIT = ("ledger", "limit", "@/ledger", "--epsilon", "9", "--delta", "1e-3", "--adjacency", "add-remove")
 _STUDY = ("experiment", "tiny", "--seed", "1", "--out", "@/results", "--runs", "@/runs")
 WORLDS = (
@@ -86,6 +87,8 @@ WORLDS = (
     World(name="train --choices", before=[_LIST, ("choices", "close", "@/list.jsonl")], same=_weights,
           words=(*_OLD, "--choices", "@/list.jsonl", "--resume"), refused="holds a finished run"),
     World(name="train, private", words=(*_DP, *SEEDED, "--resume"), theirs=["run"], same=_weights,
+          refused="holds a finished run"),
+    World(name="compress", words=(*_COMPRESS, "--resume"), theirs=["run"], same=_weights,
           refused="holds a finished run"),
     World(name="certify", before=[_OLD, ("certify", "@/run", "--seed", "5", *QUICK[-2:])],
           words=("certify", "@/run", *QUICK[-2:]), theirs=["run"]),
