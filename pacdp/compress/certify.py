@@ -164,11 +164,12 @@ def compress(
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
     require_blind(own, records, groups=groups, seed=seed, start=start)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
+    viewed = padded(own.view(records.inputs), BATCH)
     trace = carry_out(own, records, groups=groups, stop=stop, seed=seed, start=start, about=header, every=every,
-                      file=None if file is None else Path(file), progress=progress)  # fmt: skip
+                      file=None if file is None else Path(file), progress=progress, viewed=viewed)  # fmt: skip
     require_replayed(own, records, trace, groups=groups, stop=stop, seed=seed, start=start)
     found = assess(own, trace, bound, fresh, stop=stop, failure_prob=failure_prob, expected=expected, settings=settings,
-                   tolerance=tolerance, start_rows=start_rows)  # fmt: skip
+                   tolerance=tolerance, start_rows=start_rows, viewed=viewed)  # fmt: skip
     saw = {"the sample": bound.rows}
     saw |= {} if start_rows is None else {"the rows of the head start": start_rows}
     saw |= {} if settings.elsewhere is None else {"the rows that the settings were chosen on": settings.elsewhere}
@@ -185,8 +186,9 @@ def compress(
 def assess(
     learner: Learner, trace: Trace, data: BoundSet, test: BoundSet | None, *, stop: Stop, failure_prob: float,
     expected: Sequence[int], settings: Settings, tolerance: float = 0.0, start_rows: Rows | None = None,
+    viewed: list[Tensor] | None = None,
 ) -> Assessment:  # fmt: skip
-    """What a run says of the network that it ended with."""
+    """What a run says of the network that it ended with; ``viewed`` is what the learner's view makes of the data."""
     evidence, tested = evidence_of(None, data, test)
     common: dict[str, Any] = {"route": "compression", "failure_prob": settings.share(failure_prob)}
     rows = {"bound": data.rows.summary(), "test": None if test is None else test.rows.summary(), "prior": None}
@@ -206,7 +208,12 @@ def assess(
     else:
         known.pop("prior saw none of these rows", None)
     made = replace(made, measures=measures).resting_on(*known.values())
-    seen = judged(lambda inputs: outputs_of(learner, trace.best_state, inputs), data, test, "cpu", batch_size=2**30)
+
+    def outputs(inputs: Tensor) -> Tensor:
+        own = viewed is not None and inputs.shape == data.inputs.shape and inputs.data_ptr() == data.inputs.data_ptr()
+        return outputs_of(learner, trace.best_state, inputs, viewed=viewed if own else None)
+
+    seen = judged(outputs, data, test, "cpu", batch_size=2**30)
     findings: list[Any] = [made, *measured(seen, "weights")]
     findings += _by_person(seen, tolerance) if data.people is not None else []
     if test is not None and settings.elsewhere is not None and settings.elsewhere.shared_inputs(test.rows):
@@ -244,9 +251,9 @@ def certificate(*, k: int, n: int, failure_prob: float, ends: int, expected: Seq
     return made.charged("other ends of the run", failure_prob - share) if ends > 1 else made
 
 
-def outputs_of(learner: Learner, state: State, inputs: Tensor) -> Tensor:
-    """The network's outputs, in batches of the size of the run."""
-    viewed = padded(learner.view(inputs), BATCH)
+def outputs_of(learner: Learner, state: State, inputs: Tensor, *, viewed: list[Tensor] | None = None) -> Tensor:
+    """The network's outputs, in batches of the size of the run; ``viewed`` are these, where they are known."""
+    viewed = padded(learner.view(inputs), BATCH) if viewed is None else viewed
     return torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(inputs)]
 
 

@@ -176,6 +176,37 @@ def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
     assert tensors(tmp_path / "killed") == tensors(tmp_path / "whole")
 
 
+def test_a_head_start_learns_from_rows_that_are_not_the_sample_s(tmp_path, capsys):
+    folder = tmp_path / "k"
+    command = (
+        "compress",
+        "adam-digits",
+        "--out",
+        folder,
+        "--threads",
+        "1",
+        "--learner.steps",
+        "5",
+        "--stop.rounds",
+        "2",
+    )
+    assert pacdp(*command, "--start-size", "437", "--start-steps", "200") == 0
+    assert pacdp("certify", folder, "--threads", "1") == 0
+    report = read(folder / "certificates.json")
+    validate(report)
+    (certificate,) = report["certificates"]
+    assert (report["n"], report["rows"]["prior"]["n"]) == (1000, 437)
+    assert certificate["inputs"]["k"] < 400  # of a network that already knows most
+    standing = {one["name"]: one["standing"] for one in certificate["hypotheses"]}
+    assert standing["prior saw none of these rows"] == "proved"
+    assert {verdict for _, verdict in verdicts(folder)} == {FOLLOWS}
+    capsys.readouterr()
+    assert pacdp(*command, "--force", "--start-size", "437") == 2
+    assert "start_size and start_steps go together" in one_sentence(capsys.readouterr().err)
+    with pytest.raises(ValueError, match="solved anew in every round"):
+        replace(recipe("kernel-digits", scale="smoke"), start_size=10, start_steps=10)
+
+
 def test_a_folder_is_one_run_s(made, capsys):
     assert pacdp("compress", "kernel-digits", "--out", made) == 1
     assert "finished run" in one_sentence(capsys.readouterr().err)
