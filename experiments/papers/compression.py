@@ -42,11 +42,17 @@ NOTES = (
     "Random labels: two thousand images, so that the run ends; it keeps most of them.",
     "Malaria and X-rays: a record is a patient, who is in error when more than the share in column tolerance of the "
     "patient's images are; certificate and test error are shares of patients.",
+    "The official test set of the X-rays is not drawn like their training set: it has another mix of classes, and in a "
+    "trial a network learnt from 300 patients erred on twice as large a share of its patients as of 600 others of the "
+    "training set. The certificate is about patients like the sample's, and may well lie below that test error.",
     "CIFAR-10: ten thousand images are the sample, seen by oriented gradients and colours of 64 places; where column "
     "start has a number, the network first learnt from so many others, which are not counted in n; it errs on too many "
     "for more picks to help, so that one round of twenty is all there is.",
 )
+_AT_MOST = Stop(rounds=(240,))
+"""Of plain SGD on MNIST, which may go on mending what it has just unlearnt."""
 _RANDOM = 2000
+_OTHER_LAW = "xrays"
 _PICTURES, _STARTED = 10_000, 40_000
 """Images of CIFAR-10 in a sample, and of a head start."""
 
@@ -70,6 +76,8 @@ def _jobs(scale: Scale, seed: int) -> Iterator[tuple[str, Compression, dict[str,
     for dataset, learners in plan.items():
         for learner in learners:
             config = compression(learner, dataset, scale=scale, seed=seed)
+            if learner == "sgd" and dataset.startswith("mnist"):
+                config = replace(config, stop=_AT_MOST)
             yield f"{learner}-{dataset}", config, {"dataset": dataset, "labels": "true", "learner": learner}
     if not smoke:
         yield from _cifar10(scale, seed)
@@ -149,12 +157,14 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
             told,
         )
     true = table.filter((pl.col("labels") == "true") & pl.col("test_error").is_not_null())
+    true = true.filter(pl.col("dataset") != _OTHER_LAW)
     tested = list(true.iter_rows(named=True))
     low = [row for row in tested if row["value"] < least_risk(row["test_error"], row["n_test"])]
     said = "; ".join(
         f"{row['dataset']} {row['learner']}: {row['value']:.4f}, {row['test_error']:.4f}" for row in tested
     )
-    yield Claim("Every certificate is at least its test error.", not low if tested else None, said or "none")
+    words = "Every certificate is at least its test error, where the test set has the sample's law."
+    yield Claim(words, not low if tested else None, said or "none")
     random = table.filter(pl.col("labels") == "random")
     chance = [(row["value"], 1.0 - 1.0 / CLASSES[row["dataset"]]) for row in random.iter_rows(named=True)]
     told = ", ".join(f"{value:.4f} where chance is {least:g}" for value, least in chance)
