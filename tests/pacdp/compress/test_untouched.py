@@ -7,7 +7,7 @@ import torch
 
 import bounds
 import pacdp
-from pacdp.certify import BoundSet, Network, Settings, certify_untouched
+from pacdp import BoundSet, Network, Settings, certify_untouched
 from pacdp.certify.untouched import disagreements
 from pacdp.compress import Groups
 from pacdp.data import DataError, Dataset
