@@ -24,7 +24,7 @@ NUMBERS = ("weight",)
 _LOSS = re.compile(r"loss(_\w+)?")
 _PROBABILITY = re.compile(r"p(0|[1-9]\d*)")
 _WHOLE = r"^(0|-?[1-9]\d{0,17})$"
-_CELLS = 4_000_000
+_CELLS = 1_000_000
 """How many probabilities are held at once."""
 DAMAGED = (pl.exceptions.PolarsError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, UnicodeDecodeError)
 
