@@ -18,8 +18,8 @@ class Answers:
     """One model's answers on the examples.
 
     Attributes:
-        predicted: int64 [n], the place of the class that was predicted; -1 where two have the largest probability, which
-            counts as an error and as the prediction of no class. None where only losses are known.
+        predicted: int64 [n], the place of the class that was predicted; -1 where two have the largest probability: an
+            error, and the prediction of no class. None where only losses are known.
         confidence: [n], the largest probability; None without probabilities, as the next two.
         half_brier: [n], half the Brier loss.
         rank: int64 [n], how many classes have at least the probability of the label; 1 is best, and ties count against.

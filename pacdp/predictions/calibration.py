@@ -5,7 +5,6 @@ mean gap in a bin takes the place of the mean over examples ("Calibration error 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,15 +45,14 @@ def bins(
     sample = bounds.calibration_sample(confidence=said.confidence, correct=_correct(examples, said), edges=EDGES)
     made = bounds.mce_clopper_pearson(bins=sample.bins, min_count=MIN_COUNT, failure_prob=failure_prob)
     made = described(replace(made, name=f"new_examples_{made.name}"), examples, of=of)
-    rows = [
-        Statement(
-            family="bins", quantity=f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", of=of,
-            measured=one.gap, lower=None, upper=made.terms[f"gap_{place}"], n=one.count, upper_by=0,
-            term=f"gap_{place}",
-        )  # fmt: skip
-        for place, one in enumerate(sample.bins)
-        if one.count >= MIN_COUNT
-    ]
+    rows = list[Statement]()
+    for place, one in enumerate(sample.bins):
+        if one.count >= MIN_COUNT:
+            quantity, term = f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", f"gap_{place}"
+            rows.append(Statement(
+                family="bins", quantity=quantity, of=of, measured=one.gap, lower=None, upper=made.terms[term],
+                n=one.count, upper_by=0, term=term,
+            ))  # fmt: skip
     return rows, [made]
 
 
@@ -89,5 +87,3 @@ def _known(column: np.ndarray | None) -> np.ndarray:
 def _up(value: float) -> float:
     """Rounded up by far more than the sums' errors."""
     return min(1.0, value * (1.0 + 1e-12) + 2.0**-50)
-
-

@@ -50,7 +50,7 @@ def certify_predictions(
         classes: all classes, in the order of the columns of ``probabilities``; by default those of the labels, or the
             numbers of the columns.
         groups: a name for each example: the error in each group, and the largest gap between groups.
-        people: whose each example is, where somebody has several; then people are counted, and a new person is spoken of.
+        people: whose each example is, where somebody has several: then people are counted, not examples.
         weights: of each example, in (0, 1]: the error is then that of the weighted population.
         ids: a name for each example, to have it checked that none stands twice.
         failure_prob: of everything together.

@@ -136,7 +136,7 @@ def of_columns(labels: Coded, width: int, classes: tuple[Name, ...] | None) -> t
         if labels.kind == "text":
             raise ValueError(
                 f"labels must be the numbers 0 to {width - 1} of the columns of probabilities, got text such as "
-                f"{labels.names[0]!r}: pass classes=[...] in the order of the columns"
+                f"{next(iter(labels.names))!r}: pass classes=[...] in the order of the columns"
             )
         least, most = int(labels.names[0]), int(labels.names[-1])
         if least < 0 or most >= width:
@@ -176,10 +176,10 @@ def _loss_columns(losses: Any, models: tuple[str, ...] | None) -> dict[str, dict
         raise ValueError("losses must be columns by name, or for each model columns by name, got both: choose one")
     if not by_model:
         if models is not None and len(models) > 1:
-            raise ValueError(f"losses must say whose they are, one of {', '.join(models)}: pass {{model: {{name: ...}}}}")
+            raise ValueError(f"losses must say whose they are, one of {', '.join(models)}: pass them by model")
         by_model = {models[0] if models else MODEL: losses}
     if strange := [model for model in by_model if models is not None and model not in models]:
-        raise ValueError(f"losses must be those of the models, got {strange[0]!r}: choose among {', '.join(models or ())}")
+        raise ValueError(f"losses must be those of the models, got {strange[0]!r}: one of {', '.join(models or ())}")
     if empty := [model for model, own in by_model.items() if not own]:
         raise ValueError(f"losses of {empty[0]} must name at least one column, got none: leave the model out")
     return {model: {name: columns.losses(name, column) for name, column in own.items()}
@@ -213,8 +213,8 @@ def _require_different(ids: Coded) -> None:
         twice = int(seen.argmax())
         first, second = np.flatnonzero(ids.codes == twice)[:2]
         raise ValueError(
-            f"ids must be different in every row, got {ids.names[twice]!r} in rows {int(first)} and {int(second)}: drop "
-            "the copies, or pass people=ids where one example was answered several times"
+            f"ids must be different in every row, got {ids.names[twice]!r} in rows {int(first)} and {int(second)}: "
+            "drop the copies, or pass people=ids where one example was answered several times"
         )
 
 
@@ -229,6 +229,6 @@ def _repeats(model: str, table: Any, labels: Codes) -> str | None:
     if not copies:
         return None
     return (
-        f"{copies} rows of {model} repeat the probabilities and label of another row to the last digit: if examples stand "
-        "twice, n counts them twice; pass ids to have that checked"
+        f"{copies} rows of {model} repeat the probabilities and label of another row to the last digit: if examples "
+        "stand twice, n counts them twice; pass ids to have that checked"
     )

@@ -75,7 +75,7 @@ def asked(examples: Examples, ask: Sequence[str] | str | None) -> tuple[tuple[st
         if missing := can[family]:
             raise ValueError(f"ask names {word!r}, which needs {missing}: give these, or leave it out")
         if found and int(found[1]) >= len(examples.classes):
-            raise ValueError(f"ask names {word!r} of {len(examples.classes)} classes, which is never wrong: ask for less")
+            raise ValueError(f"ask names {word!r} of {len(examples.classes)} classes, which cannot err: ask for less")
         chosen.append(family)
         sizes += [int(found[1])] if found else []
     return tuple(name for name in FAMILIES if name in chosen), tuple(sorted(set(sizes)))
@@ -90,9 +90,9 @@ def parts(examples: Examples, families: Sequence[str], sizes: Sequence[int]) -> 
         "false-alarms": lambda of, said: _false_alarms(examples, of, said),
         "groups": lambda of, said: _groups(examples, of, said),
         "differences": lambda of, said: _difference(examples, of, said),
-        "brier": lambda of, said: _brier(of, said),
+        "brier": _brier,
         "top-k": lambda of, said: _top(of, said, sizes),
-        "losses": lambda of, said: _losses(of, said),
+        "losses": _losses,
     }
     for family in families:
         for of, said in examples.models.items():
@@ -200,7 +200,9 @@ def _brier(of: str, said: Answers) -> Iterator[Part]:
 def _top(of: str, said: Answers, sizes: Sequence[int]) -> Iterator[Part]:
     assert said.rank is not None
     for k in sizes:
-        yield Part(family="top-k", of=of, losses=said.rank > k, measures=f"top-{k} error", otherwise=f"top-{k} accuracy")
+        yield Part(
+            family="top-k", of=of, losses=said.rank > k, measures=f"top-{k} error", otherwise=f"top-{k} accuracy"
+        )
 
 
 def _losses(of: str, said: Answers) -> Iterator[Part]:

@@ -101,7 +101,9 @@ def _counts(report: Mapping[str, Any]) -> None:
             k, n = (sum(part[name] for part in parts) for name in ("k", "n"))
             complete = not report["not_applicable"]
             if k > inputs["k"] or n > inputs["n"] or (complete and (k, n) != (inputs["k"], inputs["n"])):
-                raise Wrong(f"{family} count {k} errors of {n}, and the error of {whole['of']} {inputs['k']} of {inputs['n']}")
+                raise Wrong(
+                    f"{family} count {k} errors of {n}, and the error of {whole['of']} {inputs['k']} of {inputs['n']}"
+                )
 
 
 def _gaps(report: Mapping[str, Any]) -> None:
@@ -110,7 +112,9 @@ def _gaps(report: Mapping[str, Any]) -> None:
     for place, gap in enumerate(made):
         if gap["name"] != _GAP:
             continue
-        groups = [row for row in rows if (row["family"], row["of"]) == ("groups", gap["of"]) and row["upper_by"] != place]
+        groups = [
+            row for row in rows if (row["family"], row["of"]) == ("groups", gap["of"]) and row["upper_by"] != place
+        ]
         ends = {name: ", ".join(repr(float(row[name[:-1]])) for row in groups) for name in ("uppers", "lowers")}
         if ends != {name: gap["inputs"][name] for name in ends}:
             raise Wrong(f"the largest gap of {gap['of']} is not one between its groups")

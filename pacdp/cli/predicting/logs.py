@@ -66,7 +66,7 @@ def _read(path: Path) -> Iterator[Scored]:
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, RecursionError, EOFError) as error:
         raise ValueError(f"{path} cannot be read as a log ({error}): write it anew, or as .json") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no log that this reads ({type(error).__name__} {error}): see docs/predictions.md") from error
+        raise ValueError(f"{path} is no log that this reads ({type(error).__name__} {error})") from error
 
 
 def _harness(path: Path) -> Iterator[Scored]:
@@ -81,8 +81,8 @@ def _harness(path: Path) -> Iterator[Scored]:
             row = _object(path, line, f"line {number}")
             if "doc_id" not in row:
                 raise ValueError(
-                    f"{path} must be samples of lm-evaluation-harness, and line {number} has no doc_id: write other tables "
-                    "as .csv or .parquet"
+                    f"{path} must be samples of lm-evaluation-harness, and line {number} has no doc_id: write other "
+                    "tables as .csv or .parquet"
                 )
             metrics = row.get("metrics") or [name for name in ("acc", "exact_match") if name in row]
             if not metrics:
@@ -93,7 +93,7 @@ def _harness(path: Path) -> Iterator[Scored]:
             for score in metrics:
                 called = score if name == "none" else f"{score},{name}"
                 if called in one.scores:
-                    raise ValueError(f"{path} has document {row['doc_id']} twice, in line {number} again: drop the copies")
+                    raise ValueError(f"{path} has document {row['doc_id']} again in line {number}: drop the copies")
                 value = row.get(score)
                 if isinstance(value, bool | int | float) and 0.0 <= value <= 1.0:
                     one.scores[called] = float(value)
@@ -113,7 +113,7 @@ def _inspect(path: Path) -> Iterator[Scored]:
     if "eval" not in header:
         raise ValueError(f"{path} is no log of inspect_ai: it has no entry 'eval'")
     if header.get("status", "success") != "success" or not samples:
-        raise ValueError(f"{path} is a log of an evaluation that did not finish, or holds no samples: run it to its end")
+        raise ValueError(f"{path} is a log of an evaluation that did not finish, or holds no samples: finish it")
     about = header["eval"]
     for sample in samples:
         if sample.get("error") or not sample.get("scores"):
@@ -131,7 +131,7 @@ def _values(scores: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """The scores from 0 to 1 by their names; others are left to whoever asks for them."""
     for name, score in scores.items():
         value = score["value"]
-        for part, one in (value.items() if isinstance(value, dict) else [("", value)]):
+        for part, one in value.items() if isinstance(value, dict) else [("", value)]:
             number = _WORDS.get(one) if isinstance(one, str) else one
             if isinstance(number, bool | int | float) and 0.0 <= number <= 1.0:
                 yield (f"{name}/{part}" if part else name), float(number)
@@ -149,8 +149,8 @@ def _examples(path: Path, found: list[Scored], metric: str | None) -> Examples:
             raise ValueError(f"{path} has a document of {model or 'the model'} twice in one task and epoch: drop a log")
         if own.keys() != set(keys):
             raise ValueError(
-                f"{path} must have the same documents for every model, and {model!r} has others than {models[0]!r}: give "
-                "a folder with the logs of one model, or of several on the same tasks"
+                f"{path} must have the same documents for every model, and {model!r} has others than {models[0]!r}: "
+                "give a folder with the logs of one model, or of several on the same tasks"
             )
     names = _metrics(path, found, metric)
     said = {model or MODEL: Answers(losses={f"1 - {name}": np.array([1.0 - own[key].scores[name] for key in keys])

@@ -35,14 +35,12 @@ def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Exampl
     )  # fmt: skip
 
 
-def _answers(
-    path: Path, table: Table, classes: Sequence[str]
-) -> tuple[Answers, np.ndarray | None, tuple[Name, ...]]:
+def _answers(path: Path, table: Table, classes: Sequence[str]) -> tuple[Answers, np.ndarray | None, tuple[Name, ...]]:
     """The answers of every row, the labels as places, and the classes."""
     label, predicted = table.named.get("label"), table.named.get("prediction")
     own = {name: loss_column(name, column) for name, column in table.numbers.items() if name != "weight"}
     if predicted is not None and table.classes:
-        raise ValueError(f"{path} must have a column prediction or p0, p1, ..., not both: predictions follow from these")
+        raise ValueError(f"{path} must have a column prediction or p0, p1, ..., not both: drop one of them")
     if label is None:
         if predicted is not None or table.classes:
             raise ValueError(f"{path} has no column label, by which predictions are judged: add it")
@@ -53,7 +51,7 @@ def _answers(
     if table.classes:
         names, places = of_columns(label, table.classes, known)
         if len(names) != table.classes:
-            raise ValueError(f"{path} has {table.classes} columns p0, p1, ... for {len(names)} classes: name each class")
+            raise ValueError(f"{path} has {table.classes} columns p0, p1, ... for {len(names)} classes: name each")
         return replace(table.answers(places), losses=own), places, names
     if predicted is None:
         raise ValueError(f"{path} has labels without a column prediction or p0, p1, ...: add what the model said")
@@ -95,7 +93,7 @@ def _rows_by_model(path: Path, table: Table) -> dict[str, np.ndarray]:
         rows = {one: own[order] if len(own) == len(order) else own for one, own in rows.items()}
         for one, own in rows.items():
             if len(own) != len(reference) or (names.codes[own] != names.codes[rows[first]]).any():
-                raise ValueError(f"{path} must have the same ids for every model, and {one!r} has others than {first!r}: "
+                raise ValueError(f"{path} must have the same ids for every model, {one!r} has others than {first!r}: "
                                  "keep the examples that all of them answered")  # fmt: skip
             _require_same(path, table, (first, rows[first]), (one, own))
     return rows

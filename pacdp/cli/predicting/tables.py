@@ -1,6 +1,6 @@
-"""Tables of predictions: CSV, Parquet and npz with the columns that README names.
+"""Tables of predictions: CSV, Parquet and npz with the columns that docs/predictions.md names.
 
-Texts are read as texts, whole numbers as whole numbers, and nothing else is guessed: a label that has a decimal point is
+Texts are read as texts, whole numbers as whole numbers, and nothing else is guessed: a label with a decimal point is
 refused. Probabilities are read some rows at a time.
 """
 
@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -64,7 +63,7 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
     readers = {".csv": _csv, ".parquet": _parquet, ".npz": _npz}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise ValueError(f"{path} must be one of {', '.join(readers)}, .jsonl, .json or .eval: convert it to one of these")
+        raise ValueError(f"{path} must be one of {', '.join(readers)}, .jsonl, .json or .eval: convert it")
     try:
         return reader(path, frozenset(ignore))
     except DAMAGED as error:
@@ -114,7 +113,7 @@ def _npz(path: Path, ignore: frozenset[str]) -> Table:
         if soft:
             raise ValueError(f"{path} must hold 'probabilities' or {soft[0]!r} and so on, got both: drop one of them")
         if table.ndim != 2:
-            raise ValueError(f"{path} must hold probabilities [n, classes], got shape {table.shape}: one column a class")
+            raise ValueError(f"{path} must hold probabilities [n, classes], got shape {table.shape}: one row each")
         sizes["probabilities"] = len(table)
     if len(set(sizes.values())) > 1:
         said = ", ".join(f"{size} in {name!r}" for name, size in sizes.items())
@@ -137,8 +136,8 @@ def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[st
     soft = sorted((name for name in names if _PROBABILITY.fullmatch(name)), key=lambda name: int(name[1:]))
     if unknown := [name for name in names if name not in {*named, *numbers, *soft}]:
         raise ValueError(
-            f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, ...: "
-            f"rename it, or pass --ignore {unknown[0]}"
+            f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, "
+            f"...: rename it, or pass --ignore {unknown[0]}"
         )
     if missing := [k for k, name in enumerate(soft) if name != f"p{k}"]:
         raise ValueError(f"{path} must have a column p0, p1, ... for every class, and lacks p{missing[0]}: add it")
@@ -200,8 +199,8 @@ def _numbers(path: Path, column: pl.Series) -> np.ndarray:
     if odd.any():
         row = int(odd.arg_max() or 0)
         raise ValueError(
-            f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row} of the table: fill it "
-            "in, or drop the row"
+            f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row} of the table: "
+            "fill it in, or drop the row"
         )
     return found.to_numpy()
 
