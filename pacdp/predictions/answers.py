@@ -23,6 +23,7 @@ class Answers:
         confidence: [n], the largest probability; None without probabilities, as the next two.
         half_brier: [n], half the Brier loss.
         rank: int64 [n], how many classes have at least the probability of the label; 1 is best, and ties count against.
+        mark: [n], a number that rows with the same label and probabilities share; NaN where one of these is 1.
         losses: further losses in [0, 1], [n] each, by name.
     """
 
@@ -30,6 +31,7 @@ class Answers:
     confidence: Floats | None = None
     half_brier: Floats | None = None
     rank: Codes | None = None
+    mark: Floats | None = None
     losses: dict[str, Floats] = field(default_factory=dict[str, Floats])
 
 
@@ -59,7 +61,7 @@ def joined(parts: list[Answers]) -> Answers:
     def column(name: str) -> Any:
         return np.concatenate([getattr(part, name) for part in parts])
 
-    return Answers(**{name: column(name) for name in ("predicted", "confidence", "half_brier", "rank")})
+    return Answers(**{name: column(name) for name in ("predicted", "confidence", "half_brier", "rank", "mark")})
 
 
 def _part(rows: NDArray[Any], labels: Codes, name: str, first: int) -> Answers:
@@ -79,10 +81,12 @@ def _part(rows: NDArray[Any], labels: Codes, name: str, first: int) -> Answers:
     predicted, confidence = p.argmax(1), p.max(1)
     tied = (p == confidence[:, None]).sum(1) > 1
     of_label = p[np.arange(len(p)), labels]
+    salt = np.random.default_rng(0).normal(size=p.shape[1])
     brier = 0.5 * ((p * p).sum(1) - of_label * of_label + (1.0 - of_label) ** 2)
     return Answers(
         predicted=np.where(tied, -1, predicted).astype(np.int64),
         confidence=confidence,
         half_brier=np.clip(brier, 0.0, 1.0),
         rank=(p >= of_label[:, None]).sum(1).astype(np.int64),
+        mark=np.where(confidence < 1.0, (p * salt).sum(1) + 7.0 * labels, np.nan),
     )

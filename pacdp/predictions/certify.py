@@ -1,5 +1,6 @@
 """Certificates from predictions alone: whatever the framework, and without one."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -75,13 +76,17 @@ def certified(
 ) -> PredictionReport:
     """The report on examples that were checked."""
     families, sizes = asked(given, ask)
-    answerable, refused = _sorted(given, list(parts(given, families, sizes)))
-    sizable = {family: list(own) for family, own in groupby(answerable, lambda part: part.family)}
-    paying = [family for family in families if family in sizable or family in ("calibration", "bins")]
+    questions = list(parts(given, families, sizes))
+    answerable, refused = _sorted(given, questions)
+    own = {family: list(group) for family, group in groupby(answerable, lambda part: part.family)}
+    ways = Counter(part.family for part in questions)  # those without an answer too, so that no count decides a share
+    ways.update({family: len(given.models) for family in families if family in ("calibration", "bins")})
+    paying = [family for family in families if ways[family]]
     budget = _ledger(failure_prob, paying)
     found: Found = ([], [])
     for family in paying:
-        for rows, made in _of_family(given, family, sizable.get(family, []), budget, interval=interval):
+        share = budget.share(family, ways[family])
+        for rows, made in _of_family(given, family, own.get(family, []), failure_prob=share, interval=interval):
             _join(found, rows, made)
     return PredictionReport(
         statements=tuple(found[0]),
@@ -118,23 +123,21 @@ def _ledger(failure_prob: float, families: Sequence[str]) -> bounds.FailureBudge
 
 
 def _of_family(
-    given: Examples, family: str, questions: list[Part], budget: bounds.FailureBudget, *, interval: bool
+    given: Examples, family: str, questions: list[Part], *, failure_prob: float, interval: bool
 ) -> Iterator[Found]:
-    """What is found of the questions of one family, among which its entry of the ledger is shared out."""
+    """What is found of the questions of one family, each of which may fail with ``failure_prob``."""
     if family in ("calibration", "bins"):
-        share = budget.share(family, len(given.models))
         for of, said in given.models.items():
             if family == "bins":
-                yield calibration.bins(given, of, said, failure_prob=share)
+                yield calibration.bins(given, of, said, failure_prob=failure_prob)
             else:
-                row, made = calibration.calibration_error(given, of, said, failure_prob=share)
+                row, made = calibration.calibration_error(given, of, said, failure_prob=failure_prob)
                 yield [row], made
         return
-    share = budget.share(family, len(questions))
     for of, own in groupby(questions, lambda part: part.of):
         found: Found = ([], [])
         for part in own:
-            row, made = both_ends(part, given, failure_prob=share, interval=interval)
+            row, made = both_ends(part, given, failure_prob=failure_prob, interval=interval)
             _join(found, _rows(part, row), made)
         if family == "groups" and len(found[0]) > 1:
             row, gap = gaps.largest_gap(*found, of=of, unit=given.unit, n=given.units)

@@ -97,12 +97,15 @@ def described(found: Examples, *, groups: Any, people: Any, weights: Any, ids: A
     if (once := coded["ids"]) is not None:
         _require_different(once)
     owners = coded["people"]
-    if owners is not None and len(owners.names) < 2:
+    if owners is not None and not any(owners.codes):
         raise ValueError(
             f"people must be at least two, got {owners.names[0]!r} in every row: one person says nothing of others; "
             "leave people out only if the examples are independent"
         )
-    return replace(found, groups=coded["groups"], people=None if owners is None else owners.codes, weights=heavy)
+    remarks = (*found.remarks, *(repeats(found.models) if once is None else ()))
+    return replace(
+        found, remarks=remarks, groups=coded["groups"], people=None if owners is None else owners.codes, weights=heavy
+    )
 
 
 def judged(labels: Coded, predictions: Any, probabilities: Any, classes: tuple[Name, ...] | None) -> Examples:
@@ -114,9 +117,11 @@ def judged(labels: Coded, predictions: Any, probabilities: Any, classes: tuple[N
         answers = {model: Answers(predicted=_predicted(model, said, labels.n, names, where))
                    for model, said in _models("predictions", predictions).items()}  # fmt: skip
         return Examples(n=labels.n, models=answers, labels=places, classes=names)
-    tables = {model: np.asarray(table) for model, table in _models("probabilities", probabilities).items()}
-    widths = {table.shape[1] for table in tables.values() if table.ndim == 2}
-    names, places = of_columns(labels, max(widths, default=2), classes)
+    tables: dict[str, Any] = {
+        model: np.asarray(table) for model, table in _models("probabilities", probabilities).items()
+    }
+    width = max((_width(table) for table in tables.values()), default=2)
+    names, places = of_columns(labels, width, classes)
     for model, table in tables.items():
         require_rows(labels.n, **{_argument("probabilities", model): len(table) if table.ndim else None})
         if table.ndim == 2 and table.shape[1] != len(names):
@@ -126,8 +131,7 @@ def judged(labels: Coded, predictions: Any, probabilities: Any, classes: tuple[N
             )
     answers = {model: from_probabilities(table, places, name=_argument("probabilities", model))
                for model, table in tables.items()}  # fmt: skip
-    said = tuple(remark for model, table in tables.items() if (remark := _repeats(model, table, places)))
-    return Examples(n=labels.n, models=answers, labels=places, classes=names, remarks=said)
+    return Examples(n=labels.n, models=answers, labels=places, classes=names)
 
 
 def of_columns(labels: Coded, width: int, classes: tuple[Name, ...] | None) -> tuple[tuple[Name, ...], Codes]:
@@ -202,6 +206,10 @@ def _predicted(model: str, said: Any, n: int, classes: tuple[Name, ...], where: 
     return columns.placed(argument, column, classes, where)
 
 
+def _width(table: np.ndarray[Any, Any]) -> int:
+    return table.shape[1] if len(table.shape) == 2 else 2
+
+
 def _argument(argument: str, model: str) -> str:
     return argument if model == MODEL else f"{argument} of {model}"
 
@@ -218,17 +226,18 @@ def _require_different(ids: Coded) -> None:
         )
 
 
-def _repeats(model: str, table: Any, labels: Codes) -> str | None:
-    """A remark on rows that repeat another to the last digit, where the probabilities are not all 0 and 1."""
-    soft = np.flatnonzero(table.max(1) < 1.0)
-    if soft.size < 2:
-        return None
-    salt = np.random.default_rng(0).normal(size=(table.shape[1], 1))
-    marks = (table[soft].astype(np.float64) @ salt).ravel() + 7.0 * labels[soft]
-    copies = soft.size - np.unique(marks).size
-    if not copies:
-        return None
-    return (
-        f"{copies} rows of {model} repeat the probabilities and label of another row to the last digit: if examples "
-        "stand twice, n counts them twice; pass ids to have that checked"
-    )
+def repeats(models: Mapping[str, Answers]) -> tuple[str, ...]:
+    """A remark on each model whose answer to an example repeats another to the last digit, where it is not all 0 and 1.
+
+    Rounded probabilities may well repeat: so this is no refusal.
+    """
+    said = list[str]()
+    for model, answers in models.items():
+        if answers.mark is not None:
+            soft = answers.mark[~np.isnan(answers.mark)]
+            if copies := soft.size - np.unique(soft).size:
+                said.append(
+                    f"{copies} rows of {model} repeat the probabilities and label of another row to the last digit: if "
+                    "examples stand twice, n counts them twice; give ids to have that checked"
+                )
+    return tuple(said)

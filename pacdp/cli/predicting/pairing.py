@@ -115,7 +115,7 @@ def _require_same(path: Path, table: Table, first: tuple[str, np.ndarray], other
                     f"{other[0]!r} than for {first[0]!r}: add a column id that says which rows belong together"
                 )
     if (weight := table.numbers.get("weight")) is not None and (weight[first[1]] != weight[other[1]]).any():
-        raise ValueError(f"{path} must have the same weight for every model's answer to an example: weights are theirs")
+        raise ValueError(f"{path} must have the same weight for every model's answer to an example: mend it")
 
 
 def _part(column: Coded, rows: np.ndarray) -> Coded:
@@ -132,5 +132,5 @@ def _taken(answers: Answers, rows: np.ndarray) -> Answers:
 
     return Answers(
         predicted=of(answers.predicted), confidence=of(answers.confidence), half_brier=of(answers.half_brier),
-        rank=of(answers.rank), losses={name: column[rows] for name, column in answers.losses.items()},
+        rank=of(answers.rank), mark=of(answers.mark), losses={name: column[rows] for name, column in answers.losses.items()},
     )  # fmt: skip
