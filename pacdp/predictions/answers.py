@@ -44,15 +44,28 @@ def from_probabilities(probabilities: Any, labels: Codes, *, name: str = "probab
     Raises:
         ValueError: another shape, a NaN, a number outside [0, 1], or a row that does not sum to one.
     """
-    table = np.asarray(probabilities)
+    table = table_of(probabilities, name)
+    parts = [_part(table[at : at + _ROWS], labels[at : at + _ROWS], name, first + at)
+             for at in range(0, len(table), _ROWS)]  # fmt: skip
+    return joined(parts)
+
+
+def table_of(probabilities: Any, name: str) -> NDArray[Any]:
+    """The table [n, classes] as an array.
+
+    Raises:
+        ValueError: it is none, has another number of axes or a single column.
+    """
+    try:
+        table = np.asarray(probabilities)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name} must be a table of numbers, one row for each example, got none ({error})") from error
     if table.ndim != 2 or table.shape[1] < 2 or table.dtype.kind not in "fiub":
         raise ValueError(
             f"{name} must be numbers with one row for each example and one column for each of at least two classes, "
             f"got {table.dtype} of shape {table.shape}: for two classes pass the columns 1 - p and p"
         )
-    parts = [_part(table[at : at + _ROWS], labels[at : at + _ROWS], name, first + at)
-             for at in range(0, len(table), _ROWS)]  # fmt: skip
-    return joined(parts)
+    return table
 
 
 def joined(parts: list[Answers]) -> Answers:
@@ -69,14 +82,14 @@ def _part(rows: NDArray[Any], labels: Codes, name: str, first: int) -> Answers:
     if not ((p >= 0.0) & (p <= 1.0)).all():
         row, column = (int(place[0]) for place in np.nonzero(~((p >= 0.0) & (p <= 1.0))))
         raise ValueError(
-            f"{name} must lie in [0, 1], got {p[row, column]!r} in row {first + row}, column {column}: pass softmax or "
-            "sigmoid outputs, not logits, and no NaN"
+            f"{name} must lie in [0, 1], got {float(p[row, column])!r} in row {first + row}, column {column}: "
+            "pass softmax or sigmoid outputs, not logits, and no NaN"
         )
     total = p.sum(1)
     if (off := np.flatnonzero(np.abs(total - 1.0) > TOLERANCE)).size:
         raise ValueError(
-            f"{name} must sum to one in every row, got {total[off[0]]!r} in row {first + int(off[0])}: pass softmax "
-            "outputs; for several labels an example pass each label as a question of its own"
+            f"{name} must sum to one in every row, got {float(total[off[0]]):.6g} in row {first + int(off[0])}: "
+            "pass softmax outputs; for several labels an example pass each label as a question of its own"
         )
     predicted, confidence = p.argmax(1), p.max(1)
     tied = (p == confidence[:, None]).sum(1) > 1

@@ -83,8 +83,8 @@ def losses(name: str, values: Any) -> Floats:
         raise ValueError(_gap(name, int(gap[0])))
     if (out := np.flatnonzero(~((found >= 0.0) & (found <= 1.0)))).size:
         raise ValueError(
-            f"{name} must lie in [0, 1], got {found[out[0]]!r} in row {int(out[0])}: divide by the largest loss that "
-            "is possible, which must be known without these examples"
+            f"{name} must lie in [0, 1], got {float(found[out[0]])!r} in row {int(out[0])}: divide by the largest "
+            "loss that is possible, which must be known without these examples"
         )
     return found
 
@@ -103,8 +103,8 @@ def weights(values: Any) -> Floats:
         raise ValueError(_gap("weights", int(gap[0])))
     if (out := np.flatnonzero(~((found > 0.0) & (found <= 1.0)))).size:
         raise ValueError(
-            f"weights must lie in (0, 1], got {found[out[0]]!r} in row {int(out[0])}: divide by the largest weight "
-            "that is possible, which must be known without these examples, and drop examples of weight 0"
+            f"weights must lie in (0, 1], got {float(found[out[0]])!r} in row {int(out[0])}: divide by the "
+            "largest weight that is possible, which must be known without these examples, and drop examples of weight 0"
         )
     return found
 

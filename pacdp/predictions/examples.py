@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pacdp.predictions import columns
-from pacdp.predictions.answers import Answers, from_probabilities
+from pacdp.predictions.answers import Answers, from_probabilities, table_of
 from pacdp.predictions.columns import Coded, Codes, Floats, Name, require_rows
 
 MODEL = "your model"
@@ -118,16 +118,18 @@ def judged(labels: Coded, predictions: Any, probabilities: Any, classes: tuple[N
                    for model, said in _models("predictions", predictions).items()}  # fmt: skip
         return Examples(n=labels.n, models=answers, labels=places, classes=names)
     tables: dict[str, Any] = {
-        model: np.asarray(table) for model, table in _models("probabilities", probabilities).items()
+        model: table_of(table, _argument("probabilities", model))
+        for model, table in _models("probabilities", probabilities).items()
     }
-    width = max((_width(table) for table in tables.values()), default=2)
+    width = max((table.shape[1] for table in tables.values()), default=2)
     names, places = of_columns(labels, width, classes)
     for model, table in tables.items():
-        require_rows(labels.n, **{_argument("probabilities", model): len(table) if table.ndim else None})
-        if table.ndim == 2 and table.shape[1] != len(names):
+        argument = _argument("probabilities", model)
+        require_rows(labels.n, **{argument: len(table)})
+        if table.shape[1] != len(names):
             raise ValueError(
-                f"{_argument('probabilities', model)} must have a column for each of the {len(names)} classes, got "
-                f"{table.shape[1]}: pass the columns in the order of classes"
+                f"{argument} must have a column for each of the {len(names)} classes, got {table.shape[1]}: pass the "
+                "columns in the order of classes"
             )
     answers = {model: from_probabilities(table, places, name=_argument("probabilities", model))
                for model, table in tables.items()}  # fmt: skip
@@ -204,10 +206,6 @@ def _predicted(model: str, said: Any, n: int, classes: tuple[Name, ...], where: 
     column = columns.coded(argument, said)
     require_rows(n, **{argument: column.n})
     return columns.placed(argument, column, classes, where)
-
-
-def _width(table: np.ndarray[Any, Any]) -> int:
-    return table.shape[1] if len(table.shape) == 2 else 2
 
 
 def _argument(argument: str, model: str) -> str:

@@ -132,5 +132,6 @@ def _taken(answers: Answers, rows: np.ndarray) -> Answers:
 
     return Answers(
         predicted=of(answers.predicted), confidence=of(answers.confidence), half_brier=of(answers.half_brier),
-        rank=of(answers.rank), mark=of(answers.mark), losses={name: column[rows] for name, column in answers.losses.items()},
+        rank=of(answers.rank), mark=of(answers.mark),
+        losses={name: column[rows] for name, column in answers.losses.items()},
     )  # fmt: skip
