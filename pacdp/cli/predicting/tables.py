@@ -67,8 +67,12 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
     try:
         return reader(path, frozenset(ignore))
     except DAMAGED as error:
-        said = " ".join(str(error).split())[:200]
-        raise ValueError(f"{path} cannot be read as {path.suffix[1:]} ({said}): write it anew") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> ValueError:
+    said = " ".join(str(error).split("\n")[0].split())[:200]
+    return ValueError(f"{path} cannot be read as {path.suffix[1:]} ({said}): write it anew")
 
 
 def _csv(path: Path, ignore: frozenset[str]) -> Table:
@@ -159,7 +163,11 @@ def _table(
 
     def chunks() -> Iterator[np.ndarray]:
         for at in range(0, rows, size):
-            yield _probabilities(path, chunk(at, size), at)
+            try:
+                frame = chunk(at, size)
+            except DAMAGED as error:
+                raise _unreadable(path, error) from error
+            yield _probabilities(path, frame, at)
 
     return Table(
         rows=rows, named={name: _names(path, frame[name]) for name in named},
@@ -174,10 +182,10 @@ def _names(path: Path, column: pl.Series) -> Coded:
     if gaps.any():
         row = int(gaps.arg_max() or 0)
         raise ValueError(f"{path} has a gap in column {name!r}, in row {row} of the table: fill it in, or drop the row")
-    if column.dtype == pl.String and name in ("label", "prediction"):
+    if column.dtype == pl.String:
         if column.str.contains(_WHOLE).all():
             column = column.cast(pl.Int64)
-        elif column.cast(pl.Float64, strict=False).is_not_null().all():
+        elif name in ("label", "prediction") and column.cast(pl.Float64, strict=False).is_not_null().all():
             column = column.cast(pl.Float64)
     if column.dtype.is_float():
         raise ValueError(
