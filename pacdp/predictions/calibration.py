@@ -40,9 +40,11 @@ def calibration_error(
 def bins(
     examples: Examples, of: str, said: Answers, *, failure_prob: float
 ) -> tuple[list[Statement], list[bounds.Certificate]]:
-    """The gap between confidence and accuracy in every bin with enough examples, all of them at once."""
+    """The gap between confidence and accuracy in every bin with enough examples, all at once; nothing if there is none."""
     assert said.confidence is not None
     sample = bounds.calibration_sample(confidence=said.confidence, correct=_correct(examples, said), edges=EDGES)
+    if all(one.count < MIN_COUNT for one in sample.bins):
+        return [], []
     made = bounds.mce_clopper_pearson(bins=sample.bins, min_count=MIN_COUNT, failure_prob=failure_prob)
     made = described(replace(made, name=f"new_examples_{made.name}"), examples, of=of)
     rows = list[Statement]()

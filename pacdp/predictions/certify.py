@@ -88,6 +88,8 @@ def certified(
         share = budget.share(family, ways[family])
         for rows, made in _of_family(given, family, own.get(family, []), failure_prob=share, interval=interval):
             _join(found, rows, made)
+    if "bins" in paying and not any(row.family == "bins" for row in found[0]):
+        refused.append(("calibration gaps", f"no bin has {calibration.MIN_COUNT} examples: gather more"))
     return PredictionReport(
         statements=tuple(found[0]),
         certificates=tuple(found[1]),

@@ -2,12 +2,13 @@
 
 A score from 0 to 1 is a loss of one minus the score. Tasks are groups; a document that was answered more than once, in
 several epochs or as several questions, is one unit. Several logs in a folder are several tasks, or several models on
-the same documents.
+the same documents: lm-evaluation-harness has a folder for each.
 """
 
 import json
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,10 @@ from pacdp.predictions.columns import coded
 from pacdp.predictions.examples import MODEL, Examples, described
 
 _SAMPLES = re.compile(r"samples_(.+?)(_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
-_WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
+_WORDS = {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
 """Scores in words, as inspect_ai turns them into numbers."""
+_NO_SCORES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
+              "prompt_hash", "target_hash"}  # fmt: skip
 SUFFIXES = (".jsonl", ".json", ".eval")
 
 
@@ -50,17 +53,22 @@ def read_logs(path: Path, metric: str | None = None) -> Examples:
     Raises:
         ValueError: no log, a line that is none, or scores that do not fit together.
     """
-    files = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.name != "certificates.json"
-                   and not one.name.startswith("results_")) if path.is_dir() else [path]  # fmt: skip
+    files = sorted(filter(_log, path.rglob("*"))) if path.is_dir() else [path]
     if not files:
         raise ValueError(f"{path} holds no logs: give a folder of samples_*.jsonl, *.eval or *.json, or one such file")
-    return _examples(path, [one for file in files for one in _read(file)], metric)
+    return _examples(path, [one for file in files for one in _read(file, path)], metric)
 
 
-def _read(path: Path) -> Iterator[Scored]:
+def _log(path: Path) -> bool:
+    """Whether a file of a folder is a log of samples: not a table of results, nor a report that was written here."""
+    others = path.name.startswith(("results_", "certificates.json"))
+    return path.suffix in SUFFIXES and path.is_file() and not others
+
+
+def _read(path: Path, whole: Path) -> Iterator[Scored]:
     try:
         if path.suffix == ".jsonl":
-            yield from _harness(path)
+            yield from _harness(path, "" if path.parent == whole or path == whole else path.parent.name)
         else:
             yield from _inspect(path)
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, RecursionError, EOFError) as error:
@@ -69,10 +77,9 @@ def _read(path: Path) -> Iterator[Scored]:
         raise ValueError(f"{path} is no log that this reads ({type(error).__name__} {error})") from error
 
 
-def _harness(path: Path) -> Iterator[Scored]:
+def _harness(path: Path, model: str) -> Iterator[Scored]:
     """Lines of lm-evaluation-harness (--log_samples): one document under one filter a line."""
     task = found[1] if (found := _SAMPLES.fullmatch(path.name)) else path.stem
-    model = path.parent.name if _SAMPLES.fullmatch(path.name) else ""
     seen = dict[tuple[str, str], Scored]()
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -84,7 +91,7 @@ def _harness(path: Path) -> Iterator[Scored]:
                     f"{path} must be samples of lm-evaluation-harness, and line {number} has no doc_id: write other "
                     "tables as .csv or .parquet"
                 )
-            metrics = row.get("metrics") or [name for name in ("acc", "exact_match") if name in row]
+            metrics = row.get("metrics") or sorted(row.keys() - _NO_SCORES)
             if not metrics:
                 raise ValueError(f"{path} has no scores in line {number}: log samples with their metrics")
             name, document = row.get("filter", "none"), str(row.get("doc_hash") or row["doc_id"])
@@ -132,7 +139,7 @@ def _values(scores: dict[str, Any]) -> Iterator[tuple[str, float]]:
     for name, score in scores.items():
         value = score["value"]
         for part, one in value.items() if isinstance(value, dict) else [("", value)]:
-            number = _WORDS.get(one) if isinstance(one, str) else one
+            number = _WORDS.get(one.lower()) if isinstance(one, str) else one
             if isinstance(number, bool | int | float) and 0.0 <= number <= 1.0:
                 yield (f"{name}/{part}" if part else name), float(number)
 
@@ -158,6 +165,7 @@ def _examples(path: Path, found: list[Scored], metric: str | None) -> Examples:
     tasks, documents = [key[0] for key in keys], [f"{key[0]} {key[1]}" for key in keys]
     repeated = len(set(documents)) < len(documents)
     remarks = ("documents were answered more than once: each counts as one record, called a person here",) * repeated
+    remarks += _left_out(found, names) if metric is None else ()
     made = Examples(n=len(keys), models=said, remarks=remarks)
     return described(
         made, groups=coded("task", tasks) if len(set(tasks)) > 1 else None,
@@ -174,6 +182,13 @@ def _metrics(path: Path, found: list[Scored], metric: str | None) -> list[str]:
     if not common:
         raise ValueError(f"{path} has no score from 0 to 1 that all of its tasks share: give the logs of fewer tasks")
     return common if metric is None else [metric]
+
+
+def _left_out(found: list[Scored], names: list[str]) -> tuple[str, ...]:
+    """A remark on every score that some answers have and others lack."""
+    have = Counter(name for one in found for name in one.scores if name not in names)
+    return tuple(f"the score {name} is left out: {len(found) - k} of {len(found)} answers have none from 0 to 1"
+                 for name, k in sorted(have.items()))  # fmt: skip
 
 
 def _object(path: Path, text: str, where: str) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def _parquet(path: Path, ignore: frozenset[str]) -> Table:
 
 
 def _npz(path: Path, ignore: frozenset[str]) -> Table:
-    with np.load(path, allow_pickle=False) as stored:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files if name not in ignore}
     table = arrays.pop("probabilities", None)
     named, numbers, soft = _sorted(path, list(arrays))
