@@ -40,7 +40,7 @@ def calibration_error(
 def bins(
     examples: Examples, of: str, said: Answers, *, failure_prob: float
 ) -> tuple[list[Statement], list[bounds.Certificate]]:
-    """The gap between confidence and accuracy in every bin with enough examples, all at once; nothing if there is none."""
+    """The gap between confidence and accuracy in every bin with enough examples, all at once, or nothing."""
     assert said.confidence is not None
     sample = bounds.calibration_sample(confidence=said.confidence, correct=_correct(examples, said), edges=EDGES)
     if all(one.count < MIN_COUNT for one in sample.bins):

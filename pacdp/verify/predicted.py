@@ -70,6 +70,10 @@ def _rows(report: Mapping[str, Any]) -> None:
             one = made[row["lower_by"]]
             agree(f"the lower end of {of}", -number(row["lower"]), (high - low) * ball(number(one["value"])) - high)
             _same(row, one)
+        for end, k, n in ((end, *(made[row[f"{end}_by"]]["inputs"].get(name) for name in ("k", "n")))
+                          for end in ("upper", "lower") if row[f"{end}_by"] is not None):  # fmt: skip
+            if k is not None:
+                about(f"the measured {of}", row["measured"], arb(k if end == "upper" else n - k) / n)
 
 
 def _same(row: Mapping[str, Any], made: Mapping[str, Any]) -> None:

@@ -222,6 +222,7 @@ def test_no_number_of_a_report_can_be_changed_without_notice():
     edits = {
         "a smaller upper end": lambda r: row(r).update(upper=0.9 * row(r)["upper"]),
         "a larger lower end": lambda r: row(r).update(lower=1.1 * row(r)["lower"]),
+        "another rate": lambda r: row(r).update(measured=0.5),
         "another model": lambda r: row(r).update(of="b"),
         "another certificate": lambda r: row(r).update(upper_by=2),
         "a row left out": lambda r: r["details"]["statements"].pop(0),
