@@ -198,6 +198,7 @@ def test_the_report_follows_and_makes_a_page(tmp_path, capsys):
     assert pacdp("verify", tmp_path) == 0
     assert pacdp("report", tmp_path) == 0
     page = (tmp_path / "report.html").read_text()
+    assert "All of these rows hold at once with 95% confidence." in page
     assert "largest gap between groups" in page
     assert "The error of your model on new data is at most" in page
 
@@ -205,6 +206,15 @@ def test_the_report_follows_and_makes_a_page(tmp_path, capsys):
 def _of_everything() -> dict:
     found = library.certify_predictions(LABELS, {"a": SAID, "b": LABELS[::-1]}, groups=GROUPS, interval=True)
     return found.to_dict()
+
+
+def test_the_page_of_hostile_names_is_escaped_and_of_other_reports_the_same(tmp_path):
+    names = np.array(["<script>", "b&b", "c"])
+    _report(_write(tmp_path / "answers.csv", {"label": names[LABELS], "prediction": names[SAID]}))
+    assert pacdp("report", tmp_path) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
 
 
 def test_no_number_of_a_report_can_be_changed_without_notice():
@@ -264,3 +274,25 @@ def test_the_command_and_the_function_start_without_torch(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_a_million_rows_take_ten_seconds_and_half_a_gigabyte(tmp_path):
+    n = 1_000_000
+    labels = RNG.integers(0, 10, n)
+    soft = np.full((n, 10), 0.02)
+    soft[np.arange(n), np.where(RNG.random(n) < 0.1, (labels + 1) % 10, labels)] = 0.82
+    path = tmp_path / "answers.csv"
+    group = RNG.choice(["north", "south"], n)
+    pl.DataFrame({"label": labels, **{f"p{k}": soft[:, k] for k in range(10)}, "group": group}).write_csv(path)
+    script = (
+        "import resource, sys; from pacdp.cli.main import main; main(sys.argv[1:]); "
+        "used = resource.getrusage(resource.RUSAGE_SELF); "
+        "peak = [line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1]; "
+        "print(int(peak) / 1024, used.ru_utime + used.ru_stime)"
+    )
+    command = [sys.executable, "-c", script, "certify", "--predictions", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    megabytes, seconds = map(float, done.stdout.splitlines()[-1].split())
+    assert megabytes < 500
+    assert seconds < 10
