@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from numbers import Real
 from typing import Any
 
 import bounds
@@ -62,7 +63,7 @@ def certify_predictions(
     Raises:
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
     """
-    if isinstance(failure_prob, bool) or not isinstance(failure_prob, int | float) or not 0.0 < failure_prob < 1.0:
+    if not isinstance(failure_prob, Real) or not 0.0 < failure_prob < 1.0:  # a truth value is 0 or 1
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary")
     given = examples(
         labels, predictions, probabilities,

@@ -175,11 +175,13 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 def _texts(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """Objects that are all texts, or all whole numbers, as an array of these."""
     kinds = {type(one) for one in array.tolist()}
-    empty = next((place for place, one in enumerate(array) if one is None or one != one or one == ""), None)
+    empty = next((place for place, one in enumerate(array.tolist()) if _missing(one)), None)
     if empty is not None:
         raise ValueError(_gap(name, empty))
     if kinds == {str}:
         return array
+    if kinds == {bool}:
+        return array.astype(np.bool_)
     if kinds <= {int}:
         try:
             return array.astype(np.int64)
@@ -187,6 +189,11 @@ def _texts(name: str, array: NDArray[Any]) -> NDArray[Any]:
             raise ValueError(f"{name} must be whole numbers of 64 bits, got larger ones: pass them as text") from error
     said = " and ".join(sorted(kind.__name__ for kind in kinds))
     raise ValueError(f"{name} must be whole numbers or text, got {said}: convert them to one of these")
+
+
+def _missing(one: Any) -> bool:
+    """Whether a value stands for none: None, NaN, an empty text, and what data frames have for it."""
+    return one is None or one == "" if isinstance(one, str | None) else str(one) in ("nan", "<NA>", "NaT")
 
 
 def _gap(name: str, row: int) -> str:

@@ -123,6 +123,33 @@ def test_labels_come_from_any_framework(kind):
     assert found.statements == expected.statements
 
 
+class NAType:
+    """As pandas has it: neither equal to anything nor different."""
+
+    def __repr__(self) -> str:
+        return "<NA>"
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("boolean value of NA is ambiguous")
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.wrong_types
+@pytest.mark.parametrize("missing", [None, float("nan"), "", NAType()])
+def test_gaps_of_data_frames_are_found(missing):
+    column = np.array(["a", "b", missing, "a"], dtype=object)
+    with pytest.raises(ValueError, match="labels must have no gaps, got none in row 2"):
+        pacdp.certify_predictions(column, ["a", "b", "a", "a"])
+
+
+def test_models_of_which_different_losses_are_known_are_not_compared():
+    losses = {"a": {"one": [0.1, 0.2]}, "b": {"two": [0.1, 0.2]}}
+    assert {row.family for row in pacdp.certify_predictions(losses=losses).statements} == {"error"}
+    with pytest.raises(ValueError, match="ask names 'differences', which needs the same of two models"):
+        pacdp.certify_predictions(losses=losses, ask="differences")
+
+
 def test_a_tensor_with_a_graph_is_refused_with_torch_s_reason():
     with pytest.raises(ValueError, match=r"^probabilities must be a table .*requires grad"):
         pacdp.certify_predictions(Y, probabilities=torch.tensor(SOFT, requires_grad=True))
