@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from prediction_worlds import THREE, probabilities
 from scipy import stats
-from worlds import THREE, probabilities
 
 import bounds
 import pacdp
