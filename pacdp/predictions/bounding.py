@@ -5,8 +5,10 @@ Every certificate bounds a mean from above; the lower end of an interval is one 
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import bounds
 from bounds.hypotheses import Name, declared
@@ -202,12 +204,12 @@ def _computed(value: float) -> float:
     return min(1.0, value + ROUNDED)
 
 
-def _counts(losses: Floats) -> bool:
+def _counts(losses: NDArray[Any]) -> bool:
     """Whether every loss is 0 or 1."""
     return losses.dtype == np.bool_ or bool(((losses == 0.0) | (losses == 1.0)).all())
 
 
-def _turned(part: Part) -> Floats:
+def _turned(part: Part) -> NDArray[Any]:
     return ~part.losses if part.losses.dtype == np.bool_ else 1.0 - part.losses
 
 
