@@ -31,6 +31,7 @@ Name = Literal[
     "schedule blind to the records",
     "first weights independent",
     "learner saw picked records alone",
+    "neither network saw the unlabelled rows",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
 

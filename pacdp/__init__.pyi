@@ -10,6 +10,7 @@ from .certify import Prior as Prior
 from .certify import Private as Private
 from .certify import Settings as Settings
 from .certify import certify as certify
+from .certify import certify_untouched as certify_untouched
 from .certify import train_certified as train_certified
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import load_checkpoint as load_checkpoint

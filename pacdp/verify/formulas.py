@@ -3,13 +3,14 @@
 c is the claim, c["x"] its input x, c.share the sum of its costs over n, c.n the number of independent records.
 """
 
+import json
 from collections.abc import Callable, Iterable
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify import arithmetic as num
 from pacdp.verify.arithmetic import ball, kl_upper
-from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree
+from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree, number
 from pacdp.verify.formulas_compression import compressed
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
@@ -170,6 +171,14 @@ def _counted(c: Claim, delta: arb) -> arb:
     return num.binomial_upper(c.raw("k"), c.n, delta)
 
 
+def _beside_another(c: Claim) -> arb:
+    """The risk of another network, as its certificate has it, and how often the two differ."""
+    other, apart = ball(number(json.loads(c.raw("surrogate"))["value"])), _counted(c, c["failure_prob"])
+    agree("terms.surrogate_risk", c.terms["surrogate_risk"], other)
+    agree("terms.disagreement", c.terms["disagreement"], apart)
+    return other + ball(number(c.terms["disagreement"]))
+
+
 def _one_of_many(c: Claim) -> arb:
     weight = 1 / c["networks"]
     if "weights" in c.inputs:
@@ -281,6 +290,7 @@ PLAIN: dict[str, Callable[[Claim], arb]] = {
     "weighted_betting": _unseen,
     "largest_gap": _largest_gap,
     "compression": compressed,
+    "disagreement": _beside_another,
     "gibbs_risk_upper": sampled,
     "weighted_risk_upper": sampled,
     "correlated_risk_upper": sampled,

@@ -82,7 +82,8 @@ def _measured(report: Mapping[str, Any]) -> None:
         drawn = [one["terms"] for one in report["monte_carlo"] if one["mean"] == inputs.get("monte_carlo_mean")]
         if "monte_carlo_mean" in inputs and inputs["monte_carlo_draws"] not in drawn:
             raise Wrong(f"{made['name']} rests on draws that the report does not have")
-        one = means.get((made["of"], on, "zero-one"))
+        counted = "differs from the surrogate" if made["name"] == "disagreement" else "zero-one"
+        one = means.get((made["of"], on, counted))
         if one is None or made["measures"] not in _RISKS:
             continue
         if made["name"] == "compression":  # k records were kept; of the others none but those counted are errors

@@ -18,6 +18,7 @@ TARGETS = {
     "certificate": "test_certificate.py test_combine.py test_best_of_measures.py test_laws.py",
     "combine": "test_combine.py test_best_of_measures.py test_faults_monte_carlo.py",
     "compression": "test_compression.py",
+    "disagreement": "test_disagreement.py",
     "divergence": "test_divergence.py test_catalogue.py",
     "gibbs": "test_gibbs_estimates.py test_gibbs_posterior.py test_annealing.py",
     "gibbs_posterior": f"test_gibbs_posterior.py {_COSTS}",
