@@ -24,6 +24,8 @@ from .models import Architecture as Architecture
 from .posterior import GaussianPosterior as GaussianPosterior
 from .posterior import LocalGibbs as LocalGibbs
 from .posterior import Point as Point
+from .predictions import PredictionReport as PredictionReport
+from .predictions import certify_predictions as certify_predictions
 from .problem import Problem as Problem
 from .trained import Trained as Trained
 from .trained import load_trained as load_trained

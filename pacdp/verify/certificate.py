@@ -14,7 +14,8 @@ from pacdp.verify.prices import PREFIXES, check_price
 from pacdp.verify.release import check_counts
 
 FORMAT = "pacdp-certificate/2"
-_BOUGHT = ("bound", "PAC step", "test set", "union over networks", "transfer", "privacy tail", "unbounded privacy loss")
+_BOUGHT = ("bound", "PAC step", "test set", "groups", "union over networks", "transfer", "privacy tail",
+           "unbounded privacy loss")  # fmt: skip
 """Entries of a budget that pay for the bound itself; others pay for what it was given."""
 _STANDINGS = ("proved", "declared", "unproved")
 _OTHERS = "other certificates compared"

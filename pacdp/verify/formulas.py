@@ -217,7 +217,17 @@ def _new_example(c: Claim) -> arb:
 
 
 def _unseen(c: Claim) -> arb:
-    raise Unchecked("the losses of the people are not in the file")
+    whose = "the people" if c.name.startswith("new_person") or "new_person" in c.name else "the examples"
+    raise Unchecked(f"the losses of {whose} are not in the file")
+
+
+def _largest_gap(c: Claim) -> arb:
+    """The largest difference between an upper end of one group and a lower end of another."""
+    uppers, lowers = c.listed("uppers"), c.listed("lowers")
+    pairs = [(a, b) for a in range(len(uppers)) for b in range(len(lowers)) if a != b]
+    if len(uppers) != len(lowers) or not pairs:
+        raise Wrong(f"there are {len(uppers)} upper and {len(lowers)} lower ends of groups")
+    return max((uppers[a] - lowers[b] for a, b in pairs), key=lambda gap: float(gap.mid())).max(_NONE)
 
 
 COSTS: dict[str, Callable[[Claim], arb]] = {
@@ -276,6 +286,9 @@ PLAIN: dict[str, Callable[[Claim], arb]] = {
     "clopper_pearson": lambda c: _counted(c, c["failure_prob"]),
     "new_person_clopper_pearson": lambda c: num.binomial_upper(round(float(c["risk"] * c.n)), c.n, c["failure_prob"]),
     "one_of_finitely_many": _one_of_many,
+    "betting": _unseen,
+    "weighted_betting": _unseen,
+    "largest_gap": _largest_gap,
     "compression": compressed,
     "disagreement": _beside_another,
     "gibbs_risk_upper": sampled,

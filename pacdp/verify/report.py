@@ -15,6 +15,7 @@ from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DAMAGED, DOES_NOT, Statement, Unchecked, Wrong, about, judged, number
 from pacdp.verify.folder import check_folder, read_checkpoint
+from pacdp.verify.predicted import ROUTE, check_predictions
 from pacdp.verify.recount import recount
 from pacdp.verify.release import WEIGHTS, check_release
 
@@ -24,6 +25,8 @@ _RISKS = ("0-1 risk", "0-1 risk of a new person")
 
 def check_report(report: Mapping[str, Any]) -> list[Statement]:
     """Every certificate, what they share, every measured error, and every epsilon of a mechanism."""
+    if report.get("route") == ROUTE:
+        return [*check_predictions(report), judged("report", "measured errors", lambda: _measured(report))]
     found = [one for made in report["certificates"] for one in check_certificate(made, report.get("privacy"))]
     found.append(judged("report", "certificates agree with it", lambda: _agrees(report)))
     found.append(judged("report", "measured errors", lambda: _measured(report)))
