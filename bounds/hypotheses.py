@@ -31,6 +31,8 @@ Name = Literal[
     "schedule blind to the records",
     "first weights independent",
     "learner saw picked records alone",
+    "thresholds fixed beforehand",
+    "order blind to the losses",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
 
