@@ -10,6 +10,7 @@ are in docs/guarantees.md.
 # ruff: noqa: F401, I001
 
 from bounds import accounting
+from bounds._threshold_tests import RiskControl, ThresholdTest
 from bounds.annealing import ThermodynamicEstimate, annealed_log_weights, thermodynamic_integration
 from bounds.budget import FailureBudget
 from bounds.certificate import Certificate, Cost
@@ -17,12 +18,15 @@ from bounds.combine import GridScale, best_of, overall_certificate, prior_scale_
 from bounds.compression import compression, compression_weights
 from bounds.disagreement import disagreement
 from bounds.divergence import gaussian_kl, gaussian_log_density_ratio, gaussian_renyi
+from bounds.exchangeability import Exchangeability, exchangeable
 from bounds.gibbs import GibbsKL, gibbs_kl, gibbs_kl_lower, gibbs_kl_upper
 from bounds.gibbs_posterior import gibbs_catoni, gibbs_pac_bayes
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
 from bounds.kl import binary_kl, binary_kl_lower, binary_kl_upper
 from bounds.means import betting_upper, clopper_pearson_lower, clopper_pearson_upper, empirical_bernstein_upper
 from bounds.means import hoeffding_upper, kl_chernoff_upper, second_moment_upper
+from bounds.monitor import Monitor
+from bounds.monotone_control import control_false_negatives, control_miscoverage
 from bounds.monte_carlo import correlated_risk_upper, effective_sample_size, gibbs_risk_upper, weighted_average_size
 from bounds.monte_carlo import weighted_risk_upper
 from bounds.new_example import new_example_betting, new_example_kl, new_example_pac_bayes
@@ -64,6 +68,7 @@ from bounds.released import chernoff, dp_chernoff_2018, dp_hoeffding_2018, hoeff
 from bounds.reliability import BrierRisk, brier_risk, ece_hoeffding, ece_pac_bayes, ece_second_moment
 from bounds.reliability_bins import CalibrationSample, ConfidenceBin, calibration_sample, mce_clopper_pearson
 from bounds.reliability_bins import mce_hoeffding
+from bounds.risk_control import control_groups, control_risk, control_selective_risk, control_set_size
 from bounds.transfer import (
     InExpectation,
     TransferCost,

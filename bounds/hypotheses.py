@@ -32,6 +32,8 @@ Name = Literal[
     "first weights independent",
     "learner saw picked records alone",
     "neither network saw the unlabelled rows",
+    "thresholds fixed beforehand",
+    "order blind to the losses",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
 

@@ -29,6 +29,16 @@ def headline(made: Certificate) -> str:
     return f"{said}, if {taken}.{label}" if taken else f"{said}."
 
 
+def at_most(value: float, places: int = 4) -> str:
+    """``value`` as a decimal that is no smaller."""
+    return f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-places), ROUND_CEILING):f}"
+
+
+def at_least(value: float, places: int = 4) -> str:
+    """``value`` as a decimal that is no larger."""
+    return f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR):f}"
+
+
 def whose(of: str) -> str:
     """The predictor's name with its article, where it has none."""
     return _WHOSE.get(of) or (of if of.split(" ")[0] in ("your", "the", "one", "a", "an") else f"the {of}")

@@ -103,12 +103,14 @@ event = st.one_of(
     made(accounting.Composed, events=st.lists(st.one_of(gaussian, pure, step), max_size=3)),
 )
 
-UNITS = "risk mean second_moment mean_squared_gap calibration_error share gamma brier"
-FAILURES = "failure_prob log_partition_failure_prob delta alpha tolerance smallest_delta"
-SIZES = "n n_bound records batch_size draws count min_count k ways precision passes examples most_examples seed"
+UNITS = "promised target risk mean second_moment mean_squared_gap calibration_error share gamma brier"
+FAILURES = (
+    "failure_prob false_alarm_prob promise_failure_prob log_partition_failure_prob delta alpha tolerance smallest_delta"
+)
+SIZES = "n n_bound starts records batch_size draws count min_count k ways precision passes examples most_examples seed"
 SEQUENCES = (
     "values weights chain confidence correct edges levels shares inverse_temperatures orders epsilons taus mean_losses "
-    "type_i noise_multipliers squared_norms log_moments losses "
+    "type_i noise_multipliers squared_norms log_moments losses thresholds old new wealth "
     "mean_q mean_p std std_q std_p start_log_prior end_log_prior end_loss_nats"
 )
 # A strategy by the name of the argument; other names get any number, and now and then anything at all.
@@ -133,6 +135,18 @@ ARGUMENTS = {
     "bound": likely(st.just(lambda **at: bounds.maurer(**{"failure_prob": 0.1, **at}, kl_nats=1.0, n=9))),
     "resolution": likely(st.none() | st.sampled_from((0.05, 0.2))),
     "record": anything,
+    "losses": likely(st.lists(st.floats(0, 1), min_size=3, max_size=3) | st.just([[0, 1], [1, 1], [0, 0]])),
+    "scores": likely(st.lists(number, min_size=3, max_size=3) | st.just([[0.1, 0.9], [0.5, 0.5], [0.8, 0.2]])),
+    "confidence": likely(st.lists(number, min_size=3, max_size=3)),
+    "positives": likely(st.just([True, False, True])),
+    "labels": likely(st.just([0, 1, 1])),
+    "groups": likely(st.just(["a", "b", "a"])),
+    "positions": likely(st.just([2, 0, 1])),
+    "waiting": likely(st.just(((3, 0.5),))),
+    "control": likely(st.just(bounds.control_false_negatives)),
+    "promised": likely(certificate | inside),
+    "alarm": likely(st.none() | st.integers(0, 9)),
+    "ordered": likely(st.none() | st.booleans()),
     "costs": likely(st.lists(made(bounds.Cost, name=word, nats=number, per_example=number), max_size=2)),
     "hypotheses": likely(st.just(())),
     "terms": likely(st.dictionaries(st.text(max_size=2), number, max_size=2)),
@@ -142,7 +156,7 @@ KINDS = (
     bounds.Certificate, bounds.Cost, bounds.Hypothesis, bounds.ExcessStep, bounds.ConfidenceBin, bounds.PeopleSample,
     bounds.FailureBudget, bounds.PureDP, bounds.ApproxDP, bounds.GaussianDP, bounds.ZeroConcentratedDP,
     bounds.PrivacyLossDistribution, bounds.WorstCaseSum, bounds.PoissonSum, bounds.RealisedSum,
-    bounds.RealisedPoissonSum, bounds.NoisySumPlan, bounds.Sharp, bounds.MaxInformation, bounds.Printed2018,
+    bounds.RealisedPoissonSum, bounds.NoisySumPlan, bounds.Monitor, bounds.Sharp, bounds.MaxInformation, bounds.Printed2018,
     bounds.Accounted,
     accounting.Gaussian, accounting.ExponentialMechanism, accounting.PoissonSampled, accounting.Composed,
     accounting.SelfComposed,
@@ -176,8 +190,27 @@ def pushed(values):
     return stream.value
 
 
-METHODS = (charged, spent, shared, split, pushed)
-READERS = (bounds.Certificate.from_dict, bounds.Certificate.from_json, bounds.FailureBudget.from_dict)
+def watched(promised, failure_prob, losses, positions):
+    monitor = bounds.Monitor.start(promised, failure_prob=failure_prob, false_alarm_prob=0.01)
+    return str(monitor.observe(losses, positions=positions).observe(losses, positions=positions))
+
+
+def read_again(text, losses):
+    monitor = bounds.Monitor.start(0.1, failure_prob=0.05, false_alarm_prob=0.01).observe(losses)
+    return bounds.Monitor.from_json(monitor.to_json().replace("null", str(text)))
+
+
+def alarmed(old, new, failure_prob):
+    return bounds.exchangeable(old=old, new=new).alarm(failure_prob)
+
+
+METHODS = (charged, spent, shared, split, pushed, watched, read_again, alarmed)
+READERS = (
+    bounds.Certificate.from_dict,
+    bounds.Certificate.from_json,
+    bounds.FailureBudget.from_dict,
+    bounds.Monitor.from_json,
+)
 QUICK = {**public(bounds), **{thing.__qualname__: thing for thing in (*METHODS, *READERS, *KINDS)}}
 ACCOUNTED = public(accounting)
 

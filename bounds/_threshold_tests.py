@@ -1,0 +1,261 @@
+"""How thresholds are tested so that the tests together fail with at most one probability, and what comes of it."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds import _check
+from bounds._rounding import outward
+from bounds.budget import FailureBudget
+from bounds.certificate import Certificate
+from bounds.hypotheses import Hypothesis, declared, of_the_caller
+from bounds.means import betting_upper, clopper_pearson_upper
+from bounds.sentence import headline
+
+THRESHOLDS = "thresholds"
+REFERENCE = (
+    'Angelopoulos, Bates, Candès, Jordan and Lei, "Learn then test", 2021; docs/guarantees.md, '
+    '"Thresholds that control a risk"'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdTest:
+    """What the records say of one threshold; with groups, what they say of the worst of them.
+
+    Attributes:
+        threshold: the threshold that was tested.
+        records: how many records count at it; with groups, the fewest of any.
+        risk: their mean loss; with groups, the largest of any.
+        limit: the upper confidence limit of the risk, at the failure probability of one test; the largest of any group.
+        passed: whether the limit is at most the target, in every group.
+    """
+
+    threshold: float
+    records: int
+    risk: float
+    limit: float
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RiskControl:
+    """A threshold, and the certificate that the risk at it is at most a target; or that no threshold qualifies.
+
+    Attributes:
+        threshold: the one that was chosen; None when none qualifies.
+        target: what the risk was to stay below.
+        certificate: of the risk at the threshold; its value is 1 when none qualifies.
+        tests: the thresholds that were tested, in the order of the tests.
+        level: the failure probability of each test.
+        share: the share of all records that count at the threshold, such as the share answered; 0 when none qualifies.
+    """
+
+    threshold: float | None
+    target: float
+    certificate: Certificate
+    tests: tuple[ThresholdTest, ...]
+    level: float
+    share: float
+
+    @property
+    def qualifies(self) -> bool:
+        """Whether a threshold was found."""
+        return self.threshold is not None
+
+    def __str__(self) -> str:
+        if self.qualifies:
+            return f"Threshold {self.threshold!r}. {headline(self.certificate)}"
+        best = min(self.tests, key=lambda one: one.limit)
+        return (
+            f"No threshold qualifies: of {len(self.tests)} tested, {best.threshold!r} comes closest, with an upper "
+            f"limit of {best.limit:.4g} from {best.records} records, above the target {self.target:g}; take more "
+            f"records, a larger target or other starts."
+        )
+
+
+Columns = Callable[[int], NDArray[Any]]
+"""The losses of the records that count at one threshold, by its position in the order of the tests; NaN elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """How thresholds are tested: everything but the losses."""
+
+    function: str
+    n: int
+    thresholds: tuple[float, ...]
+    target: float
+    failure_prob: float
+    starts: int
+    groups: ArrayLike | None
+    seed: int
+    exact: bool
+
+    def __post_init__(self) -> None:
+        _check.probability(target=self.target)
+        _check.open_probability(failure_prob=self.failure_prob)
+        _check.count(starts=self.starts)
+        _check.whole(seed=self.seed)
+        if self.starts > len(self.thresholds):
+            raise ValueError(
+                f"starts must be at most the number of thresholds, {len(self.thresholds)}, got {self.starts}."
+            )
+
+    def control(self, losses: Columns, *, of: str, measures: str, **inputs: int) -> RiskControl:
+        """The last threshold that passed, with its certificate."""
+        budget = FailureBudget(self.failure_prob).spend(THRESHOLDS, self.failure_prob)
+        level = budget.share(THRESHOLDS, self.starts)
+        tests = self._walk(losses, level)
+        passed = [position for position, one in tests.items() if one.passed]
+        chosen = tests[max(passed)] if passed else None
+        each = self.starts == len(self.thresholds)  # every limit holds, not only the decisions
+        certificate = certified(
+            self.function,
+            1.0 if chosen is None else (chosen.limit if each else float(self.target)),
+            chosen,
+            of=of,
+            measures=measures,
+            failure_prob=self.failure_prob,
+            inputs={"n": self.n, "target": float(self.target), "starts": int(self.starts), "level": level}
+            | {"thresholds": ", ".join(map(repr, self.thresholds)), **inputs}
+            | ({} if self.exact else {"seed": int(self.seed)}),
+            budget=budget.spent,
+            reference=REFERENCE,
+            known=(declared("thresholds fixed beforehand", f"the caller of bounds.{self.function}"),),
+        )
+        share = 0.0
+        if passed:
+            share = float(np.count_nonzero(~np.isnan(losses(max(passed))))) / self.n
+        return RiskControl(
+            threshold=None if chosen is None else chosen.threshold,
+            target=float(self.target),
+            certificate=certificate,
+            tests=tuple(tests.values()),
+            level=level,
+            share=share,
+        )
+
+    def _walk(self, losses: Columns, level: float) -> dict[int, ThresholdTest]:
+        """The tests by position: from each start on, until one fails."""
+        count = len(self.thresholds)
+        order = np.random.default_rng(self.seed).permutation(self.n)
+        parts = [np.arange(self.n)] if self.groups is None else list(parts_of(self.groups, self.n).values())
+        parts = [order[np.isin(order, part)] for part in parts] if len(parts) > 1 else [order]
+        found: dict[int, ThresholdTest] = {}
+        for start in range(self.starts):
+            position = start * count // self.starts
+            while position < count and position not in found:
+                column = losses(position).astype(np.float64)
+                found[position] = self._tested(self.thresholds[position], [column[part] for part in parts], level)
+                if not found[position].passed:
+                    break
+                position += 1
+        return dict(sorted(found.items()))
+
+    def _tested(self, threshold: float, groups: list[NDArray[np.float64]], level: float) -> ThresholdTest:
+        samples = [losses[~np.isnan(losses)] for losses in groups]
+        limits = [self._limit(sample, level) for sample in samples]
+        means = [min(1.0, outward(float(sample.mean()))) if sample.size else 0.0 for sample in samples]
+        limit = max(limits)
+        return ThresholdTest(
+            threshold=threshold,
+            records=min(sample.size for sample in samples),
+            risk=max(means),
+            limit=limit,
+            passed=limit <= self.target,
+        )
+
+    def _limit(self, sample: NDArray[np.float64], level: float) -> float:
+        if sample.size == 0:
+            return 1.0
+        if self.exact:
+            return clopper_pearson_upper(int(sample.sum()), int(sample.size), level)
+        return betting_upper(sample, level)
+
+
+def certified(
+    function: str,
+    value: float,
+    chosen: ThresholdTest | None,
+    *,
+    of: str,
+    measures: str,
+    failure_prob: float,
+    inputs: Mapping[str, float | int | str],
+    budget: Mapping[str, float],
+    reference: str,
+    known: tuple[Hypothesis, ...],
+) -> Certificate:
+    """The certificate of the risk at a threshold; without one, of a risk that is at most 1."""
+    at: dict[str, float] = {} if chosen is None else {"threshold": chosen.threshold}
+    seen: dict[str, float] = {}
+    if chosen is not None:
+        seen = {"empirical_risk": chosen.risk, "records_counted": chosen.records, "limit": chosen.limit}
+    needs = of_the_caller("predictor saw none of these rows", function=function)
+    return Certificate(
+        name=function,
+        value=value,
+        failure_prob=failure_prob,
+        of=of,
+        measures=measures,
+        hypotheses=(*needs, *known),
+        terms=seen,
+        budget=budget,
+        reference=reference,
+        inputs={**inputs, **at, "failure_prob": float(failure_prob)},
+    )
+
+
+def parts_of(groups: Any, n: int) -> dict[str, NDArray[np.intp]]:
+    """The positions of the records of each group, by its name, if ``groups`` names one for each of n records."""
+    try:
+        names = np.asarray(groups)
+    except (TypeError, ValueError, OverflowError):
+        names = np.asarray(None)
+    if names.ndim != 1 or names.dtype.kind not in "iuU" or len(names) != n or n == 0:
+        raise ValueError(
+            f"groups must be one whole number or text for each of the {n} records, got {names.dtype} of shape "
+            f"{names.shape}; name the group of each record."
+        )
+    return {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
+
+
+def scores_of(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
+    """``values`` as one number a record, none of them NaN."""
+    scores = _check.array(name, values)
+    if scores.shape != (n,) or np.isnan(scores).any():
+        raise ValueError(f"{name} must be one number for each of the {n} records, none NaN, got shape {scores.shape}.")
+    return scores
+
+
+def descending(thresholds: Any) -> tuple[float, ...]:
+    """Different thresholds, the highest first."""
+    return tuple(sorted(set(finite(thresholds)), reverse=True))
+
+
+def finite(thresholds: Any) -> tuple[float, ...]:
+    """``thresholds`` as floats, if they are finite and at least one."""
+    listed = _check.reals(THRESHOLDS, thresholds)
+    if not listed or not all(map(math.isfinite, listed)):
+        raise ValueError(f"thresholds must be one or more finite numbers, got {len(listed)}; fix some beforehand.")
+    return listed
+
+
+def losses_of(values: Any, *, dimension: int) -> tuple[NDArray[np.float64], bool]:
+    """Losses as floats, and whether their type says that they are errors."""
+    try:
+        exact = np.asarray(values).dtype.kind in "biu"
+    except (TypeError, ValueError, OverflowError):
+        exact = False
+    losses = _check.array("losses", values)
+    if losses.ndim != dimension or losses.size == 0:
+        what = "one row a record and one column a threshold" if dimension == 2 else "one number a record"
+        raise ValueError(f"losses must be {what}, got shape {losses.shape}.")
+    if not ((losses >= 0.0) & (losses <= 1.0)).all():
+        raise ValueError("losses must lie in [0, 1], got one that does not (or a NaN); rescale the loss to [0, 1].")
+    return losses, exact

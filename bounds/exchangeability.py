@@ -1,0 +1,140 @@
+"""Whether new scores follow the law of old ones, by betting: a conformal test martingale.
+
+Certificates say "new data follow the same law". That can be refuted: among all scores seen so far, old and new, the
+latest has a random rank, and whoever bets against ranks being uniform becomes rich only if they are not. The test may
+be looked at after every score. Proof: docs/guarantees.md, "Exchangeability". Arguments out of range raise ValueError.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds import _check
+from bounds._elementwise import jit
+from bounds._wealth import played
+
+_POWERS = (0.2, 0.5, 0.8)
+_AT_ONCE = 2**16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exchangeability:
+    """What a conformal test martingale says of new scores against old ones.
+
+    Attributes:
+        old: how many old scores there were.
+        evidence: float64 [new], the wealth after each new score, an e-value; read-only.
+    """
+
+    old: int
+    evidence: NDArray[np.float64]
+
+    @property
+    def new(self) -> int:
+        """How many new scores there were."""
+        return int(self.evidence.size)
+
+    @property
+    def e_value(self) -> float:
+        """The wealth after the last score: its expectation is at most 1 if all scores are exchangeable."""
+        return float(self.evidence[-1])
+
+    @property
+    def p_value(self) -> float:
+        """One over the largest wealth so far, rounded up: a p-value wherever one stops."""
+        return min(1.0, math.nextafter(1.0 / max(1.0, float(self.evidence.max())), 2.0))
+
+    def alarm(self, failure_prob: float) -> int | None:
+        """After how many new scores the wealth first reached 1/failure_prob; None when it did not.
+
+        Formal guarantee: if old and new scores are exchangeable, it ever does so with probability at most failure_prob.
+        """
+        _check.open_probability(failure_prob=failure_prob)
+        found = np.flatnonzero(self.evidence * failure_prob >= 1.0 + 2.0**-50)
+        return int(found[0]) + 1 if found.size else None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.new} new scores against {self.old} old ones: if they follow one law, evidence this strong ever "
+            f"appears with probability at most {self.p_value:.4g}."
+        )
+
+
+def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeability:
+    """A test, valid at all times, of whether new scores are exchangeable with old ones.
+
+    A score is any number that a record gets without the others: its loss, its confidence, a distance. The p-value of
+    the i-th new one is p = (#{greater} + U #{equal})/N among the N scores so far, itself among the equal ones; U is
+    random. Bets on small p (scores rise) and on small 1 - p (scores fall), by ε p^(ε-1) for three ε and by 3/2 - p, may
+    begin at any time; their mean wealth is the evidence. As more scores arrive call it again with all of them and the
+    same seed: what was said of the first ones stays.
+
+    Formal guarantee: if all scores are exchangeable, as independent draws of one law are, the evidence ever reaches
+    1/failure_prob with probability at most failure_prob, over the scores and U.
+
+    Args:
+        old: one number for each record that the certificate was computed from; the predictor must not have been
+            trained on them, or their scores differ from new ones for that reason.
+        new: one number for each new record, in the order in which the records came, not in one that scores decided.
+        seed: of the numbers U; not to be chosen by looking at results.
+    """
+    before, after = _scores("old", old), _scores("new", new)
+    _check.whole(seed=seed)
+    kinds, places = np.unique(np.concatenate([before, after]), return_inverse=True)
+    less, equal = np.empty(after.size), np.empty(after.size)
+    counts = np.bincount(places[: before.size], minlength=kinds.size).astype(np.int64)
+    _ranks(counts, places[before.size :].astype(np.int64), less, equal)
+    many = before.size + np.arange(1, after.size + 1, dtype=np.float64)
+    below = np.random.default_rng(seed).random(after.size)  # whole multiples of 2⁻⁵³ below 1
+    above = 1.0 - below  # U, and 1 - U one step further: both p-values are on the upper end of their steps
+    greater = many - less - equal
+    p, q = (greater + above * equal) / many, (less + (below + 2.0**-53) * equal) / many
+    arms, evidence = np.zeros(2 * (len(_POWERS) + 1)), np.empty(after.size)
+    for start in range(0, after.size, _AT_ONCE):
+        here = slice(start, start + _AT_ONCE)
+        arms, evidence[here] = played(arms, _factors(p[here], q[here]), start)
+    evidence.setflags(write=False)
+    return Exchangeability(old=int(before.size), evidence=evidence)
+
+
+def _factors(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What each bet multiplies by; every one falls as its p-value rises, so that rounding p up is safe."""
+    columns = [power * one ** (power - 1.0) for one in (p, q) for power in _POWERS]
+    return np.column_stack([*columns, 1.5 - p, 1.5 - q])
+
+
+@jit
+def _ranks(
+    counts: NDArray[np.int64], places: NDArray[np.int64], less: NDArray[np.float64], equal: NDArray[np.float64]
+) -> float:
+    """How many scores so far are less than each new one, and how many equal it, by a binary indexed tree."""
+    size = counts.size
+    tree = np.zeros(size + 1, dtype=np.int64)
+    for k in range(1, size + 1):
+        tree[k] += counts[k - 1]
+        parent = k + (k & -k)
+        if parent <= size:
+            tree[parent] += tree[k]
+    for i in range(places.size):
+        place = places[i]
+        found, k = 0, place
+        while k > 0:
+            found += tree[k]
+            k -= k & -k
+        counts[place] += 1
+        less[i], equal[i] = found, counts[place]
+        k = place + 1
+        while k <= size:
+            tree[k] += 1
+            k += k & -k
+    return 0.0
+
+
+def _scores(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    scores = _check.array(name, values)
+    if scores.ndim != 1 or scores.size == 0 or np.isnan(scores).any():
+        raise ValueError(f"{name} must be a non-empty list of numbers, none NaN, got shape {scores.shape}; flatten it.")
+    return scores

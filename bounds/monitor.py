@@ -1,0 +1,297 @@
+"""A deployed predictor's losses, watched at all times: limits of its running risk, and an alarm above a certificate.
+
+``Monitor`` is a frozen record: ``observe`` returns the next one, and ``to_json`` writes it bit for bit. It may be
+looked at after every loss, for ever, and one may stop whenever one likes: its probabilities are of anything going wrong
+at any time. Proofs: docs/guarantees.md, "Limits at all times" and "An alarm". Arguments out of range raise ValueError.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds import _check
+from bounds._elementwise import jit
+from bounds._wealth import played
+from bounds.certificate import Certificate
+from bounds.hypotheses import Hypothesis, declared, proved
+from bounds.running_mean import running_mean_lower, running_mean_upper
+from bounds.sentence import at_least, at_most
+
+FORMAT = "pacdp-monitor/1"
+_ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
+"""How many times the promised odds of a loss the bets of the alarm count on."""
+_AT_ONCE = 2**16
+_IN_ORDER = "each loss counts when the losses of all earlier examples are there, whenever its label comes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monitor:
+    """What is known of the risk of a deployed predictor from its losses so far; ``Monitor.start`` makes the first one.
+
+    Formal guarantee: let μ_i be the expectation of the i-th loss that is counted, given everything that was known when
+    it was decided which loss is the i-th. (a) The probability that the running risk (μ_1 + ... + μ_n)/n lies outside
+    [lower, upper] at any n is at most failure_prob, however the μ_i change. (b) If no μ_i exceeds ``promised``, the
+    probability of an alarm, ever, is at most false_alarm_prob. If losses are counted in an order that is blind to them,
+    and new data follow one law, each μ_i is the risk.
+
+    Attributes:
+        promised: what the risk is to stay below, such as a certificate's value; strictly between 0 and 1.
+        failure_prob: of the limits, half for each.
+        false_alarm_prob: of the alarm.
+        promise_failure_prob: the probability that ``promised`` is no bound of the risk even under the same law.
+        n: losses that were counted.
+        loss_sum: their sum, but for rounding.
+        spread: the sum of their squared distances from the mean before each, but for rounding.
+        wealth: of the bets of the alarm, as a tuple.
+        evidence: the whole wealth, an e-value against "no μ_i exceeds promised".
+        peak: its largest value so far.
+        alarm: the number of losses after which the alarm was raised; None while it was not.
+        ordered: whether losses come with their positions; None before the first.
+        waiting: positions and losses of examples whose turn has not come.
+    """
+
+    promised: float
+    failure_prob: float
+    false_alarm_prob: float
+    promise_failure_prob: float = 0.0
+    n: int = 0
+    loss_sum: float = 0.0
+    spread: float = 0.0
+    wealth: tuple[float, ...] = (0.0,) * len(_ODDS)
+    evidence: float = 1.0
+    peak: float = 1.0
+    alarm: int | None = None
+    ordered: bool | None = None
+    waiting: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        _check.open_probability(
+            promised=self.promised, failure_prob=self.failure_prob, false_alarm_prob=self.false_alarm_prob
+        )
+        _check.probability(promise_failure_prob=self.promise_failure_prob)
+        _check.whole(n=self.n)
+        wealth = _check.reals("wealth", self.wealth)
+        sums = {"loss_sum": self.loss_sum, "spread": self.spread, "evidence": self.evidence, "peak": self.peak}
+        _check.nonnegative(**sums)
+        fits = self.loss_sum <= self.n and self.spread <= self.n and self.evidence <= self.peak < math.inf
+        if not fits or len(wealth) != len(_ODDS) or not all(0.0 <= one < math.inf for one in wealth):
+            raise ValueError("wealth and sums must fit each other: take what observe returns, or start anew.")
+        if not (self.ordered is None or isinstance(self.ordered, bool)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"ordered must be None or a bool, got {self.ordered!r}; take what observe returns.")
+        if self.alarm is not None:
+            _check.count(alarm=self.alarm)
+            if self.alarm > self.n:
+                raise ValueError(
+                    f"alarm must be the number of a loss that was counted, got {self.alarm!r} of {self.n}."
+                )
+        waiting = _pairs(self.waiting)
+        if any(place < self.n for place, _ in waiting) or (waiting and not self.ordered):
+            raise ValueError("waiting must hold losses whose turn has not come; take what observe returns.")
+        object.__setattr__(self, "wealth", wealth)
+        object.__setattr__(self, "waiting", waiting)
+
+    @classmethod
+    def start(cls, promised: Certificate | float, *, failure_prob: float, false_alarm_prob: float) -> "Monitor":
+        """A monitor that has seen nothing, of the risk that a certificate or a number promises.
+
+        Args:
+            promised: a certificate, or what the risk is to stay below.
+            failure_prob: probability that the limits of the running risk are wrong at any time.
+            false_alarm_prob: probability of an alarm, ever, while the risk stays below what was promised.
+        """
+        certain = promised.failure_prob if isinstance(promised, Certificate) else 0.0
+        value = float(promised) if isinstance(promised, Certificate) else promised
+        if value == 1.0:
+            raise ValueError("promised must be below 1, got a vacuous certificate, which no loss can refute.")
+        return cls(
+            promised=value,
+            failure_prob=failure_prob,
+            false_alarm_prob=false_alarm_prob,
+            promise_failure_prob=certain,
+        )
+
+    def observe(self, losses: ArrayLike, *, positions: ArrayLike | None = None) -> "Monitor":
+        """The monitor after more losses.
+
+        Args:
+            losses: numbers in [0, 1]. Without ``positions`` they are counted in the order in which they are given,
+                over all calls, and somebody has to vouch that this order is blind to them: which loss comes next may
+                depend on losses that came before, and on nothing else that tells how large it is.
+            positions: the number of each loss's example in the order in which the examples came, from 0. Then labels
+                may come late and in any order, even one that depends on the losses: a loss is counted once those of
+                all earlier examples are there, and waits until then.
+        """
+        values = _losses(losses)
+        ordered = positions is not None
+        if self.ordered not in (None, ordered):
+            raise ValueError("positions must be given always or never, since two orders cannot be mixed; start anew.")
+        if not ordered:
+            return replace(self, ordered=False)._counting(values)
+        waiting = self._joined(values, positions)
+        turn: list[float] = []
+        while (loss := waiting.pop(self.n + len(turn), None)) is not None:
+            turn.append(loss)
+        counted = replace(self, ordered=True, waiting=())._counting(np.array(turn))
+        return replace(counted, waiting=tuple(sorted(waiting.items())))
+
+    @property
+    def mean(self) -> float:
+        """The mean of the losses; NaN before the first."""
+        return self.loss_sum / self.n if self.n else math.nan
+
+    @property
+    def upper(self) -> float:
+        """The upper limit of the running risk."""
+        slack = 1.0 + (self.n + 16.0) * 2.0**-50
+        return running_mean_upper(
+            self.n, min(float(self.n), self.loss_sum * slack), self.spread * slack, 0.5 * self.failure_prob
+        )
+
+    @property
+    def lower(self) -> float:
+        """The lower limit of the running risk."""
+        slack = (self.n + 16.0) * 2.0**-50
+        return running_mean_lower(
+            self.n, self.loss_sum * (1.0 - slack), self.spread * (1.0 + slack), 0.5 * self.failure_prob
+        )
+
+    @property
+    def p_value(self) -> float:
+        """One over the largest evidence so far, rounded up: a p-value of (b) wherever one stops."""
+        return min(1.0, math.nextafter(1.0 / max(1.0, self.peak), 2.0))
+
+    def hypothesis(self) -> Hypothesis:
+        """Why the expectation of each loss, given what was known when it was counted, is the risk."""
+        if self.ordered:
+            return proved("order blind to the losses", _IN_ORDER)
+        return declared("order blind to the losses", "the caller of bounds.Monitor.observe")
+
+    def certificate(self) -> Certificate:
+        """The upper limit of the running risk as a certificate, at half of failure_prob."""
+        fixed = declared("settings fixed beforehand", "the caller of bounds.Monitor.start")
+        return Certificate(
+            name="Monitor",
+            value=self.upper,
+            failure_prob=0.5 * self.failure_prob,
+            of="deployed predictor",
+            measures="mean risk so far",
+            hypotheses=(fixed, self.hypothesis()),
+            terms={"empirical_risk": min(1.0, self.mean)} if self.n else {},
+            budget={"upper limit": 0.5 * self.failure_prob},
+            reference='Howard, Ramdas, McAuliffe and Sekhon 2021; docs/guarantees.md, "Limits at all times"',
+            inputs={"n": self.n, "loss_sum": self.loss_sum, "spread": self.spread, "failure_prob": self.failure_prob},
+        )
+
+    def __str__(self) -> str:
+        if not self.n:
+            return "No loss has been counted yet."
+        late = f" {len(self.waiting)} more wait for earlier ones." if self.waiting else ""
+        said = (
+            f"{self.n} losses with mean {self.mean:.4f}: the running risk lies between {at_least(self.lower)} and "
+            f"{at_most(self.upper)}, with {at_least(1.0 - self.failure_prob)} confidence at all times together.{late}"
+        )
+        if self.alarm is None:
+            return (
+                f"{said} No alarm: the evidence that the risk exceeds {self.promised:.4g} is {self.evidence:.3g}, of "
+                f"{1.0 / self.false_alarm_prob:.4g} that an alarm takes."
+            )
+        either = math.fsum((self.false_alarm_prob, self.promise_failure_prob))
+        return (
+            f"{said} ALARM after {self.alarm} losses: if new data follow the law for which a risk of at most "
+            f"{self.promised:.4g} was promised, an alarm is ever raised with probability at most {at_most(either)}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types for JSON."""
+        return {"format": FORMAT, **asdict(self)}
+
+    def to_json(self) -> str:
+        """JSON text from which ``from_json`` restores the same monitor, every float bit for bit."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Monitor":
+        """The monitor in ``text``. Raises ValueError when it is not JSON or not a monitor."""
+        record = _check.json_record(text)
+        known = isinstance(record, dict) and set(cast(Any, record)) == {"format", *cls.__slots__}
+        if not known or record["format"] != FORMAT:
+            raise ValueError(f"text must be a monitor of format {FORMAT!r}; pass what to_json wrote.")
+        values: dict[str, Any] = {**cast(dict[str, Any], record)}
+        del values["format"]
+        return cls(**values)
+
+    def _joined(self, values: NDArray[np.float64], positions: Any) -> dict[int, float]:
+        """The losses that wait with the new ones among them."""
+        places = np.asarray(positions)
+        if places.shape != values.shape or places.dtype.kind not in "iu":
+            raise ValueError(f"positions must be one whole number for each of the {values.size} losses, from 0.")
+        found = dict(self.waiting)
+        given: dict[int, float] = dict(zip(places.tolist(), values.tolist(), strict=True))
+        if len(given) < values.size or found.keys() & given.keys() or any(place < self.n for place in given):
+            raise ValueError("positions must be new, each given once, got one whose loss is there; leave it out.")
+        return found | given
+
+    def _counting(self, values: NDArray[np.float64]) -> "Monitor":
+        """The monitor after these losses, in their order."""
+        sums = np.array([float(self.n), self.loss_sum, self.spread])
+        _add(values, sums)
+        arms, evidence, peak, alarm = np.array(self.wealth), self.evidence, self.peak, self.alarm
+        for start in range(0, values.size, _AT_ONCE):
+            part = values[start : start + _AT_ONCE]
+            arms, wealth = played(arms, _factors(part, self.promised), self.n + start)
+            evidence, peak = float(wealth[-1]), max(peak, float(wealth.max()))
+            crossed = np.flatnonzero(wealth * self.false_alarm_prob >= 1.0 + 2.0**-50)
+            if alarm is None and crossed.size:
+                alarm = self.n + start + int(crossed[0]) + 1
+        return replace(
+            self,
+            n=self.n + int(values.size),
+            loss_sum=float(sums[1]),
+            spread=float(sums[2]),
+            wealth=tuple(arms.tolist()),
+            evidence=evidence,
+            peak=peak,
+            alarm=alarm,
+        )
+
+
+def _factors(losses: NDArray[np.float64], promised: float) -> NDArray[np.float64]:
+    """(1 + (o - 1) x)/(1 + (o - 1) promised) for each of the odds o: of expectation at most 1 while the risk is."""
+    more = np.array(_ODDS) - 1.0
+    return (1.0 + losses[:, None] * more) / (1.0 + more * promised)
+
+
+@jit
+def _add(losses: NDArray[np.float64], sums: NDArray[np.float64]) -> float:
+    """Count, sum and spread after these losses, each compared with the mean of those before and of one half."""
+    for x in losses:
+        centre = (0.5 + sums[1]) / (1.0 + sums[0])
+        sums[2] += (x - centre) ** 2
+        sums[1] += x
+        sums[0] += 1.0
+    return sums[1]
+
+
+def _losses(values: Any) -> NDArray[np.float64]:
+    losses = np.atleast_1d(_check.array("losses", values))
+    if losses.ndim != 1 or not ((losses >= 0.0) & (losses <= 1.0)).all():
+        raise ValueError(
+            "losses must be numbers in [0, 1], got one that is not (or a NaN); rescale the loss to [0, 1]."
+        )
+    return losses
+
+
+def _pairs(waiting: Any) -> tuple[tuple[int, float], ...]:
+    """``waiting``, if it is pairs of a position and a loss."""
+    pairs = [_check.records("waiting", pair, object) for pair in _check.records("waiting", waiting, object)]
+    if not all(len(pair) == 2 for pair in pairs):
+        raise ValueError("waiting must be pairs of a position and a loss; take what observe returns.")
+    for place, loss in cast(list[tuple[int, float]], pairs):
+        _check.whole(waiting=place)
+        _check.probability(waiting=loss)
+    return tuple((int(place), float(loss)) for place, loss in cast(list[tuple[int, float]], pairs))

@@ -1,0 +1,178 @@
+"""Thresholds for rules whose errors cannot disappear as the threshold rises: no list of thresholds, nothing to pay.
+
+A detector that sounds at scores from a threshold up misses more as it rises, and a prediction set that holds the labels
+from a threshold up misses the true label more often. Then the scores themselves are the thresholds, and one exact
+confidence limit is enough. Proof: docs/guarantees.md, "Thresholds that control a risk". Arguments out of range raise
+ValueError.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds import _check
+from bounds._rounding import outward
+from bounds._threshold_tests import RiskControl, ThresholdTest, certified, parts_of, scores_of
+from bounds.hypotheses import proved
+from bounds.means import clopper_pearson_upper
+
+_REFERENCE = (
+    'Bates, Angelopoulos, Lei, Malik and Jordan, "Distribution-free, risk-controlling prediction sets", JACM 2021; '
+    'docs/guarantees.md, "Thresholds that control a risk"'
+)
+_MONOTONE = "no record that is missed at a threshold is found at a higher one, so that no list of thresholds is needed"
+
+
+def control_false_negatives(
+    *,
+    scores: ArrayLike,
+    positives: ArrayLike,
+    target: float,
+    failure_prob: float,
+    groups: ArrayLike | None = None,
+) -> RiskControl:
+    """The highest threshold of a detector whose rate of false negatives stays below ``target``.
+
+    The detector sounds at scores from the threshold up. With the k largest number of misses among the n positives at
+    which the exact limit of k in n is at most the target, the threshold is their (k+1)-th smallest score. ``share`` is
+    the share of all records at which the detector sounds.
+
+    Formal guarantee: records drawn independently from one law, which the detector did not see, give a rate of false
+    negatives P(score < threshold | positive) ≤ target with probability at least 1 - failure_prob; with ``groups``, in
+    each group, given which group each record belongs to.
+
+    Args:
+        scores: one number a record, the larger the more suspicious.
+        positives: which records are positive: bool, or whole numbers 0 and 1.
+        target: what the rate of false negatives is to stay below.
+        failure_prob: probability that it does not.
+        groups: one whole number or text a record: one threshold is to do for every group, at no further cost.
+    """
+    positive = _check.array("positives", positives)
+    if np.asarray(positives).dtype.kind not in "biu" or positive.ndim != 1 or not np.isin(positive, (0.0, 1.0)).all():
+        raise ValueError(
+            f"positives must be one bool or 0 or 1 a record, got shape {positive.shape}; mark each record."
+        )
+    values = scores_of("scores", scores, len(positive))
+    of, measures = "detector", "rate of false negatives"
+    return _control(
+        "control_false_negatives", values, positive > 0.0, target, failure_prob, groups, of=of, measures=measures
+    )
+
+
+def control_miscoverage(
+    *,
+    scores: ArrayLike,
+    labels: Sequence[int] | NDArray[Any],
+    target: float,
+    failure_prob: float,
+    groups: ArrayLike | None = None,
+) -> RiskControl:
+    """The highest threshold, and so the smallest prediction sets, that miss the true label rarely.
+
+    The set of a record holds the labels whose score is at least the threshold. Unlike split conformal prediction, whose
+    coverage holds on average over samples, the promise is about this threshold, with a stated probability. ``share`` is
+    the share of records whose true label is in its set.
+
+    Formal guarantee: that of ``control_false_negatives`` for the miscoverage P(score of the true label < threshold).
+
+    Args:
+        scores: one row a record and one column a label, such as class probabilities.
+        labels: the true label of each record, as the position of its column.
+        target: what the miscoverage is to stay below.
+        failure_prob: probability that it does not.
+        groups: one whole number or text a record: one threshold is to do for every group, at no further cost.
+    """
+    table, which = _check.array("scores", scores), _check.array("labels", labels)
+    if table.ndim != 2 or table.size == 0:
+        raise ValueError(f"scores must be one row a record and one column a label, got shape {table.shape}.")
+    whole = np.asarray(labels).dtype.kind in "iu" and which.shape == (len(table),)
+    if not whole or not ((which >= 0) & (which < table.shape[1])).all():
+        raise ValueError(
+            f"labels must be one whole number from 0 to {table.shape[1] - 1} for each of the {len(table)} records, got "
+            f"shape {which.shape}; number the columns of scores from 0."
+        )
+    true = scores_of("scores", table[np.arange(len(table)), which.astype(np.intp)], len(table))
+    everyone = np.ones(len(table), dtype=bool)
+    of, measures = "prediction sets", "miscoverage"
+    return _control("control_miscoverage", true, everyone, target, failure_prob, groups, of=of, measures=measures)
+
+
+def allowed_misses(n: int, target: float, failure_prob: float) -> int:
+    """The largest k for which the exact upper limit of k in n is at most ``target``; -1 when there is none."""
+    low, high = -1, n  # the limit of n in n is 1
+    if target >= 1.0:
+        return n
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = clopper_pearson_upper(middle, n, failure_prob) <= target
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+def _control(
+    function: str,
+    scores: NDArray[np.float64],
+    counted: NDArray[np.bool_],
+    target: float,
+    failure_prob: float,
+    groups: ArrayLike | None,
+    *,
+    of: str,
+    measures: str,
+) -> RiskControl:
+    _check.probability(target=target)
+    _check.open_probability(failure_prob=failure_prob)
+    n = len(scores)
+    parts = {"": np.arange(n)} if groups is None else parts_of(groups, n)
+    samples = [np.sort(scores[part][counted[part]]) for part in parts.values()]
+    threshold = min(_threshold(sample, target, failure_prob) for sample in samples)
+    lowest = float(min((sample[0] for sample in samples if sample.size), default=0.0))
+    seen = _seen(samples, lowest if threshold == -math.inf else threshold, target, failure_prob)
+    chosen = None if threshold == -math.inf else seen
+    certificate = certified(
+        function,
+        1.0 if chosen is None else float(target),
+        chosen,
+        of=of,
+        measures=measures,
+        failure_prob=failure_prob,
+        inputs={"n": n, "target": float(target)},
+        budget={"threshold": float(failure_prob)},
+        reference=_REFERENCE,
+        known=(proved("thresholds fixed beforehand", _MONOTONE),),
+    )
+    return RiskControl(
+        threshold=None if chosen is None else threshold,
+        target=float(target),
+        certificate=certificate,
+        tests=(seen,),
+        level=float(failure_prob),
+        share=0.0 if chosen is None else float(np.mean(scores >= threshold)),
+    )
+
+
+def _threshold(sample: NDArray[np.float64], target: float, failure_prob: float) -> float:
+    """The (k+1)-th smallest score, k misses being allowed; minus infinity when even none is too many."""
+    allowed = allowed_misses(sample.size, target, failure_prob) if sample.size else -1
+    return -math.inf if allowed < 0 else float(sample[min(allowed, sample.size - 1)])
+
+
+def _seen(samples: list[NDArray[np.float64]], threshold: float, target: float, failure_prob: float) -> ThresholdTest:
+    """What the records say of a threshold: the worst of the groups."""
+    misses = [int(np.searchsorted(sample, threshold)) for sample in samples]
+    limits = [
+        clopper_pearson_upper(missed, sample.size, failure_prob) if sample.size else 1.0
+        for missed, sample in zip(misses, samples, strict=True)
+    ]
+    risks = [missed / max(1, sample.size) for missed, sample in zip(misses, samples, strict=True)]
+    return ThresholdTest(
+        threshold=threshold,
+        records=min(sample.size for sample in samples),
+        risk=min(1.0, outward(max(risks))),
+        limit=max(limits),
+        passed=max(limits) <= target,
+    )
