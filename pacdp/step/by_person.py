@@ -31,7 +31,7 @@ class People:
     """
 
     number: Int[np.ndarray, " n"]
-    parts: Sequence[Int[Tensor, " part"]]
+    parts: Sequence[Int[Tensor, " _"]]
     unit: str
     digest: str
 
@@ -57,7 +57,7 @@ class People:
 def mean_over_people(
     network: Network,
     weights: Float[Tensor, " dim"],
-    parts: Sequence[Int[Tensor, " part"]],
+    parts: Sequence[Int[Tensor, " _"]],
     labels: Int[Tensor, " n"],
     loss: Loss,
     *,

@@ -280,7 +280,7 @@ def test_a_list_that_a_run_did_not_take_along_is_paid_for_and_proves_nothing(cop
 def test_people_whom_a_chain_does_not_know_make_its_certificates_optimistic(trained):
     found = load_trained(trained["sgd"])
     assert {made.status for made in found.assess().certificates} == {"rigorous"}
-    records = records_of(replace(found.problem.data()[0], people=np.arange(1437) // 3, unit="writer"))
+    records = records_of(replace(found.problem.data()[0], people=np.arange(1437) // 3, unit="writer"), found.settings)
     for made in replace(found, records=records).assess().certificates:
         assert made.status == "optimistic"
         assert "count examples, not writers" in made.hypothesis("records independent").by
