@@ -45,23 +45,24 @@ def test_wealth_against_fifty_digits():
 
 @pytest.mark.parametrize("risk", [0.2, 0.5])
 def test_no_stream_of_coins_exceeds_what_was_said_at_any_time(risk):
-    """All 2^12 streams with their probabilities, looked at after each loss."""
-    outside = alarms = fixed = 0.0
-    for stream in itertools.product((0.0, 1.0), repeat=12):
-        made, left, alone = start(risk, failure_prob=0.4, false_alarm_prob=0.4), False, False
-        chance = risk ** sum(stream) * (1 - risk) ** (12 - sum(stream))
-        for n, loss in enumerate(stream, start=1):
-            made = made.observe([loss])
-            left = left or not made.lower <= risk <= made.upper
-            alone = alone or clopper_pearson_lower(int(sum(stream[:n])), n, 0.4) > risk
-        outside, alarms, fixed = (
-            outside + chance * left,
-            alarms + chance * (made.alarm or 0 > 0) / max(1, made.alarm or 1),
-            fixed + chance * alone,
-        )
+    """All streams of ten losses with their probabilities, looked at after each loss."""
+    outside, alarms, fixed = streams(start(risk, failure_prob=0.4, false_alarm_prob=0.4), risk, 10)
     assert outside <= 0.4
     assert 0.1 < alarms <= 0.4
     assert fixed > 0.4  # a limit for one n, looked at after every loss
+
+
+def streams(made: Monitor, risk: float, left: int, *, out: bool = False, alone: bool = False) -> tuple[float, ...]:
+    """Probabilities, over the losses to come, of a wrong limit, of an alarm, and of a wrong limit for one n."""
+    if not left:
+        return float(out), float(made.alarm is not None), float(alone)
+    total = np.zeros(3)
+    for loss, chance in ((0.0, 1.0 - risk), (1.0, risk)):
+        then = made.observe([loss])
+        wrong = not then.lower <= risk <= then.upper
+        high = clopper_pearson_lower(round(then.loss_sum), then.n, 0.4) > risk
+        total += chance * np.array(streams(then, risk, left - 1, out=out or wrong, alone=alone or high))
+    return tuple(total.tolist())
 
 
 def test_a_fixed_time_limit_that_is_looked_at_after_every_loss_fails():
