@@ -13,7 +13,9 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -123,6 +125,12 @@ def compare(name: str, mode: str, batch: tuple[Tensor, Tensor], *, steps: int, r
     return {f"{label}, ms": value for label, value in each.items()} | {k: round(v, 3) for k, v in ratios.items()}
 
 
+def _compare(threads: int, name: str, mode: str, steps: int, rounds: int) -> dict[str, float]:
+    warnings.filterwarnings("ignore", message="Full backward hook is firing")
+    torch.set_num_threads(threads)
+    return compare(name, mode, data(BATCH), steps=steps, rounds=rounds)
+
+
 def _repeat(step: Step, steps: int) -> Step:
     def run() -> None:
         for _ in range(steps):
@@ -169,24 +177,22 @@ def main() -> None:
     parser.add_argument("--against", metavar="COMMIT", help="also compare with the steps of an older commit")
     parser.add_argument("--peak", nargs=3, metavar=("WHOSE", "MODE", "BATCH"), help="only this, in bytes")
     arguments = parser.parse_args()
-    warnings.filterwarnings("ignore", message="Full backward hook is firing")
     if arguments.peak:
         torch.set_num_threads(1)
+        warnings.filterwarnings("ignore", message="Full backward hook is firing")
         whose, mode, path = arguments.peak
         batch = load_file(path)
         print(peak(whose, mode, (batch["inputs"], batch["labels"])))
         return
-    batch = data(BATCH)
     results: dict[str, object] = {"batch": BATCH, "clip norm": CLIP_NORM, "noise multipliers": (NOISE, sgld_noise())}
     if arguments.against:
-        results["against an older commit, 1 thread"] = against(arguments.against, product(NETWORKS, MODES))
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        for name in NETWORKS:
-            for mode in MODES:
-                key = f"{name}, {mode}, {threads} thread" + ("s" if threads > 1 else "")
-                results[key] = compare(name, mode, batch, steps=arguments.steps, rounds=arguments.rounds)
-                print(key, results[key], flush=True)
+        then = against(arguments.against, product(NETWORKS, MODES))
+        publish("private_steps_against", {"batch": BATCH, "1 thread": then})  # what follows takes much memory
+    for threads, name, mode in product((1, 2), NETWORKS, MODES):
+        key = f"{name}, {mode}, {threads} thread" + ("s" if threads > 1 else "")
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own:  # whose memory goes when it ends
+            results[key] = own.submit(_compare, threads, name, mode, arguments.steps, arguments.rounds).result()
+        print(key, results[key], flush=True)
     results[f"peak memory, conv, batch {LARGE}"] = peaks()
     publish("private_steps", results)
 

@@ -16,6 +16,7 @@ from bounds.budget import FailureBudget
 from bounds.certificate import Certificate, Cost
 from bounds.combine import GridScale, best_of, overall_certificate, prior_scale_grid
 from bounds.compression import compression, compression_weights
+from bounds.disagreement import disagreement
 from bounds.divergence import gaussian_kl, gaussian_log_density_ratio, gaussian_renyi
 from bounds.exchangeability import Exchangeability, exchangeable
 from bounds.gibbs import GibbsKL, gibbs_kl, gibbs_kl_lower, gibbs_kl_upper

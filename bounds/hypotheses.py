@@ -31,6 +31,7 @@ Name = Literal[
     "schedule blind to the records",
     "first weights independent",
     "learner saw picked records alone",
+    "neither network saw the unlabelled rows",
     "thresholds fixed beforehand",
     "order blind to the losses",
 ]

@@ -10,6 +10,7 @@ from .certify import Prior as Prior
 from .certify import Private as Private
 from .certify import Settings as Settings
 from .certify import certify as certify
+from .certify import certify_untouched as certify_untouched
 from .certify import train_certified as train_certified
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import load_checkpoint as load_checkpoint
@@ -23,6 +24,8 @@ from .models import Architecture as Architecture
 from .posterior import GaussianPosterior as GaussianPosterior
 from .posterior import LocalGibbs as LocalGibbs
 from .posterior import Point as Point
+from .predictions import PredictionReport as PredictionReport
+from .predictions import certify_predictions as certify_predictions
 from .problem import Problem as Problem
 from .trained import Trained as Trained
 from .trained import load_trained as load_trained

@@ -27,6 +27,7 @@ from pacdp.probes import (
     require_steady,
     require_true_slope,
 )
+from pacdp.step.by_person import People, mean_over_people
 from pacdp.step.compiled import Clip, CompiledSums, disagreement, multiplicities
 from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, require_true_sums
 from pacdp.step.independence import made_up_batch
@@ -49,8 +50,8 @@ class Estimate(NamedTuple):
     error: Float[Tensor, " chains"]
     """Mean 0-1 loss of the minibatch."""
     squared_norms: Float[Tensor, " chains"] | None = None
-    """Where they are kept, Σ_i ‖g_i‖² over the examples of the batch, g_i all that example i adds to the sum of
-    gradients; float64, rounded up."""
+    """Where they are kept, Σ_i ‖g_i‖² over the records of the batch, g_i all that record i adds to batch_size times the
+    gradient (float64, rounded up). Records are the data set's people, where it names them, else examples."""
 
 
 class Risks(NamedTuple):
@@ -73,13 +74,16 @@ class Objective:
     so that adding or removing one example moves the estimate by at most C / batch_size in Euclidean norm.
 
     With ``every_record`` a batch is all n examples, each once. With ``keep_norms`` estimates say which squared norms
-    were added up, for certificates of what noise on these sums hides (:mod:`pacdp.certify.trajectory`).
+    were added up, for certificates of what noise on these sums hides (:mod:`pacdp.certify.trajectory`). Where the data
+    set names people, these are then the records: the gradient is the mean over people of their own mean gradients
+    (:mod:`pacdp.step.by_person`), all people being in every batch.
 
     ``labels`` [chains, n], where given, are those of each chain in place of the data set's. ``batching`` and
     ``bfloat16`` say how gradients are computed (see :func:`pacdp.chains.resident`).
 
     Raises:
-        ValueError: norms to be kept of clipped gradients, ``every_record`` with another batch size than n,
+        ValueError: norms to be kept of clipped gradients or of some people's examples, ``every_record`` with another
+            batch size than n,
             BatchNorm or active dropout in the model, an example whose output or loss depends on the others of
             its batch or on what the network saw before, a batch size outside [1, n] under clipping, labels of another
             length, or a network that ``batching`` or clipping cannot batch.
@@ -134,6 +138,12 @@ class Objective:
         self.keep_norms, self.every_record = keep_norms, every_record
         self._gradient = torch.empty(0, device=device)
         self._counted = (loss, zero_one(), ramp())
+        self.people = People.of(data, self.device)
+        if keep_norms and self.people is not None and not every_record:
+            raise ValueError(
+                f"every_record must be True with keep_norms where the data name {self.people.unit}s: whose examples a "
+                "drawn batch has would depend on how many each of them gave"
+            )
         self.kept: dict[str, Any] = {}  # what was made of the examples once, for all objectives that share them
         self._sums: CompiledSums | None = None
         self._try_out()
@@ -182,6 +192,8 @@ class Objective:
             labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
             batches = [self.network.gather(indices) for indices in drawn]
             found = self.network.backward(weights, batches, group.tolist(), labels, self.loss, self._gradient)
+        elif norms is not None and self.people is not None:
+            found = self._by_person(weights, norms, self.people)
         else:
             found = self._clipped(weights, keys, tick, norms)
         found = found.to(weights.dtype)
@@ -191,6 +203,18 @@ class Objective:
 
     def _labels_of(self, chain: int) -> Int[Tensor, " n"]:
         return self.labels[chain if len(self.labels) > 1 else 0]
+
+    def _by_person(self, weights: Float[Tensor, "chains dim"], norms: Tensor, people: People) -> Tensor:
+        """As :meth:`_clipped`, where all people are in every batch; norms in units of a sum over n examples."""
+        seen, each = list[Tensor](), self.n / people.count
+        for k, own in enumerate(weights):
+            labels = self._labels_of(k)
+            means, squares = mean_over_people(
+                self.network, own, people.parts, labels, self.loss, into=self._gradient[k]
+            )
+            norms[k] = squares * each**2
+            seen.append(means)
+        return torch.stack(seen, dim=1)
 
     def _clipped(
         self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor, norms: Tensor | None
@@ -317,7 +341,8 @@ class Objective:
                 "the network's outputs, or where clipped or kept its gradients, are finite neither on the data nor on "
                 "made-up inputs, so that nothing can be tried: give it weights at which they are"
             )
-        self._sums = self._compiled_sums() if one_by_one else None
+        by_person = self.keep_norms and self.people is not None
+        self._sums = self._compiled_sums() if one_by_one and not by_person else None
 
     def _compiled_sums(self) -> CompiledSums | None:
         """The compiled form of clipped sums, where the network has one that agrees with the reference."""

@@ -29,6 +29,8 @@ def require_consistent(path: Path | str, header: Mapping[str, Any], objective: O
     expected = {"n": objective.n, "loss": interval(loss)}
     expected |= {name: run[name] for name in ("problem", "sampler", "seed", "chain") if name in run}
     expected |= {"config_hash": digest(run)} if "config_hash" in header else {}
+    by_person = objective.keep_norms and objective.people
+    expected |= {"people": by_person.to_dict() if by_person else None}
     for name, value in expected.items():
         if header.get(name) != value:
             said = f"{name} = {header.get(name)!r}, but its run and data make it {value!r}"

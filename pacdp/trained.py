@@ -90,7 +90,7 @@ class Trained:
     fixed: ChoiceOfSettings = field(default_factory=lambda: fixed_settings(None, {}, choices=None))
     """What certificates pay for the choice of the settings, and what shows that they were fixed beforehand."""
     records: bounds.Hypothesis | None = None
-    """"records independent", where the data set names people, of whom a chain's certificates know nothing."""
+    """"records independent", where the data set names people and the chain kept no norms of what each of them added."""
 
     @property
     def privacy(self) -> bounds.PureDP | Claim | NoPrivacy:
@@ -126,8 +126,9 @@ class Trained:
         A chain with ``clip_norm`` has rigorous ones by its accounted privacy, before the optimistic ones, and one that
         kept its norms those of its trajectory.
         """
-        posterior, own = self.posterior(), self.settings
-        clipped = own.clip_norm is not None
+        own = self.settings
+        clipped, by_person = own.clip_norm is not None, own.keep_norms and self.objective.people is not None
+        posterior = Point(weights=self.weights) if by_person else self.posterior()
         data = self.objective.unclipped() if clipped else self.objective
         privacy = own.target_privacy(oscillation=data.loss.oscillation, n=data.n, step=self.state.step)
         share = failure_prob / self.charged.stopping_times
@@ -179,11 +180,11 @@ def load_trained(
     state = chain_state(checkpoint, settings, objective.layout, device)
     return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
                    weights=state.weights[0], state=state, keys=keys, plan=plan,
-                   fixed=settings_of(path, header, choices=choices), records=_records(train))  # fmt: skip
+                   fixed=settings_of(path, header, choices=choices), records=_records(train, settings))  # fmt: skip
 
 
-def _records(data: Dataset) -> bounds.Hypothesis | None:
-    if data.people is None:
+def _records(data: Dataset, settings: Settings) -> bounds.Hypothesis | None:
+    if data.people is None or settings.keep_norms:
         return None
     by = f"{data.name} says whose its examples are, and a chain's certificates count examples, not {data.unit}s"
     return bounds.unproved("records independent", by, "example")
@@ -256,6 +257,7 @@ def save_trained(
         "config_hash": digest(dict(run)),
         **(plan.to_header() if plan else {}),
         **({"choices": dict(choices)} if choices else {}),
+        **({"people": objective.people.to_dict()} if objective.people and settings.keep_norms else {}),
         **(private or {}),
     }
     checkpoint = Checkpoint(header=header, model=objective.layout.views(weights), state=tensors, trace=trace or {})

@@ -157,15 +157,29 @@ def test_every_function_in_the_table_of_guarantees_exists():
 
 
 def test_the_readme_s_python_runs(tmp_path, capsys):
-    block = re.search(r"```python\n(.*?)```", README, re.DOTALL)
-    assert block is not None
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (block,) = [block for block in blocks if "load_trained" in block]
     run = tmp_path / "a"
     main(["train", "entropy-sgld-digits2", "--out", str(run), "--epochs", "2", "--records", "1", "--track.epochs", "1"])
-    exec(block.group(1).replace("runs/a", str(run)), {})
+    exec(block.replace("runs/a", str(run)), {})
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("0.0")
     assert said[1].startswith("The error of")
     assert len(said) == 12, "one bound of its own, a headline, then ten certificates"
+
+
+def test_the_readme_s_five_lines_certify_predictions(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (block,) = [block for block in blocks if "certify_predictions" in block]
+    assert len([line for line in block.splitlines() if line.strip()]) <= 5
+    labels = ["cat", "dog"] * 500
+    predictions = ["dog" if place % 40 == 0 else label for place, label in enumerate(labels)]
+    exec(block, {"labels": labels, "predictions": predictions, "groups": ["north", "north", "south", "south"] * 250})
+    headline, numbers = capsys.readouterr().out.splitlines()
+    assert headline.startswith("The error of your model on new data is at most 3.")
+    recall, gap = map(float, numbers.split())
+    assert 0.9 < recall < 0.95
+    assert 0.05 < gap < 0.12
 
 
 def test_the_readme_s_five_lines_train_with_noise_and_certify(capsys):

@@ -16,7 +16,7 @@ from pacdp.cli.figures import style
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.recipes import Scale
 from pacdp.cli.sweep.jobs import Job, single
-from pacdp.compress import Groups
+from pacdp.compress import Groups, Stop
 
 COMPRESSION = single(compute)
 COLUMNS = columns(
@@ -29,6 +29,9 @@ COLUMNS = columns(
     (pl.Float64, "test_error half_held_out"),
     (pl.Int64, "n_test rounds"),
     (pl.Float64, "seconds"),
+    (pl.String, "unit"),
+    (pl.Float64, "tolerance"),
+    (pl.Int64, "start"),
 )
 NOTES = (
     "The settings were chosen with the 10,000 test images (of digits the 360) in place of the sample; test errors are "
@@ -37,8 +40,21 @@ NOTES = (
     "for a network with this test error, rounded down to a count, on half of the n examples, had the other half "
     "trained it as well as all of them: what a held-out count could say at best.",
     "Random labels: two thousand images, so that the run ends; it keeps most of them.",
+    "Malaria and X-rays: a record is a patient, who is in error when more than the share in column tolerance of the "
+    "patient's images are; certificate and test error are shares of patients.",
+    "The official test set of the X-rays is not drawn like their training set: it has another mix of classes, and in a "
+    "trial a network learnt from 300 patients erred on twice as large a share of its patients as of 600 others of the "
+    "training set. The certificate is about patients like the sample's, and may well lie below that test error.",
+    "CIFAR-10: ten thousand images are the sample, seen by oriented gradients and colours of 64 places; where column "
+    "start has a number, the network first learnt from so many others, which are not counted in n; it errs on too many "
+    "for more picks to help, so that one round of twenty is all there is.",
 )
+_AT_MOST = Stop(rounds=(240,))
+"""Of plain SGD on MNIST, which may go on mending what it has just unlearnt."""
 _RANDOM = 2000
+_OTHER_LAW = "xrays"
+_PICTURES, _STARTED = 10_000, 40_000
+"""Images of CIFAR-10 in a sample, and of a head start."""
 
 
 def jobs(scale: Scale, seed: int = 0) -> list[Job]:
@@ -52,17 +68,33 @@ def _jobs(scale: Scale, seed: int) -> Iterator[tuple[str, Compression, dict[str,
     plan = {
         "digits": ("entropy-sgd", "kernel") if smoke else ("entropy-sgd", "entropy-sgld", "sgd", "adam", "kernel"),
         "digits2": ("entropy-sgd",),
-        "mnist2": () if smoke else ("entropy-sgd", "entropy-sgld", "sgd"),
-        "mnist": () if smoke else ("entropy-sgd", "sgd"),
+        "mnist2": () if smoke else ("entropy-sgd", "entropy-sgld", "sgd", "kernel"),
+        "mnist": () if smoke else ("entropy-sgd", "sgd", "kernel"),
+        "malaria": () if smoke else ("adam",),
+        "xrays": () if smoke else ("adam",),
     }
     for dataset, learners in plan.items():
         for learner in learners:
             config = compression(learner, dataset, scale=scale, seed=seed)
+            if learner == "sgd" and dataset.startswith("mnist"):
+                config = replace(config, stop=_AT_MOST)
             yield f"{learner}-{dataset}", config, {"dataset": dataset, "labels": "true", "learner": learner}
+    if not smoke:
+        yield from _cifar10(scale, seed)
     dataset, size = ("digits2", 400) if smoke else ("mnist2", _RANDOM)
     config = compression("entropy-sgd", dataset, scale=scale, random_labels=1.0, train_size=size, seed=seed)
     config = replace(config, groups=Groups(sizes=(50,)), chosen_on_test=False, expected=())
     yield f"entropy-sgd-{dataset}-random", config, {"dataset": dataset, "labels": "random", "learner": "entropy-sgd"}
+
+
+def _cifar10(scale: Scale, seed: int) -> Iterator[tuple[str, Compression, dict[str, Any]]]:
+    """A sample of some images by themselves, and one of as many after a head start on the others."""
+    config = compression("kernel", "cifar10", scale=scale, train_size=_PICTURES, seed=seed)
+    yield "kernel-cifar10", config, {"dataset": "cifar10", "labels": "true", "learner": "kernel"}
+    config = compression("adam", "cifar10", scale=scale, seed=seed)
+    config = replace(config, learner=replace(config.learner, steps=1), start_size=_STARTED, start_steps=6000,
+                     groups=Groups(sizes=(20,)), stop=Stop(rounds=(1,)))  # fmt: skip
+    yield "adam-cifar10-start", config, {"dataset": "cifar10", "labels": "true", "learner": "adam"}
 
 
 def rows(done: Done) -> Iterator[Row]:
@@ -70,7 +102,8 @@ def rows(done: Done) -> Iterator[Row]:
     report, config = done.result, done.job.config
     made = next((one for one in certificates_of(report) if one.name == "compression"), None)
     details = report["details"].get("compression", {})
-    tested = next((one for one in report["measured"] if one["on"] == "test"), None)
+    tested = [one for one in report["measured"] if one["on"] == "test"]
+    tested = next((one for one in tested if (one["loss"] == "zero-one") == (report["unit"] == "example")), None)
     fixed = None if made is None else made.hypothesis("settings fixed beforehand")
     yield {
         **done.tags,
@@ -86,6 +119,9 @@ def rows(done: Done) -> Iterator[Row]:
         "half_held_out": None if tested is None else _held_out(tested["mean"], report["n"], config.failure_prob),
         "rounds": details.get("number"),
         "seconds": report["details"]["seconds"],
+        "unit": report["unit"],
+        "tolerance": config.tolerance if report["unit"] == "person" else None,
+        "start": config.start_size or None,
     }
 
 
@@ -121,12 +157,14 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
             told,
         )
     true = table.filter((pl.col("labels") == "true") & pl.col("test_error").is_not_null())
+    true = true.filter(pl.col("dataset") != _OTHER_LAW)
     tested = list(true.iter_rows(named=True))
     low = [row for row in tested if row["value"] < least_risk(row["test_error"], row["n_test"])]
     said = "; ".join(
         f"{row['dataset']} {row['learner']}: {row['value']:.4f}, {row['test_error']:.4f}" for row in tested
     )
-    yield Claim("Every certificate is at least its test error.", not low if tested else None, said or "none")
+    words = "Every certificate is at least its test error, where the test set has the sample's law."
+    yield Claim(words, not low if tested else None, said or "none")
     random = table.filter(pl.col("labels") == "random")
     chance = [(row["value"], 1.0 - 1.0 / CLASSES[row["dataset"]]) for row in random.iter_rows(named=True)]
     told = ", ".join(f"{value:.4f} where chance is {least:g}" for value, least in chance)

@@ -15,4 +15,5 @@ from pacdp.certify.routes import certify as certify
 from pacdp.certify.settings import Settings as Settings
 from pacdp.certify.training import Certified as Certified
 from pacdp.certify.training import train_certified as train_certified
+from pacdp.certify.untouched import certify_untouched as certify_untouched
 from pacdp.step.promise import NoPrivacy as NoPrivacy

@@ -70,17 +70,21 @@ def poisson_sums(event: Event, *, whose: str, noise: str) -> bounds.PoissonSum:
 
 
 def weights_at(
-    price: Price, weights: Float[Tensor, " dim"], data: Objective, *, failure_prob: float, evidence: Hypothesis
+    price: Price, *, risk: float, examples: BoundSet, failure_prob: float, evidence: Hypothesis
 ) -> bounds.Certificate:
-    """The weights as they are, at the price of the noisy sums over ``data`` that made them."""
-    (risks,) = data.risks(weights[None])
-    risk = error_share(risks.errors, risks.n)
+    """Weights as they are, of this error on ``examples``, at the price of the noisy sums over these that made them."""
     if price.measured:
-        made = bounds.maurer(risk=risk, kl_nats=0.0, n=data.n, failure_prob=failure_prob, price=price)
+        made = bounds.maurer(risk=risk, kl_nats=0.0, n=examples.units, failure_prob=failure_prob, price=price)
     else:
-        made = bounds.kl_chernoff(risk=risk, n=data.n, failure_prob=failure_prob, price=price)
-    known, _ = evidence_of(NoisySum(price=price), BoundSet.behind(data), None)
-    return about(made, of="weights", measures="0-1 risk").resting_on(*known, evidence)
+        made = bounds.kl_chernoff(risk=risk, n=examples.units, failure_prob=failure_prob, price=price)
+    known, _ = evidence_of(NoisySum(price=price, unit=examples.unit), examples, None)
+    return about(made, of="weights", measures=examples.risk()).resting_on(*known, evidence)
+
+
+def share_of_errors(weights: Float[Tensor, " dim"], data: Objective) -> float:
+    """Of the weights among the examples of ``data``, rounded up."""
+    (risks,) = data.risks(weights[None])
+    return error_share(risks.errors, risks.n)
 
 
 def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> GaussianPosterior:
@@ -128,7 +132,8 @@ def with_accounted(
     event = settings.promise(data.n, charged.steps)
     if event is not None:
         sums = poisson_sums(event, whose=f"the settings of {settings.name}", noise=noise)
-        made = weights_at(sums, weights, data, failure_prob=share, evidence=fixed.standing(examples))
+        risk = share_of_errors(weights, data)
+        made = weights_at(sums, risk=risk, examples=examples, failure_prob=share, evidence=fixed.standing(examples))
         released = replace(released, certificates=(made, *released.certificates))
     rigorous = replace(found, certificates=(*gaussian.certificates, *released.certificates))
     rigorous = rigorous.resting_on(*of_the_run(noise), beside="privacy covers these rows")

@@ -1,7 +1,7 @@
 """The examples that a certificate rests on: as tensors, with whose they are and which of a data set they are."""
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -89,6 +89,12 @@ class BoundSet:
             inputs, labels = (each.cpu() for each in objective.examples)
             objective.kept.update({"at": at, "set": cls(inputs=inputs, labels=labels.to(torch.int64))})
         return objective.kept["set"]
+
+    @classmethod
+    def of_records(cls, objective: Objective) -> "BoundSet":
+        """The same with their people, where these are the records that a chain paid for."""
+        found, people = cls.behind(objective), objective.people
+        return found if people is None else replace(found, people=people.number)
 
     @property
     def n(self) -> int:

@@ -21,6 +21,9 @@ NOISE_OF_THE_SYSTEM = (
 """Who vouches for the noise of a chain with secret keys."""
 
 
+_PLURAL = {"example": "examples", "person": "people"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFree:
     """The prior was fixed before any example was looked at: random first weights, or weights learnt on other data."""
@@ -74,8 +77,15 @@ class Private:
     def __post_init__(self) -> None:
         require_kinds(self, privacy=bounds.PrivacyClaim, seen=HeldOut | None, rows=Rows | None,
                       sums=bounds.PoissonSum | None)  # fmt: skip
-        if self.unit not in ("example", "person"):
-            raise ValueError(f"expected Private.unit to be 'example' or 'person', got {self.unit!r}")
+        _require_unit(self)
+
+
+def _require_unit(source: "Private | NoisySum") -> None:
+    if source.unit not in ("example", "person"):
+        raise ValueError(
+            f"expected {type(source).__name__}.unit to be 'example' or 'person', got {source.unit!r}: say whose data "
+            "the mechanism was accounted for"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +94,16 @@ class NoisySum:
 
     Attributes:
         price: of :mod:`bounds.noisy_sums`, with what is known of the run.
+        unit: "example" or "person": whose contributions the price counts. What a person adds with all of their examples
+            says nothing of single ones, nor the other way round.
     """
 
     price: Price
+    unit: str = "example"
 
     def __post_init__(self) -> None:
         require_kinds(self, price=Price)
+        _require_unit(self)
         if isinstance(self.price, Independent | Accounted):
             raise ValueError(
                 f"expected a price of a noisy sum, got {type(self.price).__name__}: use DataFree or Private"
@@ -126,6 +140,8 @@ def source_to_dict(source: Source) -> dict[str, Any]:
     about: dict[str, Any] = {"source": type(source).__name__}
     if isinstance(source, DataFree):
         about["description"] = source.description
+    if isinstance(source, NoisySum):
+        about["unit"] = source.unit
     if isinstance(source, Private):
         about["privacy"] = {name: getattr(source.privacy, name) for name in ("notion", "adjacency", "status")}
         about["unit"] = source.unit
@@ -188,6 +204,11 @@ def standing(source: Source | None, data: BoundSet) -> tuple[Hypothesis, ...]:
         by = "the caller" if source is None else f"the caller: {source.description}"
         return (declared("prior saw none of these rows", by),)
     if isinstance(source, NoisySum):
+        if source.unit != data.unit:
+            raise ValueError(
+                f"the bound counts {_PLURAL[data.unit]} and the price was made from what {_PLURAL[source.unit]} added "
+                "to the sums: keep the norms of the records that are counted"
+            )
         return ()
     seen = seen_freely(source)
     found = [] if seen is None else [_new_to(seen, data)]

@@ -15,7 +15,7 @@ from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build
 from pacdp.certify.accounted import weights_at
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.settings import Settings
-from pacdp.certify.trajectory import realised_price
+from pacdp.certify.trajectory import error_of, realised_price
 from pacdp.chains import Keys, run_chains
 from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy
@@ -29,7 +29,7 @@ class Certified(NamedTuple):
     """By the names of the network's parameters."""
     certificate: bounds.Certificate
     norms: Float[Tensor, " gradients"]
-    """Σ_i ‖∇ℓ_i‖² of every step, of which the price was made."""
+    """Σ_i ‖∇ℓ_i‖² of every step, over examples or people, of which the price was made."""
 
 
 def train_certified(
@@ -45,6 +45,8 @@ def train_certified(
 ) -> Certified:
     """Train a network of one's own on every example with noise, and certify the weights that it ends with.
 
+    Where ``data`` name people, they are the records, and the certificate is about the risk for a new person.
+
     Formal guarantee: that of :func:`realised_price`, if the network's first weights, ``settings``, ``steps`` and
     ``seed`` were fixed without the examples, or chosen among as many as ``fixed`` says.
 
@@ -54,15 +56,9 @@ def train_certified(
         loss: bounded; by default the cross-entropy up to 8.
 
     Raises:
-        ValueError: examples that belong to people, whose contributions would have to be added up person by person,
-            batch statistics, settings whose steps are no sums with noise, or as for :class:`Objective`.
+        ValueError: batch statistics, settings whose steps are no sums with noise, or as for :class:`Objective`.
         Diverged: a weight is not finite.
     """
-    if data.people is not None:
-        raise ValueError(
-            f"data must not name people, got those of {data.name}: what a person adds to a sum is that of all their "
-            "examples together; leave people out if examples are independent"
-        )
     settings = replace(settings, batch_size=data.n, keep_norms=True, every_record=True)
     fixed = fixed or Settings.declared()
     loss = loss or bounded_cross_entropy(classes=data.classes, max_loss=8.0)
@@ -73,9 +69,10 @@ def train_certified(
         state, norms = part.state, [one for one in (*norms, part.squared_norms) if one is not None]
     kept = torch.cat(norms, dim=1)[0]
     start = "the caller, whose network came with its first weights"
-    price = realised_price(settings, kept, steps=steps, n=data.n, start=start)
-    evidence = fixed.standing(BoundSet.behind(objective))
-    share = fixed.share(failure_prob)
-    made = weights_at(price, state.weights[0], objective, failure_prob=share, evidence=evidence)
+    examples = BoundSet.of_records(objective)
+    price = realised_price(settings, kept, steps=steps, n=examples.units, start=start)
+    evidence, share = fixed.standing(examples), fixed.share(failure_prob)
+    risk = error_of(state.weights[0], objective)
+    made = weights_at(price, risk=risk, examples=examples, failure_prob=share, evidence=evidence)
     named = {name: view.clone() for name, view in objective.layout.views(state.weights[0]).items()}
     return Certified(named, made, kept)

@@ -8,10 +8,12 @@ of which is paid for ("Noisy sums" in docs/guarantees.md). Whether the chain has
     R(w) ≤ kl⁻¹(R̂(w), (ln ξ(n) + Λ)/n)                            the weights themselves
     R(Q) ≤ kl⁻¹(R̂(Q), (KL(Q‖P) + ln ξ(n) + Λ)/n)                  any Q, with P = N(w, s² I) as prior
 
-The second holds for all Q at once, also for one that was trained on from w without noise.
+The second holds for all Q at once, also for one that was trained on from w without noise. Where the data name people,
+these are the records: n counts them, what one adds to a sum is the mean of all their gradients, and R is the risk for
+a new person.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,13 +24,15 @@ import bounds
 from bounds.accounting import Composed, Event, Gaussian
 from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.algorithms import Chain
-from pacdp.certify.accounted import MONTE_CARLO_SHARE, SLACK_NATS, around, weights_at
+from pacdp.certify.accounted import MONTE_CARLO_SHARE, SLACK_NATS, around, share_of_errors, weights_at
 from pacdp.certify.assessment import Assessment, Refusal
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
+from pacdp.certify.networks import Judged, mean_of, measured
 from pacdp.certify.priors import NOISE_OF_THE_RUN, NoisySum, Prior
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
+from pacdp.losses import in_error
 from pacdp.objective import Objective
 from pacdp.planned_steps import ChargedSteps
 from pacdp.stochastic import passes_for
@@ -61,6 +65,8 @@ def realised_price(
     start: str = START_OF_THE_RUN,
 ) -> bounds.RealisedSum:
     """The price of the weights after ``steps`` steps on ``n`` records, from the norms kept at every gradient.
+
+    ``n`` counts the records whose squared norms were added up: people, where the data named them.
 
     Formal guarantee: that of :func:`bounds.noisy_sum_realised`, if what the price says is known of the run is true.
 
@@ -116,7 +122,8 @@ def with_recorded(
 ) -> Assessment:
     """The assessment of a chain with its trajectory's certificates in front, or the reason why there are none.
 
-    The Gaussian classifier is the prior itself, N(weights, ``settings.thermal_std``² I), at no divergence.
+    The Gaussian classifier is the prior itself, N(weights, ``settings.thermal_std``² I), at no divergence. Where the
+    data name people, ``found`` counts examples: its certificates and counts make room for those of people.
 
     Args:
         norms: what the chain kept at each gradient.
@@ -124,20 +131,28 @@ def with_recorded(
         step: how many were made.
         fixed: who fixed the settings; what their choice costs is paid in ``found.failure_prob`` already.
     """
+    share, examples, fixed = found.failure_prob, BoundSet.of_records(data), replace(fixed, count=1)
+    tested = BoundSet.of_records(test) if test else None
+    if data.people is not None:
+        found = _of_people(
+            found, {"bound": _judged(weights, data), **({"test": _judged(weights, test)} if test else {})}
+        )
+    risk = error_of(weights, data)
     try:
         if charged.steps != step:
             raise ValueError(
                 f"{charged.steps} steps are paid for and {step} were made: norms of steps that were not made are not "
                 "known; finish the run, or list where it may end"
             )
-        price = realised_price(settings, norms, steps=step, n=data.n, noise=noise)
+        price = realised_price(settings, norms, steps=step, n=examples.units, noise=noise)
     except ValueError as error:
         return replace(found, refusals=(Refusal(name="realised noisy sums", reason=str(error)), *found.refusals))
-    share, examples, fixed = found.failure_prob, BoundSet.behind(data), replace(fixed, count=1)
-    source, law = NoisySum(price=price), around(data, weights, std=settings.thermal_std)
-    made = weights_at(price, weights, data, failure_prob=share, evidence=fixed.standing(examples))
+    source = NoisySum(price=price, unit=examples.unit)
+    law = around(data, weights, std=settings.thermal_std)
+    evidence = fixed.standing(examples)
+    made = weights_at(price, risk=risk, examples=examples, failure_prob=share, evidence=evidence)
     passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
-    how, tested = MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE), BoundSet.behind(test) if test else None
+    how = MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE)
     at: dict[str, Any] = {"failure_prob": share, "settings": fixed, "seed": seed, "device": data.device}
     gaussian = certify(law, examples, prior=Prior(law=law, source=source), network=data.model, test=tested,
                        monte_carlo=how, **at)  # fmt: skip
@@ -146,3 +161,25 @@ def with_recorded(
     own = {"contributions": price.contributions, "gradients": step * settings.gradients_per_step}
     details = {**joined.details, "trajectory": own, "std": settings.thermal_std}
     return replace(joined, prior=gaussian.prior, rows=gaussian.rows, details=details)
+
+
+def error_of(weights: Float[Tensor, " dim"], data: Objective) -> float:
+    """The share of errors, or the mean over people of their own shares, rounded up."""
+    return share_of_errors(weights, data) if data.people is None else _judged(weights, data).error
+
+
+def _judged(weights: Float[Tensor, " dim"], data: Objective) -> Judged:
+    """What the weights did on the examples of people."""
+    examples = BoundSet.of_records(data)
+    wrong = in_error(data.logits(weights), data.examples[1]).cpu().numpy()
+    return Judged(data=examples, wrong=wrong, error=mean_of(wrong, examples), calibration=None)
+
+
+def _of_people(found: Assessment, seen: Mapping[str, Judged]) -> Assessment:
+    """The frame of an assessment with people as its records, and the weights' errors on them."""
+    bound = seen["bound"].data
+    why = "bounds of chains that have converged count examples, which are not independent where they belong to people"
+    return replace(
+        found, n=bound.units, unit=bound.unit, examples=bound.n, certificates=(), gibbs=None, privacy=None,
+        measured=tuple(measured(seen, "weights")), refusals=(Refusal(name="bounds by stationarity", reason=why),),
+    )  # fmt: skip

@@ -1,6 +1,5 @@
 """From a checkpoint to certificates on disk and a figure of them."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,9 +9,11 @@ from typing import Any
 from pacdp import Settings, load_trained
 from pacdp.cli.config import Runtime
 from pacdp.cli.diagnosing import diagnose_checkpoints, siblings
-from pacdp.cli.folder import Folder, provenance, read_json, write_json
+from pacdp.cli.folder import Folder, provenance, read_json
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.rederived import require_rederived
+from pacdp.cli.replacing import require_replaceable as require_replaceable
+from pacdp.cli.replacing import write_report as write_report
 from pacdp.gibbs import Progress
 
 
@@ -56,39 +57,6 @@ def certify(
         **{name: header[name] for name in ("step", "loss", "sampler", "data")},
     }
     return assessment.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
-
-
-def require_replaceable(path: Path) -> None:
-    """Refuse a place for a report that holds something else.
-
-    Raises:
-        ValueError: it is a folder, or a file that is no report of certificates.
-    """
-    if not path.exists():
-        return
-    try:
-        ours = str(read_json(path).get("format", "")).startswith("pacdp-certificates/")
-    except (ValueError, OSError):
-        ours = False
-    if not ours:
-        raise ValueError(f"{path} is there and is no report of certificates: give another --out, or move it away")
-
-
-def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Write a report; an earlier one that says something else is kept beside it as ``NAME.1``.
-
-    Raises:
-        ValueError: see :func:`require_replaceable`.
-    """
-    require_replaceable(path)
-    if path.exists() and _timeless(read_json(path)) != _timeless(report):
-        path.replace(path.with_name(f"{path.name}.1"))
-    write_json(path, report)
-
-
-def _timeless(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What was found, without when and by which command."""
-    return json.loads(json.dumps({**report, "provenance": None}))
 
 
 def plot(folder: Folder) -> list[Path]:

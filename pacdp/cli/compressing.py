@@ -4,9 +4,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from pacdp import CheckpointError, Problem, compress, load_checkpoint
 from pacdp.certify.assessment import Assessment
@@ -14,11 +16,13 @@ from pacdp.certify.examples import BoundSet
 from pacdp.certify.settings import Settings
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
-from pacdp.cli.serial import from_dict, to_dict
+from pacdp.cli.serial import JOINED_LATER, from_dict, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
-from pacdp.compress.certify import assess
+from pacdp.compress.certify import assess, outputs_of
+from pacdp.compress.learner import State
 from pacdp.compress.run import Records, Round, Trace, scored_left
-from pacdp.data import Dataset
+from pacdp.data import Dataset, make_splits
+from pacdp.data.rows import Rows
 
 KIND = "compression/1"
 Report = Callable[[Round], None]
@@ -43,6 +47,16 @@ class Compression:
     chosen_on_test: bool = False
     """The settings were chosen on rows of the test set, which then says nothing that is certain of the network."""
     seed: int = 0
+    start_size: int = field(default=0, metadata=JOINED_LATER)
+    """Examples, drawn with the seed, that a head start learns from; the others are the sample."""
+    start_steps: int = field(default=0, metadata=JOINED_LATER)
+    """The learner's steps on these."""
+
+    def __post_init__(self) -> None:
+        if (self.start_size > 0) != (self.start_steps > 0) or min(self.start_size, self.start_steps) < 0:
+            raise ValueError(f"start_size and start_steps go together, got {self.start_size} and {self.start_steps}")
+        if self.start_size and isinstance(self.learner, KernelRidge):
+            raise ValueError("start_size must be 0 for a kernel machine: it is solved anew in every round")
 
     @property
     def algorithm(self) -> str:
@@ -51,8 +65,32 @@ class Compression:
 
     def data(self, runtime: Runtime) -> tuple[BoundSet, BoundSet]:
         """The sample and the test set."""
+        sample, test, _ = self.parts(runtime)
+        return sample, test
+
+    def parts(self, runtime: Runtime) -> tuple[BoundSet, BoundSet, Dataset | None]:
+        """The sample, the test set, and what a head start learns from.
+
+        Raises:
+            ValueError: a head start by examples of data whose people are the records.
+        """
         train, test = self.problem.data(root=runtime.data_root)
-        return self._of(train), self._of(test)
+        if not self.start_size:
+            return self._of(train), self._of(test), None
+        if train.people is not None and self.by_person:
+            raise ValueError(f"start_size must be 0 for {train.name}, whose records are people: a head start is drawn "
+                             "by example")  # fmt: skip
+        sizes = {"start": self.start_size, "sample": train.n - self.start_size}
+        parts = make_splits(train.n, sizes=sizes, seed=self.seed)
+        return self._of(train.subset(parts["sample"])), self._of(test), train.subset(parts["start"])
+
+    def head_start(self, rows: Dataset | None) -> tuple[State, Rows | None]:
+        """The learner's state after its steps on these rows, and their hashes; nothing without rows."""
+        if rows is None or isinstance(self.learner, KernelRidge):
+            return None, None
+        learner = replace(self.learner, steps=self.start_steps)
+        inputs, labels = torch.tensor(rows.inputs), torch.tensor(rows.labels)
+        return learner.train(None, inputs, labels, round=1, seed=self.seed + 1), rows.rows()
 
     def _of(self, data: Dataset) -> BoundSet:
         return BoundSet.part(data if self.by_person else replace(data, people=None, unit="example"))
@@ -105,7 +143,8 @@ def run(
 
 def carried_out(config: Compression, runtime: Runtime, out: Path, *, report: Report | None = None) -> Assessment:
     """The run in a folder that is locked, gone on with where it stands, and what it says."""
-    folder, (data, test), own = Folder(out), config.data(runtime), to_dict(config)
+    folder, (data, test, before), own = Folder(out), config.parts(runtime), to_dict(config)
+    start, start_rows = config.head_start(before)
     done = load_checkpoint(folder.checkpoint).header["step"] if folder.checkpoint.is_file() else 0
     folder.keep_rows(up_to_step=done, expected=range(1, done + 1))
 
@@ -118,6 +157,7 @@ def carried_out(config: Compression, runtime: Runtime, out: Path, *, report: Rep
     found = compress(
         config.learner, data, test=test, groups=config.groups, stop=config.stop, expected=config.expected,
         failure_prob=config.failure_prob, tolerance=config.tolerance, seed=config.seed, settings=config.settings(test),
+        start=start, start_rows=start_rows,
         file=folder.checkpoint, about={"kind": KIND, "run": own, "problem": own["problem"], "seed": config.seed},
         every=runtime.checkpoint_seconds, progress=told,
     )  # fmt: skip
@@ -135,8 +175,39 @@ def is_compression(path: Path) -> bool:
     return load_checkpoint(path).header.get("kind") == KIND
 
 
-def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None) -> dict[str, Any]:
-    """The report ``pacdp-certificates/2`` of a finished run's folder: its errors are counted again.
+class Finished(NamedTuple):
+    """A finished run as its folder has it, its errors counted again."""
+
+    config: Compression
+    trace: Trace
+    data: BoundSet
+    test: BoundSet
+    start_rows: Rows | None
+
+    def assess(self, failure_prob: float | None = None) -> Assessment:
+        """What it says of its network."""
+        config = self.config
+        return assess(
+            config.learner, self.trace, self.data, self.test, stop=config.stop, expected=config.expected,
+            failure_prob=config.failure_prob if failure_prob is None else failure_prob, tolerance=config.tolerance,
+            settings=config.settings(self.test), start_rows=self.start_rows,
+        )  # fmt: skip
+
+    @property
+    def saw(self) -> dict[str, Rows]:
+        """The rows that the network depends on, by what to call them."""
+        found = {"the sample": self.data.rows}
+        found |= {} if self.start_rows is None else {"the rows of the head start": self.start_rows}
+        chosen = self.config.settings(self.test).elsewhere
+        return found if chosen is None else found | {"the rows that the settings were chosen on": chosen}
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """The network's outputs."""
+        return outputs_of(self.config.learner, self.trace.best_state, inputs)
+
+
+def finished(path: Path, runtime: Runtime) -> Finished:
+    """The finished run of a folder.
 
     Raises:
         CheckpointError: the run is not finished, is on other data, or errs on other records than it says.
@@ -147,7 +218,7 @@ def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None
         raise CheckpointError(f"{folder.path} holds a compression that is not finished: go on with --resume")
     checkpoint = load_checkpoint(folder.checkpoint)
     config = from_dict(Compression, read_json(folder.config))
-    data, test = config.data(runtime)
+    data, test, before = config.parts(runtime)
     header = checkpoint.header
     if from_dict(Compression, header["run"]) != config or header["rows"] != data.rows.digest:
         raise CheckpointError(f"{folder.checkpoint} is of another run or of other data than {folder.config} says")
@@ -158,11 +229,18 @@ def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None
             raise CheckpointError(
                 f"the network of {folder.checkpoint} errs on other records than it says: run it again"
             )
-    found = assess(
-        config.learner, trace, data, test, stop=config.stop, expected=config.expected, tolerance=config.tolerance,
-        failure_prob=config.failure_prob if failure_prob is None else failure_prob, settings=config.settings(test),
-    )  # fmt: skip
-    return found.to_dict(subject=_subject(folder.path), provenance=provenance(device=runtime.device, seed=config.seed))
+    return Finished(config, trace, data, test, None if before is None else before.rows())
+
+
+def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None) -> dict[str, Any]:
+    """The report ``pacdp-certificates/2`` of a finished run's folder: its errors are counted again.
+
+    Raises:
+        CheckpointError: as :func:`finished`.
+    """
+    found, folder = finished(path, runtime), path if path.is_dir() else path.parent
+    made_by = provenance(device=runtime.device, seed=found.config.seed)
+    return found.assess(failure_prob).to_dict(subject=_subject(folder), provenance=made_by)
 
 
 def _subject(out: Path) -> dict[str, Any]:

@@ -18,11 +18,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
 from filelock import FileLock, Timeout
 
 from pacdp.canonical import chained, digest, follows
-from pacdp.checkpoint import load_checkpoint
 from pacdp.cli.serial import from_dict
 from pacdp.files import begin, remove_own, remove_partial, replacing, written
 
@@ -157,6 +155,8 @@ class Folder:
 
     def content_hashes(self) -> dict[str, str | None]:
         """The hashes of configuration, recorded rows and checkpoint, where these exist."""
+        from pacdp.checkpoint import load_checkpoint  # torch, for which reports of predictions do not wait
+
         return {
             "config": digest(read_json(self.config)) if self.config.is_file() else None,
             "metrics": self._last_hash() or None,
@@ -203,7 +203,11 @@ def provenance(*, device: str, seed: int) -> dict[str, Any]:
             versions[package] = version(package)
         except PackageNotFoundError:
             versions[package] = "not installed"
-    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.machine()
+    name = platform.machine()
+    if device.startswith("cuda"):
+        import torch
+
+        name = torch.cuda.get_device_name(device)
     return {
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain", "--untracked-files=no", "--", ":/", *_WRITTEN)),

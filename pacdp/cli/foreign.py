@@ -7,9 +7,21 @@ from typing import Any
 
 from torch import nn
 
-from pacdp.certify import Assessment, BoundSet, DataFree, HeldOut, MonteCarlo, Network, Prior, certify
+from pacdp.certify import (
+    Assessment,
+    BoundSet,
+    DataFree,
+    HeldOut,
+    MonteCarlo,
+    Network,
+    Prior,
+    certify,
+    certify_untouched,
+)
 from pacdp.certify.gaussian import Progress
 from pacdp.choices import Choices
+from pacdp.cli.compressing import finished
+from pacdp.cli.config import Runtime
 from pacdp.cli.folder import provenance
 from pacdp.cli.foreign_inputs import called, examples_of, fitting, indices_in, rows_in
 from pacdp.fixed_settings import fixed_settings
@@ -44,12 +56,15 @@ class Foreign:
     """Of the prior, if it is another."""
     passes: int = 5
     """Over the examples, with fresh weights for each."""
+    surrogate: Path | None = None
+    """A finished folder of pacdp compress, whose network certifies this one: R(f) <= R(h) + P(f != h). --data are then
+    examples that neither saw, whose labels are not looked at, --prior-data or --prior-rows what this one saw."""
 
     @property
     def given(self) -> bool:
         """Whether the command is about foreign weights."""
         return any((self.model, self.data, self.test, self.prior, self.prior_data, self.prior_rows, self.prior_indices,
-                    self.prior_is_data_free))  # fmt: skip
+                    self.prior_is_data_free, self.surrogate))  # fmt: skip
 
 
 def certify_foreign(
@@ -73,6 +88,8 @@ def certify_foreign(
             "rests on; --prior adds weights near these that did not see the examples"
         )
     source = _source(given)
+    if given.surrogate is not None and (given.prior or given.test or choices):
+        raise ValueError("--surrogate goes without --prior, --test and --choices: its folder says what is known")
     settings = fixed_settings(None, None, choices=None if choices is None else Choices.load(choices))
     module = called(given.model, "model")
     if not isinstance(module, nn.Module):
@@ -80,7 +97,9 @@ def certify_foreign(
     examples = examples_of(given.data, "data")
     test = None if given.test is None else examples_of(given.test, "test")
     common: dict[str, Any] = {"test": test, "failure_prob": failure_prob, "settings": settings, "device": device}
-    if given.prior is None:
+    if given.surrogate is not None:
+        found = _beside(module, path, given.surrogate, examples, source, failure_prob)
+    elif given.prior is None:
         found = _as_it_is(module, path, examples, source, common)
     else:
         how = {"monte_carlo": MonteCarlo(passes=given.passes), "seed": seed, "progress": progress}
@@ -97,6 +116,27 @@ def _as_it_is(
     network = load_into(module, read_weights(path), source=str(path)).to(common["device"])
     fitting(network, common["device"], examples, common["test"])
     return certify(Network(network=network), examples, prior=source, **common)
+
+
+def _beside(
+    module: nn.Module, path: Path, folder: Path, examples: BoundSet, source: DataFree | HeldOut | None,
+    failure_prob: float,
+) -> Assessment:  # fmt: skip
+    """By a network that was compressed: half of the failure probability for its certificate, half for the count."""
+    if examples.people is not None:
+        raise ValueError("--data must be independent examples with --surrogate, not people's: leave out the people")
+    if source is not None and (isinstance(source, DataFree) or source.rows is None):
+        raise ValueError("give the rows that --model saw by --prior-data or --prior-rows with --surrogate, or none")
+    other = finished(folder, Runtime())
+    made = next((one for one in other.assess(0.5 * failure_prob).certificates if one.name == "compression"), None)
+    if made is None:
+        raise ValueError(f"the sample of {folder} ran out, so that nothing is certified: compress with smaller groups")
+    network = load_into(module, read_weights(path), source=str(path))
+    fitting(network, "cpu", examples)
+    return certify_untouched(
+        network, examples.inputs, surrogate=other, certificate=made, saw=other.saw, failure_prob=0.5 * failure_prob,
+        network_saw=None if source is None else source.rows,
+    )  # fmt: skip
 
 
 def _around(

@@ -91,6 +91,12 @@ COMMANDS: dict[str, Entry] = {
 for _extension in extensions():
     COMMANDS |= _extension.commands
 """Every command by the word that calls it, in the order of the help; those of extensions come last."""
+PREDICTIONS = Entry(
+    "pacdp.cli.commands.predictions",
+    "CertifyPredictions",
+    "Certify a model by what it predicted: a table with the columns label and prediction, or an evaluation log.",
+)
+"""What `certify --predictions` calls, which starts without torch."""
 _CONFIG = (tyro.conf.FlagCreatePairsOff,)
 _ABOUT = "Risk certificates for trained networks, and what their training reveals."
 
@@ -125,6 +131,8 @@ def _parsed(words: list[str]) -> tuple[Any, list[str]]:
         usage("an empty word stands on the command line: leave it out, or give a value")
     if words[:1] == ["bound"] and words[1:2] and not words[1].startswith("-"):  # then help is about that bound
         words = [{"--help": "--options", "-h": "--options"}.get(word, word) for word in words]
+    if words[:1] == ["certify"] and any(word.split("=")[0] == "--predictions" for word in words):
+        return parsed(PREDICTIONS.load(), words[1:], prog="pacdp certify --predictions", config=_CONFIG)
     if words and words[0] in COMMANDS:
         return parsed(COMMANDS[words[0]].load(), words[1:], prog=f"pacdp {words[0]}", config=_CONFIG)
     if words[:1] == ["--version"]:

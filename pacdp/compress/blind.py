@@ -19,7 +19,7 @@ from pacdp.compress.run import BATCH, Records, Trace, carry_out, scored
 from pacdp.compress.view import padded
 
 _TRIAL = 3  # rounds of the trial
-_ROWS = 2000  # records of the trial at most
+_ROWS = 2000  # examples of the trial, or twice the people that it picks
 
 
 class Looks(ValueError):
@@ -35,9 +35,10 @@ def require_blind(learner: Learner, records: Records, *, groups: Groups, seed: i
     """
     _require_empty_hands(learner, records)
     rng = np.random.default_rng([seed, 1])
-    small = records.subset(rng.permutation(records.n)[:_ROWS])
-    stop = Stop(no_errors_left=False, rounds=(_TRIAL,))
-    if sum(_first(groups, _TRIAL)) >= small.n:
+    stop, used = Stop(no_errors_left=False, rounds=(_TRIAL,)), sum(_first(groups, _TRIAL))
+    few = _ROWS * records.n // len(records.labels)  # people with so many examples together
+    small = records.subset(rng.permutation(records.n)[: few if few == _ROWS else max(few, 2 * used)])
+    if used >= small.n:
         return  # the run would use them all up: nothing is certified then
     trace = carry_out(learner, small, groups=groups, stop=stop, seed=seed, start=start)
     state = trace.best_state

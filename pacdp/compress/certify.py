@@ -1,20 +1,22 @@
 """From a learner and a sample to a certificate: ``pacdp.compress``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import bounds
 from bounds.hypotheses import proved
-from pacdp.certify.assessment import Assessment, Refusal
+from pacdp.certify.assessment import Assessment, Measured, Refusal
 from pacdp.certify.examples import BoundSet
-from pacdp.certify.networks import fresh_certificates, judged, measured
+from pacdp.certify.networks import Function, Judged, error_share, fresh_certificates, judged, measured
 from pacdp.certify.priors import evidence_of
 from pacdp.certify.settings import Settings
+from pacdp.certify.untouched import certify_untouched
 from pacdp.compress.blind import require_blind, require_replayed
 from pacdp.compress.learner import Estimator, Learner, State
 from pacdp.compress.rules import Groups, Stop
@@ -35,11 +37,15 @@ class Compressed:
         assessment: certificates, measured errors, and what they rest on.
         trace: the run.
         learner: what was run.
+        saw: the rows that the network depends on, by what to call them: sample, head start, those that chose settings.
+        again: the certificate at another failure probability.
     """
 
     assessment: Assessment
     trace: Trace
     learner: Learner
+    saw: Mapping[str, Rows]
+    again: Callable[[float], bounds.Certificate]
 
     @property
     def certificate(self) -> bounds.Certificate:
@@ -58,6 +64,34 @@ class Compressed:
     def __call__(self, inputs: Any) -> Tensor:
         """The network's outputs for inputs."""
         return outputs_of(self.learner, self.trace.best_state, tensor_of(inputs))
+
+    def certify_other(
+        self, network: Function, unlabelled: Tensor | Dataset, *, failure_prob: float = 0.05,
+        network_saw: Rows | None = None,
+    ) -> Assessment:  # fmt: skip
+        """Certify another network, which may have learnt from the whole sample: R(f) ≤ R(h) + P(f ≠ h).
+
+        Half of the failure probability is this network's certificate's, half that of the count of differences.
+
+        Formal guarantee: that of :func:`bounds.disagreement`, with this network as h.
+
+        Args:
+            network: any network of the same classes, in eval mode, or a function from inputs to logits.
+            unlabelled: examples that neither network saw; labels, where there are any, are not looked at.
+            network_saw: the rows that the network depends on; without them the caller vouches for it.
+
+        Raises:
+            ValueError: the sample ran out, so that this network has no certificate; or as :func:`certify_untouched`.
+            DataError: unlabelled rows that either network saw, or that repeat each other.
+        """
+        if not 0.0 < failure_prob < 1.0:
+            raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
+        if self.trace.best is None:
+            raise ValueError("the sample ran out, so that nothing is certified: choose smaller groups or more records")
+        return certify_untouched(
+            network, unlabelled, surrogate=self, certificate=self.again(0.5 * failure_prob), saw=self.saw,
+            failure_prob=0.5 * failure_prob, network_saw=network_saw,
+        )  # fmt: skip
 
 
 def compress(
@@ -130,19 +164,31 @@ def compress(
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
     require_blind(own, records, groups=groups, seed=seed, start=start)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
+    viewed = padded(own.view(records.inputs), BATCH)
     trace = carry_out(own, records, groups=groups, stop=stop, seed=seed, start=start, about=header, every=every,
-                      file=None if file is None else Path(file), progress=progress)  # fmt: skip
+                      file=None if file is None else Path(file), progress=progress, viewed=viewed)  # fmt: skip
     require_replayed(own, records, trace, groups=groups, stop=stop, seed=seed, start=start)
     found = assess(own, trace, bound, fresh, stop=stop, failure_prob=failure_prob, expected=expected, settings=settings,
-                   tolerance=tolerance, start_rows=start_rows)  # fmt: skip
-    return Compressed(assessment=found, trace=trace, learner=own)
+                   tolerance=tolerance, start_rows=start_rows, viewed=viewed)  # fmt: skip
+    saw = {"the sample": bound.rows}
+    saw |= {} if start_rows is None else {"the rows of the head start": start_rows}
+    saw |= {} if settings.elsewhere is None else {"the rows that the settings were chosen on": settings.elsewhere}
+
+    def again(prob: float) -> bounds.Certificate:
+        assert trace.best is not None
+        made = certificate(k=trace.best.kept, n=bound.units, failure_prob=settings.share(prob), ends=stop.ends,
+                           expected=expected)  # fmt: skip
+        return replace(made, measures=found.certificates[0].measures, hypotheses=found.certificates[0].hypotheses)
+
+    return Compressed(assessment=found, trace=trace, learner=own, saw=saw, again=again)
 
 
 def assess(
     learner: Learner, trace: Trace, data: BoundSet, test: BoundSet | None, *, stop: Stop, failure_prob: float,
     expected: Sequence[int], settings: Settings, tolerance: float = 0.0, start_rows: Rows | None = None,
+    viewed: list[Tensor] | None = None,
 ) -> Assessment:  # fmt: skip
-    """What a run says of the network that it ended with."""
+    """What a run says of the network that it ended with; ``viewed`` is what the learner's view makes of the data."""
     evidence, tested = evidence_of(None, data, test)
     common: dict[str, Any] = {"route": "compression", "failure_prob": settings.share(failure_prob)}
     rows = {"bound": data.rows.summary(), "test": None if test is None else test.rows.summary(), "prior": None}
@@ -153,9 +199,7 @@ def assess(
         return Assessment.of([Refusal(name="compression", reason=why)], data, **common)
     made = certificate(k=trace.best.kept, n=data.units, failure_prob=settings.share(failure_prob), ends=stop.ends,
                        expected=expected)  # fmt: skip
-    measures = "0-1 risk"
-    if data.people is not None:
-        measures = f"share of people with more than {tolerance:g} of their examples in error"
+    measures = "0-1 risk" if data.people is None else people_in_error(tolerance)
     known = {one.name: one for one in (*evidence, settings.standing(data))}
     known["learner saw picked records alone"] = proved("learner saw picked records alone", REPLAYED)
     if start_rows is not None:
@@ -164,8 +208,14 @@ def assess(
     else:
         known.pop("prior saw none of these rows", None)
     made = replace(made, measures=measures).resting_on(*known.values())
-    seen = judged(lambda inputs: outputs_of(learner, trace.best_state, inputs), data, test, "cpu", batch_size=2**30)
+
+    def outputs(inputs: Tensor) -> Tensor:
+        own = viewed is not None and inputs.shape == data.inputs.shape and inputs.data_ptr() == data.inputs.data_ptr()
+        return outputs_of(learner, trace.best_state, inputs, viewed=viewed if own else None)
+
+    seen = judged(outputs, data, test, "cpu", batch_size=2**30)
     findings: list[Any] = [made, *measured(seen, "weights")]
+    findings += _by_person(seen, tolerance) if data.people is not None else []
     if test is not None and settings.elsewhere is not None and settings.elsewhere.shared_inputs(test.rows):
         findings.append(Refusal(name="test_set", reason="the settings were chosen on rows of the test set"))
     elif test is not None:
@@ -178,6 +228,21 @@ def assess(
     return Assessment.of(findings, data, details=details, **common)
 
 
+def people_in_error(tolerance: float) -> str:
+    """What the certificate of a sample of people is about."""
+    return f"share of people with more than {tolerance:g} of their examples in error"
+
+
+def _by_person(seen: Mapping[str, Judged], tolerance: float) -> Iterator[Measured]:
+    """That share among the people of the sample and of the test set."""
+    for on, one in seen.items():
+        if one.data.people is not None:
+            _, owner, sizes = np.unique(one.data.people, return_inverse=True, return_counts=True)
+            count = int((np.bincount(owner, weights=one.wrong) / sizes > tolerance).sum())
+            mean = error_share(count, len(sizes))
+            yield Measured(of="weights", on=on, loss=people_in_error(tolerance), mean=mean, n=len(sizes))
+
+
 def certificate(*, k: int, n: int, failure_prob: float, ends: int, expected: Sequence[int]) -> bounds.Certificate:
     """``bounds.compression`` of the best of some ends, each of which has its share of the failure probability."""
     share = failure_prob / ends
@@ -186,9 +251,9 @@ def certificate(*, k: int, n: int, failure_prob: float, ends: int, expected: Seq
     return made.charged("other ends of the run", failure_prob - share) if ends > 1 else made
 
 
-def outputs_of(learner: Learner, state: State, inputs: Tensor) -> Tensor:
-    """The network's outputs, in batches of the size of the run."""
-    viewed = padded(learner.view(inputs), BATCH)
+def outputs_of(learner: Learner, state: State, inputs: Tensor, *, viewed: list[Tensor] | None = None) -> Tensor:
+    """The network's outputs, in batches of the size of the run; ``viewed`` are these, where they are known."""
+    viewed = padded(learner.view(inputs), BATCH) if viewed is None else viewed
     return torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(inputs)]
 
 

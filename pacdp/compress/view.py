@@ -1,11 +1,15 @@
 """Fixed maps before a network: oriented gradients, and shifted copies of the records that it is trained on."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from pacdp.features import OrientedGradients
+from pacdp.canonical import JOINED_LATER, left_out
+from pacdp.features import OrientedGradients, unit
 
 _CHUNK = 500
 
@@ -23,10 +27,22 @@ class View:
     """What the unit vectors of gradients are multiplied by."""
     shift: int = 0
     """Training sees every picked image shifted by up to so many pixels each way as well, black beyond the border."""
+    upright: bool = field(default=True, metadata=JOINED_LATER)
+    """Gradients are those of the image centred and without slant, by ``alignment``: for handwriting."""
+    pixels: int = field(default=0, metadata=JOINED_LATER)
+    """Beside the gradients, the image shrunk to so many pixels a side, in all its colours, less their mean."""
 
     def __post_init__(self) -> None:
-        if self.shift < 0 or not self.scale > 0.0:
-            raise ValueError(f"expected shift >= 0 and scale > 0, got {self.shift} and {self.scale}")
+        if self.shift < 0 or self.pixels < 0 or not self.scale > 0.0:
+            raise ValueError(
+                f"expected shift, pixels >= 0 and scale > 0, got {self.shift}, {self.pixels} and {self.scale}"
+            )
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """All settings, as configurations write them."""
+        absent = left_out(self)
+        return {name: value for name, value in asdict(self).items() if name not in absent}
 
     @torch.no_grad()
     def __call__(self, inputs: Tensor) -> Tensor:
@@ -34,9 +50,18 @@ class View:
         if not self.gradients:
             return inputs
         made = OrientedGradients(
-            size=inputs.shape[-1], orientations=self.orientations, cells=self.cells, alignment=self.alignment
-        )
-        return torch.cat([self.scale * made(part) for part in padded(inputs, _CHUNK)])[: len(inputs)]
+            size=inputs.shape[-1], orientations=self.orientations, cells=self.cells,
+            alignment=self.alignment if self.upright else None,
+        )  # fmt: skip
+        return torch.cat([self.scale * self._seen(made, part) for part in padded(inputs, _CHUNK)])[: len(inputs)]
+
+    def _seen(self, made: OrientedGradients, images: Tensor) -> Tensor:
+        """Unit vectors of gradients, of the mean of the colours; with pixels, another unit vector beside each."""
+        gradients = made(images if images.shape[1] == 1 else images.mean(dim=1, keepdim=True))
+        if not self.pixels:
+            return gradients
+        shrunk = F.adaptive_avg_pool2d(images, self.pixels).flatten(1)
+        return torch.cat([gradients, unit(shrunk - shrunk.mean(dim=1, keepdim=True))], dim=1)
 
     @torch.no_grad()
     def training(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,9 +12,11 @@ from torch import Tensor, nn
 from pacdp.data import Dataset
 from pacdp.data.registry import cache_folder
 from pacdp.features.backbone_cache import entry, kept_rows, read_rows
+from pacdp.features.convolutions import RandomConvolutions
 from pacdp.features.gradients import OrientedGradients
 from pacdp.features.pooling import transform, unit
 from pacdp.features.waves import RandomWaves
+from pacdp.spots import spot_features
 
 _LENGTH = 4.0
 """Of the features. A bias adds 1 to the squared length of what a linear layer reads, of which it makes little use."""
@@ -37,10 +39,17 @@ class Centred(nn.Module):
 
 class _Named(NamedTuple):
     orientations: int = 0
-    """Of the gradients; 0 takes the image itself."""
+    """Of the gradients; 0 takes no gradients."""
     cells: int = 0
     scale: float = 0.0
     waves: int = 0
+    gain: float = 2.0
+    """Of the waves: the larger, the more they tell apart rows that are alike."""
+    slanted: bool = False
+    """Whether images stay as slanted as they are: digits are set upright."""
+    filters: int = 0
+    """Random convolutions in place of gradients, of all channels."""
+    spots: bool = False
 
 
 _NAMED: Mapping[str, _Named] = {
@@ -48,7 +57,13 @@ _NAMED: Mapping[str, _Named] = {
     "fine-gradients": _Named(16, 7, 1.0),
     "coarse-gradients": _Named(8, 4, 0.7),
     "waves": _Named(16, 7, 1.0, waves=2000),
+    "some-waves": _Named(16, 7, 1.0, waves=800),
     "coarse-waves": _Named(8, 4, 0.7, waves=500),
+    "film-gradients": _Named(8, 6, 1.5, slanted=True),
+    "film-waves": _Named(8, 6, 1.5, waves=500, slanted=True),
+    "patches": _Named(filters=96, cells=3),
+    "spots": _Named(spots=True),
+    "spot-waves": _Named(spots=True, waves=200),
     "pixels": _Named(),
 }
 FEATURES = tuple(_NAMED)
@@ -58,7 +73,8 @@ FEATURES = tuple(_NAMED)
 def seen_through(data: Dataset, name: str) -> Dataset:
     """The same examples, each image replaced by its features: rows less their own means, of length 4.
 
-    "pixels" are the image itself, so scaled; "waves" are cosines of the gradients' random projections.
+    "pixels" are the image itself, so scaled; "waves" are cosines of random projections of gradients or spots; "patches"
+    are random convolutions.
 
     Raises:
         ValueError: no features of that name, or images that are not square or, but for "pixels", of several channels.
@@ -66,22 +82,37 @@ def seen_through(data: Dataset, name: str) -> Dataset:
     if name not in _NAMED:
         raise ValueError(f"features must be one of {', '.join(FEATURES)}, got {name!r}")
     shape, of = data.inputs.shape, _NAMED[name]
-    if data.inputs.ndim != 4 or shape[2] != shape[3] or (shape[1] != 1 and of.orientations):
+    grey = of.orientations or of.spots
+    if data.inputs.ndim != 4 or shape[2] != shape[3] or (shape[1] != 1 and grey):
         raise ValueError(f"features {name!r} need images [n, 1, size, size], got {shape}; leave features out")
-    rows = _gradients(data.inputs, of) if of.orientations else data.inputs
+    rows = _rows(data.inputs, of)
     if of.waves:
-        waves = RandomWaves(inputs=rows.shape[1], dim=of.waves, gain=2.0, seed=0)
+        waves = RandomWaves(inputs=rows.shape[1], dim=of.waves, gain=of.gain, seed=0)
         rows = transform(nn.Sequential(Centred(1.0), waves), rows).numpy()
     return replace(data, inputs=transform(Centred(_LENGTH), rows).numpy())
 
 
-def _gradients(images: np.ndarray, of: _Named) -> np.ndarray:
-    features = OrientedGradients(size=images.shape[-1], orientations=of.orientations, cells=of.cells, scale=of.scale)
+def _rows(images: np.ndarray, of: _Named) -> np.ndarray:
+    """What lies below waves, centring and length; the images themselves where nothing does."""
+    size, channels = images.shape[-1], images.shape[1]
+    if of.spots:
+        return spot_features(images)
+    if of.filters:
+        return _kept(images, of, RandomConvolutions(size=size, seed=0, channels=channels, filters=of.filters,
+                                                    width=6, cells=of.cells))  # fmt: skip
+    if not of.orientations:
+        return images
+    alignment = None if of.slanted else 0.5
+    return _kept(images, of, OrientedGradients(size=size, orientations=of.orientations, cells=of.cells, scale=of.scale,
+                                               alignment=alignment))  # fmt: skip
+
+
+def _kept(images: np.ndarray, of: _Named, features: OrientedGradients | RandomConvolutions) -> np.ndarray:
     if len(images) < _LARGE:
         return transform(features, images).numpy()
     # what is kept is believed as long as the same code would make it: by what it makes of some images
     probe = transform(features, images[:32]).numpy()
-    code = hashlib.sha256(repr(of).encode() + probe.tobytes()).hexdigest()
+    code = hashlib.sha256(repr(of._replace(waves=0, gain=0.0)).encode() + probe.tobytes()).hexdigest()
     place = entry(images, weights_sha256=code, dim=features.dim, folder=cache_folder() / "features")
     rows = read_rows(place)
     return kept_rows(place, transform(features, images).numpy()) if rows is None else rows

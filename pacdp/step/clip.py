@@ -94,8 +94,7 @@ def clipped_sum(contributions: Weights, clip_norm: float) -> ClippedSum:
     rows = {k: r if r.dtype in (torch.float32, torch.float64) else r.float() for k, r in contributions.items()}
     coarsest = torch.float32 if any(r.dtype == torch.float32 for r in rows.values()) else torch.float64
     factors, finite = clip_factors(joint_norms([row_norms(r) for r in rows.values()]), clip_norm, coarsest)
-    total = {
-        k: torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), drop(r, finite.to(r.device)))
-        for k, r in rows.items()
-    }
+    if finite.device.type != "cpu" or not finite.all():  # the copy costs as much as all else; to ask a GPU would wait
+        rows = {k: drop(r, finite.to(r.device)) for k, r in rows.items()}
+    total = {k: torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), r) for k, r in rows.items()}
     return ClippedSum(total, finite)

@@ -8,14 +8,16 @@ from typing import Any
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball
-from pacdp.verify.claim import CANNOT, Claim, Statement, Unchecked, Wrong, about, agree, judged, number
+from pacdp.verify.claim import CANNOT, DOES_NOT, Claim, Statement, Unchecked, Wrong, about, agree, judged, number
 from pacdp.verify.formulas import COSTS, PLAIN, PRICED, sampled
 from pacdp.verify.prices import PREFIXES, check_price
 from pacdp.verify.release import check_counts
 
 FORMAT = "pacdp-certificate/2"
-_BOUGHT = ("bound", "PAC step", "test set", "union over networks", "transfer", "privacy tail", "unbounded privacy loss")
+_BOUGHT = ("bound", "PAC step", "test set", "groups", "union over networks", "transfer", "privacy tail",
+           "unbounded privacy loss")  # fmt: skip
 """Entries of a budget that pay for the bound itself; others pay for what it was given."""
+_STANDINGS = ("proved", "declared", "unproved")
 _OTHERS = "other certificates compared"
 _ALIASES = {
     "dp_pac_bayes": "dp_maurer", "private_pac_bayes": "private_maurer", "hybrid_pac_bayes": "private_maurer",
@@ -72,6 +74,8 @@ def check_certificate(record: Mapping[str, Any], privacy: Mapping[str, Any] | No
     }  # fmt: skip
     if c.name == "best_of":
         checks["choice"] = lambda: _choice(c)
+    if c.name == "disagreement":
+        checks["surrogate"] = lambda: _surrogate(c)
     return [judged(subject, claim, check) for claim, check in checks.items()]
 
 
@@ -86,6 +90,23 @@ def _choice(c: Claim) -> None:
     others = sum((ball(one) for one in probs), arb(0)) - ball(probs[place])
     about("what the others may fail with", number(c.budget.get(_OTHERS, 0)), others)
     about("failure_prob of the one chosen", probs[place], c.paid(*c.budget) - others)
+
+
+def _surrogate(c: Claim) -> None:
+    """The other network's certificate follows, is of the same risk, and rests on nothing that this one keeps silent."""
+    other = json.loads(c.raw("surrogate"))
+    found = check_certificate(other)
+    if other["measures"] != c.record["measures"] or number(other["failure_prob"]) != number(c.budget["surrogate"]):
+        raise Wrong(f"the other network's certificate is of {other['measures']!r} at {other['failure_prob']!r}")
+    if bad := [one for one in found if one.verdict == DOES_NOT]:
+        raise Wrong(f"{bad[0].claim} of the other network's certificate does not follow: {bad[0].why}")
+    standing = {one["name"]: _STANDINGS.index(one["standing"]) for one in c.record["hypotheses"]}
+    odd = [one["name"] for one in other["hypotheses"]
+           if standing.get(one["name"], -1) < _STANDINGS.index(one["standing"])]  # fmt: skip
+    if odd:
+        raise Wrong(f"the hypothesis {odd[0]!r} of the other network is said to stand better, or not at all")
+    if open_ := [one for one in found if one.verdict == CANNOT]:
+        raise Unchecked(f"{open_[0].claim} of the other network's certificate: {open_[0].why}")
 
 
 def _failure(c: Claim, formula: str) -> None:
@@ -111,6 +132,8 @@ def _hypotheses(c: Claim) -> None:
             raise Wrong("nothing is said of how the records entered the sums")
     if resolve(c)[1] == "compression" and "learner saw picked records alone" not in standing:
         raise Wrong("nothing is said of what the learner saw beside the records it picked")
+    if c.name == "disagreement" and "neither network saw the unlabelled rows" not in standing:
+        raise Wrong("nothing is said of whether the networks saw the rows on which they are compared")
     for found, needed in (("assumes stationarity", "chain stationary"), ("approximate accountant", "accountant sound")):
         if c.inputs.get("privacy_status") == found and standing.get(needed) != "unproved":
             raise Wrong(f"the privacy {found}, and the hypothesis {needed!r} is {standing.get(needed, 'not there')}")

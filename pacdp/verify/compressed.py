@@ -13,7 +13,7 @@ KIND = "compression/1"
 
 def check_kept(stored: Any, config: Mapping[str, Any], report: Mapping[str, Any] | None) -> None:
     """The picks follow the rule, and the certificate counts those of the reported end and the errors beside them."""
-    picks, errors, rounds = (_whole(stored, name) for name in ("picks", "errors", "rounds"))
+    picks, errors, rounds = (whole(stored, name) for name in ("picks", "errors", "rounds"))
     best = stored.header["compression"]["best"]
     sizes, starts, picked = config["groups"]["sizes"], config["groups"]["starts"], 0
     for number, line in enumerate(rounds.reshape(-1, 4).tolist(), start=1):
@@ -43,6 +43,7 @@ def check_kept(stored: Any, config: Mapping[str, Any], report: Mapping[str, Any]
         about("the share of the end reported", made["budget"]["bound"], ball(made["failure_prob"]) / ends)
 
 
-def _whole(stored: Any, name: str) -> np.ndarray:
+def whole(stored: Any, name: str) -> np.ndarray:
+    """Numbers of records, as the file lists them."""
     kind, shape, content = stored.tensors[f"state.{name}"]
     return np.frombuffer(content, kind).reshape(shape).astype(np.int64)

@@ -193,6 +193,8 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
         if not all(norm >= 0.0 for norm in norms):
             raise Wrong("a norm is negative or no number")
         full = header["sampler"].get("every_record", False) and header["sampler"]["batch_size"] == header["n"]
+        people = header.get("people")
+        records = (people["count"], "person") if people else (header["n"], "example")
         for made in paying:
             said = ball(number(made["inputs"]["sum_contributions"]))
             if not whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5):
@@ -200,6 +202,8 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
             of = made["inputs"]["n"], report["examples"] or report["n"]
             if of != (report["n"], header["n"]):
                 raise Wrong(f"{made['name']} is about {of[0]} records, the report {report['n']} of {of[1]} examples")
+            if (report["n"], report["unit"]) != records:
+                raise Wrong(f"the norms are of {records[0]} {records[1]}s, the report's records {report['n']}")
             drawn = [one for one in made["hypotheses"] if one["name"] == "batches drawn without the records"]
             if any(one["standing"] == "proved" for one in drawn) and not full:
                 raise Wrong(f"{made['name']} takes every record for in every batch, and the settings draw batches")

@@ -3,13 +3,14 @@
 c is the claim, c["x"] its input x, c.share the sum of its costs over n, c.n the number of independent records.
 """
 
+import json
 from collections.abc import Callable, Iterable
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify import arithmetic as num
 from pacdp.verify.arithmetic import ball, kl_upper
-from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree
+from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree, number
 from pacdp.verify.formulas_compression import compressed
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
@@ -170,6 +171,14 @@ def _counted(c: Claim, delta: arb) -> arb:
     return num.binomial_upper(c.raw("k"), c.n, delta)
 
 
+def _beside_another(c: Claim) -> arb:
+    """The risk of another network, as its certificate has it, and how often the two differ."""
+    other, apart = ball(number(json.loads(c.raw("surrogate"))["value"])), _counted(c, c["failure_prob"])
+    agree("terms.surrogate_risk", c.terms["surrogate_risk"], other)
+    agree("terms.disagreement", c.terms["disagreement"], apart)
+    return other + ball(number(c.terms["disagreement"]))
+
+
 def _one_of_many(c: Claim) -> arb:
     weight = 1 / c["networks"]
     if "weights" in c.inputs:
@@ -208,7 +217,17 @@ def _new_example(c: Claim) -> arb:
 
 
 def _unseen(c: Claim) -> arb:
-    raise Unchecked("the losses of the people are not in the file")
+    whose = "the people" if c.name.startswith("new_person") or "new_person" in c.name else "the examples"
+    raise Unchecked(f"the losses of {whose} are not in the file")
+
+
+def _largest_gap(c: Claim) -> arb:
+    """The largest difference between an upper end of one group and a lower end of another."""
+    uppers, lowers = c.listed("uppers"), c.listed("lowers")
+    pairs = [(a, b) for a in range(len(uppers)) for b in range(len(lowers)) if a != b]
+    if len(uppers) != len(lowers) or not pairs:
+        raise Wrong(f"there are {len(uppers)} upper and {len(lowers)} lower ends of groups")
+    return max((uppers[a] - lowers[b] for a, b in pairs), key=lambda gap: float(gap.mid())).max(_NONE)
 
 
 COSTS: dict[str, Callable[[Claim], arb]] = {
@@ -267,7 +286,11 @@ PLAIN: dict[str, Callable[[Claim], arb]] = {
     "clopper_pearson": lambda c: _counted(c, c["failure_prob"]),
     "new_person_clopper_pearson": lambda c: num.binomial_upper(round(float(c["risk"] * c.n)), c.n, c["failure_prob"]),
     "one_of_finitely_many": _one_of_many,
+    "betting": _unseen,
+    "weighted_betting": _unseen,
+    "largest_gap": _largest_gap,
     "compression": compressed,
+    "disagreement": _beside_another,
     "gibbs_risk_upper": sampled,
     "weighted_risk_upper": sampled,
     "correlated_risk_upper": sampled,

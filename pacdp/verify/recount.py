@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from pacdp.verify.claim import CANNOT, Statement, Unchecked, Wrong, judged
+from pacdp.verify.compressed import KIND
 from pacdp.verify.folder import Stored
 from pacdp.verify.replay import replay
+from pacdp.verify.rerun import is_learner, rerun
 
 _NAMES = ("weights", "mean weights", "your network", "predictor")
 """Predictors in a report that are one network as it is."""
@@ -120,12 +122,15 @@ def recount(report: Mapping[str, Any], stored: Stored | None, data: str | None, 
                 and (one["on"], one["loss"]) == ("bound", "zero-one") and one["of"] in _NAMES}  # fmt: skip
         if not said:
             raise Unchecked("the report counts no errors of a network as it is")
-        found = count_errors(called(str(model)), stored, inputs, labels)
+        found = count_errors(made, stored, inputs, labels)
         if odd := [name for name, count in said.items() if count != found]:
             raise Wrong(f"{odd[0]} err on {said[odd[0]]} rows by the report, and on {found} here")
 
     found = [judged("recount", "rows", rows)]
-    if model is not None:
+    made = None if model is None else called(model)
+    if stored is not None and stored.header.get("kind") == KIND and is_learner(made):
+        return found + rerun(stored, made, inputs, labels, *people)
+    if made is not None:
         found += [judged("recount", "errors", errors)]
-        found += replay(stored, called(model), inputs, labels) if stored is not None else []
+        found += replay(stored, made, inputs, labels, *people) if stored is not None else []
     return found

@@ -25,7 +25,7 @@ _FEWEST = 2000
 """Numbers whose mean square lies within 19% of its law's, that of noise 10% off, at six standard deviations."""
 
 
-def replay(stored: Stored, network: Any, inputs: Any, labels: Any) -> list[Statement]:
+def replay(stored: Stored, network: Any, inputs: Any, labels: Any, people: Any = None) -> list[Statement]:
     """Statements on the steps that the checkpoint keeps; none where it keeps no norms."""
     if "trace.squared_norms" not in stored.tensors:
         return []
@@ -37,12 +37,20 @@ def replay(stored: Stored, network: Any, inputs: Any, labels: Any) -> list[State
     moved: list[np.ndarray] = []
 
     def norms() -> None:
+        count, known = (
+            (stored.header.get("people") or {}).get("count"),
+            None if people is None else np.unique(people).size,
+        )
+        if count is not None and known is None:
+            raise Unchecked("norms are of people, and the data do not say whose the examples are")
+        if known != count:
+            raise Wrong(f"norms of {count or 'no'} people were kept, and the data name {known}")
         if not kept or kept[0] != 0:
             raise Wrong("the checkpoint keeps no first step")
         each = s.get("inner_steps", 1) if s["kind"] == "EntropySGD" else 1
         said = _array(stored, "squared_norms")
         for step in kept:
-            found, gradient = _gradients(stored, network, inputs, labels, step)
+            found, gradient = _gradients(stored, network, inputs, labels, people, step)
             moved.extend(_noise(stored, gradient, step))
             if not found * (1 - 1e-5) <= said[step * each] <= found * (1 + 1e-3):
                 raise Wrong(f"norms of {said[step * each]} were kept at step {step}, and all records add {found}")
@@ -64,8 +72,13 @@ def _array(stored: Stored, name: str) -> np.ndarray:
     return np.frombuffer(content, kind).reshape(shape).astype(np.float64)
 
 
-def _gradients(stored: Stored, network: Any, inputs: Any, labels: Any, step: int) -> tuple[float, np.ndarray]:
-    """Σ_i ‖∇ℓ_i‖², and the mean gradient in the order of the flat weights."""
+def _gradients(
+    stored: Stored, network: Any, inputs: Any, labels: Any, people: Any, step: int
+) -> tuple[float, np.ndarray]:
+    """Σ over records of ‖what they add to n times the gradient‖², and the gradient as the flat weights lie.
+
+    It is the mean over n examples, or over people of the mean over their own.
+    """
     import torch
 
     flat, named, at = torch.from_numpy(_array(stored, f"kept.{step}.weights").copy()), {}, 0
@@ -83,16 +96,38 @@ def _gradients(stored: Stored, network: Any, inputs: Any, labels: Any, step: int
         return loss(torch.func.functional_call(model, dict(own), (x[None],)).reshape(-1), y)
 
     each, whole, added = torch.func.vmap(torch.func.grad(of_one), in_dims=(None, 0, 0)), 0.0, None
-    parts = zip(torch.from_numpy(np.array(inputs)).split(_PART), torch.from_numpy(np.array(labels)).split(_PART),
-                strict=True)  # fmt: skip
-    for x, y in parts:
-        rows = each(named, x.double(), y)
-        whole += sum(float(one.square().sum()) for one in rows.values())
+    given = [torch.from_numpy(np.array(one)) for one in (inputs, labels)]
+    owners = len(inputs) if people is None else np.unique(np.asarray(people)).size
+    for places, owner in _parts(len(inputs), people):
+        x, y = (one[places] for one in given)
+        rows, sizes = each(named, x.double(), y), torch.bincount(owner)
+        share = (len(inputs) / owners / sizes)[owner]
+        rows = {name: one * share.reshape(-1, *[1] * (one.ndim - 1)) for name, one in rows.items()}
+        for one in rows.values():
+            own = torch.zeros(len(sizes), one[0].numel(), dtype=torch.float64).index_add_(0, owner, one.flatten(1))
+            whole += float(own.square().sum())
         sums = [rows[name].sum(dim=0).T.reshape(-1) if name in linear else rows[name].sum(dim=0).reshape(-1)
                 for name in named]  # fmt: skip
         added = torch.cat(sums) + (0.0 if added is None else added)
     assert added is not None
     return whole, (added / len(inputs)).numpy()
+
+
+def _parts(n: int, people: Any) -> Iterator[tuple[Any, Any]]:
+    """Examples by the hundred and the record of each, counted from 0; all that a person has stands in one part."""
+    import torch
+
+    owner = np.arange(n) if people is None else np.unique(np.asarray(people), return_inverse=True)[1].ravel()
+    order, start = np.argsort(owner, kind="stable"), 0
+    while start < n:
+        own = owner[order[start : start + _PART + 1]]
+        stop = min(n, start + _PART)
+        if stop < n and own[-1] == own[-2]:  # the part would end inside a person
+            first = start + int(np.searchsorted(own, own[-1]))
+            stop = first if first > start else int(np.searchsorted(owner[order], own[-1], side="right"))
+        places = order[start:stop]
+        yield torch.from_numpy(places), torch.from_numpy(owner[places] - owner[places[0]])
+        start = stop
 
 
 def _loss(said: Mapping[str, Any]) -> Any:

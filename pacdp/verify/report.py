@@ -15,6 +15,7 @@ from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DAMAGED, DOES_NOT, Statement, Unchecked, Wrong, about, judged, number
 from pacdp.verify.folder import check_folder, read_checkpoint
+from pacdp.verify.predicted import ROUTE, check_predictions
 from pacdp.verify.recount import recount
 from pacdp.verify.release import WEIGHTS, check_release
 
@@ -24,6 +25,8 @@ _RISKS = ("0-1 risk", "0-1 risk of a new person")
 
 def check_report(report: Mapping[str, Any]) -> list[Statement]:
     """Every certificate, what they share, every measured error, and every epsilon of a mechanism."""
+    if report.get("route") == ROUTE:
+        return [*check_predictions(report), judged("report", "measured errors", lambda: _measured(report))]
     found = [one for made in report["certificates"] for one in check_certificate(made, report.get("privacy"))]
     found.append(judged("report", "certificates agree with it", lambda: _agrees(report)))
     found.append(judged("report", "measured errors", lambda: _measured(report)))
@@ -79,7 +82,8 @@ def _measured(report: Mapping[str, Any]) -> None:
         drawn = [one["terms"] for one in report["monte_carlo"] if one["mean"] == inputs.get("monte_carlo_mean")]
         if "monte_carlo_mean" in inputs and inputs["monte_carlo_draws"] not in drawn:
             raise Wrong(f"{made['name']} rests on draws that the report does not have")
-        one = means.get((made["of"], on, "zero-one"))
+        counted = "differs from the surrogate" if made["name"] == "disagreement" else "zero-one"
+        one = means.get((made["of"], on, counted))
         if one is None or made["measures"] not in _RISKS:
             continue
         if made["name"] == "compression":  # k records were kept; of the others none but those counted are errors

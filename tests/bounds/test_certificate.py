@@ -141,3 +141,9 @@ def test_a_damaged_field_is_refused(name):
     record = {**certificate().to_dict(), name: "nonsense"}
     with pytest.raises(ValueError, match=name):
         Certificate.from_dict(record)
+
+
+@pytest.mark.parametrize("by", ["", "  ", None, 3])
+def test_a_hypothesis_says_who_vouches_for_it(by):
+    with pytest.raises(ValueError, match="by"):
+        declared("records independent", by)

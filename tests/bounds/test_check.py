@@ -59,3 +59,10 @@ def test_what_is_refused_is_shown_and_long_lists_are_cut():
     for text in ("{", None, "[" * 10_000):
         with pytest.raises(ValueError, match=r"^text is not JSON"):
             _check.json_record(text)
+
+
+def test_values_are_shown_whole_up_to_eighty_characters():
+    whole, long = "x" * 78, "x" * 79
+    assert _check._short(whole) == repr(whole)
+    assert len(_check._short(long)) == 80
+    assert _check._short(long).endswith("...")

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -192,3 +193,25 @@ def test_misuse_of_kl_bounds_is_refused_by_name():
         with pytest.raises(ValueError, match=rf"^{word} must"):
             gibbs_kl_lower(**({"posterior_loss": 0.1, "prior_loss": 0.4, "loss_low": 0.0, "loss_high": 1.0} | changes))
     assert gibbs_kl_lower(posterior_loss=0.5, prior_loss=0.4, loss_low=0.0, loss_high=1.0) == 0.0
+
+
+@given(st.floats(1e-3, 1e3), st.floats(-3.0, 3.0), st.floats(0.01, 5.0), st.floats(0.05, 0.95))
+def test_the_upper_bound_on_kl_is_at_least_the_exact_one(tau: float, low: float, width: float, share: float):
+    high = low + width
+    partition = -tau * (low + share * share * width)
+    value = gibbs_kl_upper(log_partition_lower_nats=partition, tau=tau, loss_low=low, loss_high=high)
+    exact = Fraction(tau) * (Fraction(high) - Fraction(low))
+    first = -Fraction(partition) - Fraction(tau) * Fraction(low)
+    assert Fraction(value) >= min(max(Fraction(0), first), exact, exact * exact / 8)
+
+
+def test_losses_that_are_shifted_say_the_same():
+    given = {"tau": 900.0, "n": 3000, "failure_prob": 0.04, "log_partition_failure_prob": 0.0}
+    value = gibbs_pac_bayes(log_partition_lower_nats=-90.0, loss_low=0.0, loss_high=2.0, error_loss=0.7, **given).value
+    assert 0.1 < value < 0.9
+    for shift in (-0.5, 0.25, 1.0):
+        moved = gibbs_pac_bayes(
+            log_partition_lower_nats=-90.0 - 900.0 * shift, loss_low=shift, loss_high=2.0 + shift,
+            error_loss=0.7 + shift, **given,
+        )  # fmt: skip
+        assert moved.value == pytest.approx(value, rel=1e-6)

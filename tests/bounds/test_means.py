@@ -128,3 +128,8 @@ def test_misuse_is_refused(bound):
 def test_misuse_of_moments_is_refused(arguments, word):
     with pytest.raises(ValueError, match=rf"^{word} must"):
         second_moment_upper(*arguments)
+
+
+def test_a_mean_that_is_no_number_is_refused_by_name():
+    with pytest.raises(ValueError, match="mean"):
+        second_moment_upper("0.1", 0.2, 10, 0.05)  # pyright: ignore[reportArgumentType]

@@ -115,3 +115,25 @@ def test_misuse_of_gibbs_risk_is_refused_by_name(changes, word):
 def test_misuse_of_weighted_risk_is_refused_by_name(values, weights, word):
     with pytest.raises(ValueError, match=rf"^{word} must"):
         weighted_risk_upper(values=values, weights=weights, failure_prob=0.05)
+
+
+def effective_size_by_sums(chain: np.ndarray) -> float:
+    """The same number, each autocovariance summed by itself."""
+    n, centred = len(chain), chain - chain.mean()
+    rho = [float(np.dot(centred[: n - t], centred[t:]) / np.dot(centred, centred)) for t in range(n - n % 2)]
+    time = -1.0
+    for even, odd in zip(rho[::2], rho[1::2], strict=True):
+        if even + odd <= 0.0:
+            break
+        time += 2.0 * (even + odd)
+    return min(float(n), max(1.0, n / max(time, 1.0)))
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.1, 0.5, 0.95, -0.4])
+@pytest.mark.parametrize("n", [64, 401])
+def test_the_effective_size_is_that_of_slow_sums(memory: float, n: int):
+    rng = np.random.default_rng(int(100 * abs(memory)) + n)
+    chain = [0.0]
+    for noise in rng.normal(size=n - 1):
+        chain.append(memory * chain[-1] + float(noise))
+    assert bounds.effective_sample_size(chain) == pytest.approx(effective_size_by_sums(np.array(chain)), rel=1e-9)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import bounds
 from bounds import ORDERS, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds import accounting as ran
+from bounds.noisy_runs import _product
 from bounds.noisy_steps import log_moment
 
 LOG = math.log(20)
@@ -303,6 +304,8 @@ def test_what_is_not_known_of_a_run_makes_the_certificate_optimistic():
 def test_a_plan_is_what_the_run_then_pays():
     told = {"step_size": 0.02, "steps": 150, "tau": 2e5, "decay": 0.5, "n": 5000, "squared_norm": 0.7}
     plan = bounds.plan_noisy_sum(**told, risk=0.02, failure_prob=0.05)
+    around = [(order - 1.0) / (plan.order - 1.0) for order in plan.orders]
+    assert around == pytest.approx([0.5, 0.5**0.5, 1.0, 2.0**0.5, 2.0])
     sizes = [0.02 * t**-0.5 for t in range(1, 151)]
     noises = [bounds.langevin_noise(step_size=h, tau=2e5, examples=5000) for h in sizes]
     event = ran.sampled_gaussians(sample_rate=1.0, noise_multipliers=noises)
@@ -328,3 +331,16 @@ def test_noise_of_a_langevin_step_is_rounded_down():
         exact = k * mp.sqrt(2 / (mp.mpf(tau) * mp.mpf(h)))
         found = bounds.langevin_noise(step_size=h, tau=tau, examples=k)
         assert exact * (1 - mp.mpf("1e-13")) <= found <= exact or not math.isfinite(found)
+
+
+def test_weights_of_orders_are_kept_as_they_were_given():
+    price = bounds.noisy_sum_realised(
+        event=full(2.0, 1), squared_norms=[1.0], records=600, orders=[1.5, 2.0], weights=[0.25, 0.75]
+    )
+    assert price.weights == (0.25, 0.75)
+    assert isinstance(hash(price), int)
+
+
+def test_a_record_that_adds_nothing_pays_nothing():
+    assert _product(0.0, 3.0) == _product(3.0, 0.0) == 0.0
+    assert _product(5e-324, 5e-324) > 0.0

@@ -57,6 +57,7 @@ def test_every_public_bound_is_under_the_laws():
         *(f"new_person_{kind}" for kind in ("bernstein", "betting", "clopper_pearson", "hoeffding", "kl",
                                             "second_moment")),  # test_people.py, test_new_example.py
         "compression",  # test_compression.py
+        "disagreement",  # test_disagreement.py
         "correlated_risk_upper",  # test_monte_carlo.py: an estimate, optimistic
     }  # fmt: skip
     assert made - in_laws == elsewhere

@@ -1,6 +1,7 @@
 """Lower bounds on ln Z, against 50 digits and exact laws."""
 
 import math
+from fractions import Fraction
 
 import binomial
 import mpmath as mp
@@ -18,6 +19,7 @@ from bounds import (
     log_partition_jensen,
     log_partition_lower,
 )
+from bounds.partition import _floor
 
 INTERVAL = {"tau": 3.0, "loss_low": 0.5, "loss_high": 4.0}
 
@@ -190,3 +192,8 @@ def test_streaming_takes_every_float(largest):
         top = max(x for part in parts for x in part)
         assert made <= top
         assert made > -math.inf or top < 0
+
+
+@given(st.floats(1e-3, 1e6), st.floats(-100.0, 100.0), st.floats(1e-3, 100.0))
+def test_the_floor_of_a_partition_function_is_below_the_exact_one(tau: float, low: float, width: float):
+    assert Fraction(_floor(tau, low, low + width)) <= -Fraction(tau) * Fraction(low + width)

@@ -160,3 +160,9 @@ def test_misuse_of_bins_is_refused():
             bound(bins=[filled(5, 3)], min_count=0, failure_prob=0.05)
         with pytest.raises(ValueError, match=r"^failure_prob must"):
             bound(bins=[filled(5, 3)], min_count=1, failure_prob=0.0)
+
+
+def test_a_single_example_is_all_that_is_certified():
+    sample = calibration_sample(confidence=[0.9], correct=[True], edges=(0.0, 0.5, 1.0))
+    made = mce_clopper_pearson(bins=sample.bins, min_count=1, failure_prob=0.05)
+    assert made.terms["share_certified"] == 1.0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bounds
-from bounds.sentence import headline
+from bounds.sentence import headline, records
 
 MADE = bounds.maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
 MADE = replace(MADE, of="weights", measures="0-1 risk")
@@ -70,3 +70,11 @@ def test_other_risks_go_by_their_names_and_a_vacuous_bound_says_nothing():
     assert headline(replace(MADE, measures="ECE")).startswith("The ECE of the weights on new data is at most")
     vacuous = replace(MADE, value=1.0)
     assert headline(vacuous) == "Nothing is known of the error of the weights on new data: its certificate is 1."
+
+
+def test_records_are_named_only_where_number_and_unit_are_known():
+    made = bounds.maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05)
+    made = made.resting_on(bounds.declared("records independent", "a test", "example"))
+    assert records(made) == "100 examples"
+    assert records(replace(made, hypotheses=())) == ""
+    assert records(replace(made, inputs={**made.inputs, "n": "many"})) == ""

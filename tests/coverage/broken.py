@@ -98,6 +98,7 @@ BROKEN = [
     Entry("order chosen after the realised sum", noisy.order_after_the_sum, (noisy.crossing,)),
     Entry("noise overstated by a tenth", noisy.noise_overstated, noisy.OVERSTATED),
     Entry("norms of sampled records only", noisy.sampled_only, noisy.HALF_SECRET),
+    Entry("norms of examples where people are counted", noisy.examples_apart, noisy.APART),
     *crowds.BROKEN,
     *compressed.BROKEN,
 ]

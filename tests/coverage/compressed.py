@@ -1,4 +1,5 @@
-"""Learners that are run on records they pick, with risks known exactly: thresholds, neighbours, learning by heart."""
+"""Learners that are run on records they pick, with risks known exactly: thresholds, neighbours, learning by heart; and
+networks that are certified by another one."""
 
 import numpy as np
 
@@ -23,6 +24,19 @@ def watched(kept, n, failure_prob):
 def as_test_set(kept, n, failure_prob):
     """The records kept, counted as the errors of a network that saw none of them."""
     return bounds.clopper_pearson_upper(int(kept.min()), n, failure_prob)
+
+
+def beside_another(errors, held_out, differ, m, failure_prob):
+    """A network whose stand-in is counted on held-out records, each half at half of the failure probability."""
+    value = bounds.clopper_pearson_upper(errors, held_out, failure_prob / 2)
+    surrogate = bounds.Certificate(name="count", value=value, failure_prob=failure_prob / 2, measures="0-1 risk",
+                                   hypotheses=(), terms={}, budget={}, reference="a count", inputs={})  # fmt: skip
+    return bounds.disagreement(surrogate=surrogate, k=differ, n=m, failure_prob=failure_prob / 2)
+
+
+def on_rows_it_saw(errors, held_out, m, failure_prob):
+    """The differences counted on rows from which both networks learnt, where they agree."""
+    return beside_another(errors, held_out, 0, m, failure_prob)
 
 
 def errors_left_out(picked, n, failure_prob):
@@ -107,6 +121,22 @@ def one_record(fraction: float):
     return world
 
 
+def apart(held_out: int, m: int, rate: float, differ: float):
+    """A network that errs wherever its stand-in does, and wherever the two differ."""
+
+    def world(rng, datasets):
+        columns = {"errors": rng.binomial(held_out, rate, datasets), "held_out": held_out,
+                   "differ": rng.binomial(m, differ, datasets), "m": m, "failure_prob": DELTA}  # fmt: skip
+        return Cases(columns, np.full(datasets, rate + differ))
+
+    world.__doc__ = f"stand-in of rate {rate:.3f} on {held_out} held out, differing at rate {differ:g} on {m}"
+    return world
+
+
+def _just_above(errors, held_out, prob):
+    return bounds.clopper_pearson_upper(errors, held_out, prob) * (1 + 1e-3)
+
+
 _ALONE = tuple(tail(1, rate=none_at(1, fraction * np.log(1 / DELTA))) for fraction in (2 / 3, 1))
 LEARNERS = (
     line(40, _threshold, 0.0, "a threshold between the classes"),
@@ -116,13 +146,17 @@ LEARNERS = (
     by_heart(60, 0.02),
 )
 WATCHED = (rounds(400, 0.3),)
+APART = (apart(300, 300, 0.05, 0.1), apart(40, 10**6, _just_above(3, 40, DELTA / 2), 0.0))
+_NEAR = (apart(40, 10**6, _just_above(3, 40, DELTA ** (2 / 3) / 2), 0.0),)
 _FEW = (one_record(1.0), one_record(2 / 3))
 ENTRIES = [
     Entry("compression", bounds.compression, (*TAILS, *LEARNERS), _ALONE, share=0.9),
     Entry("compression, weights chosen", chosen_size, (*TAILS, *LEARNERS), _ALONE, share=0.9),
     Entry("compression, best of the rounds watched", watched, WATCHED, _FEW, share=0.9),
+    Entry("disagreement", beside_another, APART, _NEAR, share=0.4),
 ]
 BROKEN = [
     Entry("errors of the compressed network left out", errors_left_out, WATCHED),
     Entry("best of the rounds as a test set", as_test_set, WATCHED),
+    Entry("disagreement on rows that the networks saw", on_rows_it_saw, APART),
 ]

@@ -52,6 +52,11 @@ def noise_overstated(mu, n, failure_prob):
     return worst_case(mu / 1.1, n, failure_prob)
 
 
+def examples_apart(mu, n, failure_prob):
+    """The norms of examples, each a quarter of what their person adds with all four of them."""
+    return worst_case(4**0.5 * mu / 4, n, failure_prob)
+
+
 def sampled_only(sampled_log_moments, n, failure_prob):
     """The price of secret batches, added up over the records that were sampled."""
     return realised_poisson(sampled_log_moments, n, failure_prob)
@@ -187,6 +192,7 @@ WORST_AT = (FULL(functools.partial(worst_case, fraction=2 / 3), "2/3 of the pric
 REALISED = (uneven(4000, math.sqrt(0.02), 1.0), crossing)
 REALISED_AT = (uneven(4000, math.sqrt(0.02), 2 / 3),)
 OVERSTATED = (constant(10**6, math.sqrt(6e-4), noise_overstated, "the price at a tenth more noise"),)
+APART = (constant(4000, math.sqrt(0.02), examples_apart, "the price of four equal examples a person, one by one"),)
 
 
 def _secret(fraction, how):

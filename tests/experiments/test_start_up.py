@@ -28,6 +28,7 @@ STARTS = {
     ("train", "sgld-mnist2", *SHOW): {*DRAWS, *NEVER},
     ("train", "dp-sgd-mnist", *SHOW): {*DRAWS, *NEVER},
     ("certify", "--help"): {*DRAWS, *NEVER},
+    ("certify", "--predictions", "x", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
     ("choices", "--help"): {*DRAWS, *NEVER},
     ("data", "--help"): NEVER,
     ("experiment", "list"): NEVER,

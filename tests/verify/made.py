@@ -112,6 +112,8 @@ def without_a_price() -> Iterator[bounds.Certificate]:
     yield bounds.compression(k=0, n=N, failure_prob=0.05)
     weights = bounds.compression_weights(n=N, expected=[20, 90], failure_prob=0.05)
     yield bounds.compression(k=70, n=N, failure_prob=0.05, weights=weights)
+    surrogate = bounds.compression(k=70, n=N, failure_prob=0.03, weights=weights)
+    yield bounds.disagreement(surrogate=surrogate, k=12, n=800, failure_prob=0.02)
     people = np.repeat(np.arange(300), 3)
     group = bounds.people_sample(losses=(rng.uniform(size=900) < 0.1).astype(float), people=people)
     for name in ("kl", "hoeffding", "second_moment", "bernstein", "betting"):

@@ -161,6 +161,9 @@ class Certify:
     Weights that pacdp did not train: pacdp certify weights.safetensors --model package.module:factory --data
     package.module:bound_set, on examples that are new to them; and with --prior prior.safetensors --std 0.01 and how
     the prior was made, on examples that the weights may have seen.
+
+    Predictions of any model, without its weights: pacdp certify --predictions FILE, whose options are listed by
+    pacdp certify --predictions FILE --help.
     """
 
     path: tyro.conf.Positional[Path]

@@ -12,6 +12,7 @@ from pacdp.cli.report import certificates as report_certificates
 from pacdp.cli.report import figures as report_figures
 from pacdp.cli.report import sections as report_sections
 from pacdp.cli.report.material import Material
+from pacdp.cli.report.statements import confidence, statement_rows
 
 
 def render(material: Material) -> str:
@@ -66,6 +67,8 @@ def _certified(report: dict[str, Any]) -> dict[str, Any]:
         "examples": report["examples"],
         "headline": reading.first_sentence(certificates),
         "measured": reading.measured(report),
+        "statements": statement_rows(report),
+        "confidence": confidence(report),
         "rows": rows,
         "count": len(rows),
         "rigorous": sum(not row["optimistic"] for row in rows),

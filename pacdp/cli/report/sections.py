@@ -44,7 +44,8 @@ def title(material: Material) -> str:
     if "dataset" in config:
         return f"Certificates on {config['dataset']}"
     subject = report.get("subject") or {}
-    return f"Certificates of {subject['checkpoint']}" if "checkpoint" in subject else "Certificates"
+    what = subject.get("checkpoint") or subject.get("predictions")
+    return f"Certificates of {what}" if what else "Certificates"
 
 
 def state(material: Material) -> str:

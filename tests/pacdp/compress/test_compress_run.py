@@ -15,7 +15,7 @@ import torch
 
 import bounds
 import pacdp
-from pacdp.compress import Groups, Stop
+from pacdp.compress import Groups, Stop, View
 from pacdp.compress.run import Records, carry_out
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
@@ -123,6 +123,7 @@ def test_people_are_the_records():
     shares = np.array([wrong[data.people == one].mean() for one in np.unique(data.people)])
     left = np.setdiff1d(np.flatnonzero(shares > 0.25), found.trace.picks)
     assert left.tolist() == found.trace.errors.tolist() == []
+    assert found.assessment.error("weights", "bound", made.measures) == pytest.approx((shares > 0.25).mean())
     del test
 
 
@@ -202,6 +203,34 @@ def test_a_run_goes_on_after_kill_9_bit_for_bit(tmp_path):
     assert rest[-1] == whole[-1]
     assert json.loads(whole[-1])["name"] == "compression"
     assert (tmp_path / "killed").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_columns_that_a_kernel_machine_remembers_are_those_it_would_compute():
+    data, learner = toys.clouds(), toys.LEARNERS["kernel"]
+    inputs, labels = torch.tensor(data.inputs), torch.tensor(data.labels)
+    batch = torch.tensor(toys.clouds(seed=3).inputs)
+    for picked in (10, 63, 64, 65, 130, 200, 70):  # the last forgets what does not fit
+        for own in (learner, replace(learner, width=0.5)):
+            state = own.train(None, inputs[:picked], labels[:picked], round=1, seed=0)
+            assert torch.equal(own.outputs(state, batch), own.outputs(state, batch.clone())), picked
+            kernel = torch.exp(-torch.cdist(batch, inputs[:picked]).square() / (2 * own.width**2))
+            assert torch.allclose(own.outputs(state, batch), kernel @ state["coefficients"], atol=2e-3)
+    other = learner.train(None, inputs[100:200], labels[100:200], round=1, seed=0)
+    assert torch.equal(learner.outputs(other, batch), learner.outputs(other, batch.clone()))
+
+
+def test_a_view_of_pictures_has_their_colours_beside_gradients_each_image_by_itself():
+    images = torch.rand((7, 3, 16, 16), generator=torch.Generator().manual_seed(0))
+    view = View(gradients=True, upright=False, pixels=4, cells=3, scale=2.0)
+    seen = view(images)
+    assert seen.shape == (7, 12 * 9 + 3 * 16)
+    for part in (seen[:, : 12 * 9], seen[:, 12 * 9 :]):
+        assert torch.allclose(part.norm(dim=1), torch.tensor(2.0))
+    assert torch.equal(view(images[3:5]), seen[3:5])
+    assert {"upright", "pixels"} & View().record.keys() == set()
+    assert view.record["pixels"] == 4
+    with pytest.raises(ValueError, match="expected shift, pixels >= 0"):
+        View(pixels=-1)
 
 
 def test_equal_records_with_other_labels_do_no_harm():

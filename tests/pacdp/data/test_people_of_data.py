@@ -11,7 +11,12 @@ from jaxtyping import TypeCheckError
 from pacdp.data import ALL_NAMES, NAMES, DataError, Dataset, load, make_splits, randomise, require_other_people
 
 HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
-FOLDERS = {"mnist-writers": "mnist_writers", "malaria": "malaria_cells", "xrays": "chest_xray"}
+FOLDERS = {
+    "mnist-writers": "mnist_writers",
+    "malaria": "malaria_cells",
+    "xrays": "chest_xray",
+    "xrays-mixed": "chest_xray",
+}
 # name: examples, people, class counts, the hashes that checkpoints carry (but for "xrays", whose pixels are the
 # JPEG decoder's)
 FACTS = {
@@ -26,6 +31,10 @@ FACTS = {
     "xrays": (
         ((5_216, 1, 64, 64), 3_654, [1341, 2530, 1345], None),
         ((624, 1, 64, 64), 428, [234, 242, 148], None),
+    ),
+    "xrays-mixed": (
+        ((4_672, 1, 64, 64), 3_266, [1254, 2211, 1207], None),
+        ((1_168, 1, 64, 64), 816, [321, 561, 286], None),
     ),
 }
 
@@ -55,7 +64,7 @@ def test_the_data_here(name: str) -> None:
 
 
 def test_names() -> None:
-    assert ALL_NAMES == (*NAMES, "cifar10", "mnist-writers", "malaria", "xrays", "xrays224")
+    assert ALL_NAMES == (*NAMES, "cifar10", "mnist-writers", "malaria", "xrays", "xrays224", "xrays-mixed")
 
 
 def toy(people: list[int] | np.ndarray, *, unit: str = "patient") -> Dataset:

@@ -239,6 +239,7 @@ HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
         ("mnist", "mnist", (0, 0)),
         ("malaria", "malaria_cells", (0, 0)),
         ("xrays", "chest_xray", (26, 6)),
+        ("xrays-mixed", "chest_xray", (26, 6)),
     ],
 )
 def test_the_data_sets_here(name: str, folder: str, repeats: tuple[int, int]) -> None:

@@ -51,6 +51,19 @@ def test_small_films(root: Path, name: str, side: int) -> None:
     np.testing.assert_allclose(test.inputs * 255, 120, atol=1)
 
 
+def test_patients_of_both_sets_are_mixed(root: Path) -> None:
+    films = [xrays.Film(f"{k}.jpeg", "test", 0, f"normal:{k // 2}") for k in range(40)]
+    again = xrays.mixed(films)
+    assert [film._replace(split="test") for film in again] == films
+    sides = {part: {film.patient for film in again if film.split == part} for part in ("train", "test")}
+    assert {part: len(patients) for part, patients in sides.items()} == {"train": 16, "test": 4}
+    assert not sides["train"] & sides["test"]
+    assert xrays.mixed(films[::-1]) == again[::-1]
+    plain, mixed = (load(name, root=root) for name in ("xrays", "xrays-mixed"))
+    assert sum(part.n for part in mixed) == sum(part.n for part in plain)
+    assert mixed[0].name == "xrays-mixed"
+
+
 def test_each_pixel_is_the_mean_of_its_area(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (224, 224), dtype=np.uint8)
     file = io.BytesIO()

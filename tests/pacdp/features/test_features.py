@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from pacdp.data import load
+from pacdp.data import load, make_splits
 from pacdp.features import (
     OrientedGradients,
     RandomConvolutions,
@@ -180,6 +180,9 @@ def test_fitting_refuses_what_is_no_law():
 @pytest.mark.parametrize("name", NAMED)
 def test_named_features_are_of_one_image_alone_and_of_length_four(name: str) -> None:
     data, _ = load("digits")
+    if name.startswith("spot"):  # of images that have room for spots
+        small = data.subset(make_splits(data.n, sizes={"few": 60}, seed=0)["few"])
+        data = replace(small, inputs=small.inputs.repeat(3, axis=2).repeat(3, axis=3))
     whole = seen_through(data, name).inputs.reshape(data.n, -1)
     assert np.allclose(np.square(whole).sum(axis=1), 16.0, rtol=1e-4)
     assert np.abs(whole.mean(axis=1)).max() < 1e-5
@@ -217,5 +220,10 @@ def test_named_features_refuse_what_they_cannot_see() -> None:
         seen_through(data, "no such name")
     with pytest.raises(ValueError, match=r"need images \[n, 1, size, size\]"):
         seen_through(replace(data, inputs=data.inputs[:, :, :5]), "waves")
+    colours = replace(data, inputs=data.inputs.repeat(3, axis=1))
+    for name in ("waves", "spots"):
+        with pytest.raises(ValueError, match=r"need images \[n, 1, size, size\]"):
+            seen_through(colours, name)
+    assert seen_through(colours, "patches").inputs.shape[0] == data.n
     with pytest.raises(ValueError, match="expected inputs, dim >= 1 and gain > 0"):
         RandomWaves(inputs=0, dim=1, gain=1.0, seed=0)

@@ -1,0 +1,83 @@
+"""The command that certifies predictions, and so starts without torch: certify --predictions."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from pacdp.cli.parsing import no_more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifyPredictions:
+    """Certify a model by what it predicted: a table with the columns label and prediction, or an evaluation log.
+
+    pacdp certify --predictions answers.csv: one true sentence on the error for new data, then everything else that the
+    columns allow, all of it at once with the stated confidence. docs/predictions.md says what the columns mean.
+    """
+
+    predictions: Path
+    """CSV, Parquet or npz with the columns label, and prediction or p0, p1, ... (probabilities), and if there are any
+    group, person, weight, model, id, loss, loss_...; or a log of lm-evaluation-harness or inspect_ai, or a folder of
+    such logs."""
+    out: Path | None = None
+    """Where to write the report; by default certificates.json beside the file. An earlier report that differs is kept
+    as certificates.json.1; another file is not overwritten."""
+    json: bool = False
+    """Print the report as JSON instead of a table."""
+    failure_prob: float = 0.05
+    """Of everything together."""
+    ask: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """What to certify: error, recall, precision, false-alarms, groups, differences, brier, calibration, bins, top-5,
+    losses, once for each; by default all that the columns allow but top-k. What is not asked is not paid for."""
+    interval: bool = False
+    """Give every row a lower end too."""
+    classes: tuple[str, ...] = ()
+    """All classes, where the labels do not have every one, or in the order of the columns p0, p1, ..."""
+    ignore: tuple[str, ...] = ()
+    """Columns to leave out."""
+    metric: str | None = None
+    """The score of an evaluation log; by default all from 0 to 1."""
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        if not 0.0 < self.failure_prob < 1.0:
+            raise ValueError(
+                f"--failure-prob must lie strictly between 0 and 1, got {self.failure_prob}: 0.05 is customary"
+            )
+        from pacdp.cli.folder import provenance
+        from pacdp.cli.predicting.logs import is_log, read_logs
+        from pacdp.cli.predicting.pairing import examples_of
+        from pacdp.cli.predicting.tables import read_table
+        from pacdp.cli.predicting.told import tell
+        from pacdp.cli.replacing import require_replaceable, write_report
+        from pacdp.predictions.certify import certified
+
+        path = self.predictions
+        if not path.exists():
+            raise ValueError(f"{path} is not there: give a file of predictions")
+        out = self.out or (path if path.is_dir() else path.parent) / "certificates.json"
+        require_replaceable(out)
+        if self.metric is not None and not is_log(path):
+            raise ValueError("--metric goes with evaluation logs: a table's losses are its columns loss and loss_...")
+        if is_log(path):
+            if self.ignore or self.classes:
+                raise ValueError("--ignore and --classes go with tables: an evaluation log has no columns of its own")
+            given = read_logs(path, self.metric)
+        else:
+            given = examples_of(path, read_table(path, self.ignore), self.classes)
+        found = certified(given, failure_prob=self.failure_prob, ask=self.ask or None, interval=self.interval)
+        subject = {"predictions": str(path), **({} if path.is_dir() else {"sha256": _hash(path)})}
+        report = found.to_dict(subject=subject, provenance=provenance(device="cpu", seed=0))
+        write_report(out, report)
+        if self.json:
+            print(json.dumps(report, allow_nan=False))
+        else:
+            tell(found, out)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,230 @@
+"""From a question to certificates: exact for counts of errors, betting for other losses, people and weights.
+
+Every certificate bounds a mean from above; the lower end of an interval is one minus the certificate of the complement.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import bounds
+from bounds.hypotheses import Name, declared
+from bounds.means import ratio_betting_upper
+from bounds.people import NEW_PERSON
+from pacdp.predictions.columns import Floats
+from pacdp.predictions.examples import Examples
+from pacdp.predictions.parts import Part
+
+BY = "whoever gave these predictions"
+ROUNDED = 2.0**-40
+"""Added to bounds on losses that were themselves computed: far more than their rounding."""
+_PERSON = NEW_PERSON.removeprefix("risk")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One row of a report: a quantity, what was measured, and what is certified of it.
+
+    Attributes:
+        family: the entry of the ledger that pays for it.
+        quantity: what it is, such as "error" or "recall of class 'cat'".
+        of: the model.
+        measured: the value on the examples.
+        lower: the quantity is at least so much; None where that was not asked.
+        upper: the quantity is at most so much; None where that was not asked.
+        n: the independent records behind it, people or examples.
+        range: the quantity is low + (high - low) mean, for the mean that certificates bound.
+        upper_by: place of the certificate behind the upper end; None without one.
+        lower_by: place of the certificate behind the lower end.
+        term: the term of that certificate that holds the upper end, where its value does not.
+    """
+
+    family: str
+    quantity: str
+    of: str
+    measured: float
+    lower: float | None
+    upper: float | None
+    n: int
+    range: tuple[float, float] = (0.0, 1.0)
+    upper_by: int | None = None
+    lower_by: int | None = None
+    term: str = ""
+
+
+def records(part: Part, examples: Examples) -> int:
+    """How many independent records a question rests on."""
+    if examples.people is None:
+        return len(part.losses)
+    return int(np.unique(examples.people if part.rows is None else examples.people[part.rows]).size)
+
+
+def both_ends(
+    part: Part, examples: Examples, *, failure_prob: float, interval: bool
+) -> tuple[Statement, list[bounds.Certificate]]:
+    """The statement on a question and its certificates, which fail together with at most ``failure_prob``."""
+    two = interval or part.both
+    each = math.nextafter(failure_prob / 2, 0.0) if two else failure_prob
+    upper = _upper(part, examples, failure_prob=each)
+    made = [upper]
+    if two:
+        turned = replace(part, losses=_turned(part), measures=part.otherwise)
+        made.append(_upper(turned, examples, failure_prob=each))
+    low, high = part.low, part.high
+    statement = Statement(
+        family=part.family,
+        quantity=part.named or (part.measures if part.measures != "0-1 risk" else "error"),
+        of=part.of,
+        measured=low + (high - low) * _mean(part, examples),
+        lower=below(low, high, made[1].value) if two else None,
+        upper=above(low, high, upper.value),
+        n=records(part, examples),
+        range=(low, high),
+        upper_by=0,
+        lower_by=1 if two else None,
+    )
+    return statement, made
+
+
+def turned(row: Statement, quantity: str) -> Statement:
+    """The row of one minus a quantity in [0, 1], by the same certificates with their places exchanged."""
+    lower = None if row.upper is None else below(0.0, 1.0, row.upper)
+    upper = None if row.lower is None else above(0.0, 1.0, 1.0 - row.lower)
+    return replace(
+        row, quantity=quantity, measured=1.0 - row.measured, lower=lower, upper=upper, upper_by=row.lower_by,
+        lower_by=row.upper_by,
+    )  # fmt: skip
+
+
+def above(low: float, high: float, value: float) -> float:
+    """low + (high - low) value, rounded up."""
+    found = low + (high - low) * value
+    return min(high, found if low == 0.0 else math.nextafter(found, math.inf))
+
+
+def below(low: float, high: float, value: float) -> float:
+    """high - (high - low) value, rounded down, for the certificate of the complement."""
+    return max(low, math.nextafter(high - (high - low) * value, -math.inf)) if value < 1.0 else low
+
+
+def described(made: bounds.Certificate, examples: Examples, *, of: str, measures: str = "") -> bounds.Certificate:
+    """A certificate with its predictor, its risk, and the hypotheses that whoever gave the predictions vouches for."""
+    unit = examples.unit
+    said = [declared(one.name, BY, unit if one.name == "records independent" else "") for one in made.hypotheses]
+    return replace(made, of=of, measures=measures or made.measures).resting_on(*said)
+
+
+def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Certificate:
+    """The certificate of the mean of a question's losses."""
+    measures = part.measures
+    if examples.people is not None:
+        made, measures = _of_people(part, examples, failure_prob), measures + _PERSON
+    elif examples.weights is not None:
+        made = _weighted(part, examples, failure_prob)
+        measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
+    elif _counts(part.losses):
+        made = _counted(int(part.losses.sum()), len(part.losses), failure_prob)
+    else:
+        made = _betting(part, failure_prob)
+    return described(made, examples, of=part.of, measures=measures)
+
+
+def _counted(errors: int, n: int, failure_prob: float) -> bounds.Certificate:
+    """Clopper and Pearson's bound."""
+    return _certificate(
+        "clopper_pearson", bounds.clopper_pearson_upper(errors, n, failure_prob), failure_prob,
+        terms={"empirical_risk": errors / n}, inputs={"k": errors, "n": n}, reference="Clopper and Pearson (1934)",
+    )  # fmt: skip
+
+
+def _betting(part: Part, failure_prob: float) -> bounds.Certificate:
+    """Betting on examples, each a person of its own, in an order that their losses did not decide."""
+    sample = bounds.people_sample(losses=part.losses, people=np.arange(len(part.losses)))
+    value = _computed(bounds.betting_upper(sample.means, failure_prob))
+    risk = sample.person_risk
+    return _certificate(
+        "betting", value, failure_prob, terms={"empirical_risk": risk}, inputs={"risk": risk, "n": sample.n},
+        reference='Waudby-Smith and Ramdas 2024; docs/guarantees.md, "Betting"',
+    )  # fmt: skip
+
+
+def _weighted(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
+    """Betting on the ratio of the mean weighted loss to the mean weight."""
+    share = _of_rows(examples.weights, part)
+    order = np.random.default_rng(0).permutation(share.size)
+    value = _computed(ratio_betting_upper(part.losses[order].astype(np.float64), share[order], failure_prob))
+    risk = min(1.0, _mean(part, examples))
+    return _certificate(
+        "weighted_betting", value, failure_prob, terms={"empirical_risk": risk},
+        inputs={"risk": risk, "n": int(share.size)},
+        reference='Waudby-Smith and Ramdas 2024; docs/people.md, "Betting on a ratio"',
+    )  # fmt: skip
+
+
+def _of_people(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
+    """The mean over people of their mean loss: a count where everyone gave one answer, else betting."""
+    assert examples.people is not None
+    owners = examples.people if part.rows is None else examples.people[part.rows]
+    sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
+    if sample.largest == 1 and _counts(part.losses):
+        made = bounds.new_person_clopper_pearson(sample=sample, failure_prob=failure_prob)
+    else:
+        made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
+        made = replace(made, value=_computed(made.value))
+    return replace(made, name=f"new_examples_{made.name}")
+
+
+def _certificate(
+    name: str,
+    value: float,
+    failure_prob: float,
+    *,
+    terms: dict[str, float],
+    inputs: dict[str, float | int],
+    reference: str,
+) -> bounds.Certificate:
+    names: tuple[Name, ...] = ("records independent", "new data follow the same law", "settings fixed beforehand",
+                               "predictor saw none of these rows")  # fmt: skip
+    return bounds.Certificate(
+        name=f"new_examples_{name}",
+        value=value,
+        failure_prob=failure_prob,
+        hypotheses=tuple(declared(one, BY) for one in names),
+        terms=terms,
+        budget={"test set": failure_prob},
+        reference=reference,
+        inputs={**inputs, "failure_prob": failure_prob},
+    )
+
+
+def _computed(value: float) -> float:
+    return min(1.0, value + ROUNDED)
+
+
+def _counts(losses: NDArray[Any]) -> bool:
+    """Whether every loss is 0 or 1."""
+    return losses.dtype == np.bool_ or bool(((losses == 0.0) | (losses == 1.0)).all())
+
+
+def _turned(part: Part) -> NDArray[Any]:
+    return ~part.losses if part.losses.dtype == np.bool_ else 1.0 - part.losses
+
+
+def _mean(part: Part, examples: Examples) -> float:
+    """The mean as it is certified: over people of their own means, or by weight."""
+    values = part.losses.astype(np.float64)
+    if examples.people is not None:
+        owners = np.unique(examples.people if part.rows is None else examples.people[part.rows], return_inverse=True)[1]
+        return float(np.mean(np.bincount(owners, weights=values) / np.bincount(owners)))
+    if examples.weights is not None:
+        share = _of_rows(examples.weights, part)
+        return float((share * values).sum() / share.sum())
+    return math.fsum(values) / values.size
+
+
+def _of_rows(column: Floats | None, part: Part) -> Floats:
+    assert column is not None
+    return column if part.rows is None else column[part.rows]

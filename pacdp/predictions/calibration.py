@@ -1,0 +1,91 @@
+"""Calibration of predictions: the expected calibration error, of people too, and the gap in every bin.
+
+A confidence bin is a fifteenth of [0, 1], fixed before any example was seen. For people, the mean over people of their
+mean gap in a bin takes the place of the mean over examples ("Calibration error of people" in docs/guarantees.md).
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+import bounds
+from bounds.people import NEW_PERSON
+from pacdp.predictions.answers import Answers
+from pacdp.predictions.bounding import Statement, described
+from pacdp.predictions.examples import Examples
+
+EDGES = tuple(k / 15 for k in range(16))
+MIN_COUNT = 30
+"""Bins with fewer examples are not certified: by counts alone, which the gap in a bin does not decide."""
+
+
+def calibration_error(
+    examples: Examples, of: str, said: Answers, *, failure_prob: float
+) -> tuple[Statement, list[bounds.Certificate]]:
+    """The expected calibration error: at most so much, whatever the number of bins."""
+    error, squared = _of_people(examples, said) if examples.people is not None else _of_examples(examples, said)
+    made = bounds.ece_second_moment(
+        calibration_error=error, mean_squared_gap=squared, n=examples.units, failure_prob=failure_prob
+    )
+    measures = "ECE" if examples.people is None else "ECE" + NEW_PERSON.removeprefix("risk")
+    made = described(replace(made, name="new_examples_ece"), examples, of=of, measures=measures)
+    row = Statement(
+        family="calibration", quantity="calibration error (ECE)", of=of, measured=error, lower=None, upper=made.value,
+        n=examples.units, upper_by=0,
+    )  # fmt: skip
+    return row, [made]
+
+
+def bins(
+    examples: Examples, of: str, said: Answers, *, failure_prob: float
+) -> tuple[list[Statement], list[bounds.Certificate]]:
+    """The gap between confidence and accuracy in every bin with enough examples, all at once, or nothing."""
+    assert said.confidence is not None
+    sample = bounds.calibration_sample(confidence=said.confidence, correct=_correct(examples, said), edges=EDGES)
+    if all(one.count < MIN_COUNT for one in sample.bins):
+        return [], []
+    made = bounds.mce_clopper_pearson(bins=sample.bins, min_count=MIN_COUNT, failure_prob=failure_prob)
+    made = described(replace(made, name=f"new_examples_{made.name}"), examples, of=of)
+    rows = list[Statement]()
+    for place, one in enumerate(sample.bins):
+        if one.count >= MIN_COUNT:
+            quantity, term = f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", f"gap_{place}"
+            rows.append(Statement(
+                family="bins", quantity=quantity, of=of, measured=one.gap, lower=None, upper=made.terms[term],
+                n=one.count, upper_by=0, term=term,
+            ))  # fmt: skip
+    return rows, [made]
+
+
+def _of_examples(examples: Examples, said: Answers) -> tuple[float, float]:
+    sample = bounds.calibration_sample(
+        confidence=_known(said.confidence), correct=_correct(examples, said), edges=EDGES
+    )
+    return sample.calibration_error, sample.mean_squared_gap
+
+
+def _of_people(examples: Examples, said: Answers) -> tuple[float, float]:
+    """The plug-in ECE of people's mean gaps, and the mean over people of the square of their mean absolute gap."""
+    owners = np.unique(_known(examples.people), return_inverse=True)[1]
+    sizes, confidence = np.bincount(owners), _known(said.confidence)
+    gap = _correct(examples, said).astype(np.float64) - confidence
+    slot = np.minimum(np.searchsorted(np.asarray(EDGES), confidence, side="right") - 1, len(EDGES) - 2)
+    means = (np.bincount(owners, weights=np.where(slot == b, gap, 0.0)) / sizes for b in range(len(EDGES) - 1))
+    error = math.fsum(abs(math.fsum(mean)) for mean in means) / sizes.size
+    squared = math.fsum((np.bincount(owners, weights=np.abs(gap)) / sizes) ** 2) / sizes.size
+    return _up(error), _up(max(squared, error * error))
+
+
+def _correct(examples: Examples, said: Answers) -> np.ndarray:
+    return said.predicted == examples.labels
+
+
+def _known(column: np.ndarray | None) -> np.ndarray:
+    assert column is not None
+    return column
+
+
+def _up(value: float) -> float:
+    """Rounded up by far more than the sums' errors."""
+    return min(1.0, value * (1.0 + 1e-12) + 2.0**-50)

@@ -1,0 +1,200 @@
+"""Columns as they come from any framework, checked: names of classes, groups and people, losses and probabilities.
+
+Nothing is cut, filled in or rounded to fit: what does not fit is refused with the place where it stands.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Name = str | int | bool
+Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+_KINDS = {"U": "text", "O": "text", "T": "text", "i": "whole numbers", "u": "whole numbers", "b": "truth values"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """A column of names: row i has the name ``names[codes[i]]``.
+
+    Attributes:
+        names: each once, in order, all of one type.
+        codes: int64 [n].
+    """
+
+    names: tuple[Name, ...]
+    codes: Codes
+
+    @property
+    def n(self) -> int:
+        """How many rows."""
+        return int(self.codes.size)
+
+    @property
+    def kind(self) -> str:
+        """What the names are, in words."""
+        first = self.names[0]
+        return "truth values" if isinstance(first, bool) else "text" if isinstance(first, str) else "whole numbers"
+
+
+def coded(name: str, values: Any) -> Coded:
+    """A column of whole numbers, texts or truth values.
+
+    Raises:
+        ValueError: no rows, more than one axis, a gap, numbers that are not whole, or names of several types.
+    """
+    if isinstance(values, Coded):
+        return values
+    array = _array(name, values)
+    if array.dtype.kind == "f":
+        gap = np.flatnonzero(np.isnan(array))
+        if gap.size:
+            raise ValueError(_gap(name, int(gap[0])))
+        raise ValueError(
+            f"{name} must be whole numbers or text, got {array.dtype}: nothing is truncated here; if they are numbers "
+            f"of classes, pass {name}.astype(int) yourself"
+        )
+    if array.dtype.kind == "O":
+        array = _texts(name, array)
+    if array.dtype.kind not in _KINDS:
+        raise ValueError(f"{name} must be whole numbers or text, got {array.dtype}: convert them to names of classes")
+    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
+        raise ValueError(f"{name} must be whole numbers below 2**63, got {int(array.max())}: pass them as text")
+    if array.dtype.kind == "U" and (empty := np.flatnonzero(np.char.str_len(array) == 0)).size:
+        raise ValueError(_gap(name, int(empty[0])))
+    names, codes = np.unique(array, return_inverse=True)
+    return Coded(tuple(names.tolist()), codes.ravel().astype(np.int64))
+
+
+def losses(name: str, values: Any) -> Floats:
+    """A column of losses in [0, 1].
+
+    Raises:
+        ValueError: no rows, more than one axis, a gap, or a number outside [0, 1].
+    """
+    array = _array(name, values)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must be numbers in [0, 1], got {array.dtype}: convert them to losses")
+    found = array.astype(np.float64)
+    if (gap := np.flatnonzero(np.isnan(found))).size:
+        raise ValueError(_gap(name, int(gap[0])))
+    if (out := np.flatnonzero(~((found >= 0.0) & (found <= 1.0)))).size:
+        raise ValueError(
+            f"{name} must lie in [0, 1], got {float(found[out[0]])!r} in row {int(out[0])}: divide by the largest "
+            "loss that is possible, which must be known without these examples"
+        )
+    return found
+
+
+def weights(values: Any) -> Floats:
+    """Weights in (0, 1].
+
+    Raises:
+        ValueError: as for losses, or a weight of 0.
+    """
+    array = _array("weights", values)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"weights must be numbers in (0, 1], got {array.dtype}: pass one number an example")
+    found = array.astype(np.float64)
+    if (gap := np.flatnonzero(np.isnan(found))).size:
+        raise ValueError(_gap("weights", int(gap[0])))
+    if (out := np.flatnonzero(~((found > 0.0) & (found <= 1.0)))).size:
+        raise ValueError(
+            f"weights must lie in (0, 1], got {float(found[out[0]])!r} in row {int(out[0])}: divide by the "
+            "largest weight that is possible, which must be known without these examples, and drop examples of weight 0"
+        )
+    return found
+
+
+def require_rows(n: int, **columns: int | None) -> None:
+    """Refuse columns that have another number of rows than the labels."""
+    for name, rows in columns.items():
+        if rows is not None and rows != n:
+            raise ValueError(f"{name} must have one row for each of the {n} examples, got {rows}: pass both in full")
+
+
+def placed(name: str, values: Coded, classes: tuple[Name, ...], where: str) -> Codes:
+    """The place of every row's name among the classes.
+
+    Raises:
+        ValueError: names of another type, or one that is no class.
+    """
+    of_classes = Coded(classes, np.zeros(0, np.int64)).kind
+    if values.kind != of_classes:
+        raise ValueError(
+            f"{name} must be {of_classes} like {where}, got {values.kind}: give both the same names of classes"
+        )
+    known = {one: place for place, one in enumerate(classes)}
+    if strange := [one for one in values.names if one not in known]:
+        raise ValueError(
+            f"{name} must name classes that {where} have, got {strange[0]!r}: correct the name, or pass classes=[...] "
+            "with every class that there is"
+        )
+    return np.array([known[one] for one in values.names], np.int64)[values.codes]
+
+
+def class_names(classes: Sequence[Name]) -> tuple[Name, ...]:
+    """The names of all classes, in the order of the columns of probabilities.
+
+    Raises:
+        ValueError: fewer than two, a repeat, or names of several types.
+    """
+    if isinstance(classes, str | bytes):
+        raise ValueError(f"classes must be a list of names, got the text {classes!r}: pass [{classes!r}, ...]")
+    found = coded("classes", list(classes))
+    if len(found.names) < 2 or len(found.names) < found.n:
+        raise ValueError(f"classes must be at least two different names, got {list(classes)!r}: list each class once")
+    return tuple(found.names[code] for code in found.codes)
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    """The values as an array of one axis and at least one row."""
+    if isinstance(values, list | tuple):
+        kinds = {type(one) for one in values}
+        if {str} < kinds or ({bool} < kinds and kinds <= {bool, int, float}):
+            gap = next((place for place, one in enumerate(values) if one is None), None)
+            if gap is not None:
+                raise ValueError(_gap(name, gap))
+            said = " and ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(f"{name} must be of one type, got {said} mixed: convert them to one")
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ValueError(f"{name} must be one value for each example, got none of that kind ({error})") from error
+    if array.ndim != 1:
+        said = "a single value" if array.ndim == 0 else f"an array of shape {array.shape}"
+        raise ValueError(f"{name} must be one value for each example, got {said}: pass a column")
+    if array.size == 0:
+        raise ValueError(f"{name} must have at least one row, got none: pass the examples that you predicted")
+    return array
+
+
+def _texts(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Objects that are all texts, or all whole numbers, as an array of these."""
+    kinds = {type(one) for one in array.tolist()}
+    empty = next((place for place, one in enumerate(array.tolist()) if _missing(one)), None)
+    if empty is not None:
+        raise ValueError(_gap(name, empty))
+    if kinds == {str}:
+        return array
+    if kinds == {bool}:
+        return array.astype(np.bool_)
+    if kinds <= {int}:
+        try:
+            return array.astype(np.int64)
+        except OverflowError as error:
+            raise ValueError(f"{name} must be whole numbers of 64 bits, got larger ones: pass them as text") from error
+    said = " and ".join(sorted(kind.__name__ for kind in kinds))
+    raise ValueError(f"{name} must be whole numbers or text, got {said}: convert them to one of these")
+
+
+def _missing(one: Any) -> bool:
+    """Whether a value stands for none: None, NaN, an empty text, and what data frames have for it."""
+    return one is None or one == "" if isinstance(one, str | None) else str(one) in ("nan", "<NA>", "NaT")
+
+
+def _gap(name: str, row: int) -> str:
+    return f"{name} must have no gaps, got none in row {row}: fill it in, or drop the row from every column"

@@ -1,0 +1,53 @@
+"""The largest gap between groups, from the intervals of all of them: no failure probability beyond theirs."""
+
+import math
+from collections.abc import Sequence
+
+import bounds
+from bounds.hypotheses import together
+from pacdp.predictions.bounding import Statement
+
+_REFERENCE = 'docs/guarantees.md, "The largest gap between groups"'
+
+
+def largest_gap(
+    rows: Sequence[Statement], made: Sequence[bounds.Certificate], *, of: str, unit: str, n: int
+) -> tuple[Statement, bounds.Certificate]:
+    """At most the largest difference between the upper end of one group and the lower end of another.
+
+    Formal guarantee: on the event on which the groups' intervals hold, |error in one group - error in another| ≤ value
+    for all pairs at once.
+
+    Args:
+        rows: the groups' statements, at least two, with both ends.
+        made: their certificates.
+    """
+    uppers, lowers = ([end for row in rows if (end := getattr(row, name)) is not None] for name in ("upper", "lower"))
+    value = max(uppers[a] - lowers[b] for a, b in _pairs(uppers, lowers))
+    measured = [row.measured for row in rows]
+    paid = math.fsum(one.failure_prob for one in made)
+    called = "largest gap between groups" + (" of a new person" if unit == "person" else "")
+    gap = bounds.Certificate(
+        name="largest_gap",
+        value=min(1.0, math.nextafter(max(0.0, value), math.inf)),
+        failure_prob=paid,
+        of=of,
+        measures=called,
+        hypotheses=together(*(one.hypotheses for one in made)),
+        terms={"empirical_gap": max(measured) - min(measured)},
+        budget={"groups": paid},
+        reference=_REFERENCE,
+        inputs={"uppers": ", ".join(map(repr, uppers)), "lowers": ", ".join(map(repr, lowers)), "n": n},
+    )
+    row = Statement(
+        family="groups", quantity="largest gap between groups", of=of, measured=max(measured) - min(measured),
+        lower=None, upper=gap.value, n=n,
+    )  # fmt: skip
+    return row, gap
+
+
+def _pairs(uppers: Sequence[float], lowers: Sequence[float]) -> list[tuple[int, int]]:
+    """Pairs of different groups among which the largest difference is."""
+    top = sorted(range(len(uppers)), key=lambda place: -uppers[place])[:2]
+    low = sorted(range(len(lowers)), key=lambda place: lowers[place])[:2]
+    return [(a, b) for a in top for b in low if a != b]

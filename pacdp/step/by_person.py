@@ -1,0 +1,81 @@
+"""Gradients person by person, where records are people: what one of them adds is the mean of their examples' gradients.
+
+The sum over people is divided by their number, and no step depends on how many examples there are: that would be a
+function of the records, on which neither steps nor noise may depend ("Noisy sums" in docs/guarantees.md, people as
+records).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pacdp.chains.network import Network
+from pacdp.data import Dataset
+from pacdp.losses import Loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class People:
+    """Whose the examples of a data set are.
+
+    Attributes:
+        number: int64 [n], of each example's person, as the data set has it.
+        parts: the examples of each person.
+        unit: what a person is called.
+        digest: of the examples and their people.
+    """
+
+    number: Int[np.ndarray, " n"]
+    parts: Sequence[Int[Tensor, " part"]]
+    unit: str
+    digest: str
+
+    @classmethod
+    def of(cls, data: Dataset, device: torch.device) -> "People | None":
+        """Of a data set that names them."""
+        if data.people is None:
+            return None
+        sizes = np.unique(data.people, return_counts=True)[1]
+        order = torch.from_numpy(np.argsort(data.people, kind="stable")).to(device)
+        return cls(number=data.people, parts=order.split(sizes.tolist()), unit=data.unit, digest=data.people_hash)
+
+    @property
+    def count(self) -> int:
+        """How many people there are."""
+        return len(self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a checkpoint says of them."""
+        return {"unit": self.unit, "count": self.count, "hash": self.digest}
+
+
+def mean_over_people(
+    network: Network,
+    weights: Float[Tensor, " dim"],
+    parts: Sequence[Int[Tensor, " part"]],
+    labels: Int[Tensor, " n"],
+    loss: Loss,
+    *,
+    into: Float[Tensor, " dim"],
+) -> tuple[Float[Tensor, "2"], float]:
+    """The mean over people of their mean gradient into ``into``; the means over people of their mean loss and error;
+    and Σ over people of ‖their mean gradient‖².
+
+    Args:
+        parts: the examples of each person.
+        labels: of all examples.
+    """
+    into.zero_()
+    own, seen, squares = torch.empty_like(into)[None], torch.zeros(2, dtype=torch.float64), 0.0
+    for part in parts:
+        found = network.backward(weights[None], [network.gather(part)], [0], [labels[part]], loss, own)
+        seen += found[:, 0].double().cpu()
+        into += own[0]
+        squares += float(own[0].double().square().sum())
+    into /= len(parts)
+    return (seen / len(parts)).to(weights), squares

@@ -1,0 +1,112 @@
+"""Files of predictions, whatever is in them: a report that holds together, or one sentence, and never anything else."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pacdp.cli.predicting.logs import read_logs
+from pacdp.cli.predicting.pairing import examples_of
+from pacdp.cli.predicting.tables import read_table
+from pacdp.predictions.certify import certified
+from pacdp.verify.claim import DOES_NOT
+from pacdp.verify.report import check_report
+
+ODD = ["", "a", "b", "0.5", "0.25", "1.0", "nan", "inf", "None", '"x,y"', "ü"]
+CELL = st.one_of(st.integers(-1, 3).map(str), st.sampled_from(ODD), st.text(max_size=3))
+COLUMN = st.sampled_from(["label", "prediction", "p0", "p1", "group", "person", "model", "id", "loss", "weight", "age"])
+FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def _outcome(path: Path) -> str:
+    """What reading and certifying says; anything but a report or a sentence raises."""
+    try:
+        given = read_logs(path) if path.suffix == ".jsonl" else examples_of(path, read_table(path))
+        found = certified(given, failure_prob=0.05, interval=True)
+    except ValueError as error:
+        return "refused" if str(error) and "\n" not in str(error) else f"no sentence: {error}"
+    assert not [one for one in check_report(found.to_dict()) if one.verdict == DOES_NOT]
+    for row in found.statements:
+        assert row.lower is None or row.lower <= row.measured + 1e-12
+        assert row.upper is None or row.measured - 1e-12 <= row.upper
+    return "certified"
+
+
+@FEW
+@given(columns=st.lists(COLUMN, min_size=1, max_size=5), data=st.data())
+def test_any_table_is_certified_or_refused(columns, data, tmp_path):
+    rows = data.draw(st.lists(st.lists(CELL, min_size=len(columns), max_size=len(columns)), max_size=6))
+    path = tmp_path / "answers.csv"
+    path.write_text("\n".join(",".join(row) for row in (columns, *rows)), encoding="utf-8", newline="")
+    assert _outcome(path) in ("certified", "refused")
+
+
+NAMES = st.sampled_from(["cat", "dog"])
+
+
+@FEW
+@given(data=st.data(), rows=st.integers(2, 12))
+def test_tables_that_fit_are_certified(data, rows, tmp_path):
+    def column(values: st.SearchStrategy) -> list:
+        return data.draw(st.lists(values, min_size=rows, max_size=rows))
+
+    labels = column(NAMES)
+    labels[0], labels[1] = "cat", "dog"
+    frame = {"label": labels, "prediction": column(NAMES)}
+    if data.draw(st.booleans()):
+        frame["group"] = column(st.sampled_from(["x", "y", "z"]))
+    if data.draw(st.booleans()):
+        frame["person"] = [0, 1, *column(st.integers(0, 4))[2:]]
+    elif data.draw(st.booleans()):
+        frame["weight"] = column(st.floats(0.01, 1.0))
+    if data.draw(st.booleans()):
+        frame["loss"] = column(st.floats(0.0, 1.0))
+    path = tmp_path / "answers.parquet"
+    pl.DataFrame(frame).write_parquet(path)
+    assert _outcome(path) == "certified"
+
+
+@FEW
+@given(data=st.data())
+def test_a_file_with_damaged_bytes_is_certified_or_refused(data, tmp_path):
+    suffix = data.draw(st.sampled_from([".csv", ".parquet", ".npz", ".jsonl"]))
+    path = tmp_path / f"answers{suffix}"
+    labels = np.arange(8) % 2
+    if suffix == ".jsonl":
+        path.write_text("".join(f'{{"doc_id": {k}, "acc": {k % 2}}}\n' for k in range(8)))
+    elif suffix == ".npz":
+        held = io.BytesIO()
+        np.savez(held, label=labels, prediction=labels[::-1])
+        path.write_bytes(held.getvalue())
+    else:
+        frame = pl.DataFrame({"label": labels, "p0": np.full(8, 0.25), "p1": np.full(8, 0.75)})
+        frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
+    content = bytearray(path.read_bytes())
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=3)):
+        content[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(
+        bytes(content[: data.draw(st.integers(0, len(content)))]) if data.draw(st.booleans()) else bytes(content)
+    )
+    assert _outcome(path) in ("certified", "refused")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00",
+        b"\n\n",
+        b",\n,",
+        b'"',
+        b"label,prediction\r\n0,0\r\n1,1\r\n",
+        b"\xef\xbb\xbflabel,prediction\n0,0\n1,1\n",
+    ],
+)
+def test_odd_beginnings_and_ends_of_lines(content, tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_bytes(content)
+    assert _outcome(path) == ("certified" if b"label" in content else "refused")

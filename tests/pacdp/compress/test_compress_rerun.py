@@ -1,0 +1,52 @@
+"""The checker's own loop, with the learner given, makes every learner's run again: examples, people, one logit."""
+
+from dataclasses import replace
+
+import compress_toys as toys
+import pytest
+
+import pacdp
+from pacdp.compress import Groups, Stop
+from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
+from pacdp.verify.folder import read_checkpoint
+from pacdp.verify.rerun import is_learner, rerun
+
+CASES = {
+    "kernel": (toys.LEARNERS["kernel"], toys.clouds(), Stop()),
+    "entropy-sgd": (toys.LEARNERS["entropy-sgd"], toys.clouds(), Stop(rounds=(6, 9))),
+    "one logit": (replace(toys.LEARNERS["adam"], classes=2), toys.clouds(classes=2), Stop(rounds=(8,))),
+    "people": (toys.LEARNERS["kernel"], toys.clouds(people=60), Stop(rounds=(9,))),
+    "estimator": (toys.estimator(), toys.clouds(), Stop(rounds=(9,))),
+}
+
+
+def verdicts(tmp_path, name, learner=None, labels=None):
+    own, data, stop = CASES[name]
+    file = tmp_path / "k.safetensors"
+    if not file.exists():
+        groups = Groups(sizes=(6, 3), starts=(0, 12))
+        pacdp.compress(own, data, groups=groups, stop=stop, seed=4, tolerance=0.25 if data.people is not None else 0.0,
+                       file=file, about={"kind": "compression/1", "seed": 4, "run": {}})  # fmt: skip
+    labels = data.labels if labels is None else labels
+    found = rerun(read_checkpoint(file), learner or own, data.inputs, labels, data.people)
+    return [one.verdict for one in found]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_kind_of_run_is_made_again(tmp_path, name):
+    kept = CANNOT if name == "estimator" else FOLLOWS  # whose file holds no network
+    assert verdicts(tmp_path, name) == [kept, FOLLOWS]
+
+
+@pytest.mark.parametrize("name", ["kernel", "one logit", "people"])
+def test_another_learner_or_other_labels_do_not_follow(tmp_path, name):
+    own, data, _ = CASES[name]
+    changed = {"ridge": 0.5} if hasattr(own, "ridge") else {"learning_rate": 0.03}
+    assert verdicts(tmp_path, name)[0] == FOLLOWS
+    assert verdicts(tmp_path, name, learner=replace(own, **changed))[0] == DOES_NOT
+    assert verdicts(tmp_path, name, labels=(data.labels + 1) % data.classes)[0] == DOES_NOT
+
+
+def test_what_can_be_trained_is_a_learner():
+    assert all(is_learner(one) for one in toys.LEARNERS.values())
+    assert not is_learner(toys.network())

@@ -1,0 +1,129 @@
+"""A network that learnt from the whole sample is certified by one that was compressed, without a further label."""
+
+import compress_toys as toys
+import numpy as np
+import pytest
+import torch
+
+import bounds
+import pacdp
+from pacdp import BoundSet, Network, Settings, certify_untouched
+from pacdp.certify.untouched import disagreements
+from pacdp.compress import Groups
+from pacdp.data import DataError, Dataset
+from pacdp.losses import margins
+from pacdp.verify.claim import DOES_NOT, FOLLOWS
+from pacdp.verify.report import check_report
+from tests.schema import validate
+
+DATA, FRESH = toys.clouds(n=600), toys.clouds(n=500, seed=7)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return pacdp.compress(toys.LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)))
+
+
+@pytest.fixture(scope="module")
+def network():
+    """Trained on all of the sample."""
+    made = toys.network()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        toys.descend(made, torch.tensor(DATA.inputs), torch.tensor(DATA.labels), steps=400)
+    return made.eval()
+
+
+def test_the_certificate_is_the_sum_of_what_both_halves_say(found, network):
+    made = found.certify_other(network, FRESH)
+    (certificate,) = made.certificates
+    with torch.no_grad():
+        mine = network(torch.tensor(FRESH.inputs)).argmax(1)
+    k = int((mine != found(FRESH.inputs).argmax(1)).sum())
+    assert certificate.inputs["k"] == k
+    assert 0 < k < 0.2 * FRESH.n
+    of_h = bounds.compression(k=found.kept, n=DATA.n, failure_prob=0.025)
+    expected = of_h.value + bounds.clopper_pearson_upper(k, FRESH.n, 0.025)
+    assert certificate.value == pytest.approx(expected, rel=1e-12)
+    assert certificate.failure_prob == pytest.approx(0.05)
+    assert certificate.status == "rigorous"
+    assert certificate.hypothesis("learner saw picked records alone").standing == "proved"
+    assert certificate.hypothesis("neither network saw the unlabelled rows").standing == "declared"
+    test = toys.clouds(n=20_000, seed=11)
+    with torch.no_grad():
+        error = float((margins(network(torch.tensor(test.inputs)), torch.tensor(test.labels)) <= 0).double().mean())
+    assert error < certificate.value < 0.4
+    assert made.measured[0].errors == k
+
+
+def test_the_report_follows_and_its_count_cannot_be_changed(found, network):
+    report = found.certify_other(network, FRESH).to_dict()
+    validate(report)
+    assert {one.verdict for one in check_report(report)} == {FOLLOWS}
+    report["measured"][0]["errors"] -= 1
+    report["measured"][0]["mean"] = report["measured"][0]["errors"] / FRESH.n
+    assert {one.claim for one in check_report(report) if one.verdict == DOES_NOT} == {"measured errors"}
+
+
+def test_labels_are_not_looked_at(found, network):
+    inputs = found.certify_other(network, torch.tensor(FRESH.inputs)).certificates
+    assert inputs == found.certify_other(network, FRESH).certificates
+
+
+def test_rows_that_either_saw_are_refused(found, network):
+    planted = Dataset(inputs=np.concatenate([FRESH.inputs, DATA.inputs[:2]]), classes=3, name="clouds",
+                      labels=np.concatenate([FRESH.labels, 1 - DATA.labels[:2] // 2]))  # fmt: skip
+    with pytest.raises(DataError, match="2 of the unlabelled rows are among the sample"):
+        found.certify_other(network, planted)
+    with pytest.raises(DataError, match="500 of the unlabelled rows are among the network's rows"):
+        found.certify_other(network, FRESH, network_saw=FRESH.rows())
+    both = found.certify_other(network, FRESH, network_saw=DATA.rows()).certificates[0]
+    assert both.hypothesis("neither network saw the unlabelled rows").standing == "proved"
+    repeats = torch.tensor(FRESH.inputs).repeat(2, 1)
+    with pytest.raises(DataError, match="repeats"):
+        found.certify_other(network, repeats)
+
+
+def test_rows_that_chose_the_settings_are_no_unlabelled_ones(network):
+    settings = Settings.chosen_on(FRESH.rows())
+    made = pacdp.compress(toys.LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)), settings=settings)
+    with pytest.raises(DataError, match="500 of the unlabelled rows are among the rows that the settings were chosen"):
+        made.certify_other(network, FRESH)
+
+
+def test_a_head_start_s_rows_are_no_unlabelled_ones(network):
+    learner, other = toys.LEARNERS["adam"], toys.clouds(n=300, seed=2)
+    start = learner.train(None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9)
+    made = pacdp.compress(learner, DATA, groups=5, start=start, start_rows=other.rows())
+    with pytest.raises(DataError, match="300 of the unlabelled rows are among the rows of the head start"):
+        made.certify_other(network, other)
+
+
+def test_a_held_out_count_serves_as_well(network):
+    part = toys.clouds(n=800, seed=5)
+    own = Network(network=network)
+    count = pacdp.certify(own, data=BoundSet.part(part), failure_prob=0.025)
+    of_h = next(one for one in count.certificates if one.name == "new_examples_clopper_pearson")
+    made = certify_untouched(lambda x: 2.0 * network(x), FRESH, surrogate=network, certificate=of_h,
+                             saw={"the sample": DATA.rows(), "others": part.rows()}, failure_prob=0.025)  # fmt: skip
+    (certificate,) = made.certificates
+    assert certificate.inputs["k"] == 0
+    assert certificate.value == pytest.approx(of_h.value + bounds.clopper_pearson_upper(0, FRESH.n, 0.025))
+
+
+def test_ties_and_nans_are_differences_and_classes_must_agree(found):
+    one = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [torch.nan, 1.0, 0.0], [0.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
+    other = torch.tensor([[2.0, 0.0, 0.0], [3.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 2.0, 2.0], [0.0, 2.0, 1.0]])
+    assert disagreements(one, other).tolist() == [False, True, True, True, True]
+    assert disagreements(other, one).tolist() == [False, True, True, True, True]
+    single = torch.tensor([1.0, -1.0, 0.0, 1.0])
+    assert disagreements(single, torch.tensor([[2.0], [-1.0], [0.0], [-1.0]])).tolist() == [False, False, True, True]
+    with pytest.raises(ValueError, match="networks of the same classes, got 2 and 3"):
+        found.certify_other(lambda inputs: inputs[:, 0], FRESH)
+    people = toys.clouds(people=60)
+    with pytest.raises(ValueError, match="of people"):
+        found.certify_other(lambda inputs: inputs, people)
+    with pytest.raises(ValueError, match="saw must name"):
+        certify_untouched(found, FRESH, surrogate=found, certificate=found.certificate, saw={}, failure_prob=0.1)
+    with pytest.raises(ValueError, match="failure_prob must lie strictly"):
+        found.certify_other(found, FRESH, failure_prob=1.0)

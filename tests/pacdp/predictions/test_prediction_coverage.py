@@ -1,0 +1,204 @@
+"""Reports on predictions fail no more often than they say where the truth is known, and faults are caught.
+
+A law of labels and predictions is drawn from many times; a report fails when any of its rows is false. The number of
+failures is binomial with a rate of at most the failure probability: the test refutes that at 1e-4. Each fault is one
+that is made in practice, and the same test must refute it. `python tests/pacdp/predictions/test_prediction_coverage.py`
+prints the table of docs/predictions.md.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from prediction_worlds import THREE, World, probabilities
+from scipy import stats
+
+import pacdp
+from pacdp import PredictionReport
+
+TRIALS = 400
+FAILURE = 0.2
+"""High, so that few trials have power."""
+SIX = tuple(f"g{k}" for k in range(6))
+Case = tuple[PredictionReport, dict[str, float]]
+"""A report, and what is true of some of its rows."""
+Report = Callable[[np.random.Generator], Case]
+
+
+def false(found: PredictionReport, truths: dict[str, float]) -> bool:
+    rows = [(row, truths[row.quantity]) for row in found.statements if row.quantity in truths]
+    assert rows
+    return any(not (row.lower is None or row.lower <= truth) or not (row.upper is None or truth <= row.upper)
+               for row, truth in rows)  # fmt: skip
+
+
+def failures(report: Report, trials: int) -> int:
+    rng = np.random.default_rng(7)
+    return sum(false(*report(rng)) for _ in range(trials))
+
+
+def refuted(failed: int, trials: int) -> bool:
+    return stats.binomtest(failed, trials, FAILURE, alternative="greater").pvalue < 1e-4
+
+
+def _truths(world: World) -> dict[str, float]:
+    each = zip(world.wrong, world.precision, world.false_alarms, strict=True)
+    return {"error": world.error} | {
+        name: value
+        for c, (wrong, precision, alarms) in enumerate(each)
+        for name, value in (
+            (f"error on class {c}", wrong), (f"recall of class {c}", 1 - wrong),
+            (f"precision of class {c}", precision), (f"false-alarm rate of class {c}", alarms),
+        )
+    }  # fmt: skip
+
+
+def plain(rng: np.random.Generator, *, apart: bool = False) -> Case:
+    """Error, recall, precision and false alarms of three classes, in one report or ``apart``, a report for each."""
+    labels, said = THREE.draw(150, rng)
+    asked = {
+        "error": FAILURE,
+        **dict.fromkeys(("recall", "precision", "false-alarms"), 2 * FAILURE),
+    }  # half: the error's
+    made = [pacdp.certify_predictions(labels, said, classes=[0, 1, 2], ask=ask, failure_prob=each, interval=True)
+            for ask, each in (asked.items() if apart else [(None, FAILURE)])]  # fmt: skip
+    return replace(made[0], statements=tuple(row for one in made for row in one.statements)), _truths(THREE)
+
+
+def error(rng: np.random.Generator, *, factor: float = 1.0) -> Case:
+    labels, said = THREE.draw(2000, rng)
+    return pacdp.certify_predictions(labels, said, ask="error", failure_prob=factor * FAILURE), _truths(THREE)
+
+
+def groups(rng: np.random.Generator, *, paid: bool = True, gap: bool = False) -> Case:
+    """Six groups with errors of 0.1 to 0.35, all compared."""
+    group, rates = rng.integers(0, 6, 600), 0.1 + 0.05 * np.arange(6)
+    labels = rng.integers(0, 2, 600)
+    said = np.where(rng.random(600) < rates[group], 1 - labels, labels)
+    truths = {f"error in group {name!r}": float(rate) for name, rate in zip(SIX, rates, strict=True)}
+    # half of the failure probability is the error's, of which nothing is asked here; unpaid, a group has five times its
+    share = 2 * FAILURE if paid else 0.9999
+    found = pacdp.certify_predictions(labels, said, groups=np.array(SIX)[group], ask="groups", failure_prob=share)
+    return found, {"largest gap between groups": 0.25} if gap else truths
+
+
+def crowd(rng: np.random.Generator, *, ask: str = "error", counted: bool = True) -> Case:
+    """Sixty people with twenty examples each; of a fifth of them nearly all are wrong, of the others hardly any."""
+    rate = np.where(rng.random(60) < 0.2, 0.9, 0.05)
+    wrong = rng.random((60, 20)) < rate[:, None]
+    labels = rng.integers(0, 2, (60, 20))
+    said, people = np.where(wrong, 1 - labels, labels).ravel(), np.repeat(np.arange(60), 20)
+    whose = people if counted else None
+    found = pacdp.certify_predictions(labels.ravel(), said, people=whose, ask=ask, failure_prob=FAILURE)
+    return found, {"error": 0.22, "error on class 0": 0.22, "error on class 1": 0.22}
+
+
+def difference(rng: np.random.Generator, *, shrunk: float = 1.0) -> Case:
+    """Two models, of which one errs on 0.2 and the other on 0.29; the interval shrunk towards what was measured."""
+    labels = rng.integers(0, 2, 400)
+    first = np.where(rng.random(400) < 0.2, 1 - labels, labels)
+    second = np.where(rng.random(400) < 0.15, 1 - first, first)
+    told = {"a": first, "b": second}
+    found = pacdp.certify_predictions(labels, told, ask="differences", failure_prob=2 * FAILURE)
+    row = found.statement("error of b minus error of a")
+    ends = {name: row.measured + shrunk * (getattr(row, name) - row.measured) for name in ("lower", "upper")}
+    return replace(found, statements=(replace(row, **ends),)), {row.quantity: 0.09}
+
+
+def weighted(rng: np.random.Generator, *, given: bool = True) -> Case:
+    """Half of the examples weigh five times what the others do, and are four times as hard."""
+    heavy = rng.random(400) < 0.5
+    labels = rng.integers(0, 2, 400)
+    said = np.where(rng.random(400) < np.where(heavy, 0.4, 0.1), 1 - labels, labels)
+    weights = np.where(heavy, 1.0, 0.2) if given else None
+    found = pacdp.certify_predictions(labels, said, weights=weights, ask="error", failure_prob=FAILURE)
+    return found, {found.statements[0].quantity: (0.4 + 0.2 * 0.1) / 1.2}
+
+
+@lru_cache
+def _soft() -> dict[str, float]:
+    """Brier risk and calibration of a law, by 400,000 draws."""
+    rng = np.random.default_rng(3)
+    many = rng.integers(0, 3, 400_000)
+    soft = probabilities(many, rng)
+    gap = (soft.argmax(1) == many) - soft.max(1)
+    slot = np.minimum((soft.max(1) * 15).astype(int), 14)
+    bins = {f"calibration gap at confidence {b / 15:.2f} to {(b + 1) / 15:.2f}": abs(float(gap[slot == b].mean()))
+            for b in range(15) if (slot == b).any()}  # fmt: skip
+    ece = sum(abs(gap[slot == b].sum()) for b in range(15)) / many.size
+    return {"Brier risk": float(((soft - np.eye(3)[many]) ** 2).sum(1).mean()), "calibration error (ECE)": ece, **bins}
+
+
+def calibration(rng: np.random.Generator, *, people: bool = False) -> Case:
+    labels = rng.integers(0, 3, 300)
+    ask = ["brier", "calibration"] if people else ["brier", "calibration", "bins"]
+    found = pacdp.certify_predictions(
+        labels, probabilities=probabilities(labels, rng), people=np.arange(300) // 2 if people else None, ask=ask,
+        failure_prob=2 * FAILURE,
+    )  # fmt: skip
+    return found, _soft()
+
+
+class Row(NamedTuple):
+    """A line of the table: what must hold, and a fault that must be caught."""
+
+    name: str
+    sound: Report
+    fault: str = ""
+    broken: Report | None = None
+    trials: int = TRIALS
+
+
+ROWS = [
+    Row("the error alone", error, "a factor of 1.5 on the failure probability", partial(error, factor=1.5)),
+    Row(
+        "error, recall, precision, false alarms of three classes",
+        plain,
+        "a report for each, at the whole failure probability",
+        partial(plain, apart=True),
+    ),
+    Row("six groups", groups, "groups that are not paid for", partial(groups, paid=False)),
+    Row("the largest gap between six groups", partial(groups, gap=True)),
+    Row("people of unequal difficulty", crowd, "examples counted in their place", partial(crowd, counted=False)),
+    Row("recall of such people", partial(crowd, ask="recall"), trials=150),
+    Row(
+        "a difference of two models",
+        difference,
+        "an interval of 0.4 of its length",
+        partial(difference, shrunk=0.4),
+        300,
+    ),
+    Row("a weighted population", weighted, "weights forgotten", partial(weighted, given=False), 300),
+    Row("Brier risk, calibration error and bins", calibration, trials=150),
+    Row("Brier risk and calibration error of people", partial(calibration, people=True), trials=150),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_rows_hold_together_and_faults_are_caught(row):
+    assert not refuted(failures(row.sound, row.trials), row.trials)
+    if row.broken is not None:
+        assert refuted(failures(row.broken, row.trials), row.trials)
+
+
+def test_all_rows_hold_together_and_are_not_absurdly_loose():
+    assert failures(plain, TRIALS) > 0.02 * TRIALS
+    assert failures(error, TRIALS) > 0.1 * TRIALS
+
+
+@pytest.mark.parametrize("order", ["by error", "by class"])
+def test_rows_that_were_sorted_do_not_mislead_the_betting_bounds(order):
+    loss = np.random.default_rng(11).random(500) ** 2
+    moved = np.sort(loss) if order == "by error" else np.concatenate([loss[::2], loss[1::2]])
+    found = [pacdp.certify_predictions(losses={"loss": each}).statements[0].upper for each in (loss, moved)]
+    assert found[1] == pytest.approx(found[0], rel=0.03)
+
+
+if __name__ == "__main__":
+    print("| what is certified | false | fault | false then |\n| --- | --- | --- | --- |")
+    for line in ROWS:
+        seen = [f"{failures(one, 1000) / 1000:.3f}" if one else "" for one in (line.sound, line.broken)]
+        print(f"| {line.name} | {seen[0]} | {line.fault} | {seen[1]} |")
