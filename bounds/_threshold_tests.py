@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,11 @@ class RiskControl:
     def qualifies(self) -> bool:
         """Whether a threshold was found."""
         return self.threshold is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types for JSON."""
+        record = {"threshold": self.threshold, "target": self.target, "level": self.level, "share": self.share}
+        return {**record, "tests": [asdict(one) for one in self.tests], "certificate": self.certificate.to_dict()}
 
     def __str__(self) -> str:
         if self.qualifies:

@@ -200,7 +200,7 @@ class Monitor:
                 f"{said} No alarm: the evidence that the risk exceeds {self.promised:.4g} is {self.evidence:.3g}, of "
                 f"{1.0 / self.false_alarm_prob:.4g} that an alarm takes."
             )
-        either = math.fsum((self.false_alarm_prob, self.promise_failure_prob))
+        either = math.fsum((self.false_alarm_prob, self.promise_failure_prob)) * (1.0 - 2.0**-50)  # decimals add up
         return (
             f"{said} ALARM after {self.alarm} losses: if new data follow the law for which a risk of at most "
             f"{self.promised:.4g} was promised, an alarm is ever raised with probability at most {at_most(either)}."

@@ -67,6 +67,16 @@ COMMANDS: dict[str, Entry] = {
         "Bound",
         "A calculator: one bound from its ingredients, all that apply compared, or what a target takes.",
     ),
+    "control": Entry(
+        "pacdp.cli.commands.control",
+        "Control",
+        "Choose a threshold at which a risk stays below a target: when to answer, when to sound an alarm.",
+    ),
+    "monitor": Entry(
+        "pacdp.cli.commands.control",
+        "Watch",
+        "Watch the losses of a deployed predictor: limits of its running risk, and an alarm above what was promised.",
+    ),
     "privacy": Entry(
         "pacdp.cli.commands.bounds",
         "Privacy",

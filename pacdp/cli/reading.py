@@ -4,11 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scipy import special
+
 from bounds import Certificate, Hypothesis
 from bounds.sentence import headline
-from pacdp.cli.figures.numbers import up_digits
+from pacdp.cli.figures.numbers import probability, up_digits
 
 FORMAT = "pacdp-certificates/2"
+_LIKELY = 0.01
+"""Test errors rarer than this under a certificate speak against it."""
 _ORDER = ("unproved", "declared", "proved")
 COSTS = {
     "kl": "KL",
@@ -79,22 +83,48 @@ def cited(position: int, found: Sequence[Note]) -> str:
 
 def error_on_test(report: Mapping[str, Any], of: str, measures: str) -> float | None:
     """The mean 0-1 loss of a predictor on the test set, for a certificate of its 0-1 risk."""
-    if measures.startswith("0-1 risk"):
-        for one in report["measured"]:
-            if (one["of"], one["on"], one["loss"]) == (of, "test", "zero-one"):
-                return one["mean"]
-    return None
+    found = _on_test(report, of, measures)
+    return None if found is None else found["mean"]
 
 
 def remarks(certificates: Sequence[Certificate], report: Mapping[str, Any], name: Callable[[str], str]) -> list[str]:
-    """A sentence on each certificate that lies below the measured test error of what it is about."""
-    found = [(made, error_on_test(report, made.of, made.measures)) for made in certificates]
+    """What each certificate below the measured test error means: how likely such errors are if it holds."""
+    found = [(made, _on_test(report, made.of, made.measures)) for made in certificates]
     return [
-        f"{name(made.name)} ({made.measures}, {made.of}) lies below the measured test error {test:.4f}: it may have "
-        "failed, or the test set may be too small to tell."
+        f"{name(made.name)} ({made.measures}, {made.of}) lies below the measured test error {test['mean']:.4f}"
+        + _how_likely(made, test, report["unit"])
         for made, test in found
-        if test is not None and made.value < test
+        if test is not None and made.value < test["mean"]
     ]
+
+
+def errors_at_least(errors: int, n: int, rate: float) -> float:
+    """The exact binomial probability of so many errors or more among n independent ones of this rate, rounded up."""
+    return min(1.0, float(special.betainc(errors, n - errors + 1, rate)) * (1.0 + 1e-10)) if errors else 1.0
+
+
+def _on_test(report: Mapping[str, Any], of: str, measures: str) -> Mapping[str, Any] | None:
+    if measures.startswith("0-1 risk"):
+        for one in report["measured"]:
+            if (one["of"], one["on"], one["loss"]) == (of, "test", "zero-one"):
+                return one
+    return None
+
+
+def _how_likely(made: Certificate, test: Mapping[str, Any], unit: str) -> str:
+    """The end of a remark: a probability where the test examples count as independent, and what it says."""
+    if unit != "example" or test["errors"] is None:
+        return ": it may have failed, or the test set may be too small to tell, or follow another law."
+    errors, n = test["errors"], test["n"]
+    chance = errors_at_least(errors, n, made.value)
+    said = f". If it holds, {errors} errors or more on {n} new examples of the same law have probability at most "
+    if chance >= _LIKELY:
+        return f"{said}{up_digits(chance, 2)}: the test set is too small to speak against it."
+    return (
+        f"{said}{up_digits(chance, 2)}: it has failed, which may happen with probability "
+        f"{probability(made.failure_prob)}, or something that it rests on is not so, such as that the test examples "
+        "follow the same law."
+    )
 
 
 def measured(report: Mapping[str, Any]) -> list[str]:

@@ -156,8 +156,8 @@ KINDS = (
     bounds.Certificate, bounds.Cost, bounds.Hypothesis, bounds.ExcessStep, bounds.ConfidenceBin, bounds.PeopleSample,
     bounds.FailureBudget, bounds.PureDP, bounds.ApproxDP, bounds.GaussianDP, bounds.ZeroConcentratedDP,
     bounds.PrivacyLossDistribution, bounds.WorstCaseSum, bounds.PoissonSum, bounds.RealisedSum,
-    bounds.RealisedPoissonSum, bounds.NoisySumPlan, bounds.Monitor, bounds.Sharp, bounds.MaxInformation,
-    bounds.Printed2018, bounds.Accounted,
+    bounds.RealisedPoissonSum, bounds.NoisySumPlan, bounds.Sharp, bounds.MaxInformation, bounds.Printed2018,
+    bounds.Accounted, bounds.Monitor,
     accounting.Gaussian, accounting.ExponentialMechanism, accounting.PoissonSampled, accounting.Composed,
     accounting.SelfComposed,
 )  # fmt: skip

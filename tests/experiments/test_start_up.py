@@ -29,6 +29,8 @@ STARTS = {
     ("train", "dp-sgd-mnist", *SHOW): {*DRAWS, *NEVER},
     ("certify", "--help"): {*DRAWS, *NEVER},
     ("certify", "--predictions", "x", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
+    ("control", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
+    ("monitor", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
     ("choices", "--help"): {*DRAWS, *NEVER},
     ("data", "--help"): NEVER,
     ("experiment", "list"): NEVER,

@@ -196,3 +196,36 @@ def test_reports_of_another_format_are_refused(tmp_path):
             show(report)
     with pytest.raises(ValueError, match="has format 'pacdp-certificates/1'"):
         _page(report, tmp_path)
+
+
+@pytest.mark.parametrize(("errors", "n", "rate"), [(0, 5, 0.3), (1, 1, 0.25), (3, 7, 0.2), (7, 7, 0.9), (40, 300, 0.1)])
+def test_the_probability_of_so_many_errors_is_the_binomial_one(errors, n, rate):
+    from fractions import Fraction
+
+    share = Fraction(rate)
+    exact = sum(math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(errors, n + 1))
+    assert exact <= reading.errors_at_least(errors, n, rate) <= exact * Fraction(1 + 1e-9)
+
+
+def test_a_certificate_below_the_test_error_is_explained():
+    report = handmade()
+    (made,) = [one for one in reading.certificates_of(report) if one.value < (report["measured"][1]["mean"] or 0)][:1]
+    report["unit"], report["measured"] = "example", []
+
+    def said(errors, n):
+        report["measured"] = [
+            {"of": made.of, "on": "test", "loss": "zero-one", "mean": errors / n, "errors": errors, "n": n}
+        ]
+        (found,) = reading.remarks([made], report, str)
+        return found
+
+    few = said(1, 2)
+    chance = 1 - (1 - made.value) ** 2
+    assert "1 errors or more on 2 new examples of the same law have probability at most" in few
+    assert float(few.split("at most ")[1].split(":")[0]) >= chance
+    assert few.endswith("the test set is too small to speak against it.")
+    many = said(900, 1000)
+    assert "it has failed, which may happen with probability" in many
+    assert "the test examples follow the same law" in many
+    report["unit"] = "person"
+    assert "probability" not in said(900, 1000)

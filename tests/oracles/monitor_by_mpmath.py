@@ -1,4 +1,4 @@
-"""The mixtures of bounds.running_mean and the wealth of bounds.monitor by their definitions, at any precision."""
+"""The mixtures of bounds.running_mean and the wealth of bounds.monitor by definition, at the precision in force."""
 
 import mpmath as mp
 

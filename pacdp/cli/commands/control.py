@@ -1,0 +1,144 @@
+"""The commands that choose thresholds and watch a deployed predictor, and so start without torch: control, monitor."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from pacdp.cli.parsing import no_more
+
+_CHOICES = ("promised", "promise_failure_prob", "failure_prob", "false_alarm_prob")
+_USUAL: dict[str, Any] = {"failure_prob": 0.05, "false_alarm_prob": 0.01}
+_GRID = tuple(k / 20 for k in range(20))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """Choose a threshold at which a risk stays below a target: when to answer, when to sound an alarm.
+
+    pacdp control answers.csv --target 0.05, with the columns confidence and error (0 or 1) or loss (from 0 to 1), finds
+    from which confidence on to answer; with the columns score and positive, from which score on a detector has to sound
+    to miss at most 5% of the positives. docs/control.md explains both.
+    """
+
+    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
+    """CSV with the columns confidence and error or loss, or score and positive; and group, if there are any."""
+    target: float
+    """What the risk is to stay below, from 0 to 1."""
+    failure_prob: float = 0.05
+    """Probability that the risk at the chosen threshold is above the target."""
+    thresholds: tuple[float, ...] = _GRID
+    """Of confidence, fixed before the file was seen; scores need none."""
+    starts: int | None = None
+    """How many thresholds the tests start from: 1 is a fixed sequence from the highest down; by default every one."""
+    groups: Literal["together", "apart"] | None = None
+    """One threshold that does for every group, or one for each."""
+    json: bool = False
+    """Print JSON."""
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        import bounds
+        from pacdp.cli.loss_tables import read_columns
+
+        columns: dict[str, Any] = read_columns(self.file, ("confidence", "error", "loss", "score", "positive", "group"))
+        named = columns.pop("group", None)
+        if (self.groups is None) != (named is None):
+            raise ValueError(
+                "give --groups together or apart exactly where the file has a column group: one threshold for all "
+                "groups, or one for each"
+            )
+        settings: dict[str, Any] = {"target": self.target}
+        match sorted(columns):
+            case ["confidence", "error" | "loss" as loss]:
+                control = bounds.control_selective_risk
+                records = {"confidence": columns["confidence"], "losses": columns[loss]}
+                settings |= {"thresholds": self.thresholds, "starts": self.starts}
+            case ["positive", "score"]:
+                control = bounds.control_false_negatives
+                records = {"scores": columns["score"], "positives": columns["positive"]}
+            case found:
+                raise ValueError(
+                    f"{self.file} must have the columns confidence and error or loss, or score and positive, got "
+                    f"{', '.join(found)}: name the columns so"
+                )
+        if self.groups == "apart":
+            made = bounds.control_groups(
+                control, groups=named, records=records, failure_prob=self.failure_prob, **settings
+            )
+        else:
+            made = {"all": control(**records, failure_prob=self.failure_prob, groups=named, **settings)}
+        if self.json:
+            print(json.dumps({name: one.to_dict() for name, one in made.items()}, allow_nan=False))
+            return
+        for name, one in made.items():
+            print(f"{name}: {one}" if self.groups == "apart" else str(one))
+            if one.qualifies:
+                print(f"  {one.share:.1%} of the records reach the threshold")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Watch the losses of a deployed predictor: limits of its running risk, and an alarm above what was promised.
+
+    pacdp monitor watch.json --losses monday.csv --promised 0.05 begins; pacdp monitor watch.json --losses tuesday.csv
+    goes on. One may look, and stop, after every loss. docs/control.md says what order the losses may come in.
+    """
+
+    state: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="STATE")]
+    """The file that holds what is known so far; it is made if it is not there."""
+    losses: Path | None = None
+    """CSV with the column error (0 or 1) or loss (from 0 to 1), and position where labels come late: the number of the
+    example from 0, in the order in which the examples came. Without it, what is known is printed again."""
+    promised: float | None = None
+    """What the risk is to stay below, such as a certificate; needed to begin, and only then."""
+    promise_failure_prob: float | None = None
+    """Probability that the promise is no bound even for data of the same law, such as a certificate's; 0 by default."""
+    failure_prob: float | None = None
+    """Probability that the limits are wrong at any time; 0.05 by default."""
+    false_alarm_prob: float | None = None
+    """Probability that an alarm is ever raised while the risk stays below the promised one; 0.01 by default."""
+    json: bool = False
+    """Print JSON."""
+
+    def __call__(self, rest: list[str]) -> None:
+        no_more(rest)
+        import bounds
+        from pacdp.cli.loss_tables import read_columns
+        from pacdp.files import replacing
+
+        chosen: dict[str, Any] = {name: getattr(self, name) for name in _CHOICES if getattr(self, name) is not None}
+        if self.state.exists():
+            if chosen:
+                flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
+                raise ValueError(f"{self.state} has begun: leave out {flags}, or give another file")
+            monitor = _read(self.state)
+        elif self.promised is None:
+            raise ValueError(f"{self.state} is not there: give --promised to begin, what the risk is to stay below")
+        else:
+            monitor = bounds.Monitor(**{**_USUAL, **chosen})
+        if self.losses is not None:
+            columns = read_columns(self.losses, ("error", "loss", "position"))
+            if ("error" in columns) == ("loss" in columns):
+                raise ValueError(f"{self.losses} must have a column error or a column loss: keep one of them")
+            values = columns["error"] if "error" in columns else columns["loss"]
+            monitor = monitor.observe(values, positions=columns.get("position"))
+        with replacing(self.state) as file:
+            file.write(monitor.to_json().encode())
+        if self.json:
+            limits = {"lower": monitor.lower, "upper": monitor.upper, "p_value": monitor.p_value}
+            print(json.dumps({**monitor.to_dict(), **limits}, allow_nan=False))
+        else:
+            print(monitor)
+
+
+def _read(path: Path) -> Any:
+    """The monitor in a file. Raises ValueError when it holds something else."""
+    import bounds
+
+    try:
+        return bounds.Monitor.from_json(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, ValueError) as error:
+        raise ValueError(f"{path} is no state of pacdp monitor ({error})") from error

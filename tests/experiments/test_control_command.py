@@ -1,0 +1,117 @@
+"""`pacdp control` and `pacdp monitor`: from a table to a threshold, or to an alarm; bad tables are refused."""
+
+import json
+
+import numpy as np
+import pytest
+from cli_tools import one_sentence, pacdp
+
+import bounds
+
+
+def table(path, **columns):
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def answers(tmp_path):
+    rng = np.random.default_rng(0)
+    confidence = rng.random(1500).round(6)
+    error = (rng.random(1500) < 0.4 * (1 - confidence)).astype(int)
+    return table(tmp_path / "answers.csv", confidence=confidence, error=error), confidence, error
+
+
+def test_the_threshold_is_that_of_bounds(answers, capsys):
+    path, confidence, error = answers
+    made = bounds.control_selective_risk(
+        confidence=confidence, losses=error, thresholds=[k / 20 for k in range(20)], target=0.1, failure_prob=0.05
+    )
+    assert pacdp("control", path, "--target", "0.1", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["all"]
+    assert found == made.to_dict()
+    assert pacdp("control", path, "--target", "0.1") == 0
+    said = capsys.readouterr().out
+    assert str(made) in said
+    assert "of the records reach the threshold" in said
+    assert pacdp("control", path, "--target", "0.001") == 0
+    assert "No threshold qualifies" in capsys.readouterr().out
+
+
+def test_groups_and_detectors(answers, tmp_path, capsys):
+    _, score, positive = answers
+    group = np.where(np.arange(1500) % 2 == 0, "a", "b")
+    path = table(tmp_path / "d.csv", score=score, positive=positive, group=group)
+    at = {"scores": score, "positives": positive, "target": 0.2, "failure_prob": 0.05}
+    assert pacdp("control", path, "--target", "0.2", "--groups", "together", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["all"] == bounds.control_false_negatives(**at, groups=group).to_dict()
+    assert pacdp("control", path, "--target", "0.2", "--groups", "apart", "--json") == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["a", "b"]
+    assert pacdp("control", path, "--target", "0.2") == 1
+    assert "give --groups together or apart exactly where" in one_sentence(capsys.readouterr().err)
+
+
+def test_a_monitor_goes_on_from_its_file(tmp_path, capsys):
+    errors = (np.arange(400) % 4 == 0).astype(int)
+    first = table(tmp_path / "1.csv", error=errors[:200], position=np.arange(200))
+    second = table(tmp_path / "2.csv", error=errors[200:], position=np.arange(200, 400)[::1])
+    state = tmp_path / "watch.json"
+    begin = ("--promised", "0.1", "--promise-failure-prob", "0.05")
+    assert pacdp("monitor", state, "--losses", first, *begin) == 0
+    assert pacdp("monitor", state, "--losses", second, "--json") == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    made = bounds.Monitor(promised=0.1, failure_prob=0.05, false_alarm_prob=0.01, promise_failure_prob=0.05)
+    made = made.observe(errors, positions=np.arange(400))
+    assert (found["n"], found["alarm"], found["upper"]) == (400, made.alarm, made.upper)
+    assert bounds.Monitor.from_json(state.read_text(encoding="utf-8")) == made
+    assert pacdp("monitor", state) == 0
+    said = capsys.readouterr().out
+    assert f"ALARM after {made.alarm} losses" in said
+    assert "at most 0.0600" in said
+    before = state.read_bytes()
+    assert pacdp("monitor", state, "--losses", first) == 1
+    assert "positions must be new" in one_sentence(capsys.readouterr().err)
+    assert state.read_bytes() == before
+    assert pacdp("monitor", state, "--promised", "0.1") == 1
+    assert "has begun: leave out --promised" in one_sentence(capsys.readouterr().err)
+    assert pacdp("monitor", tmp_path / "new.json") == 1
+    assert "give --promised to begin" in one_sentence(capsys.readouterr().err)
+    assert pacdp("monitor", first) == 1
+    assert "is no state of pacdp monitor" in one_sentence(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no rows"),
+        ("confidence,error\n", "holds no rows"),
+        ("confidence,wrong\n0.1,1\n", "'wrong' that is unknown"),
+        ("error,error\n1,1\n", "stands twice"),
+        ("confidence,error\n0.1\n", "must have 2 cells in each row"),
+        ("confidence,error\n0.1,2\n", "must have 0 or 1 in column 'error'"),
+        ("confidence,error\n0.1,0.5\n", "must have 0 or 1 in column 'error', got '0.5' in row 1"),
+        ("confidence,error\n,1\n", "must have a number in column 'confidence', got '' in row 1"),
+        ("confidence,error\nnan,1\n", "must have a number in column 'confidence'"),
+        ("confidence,loss\n0.1,1.5\n", "losses must lie in [0, 1]"),
+        ("confidence,score\n0.1,1\n", "must have the columns confidence and error or loss"),
+        ('confidence,error\n"0.1,1\n', "cannot be read as CSV"),
+        ("score,positive\n0.1," + "9" * 400 + "\n", "must have 0 or 1 in column 'positive'"),
+        ("score,positive\n0.1,-1\n", "must have 0 or 1 in column 'positive'"),
+    ],
+)
+def test_bad_tables_are_refused_in_one_sentence(text, said, tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    path.write_text(text, encoding="utf-8")
+    assert pacdp("control", path, "--target", "0.1") == 1
+    assert said in one_sentence(capsys.readouterr().err)
+
+
+def test_a_file_of_losses_needs_one_column_of_them(tmp_path, capsys):
+    for columns in ({"error": [1], "loss": [0.5]}, {"position": [0]}):
+        path = table(tmp_path / "x.csv", **columns)
+        assert pacdp("monitor", tmp_path / "w.json", "--losses", path, "--promised", "0.1") == 1
+        assert "must have a column error or a column loss" in one_sentence(capsys.readouterr().err)
+    (tmp_path / "x.csv").write_bytes(b"\xff\xfe")
+    assert pacdp("control", tmp_path / "x.csv", "--target", "0.1") == 1
+    assert "cannot be read as CSV" in one_sentence(capsys.readouterr().err)
