@@ -12,19 +12,17 @@ from bounds import Certificate, unproved
 from experiments.claims import Claim, Comparison, Point, decide, every, judging, least_risk, point, say
 from experiments.figures import certificates as figures
 from experiments.papers.runs import finite, held_out, private_prior
+from experiments.papers.runs.certified import certified_chain
 from experiments.papers.runs.held_out import DATASETS, NETWORKS_TRIED, HeldOutConfig, held_out_config, sizes
 from experiments.study import Done, Row, Study, drawing, tabled
 from experiments.tables import column, part
 from pacdp import Settings
 from pacdp.backprop import PosteriorSettings
 from pacdp.backprop.network import SmallCNN
-from pacdp.cli import certifying
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.figures.numbers import up
-from pacdp.cli.folder import Folder
 from pacdp.cli.reading import certificates_of, error_on_test
 from pacdp.cli.recipes import Scale, recipe
-from pacdp.cli.run import train
 from pacdp.cli.sweep.jobs import Job, single
 
 _CHAINS = ("entropy-sgld", "entropy-sgld-clipped", "entropy-sgd-clipped", "sgd")
@@ -84,11 +82,7 @@ def _of_private_prior(config: private_prior.Settings, runtime: Runtime, folder: 
 
 
 def _of_chain(run: Run, runtime: Runtime, folder: Path) -> Row:
-    if not Folder(folder / "run").finished:
-        train(run, folder / "run", runtime, resume=True)
-    report = certifying.certify(folder / "run", runtime, seed=run.seed, unlisted=_COMPARED)
-    subject = {name: value for name, value in report["subject"].items() if name != "checkpoint"}  # where it lay
-    return report | {"subject": subject, "provenance": None}
+    return certified_chain(run, runtime, folder, unlisted=_COMPARED) | {"provenance": None}
 
 
 HELD_OUT, FINITE = single(_of_held_out), single(_of_finite)

@@ -16,18 +16,17 @@ import polars as pl
 
 from experiments.claims import Claim, every, judging, least_risk
 from experiments.figures import routes as figures
+from experiments.papers.runs.certified import certified_chain
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import part
 from pacdp import Architecture, GibbsSettings, Problem
 from pacdp.certify import BoundSet
-from pacdp.cli import certifying
 from pacdp.cli.compressing import Compression
 from pacdp.cli.compression_recipes import compression
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.folder import Folder, provenance
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.recipes import Scale, sampler
-from pacdp.cli.run import train
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.compress import Groups
 from pacdp.compress.certify import compress
@@ -88,13 +87,10 @@ def _of_kernel(config: Counted, runtime: Runtime, folder: Path) -> Row:
 
 
 def _of_chain(run: Run, runtime: Runtime, folder: Path) -> Row:
-    if not Folder(folder / "run").finished:
-        train(run, folder / "run", runtime, resume=True)
-    report = certifying.certify(folder / "run", runtime, seed=run.seed)
-    subject = {name: value for name, value in report["subject"].items() if name != "checkpoint"}  # where it lay
+    report = certified_chain(run, runtime, folder)
     tested = next(one for one in report["measured"] if (one["on"], one["of"], one["loss"]) == _TESTED)
     details = {"test_errors": tested["mean"] * tested["n"], "n_test": tested["n"], "labelled": report["n"]}
-    return report | {"subject": subject, "details": {**report["details"], **details}}
+    return report | {"details": {**report["details"], **details}}
 
 
 _TESTED = ("test", "Gibbs classifier", "zero-one")

@@ -133,11 +133,9 @@ def with_recorded(
     """
     share, examples, fixed = found.failure_prob, BoundSet.of_records(data), replace(fixed, count=1)
     tested = BoundSet.of_records(test) if test else None
-    if data.people is not None:
-        found = _of_people(
-            found, {"bound": _judged(weights, data), **({"test": _judged(weights, test)} if test else {})}
-        )
-    risk = error_of(weights, data)
+    seen = None if data.people is None else {"bound": _judged(weights, data)}
+    if seen is not None:
+        found = _of_people(found, seen | ({"test": _judged(weights, test)} if test else {}))
     try:
         if charged.steps != step:
             raise ValueError(
@@ -150,6 +148,7 @@ def with_recorded(
     source = NoisySum(price=price, unit=examples.unit)
     law = around(data, weights, std=settings.thermal_std)
     evidence = fixed.standing(examples)
+    risk = share_of_errors(weights, data) if seen is None else seen["bound"].error
     made = weights_at(price, risk=risk, examples=examples, failure_prob=share, evidence=evidence)
     passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
     how = MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE)

@@ -12,8 +12,6 @@ from pacdp.cli.diagnosing import diagnose_checkpoints, siblings
 from pacdp.cli.folder import Folder, provenance, read_json
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.rederived import require_rederived
-from pacdp.cli.replacing import require_replaceable as require_replaceable
-from pacdp.cli.replacing import write_report as write_report
 from pacdp.gibbs import Progress
 
 

@@ -18,7 +18,7 @@ from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
 from pacdp.cli.serial import JOINED_LATER, from_dict, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
-from pacdp.compress.certify import assess, outputs_of
+from pacdp.compress.certify import assess, outputs_of, rows_behind
 from pacdp.compress.learner import State
 from pacdp.compress.run import Records, Round, Trace, scored_left
 from pacdp.data import Dataset, make_splits
@@ -196,10 +196,7 @@ class Finished(NamedTuple):
     @property
     def saw(self) -> dict[str, Rows]:
         """The rows that the network depends on, by what to call them."""
-        found = {"the sample": self.data.rows}
-        found |= {} if self.start_rows is None else {"the rows of the head start": self.start_rows}
-        chosen = self.config.settings(self.test).elsewhere
-        return found if chosen is None else found | {"the rows that the settings were chosen on": chosen}
+        return rows_behind(self.data, self.start_rows, self.config.settings(self.test))
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """The network's outputs."""

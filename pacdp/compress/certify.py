@@ -170,9 +170,7 @@ def compress(
     require_replayed(own, records, trace, groups=groups, stop=stop, seed=seed, start=start)
     found = assess(own, trace, bound, fresh, stop=stop, failure_prob=failure_prob, expected=expected, settings=settings,
                    tolerance=tolerance, start_rows=start_rows, viewed=viewed)  # fmt: skip
-    saw = {"the sample": bound.rows}
-    saw |= {} if start_rows is None else {"the rows of the head start": start_rows}
-    saw |= {} if settings.elsewhere is None else {"the rows that the settings were chosen on": settings.elsewhere}
+    saw = rows_behind(bound, start_rows, settings)
 
     def again(prob: float) -> bounds.Certificate:
         assert trace.best is not None
@@ -181,6 +179,16 @@ def compress(
         return replace(made, measures=found.certificates[0].measures, hypotheses=found.certificates[0].hypotheses)
 
     return Compressed(assessment=found, trace=trace, learner=own, saw=saw, again=again)
+
+
+def rows_behind(data: BoundSet, start_rows: Rows | None, settings: Settings) -> dict[str, Rows]:
+    """The rows that the network depends on, by what to call them: sample, head start, those that chose settings."""
+    named = {
+        "the sample": data.rows,
+        "the rows of the head start": start_rows,
+        "the rows that the settings were chosen on": settings.elsewhere,
+    }
+    return {name: rows for name, rows in named.items() if rows is not None}
 
 
 def assess(

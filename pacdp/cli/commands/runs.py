@@ -22,6 +22,7 @@ from pacdp.cli.private.books import beside, counted_beside
 from pacdp.cli.private.command import holds_private_run, is_private, tell_private, train_private_recipe
 from pacdp.cli.private.recipes import PRIVATE_RECIPES
 from pacdp.cli.recipes import RECIPES, Scale, recipe
+from pacdp.cli.replacing import require_replaceable, write_report
 from pacdp.cli.run import train
 from pacdp.cli.serial import from_dict, to_dict
 from pacdp.cli.sweep.batches import carry_out
@@ -46,7 +47,7 @@ class Demo:
             report = certifying.certify(
                 self.out, self.runtime, progress=lambda done, total: advance(1000 * done // total)
             )
-        certifying.write_report(_beside(self.out), report)
+        write_report(_beside(self.out), report)
         print_report(report)
         for path in certifying.plot(Folder(self.out)):
             print(f"wrote {path}")
@@ -197,10 +198,10 @@ class Certify:
                 f"--failure-prob must lie strictly between 0 and 1, got {self.failure_prob}: 0.05 is customary"
             )
         out = self.out or _beside(self.path)
-        certifying.require_replaceable(out)
+        require_replaceable(out)
         with progress("certifying", 1000) as advance:
             report = self._report(lambda done, total: advance(1000 * done // total))
-        certifying.write_report(out, report)
+        write_report(out, report)
         if self.json:
             print(json.dumps(report, allow_nan=False))
         else:
