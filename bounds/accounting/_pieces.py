@@ -78,8 +78,8 @@ class Noise:
     rate: float
     sigma: float
     replace: bool
-    epsilons: tuple[float, ...] = ()
-    negligible: bool = False
+    epsilons: tuple[float, ...]
+    negligible: bool
 
     def choices(self) -> list[tuple[float, float]]:
         """Weights under Q, and losses, of what pure mechanisms on the same sample release."""

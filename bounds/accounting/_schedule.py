@@ -27,6 +27,7 @@ _LEAST_NOISE = 0.05
 # So is noise on all records together, where other steps keep it from being composed in closed form.
 _LEAST_TOGETHER = 0.1
 _MOST_NOISE = 1e150  # more noise counts as this much, whose square is a number still
+ROUNDING = 1.0 + 1e-13  # of sums of squares, and what they are put into
 _MOST_EPSILON = 300.0  # a pure mechanism with a larger one counts as no protection
 
 
@@ -40,7 +41,7 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class Schedule:
-    """The normal form. ``precision`` is the sum of squared inverse multipliers of Gaussians on all records.
+    """The normal form. ``squares`` are the squared inverse multipliers of Gaussians on all records.
 
     ``log_missed`` is the logarithm of the probability that a record takes part in none of the sampled mechanisms that
     protect nobody, or too little for the grid; ``revealed`` says that something protects nobody, ``given_up`` that
@@ -48,12 +49,20 @@ class Schedule:
     """
 
     adjacency: Adjacency
-    precision: float = 0.0
+    squares: list[float] = field(default_factory=list[float])
     sampled: Counter[Step] = field(default_factory=Counter[Step])
     pure: Counter[float] = field(default_factory=Counter[float])
     log_missed: float = 0.0
     revealed: bool = False
     given_up: bool = False
+
+    @property
+    def precision(self) -> float:
+        """The sum of the squares, to the last digit however many there are; infinite where it passes all floats."""
+        try:
+            return math.fsum(self.squares)
+        except OverflowError:
+            return math.inf
 
     @property
     def private(self) -> bool:
@@ -90,7 +99,7 @@ def _add(made: Schedule, event: Event, count: int) -> None:
     match event:
         case Gaussian():
             inverse = 1.0 / min(float(event.noise_multiplier), _MOST_NOISE)
-            made.precision += count * (inverse * inverse)  # infinite where a power would raise
+            made.squares.append(count * (inverse * inverse))  # infinite where a power would raise
         case ExponentialMechanism():
             epsilon = _epsilon(event, made.adjacency)
             made.pure[min(epsilon, _MOST_EPSILON)] += count

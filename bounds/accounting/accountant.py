@@ -16,7 +16,7 @@ from bounds import _check
 from bounds.accounting._compose import compose
 from bounds.accounting._fourier import Composite
 from bounds.accounting._pieces import mechanisms
-from bounds.accounting._schedule import Schedule, schedule
+from bounds.accounting._schedule import ROUNDING, Schedule, schedule
 from bounds.accounting.events import Event, delta_in_range, event_to_json
 from bounds.accounting.gaussian import delta_bracket, epsilon_end
 from bounds.accounting.renyi import renyi_epsilon
@@ -25,7 +25,6 @@ from bounds.privacy_loss import PrivacyLossDistribution
 
 _PASSES = 3
 _CLOSE = 0.02
-_ROUNDING = 1.0 + 1e-13  # of sums of squares, and what they are put into
 
 
 def privacy_epsilon(
@@ -57,7 +56,7 @@ def privacy_epsilon(
 def _epsilon(made: Schedule, delta: float, resolution: float | None) -> tuple[float, float]:
     """Both ends, for a normal form that is composed as a whole."""
     if made.exact:
-        return epsilon_end(made.mu / _ROUNDING, delta, 0), epsilon_end(made.mu * _ROUNDING, delta, 1)
+        return epsilon_end(made.mu / ROUNDING, delta, 0), epsilon_end(made.mu * ROUNDING, delta, 1)
     parts, upper, lower, near = mechanisms(made), math.inf, 0.0, None
     for _ in range(_PASSES):
         law = compose(parts, resolution=resolution, log_delta=math.log(delta), epsilon=near)
@@ -75,13 +74,13 @@ def _by_absence(made: Schedule, *, delta: float, resolution: float | None) -> fl
     Given that it does not, what is left is (ε, δ - p)-private. Adding p to the probability of every event covers the
     rest, and 1 - p of a probability is at least exp(ln(1-p)) of it: (ε - ln(1-p), δ)-private.
     """
-    share = -math.expm1(made.log_missed) * _ROUNDING
+    share = -math.expm1(made.log_missed) * ROUNDING
     if made.revealed or made.given_up or not share < delta:
         return math.inf
     rest = replace(made, log_missed=0.0)
     if not (rest.sampled or rest.pure or rest.precision):
-        return -made.log_missed * _ROUNDING
-    return (_epsilon(rest, (delta - share) / _ROUNDING, resolution)[1] - made.log_missed) * _ROUNDING
+        return -made.log_missed * ROUNDING
+    return (_epsilon(rest, (delta - share) / ROUNDING, resolution)[1] - made.log_missed) * ROUNDING
 
 
 def privacy_delta(
@@ -103,7 +102,7 @@ def privacy_delta(
     if not made.private:
         return _answer(made, 1.0 if made.revealed else 0.0, 1.0, epsilon=epsilon, delta=1.0)
     if made.exact:
-        lower, upper = delta_bracket(made.mu / _ROUNDING, epsilon)[0], delta_bracket(made.mu * _ROUNDING, epsilon)[1]
+        lower, upper = delta_bracket(made.mu / ROUNDING, epsilon)[0], delta_bracket(made.mu * ROUNDING, epsilon)[1]
         return _answer(made, lower, upper, epsilon=epsilon, delta=upper)
     parts, upper, lower, near = mechanisms(made), 1.0, 0.0, None
     for _ in range(_PASSES):
@@ -128,7 +127,7 @@ def privacy_record(
     """
     made = schedule(event, adjacency)
     if made.exact:
-        mu = made.mu * _ROUNDING
+        mu = made.mu * ROUNDING
         return GaussianDP(mu=mu, adjacency=adjacency, status="accounted", event=event_to_json(event))
     return loss_distribution(event=event, adjacency=adjacency, resolution=resolution)
 
@@ -153,7 +152,7 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
     law = compose(mechanisms(made), resolution=resolution)
     above, below = law.remove.window, law.add.window
     first = min(above.start, 1 - below.start - below.size, 0)
-    indices = np.arange(first, max(above.start + above.size - 1, -below.start, 0) + 1)
+    indices = np.arange(first, max(above.start + above.size - 1, 0) + 1)
     x = law.remove.spacing * indices
     decay = np.exp(-np.abs(x))
     upper = np.where(x >= 0.0, _raised(law.remove, law.slack, indices), 0.0)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from scipy.special import erfcx, ndtr
 
 from bounds import _check
-from bounds.accounting._schedule import schedule
+from bounds.accounting._schedule import ROUNDING, schedule
 from bounds.accounting.events import Event, delta_in_range
 from bounds.privacy import Adjacency, GaussianDP
 
@@ -68,7 +68,7 @@ def full_batch_gdp(*, event: Event, adjacency: Adjacency) -> GaussianDP:
             "event must hold Gaussian events on all records alone, as sampled ones have no smaller mu than without "
             "sampling; use privacy_epsilon, or loss_distribution."
         )
-    return GaussianDP(mu=made.mu * (1.0 + 1e-15 * made.steps + 1e-15), adjacency=adjacency, status="accounted")
+    return GaussianDP(mu=made.mu * ROUNDING, adjacency=adjacency, status="accounted")
 
 
 def delta_bracket(mu: float, epsilon: float) -> tuple[float, float]:

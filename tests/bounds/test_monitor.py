@@ -217,6 +217,7 @@ def test_limits_cost_little_more_than_those_of_one_n_and_see_small_variances():
         ({"peak": math.inf}, "wealth and sums"),
         ({"wealth": (0.0,)}, "wealth and sums"),
         ({"wealth": (-1.0,) * 8}, "wealth and sums"),
+        ({"wealth": (*(0.0,) * 7, math.inf)}, "wealth and sums"),
         ({"alarm": 1}, "alarm"),
         ({"alarm": 0}, "alarm"),
         ({"ordered": 1}, "ordered"),

@@ -333,6 +333,11 @@ def test_noise_of_a_langevin_step_is_rounded_down():
         assert exact * (1 - mp.mpf("1e-13")) <= found <= exact or not math.isfinite(found)
 
 
+def test_lists_of_orders_and_weights_become_tuples():
+    price = RealisedSum(contributions=1.0, records=10, orders=[1.5, 2.0], weights=[0.25, 0.75])
+    assert (price.orders, price.weights) == ((1.5, 2.0), (0.25, 0.75))
+
+
 def test_weights_of_orders_are_kept_as_they_were_given():
     price = bounds.noisy_sum_realised(
         event=full(2.0, 1), squared_norms=[1.0], records=600, orders=[1.5, 2.0], weights=[0.25, 0.75]

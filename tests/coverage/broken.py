@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 import bounds
-from tests.coverage import calibrated, catalogue, compressed, crowds, noisy, released, sampled, worlds
+from tests.coverage import calibrated, catalogue, compressed, controlled, crowds, noisy, released, sampled, worlds
 from tests.coverage.adapters import mce_clopper_pearson, recursive, risk_upper, split_kl
 from tests.coverage.harness import Entry
 
@@ -101,4 +101,5 @@ BROKEN = [
     Entry("norms of examples where people are counted", noisy.examples_apart, noisy.APART),
     *crowds.BROKEN,
     *compressed.BROKEN,
+    *controlled.BROKEN,
 ]

@@ -12,6 +12,7 @@ from tests.coverage import (
     calibrated,
     catalogue,
     compressed,
+    controlled,
     crowds,
     mechanisms,
     noisy,
@@ -164,6 +165,7 @@ _ENTRIES = [
     *PEOPLE,
     *crowds.ENTRIES,
     *compressed.ENTRIES,
+    *controlled.ENTRIES,
     Entry("brier_risk of maurer", by.brier_risk, calibrated.BRIER, (tight.lucky_brier,)),
 ]
 ENTRIES = [

@@ -1,12 +1,15 @@
 """One step, where delta(epsilon) is known in closed form, in both directions and for both relations."""
 
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 import pytest
 import subsampled_by_mpmath as twin
 from events_for_tests import steps
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from bounds.accounting import (
     Composed,
@@ -18,8 +21,11 @@ from bounds.accounting import (
     privacy_delta,
     privacy_epsilon,
     renyi_divergences,
+    renyi_epsilon,
 )
 from bounds.accounting._cells import add_cells
+from bounds.accounting._compose import Curve
+from bounds.accounting._fourier import Composite, Window
 from bounds.accounting._pieces import Noise, grid
 
 PAIRS = [(0.01, 1.0), (0.3, 0.5), (0.001, 0.3), (0.9, 4.0), (0.0001, 50.0)]
@@ -104,7 +110,7 @@ def test_the_numerical_way_agrees_with_the_gaussian_and_is_never_below(adjacency
 @pytest.mark.parametrize(("q", "sigma"), [*PAIRS, (0.3, 0.15)])
 def test_masses_of_cells(q, sigma, replace):
     """The compiled cells against integrals at 40 digits; what rounding moved across their ends is announced."""
-    noise = Noise(q, sigma, replace)
+    noise = Noise(q, sigma, replace, (), negligible=False)
     low, top = noise.range(8.0)
     part = grid(2.0**-12 * min(1.0, q / sigma * 64), 0.002, low, top).part(low, top)
     z_low, z_top = noise.ends(8.0)
@@ -139,6 +145,63 @@ def test_masses_of_cells(q, sigma, replace):
                 continue
             assert abs(p - mp.mpf(total[k])) <= p * 2.0**-43 + mp.mpf(doubt[k])
             assert abs((p - mp.exp(x) * other) / (1 - mp.exp(x - y)) - right[k]) <= p * 2.0**-43 + mp.mpf(doubt[k])
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(("q", "sigma", "order"), [(0.01, 1.0, 2.0), (0.3, 2.0, 5.5), (0.2, 0.8, 1.3)])
+def test_renyi_divergences_against_quadrature(q, sigma, order, adjacency):
+    """ln E_Q (P/Q)^a, the record in the sum against none, or against one that pulls the other way."""
+
+    def log_density(z, at):
+        return norm.logpdf(z, at, sigma)
+
+    def powers(z, sign=1.0):
+        p = np.logaddexp(math.log1p(-q) + log_density(z, 0.0), math.log(q) + log_density(z, 1.0))
+        away = log_density(z, 0.0)
+        if adjacency == "replace-one":
+            away = np.logaddexp(math.log1p(-q) + log_density(z, 0.0), math.log(q) + log_density(z, -1.0))
+        return math.exp(order * p + (1.0 - order) * away)
+
+    found, _ = quad(powers, -40.0 * sigma, 40.0 * sigma, epsabs=0.0, epsrel=1e-12, limit=500, points=[0.0, order])
+    true = math.log(found) / (order - 1.0)
+    (made,) = renyi_divergences(event=steps(sigma, q), adjacency=adjacency, orders=(order,))
+    assert made == pytest.approx(true, rel=1e-6)
+
+
+@pytest.mark.parametrize("order", [1.5, 8.0])
+def test_epsilon_from_one_renyi_order(order):
+    event, delta = Gaussian(noise_multiplier=2.0), 1e-5
+    made = renyi_epsilon(event=event, delta=delta, adjacency="add-remove", orders=(order,))
+    rest = math.log((order - 1.0) / order) - (math.log(delta) + math.log(order)) / (order - 1.0)
+    assert made.upper == pytest.approx(order / (2.0 * 2.0**2) + rest, rel=1e-8)
+
+
+def test_the_mu_of_many_gaussians_is_never_rounded_down():
+    noises = [1.0 + k / 7919.0 for k in range(20_000)]
+    event = Composed(events=tuple(Gaussian(noise_multiplier=noise) for noise in noises))
+    true = sum((1 / Fraction(noise)) ** 2 for noise in map(Fraction, noises[:200]))
+    few = full_batch_gdp(event=Composed(events=event.events[:200]), adjacency="add-remove").mu
+    assert true <= Fraction(few) ** 2 <= true * (1 + Fraction(1, 10**12))
+    rest = math.fsum(1.0 / noise**2 for noise in noises)  # within a few ulp
+    assert rest * (1 + 1e-14) <= full_batch_gdp(event=event, adjacency="add-remove").mu ** 2 <= rest * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_curve_of_one_atom_is_on_its_side_to_the_last_digit(sign):
+    """delta(epsilon) = p (1 - e^(epsilon - y)), a few ulp below y where hardly any digit is left of it."""
+    spacing, start, size, p = 2.0**-6, 40, 64, 0.5
+    masses = np.zeros(size)
+    masses[20] = p
+    law = Composite(spacing, Window(start, size, 0.0, 0.0, 0.0), 0.0, masses, 0.0, 0.0, -math.inf, -math.inf)
+    curve, y = Curve(law, sign, 0.0, error=0.0), (start + 20) * spacing
+    for ulps in (1, 2, 3, 8, 1000, 10**12):
+        epsilon = y - ulps * math.ulp(0.5 * y)
+        true = p * -math.expm1(epsilon - y)
+        made = curve.at(epsilon) - 1e-300
+        assert made >= true * (1 + 1e-15) if sign > 0 else made <= true * (1 - 1e-15)
+        assert abs(made - true) <= 2.0**-48 * y
+    assert curve.epsilon(0.9) == (start * spacing if sign > 0 else 0.0)  # nothing is known below the window
+    assert curve.epsilon(0.05) == pytest.approx(y + math.log(0.9), rel=1e-9)
 
 
 @pytest.mark.parametrize(("q", "sigma"), PAIRS)

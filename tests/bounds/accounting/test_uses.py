@@ -158,6 +158,15 @@ def test_calibration_of_a_whole_schedule():
     assert loose.event.event.noise_multiplier == pytest.approx(1.185, abs=3e-3)
 
 
+def test_calibration_to_where_nothing_is_spent_at_all():
+    """With enough noise the delta alone covers it: epsilon is 0 there, and no logarithm of it is taken."""
+    at = {"delta": 0.3, "adjacency": "add-remove"}
+    made = calibrate_noise(event=Gaussian(noise_multiplier=1.0), epsilon=1e-3, tolerance=1e-4, **at)
+    assert made.achieved.upper <= 1e-3
+    less = Gaussian(noise_multiplier=made.scale * (1.0 - 2e-4))
+    assert privacy_epsilon(event=less, **at).upper > 1e-3
+
+
 def test_calibration_refuses_what_no_noise_meets():
     event = Composed(events=(steps(1.0, 0.01), ExponentialMechanism(epsilon=2.0, adjacency="add-remove")))
     with pytest.raises(ValueError, match=r"^epsilon must be within reach"):
