@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from pacdp.cli.folder import provenance, write_json
+from tests.coverage import predicted
 from tests.coverage.broken import BROKEN
 from tests.coverage.entries import ENTRIES
 from tests.coverage.harness import FRACTIONS, LEVEL, SEED, run, run_at, worst
@@ -14,6 +15,7 @@ from tests.coverage.prices import exact_prices
 from tests.coverage.worlds import DELTA
 
 DATASETS = 20_000
+REPORTS = 1000
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = dict(zip((1.0, *FRACTIONS), ("1", "2/3", "1/2", "1/3", "1/5", "1/10"), strict=True))
 HEAD = """# Coverage
@@ -65,6 +67,18 @@ failure probability is {nominal:g} everywhere.
 | price | mechanism | nats | at all of it | at 2/3 | at 1/2 | at 1/3 |
 | --- | --- | --- | --- | --- | --- | --- |
 """
+PREDICTED_HEAD = """
+## Reports on predictions
+
+Labels and predictions are drawn {trials:,} times from laws whose rates are known. A report of `certify_predictions` at
+a failure probability of {nominal:g} is false when any of the rows in question is. Beside it a fault that is made in
+practice. A binomial test at 10⁻⁴ may not refute the report, and must refute the fault. Groups of rows fail less often
+than they may, since their failures coincide and since a count of errors is a whole number; betting at a few hundred
+records has room to spare.
+
+| what is certified | false | fault | false then |
+| --- | --- | --- | --- |
+"""
 BROKEN_HEAD = """
 ## Broken bounds, all caught by the same test
 
@@ -87,8 +101,11 @@ def main() -> int:
             text += _line(entry, row)
             print(f"{entry.name}: {row['observed']:.4f}, fails at {row['fails_at']:.3g}", flush=True)
     text += LOOSE_HEAD + "".join(f"- {entry.name}: {entry.why}\n" for entry in [*ENTRIES, *PRICED] if entry.why)
-    prices = list(exact_prices(NAMES))
-    text += EXACT_HEAD.format(nominal=DELTA) + "".join(map(_price_line, prices)) + BROKEN_HEAD
+    prices, reports = list(exact_prices(NAMES)), predicted.lines(REPORTS)
+    wrong += [str(line["report"]) for line in reports if not line["as_it_should_be"]]
+    text += EXACT_HEAD.format(nominal=DELTA) + "".join(map(_price_line, prices))
+    text += PREDICTED_HEAD.format(trials=REPORTS, nominal=predicted.FAILURE) + "".join(map(_report_line, reports))
+    text += BROKEN_HEAD
     for entry in BROKEN:
         row = _row(entry, broken=True)
         if not row["caught"]:
@@ -103,6 +120,7 @@ def main() -> int:
         "provenance": made_by,
         "rows": rows,
         "prices": prices,
+        "reports": reports,
     }
     write_json(DOCS / "coverage.json", record)
     print(f"wrong: {wrong}" if wrong else "every bound covers and has power, every broken bound is caught")
@@ -152,6 +170,11 @@ def _power(entry):
 def _price_line(row):
     rates = " | ".join(f"{rate:.4f}" for rate in row["failure"].values())
     return f"| {row['price']} | {row['mechanism']} | {row['nats']:.2f} | {rates} |\n"
+
+
+def _report_line(row):
+    then = "" if row["false_with_the_fault"] is None else f"{row['false_with_the_fault']:.3f}"
+    return f"| {row['report']} | {row['false']:.3f} | {row['fault']} | {then} |\n"
 
 
 def _line(entry, row):

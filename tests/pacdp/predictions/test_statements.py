@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from prediction_worlds import THREE, probabilities
 from scipy import stats
 
 import bounds
 import pacdp
+from tests.coverage.labelled import THREE, probabilities
 from tests.schema import validate
 
 RNG = np.random.default_rng(19)
