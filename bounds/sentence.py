@@ -1,5 +1,6 @@
 """A certificate as one true sentence, with numbers that never look better than they are."""
 
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from bounds.certificate import Certificate
@@ -27,6 +28,12 @@ def headline(made: Certificate) -> str:
     taken = "; ".join(f"{one.name} ({one.standing})" for one in (*made.unproved, *made.declared))
     label = "" if made.status == "rigorous" else " This number is optimistic: something that it rests on is not proved."
     return f"{said}, if {taken}.{label}" if taken else f"{said}."
+
+
+def first_sentence(certificates: Sequence[Certificate]) -> str:
+    """The headline of the first certificate of the 0-1 risk, else of the first."""
+    risks = [made for made in certificates if made.measures.startswith(_ERROR)]
+    return headline((risks or certificates)[0]) if certificates else "Nothing was certified."
 
 
 def at_most(value: float, places: int = 4) -> str:

@@ -1,5 +1,6 @@
 from .certify import Assessment as Assessment
 from .certify import BoundSet as BoundSet
+from .certify import ClippedError as ClippedError
 from .certify import DataFree as DataFree
 from .certify import Finite as Finite
 from .certify import HeldOut as HeldOut
@@ -10,6 +11,7 @@ from .certify import Prior as Prior
 from .certify import Private as Private
 from .certify import Settings as Settings
 from .certify import certify as certify
+from .certify import certify_network as certify_network
 from .certify import certify_untouched as certify_untouched
 from .certify import train_certified as train_certified
 from .checkpoint import Checkpoint as Checkpoint
@@ -19,6 +21,8 @@ from .compress import Compressed as Compressed
 from .compress import compress as compress
 from .errors import CheckpointError as CheckpointError
 from .errors import Diverged as Diverged
+from .estimators import CertifiedClassifier as CertifiedClassifier
+from .estimators import CertifiedRegressor as CertifiedRegressor
 from .gibbs import GibbsSettings as GibbsSettings
 from .models import Architecture as Architecture
 from .posterior import GaussianPosterior as GaussianPosterior

@@ -52,17 +52,39 @@ def held_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = ()) -> 
     Raises:
         DataError: inputs are no numbers, or none.
     """
-    hashes, width = _hashes(inputs, "inputs"), int(np.prod(np.shape(inputs)[1:]))
-    least = 1 if width > 1 else max(_FEW, len(hashes) / 2)
-    exempt = {id(tensor) for name, tensor in module.named_parameters() if name in paid}
-    found: list[Held] = []
-    for where, tensor in _tensors(module):
-        own = None if id(tensor) in exempt else _hashes_by_width(tensor, width)
-        if own is not None and len(own):
-            count = len(np.intersect1d(hashes, own))
-            if count >= least:
-                found.append(Held(where, count))
-    return tuple(found)
+    return Holdings(module, paid=paid).of(inputs)
+
+
+class Holdings:
+    """What a network's tensors can be cut into, hashed once for inputs that come batch by batch."""
+
+    def __init__(self, module: nn.Module, *, paid: Collection[str] = ()) -> None:
+        self._module = module
+        self._exempt = {id(tensor) for name, tensor in module.named_parameters() if name in paid}
+        self._hashed: dict[int, list[tuple[str, UInt64[np.ndarray, " k"]]]] = {}
+
+    def of(self, inputs: Any) -> tuple[Held, ...]:
+        """As `held_rows`, for some of the inputs."""
+        hashes, width = _hashes(inputs, "inputs"), int(np.prod(np.shape(inputs)[1:]))
+        least = 1 if width > 1 else max(_FEW, len(hashes) / 2)
+        if width not in self._hashed:
+            own = ((where, _hashes_by_width(tensor, width)) for where, tensor in _tensors(self._module)
+                   if id(tensor) not in self._exempt)  # fmt: skip
+            self._hashed[width] = [(where, rows) for where, rows in own if len(rows)]
+        counted = ((where, len(np.intersect1d(hashes, rows))) for where, rows in self._hashed[width])
+        return tuple(Held(where, count) for where, count in counted if count >= least)
+
+    def require_none(self, inputs: Any, *, whose: str = "the bound's") -> None:
+        """Refuse a network that holds some of these inputs; raises DataError as `require_no_rows` does."""
+        found = self.of(inputs)
+        if not found:
+            return
+        first, *others = found
+        more = f" (and {len(others)} more of its tensors hold some)" if others else ""
+        raise DataError(
+            f"{first.where} of the network holds {first.rows} of {whose} {len(inputs)} inputs{more}, and a bound "
+            "pays for random weights alone: remove them, or certify other examples."
+        )
 
 
 def require_no_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = (), whose: str = "the bound's") -> None:
@@ -71,15 +93,7 @@ def require_no_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = (
     Raises:
         DataError: it does; the sentence names the first place and counts.
     """
-    found = held_rows(module, inputs, paid=paid)
-    if not found:
-        return
-    first, *others = found
-    more = f" (and {len(others)} more of its tensors hold some)" if others else ""
-    raise DataError(
-        f"{first.where} of the network holds {first.rows} of {whose} {len(inputs)} inputs{more}, and a bound "
-        "pays for random weights alone: remove them, or certify other examples."
-    )
+    Holdings(module, paid=paid).require_none(inputs, whose=whose)
 
 
 def _hashes_by_width(tensor: Tensor | np.ndarray, width: int) -> UInt64[np.ndarray, " k"]:

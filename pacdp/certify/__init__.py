@@ -3,6 +3,7 @@
 from pacdp.certify.assessment import Assessment as Assessment
 from pacdp.certify.assessment import Measured as Measured
 from pacdp.certify.assessment import Refusal as Refusal
+from pacdp.certify.bounded import ClippedError as ClippedError
 from pacdp.certify.examples import BoundSet as BoundSet
 from pacdp.certify.finite import Finite as Finite
 from pacdp.certify.gaussian import MonteCarlo as MonteCarlo
@@ -13,6 +14,7 @@ from pacdp.certify.priors import Prior as Prior
 from pacdp.certify.priors import Private as Private
 from pacdp.certify.routes import certify as certify
 from pacdp.certify.settings import Settings as Settings
+from pacdp.certify.streamed import certify_network as certify_network
 from pacdp.certify.training import Certified as Certified
 from pacdp.certify.training import train_certified as train_certified
 from pacdp.certify.untouched import certify_untouched as certify_untouched

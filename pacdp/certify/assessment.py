@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import bounds
-from bounds.sentence import headline
+from bounds.sentence import first_sentence
 from pacdp.certify.examples import BoundSet, Unit
 from pacdp.planned_steps import ChargedSteps
 from pacdp.stochastic import MonteCarloRisk
@@ -136,9 +136,8 @@ class Assessment:
         return next((one.mean for one in self.measured if (one.of, one.on, one.loss) == wanted), None)
 
     def headline(self) -> str:
-        """One true sentence for a report: the first certificate of the 0-1 risk, and what it takes for true."""
-        found = [made for made in self.certificates if made.measures.startswith("0-1 risk")]
-        return headline(found[0]) if found else "Nothing was certified."
+        """One true sentence for a report: the first certificate of the 0-1 risk, else of another; see its text."""
+        return first_sentence(self.certificates)
 
     def at_any_of(self, charged: ChargedSteps, *, failure_prob: float) -> "Assessment":
         """The same certificates, holding together wherever the run may have ended (:mod:`pacdp.planned_steps`)."""

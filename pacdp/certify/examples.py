@@ -79,6 +79,18 @@ class BoundSet:
         return cls(inputs=inputs, labels=labels, indices=indices, data_hash=data.hash, people=chosen.people)
 
     @classmethod
+    def counted(
+        cls, n: int, rows: Rows, people: Int64[np.ndarray, " n"] | None, *, of: "BoundSet | None" = None
+    ) -> "BoundSet":
+        """Examples that were read and judged once, and of which only hashes are left; with the places of ``of``."""
+        made = cls(
+            inputs=torch.empty(n, 0), labels=torch.zeros(n, dtype=torch.int64), people=people,
+            indices=None if of is None else of.indices, data_hash="" if of is None else of.data_hash,
+        )  # fmt: skip
+        made._rows.append((made.version, rows))
+        return made
+
+    @classmethod
     def behind(cls, objective: Objective) -> "BoundSet":
         """The examples of an objective, with the labels of its first chain; on the CPU.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 
 import bounds
@@ -199,15 +199,21 @@ def calibration_of(
     outputs: Float[Tensor, "n ..."], labels: Int64[Tensor, " n"], *, scores: bool = False
 ) -> bounds.CalibrationSample:
     """Confidence and correctness in fixed bins; one logit counts as two classes."""
+    confidence, correct = confidences_of(outputs, labels, scores=scores)
+    return bounds.calibration_sample(confidence=confidence, correct=correct, edges=EDGES)
+
+
+def confidences_of(
+    outputs: Float[Tensor, "n ..."], labels: Int64[Tensor, " n"], *, scores: bool = False
+) -> tuple[Float64[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+    """How sure the network is of each answer, and which answers are right."""
     if outputs.ndim == 1 or outputs.shape[1] == 1:
         one = torch.sigmoid(outputs.reshape(-1).double())
         probabilities = torch.stack([1.0 - one, one], dim=1)
     else:
         probabilities = outputs.double() if scores else torch.softmax(outputs.double(), dim=1)
     confidence, predicted = probabilities.max(dim=1)
-    return bounds.calibration_sample(
-        confidence=confidence.clamp(0.0, 1.0).numpy(), correct=(predicted == labels).numpy(), edges=EDGES
-    )
+    return confidence.clamp(0.0, 1.0).numpy(), (predicted == labels).numpy()
 
 
 def about(made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk") -> bounds.Certificate:

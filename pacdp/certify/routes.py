@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 import bounds
-from bounds.hypotheses import Hypothesis, proved
 from pacdp.buffers import require_no_rows
 from pacdp.certify import chain, finite, gaussian, networks
 from pacdp.certify.assessment import Assessment, Refusal
@@ -25,6 +24,7 @@ from pacdp.certify.priors import (
     privacy_to_dict,
     source_to_dict,
 )
+from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
 from pacdp.chains import Diagnosis
 from pacdp.gibbs import GibbsSettings
@@ -180,22 +180,10 @@ def certify(
         privacy = privacy_to_dict(source.privacy) if isinstance(source, Private) else None
         found = replace(found, privacy=privacy, rows=rows if release is None else None, prior=found.prior or known)
     made = tuple(
-        _resting(one, tested if one.name.startswith("test_set") and tested else evidence, fixed)
+        resting(one, tested if one.name.startswith("test_set") and tested else evidence, fixed)
         for one in found.certificates
     )
     return replace(found, certificates=made, choices={"count": settings.count, **(settings.record or {})})
-
-
-def _resting(made: bounds.Certificate, evidence: tuple[Hypothesis, ...], fixed: Hypothesis) -> bounds.Certificate:
-    """The certificate with what was found out about its hypotheses."""
-    own = {one.name for one in made.hypotheses}
-    draws = proved("draws independent", "draws keyed by seed, pass and example")
-    if "predictor saw none of these rows" in own:
-        prior = "prior saw none of these rows"
-        evidence = tuple(
-            replace(h, name="predictor saw none of these rows") if h.name == prior else h for h in evidence
-        )
-    return made.resting_on(*(one for one in (*evidence, draws) if one.name in own), fixed)
 
 
 def _examples(given: BoundSet | Objective) -> BoundSet:

@@ -13,9 +13,9 @@ from pacdp.certify import (
     DataFree,
     HeldOut,
     MonteCarlo,
-    Network,
     Prior,
     certify,
+    certify_network,
     certify_untouched,
 )
 from pacdp.certify.gaussian import Progress
@@ -23,7 +23,7 @@ from pacdp.choices import Choices
 from pacdp.cli.compressing import finished
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import provenance
-from pacdp.cli.foreign_inputs import called, examples_of, fitting, indices_in, rows_in
+from pacdp.cli.foreign_inputs import called, examples_of, fitting, indices_in, loss_of, rows_in
 from pacdp.fixed_settings import fixed_settings
 from pacdp.foreign import file_hash, law_of, load_into, read_weights
 
@@ -35,10 +35,14 @@ class Foreign:
     model: str | None = None
     """Called without arguments, returns the network."""
     data: str | None = None
-    """Called without arguments, returns (inputs, labels), (inputs, labels, people) or a pacdp.BoundSet: the examples
-    that the bound rests on. With people, the number of each example's person, people are counted."""
+    """Called without arguments, returns the examples that the bound rests on: (inputs, labels) or (inputs, labels,
+    people), a pacdp.BoundSet, a Dataset, or a DataLoader, which is read once. With people, the number of each example's
+    person, people are counted."""
     test: str | None = None
     """Likewise, examples that neither weights nor prior saw."""
+    loss: str | None = None
+    """In place of the 0-1 error: absolute:2 or squared:2, an error of regression clipped at 2 and printed as a share of
+    that, or module:name of a function of outputs and labels with one loss in [0, 1] an example. Not with --prior."""
     prior: Path | None = None
     """State dict at the prior's mean. Without a prior the network is certified as it is, by examples new to it."""
     prior_data: str | None = None
@@ -63,8 +67,8 @@ class Foreign:
     @property
     def given(self) -> bool:
         """Whether the command is about foreign weights."""
-        return any((self.model, self.data, self.test, self.prior, self.prior_data, self.prior_rows, self.prior_indices,
-                    self.prior_is_data_free, self.surrogate))  # fmt: skip
+        return any((self.model, self.data, self.test, self.loss, self.prior, self.prior_data, self.prior_rows,
+                    self.prior_indices, self.prior_is_data_free, self.surrogate))  # fmt: skip
 
 
 def certify_foreign(
@@ -94,14 +98,16 @@ def certify_foreign(
     module = called(given.model, "model")
     if not isinstance(module, nn.Module):
         raise ValueError(f"--model {given.model} returned {type(module).__name__}: return a torch.nn.Module")
-    examples = examples_of(given.data, "data")
-    test = None if given.test is None else examples_of(given.test, "test")
-    common: dict[str, Any] = {"test": test, "failure_prob": failure_prob, "settings": settings, "device": device}
+    if given.loss is not None and (given.prior or given.surrogate):
+        raise ValueError("--loss goes without --prior and --surrogate: these bound the 0-1 error")
+    common: dict[str, Any] = {"failure_prob": failure_prob, "settings": settings, "device": device}
     if given.surrogate is not None:
-        found = _beside(module, path, given.surrogate, examples, source, failure_prob)
+        found = _beside(module, path, given.surrogate, examples_of(given.data, "data"), source, failure_prob)
     elif given.prior is None:
-        found = _as_it_is(module, path, examples, source, common)
+        found = _as_it_is(module, path, given, source, common)
     else:
+        examples = examples_of(given.data, "data")
+        common["test"] = None if given.test is None else examples_of(given.test, "test")
         how = {"monte_carlo": MonteCarlo(passes=given.passes), "seed": seed, "progress": progress}
         found = _around(module, path, given.prior, given, examples, source, common | how)
     prior = {} if given.prior is None else {"prior_hash": file_hash(given.prior)}
@@ -110,12 +116,15 @@ def certify_foreign(
 
 
 def _as_it_is(
-    module: nn.Module, path: Path, examples: BoundSet, source: DataFree | HeldOut | None, common: Mapping[str, Any]
+    module: nn.Module, path: Path, given: Foreign, source: DataFree | HeldOut | None, common: Mapping[str, Any]
 ) -> Assessment:
-    """Counts of the network's errors on examples that are new to it."""
+    """What examples that are new to the network say of it."""
+    assert given.data is not None
     network = load_into(module, read_weights(path), source=str(path)).to(common["device"])
-    fitting(network, common["device"], examples, common["test"])
-    return certify(Network(network=network), examples, prior=source, **common)
+    return certify_network(
+        network, called(given.data, "data"), test=None if given.test is None else called(given.test, "test"),
+        loss=None if given.loss is None else loss_of(given.loss), saw=source, **common,
+    )  # fmt: skip
 
 
 def _beside(

@@ -12,38 +12,51 @@ import torch
 from safetensors.numpy import load_file
 from torch import Tensor, nn
 
-from pacdp.certify import BoundSet
+from pacdp.certify import BoundSet, ClippedError
+from pacdp.certify.batches import batches_of
+from pacdp.certify.streamed import LossOf
 from pacdp.data import Split, index_hash
 from pacdp.data.arrays import read_npy, read_npz
 from pacdp.data.rows import Rows
 
 
 def called(name: str, option: str) -> Any:
-    """What the user's own callable returns; the working directory is searched for its module.
+    """What the user's own callable returns.
 
     Raises:
-        ValueError: no such callable, or whatever it raises.
+        ValueError: as for :func:`imported`, or whatever it raises.
+    """
+    function = imported(name, option)
+    try:
+        return function()
+    except Exception as error:  # a stranger's function may raise anything
+        raise ValueError(f"--{option} {name}() failed with {_said(error)}") from error
+
+
+def imported(name: str, option: str) -> Callable[..., Any]:
+    """The user's own callable; the working directory is searched for its module.
+
+    Raises:
+        ValueError: there is none of this name.
     """
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         raise ValueError(f"--{option} must be package.module:callable, got {name!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        function: Callable[[], Any] = getattr(importlib.import_module(module), attribute)
+        function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a stranger's module may raise anything
         raise ValueError(f"--{option} {name} cannot be imported: {_said(error)}") from error
     finally:
         sys.path.pop(0)
     if not callable(function):
-        raise ValueError(f"--{option} {name} is {type(function).__name__}: name a function without arguments")
-    try:
-        return function()
-    except Exception as error:  # so may a stranger's function
-        raise ValueError(f"--{option} {name}() failed with {_said(error)}") from error
+        takes = "of outputs and labels" if option == "loss" else "without arguments"
+        raise ValueError(f"--{option} {name} is {type(function).__name__}: name a function {takes}")
+    return function
 
 
 def examples_of(name: str, option: str) -> BoundSet:
-    """The examples that a callable returns, with their people where it names them.
+    """The examples that a callable returns, all at once, with their people where it names them.
 
     Raises:
         ValueError: as for :func:`called`, or it returns something else.
@@ -52,10 +65,10 @@ def examples_of(name: str, option: str) -> BoundSet:
     if isinstance(found, BoundSet):
         return found
     if not (isinstance(found, tuple | list) and len(found) in (2, 3) and all(map(_array, found))):
-        raise ValueError(
-            f"--{option} {name} must return (inputs, labels) or (inputs, labels, people) as tensors or arrays, or a "
-            "pacdp.BoundSet"
-        )
+        try:
+            found = _together(found)
+        except ValueError as error:
+            raise ValueError(f"--{option} {name}: {error}") from error
     try:
         inputs, labels, *people = (torch.as_tensor(one).detach().cpu() for one in found)
     except (TypeError, ValueError) as error:
@@ -65,6 +78,36 @@ def examples_of(name: str, option: str) -> BoundSet:
             raise ValueError(f"--{option} {name} returned {what} of type {one.dtype}: return whole numbers")
     owners = people[0].long().numpy() if people else None
     return BoundSet(inputs=inputs, labels=labels.long(), people=owners)
+
+
+def loss_of(text: str) -> LossOf | ClippedError:
+    """What --loss names: "absolute:2" and "squared:2", an error of regression clipped at 2, or a user's own function.
+
+    Raises:
+        ValueError: no such function, or a clip that is no positive number.
+    """
+    kind, _, rest = text.partition(":")
+    if kind not in ("absolute", "squared"):
+        return imported(text, "loss")
+    try:
+        at = float(rest)
+    except ValueError:
+        raise ValueError(f"--loss {kind} needs the size at which errors are clipped, such as {kind}:2, got {text!r}") \
+            from None  # fmt: skip
+    return ClippedError(at=at, kind=kind)
+
+
+def _together(data: Any) -> tuple[Any, ...]:
+    """The batches of a data set or loader as whole tensors, read once."""
+    batches = [*batches_of(data, batch_size=500)]
+    if not batches:
+        raise ValueError("there are no examples: give at least one")
+    inputs = [one.inputs for one in batches if isinstance(one.inputs, Tensor)]
+    if len(inputs) < len(batches):
+        raise ValueError("batches of several inputs go without --prior and --surrogate: give one tensor of inputs")
+    people = [one.people for one in batches if one.people is not None]
+    whose = [np.concatenate(people)] if people else []
+    return (torch.cat(inputs), torch.cat([one.labels for one in batches]), *whose)
 
 
 def _array(one: Any) -> bool:

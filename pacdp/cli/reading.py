@@ -7,7 +7,6 @@ from typing import Any
 from scipy import special
 
 from bounds import Certificate, Hypothesis
-from bounds.sentence import headline
 from pacdp.cli.figures.numbers import probability, up_digits
 
 FORMAT = "pacdp-certificates/2"
@@ -55,12 +54,6 @@ def certificates_of(report: Mapping[str, Any]) -> list[Certificate]:
     if report.get("format") != FORMAT:
         raise ValueError(f"expected a report of format {FORMAT!r}, got {report.get('format')!r}: certify again")
     return [Certificate.from_dict(record) for record in report["certificates"]]
-
-
-def first_sentence(certificates: Sequence[Certificate]) -> str:
-    """The headline of the first certificate of the 0-1 risk, else of the first."""
-    risks = [made for made in certificates if made.measures.startswith("0-1 risk")]
-    return headline((risks or certificates)[0]) if certificates else "Nothing was certified."
 
 
 def notes(certificates: Sequence[Certificate]) -> list[Note]:

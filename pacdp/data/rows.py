@@ -71,10 +71,11 @@ class Rows:
                 raise DataError(f"people must be a whole number for each example, got {people.dtype} {people.shape}.")
             owners = _each(people.astype(np.int64), "people", len(hashed), key)
         mark = int(row_hashes(np.zeros(1), key=key)[0]) if key else 0
-        return cls._sorted(examples, hashed, owners, mark)
+        return cls.sorted(examples, hashed, owners, mark)
 
     @classmethod
-    def _sorted(cls, examples: np.ndarray, inputs: np.ndarray, owners: np.ndarray | None, mark: int) -> "Rows":
+    def sorted(cls, examples: np.ndarray, inputs: np.ndarray, owners: np.ndarray | None, mark: int = 0) -> "Rows":
+        """The rows of hashes in any order; raises DataError as the constructor does."""
         order = _order(examples, inputs, owners)
         return cls(
             examples=examples[order],
@@ -151,7 +152,7 @@ class Rows:
             for owners in [p.owners if known and p.owners is not None else np.zeros_like(p.inputs)]
         ]
         examples, inputs, owners, _ = np.unique(np.concatenate(columns), axis=0).T
-        return Rows._sorted(examples, inputs, owners if known else None, self.key_mark)
+        return Rows.sorted(examples, inputs, owners if known else None, self.key_mark)
 
     def summary(self) -> dict[str, Any]:
         """JSON values: digest, n and people. The digest identifies a data set to whoever has it."""

@@ -184,6 +184,6 @@ def lines(trials: int) -> list[dict[str, str | float | bool | None]]:
         found.append({
             "report": row.name, "nominal": FAILURE, "trials": trials, "false": sound / trials, "fault": row.fault,
             "false_with_the_fault": None if broken is None else broken / trials,
-            "as_it_should_be": not refuted(sound, trials) and (broken is None or refuted(broken, trials)),
+            "as_it_should_be": bool(not refuted(sound, trials) and (broken is None or refuted(broken, trials))),
         })  # fmt: skip
     return found

@@ -209,7 +209,7 @@ def test_reports_are_not_lost_and_other_files_not_overwritten(files, capsys):
         ("labels_beyond_the_classes", "free", "expected labels from 0 to 9"),
         ("failing", "free", "failed with KeyError: 'pixels'"),
         ("not_a_function", "free", "name a function without arguments"),
-        ("without_labels", "free", "must return (inputs, labels)"),
+        ("without_labels", "free", "expected data as (inputs, labels)"),
         ("wrong_shape", "free", "does not accept inputs"),
         ("nothing_there", "free", "cannot be imported"),
     ],
@@ -232,9 +232,8 @@ def test_other_statistics_of_batchnorm_are_weights_that_nothing_pays_for(files, 
     ("model", "said"),
     [
         ("not_a_module", "return a torch.nn.Module"),
-        ("of_dicts", "the network returned dict"),
-        ("of_pictures", "expected one row of logits an example"),
-        ("raising", "does not accept inputs of shape (2, 64): KeyError"),
+        ("of_pictures", "expected one row of logits"),
+        ("raising", "64): KeyError"),
     ],
 )
 @pytest.mark.parametrize("prior", [True, False])
@@ -248,6 +247,17 @@ def test_networks_that_give_no_logits_are_refused_in_a_sentence(tmp_path, monkey
     asking = ("certify", path, "--model", f"foreign_net:{model}", "--data", "foreign_net:test_set", *more)
     assert pacdp(*asking) == 1
     assert said in one_sentence(capsys.readouterr().err)
+
+
+def test_logits_in_a_dictionary_are_found_where_the_network_is_counted_as_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(HERE)
+    path = tmp_path / "weights.safetensors"
+    save_file(foreign_net.of_dicts().state_dict(), path)
+    asking = ("certify", path, "--model", "foreign_net:of_dicts", "--data", "foreign_net:test_set")
+    assert pacdp(*asking) == 0
+    assert "Clopper-Pearson" in capsys.readouterr().out
+    assert pacdp(*asking, "--prior", path, "--prior-is-data-free") == 1
+    assert "the network returned dict" in one_sentence(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from bounds.sentence import records
+from bounds.sentence import first_sentence, records
 from pacdp.cli.figures import numbers
 from pacdp.cli.figures.names import ACCOUNTED, label, plain
 from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, wrapped
-from pacdp.cli.reading import certificates_of, cited, error_on_test, first_sentence, notes
+from pacdp.cli.reading import certificates_of, cited, error_on_test, notes
 
 _PER_INCH = 17  # characters of the small print
 

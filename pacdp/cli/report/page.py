@@ -5,6 +5,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from bounds.sentence import first_sentence
 from pacdp.cli import reading
 from pacdp.cli.figures import costs
 from pacdp.cli.figures.names import label
@@ -65,7 +66,7 @@ def _certified(report: dict[str, Any]) -> dict[str, Any]:
         "n": report["n"],
         "unit": "people" if report["unit"] == "person" else "examples",
         "examples": report["examples"],
-        "headline": reading.first_sentence(certificates),
+        "headline": first_sentence(certificates),
         "measured": reading.measured(report),
         "statements": statement_rows(report),
         "confidence": confidence(report),

@@ -1,0 +1,144 @@
+"""Examples from wherever a user keeps them: tensors, arrays, data sets, loaders, batches as tuples or as dictionaries.
+
+Everything is read once, batch by batch, so that what is held at a time is one batch.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt64
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from pacdp.certify.examples import BoundSet
+from pacdp.data.hashing import pair_hashes, row_hashes
+
+Inputs = Tensor | dict[str, Tensor]
+"""What the network is called with: one tensor, or keywords."""
+_LABELS = ("labels", "label")
+_PEOPLE = ("people", "person")
+FORMS = (
+    "(inputs, labels) or (inputs, labels, people) as tensors or arrays, a pacdp.BoundSet, a Dataset of such pairs, or "
+    "a DataLoader whose batches are such tuples or dictionaries with the key 'labels'"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Batch:
+    """Some examples.
+
+    Attributes:
+        inputs: [m, ...], or several such tensors by the keyword that the network takes them by.
+        labels: [m, ...].
+        people: int64 [m], the number of each example's person, or None.
+    """
+
+    inputs: Inputs
+    labels: Tensor
+    people: Int64[np.ndarray, " m"] | None = None
+
+    @property
+    def n(self) -> int:
+        """How many examples."""
+        return len(self.labels)
+
+    def hashes(self) -> UInt64[np.ndarray, " m"]:
+        """One hash for each example's inputs; several inputs are hashed together with their names."""
+        if isinstance(self.inputs, Tensor):
+            return row_hashes(self.inputs, name="inputs")
+        found = np.zeros(self.n, dtype=np.uint64)
+        for name in sorted(self.inputs):
+            key = np.frombuffer(name.encode().ljust(8 * (len(name.encode()) // 8 + 1), b"\0"), dtype="<u8")
+            for word in key.astype(np.uint64):
+                found = pair_hashes(found, np.full(self.n, word, dtype=np.uint64))
+            found = pair_hashes(found, row_hashes(self.inputs[name], name=name))
+        return found
+
+
+def batches_of(data: Any, *, batch_size: int) -> Iterator[Batch]:
+    """The batches of whatever holds examples; those of a loader as it makes them.
+
+    Raises:
+        ValueError: it holds something else, or a batch whose parts do not have one entry for each example.
+    """
+    if isinstance(data, BoundSet):
+        data = (data.inputs, data.labels) if data.people is None else (data.inputs, data.labels, data.people)
+    if isinstance(data, tuple | list) and len(cast(Any, data)) in (2, 3) and all(map(_array, cast(Any, data))):
+        whole = _batch(cast(Any, data), "data")
+        for start in range(0, whole.n, batch_size):
+            yield _part(whole, slice(start, start + batch_size))
+        return
+    if isinstance(data, Dataset) and not isinstance(data, torch.utils.data.IterableDataset):
+        data = DataLoader(cast(Any, data), batch_size=batch_size)
+    if isinstance(data, str | bytes | Mapping | Tensor | np.ndarray) or not hasattr(data, "__iter__"):
+        raise ValueError(f"expected data as {FORMS}, got {type(data).__name__}")
+    for number, given in enumerate(cast(Any, data)):
+        made = _batch(given, f"batch {number} of the data")
+        if made.n:
+            yield made
+
+
+def _batch(given: Any, what: str) -> Batch:
+    inputs, labels, people = _fields(given, what)
+    if isinstance(inputs, Mapping):
+        named = cast(Mapping[Any, Any], inputs)
+        held: Inputs = {str(name): _tensor(value, f"{name} in {what}") for name, value in named.items()}
+        sizes = [len(value) for value in held.values() if value.ndim]
+    else:
+        held = _tensor(inputs, f"inputs in {what}")
+        sizes = [len(held)] if held.ndim else []
+    found = _tensor(labels, f"labels in {what}")
+    if not found.ndim or not sizes or set(sizes) != {len(found)}:
+        raise ValueError(
+            f"expected one label for each of n inputs in {what}, got {sizes} inputs and labels of shape "
+            f"{list(found.shape)}: give every part an axis of examples"
+        )
+    return Batch(inputs=held, labels=found, people=None if people is None else _owners(people, len(found), what))
+
+
+def _fields(given: Any, what: str) -> tuple[Any, Any, Any]:
+    """Inputs, labels and people of a batch."""
+    if isinstance(given, Mapping):
+        rest: dict[Any, Any] = dict(cast(Mapping[Any, Any], given))
+        label = next((key for key in _LABELS if key in rest), None)
+        if label is None:
+            raise ValueError(f"{what} has no key 'labels', got {sorted(map(str, rest))}: add the labels to the batch")
+        labels, person = rest.pop(label), next((key for key in _PEOPLE if key in rest), None)
+        people = None if person is None else rest.pop(person)
+        if not rest:
+            raise ValueError(f"{what} holds labels alone: add the inputs by the keywords of the network's forward")
+        return rest, labels, people
+    if isinstance(given, tuple | list) and len(cast(Any, given)) in (2, 3):
+        inputs, labels, *people = cast(Any, given)
+        return inputs, labels, people[0] if people else None
+    raise ValueError(f"expected {what} as (inputs, labels), (inputs, labels, people) or a dictionary, got "
+                     f"{type(given).__name__}: let the loader return one of these")  # fmt: skip
+
+
+def _tensor(value: Any, what: str) -> Tensor:
+    try:
+        return torch.as_tensor(value).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{what} are no tensor: {error}") from error
+
+
+def _owners(people: Any, n: int, what: str) -> Int64[np.ndarray, " n"]:
+    found = _tensor(people, f"people in {what}").cpu()
+    whole = not (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool)
+    if not whole or found.shape != (n,) or (n and int(found.min()) < 0):
+        raise ValueError(f"expected people in {what} as one whole number from 0 on for each of {n} examples, got "
+                         f"{found.dtype} {list(found.shape)}")  # fmt: skip
+    return found.numpy().astype(np.int64)
+
+
+def _part(whole: Batch, rows: slice) -> Batch:
+    assert isinstance(whole.inputs, Tensor)
+    people = None if whole.people is None else whole.people[rows]
+    return Batch(inputs=whole.inputs[rows], labels=whole.labels[rows], people=people)
+
+
+def _array(one: Any) -> bool:
+    return isinstance(one, Tensor | np.ndarray)

@@ -1,0 +1,209 @@
+"""A scikit-learn estimator that keeps part of its data back, and says at the end how wrong it may be on new data."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false, reportUntypedBaseClass=false
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable, validate_data
+
+from pacdp.certify.bounded import ClippedError
+from pacdp.predictions import PredictionReport, certify_predictions
+
+
+def _has(name: str) -> Any:
+    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
+
+
+class _Certified(MetaEstimatorMixin, BaseEstimator):
+    """What both have in common."""
+
+    estimator: Any
+    estimator_: Any
+    classes_: Any
+    certified_share: float
+    random_state: Any
+
+    def _default(self) -> Any:
+        raise NotImplementedError
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Inputs that rows can be taken of, and one target an example; the estimator checks the rest."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X, y = indexable(X, y)
+        validate_data(self, X, skip_check_array=True)
+        return X, column_or_1d(check_array(y, ensure_2d=False, dtype=cast(Any, None), input_name="y"), warn=True)
+
+    def _fit(self, X: Any, y: Any, groups: Any, fit_params: dict[str, Any]) -> None:
+        if not 0.0 < self.certified_share < 1.0:
+            raise ValueError(f"certified_share must lie strictly between 0 and 1, got {self.certified_share!r}; 0.3 is "
+                             "customary")  # fmt: skip
+        parts = ShuffleSplit if groups is None else GroupShuffleSplit
+        split = parts(n_splits=1, test_size=self.certified_share, random_state=self.random_state)
+        fitted, kept = next(split.split(X, y, groups))
+        self.estimator_ = clone(self._default() if self.estimator is None else self.estimator)
+        self.estimator_.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **fit_params)
+        self.n_fitted_, self.n_kept_ = len(fitted), len(kept)
+        whose = None if groups is None else np.asarray(groups)[kept]
+        self._kept = _safe_indexing(X, kept), _safe_indexing(y, kept), whose
+
+    def _new(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
+        """The examples that the certificate counts: those kept back, or others that are new to the estimator."""
+        check_is_fitted(self, "estimator_")
+        if (X is None) != (y is None):
+            raise ValueError("give X and y, or neither: without them the examples that fit kept back are counted")
+        if X is None and groups is not None:
+            raise ValueError("groups go with X and y: those of the examples kept back were given to fit")
+        return self._kept if X is None else (X, y, groups)
+
+    def predict(self, X: Any) -> Any:
+        """What the fitted estimator answers, [n] or [n, outputs]."""
+        check_is_fitted(self, "estimator_")
+        if len(getattr(X, "shape", ())) == 2:  # else the estimator says what is wrong
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return self.estimator_.predict(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = (self._default() if self.estimator is None else self.estimator).__sklearn_tags__()
+        tags.input_tags = own.input_tags
+        tags.target_tags.multi_output = False
+        return tags
+
+
+class CertifiedClassifier(ClassifierMixin, _Certified):
+    """A classifier that keeps examples back and certifies its own error on them.
+
+    >>> model = pacdp.CertifiedClassifier(RandomForestClassifier()).fit(X, y)
+    >>> print(model.certify().headline())
+
+    Args:
+        estimator: any classifier; by default a logistic regression.
+        certified_share: the share of the examples (with groups: of the groups) that is kept for the certificate.
+        random_state: of the split.
+
+    Attributes:
+        estimator_: the classifier, fitted on the other examples, and the one that predicts.
+        classes_: the classes that it knows.
+        n_fitted_: how many examples it was fitted on.
+        n_kept_: how many examples were kept back.
+
+    Formal guarantee: ``certify`` is :func:`pacdp.certify_predictions` on examples that the estimator was not fitted on,
+    chosen at random before it was.
+    """
+
+    def __init__(self, estimator: Any = None, *, certified_share: float = 0.3, random_state: Any = None) -> None:
+        self.estimator, self.certified_share, self.random_state = estimator, certified_share, random_state
+
+    def _default(self) -> Any:
+        return LogisticRegression(max_iter=1000)
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> "CertifiedClassifier":
+        """Fit on a part of the examples and keep the rest.
+
+        Args:
+            X: [n, features], or whatever the estimator takes.
+            y: one class an example.
+            groups: whose each example is: nobody is then on both sides, and the certificate counts people.
+            fit_params: passed on to the estimator.
+
+        Raises:
+            ValueError: things that do not fit each other, or fewer than two examples to divide.
+        """
+        X, y = self._checked(X, y)
+        check_classification_targets(y)
+        self._fit(X, y, groups, fit_params)
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def certify(
+        self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
+        ask: Sequence[str] | str | None = "error", interval: bool = False,
+    ) -> PredictionReport:  # fmt: skip
+        """What the examples that were kept back, or others that are new, say of the error on further ones.
+
+        Args:
+            X: further examples that the estimator was not fitted on; by default those kept back.
+            y: their classes.
+            groups: whose they are.
+            failure_prob: of everything that is asked, together.
+            ask: as for :func:`pacdp.certify_predictions`; None asks for all there is.
+            interval: whether every row has a lower end too.
+        """
+        inputs, labels, people = self._new(X, y, groups)
+        labels = np.asarray(labels)
+        known = list(dict.fromkeys([*self.classes_.tolist(), *np.unique(labels).tolist()]))
+        return certify_predictions(
+            labels, self.predict(inputs), classes=known, people=people, failure_prob=failure_prob, ask=ask,
+            interval=interval,
+        )  # fmt: skip
+
+    @_has("predict_proba")
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities [n, classes] of the fitted estimator, where it has them."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict_proba(X)
+
+    @_has("decision_function")
+    def decision_function(self, X: Any) -> Any:
+        """Scores of the fitted estimator, where it has them."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.decision_function(X)
+
+
+class CertifiedRegressor(RegressorMixin, _Certified):
+    """A regressor that keeps examples back and certifies its own clipped error on them.
+
+    >>> model = pacdp.CertifiedRegressor(GradientBoostingRegressor(), clip=10.0).fit(X, y)
+    >>> print(model.certify().headline())
+
+    Errors have no bound of their own, and so no certificate: each is clipped at ``clip``, which has to be fixed before
+    the data were looked at, and the mean is certified as a share of it.
+
+    Args:
+        estimator: any regressor; by default a ridge regression.
+        clip: the size, in the unit of y, from which on all errors count alike.
+        kind: "absolute" or "squared" error.
+        certified_share: the share of the examples (with groups: of the groups) that is kept for the certificate.
+        random_state: of the split.
+
+    Attributes: as of :class:`CertifiedClassifier`.
+    """
+
+    kind: Literal["absolute", "squared"]
+
+    def __init__(
+        self, estimator: Any = None, *, clip: float = 1.0, kind: Literal["absolute", "squared"] = "absolute",
+        certified_share: float = 0.3, random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.estimator, self.certified_share, self.random_state = estimator, certified_share, random_state
+        self.clip, self.kind = clip, kind
+
+    def _default(self) -> Any:
+        return Ridge()
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> "CertifiedRegressor":
+        """As :meth:`CertifiedClassifier.fit`."""
+        ClippedError(at=self.clip, kind=self.kind)
+        X, y = self._checked(X, y)
+        self._fit(X, y, groups, fit_params)
+        return self
+
+    def certify(
+        self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
+        interval: bool = False,
+    ) -> PredictionReport:  # fmt: skip
+        """As :meth:`CertifiedClassifier.certify`, for the clipped error."""
+        inputs, targets, people = self._new(X, y, groups)
+        loss = ClippedError(at=self.clip, kind=self.kind)
+        wrong = loss.of_arrays(np.asarray(self.predict(inputs)), np.asarray(targets))
+        return certify_predictions(
+            losses={loss.name: wrong}, people=people, failure_prob=failure_prob, interval=interval
+        )

@@ -1,0 +1,254 @@
+"""A network as it is, on examples from loaders, in keywords, with any bounded loss: the same numbers, or a sentence."""
+
+import re
+import tracemalloc
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+import bounds
+import pacdp
+from pacdp.data import DataError, Rows
+from tests.schema import validate
+
+DOCS = Path(__file__).parents[3] / "docs"
+GENERATOR = torch.Generator().manual_seed(5)
+INPUTS = torch.randn(300, 6, generator=GENERATOR)
+LABELS = torch.randint(0, 3, (300,), generator=GENERATOR)
+PEOPLE = np.arange(300, dtype=np.int64) // 3
+NET = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3)).eval()
+
+
+@dataclass
+class Output:
+    logits: Tensor
+    loss: float = 0.0
+
+
+class Pairs(Dataset):
+    def __len__(self):
+        return 300
+
+    def __getitem__(self, k):
+        return INPUTS[k], LABELS[k]
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(zip(INPUTS, LABELS, strict=True))
+
+
+def shown(found):
+    """Up to the rounding of outputs, which differs with the size of batches."""
+    return [
+        (made.name, round(made.value, 6), made.measures, made.status) for made in found.certificates
+    ], found.measured
+
+
+FORMS = {
+    "arrays": (INPUTS.numpy(), LABELS.numpy()),
+    "a data set": Pairs(),
+    "a loader": DataLoader(Pairs(), batch_size=37),
+    "a shuffling loader": DataLoader(Pairs(), batch_size=37, shuffle=True, generator=torch.Generator().manual_seed(1)),
+    "an iterable data set": DataLoader(Stream(), batch_size=64),
+    "batches of one": DataLoader(TensorDataset(INPUTS, LABELS)),
+    "a list of batches with empty ones": [(INPUTS[:0], LABELS[:0]), (INPUTS, LABELS), (INPUTS[:0], LABELS[:0])],
+    "labels with a further axis": (INPUTS, LABELS[:, None]),
+    "a bound set": pacdp.BoundSet(inputs=INPUTS, labels=LABELS),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_the_examples_gives_what_tensors_at_once_give(form):
+    whole = pacdp.certify(pacdp.Network(network=NET), pacdp.BoundSet(inputs=INPUTS, labels=LABELS))
+    found = pacdp.certify_network(NET, FORMS[form])
+    assert shown(found) == shown(whole)
+    if "axis" not in form:
+        assert found.rows == whole.rows
+    validate(found.to_dict(subject=None, provenance={}) | {"provenance": None})
+
+
+def test_people_are_counted():
+    whole = pacdp.BoundSet(inputs=INPUTS, labels=LABELS, people=PEOPLE)
+    batches = [(INPUTS[k : k + 50], LABELS[k : k + 50], PEOPLE[k : k + 50]) for k in range(0, 300, 50)]
+    found = pacdp.certify_network(NET, batches)
+    assert shown(found) == shown(pacdp.certify(pacdp.Network(network=NET), whole))
+    assert (found.unit, found.n, found.rows["bound"]["people"]) == ("person", 100, 100)
+
+
+WRAPPED = {
+    "a dictionary": lambda z: {"logits": z},
+    "a dataclass": Output,
+    "a tuple": lambda z: (z, "attention"),
+}
+
+
+@pytest.mark.parametrize("form", WRAPPED)
+def test_logits_are_found_in_what_networks_return(form):
+    found = pacdp.certify_network(lambda inputs: WRAPPED[form](NET(inputs)), (INPUTS, LABELS))
+    assert shown(found) == shown(pacdp.certify_network(NET, (INPUTS, LABELS)))
+
+
+def test_batches_in_keywords():
+    def network(*, values, scale):
+        return NET(values * scale[:, None])
+
+    batches = [{"values": INPUTS[k : k + 60], "scale": torch.ones(len(INPUTS[k : k + 60])),
+                "labels": LABELS[k : k + 60], "people": PEOPLE[k : k + 60]} for k in range(0, 300, 60)]  # fmt: skip
+    found = pacdp.certify_network(network, batches)
+    assert found.certificates[0].value == pacdp.certify_network(NET, (INPUTS, LABELS, PEOPLE)).certificates[0].value
+    again = [batches[0], *batches]
+    with pytest.raises(DataError, match="repeats"):
+        pacdp.certify_network(network, [{k: v for k, v in one.items() if k != "people"} for one in again])
+    swapped = [{**one, "values": one["scale"], "scale": one["values"]} for one in batches]
+    with pytest.raises(ValueError, match="does not accept inputs"):
+        pacdp.certify_network(network, swapped)
+
+
+@pytest.mark.parametrize("kind", ["absolute", "squared"])
+def test_regression_is_certified_by_its_clipped_error(kind):
+    net, loss = nn.Linear(6, 1).eval(), pacdp.ClippedError(at=0.7, kind=kind)
+    targets = INPUTS.sum(dim=1)
+    found = pacdp.certify_network(net, DataLoader(TensorDataset(INPUTS, targets), batch_size=50), loss=loss)
+    share = np.minimum(np.abs(net(INPUTS).detach().squeeze(1).numpy() - targets.numpy()) / 0.7, 1.0)
+    losses = (share if kind == "absolute" else share**2).astype(np.float64)
+    (made,) = found.certificates
+    assert found.measured[0].mean == pytest.approx(losses.mean(), rel=1e-6)
+    assert made.value == pytest.approx(pacdp.certify_predictions(losses={"x": losses}).certificates[0].value, abs=1e-6)
+    assert "clipped at 0.7" in found.headline()
+    assert made.value > losses.mean()
+
+
+def test_what_was_seen_is_checked_by_row():
+    saw = Rows.of(INPUTS[:10] + 1.0, LABELS[:10])
+    found = pacdp.certify_network(NET, (INPUTS, LABELS), saw=saw)
+    stands = {h.name: h.standing for h in found.certificates[0].hypotheses}
+    assert stands["predictor saw none of these rows"] == "proved"
+    assert stands["new data follow the same law"] == "declared"
+    with pytest.raises(DataError, match="share 10 examples"):
+        pacdp.certify_network(NET, (INPUTS, LABELS), saw=Rows.of(INPUTS[:10], LABELS[:10]))
+    with pytest.raises(DataError, match="share"):
+        pacdp.certify_network(NET, (INPUTS[:200], LABELS[:200]), test=(INPUTS[150:], LABELS[150:]))
+
+
+def test_a_test_set_stands_beside_the_certificate():
+    found = pacdp.certify_network(
+        NET, (INPUTS[:200], LABELS[:200]), test=DataLoader(TensorDataset(INPUTS[200:], LABELS[200:]))
+    )
+    wrong = int((NET(INPUTS[200:]).argmax(dim=1) != LABELS[200:]).sum())
+    assert found.error("your network", "test") == pytest.approx(wrong / 100)
+    names = [made.name for made in found.certificates]
+    assert names.index("new_examples_clopper_pearson") < names.index("test_set_clopper_pearson")
+
+
+class Memory(nn.Module):
+    """The nearest of the examples that it keeps, whose labels it knows."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", INPUTS[100:150].clone())
+
+    def forward(self, inputs):
+        return nn.functional.one_hot(LABELS[100:150][torch.cdist(inputs, self.kept).argmin(dim=1)], 3).float()
+
+
+ALL = INPUTS, LABELS
+
+
+def part(start, end):
+    return INPUTS[start:end], LABELS[start:end]
+
+
+REFUSED = {
+    "a network in train mode": (lambda: (nn.Sequential(nn.Linear(6, 3), nn.Dropout()), ALL), "train mode"),
+    "one that mixes examples": (lambda: (lambda x: x[:, :3] - x[:, :3].mean(dim=0), ALL), "depends on the other"),
+    "one that holds the examples": (
+        lambda: (Memory().eval(), DataLoader(Pairs(), batch_size=20)),
+        "kept of the network",
+    ),
+    "no logits": (lambda: (lambda x: {"scores": NET(x)}, ALL), "returned dict with scores"),
+    "integers": (lambda: (lambda x: NET(x).argmax(dim=1), ALL), "returned Tensor"),
+    "pictures": (lambda: (lambda x: NET(x)[:, :, None], ALL), "one row of logits"),
+    "another number of outputs later": (
+        lambda: (lambda x: NET(x)[:, : 2 if len(x) == 100 else 3], [part(0, 99), part(99, 199)]),
+        "in every batch",
+    ),
+    "an error of its own": (lambda: (lambda x: {}["pixels"], ALL), "KeyError: 'pixels'"),
+    "labels of no class": (lambda: (NET, (INPUTS, LABELS + 1)), "labels from 0 to 2"),
+    "labels that are floats": (lambda: (NET, (INPUTS, LABELS.float())), "one whole number an example"),
+    "labels of text": (lambda: (NET, (INPUTS, np.array(["a"] * 300))), "are no tensor"),
+    "too few labels": (lambda: (NET, (INPUTS, LABELS[:-1])), "one label for each"),
+    "a batch without labels": (lambda: (NET, [{"values": INPUTS}]), "no key 'labels'"),
+    "a batch of one part": (lambda: (NET, DataLoader(TensorDataset(INPUTS))), "got list|as \\(inputs, labels\\)"),
+    "nothing": (lambda: (NET, []), "no examples"),
+    "no examples at all": (lambda: (NET, "mnist"), "expected data as"),
+    "people in some batches": (lambda: (NET, [part(0, 50), (*part(50, 300), PEOPLE[50:])]), "all or none"),
+    "no network": (lambda: ({"weight": INPUTS}, ALL), "module or function"),
+}
+
+
+@pytest.mark.wrong_types
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_does_not_fit_is_refused_in_a_sentence(what):
+    made, said = REFUSED[what]
+    network, data = made()
+    with pytest.raises(ValueError, match=said) as caught:
+        pacdp.certify_network(network, data)
+    assert "\n" not in str(caught.value)
+
+
+LOSSES = {
+    "a mean": (lambda z, y: z.sum(dim=1).sigmoid().mean(), "one number for each"),
+    "beyond one, at the end": (lambda z, y: 1.0 + (y == 2) * (len(y) == 50) * z[:, 0].abs(), r"in \[0, 1\]"),
+    "not a number": (lambda z, y: z[:, 0] * float("nan"), r"in \[0, 1\]"),
+    "an error of its own": (lambda z, y: z["logits"], "the loss failed"),
+    "one that looks at the others": (lambda z, y: (z[:, 0] > z[:, 0].mean()).double(), "depends on the other"),
+}
+
+
+@pytest.mark.parametrize("what", LOSSES)
+def test_a_loss_that_is_none_is_refused(what):
+    loss, said = LOSSES[what]
+    batches = [(INPUTS[k : k + 125], LABELS[k : k + 125]) for k in (0, 125)] + [(INPUTS[250:], LABELS[250:])]
+    with pytest.raises(ValueError, match=said):
+        pacdp.certify_network(NET, batches, loss=loss)
+
+
+def test_outputs_that_are_no_numbers_count_as_errors():
+    found = pacdp.certify_network(lambda x: torch.where(x[:, :1] > 0, NET(x), torch.nan), (INPUTS, LABELS))
+    wrong = int(((NET(INPUTS).argmax(dim=1) != LABELS) | (INPUTS[:, 0] <= 0)).sum())
+    assert found.certificates[0].value == bounds.clopper_pearson_upper(wrong, 300, 0.05)
+    assert len(found.certificates) == 1  # nothing is said of calibration
+
+
+def test_one_batch_at_a_time_is_held():
+    """Twenty thousand rows of 1,000 numbers, 80 MB, made as they are asked for."""
+
+    class Made(Dataset):
+        def __len__(self):
+            return 20_000
+
+        def __getitem__(self, k):
+            row = np.random.default_rng(k).random(1000, dtype=np.float32)
+            return row, int(row[0] > 0.5)
+
+    tracemalloc.start()
+    pacdp.certify_network(lambda x: x[:, 0] - 0.5, DataLoader(Made(), batch_size=200))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20e6
+
+
+def test_the_code_of_the_page_runs(capsys):
+    code = re.findall(r"```python\n(.*?)```", (DOCS / "trained.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    scope = {}
+    for part in code:
+        exec(part, scope)
+    said = capsys.readouterr().out.strip().splitlines()
+    assert len(said) == 5
+    assert all("is at most" in line or "Nothing is known" in line for line in said)

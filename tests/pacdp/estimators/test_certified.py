@@ -1,0 +1,102 @@
+"""Estimators with a certificate behave as scikit-learn's, and count nothing that they were fitted on."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bounds
+import pacdp
+
+
+@parametrize_with_checks([
+    pacdp.CertifiedClassifier(LogisticRegression(), random_state=0),
+    pacdp.CertifiedRegressor(Ridge(), clip=5.0, random_state=0),
+])  # fmt: skip
+def test_scikit_learn_s_own_checks(estimator, check):
+    check(estimator)
+
+
+def test_a_certificate_counts_what_was_kept_back_and_nothing_else():
+    x, y = load_digits(return_X_y=True)
+    model = pacdp.CertifiedClassifier(KNeighborsClassifier(1), certified_share=0.4, random_state=1).fit(x, y)
+    found = model.certify()
+    assert model.n_fitted_ + model.n_kept_ == len(y)
+    assert found.n == model.n_kept_ == round(0.4 * len(y) + 0.5)
+    row = found.statements[0]
+    errors = round(row.measured * found.n)
+    assert 0 < errors  # one nearest neighbour has none on what it was fitted on
+    assert row.upper == bounds.clopper_pearson_upper(errors, found.n, 0.05)
+    assert "at most" in found.headline()
+
+
+def test_new_examples_may_be_given():
+    x, y = load_digits(return_X_y=True)
+    model = pacdp.CertifiedClassifier(LogisticRegression(max_iter=200), random_state=0).fit(x[:900], y[:900])
+    assert model.certify(x[900:], y[900:]).n == len(y) - 900
+    with pytest.raises(ValueError, match="give X and y, or neither"):
+        model.certify(x)
+
+
+def test_nobody_is_on_both_sides_and_people_are_counted():
+    rng = np.random.default_rng(0)
+    people = np.repeat(np.arange(80), 5)
+    x = rng.normal(size=(400, 3)) + people[:, None]
+    y = rng.integers(0, 2, 80)[people]
+    model = pacdp.CertifiedClassifier(KNeighborsClassifier(1), random_state=0).fit(x, y, groups=people)
+    found = model.certify()
+    assert found.unit == "person"
+    assert found.n == 24
+    assert set(model._kept[2].tolist()).isdisjoint(np.setdiff1d(people, model._kept[2]).tolist())
+    assert found.statements[0].measured > 0.3  # a label of one's own says nothing of somebody else's
+
+
+def test_a_certificate_holds_as_often_as_it_says():
+    """A rule of known error, at a failure probability of 0.2: false at most that often, by a binomial test."""
+    rng, failed = np.random.default_rng(3), 0
+    for seed in range(150):
+        y = (rng.random(400) < 0.3).astype(int)
+        model = pacdp.CertifiedClassifier(DummyClassifier(strategy="constant", constant=0), random_state=seed)
+        failed += model.fit(np.zeros((400, 1)), y).certify(failure_prob=0.2).statements[0].upper < 0.3
+    assert 5 <= failed <= 48  # 150 draws of at most 0.2: beyond it with probability 1e-4
+
+
+def test_regression_is_certified_by_a_clipped_error():
+    x, y = load_diabetes(return_X_y=True)
+    model = pacdp.CertifiedRegressor(Ridge(), clip=200.0, random_state=0).fit(x, y)
+    row = model.certify().statements[0]
+    kept_x, kept_y, _ = model._kept
+    assert row.measured == pytest.approx(np.minimum(np.abs(model.predict(kept_x) - kept_y) / 200.0, 1.0).mean())
+    assert row.measured < row.upper < row.measured + 0.15
+    assert "clipped at 200" in model.certify().headline()
+
+
+def test_it_works_inside_other_tools_of_scikit_learn():
+    x, y = load_digits(return_X_y=True)
+    model = pacdp.CertifiedClassifier(DecisionTreeClassifier(random_state=0), random_state=0)
+    assert cross_val_score(model, x[:600], y[:600], cv=3).min() > 0.5
+    assert model.set_params(estimator__max_depth=2).get_params()["estimator"].max_depth == 2
+    assert not hasattr(pacdp.CertifiedClassifier(DecisionTreeClassifier()), "decision_function")
+
+
+@pytest.mark.parametrize(("made", "said"), [
+    (pacdp.CertifiedClassifier(certified_share=1.0), "certified_share must lie"),
+    (pacdp.CertifiedRegressor(clip=0.0), "positive number"),
+    (pacdp.CertifiedRegressor(kind="cubic"), "'absolute' or 'squared'"),
+])  # fmt: skip
+def test_bad_settings_are_refused_before_anything_is_fitted(made, said):
+    with pytest.raises(ValueError, match=said):
+        made.fit(np.arange(20.0)[:, None], np.arange(20) % 2)
+
+
+def test_importing_pacdp_does_not_import_scikit_learn():
+    code = "import sys, pacdp; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
