@@ -33,3 +33,5 @@ from .predictions import certify_predictions as certify_predictions
 from .problem import Problem as Problem
 from .trained import Trained as Trained
 from .trained import load_trained as load_trained
+
+__version__: str

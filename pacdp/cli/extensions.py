@@ -1,11 +1,14 @@
 """What other packages add to the command: commands of their own, and folders that `plot` and `report` then know.
 
 A package declares an entry point of the group ``pacdp.extensions`` that leads to an :class:`Extension`. The module in
-which it stands imports little, since every call of the command reads it.
+which it stands imports little, since every call of the command reads it. The studies of papers lie in the folder
+``experiments`` of a checkout and are no part of what is installed, so that no package called ``experiments`` stands in
+the way of a user's own; they are found where they lie beside this package, in its checkout.
 """
 
 import functools
 import importlib
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -23,6 +26,9 @@ class Entry(NamedTuple):
     def load(self) -> Any:
         """The command's class."""
         return getattr(importlib.import_module(self.module), self.name)
+
+
+_STUDIES = "experiments.extension:EXTENSION"
 
 
 @runtime_checkable
@@ -54,8 +60,20 @@ class Extension:
 
 @functools.cache
 def extensions() -> tuple[Extension, ...]:
-    """Those of the packages that are installed."""
-    return tuple(found.load() for found in entry_points(group="pacdp.extensions"))
+    """Those of the packages that are installed, and the studies of the checkout that this package lies in."""
+    found: list[Extension] = [one.load() for one in entry_points(group="pacdp.extensions") if one.value != _STUDIES]
+    if _in_a_checkout():
+        found.append(importlib.import_module(_STUDIES.split(":")[0]).EXTENSION)
+    return tuple(found)
+
+
+def _in_a_checkout() -> bool:
+    """Whether ``import experiments`` finds the folder that lies beside this package in a checkout."""
+    root = Path(__file__).parents[2]
+    spec = importlib.util.find_spec("experiments")
+    if spec is None or not (root / "pyproject.toml").is_file() or not (root / "experiments/extension.py").is_file():
+        return False
+    return [Path(each) for each in spec.submodule_search_locations or ()] == [root / "experiments"]
 
 
 def folders() -> list[Folders]:

@@ -20,7 +20,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry(
         "pacdp.cli.commands.runs",
         "Demo",
-        "Train Entropy-SGLD on the embedded digits, certify its checkpoint, draw bound against test error.",
+        "Train a network on the embedded digits, certify its error on new ones, draw it beside Entropy-SGLD's bound.",
     ),
     "train": Entry(
         "pacdp.cli.commands.runs",

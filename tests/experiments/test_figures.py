@@ -1,12 +1,15 @@
 """Figures: vacuous bounds are at 1 and marked, optimistic ones say so, both file formats are written."""
 
+import json
 import math
+import re
 
 import matplotlib as mpl
 import polars as pl
 import pytest
 from cli_tools import one_sentence, pacdp
 from reports import BELOW, handmade
+from scipy.stats import beta
 
 from experiments.figures import chains
 from pacdp.cli.figures import names, run, style
@@ -158,15 +161,47 @@ def test_plotting_nothing_is_one_sentence(name, said, tmp_path, capsys):
     assert list((tmp_path / "empty").iterdir()) == []
 
 
-def test_demo_trains_certifies_and_draws(tmp_path, capsys, monkeypatch):
-    from pacdp.cli.commands import runs as cli
+def test_demo_ends_with_a_sentence_that_its_files_prove(tmp_path, capsys, monkeypatch):
+    from pacdp.cli import demo
 
-    quick = cli.recipe("entropy-sgld-digits2", scale="smoke")
-    arguments = ("--epochs", "2", "--records", "1", "--certify.epochs", "1", "--track.epochs", "1")
-    monkeypatch.setattr(cli, "recipe", lambda name, scale: cli.overridden(quick, list(arguments)))
+    monkeypatch.setattr(demo, "EPOCHS", 8)
+    monkeypatch.setattr(demo, "_CHAIN_EPOCHS", 2.0)
+    out = tmp_path / "demo"
     for _ in range(2):  # a second demo overwrites the first
-        assert pacdp("demo", "--out", tmp_path / "demo", "--threads", 1) == 0
-        said = capsys.readouterr().out
-        assert "optimistic" in said
-        assert "figure.png" in said
-    assert (tmp_path / "demo" / "figure.pdf").is_file()
+        assert pacdp("demo", "--out", out, "--threads", 1) == 0
+        first, *others = capsys.readouterr().out.splitlines()
+        said = re.fullmatch(r"Error on new digits at most ([\d.]+)% \(95% confidence\), measured ([\d.]+)%\.", first)
+        assert said, first
+        assert "optimistic" in others[-1]
+        assert others[-1].startswith("*")
+        assert "%*" in others[-2]
+    report = json.loads((out / "certificates.json").read_text())
+    made = report["certificates"][0]
+    assert made["name"] == "new_examples_clopper_pearson"
+    measured = {one["on"]: one for one in report["measured"] if one["loss"] == "zero-one"}
+    assert measured["bound"]["n"] == 800
+    assert measured["test"]["n"] == 360, "what is called measured is not what the certificate counts"
+    exact = beta.ppf(0.95, measured["bound"]["errors"] + 1, 800 - measured["bound"]["errors"])
+    assert exact <= made["value"] <= float(said[1]) / 100 < exact + 2e-4
+    assert measured["test"]["errors"] / 360 <= float(said[2]) / 100 < measured["test"]["errors"] / 360 + 2e-4
+    hypotheses = {one["name"]: one["standing"] for one in made["hypotheses"]}
+    assert "proved" in (
+        hypotheses.get("predictor saw none of these rows"),
+        hypotheses.get("prior saw none of these rows"),
+    )
+    assert (out / "figure.pdf").is_file()
+    assert (out / "entropy-sgld" / "result.json").is_file()
+
+
+def test_a_demo_replaces_nothing_that_pacdp_did_not_write(tmp_path, capsys):
+    (tmp_path / "config.json").write_text("mine")
+    assert pacdp("demo", "--out", tmp_path, "--threads", 1) == 1
+    assert "was not written by pacdp" in one_sentence(capsys.readouterr().err)
+    assert (tmp_path / "config.json").read_text() == "mine"
+
+
+def test_spaces_of_any_width_are_drawn_as_spaces():
+    from pacdp.cli.figures.names import plain
+
+    assert plain("0-1\u00a0risk\nof\u2009it") == "0-1 risk of it"
+    assert plain("a\u200bb\u4e2d") == "a?b?"

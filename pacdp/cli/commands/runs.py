@@ -34,23 +34,25 @@ from pacdp.cli.terminal import messages, usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demo:
-    """Train Entropy-SGLD on the embedded digits, certify its checkpoint, draw bound against test error."""
+    """Train a network on the embedded digits, certify its error on new ones, draw it beside Entropy-SGLD's bound."""
 
     out: Path = Path("runs/demo")
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
         no_more(rest)
-        run = recipe("entropy-sgld-digits2", scale="smoke")
-        _train(run, self.out, self.runtime, resume=False, force=True)
-        with progress("certifying", 1000) as advance:
-            report = certifying.certify(
-                self.out, self.runtime, progress=lambda done, total: advance(1000 * done // total)
-            )
-        write_report(_beside(self.out), report)
-        print_report(report)
-        for path in certifying.plot(Folder(self.out)):
+        from pacdp.cli.demo import demonstrate  # for which no other command waits
+
+        with progress("training and certifying", 1000) as advance:
+            found = demonstrate(self.out, self.runtime, lambda done, total: advance(1000 * done // total))
+        from pacdp.cli.figures.demo import draw
+
+        sentence, *others = found.sentences()
+        print(sentence)
+        for path in draw(found, self.out / "figure"):
             print(f"wrote {path}")
+        for line in others:
+            print(line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,5 +51,5 @@ def label(name: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The text with a question mark for every character that the figures' font may lack."""
-    return "".join(c if c.isprintable() and ord(c) < 0x590 else "?" for c in text)
+    """The text with a question mark for every character that the figures' font may lack; any space is a plain one."""
+    return "".join(" " if c.isspace() else c if c.isprintable() and ord(c) < 0x590 else "?" for c in text)
