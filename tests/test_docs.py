@@ -1,7 +1,9 @@
 """Documents and house rules: docstrings, seeded randomness, sizes, paths, commands that the README shows."""
 
 import ast
+import hashlib
 import inspect
+import json
 import pydoc
 import re
 import shlex
@@ -27,6 +29,8 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglo
 RESULTS = ROOT / "experiments" / "results"
 PAGE = ROOT / "docs" / "results.md"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS_PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+NETWORK_PAGE = (ROOT / "docs" / "your_network.md").read_text(encoding="utf-8")
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 
 
@@ -93,7 +97,7 @@ def test_nothing_names_a_place_on_one_machine(path):
 
 
 def _shown_commands() -> list[list[str]]:
-    lines = [line.strip().removeprefix("$ ").strip() for line in README.splitlines()]
+    lines = [line.strip().removeprefix("$ ").strip() for line in (README + COMMANDS_PAGE + NETWORK_PAGE).splitlines()]
     lines = [line.replace(".venv/bin/", "") for line in lines]
     return [shlex.split(line, comments=True) for line in lines if line.startswith("pacdp ") and "..." not in line]
 
@@ -156,9 +160,66 @@ def test_every_function_in_the_table_of_guarantees_exists():
         assert pydoc.locate(full) is not None, f"docs/guarantees.md names {full}"
 
 
-def test_the_readme_s_python_runs(tmp_path, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (block,) = [block for block in blocks if "load_trained" in block]
+def _block(page: str, word: str) -> str:
+    (block,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if word in block]
+    return block
+
+
+def _five(block: str) -> bool:
+    return len([line for line in block.splitlines() if line.strip() and "import" not in line]) <= 5
+
+
+def test_the_readme_is_short_and_its_picture_is_of_the_demo_s_code():
+    assert len(README.splitlines()) <= 120
+    made = json.loads((ROOT / "docs" / "demo.json").read_text(encoding="utf-8"))
+    source = b"".join((ROOT / "pacdp" / "cli" / path).read_bytes() for path in ("demo.py", "figures/demo.py"))
+    assert made["source_sha256"] == hashlib.sha256(source).hexdigest(), (
+        "make demo, then renew docs/demo.png and demo.json"
+    )
+    said = re.search(r"Error on new digits at most ([\d.]+)% \(95% confidence\), measured ([\d.]+)%", README)
+    assert said
+    assert made["value"] <= float(said[1]) / 100 < made["value"] + 1e-4
+    errors, n = made["measured"]["errors"], made["measured"]["n"]
+    assert errors / n <= float(said[2]) / 100 < errors / n + 1e-4
+    assert made["value"] >= bounds.clopper_pearson_upper(made["counted"]["errors"], made["counted"]["n"], 0.05) - 1e-12
+
+
+def test_the_readme_s_lines_certify_a_torch_model(capsys):
+    block = _block(README, "pacdp.Network(")
+    assert _five(block)
+    _, test = load("digits")
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 10))
+    exec(block, {"model": model, "inputs": torch.tensor(test.inputs), "labels": torch.tensor(test.labels)})
+    assert capsys.readouterr().out.startswith("The error of your network on new data is at most")
+    exec(
+        _block(NETWORK_PAGE, "pacdp.Network("),
+        {"model": model, "new_inputs": torch.tensor(test.inputs), "new_labels": torch.tensor(test.labels)},
+    )
+    assert capsys.readouterr().out.endswith("rigorous\n")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_readme_s_lines_train_privately(capsys):
+    block = _block(README, "PrivateEngine")
+    assert _five(block)
+    model = torch.nn.Linear(4, 2)
+    inputs, labels = torch.arange(1024.0).reshape(256, 4) / 1024, torch.arange(256) % 2
+    dataset = torch.utils.data.TensorDataset(inputs, labels)
+
+    def train(model, optimizer, loader):
+        for batch, targets in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(batch), targets).backward()
+            optimizer.step()
+            return
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    exec(block, {"model": model, "optimizer": optimizer, "dataset": dataset, "train": train})
+    assert 0.0 < float(capsys.readouterr().out) < 5.0
+
+
+def test_the_python_of_the_commands_page_runs(tmp_path, capsys):
+    block = _block(COMMANDS_PAGE, "load_trained")
     run = tmp_path / "a"
     main(["train", "entropy-sgld-digits2", "--out", str(run), "--epochs", "2", "--records", "1", "--track.epochs", "1"])
     exec(block.replace("runs/a", str(run)), {})
@@ -169,9 +230,8 @@ def test_the_readme_s_python_runs(tmp_path, capsys):
 
 
 def test_the_readme_s_five_lines_certify_predictions(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (block,) = [block for block in blocks if "certify_predictions" in block]
-    assert len([line for line in block.splitlines() if line.strip()]) <= 5
+    block = _block(README, "certify_predictions")
+    assert _five(block)
     labels = ["cat", "dog"] * 500
     predictions = ["dog" if place % 40 == 0 else label for place, label in enumerate(labels)]
     exec(block, {"labels": labels, "predictions": predictions, "groups": ["north", "north", "south", "south"] * 250})
@@ -182,11 +242,9 @@ def test_the_readme_s_five_lines_certify_predictions(capsys):
     assert 0.05 < gap < 0.12
 
 
-def test_the_readme_s_five_lines_train_with_noise_and_certify(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (block,) = [block for block in blocks if "train_certified" in block]
-    lines = [line for line in block.splitlines() if line.strip() and "import" not in line]
-    assert len(lines) <= 5
+def test_the_five_lines_train_with_noise_and_certify(capsys):
+    block = _block(NETWORK_PAGE, "train_certified")
+    assert _five(block)
     data = seen_through(load("digits")[0], "coarse-waves")
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(500, 10))
     exec(block, {"data": data, "model": model})
@@ -197,9 +255,8 @@ def test_the_readme_s_five_lines_train_with_noise_and_certify(capsys):
     assert error < 0.1 < float(value) < 0.6
 
 
-def test_the_readme_s_ten_lines_certify_a_network_of_one_s_own(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (block,) = [block for block in blocks if "GaussianPosterior" in block]
+def test_ten_lines_certify_a_network_of_one_s_own(capsys):
+    block = _block(NETWORK_PAGE, "GaussianPosterior")
     assert len([line for line in block.splitlines() if line.strip()]) <= 12
     train_set, _ = load("digits")
     inputs, labels = torch.tensor(train_set.inputs), torch.tensor(train_set.labels)
