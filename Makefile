@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 export PIP_NO_INPUT := 1
 
-.PHONY: size demo test test-slow lean lint bench coverage mutation papers clean
+.PHONY: site size demo test test-slow lean lint bench coverage mutation papers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pacdp demo
@@ -41,6 +41,11 @@ ifeq ($(SCALE),smoke)
 endif
 	$(BIN)/pacdp experiment all --scale $(SCALE) --workers 2 $(PAPERS)
 
+# the documentation with executed examples, into build/site; fails on a warning, an example that does not run, a request to the network
+site: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	$(BIN)/python -m site_tools.check build/site
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -71,6 +76,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps netcal tqdm    # an oracle of tests; with its dependencies it would bring whole other frameworks
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) --editable '.[docs]'
 	touch $@
 
 clean:

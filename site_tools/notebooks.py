@@ -1,0 +1,38 @@
+"""Executes an example, a notebook in the percent format of jupytext, and writes its page."""
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import jupytext
+from mkdocs.exceptions import PluginError
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError
+from nbconvert import MarkdownExporter
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 120
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def executed(path: Path) -> tuple[str, dict[str, bytes]]:
+    """The page of an example with its outputs, and its pictures by name.
+
+    Raises:
+        PluginError: a cell raised an error, or took too long; the build then fails.
+    """
+    notebook = jupytext.read(path)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": folder}})
+        try:
+            client.execute(env=environment)
+        except (CellExecutionError, CellTimeoutError) as error:
+            raise PluginError(f"{path.name} does not run: {_ESCAPES.sub('', str(error))}") from error
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+    page, resources = MarkdownExporter().from_notebook_node(notebook, {"unique_key": path.stem})
+    return _ESCAPES.sub("", page), {Path(name).name: content for name, content in resources["outputs"].items()}
