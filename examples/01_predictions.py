@@ -9,6 +9,7 @@
 import sklearn.linear_model
 
 import pacdp
+from bounds.sentence import at_least, at_most
 from pacdp.data import load
 
 train, test = load("digits")
@@ -26,12 +27,13 @@ print(found.headline())
 # The sentence ends with what it takes for true. That new data are of the same kind as these examples cannot be proved
 # by anybody; the certificate says that it is declared.
 #
-# Everything else in the report holds **together** with the headline, with the same 95% confidence: you may quote all
-# of it.
+# Everything in the report holds **together** with 95% confidence: you may quote all of it.
 
 # %%
-for each in found.statements[:8]:
-    print(f"{each.quantity:40}  at least {each.lower}  at most {each.upper}")
+for each in found.statements[:12]:
+    ends = [f"at least {at_least(each.lower)}"] if each.lower is not None else []
+    ends += [f"at most {at_most(each.upper)}"] if each.upper is not None else []
+    print(f"{each.quantity:24} measured {each.measured:.4f}, {', '.join(ends)}")
 
 # %% [markdown]
 # ## Groups
@@ -43,7 +45,7 @@ for each in found.statements[:8]:
 halves = ["0 to 4" if label < 5 else "5 to 9" for label in test.labels]
 found = pacdp.certify_predictions(test.labels, answers, groups=halves)
 gap = found.statement("largest gap between groups")
-print("The largest gap between the groups is at most", gap.upper)
+print("The largest gap between the groups is at most", at_most(gap.upper))
 
 # %% [markdown]
 # With probabilities in place of answers the report has calibration as well. [Certify predictions](../predictions.md)

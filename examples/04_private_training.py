@@ -12,7 +12,7 @@ from pathlib import Path
 os.chdir(tempfile.mkdtemp())  # so that nothing of yours is touched
 
 # %%
-# !pacdp train dp-sgld-mnist --scale smoke --out runs/p 2>&1
+# !pacdp train dp-sgld-mnist --scale smoke --out runs/p 2>&1 | cat
 
 # %% [markdown]
 # At this scale the recipe trains on scikit-learn's digits in seconds. Epsilon and delta bound what an attacker can
@@ -23,7 +23,7 @@ os.chdir(tempfile.mkdtemp())  # so that nothing of yours is touched
 # had noise added.
 
 # %%
-# !pacdp export runs/p release 2>&1
+# !pacdp export runs/p release 2>&1 | cat
 
 # %%
 print(*sorted(path.name for path in Path("release").iterdir()), sep="\n")
@@ -32,13 +32,13 @@ print(*sorted(path.name for path in Path("release").iterdir()), sep="\n")
 # Whoever receives the folder recomputes its numbers with code that shares nothing with the code that made them.
 
 # %%
-# !pacdp verify release
+# !pacdp verify release | cat
 
 # %% [markdown]
 # What was released is added up in a ledger, which refuses what would pass a limit.
 
 # %%
-# !pacdp ledger show runs/ledger --delta 1e-5 2>&1
+# !pacdp ledger show runs/ledger --delta 1e-5 2>&1 | cat
 
 # %% [markdown]
 # [Private training](../private.md) has the loop in Python, on Opacus; [privacy accounting](../accounting.md) the

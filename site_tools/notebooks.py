@@ -10,9 +10,12 @@ from mkdocs.exceptions import PluginError
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbconvert import MarkdownExporter
+from nbformat.v4 import new_code_cell
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 120
+_PLAIN = "import os; [os.environ.pop(name, None) for name in ('FORCE_COLOR', 'CLICOLOR_FORCE')]"
+"""Runs first and is not shown: commands that a notebook calls then print as they do into a file."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -25,12 +28,14 @@ def executed(path: Path) -> tuple[str, dict[str, bytes]]:
     notebook = jupytext.read(path)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    notebook.cells.insert(0, new_code_cell(_PLAIN))
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": folder}})
         try:
             client.execute(env=environment)
         except (CellExecutionError, CellTimeoutError) as error:
             raise PluginError(f"{path.name} does not run: {_ESCAPES.sub('', str(error))}") from error
+    del notebook.cells[0]
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]

@@ -35,7 +35,7 @@ def _page(package: ModuleType, said: str) -> str:
     for room in sorted(rooms):
         if not room.startswith(("bounds", "pacdp")):
             continue
-        lines += [f"## {room}", ""]
+        lines += [f"## {room.partition('._')[0]}", ""]
         for name in rooms[room]:
             lines += [f"::: {room}.{getattr(public(package)[name], '__name__', name)}", ""]
     return "\n".join(lines)
