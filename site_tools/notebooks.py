@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -27,12 +28,13 @@ def executed(path: Path) -> tuple[str, dict[str, bytes]]:
     """
     notebook = jupytext.read(path)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # pacdp itself
+    here = {"PATH": commands, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
     notebook.cells.insert(0, new_code_cell(_PLAIN))
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": folder}})
         try:
-            client.execute(env=environment)
+            client.execute(env={**os.environ, **here})
         except (CellExecutionError, CellTimeoutError) as error:
             raise PluginError(f"{path.name} does not run: {_ESCAPES.sub('', str(error))}") from error
     del notebook.cells[0]
