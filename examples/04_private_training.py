@@ -39,11 +39,8 @@ print(*sorted(path.name for path in Path("release").iterdir()), sep="\n")
 # !pacdp verify release | cat
 
 # %% [markdown]
-# What was released is added up in a ledger, which refuses what would pass a limit.
-
-# %%
-# !pacdp ledger show runs/ledger --delta 1e-5 2>&1 | cat
-
-# %% [markdown]
+# What was released is added up in a ledger, the folder `runs/ledger`, which refuses what would pass a limit:
+# `pacdp ledger show runs/ledger --delta 1e-5` prints it.
+#
 # [Private training](../private.md) has the loop in Python, on Opacus; [privacy accounting](../accounting.md) the
 # accountant; [secure noise](../noise.md) where the noise comes from.
