@@ -19,7 +19,7 @@ def test_the_navigation_has_every_page_and_every_example_once():
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")} - {"mutation.md"}
     made = {f"examples/{path.stem}.md" for path in EXAMPLES}
     reference = {f"reference/{name}.md" for name in ("bounds", "accounting", "pacdp")}
-    assert sorted(NAVIGATION) == sorted(pages | made | reference | {"index.md"})
+    assert sorted(NAVIGATION) == sorted(pages | made | reference | {"index.md"}), "name the page in mkdocs.yml"
 
 
 def test_mathematics_pages_open_with_what_they_are_for():
