@@ -31,6 +31,11 @@ from .posterior import Point as Point
 from .predictions import PredictionReport as PredictionReport
 from .predictions import certify_predictions as certify_predictions
 from .problem import Problem as Problem
+from .selfcert.call import self_certify as self_certify
+from .selfcert.plan import RoutePlan as RoutePlan
+from .selfcert.plan import plan_routes as plan_routes
+from .selfcert.result import SelfCertified as SelfCertified
+from .selfcert.routes import SelfCertifySettings as SelfCertifySettings
 from .trained import Trained as Trained
 from .trained import load_trained as load_trained
 

@@ -232,7 +232,7 @@ def one_draw(where: Gaussians) -> Iterator[Finding]:
     positive part of the ratio stands where the divergence does.
     """
     of, data = "one draw", where.data
-    weights = where.posterior.sample(_generator(where.seed))
+    weights = one_draw_weights(where.posterior, seed=where.seed)
     ratio = where.posterior.log_ratio(where.prior.law, weights)
     if not math.isfinite(ratio):
         yield Refusal(name=of, reason="the prior's density at the draw underflows")
@@ -277,6 +277,7 @@ def _overall(
     return about(made, f"{name}_{bound}", of="randomised", measures=where.data.risk(measures))
 
 
-def _generator(seed: int) -> torch.Generator:
+def one_draw_weights(posterior: GaussianPosterior, *, seed: int) -> dict[str, Tensor]:
+    """The weights of the one network that is drawn from a posterior, by the seed that it is certified with."""
     words = np.random.SeedSequence(seed, spawn_key=(_ONE_DRAW,)).generate_state(1, np.uint64)
-    return torch.Generator().manual_seed(int(words[0] >> np.uint64(1)))
+    return posterior.sample(torch.Generator().manual_seed(int(words[0] >> np.uint64(1))))

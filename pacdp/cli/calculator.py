@@ -11,6 +11,7 @@ import bounds
 from bounds._assemble import called
 from bounds.prices import Charge, Fresh
 from pacdp.cli.parsing import nearest
+from pacdp.selfcert.plan import RoutePlan, plan_routes
 
 Bound = Callable[..., bounds.Certificate]
 
@@ -87,10 +88,40 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal(Given):
-    """What is known, and what is wanted."""
+    """What is known, and what is wanted.
+
+    With --n and --expected-error in place of these: which route to a certificate to take, and how to split the records,
+    before anything is trained.
+    """
 
     target: float
     """The value that a bound should reach; for draws, the Monte Carlo upper bound on the empirical risk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteQuestion:
+    """Which route to a certificate to take, and how many records go where, before anything is trained."""
+
+    n: int
+    """Independent records in all: examples, or people."""
+    expected_error: float
+    """How often a predictor that is trained on all n of them is expected to err, in [0, 1]."""
+    target: float | None = None
+    """The value that the certificate should reach."""
+    failure_prob: float = 0.05
+    """Probability that the bound fails."""
+    exponent: float = 0.5
+    """The error is taken to fall with this power of the number of training records; 0: not at all."""
+    kl_nats: float | None = None
+    """Divergence of a PAC-Bayes posterior from its prior, in nats; by default in proportion to the bound's records."""
+    kept_share: float | None = None
+    """The share of the records that compression keeps; by default 2.5 times the expected error."""
+    price_share: float = 0.01
+    """For noisy gradients: V/n, squared norms of gradients over the variance of the noise, a record."""
+
+    def plan(self) -> RoutePlan:
+        """What each route would promise."""
+        return plan_routes(**asdict(self))
 
 
 def _priced(formula: Bound, price: type[bounds.Price]) -> Bound:

@@ -11,6 +11,7 @@ from pacdp.cli import calculator
 from pacdp.cli.figures.numbers import up_digits
 from pacdp.cli.reading import bill, cost_name
 from pacdp.cli.terminal import output
+from pacdp.selfcert.plan import RoutePlan
 
 
 def print_certificate(certificate: bounds.Certificate, *, json_only: bool) -> None:
@@ -85,6 +86,27 @@ def print_plan(goal: calculator.Goal, *, json_only: bool) -> None:
         )
     if not examples and draws is None:
         out.print("nothing can be planned from this: give --risk, and --kl-nats or the privacy")
+
+
+def print_routes(plan: RoutePlan, *, json_only: bool) -> None:
+    """What each route would promise at which split, what that assumes, and which one to take."""
+    if json_only:
+        print(json.dumps(plan.to_dict(), allow_nan=False))
+        return
+    out = output()
+    table = Table(title="forecasts, not certificates: what each route would promise")
+    for column in ("route", "split"):
+        table.add_column(column, overflow="fold")
+    for column in ("trained on", "bound on", "expected error", "at most"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for one in plan.routes:
+        value = "1 (vacuous)" if one.value >= 1.0 else up_digits(one.value, 4)
+        error = up_digits(one.expected_error, 3)
+        table.add_row(one.route, one.split, f"{one.train:,}", f"{one.bound:,}", error, value)
+    out.print(table)
+    for said in plan.assumed:
+        out.print(f"assumed: {said}", markup=False)
+    out.print(plan.recommendation(), markup=False)
 
 
 def _value(made: bounds.Certificate) -> str:

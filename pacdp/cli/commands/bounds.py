@@ -9,7 +9,7 @@ import tyro
 
 from bounds.privacy import Adjacency
 from pacdp.cli import calculator, privacy
-from pacdp.cli.calculator_tables import print_certificate, print_comparison, print_plan
+from pacdp.cli.calculator_tables import print_certificate, print_comparison, print_plan, print_routes
 from pacdp.cli.parsing import no_more, parsed
 
 
@@ -18,7 +18,8 @@ class Bound:
     """A calculator: one bound from its ingredients, all that apply compared, or what a target takes.
 
     pacdp bound maurer --risk 0.02 --kl-nats 3000 --n 60000;  pacdp bound compare ... sorts every applicable bound and
-    says what each pays and rests on;  pacdp bound plan --target 0.05 ... says how many examples or draws that takes.
+    says what each pays and rests on;  pacdp bound plan --target 0.05 ... says how many examples or draws that takes;
+    pacdp bound plan --n 60000 --expected-error 0.02 says which route to take and how to split, before any training.
     """
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
@@ -30,6 +31,11 @@ class Bound:
 
     def __call__(self, rest: list[str]) -> None:
         rest = ["--help"] if self.options else rest
+        if self.name == "plan" and any(word.startswith(("--expected-error", "--expected_error")) for word in rest):
+            question, unknown = parsed(calculator.RouteQuestion, rest, prog="pacdp bound plan")
+            no_more(unknown)
+            print_routes(question.plan(), json_only=self.json)
+            return
         kind = calculator.Goal if self.name == "plan" else calculator.Given
         given, unknown = parsed(kind, rest, prog=f"pacdp bound {self.name}")
         no_more(unknown)

@@ -1,0 +1,216 @@
+"""``pacdp.self_certify``: split, train, certify by several routes, and return the smallest certificate, paid for."""
+
+import time
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from torch import nn
+
+import bounds
+from pacdp.backprop.fit import Progress
+from pacdp.certify.examples import Device
+from pacdp.errors import Diverged
+from pacdp.selfcert.examples import Given, given, split
+from pacdp.selfcert.plan import COMPRESSION, EXPECTED_ERROR, HELD_OUT, ROUTES, RoutePlan, best_train_size, plan_routes
+from pacdp.selfcert.predictors import Train, is_estimator
+from pacdp.selfcert.result import SelfCertified, Tried
+from pacdp.selfcert.routes import CARRY_OUT, Candidate, SelfCertifySettings, Task, reason_against
+
+_FEW = 5000  # records up to which compression is among the fast routes
+_WORDS = {"fast", "all"}
+_WEIGHTS = {HELD_OUT: 4.0}  # of the failure probability, beside 1 for each other route: it is the smallest most often
+
+
+def self_certify(
+    model: Any,
+    data: Any,
+    *,
+    failure_prob: float = 0.05,
+    people: Any = None,
+    routes: str | Sequence[str] = "fast",
+    train_share: float | None = None,
+    expected_error: float = EXPECTED_ERROR,
+    train: Train | None = None,
+    settings: SelfCertifySettings | None = None,
+    seed: int = 0,
+    device: Device = "cpu",
+    progress: Progress | None = None,
+) -> SelfCertified:
+    """Split the data, train, and return the predictor with the smallest certificate, the choice paid for.
+
+    >>> found = pacdp.self_certify(SVC(), (X, y))
+    >>> print(found)  # the certificate in a sentence, then what went where
+    >>> found.predict(X_new)
+
+    Formal guarantee: that of :class:`SelfCertified`: each route that is tried has its own share of ``failure_prob``,
+    fixed before any label is looked at.
+
+    Args:
+        model: an estimator like those of scikit-learn, a torch module with one logit a class, or a list of these or
+            {name: model}: all of them are tried, and all are paid for. None is changed.
+        data: (inputs, labels), arrays, tensors or a data frame; a ``pacdp.data.Dataset``; or a torch Dataset of pairs.
+        failure_prob: of everything together.
+        people: whose each example is, where somebody has several: the split is by person, and people are counted.
+        routes: "fast", "all", or some of ``pacdp.selfcert.plan.ROUTES``. Fast are the held-out count and, on up to
+            5,000 records, compression of estimators.
+        train_share: of the records, for training; by default the best for a held-out count at ``expected_error``, and
+            at least half.
+        expected_error: how often the predictor is expected to err; only the split follows from it.
+        train: trains a torch module in place on (module, inputs, labels); by default :func:`pacdp.backprop.fit`.
+        settings: of training and routes; fixed without a look at the data.
+        seed: of the split, of training and of all draws; fixed without a look at the data.
+        device: where a torch module is trained.
+        progress: told how many steps of the default training are done, and how many there are.
+
+    Raises:
+        ValueError: something does not fit, training did not end with numbers, or no route came to a certificate.
+        DataError: more than one input in a hundred is a repeat.
+    """
+    started = time.perf_counter()
+    models = _models(model, train)
+    _require_numbers(failure_prob, train_share, seed, routes)
+    settings = SelfCertifySettings() if settings is None else settings
+    examples = given(data, people=people, seed=seed)
+    size = _train_size(examples.units, train_share, expected_error, failure_prob)
+    learning, bound = split(examples, train=size, seed=seed)
+    jobs, not_tried = _jobs(models, examples, routes)
+    budget = bounds.FailureBudget.split(failure_prob, **{job: _WEIGHTS.get(route, 1.0) for job, (route, _) in jobs.items()})
+    tasks = {
+        name: Task(name=name, model=one, everything=examples, learning=learning, bound=bound, settings=settings, train=train,
+                   seed=seed, device=device, progress=progress)
+        for name, one in models.items()
+    }  # fmt: skip
+    found, tried = list[Candidate](), list[Tried]()
+    for job, (route, name) in jobs.items():
+        share = budget.share(job, 1)
+        try:
+            one = CARRY_OUT[route](tasks[name], name=job, failure_prob=share)
+        except Diverged as error:
+            if route == HELD_OUT:
+                raise ValueError(
+                    f"training of {name} diverged: {error.args[0].split(':')[0]}; lower the step size or scale the inputs"
+                ) from error
+            tried.append(Tried(name=job, route=route, reason="training diverged"))
+        except ValueError as error:
+            if route == HELD_OUT and len(models) == 1:
+                raise
+            tried.append(Tried(name=job, route=route, reason=str(error).rstrip(".")))
+        else:
+            found.append(one)
+            tried.append(Tried(name=job, route=route, certificate=one.certificate, error=one.error, train=one.train,
+                               bound=one.bound))  # fmt: skip
+    if not found:
+        raise ValueError("no route came to a certificate: " + "; ".join(f"{one.name}: {one.reason}" for one in tried))
+    chosen = smallest(found)
+    return SelfCertified(
+        certificate=bounds.best_of([one.certificate for one in found], budget=failure_prob),
+        tried=tuple(tried),
+        not_tried=tuple(not_tried),
+        budget=budget,
+        predictor=chosen.predictor,
+        chosen=chosen.name,
+        estimate=_other_splits(found, examples, failure_prob=budget.share(chosen.name, 1)),
+        n=examples.units,
+        unit=examples.unit,
+        train=size,
+        dropped=examples.dropped,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def smallest(found: Sequence[Candidate]) -> Candidate:
+    """The candidate that :func:`bounds.best_of` chooses: the first of least value."""
+    return min(found, key=lambda one: one.certificate.value)
+
+
+def _models(model: Any, train: Train | None) -> dict[str, Any]:
+    """Models by name, each of a kind that can be trained."""
+    if isinstance(model, Mapping):
+        named = {str(name): one for name, one in model.items()}
+    elif isinstance(model, list | tuple):
+        kinds = [type(one).__name__ for one in model]
+        named = {f"{kind} {place + 1}" if kinds.count(kind) > 1 else kind: one
+                 for place, (kind, one) in enumerate(zip(kinds, model, strict=True))}  # fmt: skip
+    else:
+        named = {"your model": model}
+    if not named:
+        raise ValueError("model must be at least one model, got none")
+    for one in named.values():
+        if isinstance(one, type):
+            raise ValueError(f"model must be an object, got the class {one.__name__}: call it, {one.__name__}()")
+        if not isinstance(one, nn.Module) and not is_estimator(one):
+            raise ValueError(f"model must be a torch module or have fit and predict, got {type(one).__name__}")
+        if isinstance(one, nn.Module) and train is None and not any(True for _ in one.parameters()):
+            raise ValueError("model must have parameters to train, got a module without any")
+    if train is not None and not callable(train):
+        raise ValueError(f"train must be a function of (module, inputs, labels), got {type(train).__name__}")
+    if train is not None and not any(isinstance(one, nn.Module) for one in named.values()):
+        raise ValueError("train is for torch modules, and the model is none: an estimator has a fit of its own")
+    return named
+
+
+def _require_numbers(failure_prob: Any, train_share: Any, seed: Any, routes: Any) -> None:
+    if isinstance(failure_prob, bool) or not isinstance(failure_prob, Real) or not 0.0 < failure_prob < 1.0:
+        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary")
+    if train_share is not None and not (isinstance(train_share, Real) and 0.0 < train_share < 1.0):
+        raise ValueError(f"train_share must lie strictly between 0 and 1, got {train_share!r}: 0.8 trains on 80%")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63 - 1:
+        raise ValueError(f"seed must be a whole number from 0 to 2**63 - 2, got {seed!r}")
+    asked = [routes] if isinstance(routes, str) else list(routes)
+    strange = [one for one in asked if one not in ROUTES and not (isinstance(routes, str) and one in _WORDS)]
+    if strange or not asked or len(set(asked)) < len(asked):
+        raise ValueError(f"routes must be 'fast', 'all' or some of {', '.join(ROUTES)}, each once, got {routes!r}")
+
+
+def _train_size(units: int, share: float | None, expected_error: float, failure_prob: float) -> int:
+    """Records for training: at least half by default, and two records for each side in any case."""
+    if share is None:
+        best = best_train_size(n=units, expected_error=expected_error, failure_prob=failure_prob)
+        size = max(best, units // 2)
+    else:
+        size = round(share * units)
+    return min(units - 2, max(2, size))
+
+
+def _jobs(
+    models: Mapping[str, Any], examples: Given, routes: str | Sequence[str]
+) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str]]]:
+    """Route and model by the name of what is tried, and what is not tried, and why; no label is looked at."""
+    jobs, not_tried = dict[str, tuple[str, str]](), list[tuple[str, str]]()
+    for name, model in models.items():
+        for route in ROUTES:
+            job = route if len(models) == 1 else f"{route}, {name}"
+            why = _left_out(route, model, examples, routes) or reason_against(route, model, examples)
+            if why is None:
+                jobs[job] = (route, name)
+            else:
+                not_tried.append((job, why))
+    if not jobs:
+        raise ValueError("no route can be tried: " + "; ".join(f"{name}: {why}" for name, why in not_tried))
+    return jobs, not_tried
+
+
+def _left_out(route: str, model: Any, examples: Given, routes: str | Sequence[str]) -> str | None:
+    if routes == "all" or route == HELD_OUT == routes:
+        return None
+    if routes != "fast":
+        asked = [routes] if isinstance(routes, str) else routes
+        return None if route in asked else "it was not asked for"
+    if route == HELD_OUT:
+        return None
+    if route == COMPRESSION:
+        if is_estimator(model) and examples.units <= _FEW:
+            return None
+        return f"it trains many times, which takes long for networks and beyond {_FEW:,} records: ask for it by name"
+    return "a held-out count of the same split has mostly been smaller: ask for it by name"
+
+
+def _other_splits(found: Sequence[Candidate], examples: Given, *, failure_prob: float) -> RoutePlan | None:
+    """The plan at the error that the best held-out count measured; no certificate rests on it."""
+    counted = [one for one in found if one.route == HELD_OUT]
+    if not counted:
+        return None
+    best = smallest(counted)
+    error = min(1.0, best.error * (best.train / examples.units) ** 0.5)
+    return plan_routes(n=examples.units, expected_error=error, failure_prob=failure_prob)

@@ -1,0 +1,267 @@
+"""Which route to a certificate, and how many examples, before anything is trained: numbers to plan with.
+
+Every number is what a bound of :mod:`bounds` says when things go exactly as was assumed; none is a certificate.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import bounds
+
+HELD_OUT, PAC_BAYES, COMPRESSION, NOISY = "held-out count", "PAC-Bayes", "compression", "noisy gradients"
+ROUTES = (HELD_OUT, PAC_BAYES, COMPRESSION, NOISY)
+"""The routes to a certificate, by the names that plans and certified predictors give them."""
+EXPECTED_ERROR = 0.05
+"""What is assumed where nobody says how often the predictor will err."""
+_SHARES = tuple(j / 100 for j in range(10, 100))
+_MOST = 2**40
+_KL_SHARE, _KEPT_FACTOR, _PRICE_SHARE = 0.001, 2.5, 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRoute:
+    """What a route would promise at a split, if all that the plan assumes comes true.
+
+    Attributes:
+        route: one of ``ROUTES``.
+        split: how the split is called, such as "best split" or "80:20".
+        train: records that training sees.
+        bound: records that the bound rests on.
+        expected_error: the error that is assumed of a predictor trained on so many.
+        value: the bound on the error, rounded up.
+    """
+
+    route: str
+    split: str
+    train: int
+    bound: int
+    expected_error: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutePlan:
+    """What each route would promise, what was assumed, and which one to take.
+
+    Formal guarantee: none; the numbers are forecasts. A certificate that is made later is about what happens then.
+
+    Attributes:
+        n: independent records in all: examples, or people.
+        failure_prob: of each number by itself.
+        routes: the smallest number first.
+        assumed: sentences.
+        target: the value that is wanted, or None.
+        needed: the fewest records with which a held-out count at its best split reaches the target; None where there is
+            no target, or no number of records up to 2**40 is enough.
+    """
+
+    n: int
+    expected_error: float
+    failure_prob: float
+    routes: tuple[PlannedRoute, ...]
+    assumed: tuple[str, ...]
+    target: float | None = None
+    needed: int | None = None
+
+    def at(self, route: str, split: str | None = None) -> PlannedRoute:
+        """The route's smallest number, or that at a split.
+
+        Raises:
+            ValueError: the plan has none.
+        """
+        found = [one for one in self.routes if one.route == route and split in (None, one.split)]
+        if not found:
+            known = ", ".join(f"{one.route} at {one.split}" for one in self.routes)
+            raise ValueError(f"route must be one that the plan has, got {route!r} at {split!r}: there are {known}")
+        return found[0]
+
+    def recommendation(self) -> str:
+        """One sentence: which route, with how many records where, and what it would promise."""
+        best = self.routes[0]
+        if best.value >= 1.0:
+            return f"No route says anything with {self.n:,} records: gather more."
+        where = (
+            f"train on {best.train:,} records and count errors on the other {best.bound:,}"
+            if best.route == HELD_OUT
+            else f"train on {best.train:,} records and let the bound rest on {best.bound:,}"
+        )
+        said = f"Take the route {best.route!r}: {where}; it would promise an error of at most {_percent(best.value)}."
+        if self.target is None:
+            return said
+        if best.value <= self.target:
+            return f"{said} That reaches the target of {_percent(self.target)}."
+        if self.needed is None:
+            return f"{said} No number of records makes a held-out count reach the target of {_percent(self.target)}."
+        return (
+            f"{said} That misses the target of {_percent(self.target)}, for which a held-out count would need "
+            f"{self.needed:,} records."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {**asdict(self), "assumed": list(self.assumed), "recommendation": self.recommendation()}
+
+
+def plan_routes(
+    *,
+    n: int,
+    expected_error: float = EXPECTED_ERROR,
+    target: float | None = None,
+    failure_prob: float = 0.05,
+    exponent: float = 0.5,
+    kl_nats: float | None = None,
+    kept_share: float | None = None,
+    price_share: float = _PRICE_SHARE,
+) -> RoutePlan:
+    """What each route to a certificate would promise, before any training.
+
+    A predictor trained on m of n records is taken to err with probability expected_error · (n/m)^exponent, and to make
+    exactly so many errors, rounded up.
+
+    - "held-out count": Clopper and Pearson's bound on the records that training did not see, at the best split, at
+      50:50 and at 80:20;
+    - "PAC-Bayes": ``bounds.maurer`` with a prior from one part and a posterior from all, at the same splits;
+    - "compression": ``bounds.compression`` of all n records;
+    - "noisy gradients": ``bounds.maurer`` of all n records at the price of noisy sums.
+
+    Args:
+        n: independent records in all: examples, or people.
+        expected_error: of a predictor that is trained on all n of them.
+        target: a value that the certificate should reach.
+        failure_prob: of each number.
+        exponent: how fast the error falls with the number of training records; 0 for not at all.
+        kl_nats: divergence of the posterior from the prior; by default 0.001 n/m nats for each record of the
+            bound, where the prior learnt from m of the n records.
+        kept_share: the share of the records that compression keeps; by default 2.5 times the expected error.
+        price_share: V/n of the noisy sums ("Noisy sums" in docs/guarantees.md); the noise is taken to make the error
+            one and a half times as large.
+
+    Raises:
+        ValueError: a number out of range.
+    """
+    _require(n=n, expected_error=expected_error, target=target, failure_prob=failure_prob, exponent=exponent,
+             kl_nats=kl_nats, kept_share=kept_share, price_share=price_share)  # fmt: skip
+    kept = min(1.0, _KEPT_FACTOR * expected_error if kept_share is None else kept_share)
+
+    def error(train: int) -> float:
+        return min(1.0, expected_error * (n / train) ** exponent)
+
+    def count(train: int, of: int = n) -> PlannedRoute:
+        return _planned(HELD_OUT, train, of - train, error(train), failure_prob)
+
+    def posterior(train: int) -> PlannedRoute:
+        nats = _KL_SHARE * (n - train) * n / train if kl_nats is None else kl_nats
+        return _planned(PAC_BAYES, train, n - train, expected_error, failure_prob, kl_nats=nats)
+
+    found = [*_at_splits(count, n), *_at_splits(posterior, n)]
+    found.append(_planned(COMPRESSION, n, n, expected_error, failure_prob, kept=kept))
+    noisy = min(1.0, 1.5 * expected_error)
+    found.append(_planned(NOISY, n, n, noisy, failure_prob, contributions=price_share * n))
+    needed = None if target is None else _fewest(lambda size: _reaches(count, size, target))
+    kl_said = "0.001 n/m nats for each record of the bound" if kl_nats is None else f"{kl_nats:g} nats"
+    return RoutePlan(
+        n=n,
+        expected_error=expected_error,
+        failure_prob=failure_prob,
+        routes=tuple(sorted(found, key=lambda one: one.value)),
+        assumed=(
+            f"A predictor trained on all {n:,} records errs with probability {_percent(expected_error)}, and one "
+            f"trained on m of them (n/m)^{exponent:g} times as often.",
+            "On the records of the bound it makes exactly that share of errors, rounded up.",
+            f"PAC-Bayes: the posterior learns from all records, at a divergence of {kl_said} from its prior.",
+            f"Compression: the learner needs {_percent(kept)} of the records to be right on all others.",
+            f"Noisy gradients: the squared norms of gradients over the variance of the noise add up to {price_share:g} "
+            "for each record, and the noise makes the error one and a half times as large.",
+        ),
+        target=target,
+        needed=needed,
+    )
+
+
+def _planned(route: str, train: int, bound: int, error: float, failure_prob: float, **how: float) -> PlannedRoute:
+    """One line of the plan, at the number of errors that is expected."""
+    at: dict[str, Any] = {"n": bound, "failure_prob": failure_prob}
+    errors = min(bound, math.ceil(error * bound - 1e-9))
+    risk = errors / bound
+    if route == HELD_OUT:
+        value = bounds.clopper_pearson_upper(errors, bound, failure_prob)
+    elif route == PAC_BAYES:
+        value = bounds.maurer(risk=risk, kl_nats=how["kl_nats"], **at).value
+    elif route == COMPRESSION:
+        value = bounds.compression(k=min(bound, math.ceil(how["kept"] * bound - 1e-9)), **at).value
+    else:
+        price = bounds.RealisedSum(contributions=how["contributions"], records=bound)
+        value = bounds.maurer(risk=risk, kl_nats=0.0, price=price, **at).value
+    named = "all records" if train == bound and route in (COMPRESSION, NOISY) else ""
+    return PlannedRoute(route=route, split=named, train=train, bound=bound, expected_error=error, value=float(value))
+
+
+def _at_splits(at: Callable[[int], PlannedRoute], n: int) -> list[PlannedRoute]:
+    """The route at its best split, at 50:50 and at 80:20; none where there is nothing to split."""
+    if n < 2:
+        return []
+    named = {"50:50": n // 2, "80:20": min(n - 1, round(0.8 * n))}
+    best = min((at(train) for train in _sizes(n)), key=lambda one: one.value)
+    return [_called(best, "best split"), *(_called(at(train), name) for name, train in named.items())]
+
+
+def _called(one: PlannedRoute, split: str) -> PlannedRoute:
+    return PlannedRoute(**{**asdict(one), "split": split})
+
+
+def _sizes(n: int) -> list[int]:
+    """Sizes of the training part that are compared, from a tenth of the records to all but one."""
+    return sorted({min(n - 1, max(1, round(share * n))) for share in _SHARES})
+
+
+def best_train_size(*, n: int, expected_error: float, failure_prob: float) -> int:
+    """How many of n records a held-out count leaves to training at its best split; a function of these numbers alone.
+
+    Raises:
+        ValueError: fewer than two records, or a number out of range.
+    """
+    if n < 2:
+        raise ValueError(f"n must be at least 2 to be split, got {n}: gather more")
+    return plan_routes(n=n, expected_error=expected_error, failure_prob=failure_prob).at(HELD_OUT, "best split").train
+
+
+def _reaches(count: Callable[[int, int], PlannedRoute], n: int, target: float) -> bool:
+    return n >= 2 and any(count(train, n).value <= target for train in _sizes(n)[::5])
+
+
+def _fewest(enough: Callable[[int], bool]) -> int | None:
+    """The fewest records that are enough, by doubling and bisection; rounding makes it a little coarse."""
+    high = 2
+    while not enough(high):
+        high *= 2
+        if high > _MOST:
+            return None
+    low = high // 2
+    while high - low > max(1, high // 1000):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _percent(value: float) -> str:
+    """A share as a percentage that is no smaller."""
+    return f"{math.ceil(value * 10_000 - 1e-9) / 100:g}%"
+
+
+def _require(**given: float | None) -> None:
+    n = given.pop("n")
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST:
+        raise ValueError(f"n must be a whole number of records from 1 to 2**40, got {n!r}")
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name in ("target", "failure_prob"):
+            inside, wanted = 0.0 < value < 1.0, "strictly between 0 and 1"
+        elif name in ("expected_error", "kept_share"):
+            inside, wanted = 0.0 <= value <= 1.0, "in [0, 1]: 0.02 is 2%"
+        else:
+            inside, wanted = 0.0 <= value < 1e12, "at least 0 and finite"
+        if not inside:
+            raise ValueError(f"{name} must be {wanted}, got {value!r}")

@@ -1,0 +1,178 @@
+"""What is trained and what predicts: scikit-learn estimators as they are, torch modules with a sane default."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
+from pacdp.certify.examples import Device
+from pacdp.certify.networks import Function, classes_of, outputs_of
+from pacdp.compress.learner import seeded
+from pacdp.errors import Diverged
+from pacdp.selfcert.examples import Given
+
+Train = Callable[[nn.Module, Tensor, Tensor], object]
+"""Trains a module in place on inputs and labels; what it returns is used where it is a module."""
+
+
+class Predictor(Protocol):
+    """What a certificate is about."""
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """A class for each input."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fitted:
+    """An estimator that was fitted on the training part alone."""
+
+    estimator: Any
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """What the estimator predicts."""
+        return np.asarray(self.estimator.predict(inputs))
+
+    @property
+    def predict_proba(self) -> Callable[[Any], np.ndarray]:
+        """The estimator's own, where it has one; AttributeError where not."""
+        return self.estimator.predict_proba
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Net:
+    """A network with fixed weights, as a function from inputs to a row of logits an example.
+
+    Attributes:
+        names: the names of the classes, in the order of the outputs.
+        module: the module that computes it, where the weights are its own.
+    """
+
+    function: Function
+    names: np.ndarray
+    device: Device = "cpu"
+    module: nn.Module | None = None
+
+    def outputs(self, inputs: Any) -> Tensor:
+        """Logits [n, classes], on the CPU."""
+        return outputs_of(self.function, tensor(inputs), self.device)
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """The class of the largest logit."""
+        return self.names[self.outputs(inputs).argmax(dim=1).numpy()]
+
+    def predict_proba(self, inputs: Any) -> np.ndarray:
+        """[n, classes]: the softmax of the logits."""
+        return torch.softmax(self.outputs(inputs).double(), dim=1).numpy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Picked:
+    """What compression ended with: outputs for rows of numbers, and the names of the classes."""
+
+    function: Callable[[Tensor], Tensor]
+    names: np.ndarray
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """The class of the largest output."""
+        return self.names[self.function(tensor(inputs)).argmax(dim=1).numpy()]
+
+
+def tensor(inputs: Any) -> Tensor:
+    """Inputs as a tensor of floats of 32 bits, where they are numbers.
+
+    Raises:
+        ValueError: they are not.
+    """
+    if isinstance(inputs, Tensor):
+        return inputs.float() if not inputs.is_floating_point() or inputs.dtype == torch.float64 else inputs
+    try:
+        return torch.tensor(np.asarray(inputs), dtype=torch.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"inputs must be numbers for a network, got {type(inputs).__name__}: {error}") from error
+
+
+def is_estimator(model: Any) -> bool:
+    """Whether the model is fitted and predicts like an estimator of scikit-learn."""
+    return all(callable(getattr(model, name, None)) for name in ("fit", "predict"))
+
+
+def fitted(estimator: Any, learning: Given, *, seed: int) -> Fitted:
+    """A copy of the estimator, fitted on the training part."""
+    try:
+        from sklearn.base import clone
+
+        made = clone(estimator)
+    except (ImportError, TypeError):  # no scikit-learn, or an estimator without get_params
+        made = copy.deepcopy(estimator)
+    with seeded(seed, 1):
+        made.fit(learning.inputs, learning.labels)
+    return Fitted(estimator=made)
+
+
+def class_names(learning: Given, outputs: int) -> np.ndarray:
+    """The class that each output stands for: numbers are places, other names are those of the training part, in order.
+
+    Raises:
+        ValueError: more classes than outputs, or a number that is no place.
+    """
+    labels = learning.labels
+    if labels.dtype.kind in "iu":
+        low, high = int(labels.min()), int(labels.max())
+        if low < 0 or high >= outputs:
+            raise ValueError(f"labels must be from 0 to {outputs - 1}, as the network's {outputs} outputs say, got "
+                             f"{low} to {high}")  # fmt: skip
+        return np.arange(outputs)
+    names = np.unique(labels)
+    if len(names) != outputs:
+        raise ValueError(f"the network must have one output for each class, got {outputs} outputs and the classes "
+                         f"{', '.join(map(str, names[:10]))}: build it with {len(names)}")  # fmt: skip
+    return names
+
+
+def places(labels: np.ndarray, names: np.ndarray) -> Tensor:
+    """The place of every label among the names."""
+    return torch.from_numpy(np.searchsorted(names, labels).astype(np.int64))
+
+
+def outputs_count(module: nn.Module, inputs: Tensor, device: Device) -> int:
+    """How many logits the network gives an example; ValueError where it is fewer than two."""
+    trial = copy.deepcopy(module).to(device).eval()
+    outputs = outputs_of(trial, inputs[:4], device)
+    if outputs.ndim != 2 or outputs.shape[1] < 2:
+        raise ValueError(f"the network must give one logit for each class, [n, classes], got {tuple(outputs.shape)}: "
+                         "for two classes give it two outputs")  # fmt: skip
+    return classes_of(outputs)
+
+
+def trained(
+    module: nn.Module, learning: Given, *, train: Train | None, settings: FitSettings, seed: int,
+    device: Device, progress: Progress | None,
+) -> Net:  # fmt: skip
+    """A copy of the module, trained on the training part alone, in eval mode.
+
+    Raises:
+        ValueError: outputs that are not one logit a class.
+        Diverged: a weight is not finite after training.
+    """
+    inputs = tensor(learning.inputs)
+    names = class_names(learning, outputs_count(module, inputs, device))
+    labels = places(learning.labels, names)
+    if train is None:
+        generator = torch.Generator().manual_seed(seed)
+        made = fit(module, Examples(inputs, labels), settings=settings, generator=generator, device=device,
+                   progress=progress)  # fmt: skip
+    else:
+        made = copy.deepcopy(module).to(device).train()
+        with seeded(seed, 1):
+            returned = train(made, inputs.clone(), labels.clone())
+        made = returned if isinstance(returned, nn.Module) else made
+    made = made.to(device).eval()
+    if not all(bool(torch.isfinite(each).all()) for each in made.state_dict().values() if each.is_floating_point()):
+        raise Diverged(0, "a weight")
+    return Net(function=made, names=names, device=device, module=made)

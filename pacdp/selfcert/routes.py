@@ -1,0 +1,276 @@
+"""The routes that one call tries: each gives a predictor and a certificate at its own share of the failure probability.
+
+What a route does is a function of its share, of the settings and of the examples that its theorem lets it see; no route
+looks at what another one found.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import bounds
+from pacdp.backprop import PosteriorSettings, f_quad, train_posterior
+from pacdp.backprop.fit import Examples, FitSettings, Progress
+from pacdp.certify import BoundSet, HeldOut, MonteCarlo, Prior, certify, train_certified
+from pacdp.certify.examples import Device
+from pacdp.certify.gaussian import one_draw_weights
+from pacdp.certify.networks import with_weights
+from pacdp.algorithms import SGLD
+from pacdp.compress import Estimator, Groups, Stop, Torch, compress
+from pacdp.data import Dataset
+from pacdp.losses import bounded_cross_entropy
+from pacdp.posterior import GaussianPosterior
+from pacdp.predictions import certify_predictions
+from pacdp.selfcert.examples import Given, require_apart
+from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
+from pacdp.selfcert.predictors import (
+    Fitted,
+    Net,
+    Picked,
+    Predictor,
+    Train,
+    class_names,
+    fitted,
+    is_estimator,
+    outputs_count,
+    places,
+    tensor,
+    trained,
+)
+
+
+_LEAST_STEPS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfCertifySettings:
+    """How networks are trained and routes carried out; whatever is here is fixed before any example is seen.
+
+    Attributes:
+        fit: training of a torch module, where the caller gives no function of their own; by default at least ten epochs
+            and 2,000 steps of Adam.
+        prior_std: standard deviation of every weight in the prior of the PAC-Bayes route.
+        posterior: how its posterior is trained.
+        max_loss: the cross-entropy of the PAC-Bayes and noisy-gradient routes is bounded here.
+        compression_rounds: the most rounds that compression may take.
+        group_share: how many records compression picks in a round, as a share of all; at least 5.
+        noisy_steps: steps of the noisy-gradient route.
+        noisy_step_size, noisy_tau: its step size, and its inverse temperature over √n.
+    """
+
+    fit: FitSettings | None = None
+    prior_std: float = 0.01
+    posterior: PosteriorSettings = field(default_factory=lambda: PosteriorSettings(steps=200, step_size=0.002))
+    max_loss: float = 4.0
+    compression_rounds: int = 40
+    group_share: float = 0.005
+    noisy_steps: int = 200
+    noisy_step_size: float = 0.5
+    noisy_tau: float = 20.0
+
+    def fitting(self, n: int) -> FitSettings:
+        """The training of a network on n examples."""
+        size = 128 if n >= 5000 else 32
+        epochs = max(10, math.ceil(_LEAST_STEPS / math.ceil(n / size)))
+        return self.fit or FitSettings(epochs=epochs, batch_size=size, step_size=2e-3)
+
+    def __post_init__(self) -> None:
+        counts = (self.compression_rounds, self.noisy_steps)
+        sizes = (self.prior_std, self.max_loss, self.group_share, self.noisy_step_size, self.noisy_tau)
+        if min(counts) < 1 or not all(0.0 < size < math.inf for size in sizes) or self.group_share > 1.0:
+            raise ValueError(f"expected positive settings, and a group_share of at most 1, got {self}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Task:
+    """One model and the examples, split: what all routes share.
+
+    Attributes:
+        name: what the model is called in certificates.
+        everything: all examples, for routes that hold nothing out.
+        learning: the training part.
+        bound: the others.
+    """
+
+    name: str
+    model: Any
+    everything: Given
+    learning: Given
+    bound: Given
+    settings: SelfCertifySettings
+    train: Train | None
+    seed: int
+    device: Device
+    progress: Progress | None
+    _made: dict[str, Predictor] = field(default_factory=dict)
+
+    def predictor(self) -> Predictor:
+        """The model trained on the training part; trained once."""
+        if "it" not in self._made:
+            if is_estimator(self.model):
+                self._made["it"] = fitted(self.model, self.learning, seed=self.seed)
+            else:
+                self._made["it"] = trained(self.model, self.learning, train=self.train,
+                                           settings=self.settings.fitting(self.learning.n), seed=self.seed, device=self.device,
+                                           progress=self.progress)  # fmt: skip
+        return self._made["it"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Candidate:
+    """A predictor with its certificate.
+
+    Attributes:
+        name: the route, and the model where there are several.
+        train: records that its training saw.
+        bound: records that its certificate rests on.
+        error: measured on these.
+    """
+
+    name: str
+    route: str
+    predictor: Predictor
+    certificate: bounds.Certificate
+    train: int
+    bound: int
+    error: float
+
+
+def reason_against(route: str, model: Any, examples: Given) -> str | None:
+    """Why a route cannot be tried with such a model and such data, before any label is looked at; None if it can."""
+    network = isinstance(model, nn.Module)
+    if route == PAC_BAYES and not network:
+        return "it needs weights with a Gaussian law, and the model is no torch module"
+    if route == NOISY and not network:
+        return "it needs gradients, and the model is no torch module"
+    if route == COMPRESSION and examples.people is not None:
+        return "where people are the records it bounds another risk, the share of people with an example in error"
+    if route == NOISY and any(isinstance(each, nn.modules.batchnorm._BatchNorm) for each in model.modules()):
+        return "BatchNorm mixes the examples of a batch, so that no example has a gradient of its own"
+    numbers = hasattr(examples.inputs, "dtype") and not hasattr(examples.inputs, "tocsr")
+    if route in (COMPRESSION, NOISY) and not numbers:
+        return "it needs inputs that are one array of numbers"
+    return None
+
+
+def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
+    """The errors on the part that training did not see, counted."""
+    made, bound = task.predictor(), task.bound
+    require_apart(task.learning, bound)
+    said = made.predict(bound.inputs)
+    if said.shape != bound.labels.shape:
+        raise ValueError(f"predict must give one class for each of {bound.n} examples, got shape {said.shape}")
+    names = list(dict.fromkeys([*np.unique(bound.labels).tolist(), *np.unique(said).tolist()]))
+    names += [f"not {names[0]}" if isinstance(names[0], str) else names[0] + 1] if len(names) < 2 else []
+    report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask=["error"],
+                                 failure_prob=failure_prob)  # fmt: skip
+    split = "row hashes: no input or person is on both sides of the split, which is drawn from a seed"
+    certificate = _about(report.certificates[0], task.name, "predictor saw none of these rows", split)
+    return Candidate(name=name, route=HELD_OUT, predictor=made, certificate=certificate, train=task.learning.units,
+                     bound=bound.units, error=float(certificate.terms["empirical_risk"]))  # fmt: skip
+
+
+def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Candidate:
+    """One network drawn from a Gaussian posterior, whose prior lies around the network of the training part."""
+    centre, settings = task.predictor(), task.settings
+    assert isinstance(centre, Net)
+    assert centre.module is not None
+    module = centre.module.to("cpu")
+    if len(strange := np.setdiff1d(task.bound.labels, centre.names)):
+        raise ValueError(f"class {strange[0]} has no example in the training part: gather more")
+    inputs, labels = tensor(task.bound.inputs).cpu(), places(task.bound.labels, centre.names)
+    seen = HeldOut(rows=BoundSet(inputs=tensor(task.learning.inputs).cpu(), people=task.learning.people,
+                                 labels=places(task.learning.labels, centre.names)).rows)  # fmt: skip
+    prior = Prior(law=GaussianPosterior.around(module, std=settings.prior_std), source=seen)
+    posterior = train_posterior(
+        prior.law, module, Examples(inputs, labels), objective=f_quad, settings=settings.posterior,
+        loss=bounded_cross_entropy(classes=len(centre.names), max_loss=settings.max_loss),
+        failure_prob=failure_prob, generator=torch.Generator().manual_seed(task.seed),
+    )  # fmt: skip
+    bound = BoundSet(inputs=inputs, labels=labels, people=task.bound.people)
+    found = certify(posterior, bound, prior=prior, network=module, failure_prob=failure_prob, seed=task.seed,
+                    monte_carlo=MonteCarlo(passes=1))  # fmt: skip
+    certificate = found.certificate(of="one draw", measures=bound.risk())
+    weights = one_draw_weights(posterior, seed=task.seed)
+    drawn = Net(function=with_weights(module, weights, posterior.buffers, "cpu"), names=centre.names)
+    error = found.error("one draw", "bound")
+    return Candidate(name=name, route=PAC_BAYES, predictor=drawn, certificate=replace(certificate, of=f"one draw of {task.name}"),
+                     train=task.learning.units, bound=bound.units, error=1.0 if error is None else error)  # fmt: skip
+
+
+def compression(task: Task, *, name: str, failure_prob: float) -> Candidate:
+    """The model trained on the few records that it picks itself, certified on all."""
+    everything, settings = task.everything, task.settings
+    data, names = _dataset(everything, task.model, task.device)
+    if is_estimator(task.model):
+        learner: Any = Estimator(estimator=task.model, classes=len(names))
+    else:
+        fit_network = task.train or _fit_in_place(settings)
+        learner = Torch(network=task.model, train_network=fit_network)
+    size = max(5, round(settings.group_share * everything.n))
+    stop = Stop(no_errors_left=True, rounds=(settings.compression_rounds,))
+    found = compress(learner, data, groups=Groups(sizes=(size,)), stop=stop, failure_prob=failure_prob, seed=task.seed)
+    if found.trace.best is None:
+        raise ValueError("the records ran out before the learner was right on the others")
+    error = found.assessment.error("weights", "bound")
+    return Candidate(name=name, route=COMPRESSION, predictor=Picked(function=found, names=names),
+                     certificate=replace(found.certificate, of=f"{task.name}, compressed"), train=found.trace.best.picked,
+                     bound=everything.units, error=1.0 if error is None else error)  # fmt: skip
+
+
+def noisy(task: Task, *, name: str, failure_prob: float) -> Candidate:
+    """The network trained with noise on every record, certified on all of them."""
+    everything, settings = task.everything, task.settings
+    data, names = _dataset(everything, task.model, task.device)
+    network = task.model.eval()
+    loss = bounded_cross_entropy(classes=len(names), max_loss=settings.max_loss)
+    how = SGLD(tau=settings.noisy_tau * math.sqrt(everything.units), step_size=settings.noisy_step_size)
+    found = train_certified(network, data, settings=how, steps=settings.noisy_steps, loss=loss,
+                            failure_prob=failure_prob, seed=task.seed)  # fmt: skip
+    buffers = {key: each.clone() for key, each in network.named_buffers()}
+    made = Net(function=with_weights(network, found.weights, buffers, "cpu"), names=names)
+    return Candidate(name=name, route=NOISY, predictor=made, certificate=replace(found.certificate, of=f"{task.name}, trained with noise"),
+                     train=everything.units, bound=everything.units,
+                     error=float(found.certificate.terms["empirical_risk"]))  # fmt: skip
+
+
+CARRY_OUT = {HELD_OUT: held_out, PAC_BAYES: pac_bayes, COMPRESSION: compression, NOISY: noisy}
+"""What carries each route out."""
+
+
+def _about(made: bounds.Certificate, of: str, hypothesis: Any, by: str) -> bounds.Certificate:
+    return replace(made, of=of).resting_on(bounds.proved(hypothesis, by))
+
+
+def _dataset(everything: Given, model: Any, device: Device) -> tuple[Dataset, np.ndarray]:
+    """All examples as numbers with numbered classes, and the names of the classes."""
+    inputs = tensor(everything.inputs).cpu()
+    names = np.unique(everything.labels)
+    if isinstance(model, nn.Module):
+        names = class_names(everything, outputs_count(model, inputs, device))
+    labels = places(everything.labels, names).numpy()
+    unit = "example" if everything.people is None else "person"
+    return Dataset("your data", inputs.numpy(), labels, len(names), everything.people, unit), names
+
+
+def _fit_in_place(settings: SelfCertifySettings) -> Train:
+    """Plain Adam on what was picked, as the default training of the other routes is on its part."""
+
+    def fit_network(network: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> None:
+        how, generator = settings.fit or FitSettings(epochs=20, batch_size=64), torch.Generator().manual_seed(0)
+        optimizer = torch.optim.Adam(network.parameters(), lr=how.step_size)
+        for _ in range(how.epochs):
+            for rows in torch.randperm(len(labels), generator=generator).split(how.batch_size):
+                loss = torch.nn.functional.cross_entropy(network(inputs[rows]), labels[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+    return fit_network
+
+
+__all__ = ["CARRY_OUT", "Candidate", "Fitted", "SelfCertifySettings", "Task", "reason_against"]
