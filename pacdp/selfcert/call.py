@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 from torch import nn
@@ -12,14 +11,23 @@ from pacdp.backprop.fit import Progress
 from pacdp.certify.examples import Device
 from pacdp.errors import Diverged
 from pacdp.selfcert.examples import Given, given, split
-from pacdp.selfcert.plan import COMPRESSION, EXPECTED_ERROR, HELD_OUT, ROUTES, RoutePlan, best_train_size, plan_routes
+from pacdp.selfcert.plan import (
+    COMPRESSION,
+    EXPECTED_ERROR,
+    HELD_OUT,
+    PAC_BAYES,
+    ROUTES,
+    RoutePlan,
+    best_train_size,
+    plan_routes,
+)
 from pacdp.selfcert.predictors import Train, is_estimator
 from pacdp.selfcert.result import SelfCertified, Tried
 from pacdp.selfcert.routes import CARRY_OUT, Candidate, SelfCertifySettings, Task, reason_against
 
 _FEW = 5000  # records up to which compression is among the fast routes
 _WORDS = {"fast", "all"}
-_WEIGHTS = {HELD_OUT: 4.0}  # of the failure probability, beside 1 for each other route: it is the smallest most often
+_WEIGHTS = {HELD_OUT: 4.0}  # beside 1 for each other route, because it is the smallest most often
 
 
 def self_certify(
@@ -52,8 +60,8 @@ def self_certify(
         data: (inputs, labels), arrays, tensors or a data frame; a ``pacdp.data.Dataset``; or a torch Dataset of pairs.
         failure_prob: of everything together.
         people: whose each example is, where somebody has several: the split is by person, and people are counted.
-        routes: "fast", "all", or some of ``pacdp.selfcert.plan.ROUTES``. Fast are the held-out count and, on up to
-            5,000 records, compression of estimators.
+        routes: "fast", "all", or some of ``pacdp.selfcert.plan.ROUTES``. Fast are the held-out count,
+            PAC-Bayes of networks and, on up to 5,000 records, compression of estimators.
         train_share: of the records, for training; by default the best for a held-out count at ``expected_error``, and
             at least half.
         expected_error: how often the predictor is expected to err; only the split follows from it.
@@ -75,12 +83,12 @@ def self_certify(
     size = _train_size(examples.units, train_share, expected_error, failure_prob)
     learning, bound = split(examples, train=size, seed=seed)
     jobs, not_tried = _jobs(models, examples, routes)
-    budget = bounds.FailureBudget.split(failure_prob, **{job: _WEIGHTS.get(route, 1.0) for job, (route, _) in jobs.items()})
-    tasks = {
-        name: Task(name=name, model=one, everything=examples, learning=learning, bound=bound, settings=settings, train=train,
-                   seed=seed, device=device, progress=progress)
-        for name, one in models.items()
-    }  # fmt: skip
+    budget = bounds.FailureBudget.split(
+        failure_prob, **{job: _WEIGHTS.get(route, 1.0) for job, (route, _) in jobs.items()}
+    )
+    at: dict[str, Any] = {"everything": examples, "learning": learning, "bound": bound, "settings": settings}
+    at |= {"train": train, "seed": seed, "device": device, "progress": progress}
+    tasks = {name: Task(name=name, model=one, **at) for name, one in models.items()}
     found, tried = list[Candidate](), list[Tried]()
     for job, (route, name) in jobs.items():
         share = budget.share(job, 1)
@@ -88,9 +96,8 @@ def self_certify(
             one = CARRY_OUT[route](tasks[name], name=job, failure_prob=share)
         except Diverged as error:
             if route == HELD_OUT:
-                raise ValueError(
-                    f"training of {name} diverged: {error.args[0].split(':')[0]}; lower the step size or scale the inputs"
-                ) from error
+                what = error.args[0].split(":")[0]
+                raise ValueError(f"{name} diverged: {what}; lower the step size or scale the inputs") from error
             tried.append(Tried(name=job, route=route, reason="training diverged"))
         except ValueError as error:
             if route == HELD_OUT and len(models) == 1:
@@ -151,9 +158,9 @@ def _models(model: Any, train: Train | None) -> dict[str, Any]:
 
 
 def _require_numbers(failure_prob: Any, train_share: Any, seed: Any, routes: Any) -> None:
-    if isinstance(failure_prob, bool) or not isinstance(failure_prob, Real) or not 0.0 < failure_prob < 1.0:
+    if isinstance(failure_prob, bool) or not isinstance(failure_prob, float) or not 0.0 < failure_prob < 1.0:
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary")
-    if train_share is not None and not (isinstance(train_share, Real) and 0.0 < train_share < 1.0):
+    if train_share is not None and not (isinstance(train_share, float) and 0.0 < train_share < 1.0):
         raise ValueError(f"train_share must lie strictly between 0 and 1, got {train_share!r}: 0.8 trains on 80%")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63 - 1:
         raise ValueError(f"seed must be a whole number from 0 to 2**63 - 2, got {seed!r}")
@@ -197,13 +204,13 @@ def _left_out(route: str, model: Any, examples: Given, routes: str | Sequence[st
     if routes != "fast":
         asked = [routes] if isinstance(routes, str) else routes
         return None if route in asked else "it was not asked for"
-    if route == HELD_OUT:
+    if route in (HELD_OUT, PAC_BAYES):
         return None
     if route == COMPRESSION:
         if is_estimator(model) and examples.units <= _FEW:
             return None
         return f"it trains many times, which takes long for networks and beyond {_FEW:,} records: ask for it by name"
-    return "a held-out count of the same split has mostly been smaller: ask for it by name"
+    return "noise that makes it pay makes networks of this kind err more often: ask for it by name"
 
 
 def _other_splits(found: Sequence[Candidate], examples: Given, *, failure_prob: float) -> RoutePlan | None:

@@ -80,8 +80,9 @@ def given(data: Any, *, people: Any = None, seed: int) -> Given:
                          "more, or leave people out only if the examples are independent")  # fmt: skip
     if owners is None and n < 4:
         raise ValueError(f"data must have at least 4 examples, two on each side of the split, got {n}: gather more")
-    if len(named.names) < 2:
-        raise ValueError(f"labels must have at least two classes, got {named.names[0]!r} alone: nothing can be learnt")
+    if len(set(named.names)) < 2:
+        only = labels_said(named.names)
+        raise ValueError(f"labels must have at least two classes, got {only} alone: nothing can be learnt")
     hashes = _hashes(inputs)
     codes = None if owners is None else owners.codes
     kept = _distinct(hashes, codes, seed=seed)
@@ -91,6 +92,11 @@ def given(data: Any, *, people: Any = None, seed: int) -> Given:
         return whole
     part = whole.at(kept)
     return Given(inputs=part.inputs, labels=part.labels, people=part.people, hashes=part.hashes, dropped=n - len(kept))
+
+
+def labels_said(names: tuple[object, ...]) -> str:
+    """Some names, as a sentence shows them."""
+    return ", ".join(map(repr, names[:5]))
 
 
 def split(examples: Given, *, train: int, seed: int) -> tuple[Given, Given]:
@@ -113,7 +119,7 @@ def require_apart(learning: Given, bound: Given) -> None:
     if shared:
         raise DataError(f"{shared} inputs stand on both sides of the split: drop the repeats, or name the people whose "
                         "they are")  # fmt: skip
-    if learning.people is not None and np.intersect1d(learning.people, bound.people).size:
+    if learning.people is not None and bound.people is not None and np.isin(learning.people, bound.people).any():
         raise DataError("people stand on both sides of the split: give each person one name")
 
 

@@ -80,17 +80,17 @@ class Picked:
 
     def predict(self, inputs: Any) -> np.ndarray:
         """The class of the largest output."""
-        return self.names[self.function(tensor(inputs)).argmax(dim=1).numpy()]
+        return self.names[self.function(tensor(inputs).float()).argmax(dim=1).numpy()]
 
 
 def tensor(inputs: Any) -> Tensor:
-    """Inputs as a tensor of floats of 32 bits, where they are numbers.
+    """Arrays as floats of 32 bits; whole numbers in a tensor stay what they are, for networks that take words.
 
     Raises:
         ValueError: they are not.
     """
     if isinstance(inputs, Tensor):
-        return inputs.float() if not inputs.is_floating_point() or inputs.dtype == torch.float64 else inputs
+        return inputs.float() if inputs.dtype == torch.float64 else inputs
     try:
         return torch.tensor(np.asarray(inputs), dtype=torch.float32)
     except (TypeError, ValueError) as error:
@@ -107,7 +107,7 @@ def fitted(estimator: Any, learning: Given, *, seed: int) -> Fitted:
     try:
         from sklearn.base import clone
 
-        made = clone(estimator)
+        made: Any = clone(estimator)
     except (ImportError, TypeError):  # no scikit-learn, or an estimator without get_params
         made = copy.deepcopy(estimator)
     with seeded(seed, 1):

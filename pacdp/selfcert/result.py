@@ -40,14 +40,10 @@ class Tried:
         if self.certificate is None or self.error is None:
             return f"The route {self.name!r} was tried and came to nothing: {self.reason}."
         share = self.certificate.failure_prob
-        where = f"{self.train:,} of them trained it" if self.train != self.bound else "all of them trained it"
         return (
             f"The route {self.name!r} certifies an error of at most {at_most(self.certificate.value)} at a failure "
-            f"probability of {share:.3g} (measured: {self.error:.4f} on {self.bound:,} {unit}; {where})."
-            if self.train == self.bound
-            else f"The route {self.name!r} certifies an error of at most {at_most(self.certificate.value)} at a "
-            f"failure probability of {share:.3g} (measured: {self.error:.4f} on {self.bound:,} {unit}; {self.train:,} "
-            "were trained on)."
+            f"probability of {share:.3g} (measured: {self.error:.4f} on the {self.bound:,} {unit} of its bound; "
+            f"trained on {self.train:,})."
         )
 
 
@@ -129,8 +125,9 @@ class SelfCertified:
             f"{math.ceil(one.value * 1e4) / 100:g}%" for one in others
         )  # fmt: skip
         return [
-            f"Other splits of the {units} would have promised a held-out count about ({said}); that is an estimate from "
-            "the error that was measured, which is taken to fall with the square root of the training part."
+            f"With other splits of the {units} a held-out count would have promised about this: {said}. That is an "
+            "estimate from the error that was measured, which is taken to fall with the square root of the training "
+            "part."
         ]
 
     def __str__(self) -> str:

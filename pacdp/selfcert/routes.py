@@ -4,6 +4,7 @@ What a route does is a function of its share, of the settings and of the example
 looks at what another one found.
 """
 
+import copy
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,22 +14,23 @@ import torch
 from torch import nn
 
 import bounds
+from pacdp.algorithms import SGLD
 from pacdp.backprop import PosteriorSettings, f_quad, train_posterior
 from pacdp.backprop.fit import Examples, FitSettings, Progress
+from pacdp.buffers import require_no_rows
 from pacdp.certify import BoundSet, HeldOut, MonteCarlo, Prior, certify, train_certified
 from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
 from pacdp.certify.networks import with_weights
-from pacdp.algorithms import SGLD
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions import certify_predictions
+from pacdp.predictions.columns import coded
 from pacdp.selfcert.examples import Given, require_apart
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 from pacdp.selfcert.predictors import (
-    Fitted,
     Net,
     Picked,
     Predictor,
@@ -41,7 +43,6 @@ from pacdp.selfcert.predictors import (
     tensor,
     trained,
 )
-
 
 _LEAST_STEPS = 2000
 
@@ -115,8 +116,8 @@ class Task:
                 self._made["it"] = fitted(self.model, self.learning, seed=self.seed)
             else:
                 self._made["it"] = trained(self.model, self.learning, train=self.train,
-                                           settings=self.settings.fitting(self.learning.n), seed=self.seed, device=self.device,
-                                           progress=self.progress)  # fmt: skip
+                                           settings=self.settings.fitting(self.learning.n), seed=self.seed,
+                                           device=self.device, progress=self.progress)  # fmt: skip
         return self._made["it"]
 
 
@@ -161,10 +162,12 @@ def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
     """The errors on the part that training did not see, counted."""
     made, bound = task.predictor(), task.bound
     require_apart(task.learning, bound)
+    if isinstance(made, Net) and made.module is not None:
+        require_no_rows(made.module, tensor(bound.inputs), paid=[], whose="the bound's")
     said = made.predict(bound.inputs)
     if said.shape != bound.labels.shape:
         raise ValueError(f"predict must give one class for each of {bound.n} examples, got shape {said.shape}")
-    names = list(dict.fromkeys([*np.unique(bound.labels).tolist(), *np.unique(said).tolist()]))
+    names: list[Any] = list(dict.fromkeys([*np.unique(bound.labels).tolist(), *coded("predictions", said).names]))
     names += [f"not {names[0]}" if isinstance(names[0], str) else names[0] + 1] if len(names) < 2 else []
     report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask=["error"],
                                  failure_prob=failure_prob)  # fmt: skip
@@ -198,7 +201,8 @@ def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Candidate:
     weights = one_draw_weights(posterior, seed=task.seed)
     drawn = Net(function=with_weights(module, weights, posterior.buffers, "cpu"), names=centre.names)
     error = found.error("one draw", "bound")
-    return Candidate(name=name, route=PAC_BAYES, predictor=drawn, certificate=replace(certificate, of=f"one draw of {task.name}"),
+    return Candidate(name=name, route=PAC_BAYES, predictor=drawn,
+                     certificate=replace(certificate, of=f"one draw of {task.name}"),
                      train=task.learning.units, bound=bound.units, error=1.0 if error is None else error)  # fmt: skip
 
 
@@ -218,22 +222,24 @@ def compression(task: Task, *, name: str, failure_prob: float) -> Candidate:
         raise ValueError("the records ran out before the learner was right on the others")
     error = found.assessment.error("weights", "bound")
     return Candidate(name=name, route=COMPRESSION, predictor=Picked(function=found, names=names),
-                     certificate=replace(found.certificate, of=f"{task.name}, compressed"), train=found.trace.best.picked,
-                     bound=everything.units, error=1.0 if error is None else error)  # fmt: skip
+                     certificate=replace(found.certificate, of=f"{task.name}, compressed"),
+                     train=found.trace.best.picked, bound=everything.units,
+                     error=1.0 if error is None else error)  # fmt: skip
 
 
 def noisy(task: Task, *, name: str, failure_prob: float) -> Candidate:
     """The network trained with noise on every record, certified on all of them."""
     everything, settings = task.everything, task.settings
     data, names = _dataset(everything, task.model, task.device)
-    network = task.model.eval()
+    network = copy.deepcopy(task.model).cpu().eval()
     loss = bounded_cross_entropy(classes=len(names), max_loss=settings.max_loss)
     how = SGLD(tau=settings.noisy_tau * math.sqrt(everything.units), step_size=settings.noisy_step_size)
     found = train_certified(network, data, settings=how, steps=settings.noisy_steps, loss=loss,
                             failure_prob=failure_prob, seed=task.seed)  # fmt: skip
     buffers = {key: each.clone() for key, each in network.named_buffers()}
     made = Net(function=with_weights(network, found.weights, buffers, "cpu"), names=names)
-    return Candidate(name=name, route=NOISY, predictor=made, certificate=replace(found.certificate, of=f"{task.name}, trained with noise"),
+    return Candidate(name=name, route=NOISY, predictor=made,
+                     certificate=replace(found.certificate, of=f"{task.name}, trained with noise"),
                      train=everything.units, bound=everything.units,
                      error=float(found.certificate.terms["empirical_risk"]))  # fmt: skip
 
@@ -248,7 +254,7 @@ def _about(made: bounds.Certificate, of: str, hypothesis: Any, by: str) -> bound
 
 def _dataset(everything: Given, model: Any, device: Device) -> tuple[Dataset, np.ndarray]:
     """All examples as numbers with numbered classes, and the names of the classes."""
-    inputs = tensor(everything.inputs).cpu()
+    inputs = tensor(everything.inputs).cpu().float()
     names = np.unique(everything.labels)
     if isinstance(model, nn.Module):
         names = class_names(everything, outputs_count(model, inputs, device))
@@ -271,6 +277,3 @@ def _fit_in_place(settings: SelfCertifySettings) -> Train:
                 optimizer.step()
 
     return fit_network
-
-
-__all__ = ["CARRY_OUT", "Candidate", "Fitted", "SelfCertifySettings", "Task", "reason_against"]

@@ -1,0 +1,81 @@
+"""Plans are formulas of bounds at what is assumed, and the command prints them without torch."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+import bounds
+import pacdp
+from pacdp.cli.main import main
+from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
+
+
+def test_every_number_is_a_bound_at_what_is_assumed():
+    plan = pacdp.plan_routes(n=10_000, expected_error=0.02, kl_nats=40.0, kept_share=0.03, price_share=0.01)
+    errors = math.ceil(0.02 * 2**0.5 * 5_000)
+    assert plan.at(HELD_OUT, "50:50").value == bounds.clopper_pearson_upper(errors, 5_000, 0.05)
+    assert plan.at(PAC_BAYES, "80:20").value == bounds.maurer(risk=0.02, kl_nats=40.0, n=2_000, failure_prob=0.05).value
+    assert plan.at(COMPRESSION).value == bounds.compression(k=300, n=10_000, failure_prob=0.05).value
+    price = bounds.RealisedSum(contributions=100.0, records=10_000)
+    noisy = bounds.maurer(risk=0.03, kl_nats=0.0, n=10_000, failure_prob=0.05, price=price)
+    assert plan.at(NOISY).value == noisy.value
+    assert [one.value for one in plan.routes] == sorted(one.value for one in plan.routes)
+
+
+def test_the_best_split_is_no_worse_than_any_of_a_list_and_more_records_never_hurt():
+    plan = pacdp.plan_routes(n=2_000, expected_error=0.05)
+    best = plan.at(HELD_OUT, "best split")
+    for train in range(200, 2_000, 20):  # the plan's own list
+        errors = math.ceil(0.05 * (2_000 / train) ** 0.5 * (2_000 - train) - 1e-9)
+        assert best.value <= bounds.clopper_pearson_upper(errors, 2_000 - train, 0.05)
+    assert best.train + best.bound == 2_000
+
+
+def test_the_records_that_a_target_needs_reach_it_and_much_fewer_do_not():
+    plan = pacdp.plan_routes(n=5_000, expected_error=0.04, target=0.03)
+    assert plan.needed > 5_000
+    scaled = 0.04 * (5_000 / plan.needed) ** 0.5
+    assert pacdp.plan_routes(n=plan.needed, expected_error=scaled).at(HELD_OUT).value <= 0.03
+    fewer = round(0.9 * plan.needed)
+    scaled = 0.04 * (5_000 / fewer) ** 0.5
+    assert pacdp.plan_routes(n=fewer, expected_error=scaled).at(HELD_OUT).value > 0.03
+    assert f"{plan.needed:,} records" in plan.recommendation()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_handful_of_records_makes_a_plan_and_not_an_error(n):
+    assert pacdp.plan_routes(n=n, expected_error=0.0).recommendation()
+
+
+@pytest.mark.parametrize(
+    "bad", [{"n": 0}, {"n": 1.5}, {"expected_error": 2}, {"target": 1.0}, {"failure_prob": 0}, {"exponent": -1},
+            {"kl_nats": -1}, {"kept_share": math.nan}, {"price_share": math.inf}],
+)  # fmt: skip
+def test_numbers_out_of_range_are_named(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        pacdp.plan_routes(**{"n": 100, "expected_error": 0.1, **bad})
+
+
+def test_the_command_says_which_route_and_how_many(capsys):
+    asked = ["bound", "plan", "--n", "60000", "--expected-error", "0.02", "--target", "0.03"]
+    main(asked)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "train on 53,400 records and count errors on the other 6,600" in said
+    assert "That reaches the target of 3%." in said
+    main([*asked, "--json"])
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["recommendation"].startswith("Take the route 'held-out count'")
+    main(["bound", "plan", "--target", "0.03", "--risk", "0.02", "--kl-nats", "10"])  # as before
+    assert "maurer:" in capsys.readouterr().out
+
+
+def test_a_plan_imports_neither_torch_nor_scikit_learn():
+    code = (
+        "import sys, pacdp; pacdp.plan_routes(n=100, expected_error=.1);"
+        "print(sorted({'torch', 'sklearn', 'matplotlib'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,198 @@
+"""One call that splits, trains and certifies: what enters training, what is paid for, and what comes back."""
+
+import json
+import math
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
+
+import bounds
+import pacdp
+from pacdp.data import DataError, load
+from pacdp.data.hashing import row_hashes
+from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
+
+NOISE = 0.1
+
+
+def world(n, *, seed, width=4):
+    """x uniform in a cube, y the side of a plane, turned over with probability NOISE."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.0, 1.0, (n, width))
+    return x, ((x[:, 0] > 0) ^ (rng.random(n) < NOISE)).astype(np.int64)
+
+
+class Spy:
+    """An estimator that remembers what it was fitted on."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, x, y):
+        Spy.seen.append((np.array(x), np.array(y)))
+        return self
+
+    def predict(self, x):
+        return (np.asarray(x)[:, 0] > 0).astype(np.int64)
+
+
+class Fixed:
+    """The side of a plane that no label had a part in."""
+
+    def __init__(self, normal):
+        self.normal = normal
+
+    def fit(self, x, y):
+        return self
+
+    def predict(self, x):
+        return (np.asarray(x) @ self.normal > 0).astype(np.int64)
+
+
+def digits():
+    train, test = load("digits")
+    return (train.inputs.reshape(train.n, -1), train.labels), (test.inputs.reshape(test.n, -1), test.labels)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return pacdp.self_certify(SVC(C=10.0, gamma=0.05), digits()[0])
+
+
+def test_digits_get_the_smallest_certificate_at_the_failure_probability_of_all_routes(found):
+    x, y = digits()[1]
+    values = {one.route: one.certificate.value for one in found.tried}
+    assert set(values) == {HELD_OUT, COMPRESSION}
+    assert found.certificate.value == min(values.values()) == values[found.chosen]
+    assert found.certificate.status == "rigorous"
+    assert found.certificate.failure_prob == pytest.approx(0.05, rel=1e-12)
+    assert math.fsum(found.budget.spent.values()) == pytest.approx(0.05)
+    assert np.mean(found.predict(x) != y) < found.certificate.value < 0.06
+    assert {name for name, _ in found.not_tried} == {PAC_BAYES, NOISY}
+
+
+def test_its_sentences_say_how_many_went_where_and_what_other_splits_would_have_promised(found):
+    said = str(found)
+    assert f"Of {found.n:,} examples, {found.train:,} were drawn" in said
+    assert said.startswith("The error of your model on new data is at most")
+    counted = found.tried[0]
+    error = counted.error * (counted.train / found.n) ** 0.5
+    plan = pacdp.plan_routes(n=found.n, expected_error=error, failure_prob=counted.certificate.failure_prob)
+    half = plan.at(HELD_OUT, "50:50")
+    assert f"50:50, {half.train:,} for training and {half.bound:,} for the bound" in said
+    assert "estimate" in said
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_the_count_is_clopper_and_pearson_s_of_what_predict_says_on_the_part_that_was_not_trained_on():
+    x, y = world(200, seed=1)
+    Spy.seen.clear()
+    found = pacdp.self_certify(Spy(), (x, y), routes=HELD_OUT)
+    ((seen, _),) = Spy.seen
+    bound = ~np.isin(row_hashes(x), row_hashes(seen))
+    assert len(seen) == found.train
+    assert bound.sum() == found.n - found.train
+    errors = int(np.sum(found.predict(x[bound]) != y[bound]))
+    assert found.tried[0].certificate.value == bounds.clopper_pearson_upper(errors, int(bound.sum()), 0.05)
+
+
+def test_labels_of_the_bound_s_examples_change_nothing_but_the_count():
+    x, y = world(300, seed=2)
+    model = LogisticRegression()
+    first = pacdp.self_certify(model, (x, y), routes=HELD_OUT, seed=3)
+    Spy.seen.clear()
+    pacdp.self_certify(Spy(), (x, y), routes=HELD_OUT, seed=3)
+    bound = ~np.isin(row_hashes(x), row_hashes(Spy.seen[0][0]))
+    turned = np.where(bound, 1 - y, y)
+    again = pacdp.self_certify(model, (x, turned), routes=HELD_OUT, seed=3)
+    assert np.array_equal(first.predictor.estimator.coef_, again.predictor.estimator.coef_)
+    assert (first.train, first.budget) == (again.train, again.budget)
+    assert again.tried[0].error == pytest.approx(1.0 - first.tried[0].error)
+    assert not hasattr(model, "coef_"), "the caller's own estimator stays as it is"
+
+
+def test_a_seed_gives_the_same_predictor_and_certificate_and_another_one_another_split():
+    data = world(120, seed=4)
+    runs = [pacdp.self_certify(LogisticRegression(), data, routes=HELD_OUT, seed=seed) for seed in (0, 0, 1)]
+    coefficients = [run.predictor.estimator.coef_ for run in runs]
+    assert np.array_equal(coefficients[0], coefficients[1])
+    assert runs[0].certificate == runs[1].certificate
+    assert not np.array_equal(coefficients[0], coefficients[2])
+
+
+def test_few_repeats_are_left_out_and_many_are_refused():
+    x, y = world(300, seed=5)
+    few = np.concatenate([x, x[:3]]), np.concatenate([y, 1 - y[:3]])
+    Spy.seen.clear()
+    found = pacdp.self_certify(Spy(), few, routes=HELD_OUT)
+    assert (found.n, found.dropped) == (300, 3)
+    assert len(np.unique(row_hashes(Spy.seen[0][0]))) == found.train
+    with pytest.raises(DataError, match="30 repeats among 330 inputs"):
+        pacdp.self_certify(Spy(), (np.concatenate([x, x[:30]]), np.concatenate([y, y[:30]])))
+
+
+def test_people_are_split_whole_and_counted():
+    x, y = world(600, seed=6)
+    people = [f"p{place % 150}" for place in range(600)]
+    x[150], people[150] = x[0], people[0]  # a repeat of one's own does no harm
+    Spy.seen.clear()
+    found = pacdp.self_certify(Spy(), (x, y), people=people, routes=["held-out count", "compression", "PAC-Bayes"])
+    assert (found.unit, found.n, found.dropped) == ("person", 150, 0)
+    assert found.certificate.measures == "0-1 risk of a new person"
+    learning = np.isin(row_hashes(x), row_hashes(Spy.seen[0][0]))
+    sides = {person: set(learning[np.array(people) == person]) for person in set(people)}
+    assert all(len(side) == 1 for side in sides.values())
+    assert sum(side == {True} for side in sides.values()) == found.train
+    assert "another risk" in dict(found.not_tried)[COMPRESSION]
+
+
+def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():
+    data = world(400, seed=7)
+    models = {"good": Fixed(np.eye(4)[0]), "bad": Fixed(np.eye(4)[1])}
+    found = pacdp.self_certify(models, data, routes=HELD_OUT)
+    assert found.chosen == "held-out count, good"
+    assert [one.certificate.failure_prob for one in found.tried] == [0.025, 0.025]
+    assert found.certificate.failure_prob == pytest.approx(0.05)
+
+
+REPEATS, MODELS, FAIL = 150, 8, 0.2
+
+
+def _coin(seed):
+    """Labels that no input tells anything about, so that every model errs with probability 1/2."""
+    rng = np.random.default_rng([seed, 11])
+    normals = np.random.default_rng(0).normal(size=(MODELS, 6))
+    models = {str(place): Fixed(normal) for place, normal in enumerate(normals)}
+    return models, (rng.normal(size=(100, 6)), rng.integers(0, 2, 100))
+
+
+def test_the_chosen_certificate_holds_as_often_as_it_says_and_an_unpaid_choice_does_not():
+    failed, unpaid = 0, 0
+    for seed in range(REPEATS):
+        models, data = _coin(seed)
+        found = pacdp.self_certify(models, data, routes=HELD_OUT, failure_prob=FAIL, train_share=0.4, seed=seed)
+        failed += found.certificate.value < 0.5
+        counts = [one.certificate.inputs for one in found.tried]
+        unpaid += min(bounds.clopper_pearson_upper(at["k"], at["n"], FAIL) for at in counts) < 0.5
+    assert stats.binomtest(failed, REPEATS, FAIL, alternative="greater").pvalue > 1e-4
+    assert stats.binomtest(unpaid, REPEATS, FAIL, alternative="greater").pvalue < 1e-9, "this test would notice"
+
+
+def test_routes_that_all_took_the_whole_failure_probability_are_refused(monkeypatch):
+    monkeypatch.setattr(bounds.FailureBudget, "share", lambda self, name, ways: self.total)
+    models, data = _coin(0)
+    with pytest.raises(ValueError, match="sum to a failure probability"):
+        pacdp.self_certify(models, data, routes=HELD_OUT)
+
+
+def test_text_labels_come_back_as_text_and_an_estimator_s_own_probabilities_too():
+    x, y = world(200, seed=8)
+    names = np.array(["cat", "dog"])[y]
+    found = pacdp.self_certify(LogisticRegression(), (x, names), routes=HELD_OUT)
+    assert set(found.predict(x)) <= {"cat", "dog"}
+    assert found.predict_proba(x).shape == (200, 2)
+    mixed = pacdp.self_certify(SVC(), (x, names))
+    assert set(mixed.predict(x)) <= {"cat", "dog"}
