@@ -114,7 +114,7 @@ def certify(
         ("formulas", formulas, list | tuple),
     ):
         require_kind(name, given, kind)
-    _require_draws(seed, device)
+    require_draws(seed, device)
     if not 0.0 < failure_prob < 1.0:
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
     failure_prob = settings.share(failure_prob)
@@ -198,7 +198,7 @@ def _source(prior: From, of_chain: bool) -> Source | None:
     return prior.source if isinstance(prior, Prior) else None if isinstance(prior, NoPrivacy) else prior
 
 
-def _require_draws(seed: int, device: Device) -> None:
+def require_draws(seed: int, device: Device) -> None:
     """Raise ValueError unless random numbers can be drawn from ``seed`` on ``device``."""
     if not 0 <= seed < 2**63 - 1:
         raise ValueError(f"expected a seed from 0 to 2**63 - 2, got {seed}")

@@ -9,6 +9,7 @@ from torch import nn
 import bounds
 from pacdp.backprop.fit import Progress
 from pacdp.certify.examples import Device
+from pacdp.certify.routes import require_draws
 from pacdp.errors import Diverged
 from pacdp.selfcert.examples import Given, given, split
 from pacdp.selfcert.plan import (
@@ -78,10 +79,13 @@ def self_certify(
     started = time.perf_counter()
     models = _models(model, train)
     _require_numbers(failure_prob, train_share, seed, routes)
+    require_draws(seed, device)
     settings = SelfCertifySettings() if settings is None else settings
     examples = given(data, people=people, seed=seed)
     size = _train_size(examples.units, train_share, expected_error, failure_prob)
     learning, bound = split(examples, train=size, seed=seed)
+    if len(set(learning.labels.tolist())) < 2:
+        raise ValueError(f"the training part of {learning.n} examples has one class only: gather more examples")
     jobs, not_tried = _jobs(models, examples, routes)
     budget = bounds.FailureBudget.split(
         failure_prob, **{job: _WEIGHTS.get(route, 1.0) for job, (route, _) in jobs.items()}
@@ -95,14 +99,15 @@ def self_certify(
         try:
             one = CARRY_OUT[route](tasks[name], name=job, failure_prob=share)
         except Diverged as error:
-            if route == HELD_OUT:
+            if route == HELD_OUT and len(models) == 1:
                 what = error.args[0].split(":")[0]
                 raise ValueError(f"{name} diverged: {what}; lower the step size or scale the inputs") from error
             tried.append(Tried(name=job, route=route, reason="training diverged"))
-        except ValueError as error:
+        except Exception as error:  # of a model that somebody else wrote: what other routes found is not lost
             if route == HELD_OUT and len(models) == 1:
                 raise
-            tried.append(Tried(name=job, route=route, reason=str(error).rstrip(".")))
+            what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            tried.append(Tried(name=job, route=route, reason=what + str(error).rstrip(".")))
         else:
             found.append(one)
             tried.append(Tried(name=job, route=route, certificate=one.certificate, error=one.error, train=one.train,

@@ -161,6 +161,8 @@ def trained(
         Diverged: a weight is not finite after training.
     """
     inputs = tensor(learning.inputs)
+    if not bool(torch.isfinite(inputs).all()):
+        raise ValueError("inputs must be finite numbers for a network, got NaN or infinity: fill gaps in first")
     names = class_names(learning, outputs_count(module, inputs, device))
     labels = places(learning.labels, names)
     if train is None:
