@@ -250,7 +250,7 @@ def _percent(value: float) -> str:
     return f"{math.ceil(value * 10_000 - 1e-9) / 100:g}%"
 
 
-def _require(**given: float | None) -> None:
+def _require(**given: Any) -> None:
     n = given.pop("n")
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST:
         raise ValueError(f"n must be a whole number of records from 1 to 2**40, got {n!r}")

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ Train = Callable[[nn.Module, Tensor, Tensor], object]
 """Trains a module in place on inputs and labels; what it returns is used where it is a module."""
 
 
+@runtime_checkable
 class Predictor(Protocol):
     """What a certificate is about."""
 

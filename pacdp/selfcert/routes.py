@@ -168,7 +168,7 @@ def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
     if said.shape != bound.labels.shape:
         raise ValueError(f"predict must give one class for each of {bound.n} examples, got shape {said.shape}")
     names: list[Any] = list(dict.fromkeys([*np.unique(bound.labels).tolist(), *coded("predictions", said).names]))
-    names += [f"not {names[0]}" if isinstance(names[0], str) else names[0] + 1] if len(names) < 2 else []
+    names += [_another(names[0])] if len(names) < 2 else []
     report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask=["error"],
                                  failure_prob=failure_prob)  # fmt: skip
     split = "row hashes: no input or person is on both sides of the split, which is drawn from a seed"
@@ -246,6 +246,11 @@ def noisy(task: Task, *, name: str, failure_prob: float) -> Candidate:
 
 CARRY_OUT = {HELD_OUT: held_out, PAC_BAYES: pac_bayes, COMPRESSION: compression, NOISY: noisy}
 """What carries each route out."""
+
+
+def _another(name: Any) -> Any:
+    """A name of the same type that is another one: two classes are needed where all examples have one."""
+    return not name if isinstance(name, bool) else f"not {name}" if isinstance(name, str) else name + 1
 
 
 def _about(made: bounds.Certificate, of: str, hypothesis: Any, by: str) -> bounds.Certificate:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from jaxtyping import TypeCheckError
 
 import bounds
 import pacdp
@@ -51,11 +52,11 @@ def test_a_handful_of_records_makes_a_plan_and_not_an_error(n):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"n": 0}, {"n": 1.5}, {"expected_error": 2}, {"target": 1.0}, {"failure_prob": 0}, {"exponent": -1},
-            {"kl_nats": -1}, {"kept_share": math.nan}, {"price_share": math.inf}],
+    "bad", [{"n": 0}, {"n": 1.5}, {"expected_error": 2.0}, {"target": 1.0}, {"failure_prob": 0.0}, {"exponent": -1.0},
+            {"kl_nats": -1.0}, {"kept_share": math.nan}, {"price_share": math.inf}],
 )  # fmt: skip
 def test_numbers_out_of_range_are_named(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
+    with pytest.raises((ValueError, TypeCheckError), match=next(iter(bad))):
         pacdp.plan_routes(**{"n": 100, "expected_error": 0.1, **bad})
 
 

@@ -24,7 +24,7 @@ Y = (X[:, 0] > 0).astype(np.int64)
         ({"x": X}, {}, "pair"),
         (iter([1]), {}, "pair"),
         ((X, Y), {"failure_prob": 0.0}, "failure_prob must lie strictly"),
-        ((X, Y), {"failure_prob": 1}, "failure_prob must lie strictly"),
+        ((X, Y), {"failure_prob": 1.0}, "failure_prob must lie strictly"),
         ((X, Y), {"train_share": 1.0}, "train_share must lie strictly"),
         ((X, Y), {"seed": -1}, "seed must be"),
         ((X, Y), {"routes": "quick"}, "routes must be"),

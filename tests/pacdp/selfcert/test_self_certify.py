@@ -14,6 +14,7 @@ import bounds
 import pacdp
 from pacdp.data import DataError, load
 from pacdp.data.hashing import row_hashes
+from pacdp.selfcert.examples import given, require_apart
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 
 NOISE = 0.1
@@ -132,6 +133,23 @@ def test_few_repeats_are_left_out_and_many_are_refused():
     assert len(np.unique(row_hashes(Spy.seen[0][0]))) == found.train
     with pytest.raises(DataError, match="30 repeats among 330 inputs"):
         pacdp.self_certify(Spy(), (np.concatenate([x, x[:30]]), np.concatenate([y, y[:30]])))
+
+
+def test_an_input_or_a_person_on_both_sides_of_a_split_is_refused():
+    x, y = world(20, seed=9)
+    one = given((x, y), people=np.arange(20) // 2, seed=0)
+    with pytest.raises(DataError, match="2 inputs stand on both sides"):
+        require_apart(one.at(np.arange(10)), one.at(np.arange(8, 20)))
+    with pytest.raises(DataError, match="people stand on both sides"):
+        require_apart(one.at(np.arange(9)), one.at(np.arange(9, 20)))
+
+
+@pytest.mark.parametrize("names", [np.array([False, True]), np.array(["a", "b"]), np.array([3, 9])])
+def test_a_bound_s_part_with_one_class_only_is_counted_too(names):
+    x, y = world(60, seed=10)
+    found = pacdp.self_certify(LogisticRegression(), (x, names[y]), routes=HELD_OUT, train_share=0.965)
+    assert found.n - found.train == 2
+    assert 0.0 < found.certificate.value <= 1.0
 
 
 def test_people_are_split_whole_and_counted():
