@@ -202,9 +202,11 @@ def test_what_is_missing_is_said_in_a_sentence(copied, tmp_path):
         (folder / name).unlink()
     assert pacdp("report", folder) == 0
     text = page_of(folder / "report.html").text
-    for sentence in ("not finished", "holds no certificates", "No privacy is claimed", "No predictive probabilities",
-                     "no recorded rows", "does not say what made it"):  # fmt: skip
+    for sentence in ("not finished", "The folder holds no certificates", "privacy claims", "predictive probabilities",
+                     "recorded rows of a training", "and provenance."):  # fmt: skip
         assert sentence in text
+    for heading in ("Privacy", "Calibration", "Training", "Certificates", "Costs"):
+        assert heading not in text, "no section stands empty"
     assert pacdp("train", "sgd-digits2", "--out", folder, "--force", "--epochs", 1, "--records", 1) == 0
     assert not (folder / "report.html").exists(), "a new run removes the page of the old one"
 

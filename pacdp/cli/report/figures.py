@@ -28,12 +28,6 @@ def training(rows: list[dict]) -> Markup:
                   lambda axes: run.draw_training(axes, thinned(rows, _LONGEST)))  # fmt: skip
 
 
-def certificates(report: dict) -> Markup:
-    """Bound against test error."""
-    return _drawn("bounds", "Each certificate as a bar, the measured test error as a tick", 7.6, 2.0,
-                  lambda axes: run.draw_certificates(axes, report))  # fmt: skip
-
-
 def cost_breakdown(found: Sequence[Certificate]) -> Markup:
     """What each certificate pays."""
     return _drawn("costs", "What each certificate pays in nats per record, as stacked bars", 7.6,

@@ -12,6 +12,7 @@ from pacdp.cli.figures.names import label
 from pacdp.cli.report import certificates as report_certificates
 from pacdp.cli.report import figures as report_figures
 from pacdp.cli.report import sections as report_sections
+from pacdp.cli.report.bars import bars
 from pacdp.cli.report.material import Material
 from pacdp.cli.report.statements import confidence, statement_rows
 
@@ -43,7 +44,7 @@ def context(material: Material) -> dict[str, Any]:
         "title": report_sections.title(material),
         "folder": str(material.path),
         "state": report_sections.state(material),
-        "has_run": material.config is not None,
+        "absent": report_sections.absent(material),
         "private": material.private,
         "warning": report_sections.warning(material),
         "privacy_by_person": report_sections.by_person(material),
@@ -66,7 +67,7 @@ def _certified(report: dict[str, Any]) -> dict[str, Any]:
         "n": report["n"],
         "unit": "people" if report["unit"] == "person" else "examples",
         "examples": report["examples"],
-        "headline": first_sentence(certificates),
+        "headline": _headline(first_sentence(certificates)),
         "measured": reading.measured(report),
         "statements": statement_rows(report),
         "confidence": confidence(report),
@@ -76,7 +77,7 @@ def _certified(report: dict[str, Any]) -> dict[str, Any]:
         "optimistic": sum(row["optimistic"] for row in rows),
         "vacuous": sum(row["vacuous"] for row in rows),
         "remarks": reading.remarks(certificates, report, label),
-        "figure": report_figures.certificates(report) if rows else None,
+        "bars": bars(report, certificates),
         "ledger": report_certificates.ledger(certificates),
         "hypotheses": report_certificates.hypothesis_rows(certificates, found),
         "refusals": report["not_applicable"],
@@ -86,6 +87,12 @@ def _certified(report: dict[str, Any]) -> dict[str, Any]:
         "cost_figure": report_figures.cost_breakdown(paying) if paying else None,
         "without_costs": [label(made.name) for made in certificates if not made.costs],
     }
+
+
+def _headline(sentence: str) -> tuple[str, str]:
+    """What is certified, and on what conditions."""
+    said, condition, rest = sentence.partition(", if ")
+    return said, condition + rest
 
 
 def _version() -> str:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import PurePath
 from typing import Any
 
 from pacdp.cli.config import Run
@@ -45,7 +46,7 @@ def title(material: Material) -> str:
         return f"Certificates on {config['dataset']}"
     subject = report.get("subject") or {}
     what = subject.get("checkpoint") or subject.get("predictions")
-    return f"Certificates of {what}" if what else "Certificates"
+    return f"Certificates of {PurePath(str(what)).name}" if what else "Certificates"
 
 
 def state(material: Material) -> str:
@@ -56,6 +57,22 @@ def state(material: Material) -> str:
         return "Certificates alone, without a run." if alone else "The run is not finished: there is no result.json."
     halted = f", halted by its privacy budget before step {result['steps'] + 1}" if result.get("halted") else ""
     return f"A finished run of {result['steps']} steps on {result['n']} examples{halted}."
+
+
+def absent(material: Material) -> str:
+    """What a reader might look for and the folder does not hold, in one sentence; nothing where it holds everything."""
+    certify = "" if material.config is None or by_person(material) else " (pacdp certify makes them)"
+    holds = {
+        f"certificates{certify}": material.report,
+        "privacy claims": privacy(material),
+        "predictive probabilities": calibration(material) or ensemble(material),
+        "recorded rows of a training": material.rows,
+        "provenance": provenance(material),
+        "configuration of a run": material.config,
+    }
+    missing = [name for name, found in holds.items() if not found]
+    listed = ", ".join(missing[:-1]) + (" and " if len(missing) > 1 else "") + missing[-1] if missing else ""
+    return f"The folder holds no {listed}." if listed else ""
 
 
 def warning(material: Material) -> str:
