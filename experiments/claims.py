@@ -267,7 +267,7 @@ class Ratio(NamedTuple):
 
     @classmethod
     def of(cls, over: Mapping[Any, float], under: Mapping[Any, float]) -> "Ratio | None":
-        """Of the values that two tables have under one key; None without a pair."""
+        """The values that two tables have under one key; None without a pair."""
         logs = [math.log(over[key] / under[key]) for key in over if key in under]
         if not logs:
             return None

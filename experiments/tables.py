@@ -40,7 +40,7 @@ def measured(table: pl.DataFrame, name: str, **where: Any) -> Measured | None:
 
 
 def ratio(table: pl.DataFrame, name: str, *, by: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Ratio | None:
-    """Of the rows that match ``one`` to those that match ``other`` and agree in ``by``; None without a pair."""
+    """Pairs of the rows that match ``one`` to those that match ``other`` and agree in ``by``; None without a pair."""
     over, under = (dict(zip(column(table, by, side), column(table, name, side), strict=True)) for side in (one, other))
     return Ratio.of(over, under)
 

@@ -97,7 +97,7 @@ def require_no_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = (
 
 
 def _hashes_by_width(tensor: Tensor | np.ndarray, width: int) -> UInt64[np.ndarray, " k"]:
-    """Of the rows that a tensor of the network can be cut into; none if it is sparse, without values or not numbers."""
+    """Hashes of the rows that a tensor can be cut into; none if it is sparse, without values or not numbers."""
     nothing = np.empty(0, dtype=np.uint64)
     try:
         array = array_of(tensor, "tensor")
@@ -114,7 +114,7 @@ def _hashes_by_width(tensor: Tensor | np.ndarray, width: int) -> UInt64[np.ndarr
 
 
 def _hashes(values: Any, name: str) -> UInt64[np.ndarray, " k"]:
-    """Of the rows with two different numbers; where a row is one number, of all."""
+    """Hashes of the rows with two different numbers; where a row is one number, of all."""
     hashes = row_hashes(values, name=name)
     rows = array_of(values, name).reshape(len(hashes), -1)
     return np.unique(hashes[(rows != rows[:, :1]).any(axis=1)] if rows.shape[1] > 1 else hashes)

@@ -15,6 +15,7 @@ check that they are what was written.
 import hashlib
 import json
 import os
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ from pacdp.files import replacing
 
 FORMAT = "pacdp-checkpoint/3"
 _WITHOUT_HASH = "pacdp-checkpoint/2"
+_FOREIGN = "weights of another program are certified with --model and --data, which name the network and new examples"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,8 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}
     except (SafetensorError, OSError) as error:
+        if zipfile.is_zipfile(path):
+            raise CheckpointError(f"{path} was written by torch.save, not by pacdp: {_FOREIGN}") from error
         raise CheckpointError(
             f"checkpoint {path} is truncated or no safetensors file ({error}); take it from its source again"
         ) from error
@@ -105,8 +109,7 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
         header, written_as = {}, None
     if written_as not in (FORMAT, _WITHOUT_HASH):
         raise CheckpointError(
-            f"{path} is a safetensors file but no {FORMAT} checkpoint (it says {written_as!r}): only files written by "
-            "pacdp can be certified here"
+            f"{path} is a safetensors file but no {FORMAT} checkpoint (it says {written_as!r}): {_FOREIGN}"
         )
     if written_as == FORMAT or "content_hash" in header:
         _require_content(path, header, tensors)

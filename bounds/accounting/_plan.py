@@ -109,7 +109,7 @@ class Losses:
 
 
 def losses(parts: list[tuple[Mechanism, int]], reach: float) -> tuple[Losses, Losses]:
-    """Of both signs; mechanisms beyond the 64th share the points of those beside them."""
+    """The losses of both signs; mechanisms beyond the 64th share the points of those beside them."""
     step = -(-len(parts) // _MOST_GROUPS)
     groups = [parts[i : i + step] for i in range(0, len(parts), step)]
     counts = np.array([float(sum(count for _, count in group)) for group in groups])

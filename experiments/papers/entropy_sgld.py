@@ -349,7 +349,7 @@ def _order(found: dict[str, Line], **where: Any) -> Claim:
 
 
 def points(figure: int, table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
-    """Of Figure 4, whose networks stand for all: how much they have learnt."""
+    """Claims on Figure 4, whose networks stand for all: how much they have learnt."""
     if figure == 4:
         yield little_learnt(
             last(table), SIZES[4][scale].guessing, "The sentences about the paper's networks on ten classes"

@@ -83,7 +83,7 @@ def named(row: Line) -> str:
 
 
 def _prefixes(row: Line) -> list[str]:
-    """Of the classifiers whose errors are judged: the weights', and Entropy-SGLD's Gibbs classifier's (Section 5)."""
+    """The classifiers whose errors are judged: the weights', and Entropy-SGLD's Gibbs classifier's (Section 5)."""
     gibbs = row["algorithm"] == "Entropy-SGLD" and None not in (row["gibbs_train_error"], row["gibbs_test_error"])
     return ["", "gibbs_"] if gibbs else [""]
 

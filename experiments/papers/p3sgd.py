@@ -109,7 +109,7 @@ def percent(error: float) -> float:
 
 
 def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
-    """Of every study of this paper."""
+    """What every study of this paper has."""
     ratio = math.sqrt(11.2e6) / (0.1 * 1000)  # weights of ResNet-18 in Table 1; ratio and patients of Sections 4.1, 4.2
     if scale == "smoke":
         yield "The data are 8x8 digits, twelve consecutive ones counted as one made-up person: they stand for nothing."
@@ -157,7 +157,7 @@ def nothing_learnt(table: pl.DataFrame) -> Iterator[str]:
 
 
 def notes_1(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
-    """And where SGD shows no gap that anything could close."""
+    """Where SGD shows no gap that anything could close."""
     yield from notes(table, scale)
     yield from nothing_learnt(table)
     for problem in ordered(table, "problem"):

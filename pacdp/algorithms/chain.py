@@ -16,7 +16,7 @@ from pacdp.step.promise import NoPrivacy, Promising, no_promise
 
 
 class NoisePath(NamedTuple):
-    """Of each gradient in turn the step's rate and the noise's deviation: - rate · gradient + scale · N(0, I)."""
+    """For each gradient in turn the step's rate and the noise's deviation: - rate · gradient + scale · N(0, I)."""
 
     rates: Float[np.ndarray, " gradients"]
     scales: Float[np.ndarray, " gradients"]

@@ -181,7 +181,7 @@ def init(weights: Float[Tensor, "chains dim"]) -> State:
 
 
 def inner_coefficients(columns: Mapping[str, np.ndarray], steps: int) -> Coefficients:
-    """Of the inner steps i = 1 .. L, arrays [L, chains]: step size, pull to the centre, what is kept, noise scale."""
+    """Those of inner steps i = 1 .. L, arrays [L, chains]: step size, pull to the centre, share kept, noise scale."""
     number = np.arange(1, steps + 1, dtype=np.float64)[:, None]
     rate = 0.5 * columns["inner_step_size"] * number ** -columns["inner_decay"]  # h_i = ½ τ η'_i
     pull = rate * columns["gamma"]
@@ -194,7 +194,7 @@ def inner_coefficients(columns: Mapping[str, np.ndarray], steps: int) -> Coeffic
 def coefficients(
     columns: Mapping[str, np.ndarray], inner: Coefficients, step_size: Factor | None, step: int
 ) -> Coefficients:
-    """Of the outer step, beside the inner ones."""
+    """Coefficients of the outer step, beside the inner ones."""
     rate = rates(columns["outer_step_size"], columns["outer_decay"], step + 1, step_size)  # η_t γτ
     langevin_step = rate / (columns["gamma"] * columns["tau"]) * columns["heat"]  # η_t/β
     decay = 0.5 * langevin_step / columns["base_std"] ** 2

@@ -43,7 +43,7 @@ class Info(NamedTuple):
 
     @classmethod
     def of(cls, estimate: Estimate) -> "Info":
-        """Of a step that looked at one minibatch."""
+        """The record of a step that looked at one minibatch."""
         norms = estimate.squared_norms
         return cls(estimate.loss, estimate.error, squared_norms=None if norms is None else norms[:, None])
 

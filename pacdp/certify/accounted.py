@@ -82,7 +82,7 @@ def weights_at(
 
 
 def share_of_errors(weights: Float[Tensor, " dim"], data: Objective) -> float:
-    """Of the weights among the examples of ``data``, rounded up."""
+    """The share of errors of the weights among the examples of ``data``, rounded up."""
     (risks,) = data.risks(weights[None])
     return error_share(risks.errors, risks.n)
 

@@ -131,7 +131,7 @@ class _Seen:
     loss: str
 
     def certificates(self, of: str, failure_prob: float, name: str) -> Iterator[bounds.Certificate]:
-        """Of the error and its calibration, or of the mean loss."""
+        """Those of the error and its calibration, or of the mean loss."""
         data = self.examples
         if not self.loss:
             yield from fresh_certificates(self._judged(), of=of, failure_prob=failure_prob, name=name)

@@ -216,7 +216,7 @@ class Batch:
         return [self._row(run, *pair, own) for run, pair, own in zip(self.runs, risks, gibbs, strict=True)]
 
     def _gibbs(self, chains: Sequence[int]) -> list[GibbsEstimate]:
-        """Of the Gibbs classifiers, whose randomness is their own, not the chains'."""
+        """What is recorded of the Gibbs classifiers, whose randomness is their own, not the chains'."""
         runs = [self.runs[k] for k in chains]
         keys = Keys.derive([derived_seed(run.seed, 1, self.state.step) for run in runs], [run.chain for run in runs])
         posteriors = [law for law in map(self._law, chains) if isinstance(law, LocalGibbs)]

@@ -47,7 +47,7 @@ class Given:
     """Pure differential privacy of what the records told prior or weights; with --delta, approximate."""
     delta: float | None = None
     adjacency: Literal["replace-one", "add-remove"] = "replace-one"
-    """Of epsilon, mu and rho."""
+    """The adjacency of epsilon, mu and rho."""
     mu: float | None = None
     """Gaussian differential privacy."""
     rho: float | None = None

@@ -23,7 +23,7 @@ class Run:
     records: int = 10
     """How often, evenly spaced, risks and bounds are recorded."""
     seed: int = 0
-    """Of the first weights, and of the chain where it is ``reproducible``."""
+    """The seed of the first weights, and of the chain where it is ``reproducible``."""
     chain: int = 0
     """Which of the seed's independent chains this is."""
     track: GibbsSettings = field(default_factory=GibbsSettings)

@@ -14,7 +14,7 @@ def chain_folder(out: Path, chain: int) -> Path:
 
 
 def diagnose_checkpoints(checkpoints: Sequence[Checkpoint]) -> Diagnosis | None:
-    """Of chains of one run at one step; None where nothing was recorded."""
+    """The diagnosis of chains of one run at one step; None where nothing was recorded."""
     traces = [checkpoint.trace for checkpoint in checkpoints]
     if not traces or not all(traces):
         return None

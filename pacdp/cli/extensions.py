@@ -77,5 +77,5 @@ def _in_a_checkout() -> bool:
 
 
 def folders() -> list[Folders]:
-    """Of all extensions that have some."""
+    """The folders of all extensions that have some."""
     return [importlib.import_module(one.folders) for one in extensions() if one.folders]  # pyright: ignore[reportReturnType]

@@ -57,7 +57,7 @@ class Foreign:
     std: float = 0.01
     """Standard deviation of every weight, in posterior and prior, fixed before looking at the bound's examples."""
     prior_std: float | None = None
-    """Of the prior, if it is another."""
+    """Standard deviation in the prior, if it is another one."""
     passes: int = 5
     """Over the examples, with fresh weights for each."""
     surrogate: Path | None = None

@@ -54,7 +54,7 @@ class Answer:
     scale: float | None
     """The factor that a target took on the schedule's noise multipliers."""
     true_positive_rate: float
-    """Of the best membership attack at ``FALSE_POSITIVE_RATE``, rounded up."""
+    """The success of the best membership attack at ``FALSE_POSITIVE_RATE``, rounded up."""
 
     @property
     def steps(self) -> int:

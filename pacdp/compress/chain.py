@@ -56,7 +56,7 @@ class _OfNetwork:
 
     @torch.no_grad()
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
-        """Of the network at the state's weights."""
+        """The outputs of the network at the state's weights."""
         weights = {name: one for name, one in state.items() if not name.startswith(_CHAIN)}
         return functional_call(_network(self.architecture, tuple(viewed.shape[1:]), self.classes, 0), weights, viewed)
 

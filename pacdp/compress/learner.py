@@ -104,7 +104,7 @@ class Torch:
 
     @torch.no_grad()
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
-        """Of the network in eval mode."""
+        """The outputs of the network in eval mode."""
         return self._at(state).eval()(viewed)
 
     def _at(self, state: State | None) -> nn.Module:

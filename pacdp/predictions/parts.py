@@ -173,7 +173,7 @@ def _groups(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
 
 
 def _difference(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
-    """Of every later model against the first: half of one plus the difference of their losses on the same example."""
+    """Every later model beside the first: half of one plus the difference of their losses on the same example."""
     first, reference = next(iter(examples.models.items()))
     if of == first:
         return

@@ -37,7 +37,7 @@ class People:
 
     @classmethod
     def of(cls, data: Dataset, device: torch.device) -> "People | None":
-        """Of a data set that names them."""
+        """The people of a data set that names them."""
         if data.people is None:
             return None
         sizes = np.unique(data.people, return_counts=True)[1]

@@ -50,7 +50,7 @@ class Signature:
 
     @classmethod
     def of(cls, outputs: Sequence[Tensor], losses: Sequence[Tensor]) -> "Signature":
-        """Of outputs [rows, ...], and of losses rescaled to [0, 1]."""
+        """The statistics of outputs [rows, ...], and of losses rescaled to [0, 1]."""
         rows = torch.cat([part.reshape(len(part), -1) for part in outputs]).detach().cpu()
         wide = rows.double()
         share = wide / (1.0 + wide.abs().amax(dim=1, keepdim=True))

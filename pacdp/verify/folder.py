@@ -52,7 +52,7 @@ def digest(values: Any, after: str = "") -> str:
 
 
 def content_hash(stored: Stored) -> str:
-    """Of the header without its own hash, and of every tensor's name, type, shape and bytes."""
+    """The hash of the header without its own hash, and of every tensor's name, type, shape and bytes."""
     header = {name: value for name, value in stored.header.items() if name != "content_hash"}
     found = hashlib.sha256(text_of(header).encode())
     for name in sorted(stored.tensors):

@@ -10,7 +10,7 @@ from pacdp.verify.loss import Step, private, steps_of
 
 
 def of_chain(header: Mapping[str, Any], steps: int) -> list[Step]:
-    """Of so many steps of SGLD or Entropy-SG(L)D: noise (K/C) √(2/(τ h)) at step size h, sample rate K/n."""
+    """What so many steps of SGLD or Entropy-SG(L)D add: noise (K/C) √(2/(τ h)) at step size h, sample rate K/n."""
     s = header["sampler"]
     if s.get("clip_norm") is None or s["kind"] not in ("SGLD", "EntropySGD"):
         raise Wrong("the sampler's steps are no private mechanisms")
@@ -60,7 +60,7 @@ def _in_order(event: Mapping[str, Any]) -> list[Step]:
 
 
 def of_training(header: Mapping[str, Any], run: Mapping[str, Any], n: int | None) -> list[Step]:
-    """Of all steps that a private run's configuration plans; noise found for its budget is judged by the budget."""
+    """All steps that a private run's configuration plans; noise found for its budget is judged by the budget."""
     method, sampling, made = run["method"], run["sampling"], recorded(header)
     kind, rate, clip, steps = method["kind"], sampling["sample_rate"], sampling["clip_norm"], sampling["steps"]
     mechanism, pure, sigma = header["settings"]["mechanism"], (), sampling["noise_multiplier"]

@@ -285,6 +285,16 @@ def test_a_device_that_is_not_there_is_a_sentence(files, capsys):
         assert f"--device {device} is not to be had here" in one_sentence(capsys.readouterr().err)
 
 
+def test_sound_weights_of_another_program_are_not_called_damaged(tmp_path, module, capsys):
+    torch.save(module.state_dict(), tmp_path / "mlp.pt")
+    save_file(module.state_dict(), tmp_path / "mlp.safetensors")
+    for name in ("mlp.pt", "mlp.safetensors"):
+        assert pacdp("certify", tmp_path / name) == 1
+        said = one_sentence(capsys.readouterr().err)
+        assert "--model and --data" in said
+        assert "truncated" not in said
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_weights_are_refused_in_a_sentence(tmp_path, module):
     torch.save(module.state_dict(), tmp_path / "sound.pt")

@@ -101,7 +101,7 @@ def test_a_pickle_is_refused_and_never_run(tmp_path: Path, writer: str) -> None:
         path.write_bytes(pickle.dumps(Bomb(mark)))
     else:
         torch.save({"model.w": Bomb(mark)}, path)
-    with pytest.raises(CheckpointError, match="is truncated or no safetensors file"):
+    with pytest.raises(CheckpointError, match=r"truncated or no safetensors file|written by torch\.save"):
         load_checkpoint(path)
     assert not mark.exists()
     if writer == "pickle":

@@ -70,7 +70,7 @@ class BayesRun:
 
     @property
     def seed(self) -> int:
-        """Of weights, batches and noise."""
+        """The seed of weights, batches and noise."""
         return self.config.seed
 
     @property

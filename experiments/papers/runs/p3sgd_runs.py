@@ -134,7 +134,7 @@ def sgd(
 
 @torch.no_grad()
 def score(module: nn.Module, inputs: Tensor, labels: Tensor) -> Score:
-    """Of the network as deployed, without regularisers."""
+    """The errors of the network as deployed, without regularisers."""
     module.eval()
     total = torch.zeros(2, dtype=torch.float64)
     for x, y in zip(inputs.split(_BATCH), labels.split(_BATCH), strict=True):
@@ -160,7 +160,7 @@ class Accounting:
     nested: bool = False
     """Candidates share their noise."""
     seed: int = 0
-    """Of nothing: an accountant draws no numbers."""
+    """The seed of nothing: an accountant draws no numbers."""
 
 
 def account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any]:

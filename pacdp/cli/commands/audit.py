@@ -25,7 +25,7 @@ class Audit:
     target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE|FOLDER")]
     """A recipe, such as dp-sgd-mnist or entropy-sgld-clipped-mnist2, or the folder of a run."""
     scale: Scale = "smoke"
-    """Of a recipe."""
+    """The scale of a recipe."""
     steps: int = 0
     """Steps that are watched; 0 takes as many as the network's size allows, at most 150."""
     canaries: int = 300
@@ -35,7 +35,7 @@ class Audit:
     failure_prob: float = 0.01
     """Probability that a mechanism that is what it says is refuted."""
     seed: int = 0
-    """Of the made-up data and of the auditor's own choices; noise and batches are the system's."""
+    """The seed of the made-up data and of the auditor's own choices; noise and batches are the system's."""
     json: bool = False
     """Print JSON."""
 

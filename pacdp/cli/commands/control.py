@@ -30,7 +30,7 @@ class Control:
     failure_prob: float = 0.05
     """Probability that the risk at the chosen threshold is above the target."""
     thresholds: tuple[float, ...] = _GRID
-    """Of confidence, fixed before the file was seen; scores need none."""
+    """Thresholds of confidence, fixed before the file was seen; scores need none."""
     starts: int | None = None
     """How many thresholds the tests start from: 1 is a fixed sequence from the highest down; by default every one."""
     groups: Literal["together", "apart"] | None = None

@@ -34,7 +34,8 @@ class Export:
     std_n: float = 50.0
     """Standard deviation of the noise on the number of examples, or of people."""
     failure_prob: float = 0.05
-    """Of the certificate, a fiftieth of it for the noise; divided by the number of settings of a list."""
+    """The probability with which the certificate may fail, a fiftieth of it for the noise; divided by the number of
+    settings of a list."""
     choices: Path | None = None
     """The closed list of settings (pacdp choices) that covers the run, where it does not lie beside the checkpoint."""
     correct: bool = False

@@ -28,7 +28,7 @@ class CertifyPredictions:
     json: bool = False
     """Print the report as JSON instead of a table."""
     failure_prob: float = 0.05
-    """Of everything together."""
+    """The probability with which anything in the report may be wrong."""
     ask: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """What to certify: error, recall, precision, false-alarms, groups, differences, brier, calibration, bins, top-5,
     losses, once for each; by default all that the columns allow but top-k. What is not asked is not paid for."""

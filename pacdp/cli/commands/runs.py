@@ -177,7 +177,8 @@ class Certify:
     json: bool = False
     """Print the report as JSON instead of a table."""
     failure_prob: float | None = None
-    """Of each certificate, before paying for a list of settings; by default the run's, or 0.05."""
+    """The probability with which each certificate may fail, before paying for a list of settings; by default the
+    run's, or 0.05."""
     choices: Path | None = None
     """The closed list of settings (pacdp choices) that covers the run, where it does not lie beside the checkpoint:
     with the list that the run was started with, "settings fixed beforehand" is proved; its number of settings is paid

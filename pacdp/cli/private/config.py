@@ -51,7 +51,7 @@ class PrivateConfig:
     sampling: Sampling = field(default_factory=Sampling)
     budget: Budget = field(default_factory=Budget)
     seed: int = 0
-    """Of the first weights."""
+    """The seed of the first weights."""
     reproducible: bool = False
     """Draw batches and noise from the seed too. Whoever knows the seed can subtract the noise: for tests and published
     benchmarks on public data alone."""

@@ -58,7 +58,7 @@ class Workers:
     backend: Literal["processes", "dask"] = "processes"
     """processes of this machine, or the workers of a Dask cluster, which must see the same folders and data."""
     address: str | None = None
-    """Of the Dask scheduler, such as tcp://10.0.0.5:8786; left out, Dask starts local workers."""
+    """The address of the Dask scheduler, such as tcp://10.0.0.5:8786; left out, Dask starts local workers."""
     timeout: float = 20.0
     """Seconds to wait for the scheduler."""
     retries: int = 2
