@@ -7,6 +7,7 @@
 # %%
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import pacdp
 from bounds.sentence import at_most
@@ -43,13 +44,14 @@ network = network.eval()
 # %% [markdown]
 # ## The certificate
 #
-# The examples that the network did not learn from are counted. `HeldOut` names the rows that it did learn from, by
-# their hashes; that none of them is among the counted ones is then proved and no longer declared.
+# The examples that the network did not learn from are counted, batch by batch, as a loader gives them. `saw` names the
+# rows that it did learn from, by their hashes; that none of them is among the counted ones is then proved and no
+# longer declared.
 
 # %%
-counted = pacdp.BoundSet.part(data, parts["counted"])
-seen = Rows.of(data.inputs[parts["learnt"].indices], data.labels[parts["learnt"].indices])
-found = pacdp.certify(pacdp.Network(network=network), counted, prior=pacdp.HeldOut(rows=seen))
+counted = torch.tensor(parts["counted"].indices)
+loader = DataLoader(TensorDataset(inputs[counted], labels[counted]), batch_size=100)
+found = pacdp.certify_network(network, loader, saw=Rows.of(inputs[learnt], labels[learnt]))
 print(found.headline())
 
 # %%
@@ -70,5 +72,5 @@ print(f"measured: {int(wrong)} of {test.n} wrong, a share of {int(wrong) / test.
 print("certified: at most", at_most(made.value))
 
 # %% [markdown]
-# [Certify a network that you trained](../your_network.md) has the other ways: weights in a file, random weights and a
-# prior, training with noise on all of the data.
+# [Certify a network that you trained](../your_network.md) has the other ways: batches in keywords, regression,
+# scikit-learn, weights in a file, random weights and a prior, training with noise on all of the data.
