@@ -31,7 +31,7 @@ DAMAGE = {
     "truncated": (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is truncated or no safetensors file"),
     "cut in its header": (lambda path: path.write_bytes(path.read_bytes()[:50]), "is truncated or no safetensors file"),
     "foreign": (lambda path: save_file({"w": torch.zeros(3).numpy()}, path), "is a safetensors file but no"),
-    "a pickle": (lambda path: torch.save({"w": torch.zeros(3)}, path), "is truncated or no safetensors file"),
+    "a pickle": (lambda path: torch.save({"w": torch.zeros(3)}, path), "was written by torch.save"),
     "other data": (lambda path: _changed(path, data={"train": "0" * 64, "test": "0"}), "was trained on train data"),
     "header of another program": (lambda path: _changed(path, problem={}), "does not say how it was trained"),
     "unknown sampler": (lambda path: _changed(path, sampler={"kind": "Adam"}), "expected a sampler of kind"),
