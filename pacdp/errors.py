@@ -37,3 +37,9 @@ def require_fraction(**values: float | int) -> None:
     for name, value in values.items():
         if not 0 < value <= 1:
             raise ValueError(f"expected 0 < {name} <= 1, got {value}")
+
+
+def said(error: Exception) -> str:
+    """The first line of what an error says, after its kind."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

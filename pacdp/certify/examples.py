@@ -141,11 +141,14 @@ class BoundSet:
 
     def require_labels(self, classes: int) -> None:
         """Refuse labels that name no class: ValueError for a label outside 0 ... classes - 1."""
-        low, high = int(self.labels.min()), int(self.labels.max())
-        if low < 0 or high >= classes:
-            raise ValueError(
-                f"expected labels from 0 to {classes - 1}, as the network's outputs say, got {low} to {high}"
-            )
+        require_labels(self.labels, classes)
+
+
+def require_labels(labels: Int64[Tensor, " n"], classes: int) -> None:
+    """Refuse labels that name no class: ValueError for a label outside 0 ... classes - 1."""
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise ValueError(f"expected labels from 0 to {classes - 1}, as the network's outputs say, got {low} to {high}")
 
 
 def _require_within(indices: Split, n: int, whose: str) -> None:

@@ -16,7 +16,7 @@ from pacdp.buffers import Holdings
 from pacdp.certify.assessment import Assessment, Finding, Measured
 from pacdp.certify.batches import Batch, Inputs, batches_of
 from pacdp.certify.bounded import ClippedError
-from pacdp.certify.examples import BoundSet, Device
+from pacdp.certify.examples import BoundSet, Device, require_labels
 from pacdp.certify.networks import EDGES, Judged, about, classes_of, confidences_of, fresh_certificates, mean_of
 from pacdp.certify.networks import measured as lines_of
 from pacdp.certify.priors import DataFree, HeldOut, evidence_of, source_to_dict
@@ -24,9 +24,10 @@ from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
 from pacdp.data.hashing import pair_hashes, row_hashes
 from pacdp.data.rows import Rows
+from pacdp.errors import said
 from pacdp.losses import in_error
 from pacdp.predictions import certify_predictions
-from pacdp.probes import MOST, pool, require_own_outputs
+from pacdp.probes import AT_MOST, MOST, pool, require_own_outputs
 
 LossOf = Callable[[Any, Tensor], Tensor]
 """Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""
@@ -145,12 +146,9 @@ class _Seen:
         if not self.loss:
             return [*lines_of({on: self._judged()}, of)]
         data = self.examples
-        if data.people is None:
-            mean = float(self.losses.mean())
-        else:
-            who = np.unique(data.people, return_inverse=True)[1]
-            mean = float(np.mean(np.bincount(who, weights=self.losses) / np.bincount(who)))
-        return [Measured(of=of, on=on, loss=self.loss, mean=min(1.0, mean), n=data.units)]
+        whose = np.arange(data.n) if data.people is None else data.people
+        mean = bounds.people_sample(losses=self.losses, people=whose).person_risk
+        return [Measured(of=of, on=on, loss=self.loss, mean=mean, n=data.units)]
 
     def _judged(self) -> Judged:
         wrong = self.losses > 0.0
@@ -176,7 +174,7 @@ class _Reading:
             if not kept.labels:
                 self._require_own(batch)
             if held is not None and isinstance(batch.inputs, Tensor):
-                held.require_none(batch.inputs)
+                held.require_none(batch.inputs, whose="the bound's" if what == "data" else "the test set's")
             outputs = self._outputs(batch.inputs)
             if self.loss is None:
                 logits = _judgeable(logits_of(outputs), batch.n).cpu()
@@ -201,17 +199,15 @@ class _Reading:
         except Exception as error:  # a stranger's network may raise anything
             named = {} if isinstance(inputs, Tensor) else {name: tuple(value.shape) for name, value in inputs.items()}
             shapes = tuple(inputs.shape) if isinstance(inputs, Tensor) else named
-            lines = str(error).strip().splitlines()
-            said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-            raise ValueError(f"the network does not accept inputs of shape {shapes}: {said}") from error
+            raise ValueError(f"the network does not accept inputs of shape {shapes}: {said(error)}") from error
 
     def _require_own(self, batch: Batch) -> None:
-        """Refuse a network that mixes the examples of a batch."""
-
-        made_up = pool(batch.inputs[:MOST]) if isinstance(batch.inputs, Tensor) else None
+        """Refuse a network that mixes the examples of a batch, in trials as large as the batch, up to a limit."""
+        size = max(MOST, min(batch.n, AT_MOST))
+        made_up = pool(batch.inputs[:size], size=size) if isinstance(batch.inputs, Tensor) else None
 
         def run(places: Tensor) -> Tensor:
-            rows = places % min(batch.n, MOST)
+            rows = places % min(batch.n, size)
             if isinstance(batch.inputs, Tensor):
                 assert made_up is not None
                 outputs = self._outputs(made_up[places])
@@ -221,7 +217,7 @@ class _Reading:
                 return _judgeable(logits_of(outputs), len(rows))
             return _bounded(self.loss, outputs, batch.labels[rows].to(self.device), len(rows))
 
-        require_own_outputs(run, size=MOST)
+        require_own_outputs(run, size=size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,11 +234,7 @@ class _Kept:
 
     def add_logits(self, logits: Tensor, labels: Tensor) -> None:
         """Errors, confidences and whether any output is not finite."""
-        low, high, classes = int(labels.min()), int(labels.max()), classes_of(logits)
-        if low < 0 or high >= classes:
-            raise ValueError(
-                f"expected labels from 0 to {classes - 1}, as the network's outputs say, got {low} to {high}"
-            )
+        require_labels(labels, classes_of(logits))
         self.losses.append(in_error(logits, labels).double())
         self.odd.append(not bool(logits.isfinite().all()))
         if not self.odd[-1]:

@@ -18,6 +18,7 @@ from pacdp.certify.streamed import LossOf
 from pacdp.data import Split, index_hash
 from pacdp.data.arrays import read_npy, read_npz
 from pacdp.data.rows import Rows
+from pacdp.errors import said
 
 
 def called(name: str, option: str) -> Any:
@@ -30,7 +31,7 @@ def called(name: str, option: str) -> Any:
     try:
         return function()
     except Exception as error:  # a stranger's function may raise anything
-        raise ValueError(f"--{option} {name}() failed with {_said(error)}") from error
+        raise ValueError(f"--{option} {name}() failed with {said(error)}") from error
 
 
 def imported(name: str, option: str) -> Callable[..., Any]:
@@ -46,7 +47,7 @@ def imported(name: str, option: str) -> Callable[..., Any]:
     try:
         function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a stranger's module may raise anything
-        raise ValueError(f"--{option} {name} cannot be imported: {_said(error)}") from error
+        raise ValueError(f"--{option} {name} cannot be imported: {said(error)}") from error
     finally:
         sys.path.pop(0)
     if not callable(function):
@@ -127,7 +128,7 @@ def fitting(module: nn.Module, device: str, *sets: BoundSet | None) -> None:
             outputs = module(inputs.to(device))
         except Exception as error:  # a stranger's network may raise anything
             shape = tuple(inputs.shape)
-            raise ValueError(f"the network does not accept inputs of shape {shape}: {_said(error)}") from error
+            raise ValueError(f"the network does not accept inputs of shape {shape}: {said(error)}") from error
         if not isinstance(outputs, Tensor):
             raise ValueError(
                 f"the network returned {type(outputs).__name__}: let --model return a module whose forward gives one "
@@ -153,7 +154,7 @@ def rows_in(path: Path) -> Rows:
             arrays = read_npz(path)
     except Exception as error:  # safetensors raises whatever the types of a stranger's tensors lead it to
         raise ValueError(
-            f"{path} holds no rows ({_said(error)}): write them by np.savez(path, **pacdp.data.Rows.of(inputs, labels)"
+            f"{path} holds no rows ({said(error)}): write them by np.savez(path, **pacdp.data.Rows.of(inputs, labels)"
             ".to_arrays())"
         ) from error
     try:
@@ -176,9 +177,3 @@ def indices_in(path: Path) -> Split:
         raise ValueError(f"{path} must hold a list of whole numbers, got {raw.dtype} {list(raw.shape)}")
     indices = np.unique(raw.astype(np.int64))
     return Split(indices, index_hash(indices))
-
-
-def _said(error: Exception) -> str:
-    """The first line of what an error says, after its kind."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -21,7 +21,8 @@ def bars(report: Mapping[str, Any], certificates: Sequence[Certificate]) -> dict
     """
     told = report["details"].get("statements", []) if report["route"] == "predictions" else []
     if told:
-        rows = [_told(row) for row in told if row["upper"] is not None and row["range"] == [0.0, 1.0]]
+        rows = [_told(row, certificates[row["upper_by"]])
+                for row in told if row["upper_by"] is not None and row["range"] == [0.0, 1.0]]  # fmt: skip
     else:
         rows = [_row(report, made) for made in sorted(certificates, key=lambda made: made.of != _OURS)]
     largest = max((max(row["at"], row["measured"] or 0.0) for row in rows if not row["vacuous"]), default=0.0)
@@ -51,15 +52,15 @@ def _row(report: Mapping[str, Any], made: Certificate) -> dict[str, Any]:
     }
 
 
-def _told(row: Mapping[str, Any]) -> dict[str, Any]:
+def _told(row: Mapping[str, Any], made: Certificate) -> dict[str, Any]:
     """A row of a report on predictions, whose measured value is on the certificate's own examples."""
     most = row["upper"]
     return {
         "name": row["quantity"],
         "about": f"of {row['of']}",
         "says": bound(most),
-        "status": "rigorous",
-        "optimistic": False,
+        "status": made.status,
+        "optimistic": made.status == "optimistic",
         "vacuous": vacuous(most),
         "at": most,
         "measured": row["measured"],

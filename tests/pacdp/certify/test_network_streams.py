@@ -167,6 +167,10 @@ def part(start, end):
 REFUSED = {
     "a network in train mode": (lambda: (nn.Sequential(nn.Linear(6, 3), nn.Dropout()), ALL), "train mode"),
     "one that mixes examples": (lambda: (lambda x: x[:, :3] - x[:, :3].mean(dim=0), ALL), "depends on the other"),
+    "one that mixes large batches": (
+        lambda: (lambda x: x[:, :3] - (x[:, :3].mean(dim=0) if len(x) > 40 else 0.0), ALL),
+        "depends on the other",
+    ),
     "one that holds the examples": (
         lambda: (Memory().eval(), DataLoader(Pairs(), batch_size=20)),
         "kept of the network",
