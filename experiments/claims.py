@@ -7,7 +7,7 @@ An answer is yes, no, or None where chance leaves it open. Noise is two standard
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
@@ -42,6 +42,8 @@ class Seen(NamedTuple):
     """None where the table cannot tell."""
     evidence: str
     """The numbers that decide it, made from the table."""
+    settled_by: str = ""
+    """As of a claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,9 @@ class Claim:
     """None where the table cannot tell."""
     evidence: str
     """The numbers that decide it, made from the table."""
+    settled_by: str = ""
+    """Where the table cannot tell: which run would decide it, at which scale or with how many seeds, and what that
+    costs, in minutes of two cores or of one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +94,12 @@ class Verdict:
     points: tuple[Point, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
+        """JSON values; only claims that are open say what would settle them."""
+        values = asdict(self)
+        for claim in values["claims"]:
+            if claim["holds"] is not None or not claim["settled_by"]:
+                del claim["settled_by"]
+        return values
 
 
 def judging(
@@ -100,11 +109,20 @@ def judging(
     numbers: Callable[[pl.DataFrame, Scale], Iterable[Comparison]] = lambda table, scale: (),
     omissions: Sequence[Omission] = (),
     points: Callable[[pl.DataFrame, Scale, Sequence[Claim]], Iterable[Point]] = lambda table, scale, claims: (),
+    settled_by: Callable[[pl.DataFrame, Scale, Claim], str] = lambda table, scale, claim: "",
 ) -> Callable[[pl.DataFrame, Scale], Verdict]:
-    """The judge of a study, from what lists its numbers, what they leave out, its claims, notes and points."""
+    """The judge of a study, from what lists its numbers, what they leave out, its claims, notes and points.
+
+    ``settled_by`` is asked for each open claim that does not say by itself what would settle it.
+    """
+
+    def settled(claim: Claim, table: pl.DataFrame, scale: Scale) -> Claim:
+        if claim.holds is not None or claim.settled_by:
+            return claim
+        return replace(claim, settled_by=settled_by(table, scale, claim))
 
     def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
-        found = tuple(claims(table, scale))
+        found = tuple(settled(claim, table, scale) for claim in claims(table, scale))
         return Verdict(
             comparisons=tuple(numbers(table, scale)),
             omissions=tuple(omissions),
@@ -123,16 +141,17 @@ def say(text: str, **numbers: Any) -> str:
 
 def point(claims: Sequence[Claim], words: str | Sequence[str], said: str, *, settled_by: str = "") -> Point:
     """A sentence that stands for the claims whose sentences have these words, or one of several; it holds where they
-    all do.
+    all do. Without ``settled_by``, what settles the open ones among them settles it.
 
     Raises:
         ValueError: no claim has the words.
     """
     some = [words] if isinstance(words, str) else words
-    own = [claim.holds for claim in claims if any(one in claim.sentence for one in some)]
+    own = [claim for claim in claims if any(one in claim.sentence for one in some)]
     if not own:
         raise ValueError(f"words must occur in a claim of the study, got {words!r}")
-    return Point(said, every(own), settled_by)
+    theirs = dict.fromkeys(claim.settled_by for claim in own if claim.holds is None and claim.settled_by)
+    return Point(said, every(claim.holds for claim in own), settled_by or "; ".join(theirs))
 
 
 def above(value: float, limit: float, noise: float) -> bool | None:

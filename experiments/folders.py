@@ -47,7 +47,8 @@ def page(folder: Path) -> str | None:
         "scale": verdict["scale"], "made": results_page.made_by(made), "failures": results_page.failures(made),
         "comparisons": [row | {"paper": results_page.shown(row["paper"]), "ours": results_page.shown(row["ours"])}
                         for row in verdict["comparisons"]],
-        "claims": [row | {"holds": _HOLDS[row["holds"]], "fails": row["holds"] is False} for row in verdict["claims"]],
+        "claims": [{"settled_by": "", **row, "holds": _HOLDS[row["holds"]], "fails": row["holds"] is False}
+                   for row in verdict["claims"]],
         "notes": verdict["notes"], "omissions": verdict["omissions"],
         "figures": [{"name": path.stem, "base64": base64.b64encode(path.read_bytes()).decode()}
                     for path in sorted(folder.glob("*.png"))],

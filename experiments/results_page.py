@@ -121,12 +121,14 @@ def _first_page(root: Path) -> Iterator[str]:
     yield f"## In two minutes\n\nOf {len(answers)} claims {counts}. Printed numbers that are not compared: {omitted}.\n"
     for holds, title in _ANSWERS.items():
         found = [(verdict["study"], one) for verdict in verdicts for one in verdict["points"] if one["holds"] is holds]
-        lines = [f"- {one['said']} ([{name}](#{name})).{_settled(one)}" for name, one in found]
+        lines = [f"- {one['said']} ([{name}](#{name})){_settled(one) or '.'}" for name, one in found]
         yield "\n".join([f"{title}\n", *(lines or ["Nothing."])]) + "\n"
 
 
 def _settled(one: dict[str, Any]) -> str:
-    return f" *Would settle it:* {one['settled_by']}." if one["holds"] is None else ""
+    """What would settle an open point or claim."""
+    told = one.get("settled_by")
+    return f". *Would settle it:* {told}." if one["holds"] is None and told else ""
 
 
 def _in_short(root: Path) -> Iterator[str]:
@@ -163,7 +165,7 @@ def _study(name: str, root: Path, beside: Path) -> Iterator[str]:
         for one in next(iter(verdicts.values()))["omissions"]
     ]
     yield from _table(("neither run nor compared", "printed numbers", "why"), rows)
-    rows = [(scale, one["sentence"], HOLDS[one["holds"]], one["evidence"])
+    rows = [(scale, one["sentence"], HOLDS[one["holds"]], one["evidence"] + _settled(one))
             for scale, verdict in verdicts.items() for one in verdict["claims"]]  # fmt: skip
     yield from _table(("scale", "claim", "in our runs", "evidence"), rows)
     for scale, verdict in verdicts.items():

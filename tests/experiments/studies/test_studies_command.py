@@ -155,6 +155,7 @@ def test_a_study_s_page_stands_alone_and_escapes_what_files_say(tiny):
     comparisons, claims, table, made = page.tables
     assert comparisons[1] == ["the largest | of them", "3.25", "3", "other\nseeds <b>"]
     assert [row[1] for row in claims[1:]] == ["holds", "DOES NOT HOLD", "cannot tell"]
+    assert [row[2] for row in claims[2:]] == ["the table", "no moon. Would settle it: a flight | of 3 days <b>."]
     assert table[1][-1] == "<1|x>"
     assert ["seed", "1"] in made
     assert "Made for tests at smoke." in page.text
@@ -167,7 +168,8 @@ def test_the_page_of_results_says_what_every_verdict_says(tiny):
     assert "| smoke | the largest \\| of them | 3.25 | 3 | other seeds <b> |" in page
     assert "| smoke | the moon | – | – |  |" in page
     assert "| smoke | All values are above 1. | **DOES NOT HOLD** | the table |" in page
-    assert "| smoke | The moon is made of cheese. | cannot tell | no moon |" in page
+    told = "no moon. *Would settle it:* a flight \\| of 3 days <b>."
+    assert f"| smoke | The moon is made of cheese. | cannot tell | {told} |" in page
     assert "seed 1, on cpu." in page
     assert "(../experiments/results/tiny/smoke/figure.png)" in page
     others, own = page.split("## tiny")

@@ -42,7 +42,8 @@ def _judge(table: pl.DataFrame, scale: str) -> Verdict:
                      Comparison(what="the moon", paper=None, ours=None)),
         claims=(Claim(sentence="There are values.", holds=table.height > 0, evidence=f"{table.height} rows"),
                 Claim(sentence="All values are above 1.", holds=bool((table["value"] > 1).all()), evidence="the table"),
-                Claim(sentence="The moon is made of cheese.", holds=None, evidence="no moon")),
+                Claim(sentence="The moon is made of cheese.", holds=None, evidence="no moon",
+                      settled_by="a flight | of 3 days <b>")),
         notes=(f"Made for tests at {scale}.",),
     )  # fmt: skip
 

@@ -1,0 +1,63 @@
+"""An open claim names the run that would settle it and what that costs, in every committed verdict."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from experiments.claims import Claim, judging, point
+from experiments.registry import studies, study
+from experiments.runner import RESULTS, SCALES, read_table
+
+PENDING = {
+    "certificates", "random-labels", "entropy-sgld-figure-1", "entropy-sgld-figure-2", "entropy-sgld-figure-3",
+    "entropy-sgld-figure-4", "entropy-sgld-figure-5", "entropy-sgld-figure-6", "random-labels-corruption",
+    "knolle-table-1", "knolle-table-2", "knolle-figure-1", "knolle-ablation", "dp-bnn-accuracy", "dp-bnn-calibration",
+    "dp-bnn-tradeoff", "dp-bnn-reliability", "dp-bnn-regression", "p3sgd-table-1", "p3sgd-table-2", "p3sgd-figure-2",
+    "p3sgd-figure-3",
+}  # fmt: skip
+"""Studies whose open claims are still to be told what would settle them."""
+OPEN = Claim("It is so.", None, "1 against 1")
+
+
+def _committed():
+    for name in studies():
+        for scale in SCALES:
+            if (RESULTS / name / scale / "table.csv").is_file():
+                yield name, scale
+
+
+@pytest.mark.parametrize(("name", "scale"), list(_committed()))
+def test_every_open_claim_names_the_run_that_would_settle_it_and_its_cost(name, scale):
+    claims = study(name).judge(read_table(RESULTS / name / scale), scale).claims
+    silent = [claim.sentence for claim in claims if claim.holds is None and not _names_a_cost(claim.settled_by)]
+    assert name in PENDING or not silent
+
+
+def _names_a_cost(told: str) -> bool:
+    return ("minutes" in told or "hours" in told) and ("cores" in told or "GPU" in told or "H100" in told)
+
+
+def _judge(*claims: Claim, told: str = ""):
+    made = judging(claims=lambda table, scale: claims, notes=lambda table, scale: (), settled_by=lambda *_: told)
+    return made(pl.DataFrame(), "cpu")
+
+
+def test_the_study_is_asked_only_for_open_claims_that_say_nothing_themselves():
+    own, decided = replace(OPEN, settled_by="8 seeds"), replace(OPEN, holds=False)
+    found = _judge(OPEN, own, decided, told="3 minutes of two cores").claims
+    assert [claim.settled_by for claim in found] == ["3 minutes of two cores", "8 seeds", ""]
+
+
+def test_only_open_claims_are_written_with_what_would_settle_them():
+    decided = replace(OPEN, holds=True, settled_by="nothing is left to settle")
+    kept, dropped, silent = _judge(replace(OPEN, settled_by="8 seeds"), decided, OPEN).to_dict()["claims"]
+    assert kept["settled_by"] == "8 seeds"
+    assert "settled_by" not in dropped
+    assert "settled_by" not in silent
+
+
+def test_a_point_is_settled_by_what_settles_its_open_claims_each_once():
+    told = [replace(OPEN, settled_by=by) for by in ("8 seeds", "8 seeds", "a GPU")]
+    assert point([*told, replace(OPEN, holds=True, settled_by="x")], "so", "said").settled_by == "8 seeds; a GPU"
+    assert point(told, "so", "said", settled_by="its own").settled_by == "its own"
