@@ -8,6 +8,7 @@ from typing import Any
 
 import tyro
 
+from experiments.job_costs import cost_or_none
 from experiments.registry import studies, study, titles
 from experiments.results_page import PAGE, write_page
 from experiments.runner import RESULTS, Plan, conduct, publish
@@ -34,6 +35,8 @@ class Experiment:
     json: bool = False
     """Print the verdict as JSON, a line for every study."""
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=lambda: Runtime(threads=1))
+    dry_run: bool = False
+    """Say which runs there would be and what they would cost, and carry out none."""
 
     def __call__(self, rest: list[str]) -> None:
         no_more(rest)
@@ -42,7 +45,11 @@ class Experiment:
             return
         if self.name != "all" and self.name not in studies():
             usage(f"no experiment is called {self.name!r}: {nearest(self.name, ['all', *studies()])}")
-        plans = [self._plan(name) for name in (studies() if self.name == "all" else [self.name])]
+        plans = [self._plan(name) for name in self._names()]
+        if self.dry_run:
+            for plan in plans:
+                print(f"{plan.study.name} ({self.scale}): {len(plan.jobs)} runs, {cost_or_none(plan.jobs)}")
+            return
         wrong = []
         for plan in conduct(plans, self.runtime, workers=self.workers):
             if plan.failed:
@@ -57,8 +64,15 @@ class Experiment:
         if wrong:
             raise RuntimeError("; ".join(wrong))
 
+    def _names(self) -> list[str]:
+        """Of all studies, those with a plan at the scale."""
+        if self.name != "all":
+            return [self.name]
+        return [name for name, found in studies().items() if self.scale in found.scales]
+
     def _plan(self, name: str) -> Plan:
         found = study(name)
+        found.require(self.scale)
         return Plan(study=found, jobs=found.jobs(self.scale, self.seed), folder=self.runs / f"studies-{self.scale}")
 
     def _out(self, name: str) -> Path:

@@ -26,7 +26,7 @@ from pacdp.files import replacing
 
 FORMAT = "pacdp-verdict/2"
 RESULTS = Path("experiments/results")
-SCALES: tuple[Scale, ...] = ("paper", "cpu", "smoke")
+SCALES: tuple[Scale, ...] = ("paper", "gpu", "cpu", "smoke")
 """The most telling first."""
 _FILES = ("config.json", "provenance.json", "table.csv", "figure.png", "figure.pdf", "summary.json", "verdict.json",
           "certificates")  # fmt: skip

@@ -37,8 +37,19 @@ class Study:
     """Figures into a folder (figure.png, figure.pdf), from the table alone. See :func:`drawing`."""
     judge: Callable[[pl.DataFrame, Scale], Verdict]
     """See :func:`experiments.claims.judging`."""
+    scales: tuple[Scale, ...] = ("smoke", "cpu", "paper")
+    """At which it has jobs."""
     summary: Callable[[Sequence[Job], pl.DataFrame], dict[str, Any]] | None = None
     """What else of the table is worth a file, summary.json."""
+
+    def require(self, scale: Scale) -> None:
+        """Refuse a scale at which there is no plan.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if scale not in self.scales:
+            raise ValueError(f"{self.name} has no plan at scale {scale}: choose one of {', '.join(self.scales)}")
 
 
 class Done(NamedTuple):

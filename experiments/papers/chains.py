@@ -69,6 +69,11 @@ def smoke(dataset: str) -> Size:
     return Size(dataset, 40.0, 2, QUICK)
 
 
+def an_hour(dataset: str) -> Size:
+    """1000 epochs with light tracking, of which one GPU makes a figure's in well under an hour."""
+    return Size(dataset, 1000.0, 10, CAREFUL)
+
+
 def mnist(dataset: str) -> Size:
     """2000 epochs, 100 on the paper's axis: what it prints for CIFAR-10; of MNIST it says "thousands of epochs"."""
     return Size(dataset, 2000.0, 10, PAPER_TRACK)

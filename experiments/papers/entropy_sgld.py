@@ -15,6 +15,7 @@ import polars as pl
 
 from experiments.claims import Claim, Comparison, Point, below, count_noise, every, judging
 from experiments.figures import chains as figures
+from experiments.job_costs import on_a_gpu
 from experiments.papers.chains import (
     CAREFUL,
     COLUMNS,
@@ -22,6 +23,7 @@ from experiments.papers.chains import (
     SMALL,
     Line,
     Size,
+    an_hour,
     compared,
     first,
     job,
@@ -72,6 +74,7 @@ _TRACK = GibbsSettings(epochs=10.0, prior_draws=10, test_draws=10)
 _FEW: dict[Scale, Size] = {
     "smoke": smoke("digits2"),
     "cpu": Size("mnist2", 200.0, 4, _TRACK, train_size=2000),
+    "gpu": an_hour("mnist2"),
     "paper": mnist("mnist2"),
 }
 PRIVATE_SIZES = {**_FEW, "cpu": Size("mnist2", 25.0, 4, CAREFUL)}
@@ -80,7 +83,12 @@ SIZES: dict[int, dict[Scale, Size]] = {
     1: _FEW,
     2: {**_FEW, "cpu": Size("mnist2", 30.0, 3, CAREFUL)},
     3: {**_FEW, "cpu": Size("mnist2", 30.0, 4, CAREFUL)},
-    4: {"smoke": smoke("digits"), "cpu": Size("mnist", 15.0, 3, CAREFUL), "paper": mnist("mnist")},
+    4: {
+        "smoke": smoke("digits"),
+        "cpu": Size("mnist", 15.0, 3, CAREFUL),
+        "gpu": an_hour("mnist"),
+        "paper": mnist("mnist"),
+    },
 }
 NETWORKS = {
     2: (Architecture(name="fc600"), Architecture(name="fc1200")),
@@ -360,14 +368,22 @@ def _study(figure: int, title: str, numbers: Any, claims: Any) -> Study:
     def drawn(table: pl.DataFrame) -> Any:
         return figures.by_noise(table) if figure == 1 else figures.along_runs(table, panels(figure, table))
 
+    planned = jobs_1 if figure == 1 else partial(jobs, figure)
     return Study(
         name=f"entropy-sgld-figure-{figure}",
         title=title,
         paper=f"{PAPER}, Figure {figure}",
-        jobs=jobs_1 if figure == 1 else partial(jobs, figure),
+        jobs=planned,
         table=tabled(records, COLUMNS),
         draw=drawing(figure=drawn),
-        judge=judging(numbers=numbers, claims=claims, notes=partial(notes, figure), points=partial(points, figure)),
+        scales=("smoke", "cpu", "gpu", "paper"),
+        judge=judging(
+            numbers=numbers,
+            claims=claims,
+            notes=partial(notes, figure),
+            points=partial(points, figure),
+            settled_by=on_a_gpu(planned),
+        ),
     )
 
 

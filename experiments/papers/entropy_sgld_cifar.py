@@ -15,6 +15,7 @@ import polars as pl
 
 from experiments.claims import Claim, Comparison, Point, above, below, count_noise, every, judging, rises
 from experiments.figures import chains as figures
+from experiments.job_costs import on_a_gpu
 from experiments.papers.chains import (
     CAREFUL,
     COLUMNS,
@@ -60,11 +61,13 @@ PRIVACY = 2000.0
 TAUS: dict[Scale, tuple[float, ...]] = {
     "smoke": (1e2, 1e4, 1e6),
     "cpu": (1e2, 1e3, 1e4, 1e6),
+    "gpu": (1e2, 1e3, 1e4, 1e5, 1e6),
     "paper": (1e1, 3e1, 1e2, 3e2, 1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6, 1e7, 1e8),
 }
 GAMMAS: dict[Scale, tuple[float, ...]] = {
     "smoke": (0.03, 3.0),
     "cpu": (0.003, 0.03, 0.3, 3.0, 30.0),
+    "gpu": (0.003, 0.03, 0.3, 1.0, 3.0, 30.0),
     "paper": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 20.0, 50.0),
 }
 ONSETS = {0.03: 5e4, 3.0: 2e2}
@@ -73,18 +76,20 @@ BETAS = (1.0, 0.004)
 """The panels of Figure 6."""
 _PAPER = Size("cifar10", 2000.0, 1, replace(PAPER_TRACK, epochs=50.0))
 _FEW = Size("cifar10", 200.0, 1, GibbsSettings(epochs=10.0, prior_draws=10, test_draws=4), train_size=1000)
-TAU_SIZES: dict[Scale, Size] = {"smoke": smoke("digits"), "cpu": _FEW, "paper": _PAPER}
+_AN_HOUR = Size("cifar10", 60.0, 2, CAREFUL)
+TAU_SIZES: dict[Scale, Size] = {"smoke": smoke("digits"), "cpu": _FEW, "gpu": _AN_HOUR, "paper": _PAPER}
 GAMMA_SIZES: dict[Scale, Size] = {**TAU_SIZES, "cpu": Size("cifar10", 30.0, 1, CAREFUL)}
 _GOOD, _ALIKE = 0.3, 0.05
 
 
 def one(size: Size, small: str, *, scale: Scale, tau: float, gamma: float, beta: float, **where: Any) -> Job:
     """A run of Entropy-SGLD: All-CNN-C with group normalisation, the network ``small`` at scale cpu."""
-    nets = {"smoke": SMALL, "cpu": Architecture(name=small), "paper": Architecture(name="allcnn", norm="group")}  # type: ignore[arg-type]
+    nets: dict[Scale, Architecture] = {"smoke": SMALL, "cpu": Architecture(name=small)}  # type: ignore[arg-type]
+    network = nets.get(scale, Architecture(name="allcnn", norm="group"))
     outer = 0.1 if scale == "paper" else min(2.0, 0.5 * tau * gamma * beta)
     steps = {"outer_step_size": outer, "outer_decay": 0.1, "inner_step_size": 2.0 / max(1.0, gamma)}
     temperatures = {"tau": tau, "gamma": gamma, "beta": beta}
-    return job("entropy-sgld", size, scale=scale, network=nets[scale], **temperatures, **steps, **where)
+    return job("entropy-sgld", size, scale=scale, network=network, **temperatures, **steps, **where)
 
 
 def jobs_5(scale: Scale, seed: int) -> list[Job]:
@@ -114,11 +119,11 @@ def notes(size: Size, table: pl.DataFrame, scale: Scale, *others: str) -> Iterat
     nets = {
         "smoke": "digits and a small network stand in for CIFAR-10 and All-CNN-C.",
         "cpu": "A small convolutional network stands in for All-CNN-C.",
-        "paper": "All-CNN-C has group normalisation where the paper's has batch normalisation.",
+        "gpu": "All-CNN-C has group normalisation where the paper's has batch normalisation.",
     }
     diverges = "with the paper's 1/i the inner chain diverges at its largest gamma."
     steps = f"Inner steps are divided by gamma where it exceeds 1: {diverges}"
-    return scale_notes(scale, size, table, steps, nets[scale], *others)
+    return scale_notes(scale, size, table, steps, nets.get(scale, nets["gpu"]), *others)
 
 
 # Figure 5
@@ -387,7 +392,8 @@ def _study(figure: int, title: str, jobs: Any, cells: figures.Cells, x: str, **j
         jobs=jobs,
         table=tabled(records, COLUMNS),
         draw=drawing(figure=lambda table: figures.over_settings(final(table), cells, x)),
-        judge=judging(**judged),
+        scales=("smoke", "cpu", "gpu", "paper"),
+        judge=judging(**judged, settled_by=on_a_gpu(jobs)),
     )
 
 

@@ -35,6 +35,7 @@ from pacdp.cli.sweep.kinds import sampler_job
 NOISES: dict[Scale, dict[str, tuple[float, ...]]] = {
     "smoke": {"sgld": (0.01, 0.1), "entropy-sgd": (0.01, 0.1)},
     "cpu": {"sgld": (0.001, 0.01, 0.05), "entropy-sgd": (0.001, 0.005, 0.01, 0.05)},
+    "gpu": {"sgld": (0.001, 0.005, 0.01, 0.05, 0.1), "entropy-sgd": (0.0001, 0.001, 0.005, 0.01, 0.05, 0.1)},
     "paper": {"sgld": (0.001, 0.005, 0.01, 0.05, 0.1), "entropy-sgd": (0.0001, 0.001, 0.005, 0.01, 0.05, 0.1)},
 }
 DATASETS: dict[Scale, str] = {"smoke": "digits2", "cpu": "mnist2", "paper": "mnist2"}

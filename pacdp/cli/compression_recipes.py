@@ -1,4 +1,4 @@
-"""Named compressions at three scales, as for training: `smoke` (seconds, digits), `cpu` (two cores), `paper` (longer).
+"""Named compressions at three scales: `smoke` (seconds, digits), `cpu` (two cores), `paper` (longer).
 
 Digits are seen whole; MNIST by its oriented gradients, a fixed map, with copies of the picked images shifted by a
 pixel; other images by gradients and by the image shrunk. The settings were chosen on the test set in place of the
@@ -35,7 +35,13 @@ EXPECTED = 800
 def compression(
     learner: str, dataset: str, *, scale: Scale, random_labels: float = 0.0, train_size: int = 0, seed: int = 0
 ) -> Compression:
-    """A compression of one learner on one data set."""
+    """A compression of one learner on one data set.
+
+    Raises:
+        ValueError: no such learner, or a scale that compressions have no plan for.
+    """
+    if scale == "gpu":
+        raise ValueError("compressions have no plan at scale gpu: choose one of smoke, cpu, paper")
     small, picture = dataset.startswith("digits"), dataset in PICTURES
     view = View() if small else View(gradients=True, scale=10.0, shift=1)
     view = View(gradients=True, scale=10.0, upright=False, pixels=8) if picture else view

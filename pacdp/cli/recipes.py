@@ -1,4 +1,5 @@
-"""Named runs at three scales: `smoke` (seconds, embedded digits), `cpu` (two cores), `paper` (a GPU).
+"""Named runs at four scales: `smoke` (seconds, embedded digits), `cpu` (two cores), `gpu` (minutes of one GPU: steps as
+for `cpu`, networks as for `paper`, light tracking), `paper` (the paper's settings, hours of a GPU).
 
 The paper is Dziugaite and Roy (2018), "Entropy-SGD optimizes the prior of a PAC-Bayes bound": two-class MNIST,
 tau = sqrt(n), beta = 1, batches of 128, L = 20. Its outer base learning rate, 0.006, needs tens of thousands of epochs
@@ -17,7 +18,7 @@ from pacdp.algorithms import SGD, SGHMC, SGLD, EntropySGD, Settings
 from pacdp.cli.config import Run
 from pacdp.cli.parsing import nearest
 
-Scale = Literal["smoke", "cpu", "paper"]
+Scale = Literal["smoke", "cpu", "gpu", "paper"]
 
 SIZES = {"digits": 1437, "digits2": 1437, "mnist": 60_000, "mnist2": 60_000}
 ALGORITHMS = ("sgd", "sgld", "entropy-sgd", "entropy-sgld")
@@ -79,6 +80,11 @@ def run(
         if algorithm in CLIPPED:  # beyond, the noise of the steps undoes what they learn
             epochs, records = 10.0, 10
         track = GibbsSettings(epochs=1.0, prior_draws=5, test_draws=5)
+        certify = GibbsSettings(epochs=20.0, prior_draws=100, test_draws=100)
+    elif scale == "gpu":
+        architecture = Architecture(name="conv" if dataset.startswith("mnist") else "fc1024")
+        epochs, records = 200.0, 10
+        track = GibbsSettings(epochs=2.0, prior_draws=5, test_draws=20)
         certify = GibbsSettings(epochs=20.0, prior_draws=100, test_draws=100)
     else:
         architecture = Architecture(name="conv" if dataset.startswith("mnist") else "fc1024")

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import nn
 
-from pacdp import Assessment, BoundSet, GaussianPosterior, MonteCarlo, Prior, Settings, certify
+from pacdp import Architecture, Assessment, BoundSet, GaussianPosterior, MonteCarlo, Prior, Settings, certify
 from pacdp.backprop import (
     OBJECTIVES,
     Augmentation,
@@ -30,8 +31,10 @@ from pacdp.backprop import (
     train_posterior,
 )
 from pacdp.backprop.network import SmallCNN, small_cnn
+from pacdp.cli.serial import JOINED_LATER
 from pacdp.data import Dataset, load
 from pacdp.losses import bounded_cross_entropy
+from pacdp.models import build
 
 Scale = Literal["smoke", "cpu"]
 
@@ -65,6 +68,8 @@ class HeldOutConfig:
     prior_share: float = 0.5
     """Of the training set; 0 for a prior around the network's first weights, which leaves all examples to the bound."""
     network: SmallCNN = field(default_factory=SmallCNN)
+    architecture: Literal["", "allcnn", "resnet18"] = field(default="", metadata=JOINED_LATER)
+    """A network of ``pacdp.Architecture``, with group normalisation, in place of ``network``."""
     fit: FitSettings = field(default_factory=FitSettings)
     prior_std: float = 0.01
     """Of every weight; times the chosen scale where there is a grid."""
@@ -187,6 +192,16 @@ def held_out(
     return certify_on(config, *load(config.dataset, root=root), device=device, resume=resume)
 
 
+def network(
+    config: HeldOutConfig, *, input_shape: tuple[int, ...], classes: int, generator: torch.Generator
+) -> nn.Module:
+    """With first weights from the generator alone, one output a class."""
+    given: dict[str, Any] = {"input_shape": input_shape, "classes": classes, "generator": generator}
+    if not config.architecture:
+        return small_cnn(config.network, **given)
+    return build(Architecture(name=config.architecture, norm="group"), outputs=classes, **given)
+
+
 def certify_on(
     config: HeldOutConfig,
     train: Dataset,
@@ -199,7 +214,7 @@ def certify_on(
     seeds = {stream: config.seed * len(_STREAMS) + k for k, stream in enumerate(_STREAMS)}
     draws = {stream: torch.Generator().manual_seed(seed) for stream, seed in seeds.items()}
     clock, shape = Clock(), train.inputs.shape[1:]
-    module = small_cnn(config.network, input_shape=shape, classes=train.classes, generator=draws["weights"])
+    module = network(config, input_shape=shape, classes=train.classes, generator=draws["weights"])
     if config.prior_share:
         parts = hold_out(train.n, prior_share=config.prior_share, seed=config.seed, people=train.people)
         how: dict[str, Any] = {"std": config.prior_std, "settings": config.fit, "device": device}

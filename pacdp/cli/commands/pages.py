@@ -25,7 +25,7 @@ class Plot:
     path: tyro.conf.Positional[Path]
     """A run folder, that of a study's results, or the name of a study whose results lie in experiments/results."""
     scale: Scale | None = None
-    """The scale of the study's results; left out, paper before cpu before smoke."""
+    """The scale of the study's results; left out, paper before gpu before cpu before smoke."""
 
     def __call__(self, rest: list[str]) -> None:
         no_more(rest)
@@ -48,7 +48,7 @@ class Report:
     out: Path | None = None
     """Where the page goes; by default report.html in that folder."""
     scale: Scale | None = None
-    """The scale of the study's results; left out, paper before cpu before smoke."""
+    """The scale of the study's results; left out, paper before gpu before cpu before smoke."""
 
     def __call__(self, rest: list[str]) -> None:
         no_more(rest)

@@ -38,9 +38,10 @@ def network(config: PrivateConfig, public: Public, *, device: torch.device | str
     if config.architecture == "linear":
         return linear(public).to(device)
     # two classes get two outputs, so that every loss and metric below reads probabilities the same way
-    module = build(Architecture(name=config.architecture, hidden=config.hidden), input_shape=public.input_shape,  # type: ignore[arg-type]
-                   classes=public.classes, generator=generator, outputs=public.classes).to(device)  # fmt: skip
-    return config.method.network(module, generator=generator, device=device)
+    chosen = Architecture(name=config.architecture, hidden=config.hidden, norm=config.norm)  # type: ignore[arg-type]
+    module = build(chosen, input_shape=public.input_shape, classes=public.classes, generator=generator,
+                   outputs=public.classes)  # fmt: skip
+    return config.method.network(module.to(device), generator=generator, device=device)
 
 
 def linear(public: Public) -> nn.Module:

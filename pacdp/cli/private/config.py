@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pacdp.cli.private.methods import DPSGD, Method
+from pacdp.cli.serial import JOINED_LATER
+from pacdp.models import Norm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,8 @@ class PrivateConfig:
     """A network of ``pacdp.Architecture``: cnn5, cnn3, conv, fc, fc600 ...; linear for one layer."""
     hidden: tuple[int, ...] = (100,)
     """Widths of the hidden layers of ``fc``."""
+    norm: Norm = field(default="none", metadata=JOINED_LATER)
+    """Of the network's layers; ``batch`` has no gradients by example."""
     method: Method = field(default_factory=DPSGD)
     sampling: Sampling = field(default_factory=Sampling)
     budget: Budget = field(default_factory=Budget)
