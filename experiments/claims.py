@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
+from scipy.special import stdtrit
 
 import bounds
 from pacdp.cli.recipes import Scale
@@ -19,6 +20,10 @@ Found = TypeVar("Found")
 TEST_FAILURE_PROB = 0.05
 """With which a risk may lie below :func:`least_risk`."""
 MISSING = "runs are missing"
+SURE = 3.0
+"""Standard errors that a difference has to be away from 0 for five chances in six to see it beyond two."""
+MOST_SEEDS = 200
+"""Beyond so many the sign of a difference is not worth knowing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +114,15 @@ def judging(
     numbers: Callable[[pl.DataFrame, Scale], Iterable[Comparison]] = lambda table, scale: (),
     omissions: Sequence[Omission] = (),
     points: Callable[[pl.DataFrame, Scale, Sequence[Claim]], Iterable[Point]] = lambda table, scale, claims: (),
-    settled_by: Callable[[pl.DataFrame, Scale, Claim], str] = lambda table, scale, claim: "",
+    settled_by: Callable[[pl.DataFrame, Scale, Claim], str] = lambda table, scale, claim: claim.settled_by,
 ) -> Callable[[pl.DataFrame, Scale], Verdict]:
     """The judge of a study, from what lists its numbers, what they leave out, its claims, notes and points.
 
-    ``settled_by`` is asked for each open claim that does not say by itself what would settle it.
+    ``settled_by`` is asked for each open claim what would settle it, whatever the claim says by itself.
     """
 
     def settled(claim: Claim, table: pl.DataFrame, scale: Scale) -> Claim:
-        if claim.holds is not None or claim.settled_by:
-            return claim
-        return replace(claim, settled_by=settled_by(table, scale, claim))
+        return claim if claim.holds is not None else replace(claim, settled_by=settled_by(table, scale, claim))
 
     def judge(table: pl.DataFrame, scale: Scale) -> Verdict:
         found = tuple(settled(claim, table, scale) for claim in claims(table, scale))
@@ -262,6 +265,19 @@ def smaller(one: Measured | None, other: Measured | None) -> bool | None:
     return None if one is None or other is None else one.minus(other).below(0.0)
 
 
+def by_seeds(*gaps: Measured | None) -> str:
+    """With how many seeds those of some differences that are open would be told from 0 with five chances in six, were
+    they as large as they are seen; nothing where none is open or their spread is not known."""
+    left = [gap for gap in gaps if gap and gap.noise and gap.seeds > 1 and gap.above(0.0) is None]
+    if not left:
+        return ""
+    needs = [(SURE / 2.0 * (gap.noise or 0.0) / gap.mean) ** 2 * gap.seeds if gap.mean else math.inf for gap in left]
+    if max(needs) <= MOST_SEEDS:
+        return f"about {math.ceil(max(needs))} seeds"
+    known = max(abs(gap.mean) + (gap.noise or 0.0) for gap in left)
+    return f"more than {MOST_SEEDS} seeds, for a difference that is below {known:.2g} already"
+
+
 def larger(what: str, one: Measured | None, other: Measured | None) -> Seen:
     """Whether the first mean is larger by more than two standard errors of the seeds, with both as evidence.
 
@@ -272,8 +288,30 @@ def larger(what: str, one: Measured | None, other: Measured | None) -> Seen:
     shown, gap = f"{what}: {one} against {other}", one.minus(other)
     if gap.noise is None:
         return Seen(None, f"{shown}; one seed decides nothing")
-    holds = gap.above(0.0)
-    return Seen(holds, f"{shown}; within two standard errors of the seeds, {gap.noise:.4f}" if holds is None else shown)
+    if (holds := gap.above(0.0)) is not None:
+        return Seen(holds, shown)
+    return Seen(None, f"{shown}; within two standard errors of the seeds, {gap.noise:.4f}", by_seeds(gap))
+
+
+def improves(what: str, before: Mapping[Any, float], after: Mapping[Any, float], *, least: float = 0.1) -> Seen:
+    """Whether a value falls by more than chance, of pairs of runs that share their seed; what is surely less than the
+    share ``least`` of it is no improvement. The range is Student's at 95%, which for few pairs is wide.
+    """
+    gaps = [before[seed] - after[seed] for seed in before if seed in after]
+    if len(gaps) < 2:
+        return Seen(None, f"{what}: {MISSING if not gaps else 'one pair of seeds decides nothing'}", "a second seed")
+    middle, limit = statistics.fmean(gaps), least * statistics.fmean(before.values())
+    error = statistics.stdev(gaps) / math.sqrt(len(gaps))
+    reach = float(stdtrit(len(gaps) - 1, 0.975)) * error
+    told = f"{what}: lower by {middle:.4f} ± {reach:.4f} (pairs: {len(gaps)}), {limit:.4f} being {least:.0%} of it"
+    if abs(middle) + reach < limit:
+        return Seen(False, f"{told}: no improvement worth the name")
+    if abs(middle) > reach:
+        return Seen(middle > 0.0, told)
+    room = abs(limit - abs(middle))  # as soon as the range is smaller, one of the two answers is sure
+    needs = range(len(gaps) + 1, MOST_SEEDS)
+    need = next((n for n in needs if stdtrit(n - 1, 0.975) * error * math.sqrt(len(gaps) / n) < room), None)
+    return Seen(None, told, f"about {need} seeds" if need else f"more than {MOST_SEEDS} seeds")
 
 
 class Ratio(NamedTuple):

@@ -7,7 +7,6 @@ start of a kernel. Where a table has the seconds that its runs took, :func:`of_s
 
 import copy
 import functools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,13 +16,6 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
-
-from experiments.claims import Measured
-
-SURE = 3.0
-"""Standard errors that a difference has to be away from 0 for five chances in six to see it beyond two."""
-MOST_SEEDS = 200
-"""Beyond so many a difference is called too small for seeds to tell its sign."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +144,8 @@ def total(works: Iterable[Work]) -> Work:
 
 
 def told(work: Work, machine: Machine) -> str:
-    """For sentences: the time, and what it follows from."""
-    return (
-        f"{duration(work.seconds(machine))} of {machine.name}, estimated from {work.arithmetic:.1e} operations "
-        f"({machine.assumed})"
-    )
+    """For sentences: the time, and what it follows from; the machine's rates are told once, on the page."""
+    return f"{duration(work.seconds(machine))} of {machine.name}, estimated from {work.arithmetic:.1e} operations"
 
 
 def of_seconds(seconds: float, machine: Machine = TWO_CORES) -> str:
@@ -167,32 +156,4 @@ def of_seconds(seconds: float, machine: Machine = TWO_CORES) -> str:
 def duration(seconds: float) -> str:
     """To two digits, in minutes or hours."""
     value, unit = (seconds / 3600.0, "hours") if seconds >= 5400.0 else (seconds / 60.0, "minutes")
-    return f"about {float(f'{value:.2g}'):g} {unit}" if value >= 1.0 or unit == "hours" else "less than 1 minutes"
-
-
-def seeds_needed(gap: Measured | None) -> int | None:
-    """With how many seeds a difference as large as the one seen would be told from 0 with five chances in six; None
-    where its spread is not known."""
-    if gap is None or gap.noise is None or gap.seeds < 2:
-        return None
-    if not gap.mean:
-        return MOST_SEEDS + 1
-    deviation = gap.noise * math.sqrt(gap.seeds) / 2.0
-    return max(gap.seeds + 1, math.ceil((SURE * deviation / gap.mean) ** 2))
-
-
-def by_seeds(gap: Measured | None, *, seconds: float | None, what: str = "the difference") -> str:
-    """For sentences: how many seeds decide whether a mean difference is there, and what they cost.
-
-    Args:
-        seconds: of one thread for all runs of one seed that the difference needs; None where they were not measured.
-    """
-    need = seeds_needed(gap)
-    if gap is None or need is None:
-        return ""
-    if need <= MOST_SEEDS:
-        cost = "" if seconds is None else f", {of_seconds(need * seconds)}"
-        return f"about {need} seeds{cost}, were {what} as large as seen ({abs(gap.mean):.2g})"
-    cost = "" if seconds is None else f", {of_seconds(MOST_SEEDS * seconds)}"
-    least = (gap.noise or 0.0) * math.sqrt(gap.seeds / MOST_SEEDS)
-    return f"no number of seeds up to {MOST_SEEDS}{cost}: they would only show that {what} is below about {least:.1g}"
+    return f"about {float(f'{value:.2g}'):g} {unit}" if value >= 1.0 or unit == "hours" else "less than a minute"

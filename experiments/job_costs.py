@@ -12,23 +12,45 @@ import torch
 from torch import nn
 
 from experiments.claims import Claim
-from experiments.costs import H100, Machine, Pass, Work, forward, gradient, told, total, update
+from experiments.costs import (
+    H100,
+    TWO_CORES,
+    Machine,
+    Pass,
+    Work,
+    duration,
+    forward,
+    gradient,
+    of_seconds,
+    told,
+    total,
+    update,
+)
 from experiments.papers.chains import EXAMPLES
+from experiments.papers.runs.bayesian import CNN
 from experiments.papers.runs.held_out import HeldOutConfig
 from experiments.papers.runs.held_out import network as held_out_network
-from pacdp import Architecture
+from experiments.papers.runs.knolle import PlainConfig
+from experiments.papers.runs.p3sgd import Plain, Training
+from experiments.papers.runs.p3sgd import network as p3sgd_network
+from experiments.tables import ordered, part
+from pacdp import Architecture, spots
 from pacdp.cli.config import Run
-from pacdp.cli.private.algorithms import Public
-from pacdp.cli.private.algorithms import network as private_network
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.recipes import Scale
 from pacdp.cli.run import kind
 from pacdp.cli.sweep.jobs import Job
-from pacdp.models import build, parameter_count
+from pacdp.models import Norm, build, parameter_count
 
-SHAPES = {"digits": (1, 8, 8), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
-"""Of an example, by the data set's name without the number of its classes."""
-TESTED = {"digits": 360, "mnist": 10_000, "cifar10": 10_000}
+SHAPES: dict[str, tuple[int, ...]] = {
+    **{"digits": (1, 8, 8), "mnist": (1, 28, 28), "mnist-writers": (1, 28, 28), "cifar10": (3, 32, 32)},
+    **{"malaria": (1, 50, 50), "xrays": (1, 64, 64), "xrays224": (1, 224, 224), "xrays-mixed": (1, 64, 64)},
+    **{"spots": (spots.COUNT,), "backbone": (1280,)},
+}
+"""Of an example, by the data set's name without the number of its classes, or by its features' name."""
+SIZES = EXAMPLES | {"mnist-writers": 60_000, "malaria": 21_947, "xrays": 5_216, "xrays224": 5_216, "xrays-mixed": 4_700}
+TESTED = {"digits": 360, "malaria": 5_611, "xrays": 624, "xrays224": 624, "xrays-mixed": 1_140}
+"""Examples to test on, where they are not 10,000."""
 _JUDGED = 1000
 """Examples at a time where risks are counted."""
 _UPDATES = {"chain": 12, "optimizer": 8, "noise": 8}
@@ -55,6 +77,36 @@ def on_a_gpu(jobs: Callable[[Scale, int], list[Job]]) -> Callable[[pl.DataFrame,
     return settled_by
 
 
+def by_seeds(
+    jobs: Callable[[Scale, int], list[Job]],
+    otherwise: str = "four times the seeds, which halve the noise of means",
+) -> Callable[[pl.DataFrame, Scale, Claim], str]:
+    """What settles a study's open claims where they wait for seeds: as many as the claim says, with what one costs.
+
+    Args:
+        otherwise: of a claim that names no number of seeds.
+    """
+
+    def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
+        column = next((name for name in ("data", "problem") if name in table.columns), "")
+        own = [name for name in ordered(table, column) if claim.sentence.startswith(name)]
+        rows = part(table, **{column: own[0]}) if own else table
+        runs = [job for job in jobs(scale, 0) if not own or job.tags.get(column) == own[0]]
+        where = f" on {own[0]}" if own else ""
+        return f"{claim.settled_by or otherwise}; all runs of one seed{where} take {_of_a_seed(rows, runs)}"
+
+    return settled_by
+
+
+def _of_a_seed(table: pl.DataFrame, jobs: Sequence[Job]) -> str:
+    """Measured where the table has the seconds of its runs."""
+    if "seconds" in table.columns:
+        seeds, taken = table["seed"].n_unique(), table.unique(["seed", "seconds"])["seconds"].sum()
+        return of_seconds(float(taken) / seeds)
+    seeds = len({job.tags.get("seed", job.config.seed) for job in jobs})
+    return f"{duration(of_jobs(jobs).seconds(TWO_CORES) / seeds)} of two cores, estimated"
+
+
 def cost_or_none(jobs: Sequence[Job]) -> str:
     """The same, or that it is not known."""
     try:
@@ -79,6 +131,12 @@ def of_jobs(jobs: Iterable[Job]) -> Work:
             found.append(of_private(config))
         elif isinstance(config, HeldOutConfig):
             found.append(of_held_out(config))
+        elif isinstance(own := getattr(config, "config", getattr(config, "training", None)), PrivateConfig):
+            found.append(of_private(own))
+        elif isinstance(config, PlainConfig):
+            found.append(of_plain(config))
+        elif isinstance(config, Training):
+            found.append(of_training(config))
         else:
             raise ValueError(f"the cost of {job.key}, a {type(config).__name__}, is not known: say how to count it")
     return total([*found, *(of_chain(runs[0]).beside(len(runs)) for runs in batches.values())])
@@ -87,17 +145,17 @@ def of_jobs(jobs: Iterable[Job]) -> Work:
 def of_chain(run: Run) -> Work:
     """Of one chain: its gradients, and its records with what they look at of the Gibbs classifier."""
     problem = run.problem
-    name, n = _plain(problem.dataset), problem.train_size or EXAMPLES[problem.dataset]
+    name, n = _plain(problem.dataset), problem.train_size or SIZES[problem.dataset]
     classes = 2 if problem.dataset.endswith("2") else 10
     batch = run.sampler.batch_size
     step, judged, weights = _passes(problem.architecture, SHAPES[name], classes, batch)
     moved = update(weights, _UPDATES["chain"])
     parts = [(step, run.epochs * n / batch, 1), (moved, run.epochs * n / batch, 1)]
-    draws = 1.0 * (n + TESTED[name])
+    draws = 1.0 * (n + _tested(name))
     if hasattr(run.sampler, "gamma"):
         track = run.track
         parts += [(one, run.records * track.epochs * n / batch, 1) for one in (step, moved)]
-        draws += track.prior_draws * n + track.test_draws * TESTED[name]
+        draws += track.prior_draws * n + track.test_draws * _tested(name)
     return Work((*parts, (judged, run.records * draws / _JUDGED, 1)))
 
 
@@ -106,16 +164,40 @@ def of_private(config: PrivateConfig) -> Work:
 
     By example, every weight's gradient is written once and read twice beside the passes.
     """
-    name, sampling = _plain(config.dataset), config.sampling
-    public = Public(input_shape=SHAPES[name], classes=10, size=float(EXAMPLES[config.dataset]))
-    module = private_network(config, public, device="cpu")
-    batch = min(sampling.max_physical, round(sampling.sample_rate * public.size))
-    weights, parts = parameter_count(module), sampling.steps * sampling.sample_rate * public.size / batch
-    by_example = update(weights * batch, 2)
-    once = update(weights, _UPDATES["noise"])
-    passes = ((gradient(module, public.input_shape, batch), parts, 1), (by_example, parts, 1))
-    judged = (forward(module, public.input_shape, _JUDGED), (public.size + TESTED[name]) / _JUDGED, 1)
-    return Work((*passes, (once, float(sampling.steps), 1), judged))
+    sampling, size = config.sampling, float(SIZES[config.dataset])
+    module, shape = _network(config.architecture, config.hidden, config.norm, _seen(config.dataset, config.features))
+    batch = min(sampling.max_physical, round(sampling.sample_rate * size))
+    weights, parts = parameter_count(module), sampling.steps * sampling.sample_rate * size / batch
+    by_example, once = update(weights * batch, 2), update(weights, _UPDATES["noise"])
+    return Work((
+        (gradient(module, shape, batch), parts, 1), (by_example, parts, 1), (once, float(sampling.steps), 1),
+        (forward(module, shape, _JUDGED), (size + _tested(config.dataset)) / _JUDGED, 1),
+    ))  # fmt: skip
+
+
+def of_plain(config: PlainConfig) -> Work:
+    """Of a run without privacy."""
+    seen = _seen(config.dataset, config.features)
+    return _epochs(*_network(config.architecture, config.hidden, "none", seen), config)
+
+
+def of_training(config: Training) -> Work:
+    """Of a run of P3SGD's studies, without its attack. A person's local steps are gradients of all of the person's
+    examples."""
+    shape = _seen(config.dataset, config.features)
+    module = p3sgd_network(config.network, shape, 10, generator=torch.Generator())
+    if isinstance(config.strategy, Plain):
+        return _epochs(module, shape, config.strategy, SIZES[config.dataset])
+    sampling, size = config.strategy.sampling, SIZES[config.dataset]
+    passes = sampling.sample_rate * sampling.steps * size / 32.0
+    return Work(((gradient(module, shape, 32), passes, 1), (update(parameter_count(module), 8), passes, 1)))
+
+
+def _epochs(module: nn.Module, shape: tuple[int, ...], config: PlainConfig | Plain, size: int = 0) -> Work:
+    size = size or SIZES[getattr(config, "dataset", "")]
+    steps = config.epochs * size / config.batch_size
+    moved = update(parameter_count(module), _UPDATES["optimizer"])
+    return Work(((gradient(module, shape, config.batch_size), steps, 1), (moved, steps, 1)))
 
 
 def of_held_out(config: HeldOutConfig) -> Work:
@@ -124,7 +206,7 @@ def of_held_out(config: HeldOutConfig) -> Work:
     Weights drawn for every example take as many passes with one draw as there are examples in a group; the estimate
     takes three passes of the network for one with drawn weights: of the means, of the variances, and of the draws.
     """
-    name, n = _plain(config.dataset), EXAMPLES[config.dataset]
+    name, n = _plain(config.dataset), SIZES[config.dataset]
     module = held_out_network(config, input_shape=SHAPES[name], classes=10, generator=torch.Generator())
     seen, weights = round(config.prior_share * n), parameter_count(module)
     counted = n - seen
@@ -134,7 +216,7 @@ def of_held_out(config: HeldOutConfig) -> Work:
     steps, drawn = config.fit.epochs * seen / config.fit.batch_size, float(config.posterior.steps)
     return Work((
         (prior, steps, 1), (update(weights, _UPDATES["optimizer"]), steps + 2.0 * drawn, 1), (learnt, drawn, 1),
-        (judged, (3.0 * config.passes * counted + n + TESTED[name]) / _JUDGED, 1),
+        (judged, (3.0 * config.passes * counted + n + _tested(name)) / _JUDGED, 1),
     ))  # fmt: skip
 
 
@@ -142,6 +224,24 @@ def of_held_out(config: HeldOutConfig) -> Work:
 def _passes(architecture: Architecture, shape: tuple[int, ...], classes: int, batch: int) -> tuple[Pass, Pass, int]:
     module: nn.Module = build(architecture, input_shape=shape, classes=classes, generator=torch.Generator())
     return gradient(module, shape, batch), forward(module, shape, _JUDGED), parameter_count(module)
+
+
+def _network(
+    name: str, hidden: tuple[int, ...], norm: Norm, shape: tuple[int, ...]
+) -> tuple[nn.Module, tuple[int, ...]]:
+    """A network of private runs without what methods put into it, and the shape of what it sees."""
+    name, hidden = ("fc", ()) if name == "linear" else (name, hidden)
+    name = "cnn5" if name == CNN else name  # as many layers, of about the same widths
+    chosen = Architecture(name=name, hidden=hidden, norm=norm)  # type: ignore[arg-type]
+    return build(chosen, input_shape=shape, classes=10, generator=torch.Generator()), shape
+
+
+def _seen(dataset: str, features: str) -> tuple[int, ...]:
+    return SHAPES[_plain(dataset) if features == "pixels" else features]
+
+
+def _tested(dataset: str) -> int:
+    return TESTED.get(_plain(dataset), 10_000)
 
 
 def _plain(dataset: str) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.costs import H100, TWO_CORES
+from experiments.job_costs import cost_or_none
 from experiments.registry import studies, study
 from experiments.runner import FORMAT, SCALES, judge
 from pacdp.cli.folder import read_json
@@ -28,9 +30,13 @@ _HOW = """\
 
 `pacdp results` writes this page from the files in `experiments/results`; the numbers are made by `pacdp experiment NAME
 --scale SCALE`. Scales: `smoke` (seconds, small data, to see that everything works; its numbers say little), `cpu` (two
-cores, cut as the notes say), `paper` (the paper's settings). Ours are given to five significant digits; the tables have
-all of them. A claim holds or does not hold of our runs at that scale alone. What was done otherwise than in the paper
-stands beside each number; it is the reason of a difference only where a claim or a note says that this was measured.
+cores, cut as the notes say), `gpu` (minutes of one H100), `paper` (the paper's settings). Ours are given to five
+significant digits; the tables have all of them. A claim holds or does not hold of our runs at that scale alone. What
+was done otherwise than in the paper stands beside each number; it is the reason of a difference only where a claim or a
+note says that this was measured.
+
+Costs that are called estimated follow from operations counted on networks without data, each of which takes as long as
+the slowest of arithmetic, memory and the start of a kernel: {machines}.
 """
 _ANSWERS = {
     True: "### What holds in our runs",
@@ -63,7 +69,8 @@ def render(root: Path, beside: Path) -> str:
     for verdict in sorted(root.glob("*/*/verdict.json")):
         if verdict.parts[-3] not in studies():
             raise ValueError(f"{verdict} is of no study that is registered: register it, or remove its folder")
-    parts = [_HEAD, *_first_page(root), _HOW, *_in_short(root)]
+    how = _HOW.format(machines="; ".join(machine.assumed for machine in (H100, TWO_CORES)))
+    parts = [_HEAD, *_first_page(root), how, *_in_short(root), *_waiting(root)]
     for name in studies():
         parts += list(_study(name, root, beside))
     return "\n".join(parts)
@@ -147,6 +154,19 @@ def _in_short(root: Path) -> Iterator[str]:
     yield from _table(
         ("study", "scale", "claims that hold", "that do not", "cannot tell", "numbers beside the paper's"), rows
     )
+
+
+def _waiting(root: Path) -> Iterator[str]:
+    """The runs of scale gpu that nobody has made."""
+    rows = []
+    for name, found in studies().items():
+        if "gpu" in found.scales and "gpu" not in _scales(root, name):
+            jobs = found.jobs("gpu", 0)
+            rows.append((f"[{name}](#{name})", str(len(jobs)), "not run: no GPU was at hand", cost_or_none(jobs)))
+    if rows:
+        yield "## Runs that wait for a GPU\n"
+        yield "`pacdp experiment NAME --scale gpu --runtime.device cuda` makes them; `--dry-run` says what they cost.\n"
+    yield from _table(("study", "runs", "state", "what they would cost"), rows)
 
 
 def _study(name: str, root: Path, beside: Path) -> Iterator[str]:
