@@ -268,7 +268,7 @@ def smaller(one: Measured | None, other: Measured | None) -> bool | None:
 def by_seeds(*gaps: Measured | None) -> str:
     """With how many seeds those of some differences that are open would be told from 0 with five chances in six, were
     they as large as they are seen; nothing where none is open or their spread is not known."""
-    left = [gap for gap in gaps if gap and gap.noise and gap.seeds > 1 and gap.above(0.0) is None]
+    left = [gap for gap in gaps if gap and gap.noise and gap.above(0.0) is None]
     if not left:
         return ""
     needs = [(SURE / 2.0 * (gap.noise or 0.0) / gap.mean) ** 2 * gap.seeds if gap.mean else math.inf for gap in left]
@@ -337,6 +337,10 @@ class Ratio(NamedTuple):
     def below(self, factor: float) -> bool | None:
         """Whether it stays below a factor."""
         return None if self.noise is None else below(self.log, math.log(factor), self.noise)
+
+    def beyond(self, factor: float) -> Measured:
+        """How far its logarithm is from that of a factor."""
+        return Measured(self.log - math.log(factor), self.noise, self.pairs)
 
     def within(self, factor: float) -> bool | None:
         """Whether it lies between a factor and its inverse."""

@@ -6,6 +6,7 @@ what is done once: so a time is a lower end of what a clock would show, near it 
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import polars as pl
 import torch
@@ -45,11 +46,16 @@ from pacdp.models import Norm, build, parameter_count
 SHAPES: dict[str, tuple[int, ...]] = {
     **{"digits": (1, 8, 8), "mnist": (1, 28, 28), "mnist-writers": (1, 28, 28), "cifar10": (3, 32, 32)},
     **{"malaria": (1, 50, 50), "xrays": (1, 64, 64), "xrays224": (1, 224, 224), "xrays-mixed": (1, 64, 64)},
-    **{"spots": (spots.COUNT,), "backbone": (1280,)},
+    **{"spots": (spots.COUNT,), "backbone": (1280,), "gaussian-process": (1,)},
 }
 """Of an example, by the data set's name without the number of its classes, or by its features' name."""
-SIZES = EXAMPLES | {"mnist-writers": 60_000, "malaria": 21_947, "xrays": 5_216, "xrays224": 5_216, "xrays-mixed": 4_700}
-TESTED = {"digits": 360, "malaria": 5_611, "xrays": 624, "xrays224": 624, "xrays-mixed": 1_140}
+SIZES = EXAMPLES | {
+    **{"mnist-writers": 60_000, "malaria": 21_947, "xrays": 5_216, "xrays224": 5_216, "xrays-mixed": 4_700},
+    **{"gaussian-process": 100},
+}
+TESTED = {
+    **{"digits": 360, "malaria": 5_611, "xrays": 624, "xrays224": 624, "xrays-mixed": 1_140, "gaussian-process": 100}
+}
 """Examples to test on, where they are not 10,000."""
 _JUDGED = 1000
 """Examples at a time where risks are counted."""
@@ -103,6 +109,11 @@ def _of_a_seed(table: pl.DataFrame, jobs: Sequence[Job]) -> str:
     if "seconds" in table.columns:
         seeds, taken = table["seed"].n_unique(), table.unique(["seed", "seconds"])["seconds"].sum()
         return of_seconds(float(taken) / seeds)
+    if "seconds_per_epoch" in table.columns:
+        taken = dict(table.drop_nulls("seconds_per_epoch").select("run", "seconds_per_epoch").iter_rows())
+        known = [(taken[job.key], job.config.config.sampling) for job in jobs if job.key in taken]
+        spent = sum(seconds * one.sample_rate * one.steps for seconds, one in known)
+        return of_seconds(spent / len({job.config.seed for job in jobs if job.key in taken}))
     seeds = len({job.tags.get("seed", job.config.seed) for job in jobs})
     return f"{duration(of_jobs(jobs).seconds(TWO_CORES) / seeds)} of two cores, estimated"
 
@@ -124,22 +135,27 @@ def of_jobs(jobs: Iterable[Job]) -> Work:
     batches: dict[str, list[Run]] = {}
     found = []
     for job in jobs:
-        config = job.config
+        config = getattr(job.config, "config", getattr(job.config, "training", job.config))
         if isinstance(config, Run):
             batches.setdefault(kind(config), []).append(config)
-        elif isinstance(config, PrivateConfig):
-            found.append(of_private(config))
-        elif isinstance(config, HeldOutConfig):
-            found.append(of_held_out(config))
-        elif isinstance(own := getattr(config, "config", getattr(config, "training", None)), PrivateConfig):
-            found.append(of_private(own))
-        elif isinstance(config, PlainConfig):
-            found.append(of_plain(config))
-        elif isinstance(config, Training):
-            found.append(of_training(config))
+        elif isinstance(config, PrivateConfig | HeldOutConfig | PlainConfig | Training):
+            found.append(_of_one(replace(config, seed=0)))
         else:
             raise ValueError(f"the cost of {job.key}, a {type(config).__name__}, is not known: say how to count it")
     return total([*found, *(of_chain(runs[0]).beside(len(runs)) for runs in batches.values())])
+
+
+@functools.cache
+def _of_one(config: PrivateConfig | HeldOutConfig | PlainConfig | Training) -> Work:
+    match config:
+        case PrivateConfig():
+            return of_private(config)
+        case HeldOutConfig():
+            return of_held_out(config)
+        case PlainConfig():
+            return of_plain(config)
+        case Training():
+            return of_training(config)
 
 
 def of_chain(run: Run) -> Work:
@@ -162,15 +178,18 @@ def of_chain(run: Run) -> Work:
 def of_private(config: PrivateConfig) -> Work:
     """Of a private run: a gradient by example for all that take part, clipped, added up, and noised once a step.
 
-    By example, every weight's gradient is written once and read twice beside the passes.
+    By example, every weight's gradient is written once and read twice beside the passes; ghost clipping makes a second
+    pass instead.
     """
     sampling, size = config.sampling, float(SIZES[config.dataset])
     module, shape = _network(config.architecture, config.hidden, config.norm, _seen(config.dataset, config.features))
     batch = min(sampling.max_physical, round(sampling.sample_rate * size))
     weights, parts = parameter_count(module), sampling.steps * sampling.sample_rate * size / batch
-    by_example, once = update(weights * batch, 2), update(weights, _UPDATES["noise"])
+    passes = gradient(module, shape, batch)
+    by_example = passes if sampling.grad_sample_mode == "ghost" else update(weights * batch, 2)
+    once = update(weights, _UPDATES["noise"])
     return Work((
-        (gradient(module, shape, batch), parts, 1), (by_example, parts, 1), (once, float(sampling.steps), 1),
+        (passes, parts, 1), (by_example, parts, 1), (once, float(sampling.steps), 1),
         (forward(module, shape, _JUDGED), (size + _tested(config.dataset)) / _JUDGED, 1),
     ))  # fmt: skip
 

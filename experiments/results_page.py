@@ -165,7 +165,7 @@ def _waiting(root: Path) -> Iterator[str]:
             rows.append((f"[{name}](#{name})", str(len(jobs)), "not run: no GPU was at hand", cost_or_none(jobs)))
     if rows:
         yield "## Runs that wait for a GPU\n"
-        yield "`pacdp experiment NAME --scale gpu --runtime.device cuda` makes them; `--dry-run` says what they cost.\n"
+        yield "`pacdp experiment NAME --scale gpu --device cuda` makes them; `--dry-run` says what they cost.\n"
     yield from _table(("study", "runs", "state", "what they would cost"), rows)
 
 

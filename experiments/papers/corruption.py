@@ -12,7 +12,7 @@ needs it independent of the examples and not unknown.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
 import bounds
-from experiments.claims import Claim, Point, judging, point, rises, say
+from experiments import job_costs
+from experiments.claims import Claim, Measured, Point, by_seeds, judging, point, rises, say
 from experiments.figures import chains as figures
 from experiments.papers import gaps
 from experiments.papers.chains import BOUNDS, SMALL, Line, Size, chain, final, mnist, network_name, records, smoke
@@ -214,7 +215,8 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         own = [row for row in found if row["algorithm"] == name]
         harmless = f"{name} does not fit random labels: its gap is below {HARMLESS:g} at every share, beyond chance."
         seen = gaps.gaps_claim(harmless, own, among=found, chance=SETTINGS[scale][0].guessing, most=HARMLESS)
-        yield _told(harmless, seen.holds, own)
+        left = (Measured(HARMLESS - gap(row), noise_of(row)) for row in own)
+        yield replace(_told(harmless, seen.holds, own), settled_by=by_seeds(*left))
     for name in PRIVATE:
         true = [row for row in found if row["algorithm"] == name and row["random_share"] == 0]
         least = {bound: value for bound, value, _ in _bounds(true)}
@@ -264,9 +266,8 @@ def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterat
     said = "Entropy-SGLD does not fit random labels: test minus training error {EntropySGLD:.3f}"
     yield point(claims, "Entropy-SGLD does not fit", say(said, EntropySGLD=gaps_of["EntropySGLD"]))
     said = "DP-SGD and DP-SGLD do not fit random labels: test minus training error {DPSGD:.3f} and {DPSGLD:.3f}"
-    by = f"more seeds, for a mean gap that can be told from {HARMLESS:g}"
     words = [f"{name} does not fit" for name in ("DP-SGD", "DP-SGLD")]
-    yield point(claims, words, say(said, **gaps_of), settled_by=by)
+    yield point(claims, words, say(said, **gaps_of))
 
 
 def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
@@ -307,6 +308,6 @@ CORRUPTION = Study(
     jobs=jobs,
     table=tabled(rows, COLUMNS),
     draw=drawing(figure=figures.by_share),
-    judge=judging(claims=claims, notes=notes, points=points),
+    judge=judging(claims=claims, notes=notes, points=points, settled_by=job_costs.by_seeds(jobs)),
 )
 STUDIES = (CORRUPTION,)

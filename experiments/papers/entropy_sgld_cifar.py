@@ -3,8 +3,7 @@ and on random labels; Figure 6 many gamma at one privacy, beta tau = 2000, with 
 
 The paper's outer steps there start at 0.1 and decay as t^-0.1. An inner step pulls towards the centre by a share of
 h_i γ: with h_1 = 1 the inner chain diverges at the paper's largest γ (50 in Figure 6), so that steps are 1/γ of that
-for γ > 1. Printed are no values of the grids beyond those that the text names; ours span the same ranges.
-"""
+for γ > 1. Printed are no values of the grids beyond those that the text names; ours span the same ranges."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -31,7 +30,7 @@ from experiments.papers.chains import (
     last,
     records,
     smoke,
-)
+)  # fmt: skip
 from experiments.papers.entropy_sgld import PAPER
 from experiments.papers.gaps import (
     HARMLESS,
@@ -59,15 +58,11 @@ _N = EXAMPLES["cifar10"]
 PRIVACY = 2000.0
 """βτ of Figure 6."""
 TAUS: dict[Scale, tuple[float, ...]] = {
-    "smoke": (1e2, 1e4, 1e6),
-    "cpu": (1e2, 1e3, 1e4, 1e6),
-    "gpu": (1e2, 1e3, 1e4, 1e5, 1e6),
+    **{"smoke": (1e2, 1e4, 1e6), "cpu": (1e2, 1e3, 1e4, 1e6), "gpu": (1e2, 1e3, 1e4, 1e5, 1e6)},
     "paper": (1e1, 3e1, 1e2, 3e2, 1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6, 1e7, 1e8),
 }
 GAMMAS: dict[Scale, tuple[float, ...]] = {
-    "smoke": (0.03, 3.0),
-    "cpu": (0.003, 0.03, 0.3, 3.0, 30.0),
-    "gpu": (0.003, 0.03, 0.3, 1.0, 3.0, 30.0),
+    **{"smoke": (0.03, 3.0), "cpu": (0.003, 0.03, 0.3, 3.0, 30.0), "gpu": (0.003, 0.03, 0.3, 1.0, 3.0, 30.0)},
     "paper": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 20.0, 50.0),
 }
 ONSETS = {0.03: 5e4, 3.0: 2e2}
@@ -84,8 +79,7 @@ _GOOD, _ALIKE = 0.3, 0.05
 
 def one(size: Size, small: str, *, scale: Scale, tau: float, gamma: float, beta: float, **where: Any) -> Job:
     """A run of Entropy-SGLD: All-CNN-C with group normalisation, the network ``small`` at scale cpu."""
-    nets: dict[Scale, Architecture] = {"smoke": SMALL, "cpu": Architecture(name=small)}  # type: ignore[arg-type]
-    network = nets.get(scale, Architecture(name="allcnn", norm="group"))
+    network = {"smoke": SMALL, "cpu": Architecture(name=small)}.get(scale, Architecture(name="allcnn", norm="group"))  # type: ignore[arg-type]
     outer = 0.1 if scale == "paper" else min(2.0, 0.5 * tau * gamma * beta)
     steps = {"outer_step_size": outer, "outer_decay": 0.1, "inner_step_size": 2.0 / max(1.0, gamma)}
     temperatures = {"tau": tau, "gamma": gamma, "beta": beta}

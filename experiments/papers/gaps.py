@@ -12,7 +12,19 @@ from typing import Any
 
 import polars as pl
 
-from experiments.claims import TEST_FAILURE_PROB, Claim, Point, above, below, count_noise, every, least_risk, say
+from experiments.claims import (
+    TEST_FAILURE_PROB,
+    Claim,
+    Measured,
+    Point,
+    above,
+    below,
+    by_seeds,
+    count_noise,
+    every,
+    least_risk,
+    say,
+)
 from experiments.papers.chains import Line, Size, final, noise_up_to, pick, private
 from pacdp.cli.config import Run
 from pacdp.cli.figures import names
@@ -267,15 +279,16 @@ def tightness_claim(sentence: str, rows: Sequence[Line]) -> Claim:
     rows = [row for row in rows if all(row[name] is not None for name in (*LETTERS, "gibbs_test_error"))]
     if not rows:
         return Claim(sentence, None, UNFINISHED)
-    seen, told = [], []
+    seen, told, apart = [], [], []
     for row in rows:
         over = {name: excess(row, name) for name in LETTERS}
         counts = [(row[f"{kind}test_error"], row["n_test"]) for kind in ("", "gibbs_")]
         noise = count_noise(*counts, *((row[f"{kind}train_error"], row["n"]) for kind in ("", "gibbs_")))
         seen += [below(over["dp_pac_bayes_2018"], value, noise) for value in list(over.values())[1:]]
+        apart += [Measured(value - over["dp_pac_bayes_2018"], noise) for value in list(over.values())[1:]]
         values = ", ".join(f"{LETTERS[name]} {value:.4f}" for name, value in over.items())
         told.append(f"{named(row)}: {values}, two standard errors {noise:.4f}")
-    return Claim(sentence, every(seen), f"bound minus test error: {'; '.join(told)}")
+    return Claim(sentence, every(seen), f"bound minus test error: {'; '.join(told)}", by_seeds(*apart))
 
 
 def epsilon_why(row: Line | None, *, paper_n: int) -> str:

@@ -1,6 +1,5 @@
 """P3SGD (Wu et al. 2019), patient-level privacy as a regulariser: Tables 1 and 3, and Table 2. Figures 2 and 3 are
-:mod:`experiments.papers.p3sgd_figures`.
-"""
+:mod:`experiments.papers.p3sgd_figures`."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -37,7 +36,8 @@ from experiments.papers.p3sgd_problems import (
     problems,
     scale_name,
     seeds,
-)
+    settled_by,
+)  # fmt: skip
 from experiments.papers.runs.p3sgd_runs import ACCOUNTING, Accounting
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import column, mean, ordered, part, shown
@@ -379,14 +379,12 @@ def _draw_2(table: pl.DataFrame) -> Any:
 
 
 TABLE_1 = Study(
-    name="p3sgd-table-1",
-    title="Gap between training and testing accuracy by strategy",
-    paper=f"{PAPER}, Tables 1 and 3",
-    jobs=jobs_1,
-    table=tabled(by_run, RUN),
+    name="p3sgd-table-1", title="Gap between training and testing accuracy by strategy",
+    paper=f"{PAPER}, Tables 1 and 3", jobs=jobs_1, table=tabled(by_run, RUN),
     draw=drawing(figure=lambda table: figures.by_problem(table, figures.gaps, width=3.0)),
-    judge=judging(numbers=numbers_1, claims=claims_1, notes=notes_1, omissions=OMISSIONS, points=points_1),
-)
+    judge=judging(numbers=numbers_1, claims=claims_1, notes=notes_1, omissions=OMISSIONS, points=points_1,
+                  settled_by=settled_by(jobs_1)),
+)  # fmt: skip
 TABLE_2 = Study(
     name="p3sgd-table-2",
     title="Sets of noise scales: accuracy and epsilon, by two accountings",
@@ -394,6 +392,6 @@ TABLE_2 = Study(
     jobs=jobs_2,
     table=tabled(by_run, RUN),
     draw=drawing(figure=_draw_2),
-    judge=judging(numbers=numbers_2, claims=claims_2, notes=notes_2, points=points_2),
+    judge=judging(numbers=numbers_2, claims=claims_2, notes=notes_2, points=points_2, settled_by=settled_by(jobs_2)),
 )
 STUDIES = (TABLE_1, TABLE_2)

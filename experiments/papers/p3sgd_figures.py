@@ -11,7 +11,7 @@ import polars as pl
 from experiments.claims import Claim, Comparison, Measured, above, decide, judging
 from experiments.figures import p3sgd as figures
 from experiments.papers.p3sgd import PAPER, WHY, higher, notes, percent
-from experiments.papers.p3sgd_problems import FIRST_WEIGHTS, PRIVATE, SGD, problems, seeds
+from experiments.papers.p3sgd_problems import FIRST_WEIGHTS, PRIVATE, SGD, problems, seeds, settled_by
 from experiments.papers.runs.p3sgd import Attack
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import mean, measured, ordered, part, shown
@@ -286,7 +286,7 @@ FIGURE_2 = Study(
     jobs=jobs_2,
     table=tabled(by_record, CURVE),
     draw=drawing(figure=lambda table: figures.by_problem(table, figures.losses, width=3.2)),
-    judge=judging(numbers=numbers_2, claims=claims_2, notes=notes_2),
+    judge=judging(numbers=numbers_2, claims=claims_2, notes=notes_2, settled_by=settled_by(jobs_2)),
 )
 FIGURE_3 = Study(
     name="p3sgd-figure-3",
@@ -295,6 +295,6 @@ FIGURE_3 = Study(
     jobs=jobs_3,
     table=inverted,
     draw=drawing(figure=lambda table: figures.inversions(table, STRATEGIES)),
-    judge=judging(numbers=numbers_3, claims=claims_3, notes=notes_3),
+    judge=judging(numbers=numbers_3, claims=claims_3, notes=notes_3, settled_by=settled_by(jobs_3)),
 )
 STUDIES = (FIGURE_2, FIGURE_3)

@@ -6,10 +6,14 @@ noise is 33 z times the longest update there can be. So the networks here are sm
 linear layer on fixed features, where privacy can be had from 161 patients.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from experiments.claims import Omission
+import polars as pl
+
+from experiments import job_costs
+from experiments.claims import Claim, Omission
 from experiments.papers.runs.p3sgd import Attack, DropBlock, Dropout, Network, Plain, Private, Strategy, Training
 from experiments.papers.runs.p3sgd_runs import TRAINING
 from pacdp.cli.private.config import Budget, Sampling
@@ -141,6 +145,19 @@ def problems(scale: Scale) -> tuple[Problem, ...]:
         network = Network(width=64, hidden=256) if one.network.width else one.network
         found.append(replace(one, network=network, clip_norm=5.0, plain=replace(one.plain, epochs=100)))
     return tuple(found)
+
+
+def settled_by(jobs: Callable[[Scale, int], list[Job]]) -> Callable[[pl.DataFrame, Scale, Claim], str]:
+    """What settles open claims: where SGD hardly overfits, networks and lengths with which it does; elsewhere seeds."""
+    by_seeds = job_costs.by_seeds(jobs, "four times the seeds, each with its own split of the people")
+
+    def by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
+        if "left open where" not in claim.sentence:
+            return by_seeds(table, scale, claim)
+        runs = [job for job in jobs("paper", 0) if isinstance(job.config, Training)]
+        return f"runs that SGD overfits, such as those of scale paper, {job_costs.cost(runs)}, or fewer people"
+
+    return by
 
 
 def seeds(scale: Scale, seed: int) -> range:

@@ -8,6 +8,7 @@ import polars as pl
 
 from experiments.claims import Claim, Comparison, Point, judging, point, say
 from experiments.figures import chains as figures
+from experiments.job_costs import by_seeds
 from experiments.papers import gaps
 from experiments.papers.chains import (
     BOUNDS,
@@ -220,7 +221,7 @@ RANDOM_LABELS = Study(
     jobs=jobs,
     table=tabled(rows, COLUMNS),
     draw=drawing(figure=figures.by_noise),
-    judge=judging(numbers=numbers, claims=claims, notes=notes, points=points),
+    judge=judging(numbers=numbers, claims=claims, notes=notes, points=points, settled_by=by_seeds(jobs)),
     summary=summary,
 )
 STUDIES = (RANDOM_LABELS,)
