@@ -220,10 +220,10 @@ def _epochs(module: nn.Module, shape: tuple[int, ...], config: PlainConfig | Pla
 
 
 def of_held_out(config: HeldOutConfig) -> Work:
-    """Of a prior's training, a posterior's, and the Monte Carlo passes of the certificate, each with drawn weights.
+    """Of a prior's training, a posterior's, and the Monte Carlo passes of the certificate.
 
-    Weights drawn for every example take as many passes with one draw as there are examples in a group; the estimate
-    takes three passes of the network for one with drawn weights: of the means, of the variances, and of the draws.
+    A pass with fresh weights for every example is counted as three of the network, of means, variances and draws, and
+    as writing and reading the weights of every example once.
     """
     name, n = _plain(config.dataset), SIZES[config.dataset]
     module = held_out_network(config, input_shape=SHAPES[name], classes=10, generator=torch.Generator())
@@ -235,6 +235,7 @@ def of_held_out(config: HeldOutConfig) -> Work:
     steps, drawn = config.fit.epochs * seen / config.fit.batch_size, float(config.posterior.steps)
     return Work((
         (prior, steps, 1), (update(weights, _UPDATES["optimizer"]), steps + 2.0 * drawn, 1), (learnt, drawn, 1),
+        (update(weights * _JUDGED, 1), config.passes * counted / _JUDGED, 1),
         (judged, (3.0 * config.passes * counted + n + _tested(name)) / _JUDGED, 1),
     ))  # fmt: skip
 

@@ -3,13 +3,16 @@
 Where nothing has finished the axes stay empty.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
+from experiments.figures import panels
 from pacdp.cli.figures import style
 
 COLOURS = {"SGLD": "#1f77b4", "BBP": "#ff7f0e", "MC Dropout": "#2ca02c", "SGD": "#7f7f7f", "SGD as SGLD": "#17becf"}
@@ -95,14 +98,16 @@ def accuracy_against_epsilon(table: pl.DataFrame) -> Figure:
     drawn, ((axes,),) = style.figure(1, 1, width=5.2, height=3.8)
     if table.is_empty():
         return drawn
-    rows = table.filter(pl.col("grid"))
-    for algorithm in ("SGD", "SGLD"):
+    rows, marks = table.filter(pl.col("grid")), {"SGD": "s--", "SGLD": "o-"}
+    for algorithm, mark in marks.items():
+        hollow = {"markerfacecolor": "none"} if algorithm == "SGD" else {}  # and on top: it hides no other line
         for number, run in enumerate(rows.filter(algorithm=algorithm).partition_by("run", maintain_order=True)):
-            axes.plot(run["epsilon"], run["accuracy"], "o-" if algorithm == "SGLD" else ".-", color=COLOURS[algorithm],
-                      markersize=4, linewidth=1.0, alpha=0.9 if algorithm == "SGLD" else 0.5,
+            axes.plot(run["epsilon"], run["accuracy"], mark, color=COLOURS[algorithm], markersize=5, linewidth=1.0,
+                      zorder=3 if hollow else 2, **hollow,
                       label=f"DP-{algorithm}, one line a run" if number == 0 else None)  # fmt: skip
     if not rows.is_empty():
         axes.set_xscale("log")
+        panels.plain_log(axes.xaxis)
     axes.margins(y=0.08)
     axes.set_xlabel("epsilon (upper end), as training goes on")
     axes.set_ylabel("test accuracy of the current weights")
@@ -111,33 +116,44 @@ def accuracy_against_epsilon(table: pl.DataFrame) -> Figure:
 
 
 def effects(table: pl.DataFrame) -> Figure:
-    """Rows: batch size, step size; left DP-SGD, right DP-SGLD; each point an epsilon and an accuracy."""
+    """Rows: batch size, step size; left DP-SGD, right DP-SGLD; each point an epsilon and an accuracy. Both panels of a
+    row have the same axes, so that the two can be compared."""
     drawn, grid = style.figure(2, 2, width=4.4)
     if table.is_empty():
         return drawn
-    rows = table.filter(pl.col("last"))
+    rows, handles = table.filter(pl.col("last")), list[Line2D]()
     for line, panel in zip(grid, ("batch", "rate"), strict=True):
+        axis = {"batch": "batch_size", "rate": "step_size"}[panel]
+        shown = rows.filter(pl.col(panel))
         for axes, algorithm in zip(line, ("SGD", "SGLD"), strict=True):
-            axis = {"batch": "batch_size", "rate": "step_size"}[panel]
-            part = rows.filter(pl.col(panel), algorithm=algorithm).sort(axis)
+            own = shown.filter(algorithm=algorithm).sort(axis)
             axes.set_title(f"DP-{algorithm}, equal epochs")
-            if part.is_empty():
+            if own.is_empty():
                 continue
-            axes.plot(part[axis], part["accuracy"], "o-", color=COLOURS[algorithm], label="accuracy (left)")
-            axes.margins(y=0.1)
+            axes.plot(own[axis], own["accuracy"], "o-", color="black", label="accuracy (left)")
             axes.set_xscale("log")
-            axes.set_xticks(part[axis].to_list(), [f"{value:g}" for value in part[axis]])
+            axes.set_xticks(own[axis].to_list(), [f"{value:g}" for value in own[axis]])
             axes.minorticks_off()
             names = {"batch": "batch size", "rate": "learning rate" if algorithm == "SGD" else "n times step size"}
             axes.set_xlabel(names[panel])
             axes.set_ylabel("accuracy")
             other = axes.twinx()
-            other.plot(part[axis], part["epsilon"], "s--", color="#d62728", label="epsilon (right)")
+            other.plot(own[axis], own["epsilon"], "s--", color="#d62728", label="epsilon (right)")
             other.set_yscale("log")
+            panels.plain_log(other.yaxis)
             other.set_ylabel("epsilon")
-            axes.legend(handles=[*axes.lines, *other.lines], loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2,
-                        frameon=False)  # fmt: skip
+            axes.set_ylim(*_ends(shown["accuracy"]))
+            other.set_ylim(*(math.exp(end) for end in _ends(shown["epsilon"].log())))
+            handles = [*axes.lines, *other.lines]
+    drawn.legend(handles=handles, loc="outside lower center", ncols=2)
     return drawn
+
+
+def _ends(values: pl.Series) -> tuple[float, float]:
+    """Of an axis with room above and below."""
+    least, most = float(str(values.min())), float(str(values.max()))
+    room = 0.08 * (most - least or 1.0)
+    return least - room, most + room
 
 
 def bands(table: pl.DataFrame, algorithms: Sequence[str]) -> Figure:

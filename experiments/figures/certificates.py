@@ -7,10 +7,12 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.figures import panels
 from experiments.tables import part
 from pacdp.cli.figures import names, style
+from pacdp.cli.figures.numbers import up_digits
 
-LEGEND = "bar: test error; dot: certificate; cross at the edge: 1, vacuous; red: below test error; hollow: KL = 0"
+LEGEND = "bar: test error; dot: certificate; cross: 1, vacuous; red: below test error; hollow: KL = 0"
 
 
 def draw(table: pl.DataFrame, test_set: str, idle: Collection[tuple[str, str]]) -> Figure:
@@ -34,7 +36,7 @@ def draw(table: pl.DataFrame, test_set: str, idle: Collection[tuple[str, str]]) 
 def _panel(axes: Axes, table: pl.DataFrame, idle: Collection[str]) -> None:
     """A line from test error to certificate for each row, on an axis as long as the numbers below 1 need."""
     rows, known = [], [value for name in ("value", "test_error") for value in table[name].drop_nulls() if 0 < value < 1]
-    low, high = min(known, default=0.1) / 1.15, min(1.0, max(known, default=0.9) * 1.15)
+    low, high = min(known, default=0.1) / 1.15, max(known, default=0.9) * 1.4  # with room for the numbers
     for height, row in enumerate(table.iter_rows(named=True)):
         empty = row["recipe"] in idle and row["of"] in ("randomised", "one draw")
         colour = "tab:red" if row["below_test"] else "tab:blue" if row["status"] == "rigorous" else "tab:orange"
@@ -44,11 +46,16 @@ def _panel(axes: Axes, table: pl.DataFrame, idle: Collection[str]) -> None:
             axes.plot([row["test_error"]], [height], "|", color="black", markersize=6)
         marker, face = "x" if row["value"] >= 1.0 else "o", "white" if empty else colour
         axes.plot([value], [height], marker, color=colour, markersize=5, markerfacecolor=face)
+        if row["value"] < 1.0:
+            told = up_digits(row["value"], 3)
+            axes.annotate(told, (value, height), (5, 0), textcoords="offset points", va="center", size=5)
         rows.append(f"{row['recipe']}: {names.label(row['certificate'])}, {row['of']}" + (" (KL = 0)" if empty else ""))
     axes.set_xscale("log")
+    panels.plain_log(axes.xaxis)
+    axes.grid(axis="x", color="0.93", zorder=0)
     axes.set_xlim(low, high)
     axes.set_yticks(range(len(rows)), rows, fontsize=6)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
 
 
 def _names(axes: Axes) -> list[str]:

@@ -74,13 +74,16 @@ def by_share(table: pl.DataFrame) -> Figure:
     return drawn
 
 
-def along_runs(table: pl.DataFrame, grid: Sequence[Sequence[tuple[str, str, str]]]) -> Figure:
-    """Errors and bounds at the records of a run: a panel for each (network, algorithm, labels) of a grid."""
+def along_runs(
+    table: pl.DataFrame, grid: Sequence[Sequence[tuple[str, str, str]]], guessing: float | None = None
+) -> Figure:
+    """Errors and bounds at the records of a run: a panel for each (network, algorithm, labels) of a grid, with the
+    error of guessing where the panel's errors come near it."""
     cells = [
         [({"network": n, "algorithm": one, "labels": to}, f"{one}, {n}, {to} labels") for n, one, to in line]
         for line in grid
     ]
-    return _grid(table, cells, x="epochs_over_l", label="epochs / L")
+    return _grid(table, cells, x="epochs_over_l", label="epochs / L", guessing=guessing)
 
 
 def over_settings(last: pl.DataFrame, cells: Cells, x: str) -> Figure:
@@ -88,7 +91,9 @@ def over_settings(last: pl.DataFrame, cells: Cells, x: str) -> Figure:
     return _grid(last, cells, x=x, label=x, log=True)
 
 
-def _grid(table: pl.DataFrame, cells: Cells, *, x: str, label: str, log: bool = False) -> Figure:
+def _grid(
+    table: pl.DataFrame, cells: Cells, *, x: str, label: str, log: bool = False, guessing: float | None = None
+) -> Figure:
     drawn, grid = style.figure(len(cells), len(cells[0]), width=5.0)
     for line, places in zip(grid, cells, strict=True):
         for axes, (where, title) in zip(line, places, strict=True):
@@ -99,6 +104,9 @@ def _grid(table: pl.DataFrame, cells: Cells, *, x: str, label: str, log: bool = 
             axes.set_xlabel(label)
             error_axis(axes)
             _to_the_data(axes)
+            low, high = axes.get_ylim()
+            if guessing is not None and low < guessing < high:
+                axes.axhline(guessing, color="0.5", linestyle=":", linewidth=1.0, zorder=0, label="guessing")
             axes.set_title(title)
             if own.is_empty():
                 axes.text(0.5, 0.5, "no run has finished", ha="center", transform=axes.transAxes)

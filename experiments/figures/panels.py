@@ -5,6 +5,8 @@ from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
 """A legend below its axes."""
@@ -14,6 +16,13 @@ def legend(axes: Axes, **how: Any) -> None:
     """A legend, unless nothing is labelled."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(**how)
+
+
+def plain_log(axis: Axis) -> None:
+    """Numbers as they are written, at 1, 2 and 5 of each power of ten, on an axis that is logarithmic already."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def groups(

@@ -4,7 +4,7 @@ import pytest
 import torch
 from toys import seeded
 
-from pacdp.models import Architecture, batch_dependent_layers, build, parameter_count
+from pacdp.models import Architecture, Residual, batch_dependent_layers, build, parameter_count
 
 IMAGE = (1, 28, 28)
 
@@ -40,6 +40,35 @@ def test_all_cnn_is_that_of_its_paper() -> None:
         assert model[:-2](images).shape == (3, 10, 6, 6)
     with pytest.raises(ValueError, match="at least 16x16"):
         build(Architecture(name="allcnn"), input_shape=(1, 8, 8), classes=10, generator=seeded(0))
+
+
+@pytest.mark.parametrize("norm", ["none", "group"])
+def test_resnet_18_is_that_of_its_paper(norm: str) -> None:
+    model = build(Architecture(name="resnet18", norm=norm), input_shape=(3, 32, 32), classes=10, generator=seeded(0))
+    convolutions = [layer for layer in model.modules() if isinstance(layer, torch.nn.Conv2d)]
+    assert len([layer for layer in convolutions if layer.kernel_size == (3, 3)]) == 17, "and one linear layer"
+    assert len([layer for layer in convolutions if layer.kernel_size == (1, 1)]) == 3
+    by_hand = 9 * (3 * 64 + 4 * 64 * 64 + (64 + 3 * 128) * 128 + (128 + 3 * 256) * 256 + (256 + 3 * 512) * 512)
+    by_hand += 64 * 128 + 128 * 256 + 256 * 512 + 512 * 10 + 10
+    widths = 64 * 5 + 128 * 5 + 256 * 5 + 512 * 5
+    assert parameter_count(model) == by_hand + widths * (2 if norm == "group" else 1)
+    assert parameter_count(model) == 11_173_962 or norm == "none"
+    images = torch.rand(3, 3, 32, 32, generator=seeded(1))
+    with torch.no_grad():
+        assert model(images).shape == (3, 10)
+        assert torch.allclose(model(images)[1:2], model(images[1:2]), atol=1e-5), "examples do not mix"
+        assert model[:-3](images).shape == (3, 512, 4, 4)
+    with pytest.raises(ValueError, match="resnet18 takes images"):
+        build(Architecture(name="resnet18"), input_shape=(1, 8, 8), classes=10, generator=seeded(0))
+
+
+def test_a_residual_block_adds_what_goes_around_it() -> None:
+    block = Residual(8, 8, stride=1, norm="none")
+    with torch.no_grad():
+        for parameter in block.body.parameters():
+            parameter.zero_()
+        images = torch.randn(2, 8, 4, 4, generator=seeded(0))
+        assert torch.equal(block(images), images.relu())
 
 
 def test_conv_counts_by_hand() -> None:

@@ -92,16 +92,16 @@ def test_every_registered_name_is_its_study_s_and_jobs_differ_at_every_scale():
     for name in studies():
         found = registry.study(name)
         assert found.name == name
-        for scale in ("smoke", "cpu", "paper"):
+        for scale in found.scales:
             plan = found.jobs(scale, 0)
             assert len({one.key for one in plan}) == len(plan) > 0
             json.dumps([[to_dict(one.config), dict(one.tags)] for one in plan])
 
 
-@pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu", "paper"])
 def test_a_key_that_two_studies_share_is_one_configuration(scale):
     configs = {}
-    for name in studies():
+    for name in (name for name in studies() if scale in study(name).scales):
         for job in study(name).jobs(scale, 0):
             assert configs.setdefault(job.key, job.config) == job.config, (name, job.key)
 
@@ -116,6 +116,18 @@ def test_a_job_that_two_studies_need_is_carried_out_once(tiny, monkeypatch, caps
     assert "tiny (smoke): 3 of 3" in said.out
     assert "twin (smoke): 3 of 3" in said.out
     assert [len(pids(folder)) for folder in (tiny / "runs" / "studies-smoke").iterdir()] == [1, 1, 1]
+
+
+def test_a_study_refuses_a_scale_without_a_plan_and_a_dry_run_carries_nothing_out(tiny, capsys):
+    assert pacdp("experiment", "tiny", "--scale", "gpu") == 1
+    assert "tiny has no plan at scale gpu: choose one of smoke, cpu, paper" in one_sentence(capsys.readouterr().err)
+    assert pacdp("experiment", "tiny", "--dry-run") == 0
+    assert "tiny (smoke): 3 runs, whose cost is not known beforehand" in capsys.readouterr().out
+    assert not (tiny / "runs").exists()
+    assert pacdp("experiment", "all", "--scale", "gpu", "--dry-run") == 0
+    told = capsys.readouterr().out
+    assert "tiny" not in told
+    assert "entropy-sgld-figure-1 (gpu): 26 runs, about " in told
 
 
 def test_figures_are_drawn_and_verdicts_judged_again_from_the_table_alone(tiny, capsys):
