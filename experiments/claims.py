@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
-from scipy.special import stdtrit
 
 import bounds
 from pacdp.cli.recipes import Scale
@@ -20,10 +19,6 @@ Found = TypeVar("Found")
 TEST_FAILURE_PROB = 0.05
 """With which a risk may lie below :func:`least_risk`."""
 MISSING = "runs are missing"
-SURE = 3.0
-"""Standard errors that a difference has to be away from 0 for five chances in six to see it beyond two."""
-MOST_SEEDS = 200
-"""Beyond so many the sign of a difference is not worth knowing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +260,12 @@ def smaller(one: Measured | None, other: Measured | None) -> bool | None:
     return None if one is None or other is None else one.minus(other).below(0.0)
 
 
+SURE = 3.0
+"""Standard errors that a difference has to be away from 0 for five chances in six to see it beyond two."""
+MOST_SEEDS = 200
+"""Beyond so many the sign of a difference is not worth knowing."""
+
+
 def by_seeds(*gaps: Measured | None) -> str:
     """With how many seeds those of some differences that are open would be told from 0 with five chances in six, were
     they as large as they are seen; nothing where none is open or their spread is not known."""
@@ -288,30 +289,8 @@ def larger(what: str, one: Measured | None, other: Measured | None) -> Seen:
     shown, gap = f"{what}: {one} against {other}", one.minus(other)
     if gap.noise is None:
         return Seen(None, f"{shown}; one seed decides nothing")
-    if (holds := gap.above(0.0)) is not None:
-        return Seen(holds, shown)
-    return Seen(None, f"{shown}; within two standard errors of the seeds, {gap.noise:.4f}", by_seeds(gap))
-
-
-def improves(what: str, before: Mapping[Any, float], after: Mapping[Any, float], *, least: float = 0.1) -> Seen:
-    """Whether a value falls by more than chance, of pairs of runs that share their seed; what is surely less than the
-    share ``least`` of it is no improvement. The range is Student's at 95%, which for few pairs is wide.
-    """
-    gaps = [before[seed] - after[seed] for seed in before if seed in after]
-    if len(gaps) < 2:
-        return Seen(None, f"{what}: {MISSING if not gaps else 'one pair of seeds decides nothing'}", "a second seed")
-    middle, limit = statistics.fmean(gaps), least * statistics.fmean(before.values())
-    error = statistics.stdev(gaps) / math.sqrt(len(gaps))
-    reach = float(stdtrit(len(gaps) - 1, 0.975)) * error
-    told = f"{what}: lower by {middle:.4f} ± {reach:.4f} (pairs: {len(gaps)}), {limit:.4f} being {least:.0%} of it"
-    if abs(middle) + reach < limit:
-        return Seen(False, f"{told}: no improvement worth the name")
-    if abs(middle) > reach:
-        return Seen(middle > 0.0, told)
-    room = abs(limit - abs(middle))  # as soon as the range is smaller, one of the two answers is sure
-    needs = range(len(gaps) + 1, MOST_SEEDS)
-    need = next((n for n in needs if stdtrit(n - 1, 0.975) * error * math.sqrt(len(gaps) / n) < room), None)
-    return Seen(None, told, f"about {need} seeds" if need else f"more than {MOST_SEEDS} seeds")
+    holds = gap.above(0.0)
+    return Seen(holds, f"{shown}; within two standard errors of the seeds, {gap.noise:.4f}" if holds is None else shown)
 
 
 class Ratio(NamedTuple):
@@ -337,10 +316,6 @@ class Ratio(NamedTuple):
     def below(self, factor: float) -> bool | None:
         """Whether it stays below a factor."""
         return None if self.noise is None else below(self.log, math.log(factor), self.noise)
-
-    def beyond(self, factor: float) -> Measured:
-        """How far its logarithm is from that of a factor."""
-        return Measured(self.log - math.log(factor), self.noise, self.pairs)
 
     def within(self, factor: float) -> bool | None:
         """Whether it lies between a factor and its inverse."""

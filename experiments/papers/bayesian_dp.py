@@ -6,20 +6,17 @@ Figures 1, 2, 3 and 7 are :mod:`experiments.papers.bayesian_dp_figures`, Table 3
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
 import polars as pl
 
-from experiments import job_costs
 from experiments.claims import (
     Claim,
     Comparison,
     Measured,
     Point,
     Verdict,
-    by_seeds,
     count_noise,
     decide,
     every,
@@ -137,7 +134,6 @@ def claims_1(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
             'budgets" (more accurate than each, prior normal)',
             every(smaller(other, ours) for other in others.values()),
             f"DP-SGLD {mean_shown(ours)}; {_listed(others)}; not counted: DP-SGD at DP-SGLD's own numbers {twin}",
-            by_seeds(*(ours and other and ours.minus(other) for other in others.values())),
         )
     values = [_accuracy(table, *cell, private=False) for cell in TABLE_1_PRINTED]
     known = [value for value in values if value is not None]
@@ -147,7 +143,6 @@ def claims_1(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         '"all of non-DP methods have similar high test accuracy" (within 0.11: printed 0.10, rounded)',
         None if spread is None or len(known) < len(values) else spread.below(0.11),
         f"spread {mean_shown(spread)}, from {mean_shown(low)} to {mean_shown(high)}",
-        by_seeds(spread and spread._replace(mean=spread.mean - 0.11)),
     )
     drop = _drop(table, "SGLD", "normal")
     yield Claim(
@@ -155,7 +150,6 @@ def claims_1(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         "rounded)",
         None if drop is None else drop.below(0.06),
         f"drop {mean_shown(drop)}",
-        by_seeds(drop and drop._replace(mean=drop.mean - 0.06)),
     )
     drops = {f"{a} ({p})": _drop(table, a, p) for a, p in CELLS if a != "SGLD"}
     yield Claim(
@@ -314,8 +308,6 @@ def judge_2(table: pl.DataFrame, scale: Scale) -> Verdict:
     by = "more seeds, and bins with enough images that one of them does not set MCE"
     points = (point(claims, "MCE", said, settled_by=by),)
     claims += _ece_claims(table)
-    by = job_costs.by_seeds(jobs_2)
-    claims = [one if one.holds is not None else replace(one, settled_by=by(table, scale, one)) for one in claims]
     return Verdict(comparisons=tuple(numbers_2(table)), claims=tuple(claims), notes=notes, points=points)
 
 
@@ -344,9 +336,7 @@ TABLE_1 = Study(
     jobs=jobs_1,
     table=tabled(image_rows),
     draw=drawing(figure=figures.accuracies),
-    judge=judging(
-        numbers=numbers_1, claims=claims_1, notes=notes_1, points=points_1, settled_by=job_costs.by_seeds(jobs_1)
-    ),
+    judge=judging(numbers=numbers_1, claims=claims_1, notes=notes_1, points=points_1),
 )
 TABLE_2 = Study(
     name="dp-bnn-calibration",

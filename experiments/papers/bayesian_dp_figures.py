@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from experiments import job_costs
 from experiments.claims import MISSING, Claim, Measured, above, count_noise, every, judging, smaller
 from experiments.figures import bayesian_dp as figures
 from experiments.papers.bayesian_dp import TABLE_2_PRINTED, mean_shown
@@ -317,7 +316,7 @@ FIGURES_1_2 = Study(
     jobs=jobs_1,
     table=tabled(by_step),
     draw=drawing(figure=figures.accuracy_against_epsilon, effects=figures.effects),
-    judge=judging(claims=claims_1, notes=notes_1, settled_by=job_costs.by_seeds(jobs_1, "four seeds for the one")),
+    judge=judging(claims=claims_1, notes=notes_1),
 )
 FIGURES_3_7 = Study(
     name="dp-bnn-reliability",
@@ -329,6 +328,6 @@ FIGURES_3_7 = Study(
         figure=lambda table: figures.reliability(table, DIAGRAMS),
         posteriors=lambda table: figures.posteriors(table, BAYESIAN),
     ),
-    judge=judging(claims=claims_3, notes=notes_3, settled_by=job_costs.by_seeds(jobs_3, "four seeds for the one")),
+    judge=judging(claims=claims_3, notes=notes_3),
 )
 STUDIES = (FIGURES_1_2, FIGURES_3_7)

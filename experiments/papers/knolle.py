@@ -13,7 +13,6 @@ two rows: of its last weights, which is what the paper reports ("only point esti
 predictions of weights kept on the way, which costs no privacy more.
 """
 
-import statistics
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
@@ -22,20 +21,7 @@ from typing import Any
 import polars as pl
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon
-from experiments.claims import (
-    MISSING,
-    Claim,
-    Comparison,
-    Point,
-    Seen,
-    count_noise,
-    every,
-    improves,
-    judging,
-    larger,
-    point,
-    say,
-)
+from experiments.claims import MISSING, Claim, Comparison, Point, Seen, count_noise, every, judging, larger, point, say
 from experiments.figures import knolle as figures
 from experiments.job_costs import by_seeds
 from experiments.papers.runs.knolle import BENCHES, DATA, Bench, PlainConfig, ablation_jobs, table_jobs
@@ -219,9 +205,7 @@ def table_claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
             same = _same_steps(next(bench for bench in BENCHES[scale] if bench.name == data))
             near = seen.holds is False and larger("", private, ours).holds is None
             built_in = f"; open, for it is built in: {same}" if same and near else ""
-            by = "DP-SGLD at other clip norms and temperatures, at equal noise and steps, with as many seeds"
-            holds = None if built_in else seen.holds
-            yield Claim(sentence, holds, f"{folds}; {seen.evidence}{built_in}", by if built_in else seen.settled_by)
+            yield Claim(sentence, None if built_in else seen.holds, f"{folds}; {seen.evidence}{built_in}")
         yield _alike(table, data)
 
 
@@ -247,9 +231,7 @@ def _by_every_error(of: Any, worse: str, better: str) -> Seen:
         larger(f"{name.upper()} of {worse} against {better}", *(of(name, procedure=one) for one in (worse, better)))
         for name in ERRORS
     ]
-    told = f"by all of three errors: {'; '.join(one.evidence for one in seen)}"
-    left = (f"for {name.upper()} {one.settled_by}" for name, one in zip(ERRORS, seen, strict=True) if one.settled_by)
-    return Seen(every(one.holds for one in seen), told, ", ".join(left))
+    return Seen(every(one.holds for one in seen), f"by all of three errors: {'; '.join(one.evidence for one in seen)}")
 
 
 def _same_steps(bench: Bench) -> str:
@@ -289,13 +271,9 @@ def ablation_claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     for data, (averaged, of) in product(_there(table), (("", "last weights"), (AVERAGED, "averaged predictions"))):
         for (changed, other), state in product((("pre_noise", "decay"), ("decay", "pre_noise")), (False, True)):
             where, (name, sentence) = {"data": data, "procedure": f"DP-SGLD{averaged}", other: state}, effects[changed]
-            off, on = (_by_seed(part(table, **where, **{changed: value})) for value in (False, True))
-            seen = improves(f"ECE with {name}, against {statistics.fmean(off.values()):.4f} without it", off, on)
+            off, on = (measured(table, "ece", **where, **{changed: value}) for value in (False, True))
+            seen = larger(f"ECE without {name} against with it", off, on)
             yield Claim(f"{data}, {of}, {'with' if state else 'without'} {effects[other][0]}: {sentence}", *seen)
-
-
-def _by_seed(rows: pl.DataFrame) -> dict[int, float]:
-    return dict(rows.select("seed", "ece").iter_rows())
 
 
 def figure_claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
@@ -335,8 +313,8 @@ def _across(bins: pl.DataFrame, data: str) -> Claim:
 
 def _study(name: str, title: str, where: str, *told: str, jobs: Any, claims: Any, draw: Any, **other: Any) -> Study:
     table = other.pop("table", tabled(by_run, RUN_COLUMNS))
-    judge = judging(claims=claims, notes=lambda table, scale: notes(table, scale, *told), settled_by=by_seeds(jobs),
-                    **other)  # fmt: skip
+    told_by = {"settled_by": by_seeds(jobs), **other}
+    judge = judging(claims=claims, notes=lambda table, scale: notes(table, scale, *told), **told_by)
     paper = f"Knolle et al., 2021, {where}"
     return Study(name=f"knolle-{name}", title=title, paper=paper, jobs=jobs, table=table, draw=draw, judge=judge)
 
