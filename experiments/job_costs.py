@@ -7,6 +7,7 @@ what is done once: so a time is a lower end of what a clock would show, near it 
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import torch
@@ -57,6 +58,8 @@ TESTED = {
     **{"digits": 360, "malaria": 5_611, "xrays": 624, "xrays224": 624, "xrays-mixed": 1_140, "gaussian-process": 100}
 }
 """Examples to test on, where they are not 10,000."""
+Alone = PrivateConfig | HeldOutConfig | PlainConfig | Training
+"""Configurations of runs that go one by one."""
 _JUDGED = 1000
 """Examples at a time where risks are counted."""
 _UPDATES = {"chain": 12, "optimizer": 8, "noise": 8}
@@ -97,11 +100,15 @@ def by_seeds(
         column = next((name for name in ("data", "problem") if name in table.columns), "")
         own = [name for name in ordered(table, column) if claim.sentence.startswith(name)]
         rows = part(table, **{column: own[0]}) if own else table
-        runs = [job for job in jobs(scale, 0) if not own or job.tags.get(column) == own[0]]
+        runs = [job for job in jobs(scale, 0) if _counted(job) and (not own or job.tags.get(column) == own[0])]
         where = f" on {own[0]}" if own else ""
         return f"{claim.settled_by or otherwise}; all runs of one seed{where} take {_of_a_seed(rows, runs)}"
 
     return settled_by
+
+
+def _counted(job: Job) -> bool:
+    return isinstance(_config(job), Run | Alone)
 
 
 def _of_a_seed(table: pl.DataFrame, jobs: Sequence[Job]) -> str:
@@ -113,8 +120,11 @@ def _of_a_seed(table: pl.DataFrame, jobs: Sequence[Job]) -> str:
         taken = dict(table.drop_nulls("seconds_per_epoch").select("run", "seconds_per_epoch").iter_rows())
         known = [(taken[job.key], job.config.config.sampling) for job in jobs if job.key in taken]
         spent = sum(seconds * one.sample_rate * one.steps for seconds, one in known)
-        return of_seconds(spent / len({job.config.seed for job in jobs if job.key in taken}))
-    seeds = len({job.tags.get("seed", job.config.seed) for job in jobs})
+        if seeds := len({job.config.seed for job in jobs if job.key in taken}):
+            return of_seconds(spent / seeds)
+    seeds = len({job.tags.get("seed", job.config.seed) for job in jobs}) if jobs else 0
+    if not seeds:
+        return "an unknown time"
     return f"{duration(of_jobs(jobs).seconds(TWO_CORES) / seeds)} of two cores, estimated"
 
 
@@ -135,18 +145,23 @@ def of_jobs(jobs: Iterable[Job]) -> Work:
     batches: dict[str, list[Run]] = {}
     found = []
     for job in jobs:
-        config = getattr(job.config, "config", getattr(job.config, "training", job.config))
+        config = _config(job)
         if isinstance(config, Run):
             batches.setdefault(kind(config), []).append(config)
-        elif isinstance(config, PrivateConfig | HeldOutConfig | PlainConfig | Training):
+        elif isinstance(config, Alone):
             found.append(_of_one(replace(config, seed=0)))
         else:
             raise ValueError(f"the cost of {job.key}, a {type(config).__name__}, is not known: say how to count it")
     return total([*found, *(of_chain(runs[0]).beside(len(runs)) for runs in batches.values())])
 
 
+def _config(job: Job) -> Any:
+    """What decides the cost: of a run with its judgement, the training."""
+    return getattr(job.config, "config", getattr(job.config, "training", job.config))
+
+
 @functools.cache
-def _of_one(config: PrivateConfig | HeldOutConfig | PlainConfig | Training) -> Work:
+def _of_one(config: Alone) -> Work:
     match config:
         case PrivateConfig():
             return of_private(config)

@@ -100,10 +100,10 @@ def accuracy_against_epsilon(table: pl.DataFrame) -> Figure:
         return drawn
     rows, marks = table.filter(pl.col("grid")), {"SGD": "s--", "SGLD": "o-"}
     for algorithm, mark in marks.items():
-        hollow = {"markerfacecolor": "none"} if algorithm == "SGD" else {}  # and on top: it hides no other line
+        face, layer = ("none", 3) if algorithm == "SGD" else (COLOURS[algorithm], 2)  # on top it hides no other line
         for number, run in enumerate(rows.filter(algorithm=algorithm).partition_by("run", maintain_order=True)):
             axes.plot(run["epsilon"], run["accuracy"], mark, color=COLOURS[algorithm], markersize=5, linewidth=1.0,
-                      zorder=3 if hollow else 2, **hollow,
+                      markerfacecolor=face, zorder=layer,
                       label=f"DP-{algorithm}, one line a run" if number == 0 else None)  # fmt: skip
     if not rows.is_empty():
         axes.set_xscale("log")

@@ -36,7 +36,7 @@ def draw(table: pl.DataFrame, test_set: str, idle: Collection[tuple[str, str]]) 
 def _panel(axes: Axes, table: pl.DataFrame, idle: Collection[str]) -> None:
     """A line from test error to certificate for each row, on an axis as long as the numbers below 1 need."""
     rows, known = [], [value for name in ("value", "test_error") for value in table[name].drop_nulls() if 0 < value < 1]
-    low, high = min(known, default=0.1) / 1.15, max(known, default=0.9) * 1.4  # with room for the numbers
+    low, high = min(known, default=0.1) / 1.15, max(known, default=0.9) * 1.3  # with room for the numbers
     for height, row in enumerate(table.iter_rows(named=True)):
         empty = row["recipe"] in idle and row["of"] in ("randomised", "one draw")
         colour = "tab:red" if row["below_test"] else "tab:blue" if row["status"] == "rigorous" else "tab:orange"
