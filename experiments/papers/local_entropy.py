@@ -2,7 +2,8 @@
 
 A linear classifier has two weights, on the direction between the classes' mean images and on a random one, so that
 every integral over weights is a sum over a grid. For each prior mean w the bound's posterior is found twice: as the
-Gibbs law, and by minimising the bound's right-hand side over all laws on the grid, which knows nothing of local entropy.
+Gibbs law, and by minimising the bound's right-hand side over all laws on the grid, which knows nothing of local
+entropy.
 """
 
 from collections.abc import Iterator
@@ -147,8 +148,8 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
 
 NOTES = (
     "Two weights on two coordinates of images, so that local entropy, divergence and bound are sums over a grid: what "
-    "is shown is the theorem, not a network. The bound's prior is chosen with the data in view, which privacy has to pay "
-    "for: the bound here is the function that is minimised, and no certificate.",
+    "is shown is the theorem, not a network. The bound's prior is chosen with the data in view, which privacy has to "
+    "pay for: the bound here is the function that is minimised, and no certificate.",
 )
 
 LOCAL_ENTROPY = Study(

@@ -11,6 +11,8 @@ from typing import Any
 import polars as pl
 
 from experiments.claims import judging
+from experiments.figures import temperature as figures
+from experiments.papers import temperature_verdict as verdict
 from experiments.papers.chains import EXAMPLES, network_name
 from experiments.papers.runs.temperature import CLIMB, Ladder
 from experiments.study import Done, Row, Study, columns, drawing, tabled
@@ -121,7 +123,7 @@ def rows(done: Done) -> Iterator[Row]:
     own |= {"run": done.job.key, "network": network_name(architecture), "norm": architecture.norm}
     whole = {name: value for name, value in result.items() if name in COLUMNS}
     for chain in result["chains"]:
-        yield {**own, **whole, **done.tags, **chain, "times": chain["tau"] / math.sqrt(result["n"])}
+        yield {**chain, **own, **whole, **done.tags, "times": chain["tau"] / math.sqrt(result["n"])}
 
 
 TEMPERATURE_MAP = Study(
@@ -130,7 +132,9 @@ TEMPERATURE_MAP = Study(
     paper="Dziugaite and Roy (2018), Section 5.2 and Figures 1 and 3, on the law that they take for reached",
     jobs=jobs,
     table=tabled(rows, COLUMNS),
-    draw=drawing(),
-    judge=judging(claims=lambda table, scale: (), notes=lambda table, scale: ()),
+    draw=drawing(figure=figures.draw),
+    judge=judging(
+        numbers=verdict.numbers, claims=verdict.claims, notes=lambda table, scale: verdict.NOTES, points=verdict.points
+    ),
 )
 STUDIES = (TEMPERATURE_MAP,)
