@@ -37,13 +37,13 @@ class Quadratic:
 
 @pytest.mark.parametrize("heavy", [0.0, 0.5, 0.9])
 def test_momentum_outside_the_noise_makes_the_law_colder(heavy: float) -> None:
-    settings = [SGLD(tau=20.0, step_size=0.002 * (1.0 - heavy), base_std=100.0)]
+    settings = [SGLD(tau=20.0, step_size=0.01 * (1.0 - heavy) ** 2, base_std=100.0)]
     sampler = momentum.build(settings, Quadratic(), momentum=heavy, outer_momentum=0.0)
-    state, keys = sampler.init(torch.zeros(1, 20_000)), Keys.derive([3])
-    for _ in range(1500):
+    state, keys = sampler.init(torch.zeros(1, 8000)), Keys.derive([3])
+    for _ in range(2500):
         state, _ = sampler.step(state, keys)
     variance = float(state.weights.var())
-    assert variance == pytest.approx((1.0 - heavy) / (20.0 * STIFFNESS), rel=0.05)
+    assert variance == pytest.approx((1.0 - heavy) / (20.0 * STIFFNESS), rel=0.06)
 
 
 @pytest.mark.parametrize("settings", [SGLD(tau=9.0), EntropySGD(tau=9.0, outer_step_size=0.5)])
