@@ -106,3 +106,20 @@ def _what_moves(axes: Axes, table: pl.DataFrame) -> None:
     axes.set_xlabel("inverse temperature τ over √n")
     axes.set_ylabel("stationary training error")
     legend(axes, fontsize=6)
+
+
+def printed(table: pl.DataFrame) -> Figure:
+    """Errors along the printed path of Langevin time: one line a run, dots the test error of the Gibbs classifier."""
+    drawn, ((axes,),) = style.figure(1, 1, width=6.0, height=4.0)
+    for k, (_, run) in enumerate(table.group_by(["run"], maintain_order=True)):
+        own = run.sort("langevin_time")
+        norm = {"none": "", "batch": " with BatchNorm*", "group": " with GroupNorm"}[own["norm"][0]]
+        label = f"{own['algorithm'][0]}, {own['network'][0]}{norm}, steps x {own['times'][0]:g}"
+        axes.plot(own["langevin_time"], own["test_error"], "-", color=f"C{k}", linewidth=1, label=label)
+        gibbs = own.filter(pl.col("gibbs_test_error").is_not_null())
+        axes.plot(gibbs["langevin_time"], gibbs["gibbs_test_error"], "o", color=f"C{k}", markersize=4)
+    axes.axhline(verdict.PRINTED, color="0.6", linewidth=0.8)
+    axes.set_xlabel("Langevin time, sum of base steps")
+    axes.set_ylabel("test error: line mean network, dots Gibbs classifier")
+    legend(axes, fontsize=6)
+    return drawn
