@@ -40,7 +40,7 @@ def shortened(steps: int, times: float) -> int:
 def jobs(scale: Scale, seed: int) -> list[Job]:
     """Entropy-SGLD and SGLD over the printed path, at several step lengths; those that take long first."""
     whole = mnist("mnist2")
-    plan = [("entropy-sgld", FC100, 1.0), ("entropy-sgld", CONV, 4.0), ("entropy-sgld", CONV, 8.0)]
+    plan = [("entropy-sgld", CONV, 4.0), ("entropy-sgld", CONV, 8.0), ("entropy-sgld", FC100, 2.0)]
     plan += [("entropy-sgld", Architecture(name="conv", norm="batch"), 8.0), ("entropy-sgld", FC100, 4.0)]
     plan += [("entropy-sgld", FC100, 8.0), ("sgld", FC100, 8.0), ("sgld", FC100, 16.0)]
     if scale == "smoke":
