@@ -188,7 +188,7 @@ def _momentum(table: pl.DataFrame) -> Iterator[Claim]:
     )
     holds = every(below(abs(law.error - error), 0.01, law.noise) for law, error in pairs)
     yield Claim(sentence, holds, f"{told}; the same within 0.01")
-    ladder = laws(table, **MAIN, algorithm="Entropy-SGLD")
+    ladder = laws(table, **MAIN, algorithm="Entropy-SGLD", start="sgd")
     for name, inner, outer in (("its inner loop", 0.9, 0.0), ("its outer loop", 0.0, 0.9), ("both loops", 0.9, 0.9)):
         law = at(laws(table, about="momentum", algorithm="Entropy-SGLD", momentum=inner, outer_momentum=outer), 1.0)
         if law is None:
