@@ -39,10 +39,11 @@ def _by_temperature(axes: Axes, table: pl.DataFrame) -> None:
         for (start, label), mark in zip(_STARTS.items(), ("--o", "-s"), strict=True):
             found = verdict.laws(table, **verdict.MAIN, algorithm=algorithm, start=start)
             _line(axes, found, mark, colour, f"{algorithm}, FC100, {label}")
-    for where, colour in zip(verdict.NETWORKS[1:], ("tab:brown", "tab:olive", "tab:cyan", "tab:gray"), strict=True):
+    for where, colour in zip(
+        verdict.NETWORKS[1:], ("tab:green", "tab:brown", "tab:olive", "tab:cyan", "tab:gray"), strict=True
+    ):
         found = verdict.laws(table, **where, algorithm="Entropy-SGLD")
-        name = where["network"] + {"none": "", "group": ", GroupNorm", "batch": ", BatchNorm*"}[where["norm"]]
-        _line(axes, found, ":^", colour, f"Entropy-SGLD, {name}")
+        _line(axes, found, ":^", colour, f"Entropy-SGLD, {verdict.called(where)}")
     axes.axhline(verdict.PRINTED, color="0.6", linewidth=0.8)
     axes.axvline(1.0, color="0.6", linewidth=0.8)
     axes.plot([1.0], [verdict.PRINTED], "*", color="red", markersize=12, label="printed")

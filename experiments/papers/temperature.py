@@ -82,6 +82,9 @@ def _networks() -> dict[str, dict[str, Any]]:
         own: dict[str, Any] = {"network": Architecture(name=name), "records": 3}  # type: ignore[arg-type]
         found[f"{name}-sgld"] = _plan("networks", FEW, BOTH, 12.0, step_size=0.1, **own)
         found[f"{name}-entropy"] = _plan("networks", FEW, ONE, 12.0, **ENTROPY, **own)
+    ten = {"dataset": "mnist"}
+    found["fc100-sgld-ten"] = _plan("ten classes", FEW, BOTH, 20.0, step_size=0.2, **ten)
+    found["fc100-entropy-ten"] = _plan("ten classes", FEW, BOTH, 20.0, **ENTROPY, **ten)
     for norm in ("group", "batch"):
         own = {"network": Architecture(name="conv", norm=norm), "records": 2, "fit": 2.0}  # type: ignore[arg-type]
         found[f"conv-{norm}-sgld"] = _plan("networks", LOW, ONE, 4.0, step_size=0.1, **own)
@@ -91,11 +94,12 @@ def _networks() -> dict[str, dict[str, Any]]:
 
 def _config(
     scale: Scale, seed: int, root: float, *, about: str, times: tuple[float, ...], epochs: float,
-    network: Architecture = FC100, **settings: Any,
+    network: Architecture = FC100, dataset: str = "", **settings: Any,
 ) -> Ladder:  # fmt: skip
     del about
+    problem = Problem(dataset=dataset or DATASETS[scale], architecture=network)
     return Ladder(
-        problem=Problem(dataset=DATASETS[scale], architecture=network), taus=tuple(root * one for one in times),
+        problem=problem, taus=tuple(root * one for one in times),
         epochs=epochs * LENGTH[scale], batch_size=32 if scale == "smoke" else 128, seed=seed, **settings,
     )  # fmt: skip
 
