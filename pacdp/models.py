@@ -195,11 +195,11 @@ def _fully_connected(inputs: int, hidden: tuple[int, ...], outputs: int, norm: N
     return nn.Sequential(*layers, nn.Linear(inputs, outputs))
 
 
-def _normalisation(norm: Norm, features: int, batch_norm: Callable[[int], nn.Module]) -> list[nn.Module]:
+def _normalisation(norm: Norm, features: int, batch_norm: Callable[..., nn.Module]) -> list[nn.Module]:
     if norm == "none":
         return []
-    if norm == "batch":
-        return [batch_norm(features)]
+    if norm == "batch":  # always the batch's own statistics, so that the weights alone decide a batch's outputs
+        return [batch_norm(features, track_running_stats=False)]
     groups = math.gcd(features, 20)
     if groups == features and batch_norm is nn.BatchNorm1d:
         groups = 1  # a group of one number is always normalised to 0

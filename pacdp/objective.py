@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pacdp.chains import Batching, Keys, resident
+from pacdp.chains.autograd import LoopedNetwork
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.data import Dataset
 from pacdp.losses import Loss, in_error, ramp, sums, zero_one
@@ -38,6 +39,8 @@ _CLIPPED = 3
 _ROUNDING = 256.0
 """Kept sums of squared norms are rounded up by so many units of the last place of the gradients' type."""
 _PART = 1000
+_FEW = 250
+"""Examples that autograd's layers judge at a time on a CPU, so that what they hold stays in its caches."""
 
 
 class Estimate(NamedTuple):
@@ -78,15 +81,20 @@ class Objective:
     set names people, these are then the records: the gradient is the mean over people of their own mean gradients
     (:mod:`pacdp.step.by_person`), all people being in every batch.
 
+    With ``batch_statistics`` layers may normalise over the batch. Then an example has no loss of its own and R̂ is no
+    mean over examples: gradients are those of minibatches, whole data sets are judged in chunks of 1,000, and every
+    certificate rests on :data:`pacdp.certify.chain.MIXED`, which is unproved.
+
     ``labels`` [chains, n], where given, are those of each chain in place of the data set's. ``batching`` and
     ``bfloat16`` say how gradients are computed (see :func:`pacdp.chains.resident`).
 
     Raises:
         ValueError: norms to be kept of clipped gradients or of some people's examples, ``every_record`` with another
             batch size than n,
-            BatchNorm or active dropout in the model, an example whose output or loss depends on the others of
-            its batch or on what the network saw before, a batch size outside [1, n] under clipping, labels of another
-            length, or a network that ``batching`` or clipping cannot batch.
+            BatchNorm without ``batch_statistics`` or with norms or clipping, active dropout in the model, an example
+            whose output or loss depends on the others of its batch or on what the network saw before, a batch size
+            outside [1, n] under clipping, labels of another length, or a network that ``batching`` or
+            clipping cannot batch.
     """
 
     def __init__(
@@ -103,8 +111,9 @@ class Objective:
         bfloat16: bool = False,
         keep_norms: bool = False,
         every_record: bool = False,
+        batch_statistics: bool = False,
     ) -> None:
-        _require_independent_examples(model)
+        self.mixes = _mixes(model, allowed=batch_statistics and not keep_norms and clip_norm is None)
         if keep_norms and clip_norm is not None:
             raise ValueError(
                 f"keep_norms must be False with clip_norm={clip_norm}: batches are then secret and Poisson, where the "
@@ -136,6 +145,8 @@ class Objective:
         self.layout = self.network.layout
         self.dim = self.layout.dim
         self.keep_norms, self.every_record = keep_norms, every_record
+        looped = isinstance(self.network, LoopedNetwork) and self.device.type == "cpu"
+        self._chunk = 1000 if self.mixes else _FEW if looped else 10_000
         self._gradient = torch.empty(0, device=device)
         self._counted = (loss, zero_one(), ramp())
         self.people = People.of(data, self.device)
@@ -280,13 +291,14 @@ class Objective:
         return means, torch.where(seen.finite, seen.squares, 0.0)
 
     @torch.no_grad()
-    def logits(self, weights: Float[Tensor, " dim"], *, chunk: int = 10_000) -> Tensor:
+    def logits(self, weights: Float[Tensor, " dim"], *, chunk: int | None = None) -> Tensor:
         """Outputs for all n examples, [n, 1] for two classes."""
+        chunk = chunk or self._chunk
         starts = range(0, self.n, chunk)
         return torch.cat([self.network.logits(weights, start, min(start + chunk, self.n)) for start in starts])
 
     @torch.no_grad()
-    def risks(self, weights: Float[Tensor, "chains dim"], *, chunk: int = 10_000) -> list[Risks]:
+    def risks(self, weights: Float[Tensor, "chains dim"], *, chunk: int | None = None) -> list[Risks]:
         """Exact means over all n examples, for each chain.
 
         With a clip norm an example whose output is not finite counts as the worst that the loss can be and as an error,
@@ -295,7 +307,7 @@ class Objective:
         Raises:
             ValueError: a loss is NaN or lies outside the interval that the loss declares.
         """
-        return [self._risks(weights[k], self._labels_of(k), chunk) for k in range(len(weights))]
+        return [self._risks(weights[k], self._labels_of(k), chunk or self._chunk) for k in range(len(weights))]
 
     def _risks(self, weights: Tensor, labels: Tensor, chunk: int) -> Risks:
         total = torch.zeros(3, dtype=torch.float64, device=self.device)
@@ -325,6 +337,8 @@ class Objective:
             lambda: self.model(two),
         )
         sources, tried = (self._inputs, made_up_batch(self._inputs, examples=size)), False
+        if self.mixes:
+            return
         for inputs in sources:
             examples = pool(inputs, size=size)
             outputs = require_own_outputs(lambda places, x=examples: self.model(x[places.to(self.device)]), size=size)
@@ -362,9 +376,10 @@ class Objective:
         return None
 
 
-def _require_independent_examples(model: nn.Module) -> None:
+def _mixes(model: nn.Module, *, allowed: bool) -> bool:
+    """Whether the model normalises over the batch; refused unless that is allowed, and layers that draw always."""
     mixing = batch_dependent_layers(model)
-    if mixing:
+    if mixing and not allowed:
         raise ValueError(
             f"layers {', '.join(mixing)} normalise over the batch, so that no example has a loss of its own: "
             "use norm='group' or norm='none'"
@@ -375,3 +390,4 @@ def _require_independent_examples(model: nn.Module) -> None:
             f"layers {', '.join(drawing)} draw random numbers in every pass, so that the weights alone have no "
             "loss: leave dropout out, or call eval() on the model first"
         )
+    return bool(mixing)

@@ -27,7 +27,6 @@ from experiments.papers.chains import (
 )
 from experiments.papers.gaps import HARMLESS, HIGH, OVERFITS, gap
 from experiments.study import Done, Row, Study, columns, drawing, tabled
-from experiments.tables import part
 from pacdp.cli import recipes
 from pacdp.cli.recipes import Scale, run, tau_of
 from pacdp.cli.sweep.jobs import Job
@@ -164,7 +163,7 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
 
 
 def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
-    """Who fits random labels, what privacy costs, and what stopped Entropy-SGLD."""
+    """Who fits random labels, and what privacy costs; what stops Entropy-SGLD is for temperature-map to say."""
     found = _last(table, scale)
     fitted, harmless = (first(pick(found, name, "random")) for name in ("SGD", "Entropy-SGLD"))
     said = (
@@ -177,22 +176,6 @@ def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterat
     said = "At equal privacy SGLD is worse than Entropy-SGLD: test error {sgld:.3f} against {ours:.3f}"
     ends = {"sgld": sgld and sgld["test_error"], "ours": entropy and entropy["test_error"]}
     yield point(claims, "same privacy has higher", say(said, **ends))
-    yield stalled(table, paper="about 2%")
-
-
-def stalled(table: pl.DataFrame, *, paper: str) -> Point:
-    """Where Entropy-SGLD stops on true labels, and whether its error still falls: why is not known."""
-    own = part(table, algorithm="Entropy-SGLD", labels="true").drop_nulls("gibbs_test_error").sort("epochs")
-    along = own.to_dicts() if own["run"].n_unique() == 1 else []
-    begin, end = (along[0], along[-1]) if len(along) > 1 else (None, None)
-    said = (
-        "Why Entropy-SGLD at tau = sqrt(n) stops at a Gibbs test error of {last:.3f}, the paper's at {paper}; after "
-        "{few:.0f} of {many:.0f} epochs it was {early:.3f}"
-    )
-    numbers = {"early": begin and begin["gibbs_test_error"], "last": end and end["gibbs_test_error"]}
-    numbers |= {"few": begin and begin["epochs"], "many": end and end["epochs"]}
-    by = "a chain that starts from SGD's weights (if it leaves them, the target has this error); scale paper"
-    return Point(say(said, paper=paper, **numbers), None, by)
 
 
 def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:

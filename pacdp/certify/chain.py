@@ -31,6 +31,11 @@ UNCLIPPED = bounds.unproved(
     "nothing shows that clipping changed no gradient of the run, so that the chain had the Gibbs distribution as its "
     "target",
 )
+MIXED = bounds.unproved(
+    "losses one an example",
+    "the network normalises over the batch, so that the loss of an example depends on the others of its batch: the "
+    "empirical risk is no mean over examples, and no theorem is about it",
+)
 _PARTITION_SHARE = 0.1  # of the failure probability, for the bound on the log-partition function
 _OF_GIBBS = (bounds.dp_pac_bayes_2018, bounds.dp_pac_bayes_max_information, bounds.dp_pac_bayes)
 _OF_WEIGHTS: tuple[Callable[..., bounds.Certificate], ...] = (
@@ -155,6 +160,8 @@ def assess(
         gibbs=asdict(estimate) if estimate else None,
         details={"weights": {"train": train._asdict(), "test": tested._asdict() if tested else None}},
     )
+    if data.mixes:
+        found = replace(found, certificates=tuple(made.resting_on(MIXED) for made in found.certificates))
     assumed = any(one.name == "chain stationary" for made in found.certificates for one in made.unproved)
     return replace(found, diagnosis=diagnosis.to_dict()) if diagnosis and assumed else found
 

@@ -12,6 +12,7 @@ from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy, ramp, zero_one
 from pacdp.models import Architecture, build, random_layers
 from pacdp.objective import Objective
+from pacdp.problem import Problem
 
 ARCHITECTURES = [Architecture(hidden=(7, 6)), Architecture(hidden=(8,), norm="group")]
 CLASSES = [2, 3]
@@ -132,6 +133,30 @@ def test_batch_norm_is_refused(name: str) -> None:
     data = toy_data(shape=(1, 28, 28), n=4)
     with pytest.raises(ValueError, match=r"normalise over the batch.*use norm='group' or norm='none'"):
         toy_objective(data, architecture=Architecture(name=name, norm="batch"), batch_size=2)
+
+
+def test_batch_norm_that_is_asked_for_uses_the_batch_at_hand() -> None:
+    data = toy_data(n=40)
+    problem = Problem(architecture=Architecture(hidden=(6,), norm="batch"))
+    objective = problem.objective(data, generator=seeded(0), batch_size=10)
+    assert objective.mixes
+    (batch,), _ = objective.draw(keys_of(5), 1)
+    twin = problem.model(data, generator=seeded(0)).train()
+    loss = objective.loss(twin(torch.tensor(data.inputs)[batch]), torch.tensor(data.labels)[batch]).mean()
+    flat = objective.layout.flatten(
+        dict(zip(dict(twin.named_parameters()), torch.autograd.grad(loss, list(twin.parameters())), strict=True))
+    )
+    estimate = objective.estimate(objective.weights(), keys_of(5), 1)
+    torch.testing.assert_close(estimate.gradient[0], flat)
+    torch.testing.assert_close(estimate.loss[0], loss.detach())
+    assert objective.risks(objective.weights()) == objective.risks(objective.weights())
+
+
+@pytest.mark.parametrize("asked", [{"clip_norm": 1.0}, {"keep_norms": True, "every_record": True, "batch_size": 40}])
+def test_batch_norm_is_refused_where_each_example_has_to_have_a_gradient(asked: dict) -> None:
+    problem = Problem(architecture=Architecture(hidden=(6,), norm="batch"))
+    with pytest.raises(ValueError, match="normalise over the batch"):
+        problem.objective(toy_data(n=40), generator=seeded(0), **{"batch_size": 10, **asked})
 
 
 @pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.AlphaDropout(0.1), nn.RReLU()], ids=lambda x: type(x).__name__)

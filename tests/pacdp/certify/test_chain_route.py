@@ -5,10 +5,10 @@ import math
 from dataclasses import replace
 
 import pytest
-from toys import toy_data, toy_objective
+from toys import seeded, toy_data, toy_objective
 
 import bounds
-from pacdp import Assessment, GibbsSettings, LocalGibbs, NoPrivacy, Point, certify
+from pacdp import Architecture, Assessment, GibbsSettings, LocalGibbs, NoPrivacy, Point, Problem, certify
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings
 from pacdp.certify.chain import gibbs_certificates, refuted, weights_certificates
 from pacdp.certify.networks import clopper_pearson
@@ -46,6 +46,19 @@ def estimate(**values: float) -> GibbsEstimate:
         **dict(steps=10, draws=8, effective_draws=5.0, prior_draws=4),
     }
     return GibbsEstimate(**{**known, **values})
+
+
+def test_networks_that_mix_examples_make_optimistic_certificates_that_say_so() -> None:
+    problem = Problem(architecture=Architecture(hidden=(6,), norm="batch"))
+    train, test = (problem.objective(toy_data(seed=k), generator=seeded(0), batch_size=10) for k in (0, 1))
+    (weights,) = train.weights()
+    for law in (Point(weights=weights), LocalGibbs(weights=weights, tau=20.0, gamma=2.0)):
+        for privacy in (STATIONARY, EXACT, NoPrivacy(reason="none")):
+            found = certify(law, train, prior=privacy, test=test, gibbs=QUICK)
+            assert {one.name for one in found.certificates} >= TEST_SET
+            for one in found.certificates:
+                assert one.status == "optimistic"
+                assert "losses one an example" in {each.name for each in one.unproved}
 
 
 @pytest.mark.parametrize("oscillation", [4.0, bounded_cross_entropy(classes=2).oscillation])

@@ -1,0 +1,165 @@
+"""The temperature map: momentum makes the law that is said, ladders say where chains stay, and verdicts follow."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from torch import Tensor
+
+from experiments.papers import temperature
+from experiments.papers import temperature_verdict as verdict
+from experiments.papers.entropy_sgld_printed import DECAY, shortened
+from experiments.papers.local_entropy import COLUMNS, LOCAL_ENTROPY, PLANE, Plane, claims
+from experiments.papers.local_entropy import plane as compute
+from experiments.papers.runs import momentum
+from experiments.papers.runs.temperature import Ladder, climb
+from pacdp import Architecture, Problem
+from pacdp.algorithms import SGLD, EntropySGD, build
+from pacdp.chains import Keys
+from pacdp.cli.config import Runtime
+from pacdp.objective import Estimate
+
+STIFFNESS = 3.0
+
+
+class Quadratic:
+    """R̂(w) = STIFFNESS |w|² / 2, without minibatches."""
+
+    def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
+        del keys, tick
+        zero = weights.new_zeros(len(weights))
+        return Estimate(STIFFNESS * weights, zero, zero)
+
+
+@pytest.mark.parametrize("heavy", [0.0, 0.5, 0.9])
+def test_momentum_outside_the_noise_makes_the_law_colder(heavy: float) -> None:
+    settings = [SGLD(tau=20.0, step_size=0.01 * (1.0 - heavy) ** 2, base_std=100.0)]
+    sampler = momentum.build(settings, Quadratic(), momentum=heavy, outer_momentum=0.0)
+    state, keys = sampler.init(torch.zeros(1, 8000)), Keys.derive([3])
+    for _ in range(2500):
+        state, _ = sampler.step(state, keys)
+    variance = float(state.weights.var())
+    assert variance == pytest.approx((1.0 - heavy) / (20.0 * STIFFNESS), rel=0.06)
+
+
+@pytest.mark.parametrize("settings", [SGLD(tau=9.0), EntropySGD(tau=9.0, outer_step_size=0.5)])
+def test_without_momentum_the_chain_is_the_library_s(settings: Any) -> None:
+    plain = build([settings], Quadratic())
+    heavy = momentum.build([settings], Quadratic(), momentum=0.0, outer_momentum=0.0)
+    keys, weights = Keys.derive([1]), torch.randn(1, 30)
+    one, other = plain.init(weights), heavy.init(weights)
+    for _ in range(3):
+        one, _ = plain.step(one, keys)
+        other, _ = heavy.step(other, keys)
+    torch.testing.assert_close(one.weights, other.weights)
+
+
+def ladder(**changes: Any) -> Ladder:
+    problem = Problem(dataset="digits2", architecture=Architecture(hidden=(8,)))
+    known = {"taus": (0.5, 4000.0), "epochs": 12.0, "batch_size": 32, "fit": 4.0, "records": 2, "step_size": 0.1}
+    return Ladder(problem=problem, **{**known, **changes})
+
+
+def test_a_ladder_says_where_each_chain_stays(tmp_path: Path) -> None:
+    found = climb(ladder(), Runtime(), tmp_path)
+    rows = {(row["start"], row["tau"]): row for row in found["chains"]}
+    assert len(rows) == 4
+    hot, cold = rows["sgd", 0.5], rows["sgd", 4000.0]
+    assert hot["mean_error"] > 0.3 > cold["mean_error"]
+    assert rows["base", 0.5]["first_error"] > cold["first_error"]
+    assert abs(hot["mean_error"] - rows["base", 0.5]["mean_error"]) < 0.1
+    assert cold["r_hat"] > hot["r_hat"]  # from the base measure the cold chain is still under way
+    assert cold["epsilon"] == pytest.approx(8000 * hot["epsilon"])
+    assert all(cold[name] >= cold["last_error"] for name in verdict.WEIGHTS)
+
+
+def test_starts_must_be_there() -> None:
+    with pytest.raises(ValueError, match="starts must not be empty"):
+        ladder(starts=())
+
+
+def line(times: float, error: float, **changes: Any) -> dict[str, Any]:
+    known = {
+        "about": "ladder", "network": "FC100", "norm": "none", "algorithm": "Entropy-SGLD", "start": "sgd",
+        "tau": times * math.sqrt(60_000), "times": times, "epsilon": 0.0325 * times, "n": 60_000,
+        "mean_error": error, "mean_error_mcse": 0.001, "mean_loss": 4 * error, "mean_loss_mcse": 0.001,
+        "prior_loss": 2.0, "test_error": error, "base_std": 1.0, "step_size": 0.2, "momentum": 0.0,
+        "outer_momentum": 0.0, "inner_step_size": 2.0, "inner_steps": 20,
+        **dict.fromkeys((*verdict.WEIGHTS, *verdict.GIBBS), min(1.0, error + 0.1 * times)),
+    }  # fmt: skip
+    return {**known, **changes}
+
+
+def held(table: pl.DataFrame) -> dict[str, bool | None]:
+    return {one.sentence: one.holds for one in verdict.claims(table, "cpu")}
+
+
+def test_verdicts_follow_the_errors() -> None:
+    rows = [line(1.0, 0.20, start="base"), line(1.0, 0.21), line(100.0, 0.02), line(100.0, 0.30, start="base")]
+    rows += [line(1.0, 0.09, about="momentum", momentum=0.9, outer_momentum=0.9)]
+    found = held(pl.DataFrame(rows))
+    assert (
+        found["Entropy-SGLD, FC100: at tau = sqrt(n) the error is about 2% (Section 5.2; here: below 0.05)."] is False
+    )
+    assert [holds for said, holds in found.items() if "from SGD's weights meet" in said] == [True]
+    assert [holds for said, holds in found.items() if "both loops" in said] == [False]
+    assert [holds for said, holds in found.items() if "at every temperature" in said] == [False]
+    low = [line(1.0, 0.02, start="base"), line(1.0, 0.021)]
+    assert held(pl.DataFrame(low))[next(said for said in found if "about 2%" in said)] is True
+    unsure = [line(1.0, 0.05, start="base", mean_error_mcse=0.01), line(1.0, 0.05, mean_error_mcse=0.01)]
+    assert held(pl.DataFrame(unsure))[next(said for said in found if "about 2%" in said)] is None
+
+
+def test_the_temperature_of_an_error_lies_between_its_neighbours() -> None:
+    found = verdict.laws(pl.DataFrame([line(1.0, 0.2), line(10.0, 0.1), line(100.0, 0.01)]), algorithm="Entropy-SGLD")
+    where = verdict.coldest_needed(found, 0.02)
+    assert where is not None
+    assert where[0] == pytest.approx(10.0 ** (1.0 + math.log10(5.0)))
+    assert where[1] == pytest.approx(0.0325 * where[0])
+    assert verdict.coldest_needed(found, 0.001) is None
+
+
+def test_divergences_of_a_ladder_err_upwards() -> None:
+    # an exponential law of losses: E under tilt t is 1/(1 + t), -ln Z = ln(1 + t), KL = ln(1 + t) - t/(1 + t)
+    taus = np.geomspace(0.01, 50.0, 200)
+    root = math.sqrt(60_000)
+    rows = [
+        line(t / root, 0.1, algorithm="SGLD", mean_loss=1 / (1 + t), mean_loss_mcse=0.0, prior_loss=1.0) for t in taus
+    ]
+    for law, kl in verdict.integrated(pl.DataFrame(rows), **verdict.MAIN, algorithm="SGLD"):
+        t = law.rows[0]["tau"]
+        truth = math.log1p(t) - t / (1 + t)
+        assert truth - 1e-9 <= kl <= truth + 0.1
+
+
+@pytest.mark.parametrize("times", [2.0, 8.0])
+def test_a_shortened_path_is_as_long_as_the_printed_one(times: float) -> None:
+    steps = 20_000
+    few = shortened(steps, times)
+    whole = math.fsum(t**-DECAY for t in range(1, steps + 1))
+    own = [times * t**-DECAY for t in range(1, few + 1)]
+    assert math.fsum(own) >= whole > math.fsum(own[:-1])
+    assert few < steps / times**2
+
+
+def test_every_scale_has_jobs_of_its_own() -> None:
+    for scale in ("smoke", "cpu", "paper"):
+        keys = [job.key for job in temperature.jobs(scale, 0)]
+        assert len(set(keys)) == len(keys) >= 5
+
+
+def test_local_entropy_and_bound_have_one_optimum_and_a_wrong_sign_is_noticed(tmp_path: Path) -> None:
+    plane = Plane(dataset="digits2", examples=100, means=7, cells=31, rounds=1500)
+
+    result = compute(plane, Runtime(), tmp_path)
+    rows = [{"what": "mean", **row} for row in result["points"]]
+    rows += [{"what": "search", **row} for row in result["searched"]]
+    table = pl.DataFrame([{name: row.get(name) for name in COLUMNS} for row in rows], schema=COLUMNS)
+    assert all(one.holds for one in list(claims(table, "cpu"))[:3])
+    wrong = table.with_columns(pl.col("local_entropy_nats") * -1.0)
+    assert [one.holds for one in claims(wrong, "cpu")][:2] == [False, False]
+    assert LOCAL_ENTROPY.jobs("cpu", 0)[0].kind is PLANE
