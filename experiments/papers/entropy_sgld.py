@@ -69,10 +69,7 @@ from pacdp.cli.sweep.jobs import Job
 
 PAPER = "Dziugaite and Roy 2018, Entropy-SGD optimizes the prior of a PAC-Bayes bound"
 _PAPER_N = mnist("mnist2").n
-_LAW = (
-    "at tau = sqrt(n) the law itself has an error far above the printed one, from starts on both sides and whatever "
-    "the steps (temperature-map); longer runs do not lower it"
-)
+_LAW = "at tau = sqrt(n) the law itself, from both starts and at all steps (temperature-map): longer runs do not help"
 _CONV = Architecture(name="conv")
 _TRACK = GibbsSettings(epochs=10.0, prior_draws=10, test_draws=10)
 _FEW: dict[Scale, Size] = {
