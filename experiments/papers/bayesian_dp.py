@@ -90,7 +90,8 @@ def jobs_1(scale: Scale, seed: int) -> list[Job]:
     """BBP on the CNN is left out, as in the paper; DP-SGD at DP-SGLD's numbers (Theorem 1) is added."""
     cells = [*CELLS, (TWIN, "normal")]
     wide = [(algorithm, prior, MLP) for algorithm, prior in cells]
-    return image_jobs(wide + [(one, prior, CNN) for one, prior in cells if one != "BBP"], scale, seed)
+    networks = wide + [(one, prior, CNN) for one, prior in cells if one != "BBP"]
+    return image_jobs(networks, scale, seed, seeds=SETTINGS[scale].seeds)
 
 
 def numbers_1(table: pl.DataFrame, scale: Scale) -> Iterator[Comparison]:
@@ -208,7 +209,8 @@ def notes_1(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
 
 def jobs_2(scale: Scale, seed: int) -> list[Job]:
     """Every algorithm with both priors, private or not; those of Table 1 are the same runs."""
-    return image_jobs([(algorithm, prior, MLP) for algorithm in ALGORITHMS for prior in PRIORS], scale, seed)
+    cells = [(algorithm, prior, MLP) for algorithm in ALGORITHMS for prior in PRIORS]
+    return image_jobs(cells, scale, seed, seeds=SETTINGS[scale].calibration_seeds)
 
 
 def numbers_2(table: pl.DataFrame) -> Iterator[Comparison]:
@@ -303,7 +305,7 @@ def judge_2(table: pl.DataFrame, scale: Scale) -> Verdict:
         f"MCE is the largest gap of any bin, however few images are in it: of {len(judged)} pairs compared, the seeds "
         f"leave {judged.count(None)} open (a difference within two standard errors, or one seed)."
     )
-    notes = (*cut(scale, seeds=SETTINGS[scale].seeds), _ONE_BIN, left, numbers_of(table))
+    notes = (*cut(scale, seeds=SETTINGS[scale].calibration_seeds), _ONE_BIN, left, numbers_of(table))
     said = f"The prior and privacy change MCE: of {len(judged)} pairs the seeds leave {judged.count(None)} open"
     by = "more seeds, and bins with enough images that one of them does not set MCE"
     points = (point(claims, "MCE", said, settled_by=by),)

@@ -198,9 +198,9 @@ def notes_1(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
 
 
 def jobs_3(scale: Scale, seed: int) -> list[Job]:
-    """Runs of Tables 1 and 2, of the first seed."""
+    """Runs of Table 2, of its first seeds."""
     cells = [("SGD", "none", MLP), ("SGLD", "none", MLP), *((name, "normal", MLP) for name in BAYESIAN)]
-    return [job for job in image_jobs(cells, scale, seed) if job.tags["seed"] == seed]
+    return image_jobs(cells, scale, seed, seeds=SETTINGS[scale].diagram_seeds)
 
 
 def by_bin(done: Done) -> Iterator[Row]:
