@@ -19,6 +19,8 @@ Found = TypeVar("Found")
 TEST_FAILURE_PROB = 0.05
 """With which a risk may lie below :func:`least_risk`."""
 MISSING = "runs are missing"
+RELEVANT = 0.1
+"""The least difference of practical relevance, as a share of what it is measured against (:func:`relevant`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,11 @@ class Measured(NamedTuple):
             return None
         return cls(float(str(pl.Series(values).mean())), seed_noise(values) if len(values) > 1 else None, len(values))
 
+    @classmethod
+    def between(cls, one: Mapping[Any, float], other: Mapping[Any, float]) -> "Measured | None":
+        """The mean difference of pairs that share a key, such as two runs of one seed; None without a pair."""
+        return cls.of([one[key] - other[key] for key in one if key in other])
+
     def counted(self, n: float) -> "Measured":
         """A share of n examples: with the noise of the counts, which one seed has as well."""
         return self._replace(noise=math.hypot(count_noise((self.mean, n)), self.noise or 0.0))
@@ -274,6 +281,23 @@ def larger(what: str, one: Measured | None, other: Measured | None) -> Seen:
         return Seen(None, f"{shown}; one seed decides nothing")
     holds = gap.above(0.0)
     return Seen(holds, f"{shown}; within two standard errors of the seeds, {gap.noise:.4f}" if holds is None else shown)
+
+
+def relevant(what: str, gap: Measured | None, margin: float | None) -> Seen:
+    """Whether a mean difference exceeds a margin of practical relevance, by two standard errors to either side.
+
+    :func:`larger` can never show that a difference is missing: where there is none, every number of seeds leaves it
+    open. Here the question is whether the difference is worth having. It holds where the difference less two standard
+    errors lies above the margin, and fails where the difference plus two standard errors lies below it: "no difference
+    as large as the margin" is then decided. More seeds cannot turn either answer but by chance. Between the two it is
+    open. Differences of runs that share their seeds (:meth:`Measured.between`) have the smallest errors.
+    """
+    if gap is None or margin is None:
+        return Seen(None, f"{what}: {MISSING}")
+    if gap.noise is None:
+        return Seen(None, f"{what}: {gap.mean:+.4f}, {margin:.4f} being asked; one pair decides nothing")
+    ends = f"{gap.mean - gap.noise:+.4f} to {gap.mean + gap.noise:+.4f}, {gap.seeds} pairs"
+    return Seen(gap.above(margin), f"{what}: {gap.mean:+.4f} ({ends}), {margin:.4f} being asked")
 
 
 class Ratio(NamedTuple):

@@ -57,7 +57,7 @@ _DIGITS = FrontierRun(dataset="digits", hidden=(8,), sample_rate=0.1, steps=20, 
 
 MNIST = Bench(
     name="MNIST", data="MNIST", run=_MNIST, clips=(0.1, 0.3, 1.0, 3.0, 10.0), reaches=(1.0, 2.0, 4.0, 8.0),
-    steps=(50, 800), seeds=8, pre_noise_seeds=5, plain=((0.05, 5), (0.1, 20), (0.1, 60)),
+    steps=(50, 800), seeds=6, pre_noise_seeds=4, plain=((0.05, 5), (0.1, 20), (0.1, 60)),
 )  # fmt: skip
 XRAYS = Bench(
     name="X-rays by patient", data="X-rays", run=_LUNGS, clips=(0.1, 0.3, 1.0, 3.0, 10.0),
