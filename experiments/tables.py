@@ -45,9 +45,10 @@ def ratio(table: pl.DataFrame, name: str, *, by: str, one: Mapping[str, Any], ot
 
 
 def by_key(table: pl.DataFrame, name: str, *, by: str, **where: Any) -> dict[Any, float]:
-    """The known values of a column by another one's, in the rows that match."""
-    rows = part(table, **where)
-    return {} if rows.is_empty() else dict(rows.select(by, name).drop_nulls().iter_rows())
+    """The known values of a column by another one's, in the rows that match; none where it is missing."""
+    if table.is_empty() or name not in table.columns:
+        return {}
+    return dict(part(table, **where).select(by, name).drop_nulls().iter_rows())
 
 
 def ordered(table: pl.DataFrame, name: str) -> list[Any]:
