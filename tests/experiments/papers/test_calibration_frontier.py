@@ -121,7 +121,7 @@ BENCH = BENCHES["smoke"][0]
 
 
 def planted(**ece: float) -> pl.DataFrame:
-    """Every cell of the small bench, two seeds each: errors of 0.1, but where ``ece`` names a kind; ``clip`` is a factor
+    """Every cell of the small bench, two seeds each: errors of 0.1 but where ``ece`` names a kind; ``clip`` is a factor
     at clip norm 10."""
     rows = []
     for job in FRONTIER.jobs("smoke", 0):
@@ -210,7 +210,7 @@ def test_tables_and_figures_are_made_of_runs(tmp_path):
         assert job.kind.carry_out([job.config], [tmp_path / job.key], RUNTIME) == [None]
     table = FRONTIER.table(FRONTIER.jobs("smoke", 0), tmp_path)
     assert set(table["averaged"]) == {True, False}
-    assert table.filter(pl.col("method") != "SGD")["epsilon"].max() <= 8.00001
+    assert max(table["epsilon"].drop_nulls().to_list()) <= 8.00001
     for some in (table, planted(), table.clear()):
         paths = FRONTIER.draw(some, tmp_path)
         assert all(path.stat().st_size > 2000 for path in paths)
