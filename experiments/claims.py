@@ -316,6 +316,16 @@ class Ratio(NamedTuple):
             return None
         return cls(statistics.fmean(logs), seed_noise(logs) if len(logs) > 1 else None, len(logs))
 
+    @classmethod
+    def over_all(cls, pairs: Sequence[tuple[Mapping[Any, float], Mapping[Any, float]]]) -> "Ratio | None":
+        """The geometric mean over several pairs of tables too, with one value for each key that all of them have."""
+        keys = set[Any].intersection(*(set(table) for pair in pairs for table in pair)) if pairs else set[Any]()
+        one, other = (
+            {key: math.exp(statistics.fmean(math.log(pair[side][key]) for pair in pairs)) for key in keys}
+            for side in (0, 1)
+        )
+        return cls.of(one, other)
+
     def above(self, factor: float) -> bool | None:
         """Whether it exceeds a factor."""
         return None if self.noise is None else above(self.log, math.log(factor), self.noise)
@@ -333,3 +343,10 @@ class Ratio(NamedTuple):
         ends = [] if self.noise is None else [self.log - self.noise, self.log + self.noise]
         noise = " to ".join(f"{math.exp(end):.3f}" for end in ends) + (", " if ends else "")
         return f"{math.exp(self.log):.3f} ({noise}pairs: {self.pairs})"
+
+
+def mostly(values: Sequence[bool | None], over_all: Ratio | None) -> bool | None:
+    """Whether more than half of the cells improve; where the open ones could turn that, whether the geometric mean over
+    all cells falls by the share that counts."""
+    found = more_than_half(values)
+    return found if found is not None or over_all is None else over_all.below(1.0 - RELEVANT)

@@ -148,8 +148,8 @@ def claims_1(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         'MLP: "DP-SGLD ... does not deteriorate comparing to its non-DP version" (drop below 0.06: printed 0.05, '
         "rounded)",
         None if drop is None else drop.below(0.06),
-        f"drop {mean_shown(drop)}, two standard errors {shown(drop and drop.noise)}, most of which is the number of test "
-        "images",
+        f"drop {mean_shown(drop)}, two standard errors {shown(drop and drop.noise)}, most of which is the number of "
+        "test images",
     )
     drops = {f"{a} ({p})": _drop(table, a, p) for a, p in CELLS if a != "SGLD"}
     yield Claim(

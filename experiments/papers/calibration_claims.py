@@ -15,6 +15,7 @@ from experiments.claims import (
     Seen,
     every,
     more_than_half,
+    mostly,
     relevant,
 )
 from experiments.papers.runs.frontier_plans import SLOTS, Bench
@@ -115,7 +116,8 @@ class Change(NamedTuple):
 def counted(cells: Cells, sentence: str, changes: Sequence[Change], *, error: str = "ece") -> Claim:
     """A sentence that holds where the error falls by a tenth or more in more than half of the cells.
 
-    Each cell is decided by :func:`relevant`; the evidence has every cell's change as a share of the error before.
+    Each cell is decided by :func:`relevant`, the majority by :func:`mostly`. The evidence has every cell's change as a
+    share of the error before.
     """
     seen, shares = list[bool | None](), list[str]()
     for what, before, after in changes:
@@ -124,7 +126,9 @@ def counted(cells: Cells, sentence: str, changes: Sequence[Change], *, error: st
         seen.append(holds)
         shares.append(f"{what} {_change(gain, level)}{' (open)' if holds is None else ''}")
     told = f"{error.upper()} falls by a tenth in {seen.count(True)} of {len(seen)} cells, not in {seen.count(False)}"
-    return Claim(f"{cells.name}: {sentence}", more_than_half(seen), f"{told}; change: {', '.join(shares)}")
+    over = Ratio.over_all([(cells.values(error, after), cells.values(error, before)) for _, before, after in changes])
+    told += f"; over all cells {over or 'missing'} times as large"
+    return Claim(f"{cells.name}: {sentence}", mostly(seen, over), f"{told}; change: {', '.join(shares)}")
 
 
 def _change(gain: Measured | None, level: float) -> str:

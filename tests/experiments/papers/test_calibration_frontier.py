@@ -1,13 +1,14 @@
 """The calibration frontier: one epsilon for all runs, DP-SGLD as DP-SGD under another name, and verdicts that turn."""
 
 import json
+import math
 from dataclasses import replace
 
 import polars as pl
 import pytest
 import torch
 
-from experiments.claims import Measured, relevant
+from experiments.claims import Measured, Ratio, mostly, relevant
 from experiments.papers.calibration_claims import Cells, Change, counted
 from experiments.papers.calibration_frontier import COLUMNS, FRONTIER
 from experiments.papers.runs.frontier import (
@@ -200,8 +201,25 @@ def test_more_than_half_of_the_cells_decide():
     assert counted(cells, "x", [better, same]).holds is False
     claim = counted(cells, "x", [better, same, Change("gone", cells.at(0.1), cells.at(55.0))])
     assert claim.holds is None
-    assert "falls by a tenth in 1 of 3 cells, not in 1; change: better -50% ± 0%" in claim.evidence
+    assert (
+        "falls by a tenth in 1 of 3 cells, not in 1; over all cells missing times as large; change: better -50%"
+        in claim.evidence
+    )
     assert "gone missing (open)" in claim.evidence
+
+
+def test_open_cells_that_could_turn_the_majority_leave_it_to_the_mean_over_all():
+    def ratio(*values: float) -> Ratio | None:
+        return Ratio.over_all([({0: a, 1: b}, {0: 1.0, 1: 1.0}) for a, b in zip(values, values, strict=True)])
+
+    assert mostly([True, True, None], ratio(2.0, 2.0, 2.0)) is True, "the majority comes first"
+    assert mostly([True, None, None], ratio(0.5, 0.9, 0.9)) is True
+    assert mostly([True, None, None], ratio(0.5, 1.9, 1.9)) is False
+    assert mostly([None, None, None], None) is None
+    two = Ratio.over_all([({0: 1.0, 1: 4.0, 2: 9.0}, {0: 1.0, 1: 1.0}), ({0: 4.0, 1: 1.0}, {0: 1.0, 1: 1.0, 5: 1.0})])
+    assert two is not None
+    assert (two.log, two.noise, two.pairs) == (pytest.approx(math.log(2.0)), pytest.approx(0.0), 2)
+    assert Ratio.over_all([]) is None
 
 
 def test_tables_and_figures_are_made_of_runs(tmp_path):
