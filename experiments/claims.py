@@ -318,8 +318,10 @@ class Ratio(NamedTuple):
 
     @classmethod
     def over_all(cls, pairs: Sequence[tuple[Mapping[Any, float], Mapping[Any, float]]]) -> "Ratio | None":
-        """The geometric mean over several pairs of tables too, with one value for each key that all of them have."""
-        keys = set[Any].intersection(*(set(table) for pair in pairs for table in pair)) if pairs else set[Any]()
+        """The geometric mean over several pairs of tables too, with one value for each key under which all of them have
+        a positive number."""
+        tables = [{key for key, value in table.items() if value > 0.0} for pair in pairs for table in pair]
+        keys = set[Any].intersection(*tables) if tables else set[Any]()
         one, other = (
             {key: math.exp(statistics.fmean(math.log(pair[side][key]) for pair in pairs)) for key in keys}
             for side in (0, 1)

@@ -180,9 +180,8 @@ def _left(table: pl.DataFrame, groups: list[_Pairs]) -> str:
     return (
         "MCE is the largest gap of any bin, however few images are in it. The sentences are judged by the largest gap "
         f"of the bins that hold {FEWEST:.0%} of the images (column filled_mce), by differences between runs of one "
-        "seed, and where these leave a majority open by the geometric mean over all pairs: of "
-        f" {len(judged)} pairs compared, the seeds leave {judged.count(None)} open, of MCE itself "
-        f"{raw.count(None)}."
+        "seed, and where these leave a majority open by the geometric mean over all pairs. Of "
+        f"{len(judged)} pairs compared, the seeds leave {judged.count(None)} open, of MCE itself {raw.count(None)}."
     )
 
 
