@@ -136,6 +136,8 @@ _FIGURE = (
     "Confidence is on the horizontal axis, so that points below the diagonal are overconfident; the paper's caption "
     "has it the other way round. Its panel C shows the softmax output, ours the largest of the probabilities."
 )
+
+
 def _there(table: pl.DataFrame) -> list[str]:
     return [name for name in DATA if name in table["data"].to_list()]
 
