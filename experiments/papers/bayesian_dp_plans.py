@@ -81,7 +81,7 @@ SETTINGS: dict[Scale, Setting] = {
         epochs={MLP: 3.0, CNN: 2.0},
         members=20,
         seeds=2,
-        calibration_seeds=3,
+        calibration_seeds=6,
         diagram_seeds=3,
     ),
     "paper": Setting(
