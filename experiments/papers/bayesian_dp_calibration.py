@@ -161,6 +161,7 @@ def judge_2(table: pl.DataFrame, scale: Scale) -> Verdict:
             f"{_FILLED} of the BNN, of the MLP: {bayes.told}",
         )
     )
+    claims.append(_diagrams(private))
     notes = (*cut(scale, seeds=SETTINGS[scale].calibration_seeds), _ONE_BIN, _left(table, groups), numbers_of(table))
     points = [
         point(claims, words, said, settled_by=SETTLED_2)
@@ -173,6 +174,19 @@ def judge_2(table: pl.DataFrame, scale: Scale) -> Verdict:
     ]
     claims = [replace(claim, settled_by=SETTLED_2) for claim in [*claims, *_ece_claims(table)]]
     return Verdict(comparisons=tuple(numbers_2(table)), claims=tuple(claims), notes=notes, points=(*points,))
+
+
+def _diagrams(private: _Pairs) -> Claim:
+    """Figure 3's right two diagrams, which are the private pair of SGLD."""
+    with_, without = private.pairs["SGLD"]
+    printed = " against ".join(str(TABLE_2_PRINTED["SGLD", prior][1]) for prior in PRIORS)
+    shown = (mean_shown(Measured.of(list(cell.values()))) for cell in (with_, without))
+    return Claim(
+        f"Figure 3, right two: DP-SGLD is better calibrated with the Gaussian prior than without (MCE, by a tenth; "
+        f"printed: {printed})",
+        smaller_by_a_tenth(with_, without),
+        f"{_FILLED} with, without prior: {', '.join(shown)}",
+    )
 
 
 def _left(table: pl.DataFrame, groups: list[_Pairs]) -> str:

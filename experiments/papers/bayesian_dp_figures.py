@@ -12,7 +12,6 @@ import polars as pl
 from experiments.claims import MISSING, Claim, Measured, above, count_noise, every, judging, smaller
 from experiments.figures import bayesian_dp as figures
 from experiments.papers.bayesian_dp import LEAD, mean_shown
-from experiments.papers.bayesian_dp_calibration import FILLED, TABLE_2_PRINTED, smaller_by_a_tenth
 from experiments.papers.bayesian_dp_plans import (
     DELTA,
     DRIFT,
@@ -24,7 +23,6 @@ from experiments.papers.bayesian_dp_plans import (
     SMOKE,
     SOURCES,
     cut,
-    filled_mce,
     image_jobs,
     langevin_clip,
     named,
@@ -35,7 +33,7 @@ from experiments.papers.bayesian_dp_plans import (
 from experiments.papers.runs.bayesian import CNN, BayesRun
 from experiments.papers.runs.bayesian_runs import CLASSIFY
 from experiments.study import Done, Row, Study, drawing, tabled
-from experiments.tables import by_key, column, epsilon_shown, mean, measured, part, shown
+from experiments.tables import column, epsilon_shown, mean, measured, part, shown
 from pacdp.cli.private.config import Budget, PrivateConfig
 from pacdp.cli.private.methods import DPSGD, DPSGLD
 from pacdp.cli.recipes import Scale
@@ -213,7 +211,6 @@ def by_bin(done: Done) -> Iterator[Row]:
     confidence, curve = result["uncertainty"]["confidence"], result["reliability"]
     yield {
         **{**done.tags, "part": "run", "ece": result["test"]["ece"], "mce": result["test"]["mce"]},
-        FILLED: filled_mce(curve, result["test"]["n"]),
         **{"confidence_right": confidence["right"], "confidence_wrong": confidence["wrong"]},
         **{"label": result["image"]["label"], "failure_prob": curve["failure_prob"]},
     }
@@ -256,17 +253,6 @@ def claims_3(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         smaller(one, other),
         f"DP-SGLD {mean_shown(one)}, DP-BBP {mean_shown(other)}; two standard errors of the difference {shown(noise)}",
     )
-    where = {"part": "run", "algorithm": "SGLD", "private": True}
-    with_, without = (by_key(table, FILLED, by="seed", **where, prior=prior) for prior in ("normal", "none"))
-    filled = [mean_shown(Measured.of(list(cell.values()))) for cell in (with_, without)]
-    raw = [mean_shown(measured(table, "mce", **where, prior=prior)) for prior in ("normal", "none")]
-    printed = " against ".join(str(TABLE_2_PRINTED["SGLD", prior][1]) for prior in ("normal", "none"))
-    yield Claim(
-        "Figure 3, right two: DP-SGLD is better calibrated with the Gaussian prior than without (MCE, by a tenth; "
-        f"Table 2: {printed})",
-        smaller_by_a_tenth(with_, without),
-        f"MCE of filled bins with {filled[0]}, without {filled[1]}; MCE {raw[0]}, {raw[1]}; seeds: {len(with_)}",
-    )
 
 
 def _predictions(table: pl.DataFrame, algorithm: str, *, private: bool) -> list[np.ndarray]:
@@ -305,7 +291,8 @@ def notes_3(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
     yield from cut(scale, seeds=len(set(column(table, "seed", {}))))
     yield (
         "The paper does not say which image Figure 7 shows; here it is one that is hard to read. What the authors see "
-        "in one image is judged on all test images where a number can say it."
+        "in one image is judged on all test images where a number can say it. What the right two diagrams of Figure 3 "
+        "show, DP-SGLD with and without prior, is judged by dp-bnn-calibration."
     )
     if not table.is_empty():
         bins = part(table, part="bin").filter(pl.col("count") > 0)
