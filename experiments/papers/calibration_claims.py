@@ -25,6 +25,7 @@ ERRORS = ("ece", "sce", "ace")
 SAME_ACCURACY = 0.01
 """Settings whose mean accuracies differ by no more than this count as equally accurate."""
 Where = dict[str, Any]
+_LISTED = 6
 _SHOWN = {"accuracy": "accuracy", "ECE": "ece"}
 
 
@@ -117,18 +118,21 @@ def counted(cells: Cells, sentence: str, changes: Sequence[Change], *, error: st
     """A sentence that holds where the error falls by a tenth or more in more than half of the cells.
 
     Each cell is decided by :func:`relevant`, the majority by :func:`mostly`. The evidence has every cell's change as a
-    share of the error before.
+    share of the error before, and the range where there are many.
     """
-    seen, shares = list[bool | None](), list[str]()
+    seen, shares, moved = list[bool | None](), list[str](), list[float]()
     for what, before, after in changes:
         level, gain = _mean(cells.values(error, before)), cells.gain(error, before, after)
         holds = relevant(what, gain, RELEVANT * level if level else None).holds
         seen.append(holds)
+        moved += [] if gain is None or not level else [-gain.mean / level]
         shares.append(f"{what} {_change(gain, level)}{' (open)' if holds is None else ''}")
-    told = f"{error.upper()} falls by a tenth in {seen.count(True)} of {len(seen)} cells, not in {seen.count(False)}"
     over = Ratio.over_all([(cells.values(error, after), cells.values(error, before)) for _, before, after in changes])
+    told = f"{error.upper()} falls by a tenth in {seen.count(True)} of {len(seen)} cells, not in {seen.count(False)}"
     told += f"; over all cells {over or 'missing'} times as large"
-    return Claim(f"{cells.name}: {sentence}", mostly(seen, over), f"{told}; change: {', '.join(shares)}")
+    ends = f"changes from {min(moved):+.0%} to {max(moved):+.0%}" if moved else MISSING
+    told += f"; {ends}" if len(changes) > _LISTED else f"; change: {', '.join(shares)}"
+    return Claim(f"{cells.name}: {sentence}", mostly(seen, over), told)
 
 
 def _change(gain: Measured | None, level: float) -> str:
@@ -174,7 +178,7 @@ def langevin(cells: Cells) -> Iterator[Claim]:
     clips = cells.bench.compared
     if cells.bench.others:
         constant = [
-            Change(f"{slot} slot, C {clip:g}", cells.at(clip), cells.at(clip, "DP-SGLD", slot=slot))
+            Change(f"{slot} slot, clip norm {clip:g}", cells.at(clip), cells.at(clip, "DP-SGLD", slot=slot))
             for clip, slot in product(clips, SLOTS)
         ]
         sentence = "DP-SGLD with constant steps is better calibrated than DP-SGD at its clip norm, step size and noise"
@@ -182,7 +186,7 @@ def langevin(cells: Cells) -> Iterator[Claim]:
     for beside, averaged in (("", False), (", both averaged over weights", True)):
         changes = [
             Change(
-                f"{'with pre-noise, ' if rho else ''}C {clip:g}",
+                f"{'with pre-noise, ' if rho else ''}clip norm {clip:g}",
                 cells.at(clip, averaged=averaged),
                 cells.langevin(clip, averaged=averaged, decay=True, pre_noise=rho),
             )
@@ -222,7 +226,7 @@ def _variants(clips: Sequence[float], name: str, states: Sequence[Any]) -> Itera
     """Last weights and averages, with a setting's states, at each clip norm: words and settings."""
     for averaged, state, clip in product((False, True), states, clips):
         beside = f"{state} slot" if name == "slot" else f"{'with' if state else 'without'} {name.replace('_', '-')}"
-        words = f"{'averaged' if averaged else 'last'}, {beside}, C {clip:g}"
+        words = f"{'averaged' if averaged else 'last'}, {beside}, clip norm {clip:g}"
         yield words, {"averaged": averaged, name: state, "clip": clip}
 
 
@@ -235,7 +239,7 @@ def fold(cells: Cells, folds: int) -> Claim:
     least, ratios = folds - 0.5, dict[str, Ratio | None]()
     for clip, rho in product(*cells.fallen):
         after = cells.langevin(clip, decay=True, pre_noise=rho)
-        name = f"C {clip:g}{', with pre-noise' if rho else ''}"
+        name = f"clip norm {clip:g}{', with pre-noise' if rho else ''}"
         ratios[name] = Ratio.of(cells.values("ece", cells.at(clip)), cells.values("ece", after))
     seen = [None if one is None else one.above(least) for one in ratios.values()]
     told = "; ".join(f"{name} {one or 'missing'}" for name, one in ratios.items())
@@ -265,7 +269,11 @@ def clip_norm_alone(cells: Cells, folds: int) -> Claim:
 def averaging(cells: Cells) -> Iterator[Claim]:
     """What the average over weights kept on the way does for DP-SGD."""
     changes = [
-        Change(f"C {clip:g}, reach {reach:g}", cells.at(clip, reach=reach), cells.at(clip, reach=reach, averaged=True))
+        Change(
+            f"clip norm {clip:g}, reach {reach:g}",
+            cells.at(clip, reach=reach),
+            cells.at(clip, reach=reach, averaged=True),
+        )
         for clip, reach in product(cells.bench.clips, cells.bench.reaches)
     ]
     sentence = "the mean prediction of weights kept on the way is better calibrated than the last weights of DP-SGD"
@@ -278,7 +286,7 @@ def bayesian(cells: Cells) -> Iterator[Claim]:
     changes = {
         method: [
             Change(
-                f"C {clip:g}, reach {reach:g}",
+                f"clip norm {clip:g}, reach {reach:g}",
                 cells.at(clip, reach=reach),
                 cells.at(clip, method, reach=reach, averaged=True),
             )
@@ -287,7 +295,7 @@ def bayesian(cells: Cells) -> Iterator[Claim]:
         for method in bench.others
     }
     changes["DP-SGLD"] = [
-        Change(f"C {clip:g}", cells.at(clip), cells.langevin(clip, averaged=True, decay=True))
+        Change(f"clip norm {clip:g}", cells.at(clip), cells.langevin(clip, averaged=True, decay=True))
         for clip in bench.compared
     ]
     for method, own in changes.items():
