@@ -11,7 +11,6 @@ from pacdp.cli.figures import style
 
 COLOURS = {
     **{"DP-SGD": "#1f77b4", "DP-SGLD": "#2ca02c", "DP-BBP": "#ff7f0e", "DP-MC-Dropout": "#9467bd"},
-    "SGD": "0.3",
 }
 MARKERS = {0.1: "v", 0.3: "<", 1.0: "o", 3.0: ">", 10.0: "^"}
 CLOSE = 0.06
@@ -20,17 +19,19 @@ _CELL = ("method", "slot", "averaged", "clip_norm", "reach", "decay", "pre_noise
 
 
 def frontier(table: pl.DataFrame) -> Figure:
-    """A panel a bench: mean accuracy against mean ECE of every setting, hollow where predictions are averaged."""
+    """A panel a bench: mean accuracy against mean ECE of private settings, hollow where predictions are averaged."""
     benches = table["bench"].unique(maintain_order=True).to_list() if len(table) else []
     drawn, (line,) = style.figure(1, max(1, len(benches)), width=3.8, height=3.8)
     for axes, bench in zip(line, benches, strict=False):
         cells = table.filter(bench=bench).group_by(_CELL, maintain_order=True).agg(pl.mean("accuracy", "ece"))
-        private = cells.filter(pl.col("method") != "SGD")
+        private, plain = cells.filter(pl.col("method") != "SGD"), cells.filter(method="SGD", averaged=False)
         least = float(str(private["accuracy"].max() or 0.0)) - CLOSE
-        for cell in cells.filter(pl.col("accuracy") >= least).iter_rows(named=True):
+        for cell in private.filter(pl.col("accuracy") >= least).iter_rows(named=True):
             _dot(axes, cell)
         axes.set_xscale("log")
-        axes.set(xlabel="ECE (15 bins, log scale)", ylabel="accuracy", title=bench)
+        beside = plain.sort("accuracy").tail(1).to_dicts()
+        told = "".join(f"\nSGD: accuracy {one['accuracy']:.3f}, ECE {one['ece']:.4f}" for one in beside)
+        axes.set(xlabel="ECE (15 bins, log scale)", ylabel="accuracy", title=f"{bench}{told}")
         axes.margins(0.06)
     if benches:
         line[0].legend(handles=_handles(table), fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3,
@@ -39,21 +40,28 @@ def frontier(table: pl.DataFrame) -> Figure:
 
 
 def _dot(axes: Axes, cell: dict[str, Any]) -> None:
-    plain = cell["method"] == "SGD"
     colour = COLOURS[cell["method"]]
-    marker = "*" if plain else MARKERS.get(cell["clip_norm"], "s")
     face = "none" if cell["averaged"] else colour
-    axes.plot([cell["ece"]], [cell["accuracy"]], marker, color=colour, markerfacecolor=face,
-              markersize=9 if plain else 5, alpha=0.8, zorder=3 if cell["method"] == "DP-SGLD" else 2)  # fmt: skip
+    axes.plot(
+        [cell["ece"]],
+        [cell["accuracy"]],
+        MARKERS.get(cell["clip_norm"], "s"),
+        color=colour,
+        markerfacecolor=face,
+        markersize=5,
+        alpha=0.8,
+        zorder=3 if cell["method"] == "DP-SGLD" else 2,
+    )
 
 
 def _handles(table: pl.DataFrame) -> list[Line2D]:
     there = [name for name in COLOURS if name in table["method"].to_list()]
     clips = sorted(table.filter(pl.col("method") != "SGD")["clip_norm"].unique().to_list())
-    found = [Line2D([], [], marker="*" if one == "SGD" else "o", linestyle="", color=COLOURS[one], label=one)
-             for one in there]  # fmt: skip
-    found += [Line2D([], [], marker=MARKERS.get(clip, "s"), linestyle="", color="0.5", label=f"clip norm {clip:g}")
-              for clip in clips]  # fmt: skip
+    found = [Line2D([], [], marker="o", linestyle="", color=COLOURS[one], label=one) for one in there]
+    found += [
+        Line2D([], [], marker=MARKERS.get(clip, "s"), linestyle="", color="0.5", label=f"clip norm {clip:g}")
+        for clip in clips
+    ]
     return [*found, Line2D([], [], marker="o", linestyle="", color="0.5", markerfacecolor="none", label="averaged")]
 
 

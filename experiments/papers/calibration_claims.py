@@ -18,7 +18,7 @@ from experiments.claims import (
     mostly,
     relevant,
 )
-from experiments.papers.runs.frontier_plans import SLOTS, Bench
+from experiments.papers.runs.frontier_plans import SLOTS, TOO_LONG, Bench
 from experiments.tables import by_key, mean, part
 
 ERRORS = ("ece", "sce", "ace")
@@ -220,6 +220,18 @@ def langevin(cells: Cells) -> Iterator[Claim]:
                 for name, own in _variants(clips, "slot", SLOTS)
             ],
         )
+
+
+def long_noise(cells: Cells) -> Iterator[Claim]:
+    """Noise before clipping that is longer than the clip norm: beside none, and beside DP-SGD's best clip norm."""
+    clip = cells.bench.compared[1]
+    after = cells.langevin(clip, pre_noise=TOO_LONG)
+    sentence = f"noise before clipping {TOO_LONG:g} times as long as a clip norm of {clip:g} improves calibration"
+    yield counted(cells, f"{sentence} (our addition)", [Change("last", cells.at(clip), after)])
+    rivals = [cells.at(one) for one in cells.bench.clips]
+    best = min(rivals, key=lambda one: _mean(cells.values("ece", one, half=0)) or 1.0)
+    sentence = f"{sentence} beyond what DP-SGD has at the clip norm that suits its step size and noise"
+    yield counted(cells, f"{sentence} (our addition)", [Change(f"clip norm {best['clip_norm']:g}", best, after)])
 
 
 def _variants(clips: Sequence[float], name: str, states: Sequence[Any]) -> Iterator[tuple[str, Where]]:

@@ -59,6 +59,8 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         if bench.others:
             yield from rules.harm(cells)
         yield from rules.langevin(cells)
+        if bench.others:
+            yield from rules.long_noise(cells)
         yield rules.fold(cells, FOLDS[bench.data])
         yield rules.clip_norm_alone(cells, FOLDS[bench.data])
         yield from rules.averaging(cells)
