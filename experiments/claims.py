@@ -19,6 +19,8 @@ Found = TypeVar("Found")
 TEST_FAILURE_PROB = 0.05
 """With which a risk may lie below :func:`least_risk`."""
 MISSING = "runs are missing"
+RELEVANT = 0.1
+"""The least difference of practical relevance, as a share of what it is measured against (:func:`relevant`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,11 @@ class Measured(NamedTuple):
             return None
         return cls(float(str(pl.Series(values).mean())), seed_noise(values) if len(values) > 1 else None, len(values))
 
+    @classmethod
+    def between(cls, one: Mapping[Any, float], other: Mapping[Any, float]) -> "Measured | None":
+        """The mean difference of pairs that share a key, such as two runs of one seed; None without a pair."""
+        return cls.of([one[key] - other[key] for key in one if key in other])
+
     def counted(self, n: float) -> "Measured":
         """A share of n examples: with the noise of the counts, which one seed has as well."""
         return self._replace(noise=math.hypot(count_noise((self.mean, n)), self.noise or 0.0))
@@ -293,6 +300,23 @@ def larger(what: str, one: Measured | None, other: Measured | None) -> Seen:
     return Seen(holds, f"{shown}; within two standard errors of the seeds, {gap.noise:.4f}" if holds is None else shown)
 
 
+def relevant(what: str, gap: Measured | None, margin: float | None) -> Seen:
+    """Whether a mean difference exceeds a margin of practical relevance, by two standard errors to either side.
+
+    :func:`larger` can never show that a difference is missing: where there is none, every number of seeds leaves it
+    open. Here the question is whether the difference is worth having. It holds where the difference less two standard
+    errors lies above the margin, and fails where the difference plus two standard errors lies below it: "no difference
+    as large as the margin" is then decided. More seeds cannot turn either answer but by chance. Between the two it is
+    open. Differences of runs that share their seeds (:meth:`Measured.between`) have the smallest errors.
+    """
+    if gap is None or margin is None:
+        return Seen(None, f"{what}: {MISSING}")
+    if gap.noise is None:
+        return Seen(None, f"{what}: {gap.mean:+.4f}, {margin:.4f} being asked; one pair decides nothing")
+    ends = f"{gap.mean - gap.noise:+.4f} to {gap.mean + gap.noise:+.4f}, {gap.seeds} pairs"
+    return Seen(gap.above(margin), f"{what}: {gap.mean:+.4f} ({ends}), {margin:.4f} being asked")
+
+
 class Ratio(NamedTuple):
     """The geometric mean of a column's ratios over pairs of runs that share their data."""
 
@@ -308,6 +332,18 @@ class Ratio(NamedTuple):
         if not logs:
             return None
         return cls(statistics.fmean(logs), seed_noise(logs) if len(logs) > 1 else None, len(logs))
+
+    @classmethod
+    def over_all(cls, pairs: Sequence[tuple[Mapping[Any, float], Mapping[Any, float]]]) -> "Ratio | None":
+        """The geometric mean over several pairs of tables too, with one value for each key under which all of them have
+        a positive number."""
+        tables = [{key for key, value in table.items() if value > 0.0} for pair in pairs for table in pair]
+        keys = set[Any].intersection(*tables) if tables else set[Any]()
+        one, other = (
+            {key: math.exp(statistics.fmean(math.log(pair[side][key]) for pair in pairs)) for key in keys}
+            for side in (0, 1)
+        )
+        return cls.of(one, other)
 
     def above(self, factor: float) -> bool | None:
         """Whether it exceeds a factor."""
@@ -326,3 +362,10 @@ class Ratio(NamedTuple):
         ends = [] if self.noise is None else [self.log - self.noise, self.log + self.noise]
         noise = " to ".join(f"{math.exp(end):.3f}" for end in ends) + (", " if ends else "")
         return f"{math.exp(self.log):.3f} ({noise}pairs: {self.pairs})"
+
+
+def mostly(values: Sequence[bool | None], over_all: Ratio | None) -> bool | None:
+    """Whether more than half of the cells improve; where the open ones could turn that, whether the geometric mean over
+    all cells falls by the share that counts."""
+    found = more_than_half(values)
+    return found if found is not None or over_all is None else over_all.below(1.0 - RELEVANT)

@@ -41,8 +41,14 @@ def measured(table: pl.DataFrame, name: str, **where: Any) -> Measured | None:
 
 def ratio(table: pl.DataFrame, name: str, *, by: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Ratio | None:
     """Pairs of the rows that match ``one`` to those that match ``other`` and agree in ``by``; None without a pair."""
-    over, under = (dict(zip(column(table, by, side), column(table, name, side), strict=True)) for side in (one, other))
-    return Ratio.of(over, under)
+    return Ratio.of(*(by_key(table, name, by=by, **side) for side in (one, other)))
+
+
+def by_key(table: pl.DataFrame, name: str, *, by: str, **where: Any) -> dict[Any, float]:
+    """The known values of a column by another one's, in the rows that match; none where it is missing."""
+    if table.is_empty() or name not in table.columns:
+        return {}
+    return dict(part(table, **where).select(by, name).drop_nulls().iter_rows())
 
 
 def ordered(table: pl.DataFrame, name: str) -> list[Any]:

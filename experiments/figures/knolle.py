@@ -1,7 +1,6 @@
-"""Knolle et al.'s figures: scores by procedure beside printed ones, calibration curves, the cells of an ablation."""
+"""Knolle et al.'s figures: scores by procedure beside printed ones, and calibration curves."""
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 
 import polars as pl
 from matplotlib.figure import Figure
@@ -15,7 +14,6 @@ COLOURS = {
     "DP-SGD by patient": "tab:brown",
 }
 _ECE = "ECE (l1, 15 bins)"
-_SIDES = ((-0.1, "DP-SGLD", "last weights"), (0.1, "DP-SGLD, averaged", "averaged predictions"))
 
 
 def scores(table: pl.DataFrame, printed: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
@@ -58,26 +56,6 @@ def curves(table: pl.DataFrame, pooled: pl.DataFrame) -> Figure:
     line[2].set(xlabel="confidence", ylabel="share of test examples", xlim=(0.0, 1.0))
     line[2].set_title(f"C: X-rays{_standing(table, 'X-rays')}")
     panels.legend(line[2], loc="upper left")
-    return drawn
-
-
-def cells(table: pl.DataFrame) -> Figure:
-    """ECE, NLL and accuracy of the four cells, last weights beside averaged predictions: a row a data set."""
-    data = sorted(table["data"].unique().to_list())
-    drawn, grid = style.figure(max(1, len(data)), 3, width=3.6, height=2.8)
-    four = [dict(zip(("pre_noise", "decay"), cell, strict=True)) for cell in product((False, True), repeat=2)]
-    measures = {"ece": _ECE, "nll_nats": "NLL (nats)", "accuracy": "accuracy"}
-    for (line, name), (k, (measure, label)) in product(zip(grid, data, strict=False), enumerate(measures.items())):
-        for shift, procedure, told in _SIDES:
-            values = [column(table, measure, {"data": name, "procedure": procedure, **cell}) for cell in four]
-            panels.spread(line[k], values, shift=shift, colour=COLOURS[procedure], label=told)
-        line[k].set_xticks(range(len(four)), ["neither", "decay", "pre-noise", "both"])
-        line[k].set_ylabel(label)
-        line[k].set_title(f"{name}{_standing(table, name)}")
-        line[k].margins(x=0.15)
-        if k == 0:
-            told = "mean, standard error over seeds"
-            panels.legend(line[k], title=told, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, frameon=False)
     return drawn
 
 

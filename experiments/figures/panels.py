@@ -39,18 +39,6 @@ def groups(
     axes.tick_params("x", labelsize=6)
 
 
-def spread(axes: Axes, cells: Sequence[Sequence[float]], *, shift: float, colour: str, label: str) -> None:
-    """Mean and standard error of each cell; none where a cell is empty."""
-    for x, values in enumerate(cells):
-        if values:
-            found = pl.Series(values, dtype=pl.Float64)
-            error = float(str(found.std() or 0.0)) / len(values) ** 0.5
-            axes.errorbar(
-                [x + shift], [float(str(found.mean()))], yerr=[error], fmt="o", capsize=2, markersize=4, color=colour,
-                label=label if x == 0 else None,
-            )  # fmt: skip
-
-
 def calibration(axes: Axes, curve: pl.DataFrame, seeds: pl.DataFrame, *, colour: str, label: str) -> None:
     """Accuracy against confidence, all seeds together: whiskers span the seeds, a hollow point holds less than 1%."""
     axes.plot(curve["confidence"], curve["accuracy"], color=colour, linewidth=1, label=label)

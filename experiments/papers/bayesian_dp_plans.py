@@ -35,6 +35,8 @@ DRIFT, PLAIN_DRIFT = 1.0, 0.5
 PRIOR_SCALE, FLAT_SCALE = 0.1, 100.0
 """FLAT_SCALE makes BBP's prior flat: its KL is then the posterior's negative entropy and a constant."""
 MLP = "fc"
+FEWEST = 0.01
+"""A bin counts where it holds this share of the test images."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,11 @@ class Setting:
     """By network."""
     members: int
     seeds: int
+    """Of Table 1."""
+    calibration_seeds: int
+    """Of Table 2."""
+    diagram_seeds: int
+    """Of Figures 3 and 7, the first ones of Table 2's."""
     image: int = 18
     """The eighteenth test image of MNIST, a 3 that networks take for 8 or 5."""
 
@@ -62,10 +69,20 @@ SETTINGS: dict[Scale, Setting] = {
         epochs={MLP: 6.0, CNN: 3.0},
         members=4,
         seeds=1,
+        calibration_seeds=1,
+        diagram_seeds=1,
         image=3,
     ),
     "cpu": Setting(
-        dataset="mnist", size=60_000, hidden=(200, 200), batch=256, epochs={MLP: 3.0, CNN: 2.0}, members=20, seeds=2
+        dataset="mnist",
+        size=60_000,
+        hidden=(200, 200),
+        batch=256,
+        epochs={MLP: 3.0, CNN: 2.0},
+        members=20,
+        seeds=2,
+        calibration_seeds=6,
+        diagram_seeds=3,
     ),
     "paper": Setting(
         dataset="mnist",
@@ -75,6 +92,8 @@ SETTINGS: dict[Scale, Setting] = {
         epochs={MLP: 15.0, CNN: 15.0},
         members=100,
         seeds=5,
+        calibration_seeds=10,
+        diagram_seeds=5,
     ),
 }
 
@@ -153,12 +172,12 @@ def sampling(setting: Setting, *, batch: int, epochs: float, clip_norm: float, s
     )
 
 
-def image_jobs(cells: list[tuple[str, str, str]], scale: Scale, seed: int, *, twins: bool = True) -> list[Job]:
-    """A private run of each (algorithm, prior, network) and its twin without privacy, for each seed of the scale."""
+def image_jobs(cells: list[tuple[str, str, str]], scale: Scale, seed: int, *, seeds: int) -> list[Job]:
+    """A private run of each (algorithm, prior, network) and its twin without privacy, for each of several seeds."""
     found = []
-    for number in range(SETTINGS[scale].seeds):
+    for number in range(seeds):
         for algorithm, prior, network in cells:
-            for private in (True, False) if twins and algorithm != "SGD as SGLD" else (True,):
+            for private in (True, False) if algorithm != "SGD as SGLD" else (True,):
                 run = image_run(algorithm, prior, network, private=private, scale=scale, seed=seed + number)
                 found.append(
                     named(run, CLASSIFY, algorithm=algorithm, prior=prior, network="CNN" if network == CNN else "MLP")
@@ -179,7 +198,8 @@ def image_rows(done: Done) -> Iterator[Row]:
     test, parts = result["test"], result["uncertainty"]
     yield {
         **done.tags,
-        **{name: test[name] for name in ("accuracy", "ece", "mce", "nll_nats", "n")},
+        **{name: test[name] for name in ("accuracy", "ece", "mce", "rmsce", "nll_nats", "n")},
+        "filled_mce": filled_mce(result["reliability"], test["n"]),
         "one_bin_ece": abs(test["accuracy"] - test["mean_confidence"]),
         "last_accuracy": result["curve"][-1]["accuracy"] if result["curve"] else None,
         **{f"confidence_{kind}": parts["confidence"][kind] for kind in ("right", "wrong")},
@@ -188,6 +208,12 @@ def image_rows(done: Done) -> Iterator[Row]:
         **{name: result[name] for name in ("steps", "members", "parameters", "seconds_per_epoch")},
         "run": done.job.key,
     }
+
+
+def filled_mce(curve: Row, n: int) -> float:
+    """The largest gap of the bins that hold at least FEWEST of the n images: a MCE that no handful of images sets."""
+    bins = zip(curve["count"], curve["confidence"], curve["accuracy"], strict=True)
+    return max(abs(accuracy - confidence) for count, confidence, accuracy in bins if count >= FEWEST * n)
 
 
 def privacy_columns(spent: Row) -> Row:

@@ -1,5 +1,6 @@
-"""Knolle et al. (2021), Differentially private training of neural networks with Langevin dynamics: Tables 1 and 2,
-Figure 1, and what Section 6 leaves to future work.
+"""Knolle et al. (2021), Differentially private training of neural networks with Langevin dynamics: Tables 1 and 2, and
+Figure 1. What DP-SGLD adds to DP-SGD, and what Section 6 leaves to future work, is decided by
+:mod:`experiments.papers.calibration_frontier`: here DP-SGLD's steps are DP-SGD's within a quarter, at one clip norm.
 
 The text gives the budgets, "a five layer convolutional neural network" and "a pre-trained, frozen backbone
 (EfficientNet B1, ImageNet) with two trainable dense layers". Batch sizes, step sizes, clip norm, temperature, decay and
@@ -15,21 +16,32 @@ predictions of weights kept on the way, which costs no privacy more.
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import product
 from typing import Any
 
 import polars as pl
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon
-from experiments.claims import MISSING, Claim, Comparison, Point, Seen, count_noise, every, judging, larger, point, say
+from experiments.claims import (
+    MISSING,
+    RELEVANT,
+    Claim,
+    Comparison,
+    Measured,
+    Point,
+    every,
+    judging,
+    larger,
+    point,
+    relevant,
+    say,
+)
 from experiments.figures import knolle as figures
 from experiments.job_costs import by_seeds
-from experiments.papers.runs.knolle import BENCHES, DATA, Bench, PlainConfig, ablation_jobs, table_jobs
+from experiments.papers.runs.knolle import BENCHES, DATA, PlainConfig, table_jobs
 from experiments.study import Done, Row, Study, columns, drawing, tabled
-from experiments.tables import column, mean, measured, part, pooled, shown
+from experiments.tables import by_key, column, mean, measured, part, pooled
 from pacdp.cli.figures.numbers import up
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.methods import DPSGD
 from pacdp.cli.recipes import Scale
 
 AVERAGED = ", averaged"
@@ -42,10 +54,8 @@ EPSILONS = {"MNIST": 0.5, "X-rays": 6.0}
 SCORES = {"accuracy": "accuracy", "macro_auc": "AUC", "ece": "ECE"}
 ERRORS = ("ece", "sce", "ace")
 """The calibration errors that the paper computed, and found to differ negligibly; it prints the first."""
-SAME = 0.25
-"""Step sizes that differ by no more than this share make DP-SGLD's last weights DP-SGD's, but for pre-noise."""
-FOLDS = {"MNIST": 5, "X-rays": 2}
-"""The reductions of ECE that abstract and discussion name ("MNIST ~5-fold, PPD ~2-fold")."""
+HARMED = "MNIST"
+"""The data set on which SGD is trained to the paper's accuracy, so that it can be said what privacy does to it."""
 FEWEST = 0.01
 """A bin of Figure 1 counts where it holds this share of the test examples, over the seeds, of both curves."""
 _MADE_OF = {"mnist": "our own five-layer CNN", "xrays224": "EfficientNet-Lite0 instead of B1"}
@@ -110,7 +120,7 @@ _AFTER = (
     "networks of DP-SGD, whose weights were not averaged: a difference may be averaging's alone, "
     "and averages of DP-SGD's weights would tell.",
     "Without decay and pre-noise DP-SGLD's last weights are DP-SGD's in law, at a step size, clip norm and noise: what "
-    "the two additions do not change (knolle-ablation) is not to be expected of the method.",
+    "the two additions do not change (private-calibration) is not to be expected of the method.",
     "Epsilon here is an upper bound (privacy loss distribution, add-remove neighbours). The paper's comes from the "
     "central limit theorem of Gaussian differential privacy, an approximation that proves nothing; what it makes of "
     "our runs stands beside each comparison.",
@@ -126,11 +136,6 @@ _XRAYS = (
 _FIGURE = (
     "Confidence is on the horizontal axis, so that points below the diagonal are overconfident; the paper's caption "
     "has it the other way round. Its panel C shows the softmax output, ours the largest of the probabilities."
-)
-_ABLATION = (
-    "Every cell spends the same budget; without decay the step size is DP-SGD's and the temperature the one at which "
-    "all steps fit. rho is not in the paper: here the noise on one example's gradient is about half as long as the "
-    "clip norm."
 )
 
 
@@ -156,8 +161,8 @@ def notes(table: pl.DataFrame, scale: Scale, *others: str) -> Iterator[str]:
         yield from _XRAYS
     if scale == "cpu":
         yield (
-            "Cut for two cores: three seeds on MNIST and five on the X-rays, in the ablation two and three; averages "
-            "are over 4 weights, 20 at the paper's scale."
+            "Cut for two cores: three seeds on MNIST and five on the X-rays; averages are over 4 weights, 20 at the "
+            "paper's scale."
         )
     yield from others
 
@@ -183,69 +188,36 @@ def table_numbers(table: pl.DataFrame, scale: Scale) -> Iterator[Comparison]:
 
 
 def table_claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
-    """The sentences about each table."""
+    """The sentences about each table that these runs can decide."""
     for data in _there(table):
-        of = partial(measured, table, data=data)
-        for sentence, worse, better in (
-            ("DP-SGD has a negative impact on model calibration compared to standard SGD", "DP-SGD", "SGD"),
-            (
-                "DP-SGLD provides [...] better calibrated predictive uncertainty than standard DP-SGD",
-                *("DP-SGD", "DP-SGLD"),
-            ),
-            ("the same of DP-SGLD's averaged predictions (our addition)", "DP-SGD", f"DP-SGLD{AVERAGED}"),
-        ):
-            yield Claim(f"{data}: {sentence}", *_by_every_error(of, worse, better))
-        sentence, least = f"{data}: a reduction in ECE ~{FOLDS[data]}-fold against DP-SGD", FOLDS[data] - 0.5
-        private, ours = (of("ece", procedure=name) for name in ("DP-SGD", "DP-SGLD"))
-        if private is None or ours is None or ours.mean == 0.0:
-            yield Claim(sentence, None, MISSING)
-        else:
-            seen = larger(f"ECE of DP-SGD against {least:g} times that of DP-SGLD", private, ours.scaled(least))
-            folds = f"{private.mean / ours.mean:.2f}-fold, at least {least:g} being asked"
-            same = _same_steps(next(bench for bench in BENCHES[scale] if bench.name == data))
-            near = seen.holds is False and larger("", private, ours).holds is None
-            built_in = f"; open, for it is built in: {same}" if same and near else ""
-            yield Claim(sentence, None if built_in else seen.holds, f"{folds}; {seen.evidence}{built_in}")
+        if data == HARMED:
+            yield _harm(table, data)
         yield _alike(table, data)
 
 
-def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
-    """Calibration by procedure; where errors disagree, and where our DP-SGLD is DP-SGD."""
-    for data in _there(table):
-        of = {one: measured(table, "ece", data=data, procedure=one) for one in PRINTED[data]}
-        ece = {one.replace("-", ""): found and found.mean for one, found in of.items()}
-        said = f"{data}: DP-SGD harms calibration by ECE, SCE and ACE: ECE {{DPSGD:.4f}} against SGD's {{SGD:.4f}}"
-        accuracy = mean(table, "accuracy", data=data, procedure="SGD")
-        by = f"seeds, and SGD as accurate as the paper's ({PRINTED[data]['SGD'][0]:g}; ours {shown(accuracy)})"
-        yield point(claims, "has a negative impact", say(said, **ece), settled_by=by)
-        same = _same_steps(next(bench for bench in BENCHES[scale] if bench.name == data))
-        said = f"{data}: DP-SGLD is better calibrated than DP-SGD: ECE {{DPSGLD:.4f}} against {{DPSGD:.4f}}"
-        said += ", at settings that make it nearly DP-SGD" if same else ""
-        by = "other clip norms and temperatures, at equal noise, steps and accuracy"
-        yield point(claims, "better calibrated predictive", say(said, **ece), settled_by=by)
-
-
-def _by_every_error(of: Any, worse: str, better: str) -> Seen:
-    """Whether each of the errors that the paper speaks of is larger for one procedure than for the other."""
+def _harm(table: pl.DataFrame, data: str) -> Claim:
+    """Whether each of the errors that the paper speaks of is larger for DP-SGD than for SGD."""
     seen = [
-        larger(f"{name.upper()} of {worse} against {better}", *(of(name, procedure=one) for one in (worse, better)))
+        larger(
+            f"{name.upper()} of DP-SGD against SGD",
+            *(measured(table, name, data=data, procedure=one) for one in ("DP-SGD", "SGD")),
+        )
         for name in ERRORS
     ]
-    return Seen(every(one.holds for one in seen), f"by all of three errors: {'; '.join(one.evidence for one in seen)}")
+    return Claim(
+        f"{data}: DP-SGD has a negative impact on model calibration compared to standard SGD",
+        every(one.holds for one in seen),
+        f"by all of three errors: {'; '.join(one.evidence for one in seen)}",
+    )
 
 
-def _same_steps(bench: Bench) -> str:
-    """How close DP-SGLD's steps are to DP-SGD's, as a sentence; nothing where they differ by more than a quarter.
-
-    With step sizes α_t and noise σ_t = √(2 α_t τ) on the clipped sum over the batch, DP-SGLD's weights move as DP-SGD's
-    do at learning rate α_t.
-    """
-    assert isinstance(bench.run.method, DPSGD)
-    method, rate, steps = bench.decaying, bench.run.method.learning_rate, bench.run.sampling.steps
-    sizes = [method.step_size * (1.0 + t / method.decay_offset) ** -method.decay for t in (0, steps)]
-    apart = max(abs(size / rate - 1.0) for size in sizes)
-    shown = f"our DP-SGLD takes steps of {sizes[0]:.2f} falling to {sizes[1]:.2f} where DP-SGD takes {rate:g}"
-    return f"{shown}, at one clip norm and budget" if apart <= SAME else ""
+def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
+    """Calibration by procedure."""
+    if HARMED in _there(table):
+        of = {one: mean(table, "ece", data=HARMED, procedure=one) for one in PRINTED[HARMED]}
+        ece = {one.replace("-", ""): found for one, found in of.items()}
+        said = f"{HARMED}: DP-SGD harms calibration by ECE, SCE and ACE: ECE {{DPSGD:.4f}} against SGD's {{SGD:.4f}}"
+        yield point(claims, "has a negative impact", say(said, **ece), settled_by="more seeds")
 
 
 def _alike(table: pl.DataFrame, data: str) -> Claim:
@@ -260,20 +232,6 @@ def _alike(table: pl.DataFrame, data: str) -> Claim:
         shown.append(f"{procedure} {', '.join(f'{mean:.4f}' for mean in means)}")
     told = f"ECE, SCE, ACE: {'; '.join(shown)}; they differ by up to {worst:.0%}, negligible being a tenth."
     return Claim(sentence, worst <= 0.1, f"{told} SCE and ACE are Nixon et al.'s means over all classes, at most 2/K")
-
-
-def ablation_claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
-    """Pre-noise and decay on and off, cell by cell."""
-    effects = {
-        "pre_noise": ("pre-noise", "pre-noising (which the paper conjectures to help) improves calibration"),
-        "decay": ("decay", "the decaying learning rate improves calibration"),
-    }
-    for data, (averaged, of) in product(_there(table), (("", "last weights"), (AVERAGED, "averaged predictions"))):
-        for (changed, other), state in product((("pre_noise", "decay"), ("decay", "pre_noise")), (False, True)):
-            where, (name, sentence) = {"data": data, "procedure": f"DP-SGLD{averaged}", other: state}, effects[changed]
-            off, on = (measured(table, "ece", **where, **{changed: value}) for value in (False, True))
-            seen = larger(f"ECE without {name} against with it", off, on)
-            yield Claim(f"{data}, {of}, {'with' if state else 'without'} {effects[other][0]}: {sentence}", *seen)
 
 
 def figure_claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
@@ -294,21 +252,25 @@ def figure_claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
 
 
 def _across(bins: pl.DataFrame, data: str) -> Claim:
+    """Whether every bin's gap between accuracy and confidence is smaller by a tenth, by runs of one seed."""
     sentence = f"{data}: DP-SGLD has improved calibration across the [0, 1] model confidence interval"
-    gap = (pl.col("accuracy") - pl.col("confidence")).abs().alias("gap")
-    curves = pooled(bins).filter(pl.col("share") >= FEWEST).with_columns(gap)
-    private, ours = (part(curves, procedure=name) for name in ("DP-SGD", "DP-SGLD"))
-    both = [] if curves.is_empty() else private.join(ours, on="left", suffix="_ours").to_dicts()
-    if not both:
+    sentence += " (by a tenth of DP-SGD's gap in every bin, at steps within a quarter of DP-SGD's)"
+    shares = pooled(bins).filter(pl.col("share") >= FEWEST)
+    filled, gaps = bins.filter(pl.col("count") > 0), (pl.col("accuracy") - pl.col("confidence")).abs()
+    filled = filled.with_columns(gap=gaps)
+    private, ours = (set(part(shares, procedure=name)["left"].to_list()) for name in ("DP-SGD", "DP-SGLD"))
+    seen = list[bool | None]()
+    for left in sorted(private & ours):
+        rows = filled.filter(pl.col("left") == left)
+        one, other = (by_key(rows, "gap", by="seed", procedure=name) for name in ("DP-SGD", "DP-SGLD"))
+        level = Measured.of(list(one.values()))
+        margin = None if level is None else RELEVANT * level.mean
+        seen.append(relevant("", Measured.between(one, other), margin).holds)
+    if not seen:
         return Claim(sentence, None, MISSING)
-    seeds, worse = bins["seed"].n_unique(), 0  # of one test set: their counts are not so many examples
-    for row in both:
-        counts = ((row[f"accuracy{side}"], row[f"count{side}"] / seeds) for side in ("", "_ours"))
-        worse += row["gap_ours"] > row["gap"] + count_noise(*counts)
-    better = sum(row["gap_ours"] < row["gap"] for row in both)
-    told = f"a smaller gap than DP-SGD's in {better} of {len(both)} bins that hold {FEWEST:.0%} of both's examples"
-    holds = True if better == len(both) else False if worse else None
-    return Claim(sentence, holds, f"{told}, a larger one beyond two standard errors in {worse}")
+    told = f"of {len(seen)} bins that hold {FEWEST:.0%} of both's examples the gap is smaller by a tenth in"
+    told += f" {seen.count(True)}, not in {seen.count(False)}, open in {seen.count(None)}"
+    return Claim(sentence, every(seen), told)
 
 
 def _study(name: str, title: str, where: str, *told: str, jobs: Any, claims: Any, draw: Any, **other: Any) -> Study:
@@ -340,10 +302,4 @@ FIGURE_1 = _study(
     draw=drawing(figure=lambda table: figures.curves(table, pooled(table))),
     table=tabled(by_bin, BIN_COLUMNS),
 )
-ABLATION = _study(
-    *("ablation", "DP-SGLD with and without pre-noise and decay", "Section 6 (left to future work)", _ABLATION),
-    jobs=ablation_jobs,
-    claims=ablation_claims,
-    draw=drawing(figure=figures.cells),
-)
-STUDIES = (TABLE_1, TABLE_2, FIGURE_1, ABLATION)
+STUDIES = (TABLE_1, TABLE_2, FIGURE_1)

@@ -37,31 +37,16 @@ def test_jobs_have_distinct_keys_and_configurations_that_survive_json(name, scal
 @pytest.mark.parametrize("scale", SCALES)
 def test_a_run_that_two_studies_need_has_one_key_and_another_seed_another(scale):
     found = {name: {job.key: job.config for job in study.jobs(scale, 0)} for name, study in BY_NAME.items()}
-    one, two, figure, ablation = (found[name] for name in BY_NAME)
+    one, two, figure = (found[name] for name in BY_NAME)
     assert figure.keys() < one.keys() | two.keys()
     assert one.keys() < figure.keys()
-    assert ablation.keys() & figure.keys()
     assert all((one | two)[key] == figure[key] for key in figure)
     assert not one.keys() & {job.key for job in BY_NAME["knolle-table-1"].jobs(scale, 100)}
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_ablation_changes_pre_noise_and_decay_alone(scale):
-    jobs = [job for job in BY_NAME["knolle-ablation"].jobs(scale, 0) if job.config.seed == 0]
-    assert len(jobs) == 8
-    for job in jobs:
-        method = job.config.method
-        assert (method.pre_noise > 0.0) == job.tags["pre_noise"]
-        assert (method.decay > 0.0) == job.tags["decay"]
-    for key in ("sampling", "budget", "architecture", "hidden", "dataset"):
-        assert len({getattr(job.config, key) for job in jobs if job.tags["data"] == "MNIST"}) == 1
-
-
 @pytest.mark.parametrize("bench", [MNIST, XRAYS], ids=lambda bench: bench.name)
-@pytest.mark.parametrize("decay", [False, True])
-def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(bench, decay):
-    run = bench.run
-    steps = bench.decaying if decay else bench.constant
+def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(bench):
+    run, steps = bench.run, bench.decaying
     sizes = [steps.step_size * (1.0 + t / steps.decay_offset) ** -steps.decay for t in range(run.sampling.steps)]
     noises = [math.sqrt(2.0 * size * steps.temperature) for size in sizes]
     plan = private.planned(lambda t: noises[t], sample_rate=run.sampling.sample_rate, steps=run.sampling.steps)
@@ -81,11 +66,9 @@ def test_pre_noise_is_half_as_long_as_the_clip_norm():
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """One seed of the second table at the small scale, and a fourth cell of the ablation."""
+    """One seed of the second table at the small scale."""
     out = tmp_path_factory.mktemp("knolle")
     jobs = [job for job in BY_NAME["knolle-table-2"].jobs("smoke", 0) if job.config.seed == 0]
-    jobs += [job for job in BY_NAME["knolle-ablation"].jobs("smoke", 0)
-             if job.config.seed == 0 and job.tags["data"] == "X-rays" and not job.tags["decay"]]  # fmt: skip
     for job in jobs:
         assert job.kind.carry_out([job.config], [out / job.key], RUNTIME) == [None]
     return out
@@ -188,25 +171,23 @@ def held(verdict) -> dict[str, bool | None]:
 
 
 WORSE = "DP-SGD has a negative impact on model calibration compared to standard SGD"
-BETTER = "DP-SGLD provides [...] better calibrated predictive uncertainty than standard DP-SGD"
-FOLD = "a reduction in ECE ~5-fold against DP-SGD"
 ALIKE = "differences between ECE, SCE and ACE were negligible"
 
 
 def test_claims_follow_the_numbers():
     theirs = {name: [scores[2], scores[2] * 1.01] for name, scores in PRINTED["MNIST"].items()}
     found = held(BY_NAME["knolle-table-1"].judge(planted(theirs), "cpu"))
-    assert all(found[sentence] for sentence in (WORSE, BETTER, FOLD, ALIKE))
+    assert found == {WORSE: True, ALIKE: True}
     turned = {"SGD": [0.02, 0.021], "DP-SGD": [0.01, 0.0101], "DP-SGLD": [0.015, 0.0151]}
-    found = held(BY_NAME["knolle-table-1"].judge(planted(turned), "cpu"))
-    assert [found[sentence] for sentence in (WORSE, BETTER, FOLD)] == [False, False, False]
+    assert held(BY_NAME["knolle-table-1"].judge(planted(turned), "cpu"))[WORSE] is False
     noisy = {"SGD": [0.01, 0.03], "DP-SGD": [0.012, 0.033], "DP-SGLD": [0.009, 0.03]}
-    found = held(BY_NAME["knolle-table-1"].judge(planted(noisy), "cpu"))
-    assert (found[WORSE], found[BETTER]) == (None, None)
+    assert held(BY_NAME["knolle-table-1"].judge(planted(noisy), "cpu"))[WORSE] is None
     single = {name: values[:1] for name, values in theirs.items()}
-    assert held(BY_NAME["knolle-table-1"].judge(planted(single), "cpu"))[BETTER] is None
+    assert held(BY_NAME["knolle-table-1"].judge(planted(single), "cpu"))[WORSE] is None
     apart = planted(theirs).with_columns(pl.col("sce") / 5)
     assert held(BY_NAME["knolle-table-1"].judge(apart, "cpu"))[ALIKE] is False
+    lungs = BY_NAME["knolle-table-2"].judge(planted(theirs, data="X-rays"), "cpu")
+    assert list(held(lungs)) == [ALIKE], "SGD is undertrained there: private-calibration decides"
 
 
 @pytest.mark.parametrize("error", ["ece", "sce", "ace"])
@@ -215,19 +196,7 @@ def test_calibration_is_harmed_only_where_every_error_says_so(error):
     plain = pl.col("procedure") == "SGD"
     for factor, holds in ((20.0, False), (10.5, None)):
         turned = theirs.with_columns(pl.when(plain).then(pl.col(error) * factor).otherwise(error).alias(error))
-        found = held(BY_NAME["knolle-table-1"].judge(turned, "cpu"))
-        assert found[WORSE] is holds
-        assert found[BETTER] is True, "the others are as they were"
-    moved = theirs.with_columns(pl.when(pl.col("procedure") == "DP-SGLD").then(0.03).otherwise(error).alias(error))
-    assert held(BY_NAME["knolle-table-1"].judge(moved, "cpu"))[BETTER] is False
-
-
-def test_a_reduction_that_our_own_settings_rule_out_is_open():
-    equal = {"SGD": [0.002, 0.0021], "DP-SGD": [0.02, 0.0202], "DP-SGLD": [0.02, 0.0203]}
-    (claim,) = [one for one in BY_NAME["knolle-table-1"].judge(planted(equal), "cpu").claims if "fold" in one.sentence]
-    assert claim.holds is None
-    assert "takes steps of 2.20 falling to 1.75 where DP-SGD takes 2" in claim.evidence
-    assert held(BY_NAME["knolle-table-1"].judge(planted(equal | {"DP-SGLD": [0.01, 0.0101]}), "cpu"))[FOLD] is False
+        assert held(BY_NAME["knolle-table-1"].judge(turned, "cpu"))[WORSE] is holds
 
 
 def test_comparisons_are_the_papers_numbers_and_ours():
@@ -244,21 +213,6 @@ def test_comparisons_are_the_papers_numbers_and_ours():
     assert any("Cut for two cores" in note for note in verdict.notes)
 
 
-def test_the_ablation_is_judged_cell_by_cell():
-    cells = [
-        planted({"DP-SGLD": [ece, ece + 0.001]}, pre_noise=pre_noise, decay=decay)
-        for ece, pre_noise, decay in (
-            (0.03, False, False),
-            (0.02, False, True),
-            (0.04, True, False),
-            (0.02, True, True),
-        )
-    ]
-    found = [claim.holds for claim in BY_NAME["knolle-ablation"].judge(pl.concat(cells), "cpu").claims]
-    # pre-noise without and with decay, decay without and with pre-noise; averaged predictions are missing
-    assert found == [False, None, True, True, None, None, None, None]
-
-
 def curve(name: str, accuracy: list[float], counts: list[int], data: str = "X-rays") -> pl.DataFrame:
     rows = [
         {"data": data, "stands_for": "xrays224", "procedure": name, "seed": seed, "ece": 0.1, "n_test": sum(counts),
@@ -273,15 +227,16 @@ def test_the_figure_s_sentences_follow_the_bins(tmp_path):
     ours = curve("DP-SGLD", [0.1, 0.4, 0.8], [30, 40, 30])
     across, *extremes = BY_NAME["knolle-figure-1"].judge(pl.concat([private_, plain, ours]), "cpu").claims
     assert across.holds
-    assert "3 of 3 bins" in across.evidence
+    assert "of 3 bins" in across.evidence
     # equal counts in both seeds: any difference is beyond two standard errors
     assert [claim.holds for claim in extremes] == [True, True]
     worse = curve("DP-SGLD", [0.1, 0.2, 0.8], [5, 35, 60])  # less than DP-SGD's 80, and no contrast
     across, *extremes = BY_NAME["knolle-figure-1"].judge(pl.concat([private_, plain, worse]), "cpu").claims
-    assert across.holds is None, "the worse bin holds five to ten examples"
+    assert across.holds is False
     assert [claim.holds for claim in extremes] == [True, False]
-    many = [curve("DP-SGD", [0.0, 0.3, 0.6], [1000, 1000, 8000]), curve("DP-SGLD", [0.1, 0.2, 0.8], [500, 500, 9000])]
-    assert BY_NAME["knolle-figure-1"].judge(pl.concat(many), "cpu").claims[0].holds is False
+    moved = pl.when((pl.col("seed") == 1) & (pl.col("left") == 0.0)).then(0.0).otherwise("accuracy")
+    unsure = pl.concat([private_, plain, ours.with_columns(accuracy=moved)])
+    assert BY_NAME["knolle-figure-1"].judge(unsure, "cpu").claims[0].holds is None, "one seed has no gain in a bin"
     paths = BY_NAME["knolle-figure-1"].draw(pl.concat([private_, plain, ours]), tmp_path)
     assert all(path.stat().st_size > 5000 for path in paths)
 

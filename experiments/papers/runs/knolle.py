@@ -9,7 +9,6 @@ Networks, first weights, data and the judgement of the predictions are those of 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -32,7 +31,6 @@ from pacdp.cli.sweep.kinds import PRIVATE
 DATA = ("MNIST", "X-rays")
 SEEDS: dict[Scale, tuple[int, int]] = {"smoke": (2, 2), "cpu": (3, 5), "paper": (10, 10)}
 """On MNIST and on the X-rays."""
-ABLATION_SEEDS: dict[Scale, tuple[int, int]] = {"smoke": (2, 2), "cpu": (2, 3), "paper": (10, 10)}
 _SNAPSHOTS: dict[Scale, int] = {"smoke": 4, "cpu": 4, "paper": 20}
 FORMAT = "pacdp-plain-result/1"
 
@@ -121,17 +119,15 @@ class Bench(NamedTuple):
     run: PrivateConfig
     """Data, network, sampling and budget; ``method`` is DP-SGD's."""
     decaying: DPSGLD
-    constant: DPSGLD
-    """DP-SGLD's steps with and without decay, and the temperature with which they cost the budget."""
+    """DP-SGLD's steps, and the temperature with which they cost the budget."""
     pre_noise: float
     """ρ for which the noise on an example's gradient is about half as long as the clip norm: ½/√(parameters)."""
     plain_epochs: int
     plain_rate: float
 
-    def sgld(self, *, pre_noise: bool, decay: bool, snapshots: int) -> PrivateConfig:
-        """DP-SGLD with or without its two additions, keeping ``snapshots`` weights from the second half of the run."""
-        steps, rho = self.decaying if decay else self.constant, self.pre_noise if pre_noise else 0.0
-        method = replace(steps, pre_noise=rho, snapshots=snapshots)
+    def sgld(self, *, snapshots: int) -> PrivateConfig:
+        """DP-SGLD with both of its additions, keeping ``snapshots`` weights from the second half of the run."""
+        method = replace(self.decaying, pre_noise=self.pre_noise, snapshots=snapshots)
         # pre-noise needs every example's own gradient; the mode changes the numbers in the last digits only
         return replace(self.run, method=method, sampling=replace(self.run.sampling, grad_sample_mode="hooks"))
 
@@ -155,9 +151,9 @@ _MLP: dict[str, Any] = {"architecture": "fc", "hidden": (32,)}
 _DIGITS = _run(0.1, 40, 8.0, 1e-3, step=2.0, records=2, **_MLP)
 _LUNGS = _run(0.1, 200, 6.0, 1e-4, step=0.3, records=5, dataset="xrays224", features="backbone", **_MLP)
 _NUMERALS = _run(0.02, 500, 0.5, 1e-5, step=2.0, records=5, dataset="mnist")
-MNIST = Bench("MNIST", _NUMERALS, _steps(2.2, 0.33, 500.0, 2.82), _steps(2.0, 0.0, 1.0, 2.72), 0.0024, 5, 0.05)
-XRAYS = Bench("X-rays", _LUNGS, _steps(0.33, 0.33, 200.0, 2.6), _steps(0.3, 0.0, 1.0, 2.505), 0.0025, 5, 0.01)
-DIGITS = Bench("digits", _DIGITS, _steps(2.2, 0.33, 40.0, 0.104), _steps(2.0, 0.0, 1.0, 0.1), 0.01, 10, 0.05)
+MNIST = Bench("MNIST", _NUMERALS, _steps(2.2, 0.33, 500.0, 2.82), 0.0024, 5, 0.05)
+XRAYS = Bench("X-rays", _LUNGS, _steps(0.33, 0.33, 200.0, 2.6), 0.0025, 5, 0.01)
+DIGITS = Bench("digits", _DIGITS, _steps(2.2, 0.33, 40.0, 0.104), 0.01, 10, 0.05)
 _STAND_INS = tuple(DIGITS._replace(name=name) for name in DATA)
 BENCHES: dict[Scale, tuple[Bench, ...]] = {"smoke": _STAND_INS, "cpu": (MNIST, XRAYS), "paper": (MNIST, XRAYS)}
 """The paper's two; at ``smoke`` scikit-learn's digits in the place of both."""
@@ -173,25 +169,15 @@ def table_jobs(data: Sequence[str], scale: Scale, seed: int, *, patients: bool =
             found += [
                 _job(bench, "SGD", plain),
                 _job(bench, "DP-SGD", replace(bench.run, seed=one)),
-                _sgld(bench, scale, one, pre_noise=True, decay=True),
+                _sgld(bench, scale, one),
             ]
             people.append(_job(bench, "DP-SGD by patient", replace(bench.by_patient(), seed=one)))
     return found + people if patients else found
 
 
-def ablation_jobs(scale: Scale, seed: int) -> list[Job]:
-    """DP-SGLD with and without pre-noise, with and without decay; one cell is DP-SGLD's of the tables."""
-    return [
-        _sgld(bench, scale, one, pre_noise=pre_noise, decay=decay)
-        for bench, count in zip(BENCHES[scale], ABLATION_SEEDS[scale], strict=True)
-        for pre_noise, decay in product((False, True), repeat=2)
-        for one in range(seed, seed + count)
-    ]
-
-
-def _sgld(bench: Bench, scale: Scale, seed: int, *, pre_noise: bool, decay: bool) -> Job:
-    config = bench.sgld(pre_noise=pre_noise, decay=decay, snapshots=_SNAPSHOTS[scale])
-    return _job(bench, "DP-SGLD", replace(config, seed=seed), pre_noise=pre_noise, decay=decay)
+def _sgld(bench: Bench, scale: Scale, seed: int) -> Job:
+    config = bench.sgld(snapshots=_SNAPSHOTS[scale])
+    return _job(bench, "DP-SGLD", replace(config, seed=seed), pre_noise=True, decay=True)
 
 
 def _job(bench: Bench, procedure: str, config: PlainConfig | PrivateConfig, **tags: bool) -> Job:

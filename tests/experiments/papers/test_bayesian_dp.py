@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from experiments.papers import bayesian_dp_regression as regression
-from experiments.papers.bayesian_dp import TABLE_1, TABLE_2
+from experiments.papers.bayesian_dp import TABLE_1
+from experiments.papers.bayesian_dp_calibration import TABLE_2
 from experiments.papers.bayesian_dp_figures import FIGURES_1_2, FIGURES_3_7
 from experiments.papers.bayesian_dp_plans import DELTA, SETTINGS, SIGMA
 from experiments.papers.bayesian_dp_regression import REGRESSION

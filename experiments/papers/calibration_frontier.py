@@ -1,0 +1,173 @@
+"""Private calibration as a frontier: accuracy against calibration at a fixed epsilon, over clip norm, step size, number
+of steps, falling steps, noise before clipping, and averaging.
+
+At a fixed epsilon, sample rate and number of steps the noise multiplier σ is fixed too. DP-SGLD with constant steps α
+and without noise before clipping is then DP-SGD at learning rate α: the gradient slot's temperature is σ²/(2α), the
+parameter slot's one fixes the clip norm. Its last weights have DP-SGD's law, so that no number of seeds can show that
+they are better, and the right question is whether a difference is larger than a stated margin
+(:func:`experiments.claims.relevant`). What Langevin dynamics may add is its falling steps with the noise that follows
+them, noise before clipping, and the average over weights, which DP-SGD's weights allow as well: each is compared at
+equal clip norm, reach and number of steps, in runs that share first weights, batches and noise.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from experiments.claims import Claim, Point, judging, point, say
+from experiments.figures import calibration_frontier as figures
+from experiments.papers import calibration_claims as rules
+from experiments.papers.runs.frontier import MOST
+from experiments.papers.runs.frontier_plans import BENCHES, FOLDS, Bench, jobs
+from experiments.study import Done, Row, Study, columns, drawing, tabled
+from experiments.tables import column, part
+from pacdp.cli.recipes import Scale
+
+COLUMNS = columns(
+    (pl.String, "bench method"),
+    (pl.Boolean, "averaged"),
+    (pl.String, "slot"),
+    (pl.Float64, "clip_norm reach"),
+    (pl.Boolean, "decay"),
+    (pl.Float64, "pre_noise"),
+    (pl.Int64, "steps passes seed"),
+    (pl.Float64, "accuracy ece sce ace nll_nats mce rmsce mean_confidence sigma epsilon clipped_share"),
+)
+"""Averages are over weights kept on the way, over draws of a posterior's weights, or over masks; the other rows are of
+the last weights or of one draw. ``reach`` is step size times clip norm; ``clipped_share`` the share of training
+gradients that the last weights' clip norm shortens."""
+
+
+def by_prediction(done: Done) -> Iterator[Row]:
+    """One row for the last weights (or one draw of random ones) and one for the mean of several predictions."""
+    result = done.result
+    own = {name: _short(result.get(name), up=name == "epsilon") for name in ("sigma", "epsilon", "clipped_share")}
+    for name, scores in result["scores"].items():
+        rounded = {key: _short(value) for key, value in scores.items() if key in COLUMNS}
+        yield {**done.tags, **own, **rounded, "averaged": name == "averaged"}
+
+
+def _short(value: float | None, *, up: bool = False) -> float | None:
+    """Five decimals, so that the table stays small; an epsilon is rounded up."""
+    return None if value is None else round(value + (5e-6 if up else 0.0), 5)
+
+
+def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
+    """The papers' sentences, data set by data set."""
+    for bench in BENCHES[scale]:
+        cells = rules.Cells(part(table, bench=bench.name), bench)
+        if bench.others:
+            yield from rules.harm(cells)
+        yield from rules.langevin(cells)
+        if bench.others:
+            yield from rules.long_noise(cells)
+        yield rules.fold(cells, FOLDS[bench.data])
+        yield rules.clip_norm_alone(cells, FOLDS[bench.data])
+        yield from rules.averaging(cells)
+        if bench.others:
+            yield from rules.bayesian(cells)
+
+
+def points(table: pl.DataFrame, scale: Scale, found: Sequence[Claim]) -> Iterator[Point]:
+    """What clip norm does alone, and what Langevin noise adds to it."""
+    for bench in (bench for bench in BENCHES[scale] if bench.others):
+        ends = rules.Cells(part(table, bench=bench.name), bench).clip_effect()
+        said = (
+            f"{bench.name}: the clip norm alone sets calibration at a fixed epsilon, noise and accuracy: ECE "
+            "{one:.4f} at clip norm {at:g}, {other:.4f} at {there:g}"
+        )
+        yield point(found, f"{bench.name}: the clip norm alone", say(said, **ends))
+        for words, said in (
+            ("DP-SGD has a negative", "DP-SGD harms calibration by ECE, SCE and ACE, each where it is most accurate"),
+            ("DP-SGLD provides", "DP-SGLD is better calibrated than DP-SGD at equal clip norm, noise and steps"),
+            ("pre-noising", "noise before clipping improves DP-SGLD's calibration"),
+            ("the decaying learning rate", "falling step sizes improve DP-SGLD's calibration"),
+        ):
+            own = next(one for one in found if one.sentence.startswith(f"{bench.name}: {words}"))
+            yield point(found, own.sentence, f"{bench.name}: {said}: {own.evidence.split('; ')[0]}")
+
+
+def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
+    """What would settle an open sentence."""
+    del table
+    bench = next(one for one in BENCHES[scale] if claim.sentence.startswith(f"{one.name}: "))
+    return f"{4 * bench.seeds} seeds of {bench.name} instead of {bench.seeds}: {_COSTS.get(bench.name, 'hours')}"
+
+
+_COSTS = {
+    "MNIST": "25 minutes of two cores",
+    "X-rays by patient": "40 minutes of two cores",
+    "MNIST, five-layer CNN": "10 minutes of two cores",
+}
+
+
+def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
+    """What the measurements mean, and how they were made."""
+    if scale == "smoke":
+        yield "scikit-learn's 8x8 digits stand in for the papers' data: the numbers say nothing of it."
+    for bench in BENCHES[scale]:
+        yield from _budget(table, bench)
+    yield from _MEANING
+    yield from _HOW
+    if any(bench.run.patients for bench in BENCHES[scale]):
+        yield _XRAYS
+    if scale == "cpu":
+        yield _CUT
+
+
+def _budget(table: pl.DataFrame, bench: Bench) -> Iterator[str]:
+    spent = column(table, "epsilon", {"bench": bench.name})
+    if spent:
+        run, unit = bench.run, "patient" if bench.run.patients else "image"
+        yield (
+            f"{bench.name}: every private run costs epsilon {min(spent):.4f} to {max(spent):.4f} at delta "
+            f"{run.budget.delta:g}, by upper ends of a proved bracket; the unit is one {unit}, neighbours differ by "
+            f"one {unit} more or less. Comparisons are at reach {run.reach:g} (step size times clip norm) and "
+            f"{run.steps} steps unless they say otherwise."
+        )
+
+
+_MEANING = (
+    "What the measurements mean. At a fixed epsilon the clip norm decides whether a private network is over- or "
+    "underconfident. With a small one most gradients are clipped, also late in training, and confidence outruns "
+    "accuracy; with a large one and short steps the network stays underconfident. In between lies a clip norm at which "
+    "plain DP-SGD is calibrated, at the same accuracy and under the same noise. DP-SGLD with constant steps is that "
+    "DP-SGD under another name, and its falling steps and the noise before clipping move ECE far less than the clip "
+    "norm does. Two methods that are compared at different clip norms or step sizes are therefore compared by these, "
+    "and not by their noise.",
+)
+_HOW = (
+    "Noise before clipping is half as long as the clip norm (and twice as long in one cell of the table). Falling "
+    "steps go from 2.7 to 0.5 times the mean step in ten stages; DP-SGLD's noise multiplier falls as their root in the "
+    "gradient slot and grows as the inverse root in the parameter slot, scaled so that the run costs the same epsilon.",
+    "An improvement counts where it exceeds a tenth of the error that it improves upon, by two standard errors of the "
+    "differences between runs of one seed, which share first weights, batches and noise; where it stays below that by "
+    "two standard errors, its absence is decided. A sentence about several cells holds where more than half of them "
+    "improve; where the open ones could turn that, the geometric mean over all cells decides, with one value a seed. "
+    "All seeds are judged on one test set. The best settings are chosen on the first half of the seeds and judged on "
+    "the second. Grids and base settings were chosen after a dozen trial runs that were judged on test images, which "
+    "no epsilon counts; the rule of the geometric mean was added when two thirds of the runs were in.",
+    "MCE is the largest gap of any bin, often one of a few images; sentences on MCE are judged by the root mean square "
+    "calibration error (RMSCE), which weighs bins by their images. MCE is in the table.",
+)
+_XRAYS = (
+    "A patient's images, 1,280 features of a frozen EfficientNet-Lite0 each, are one record, whose loss is their mean; "
+    f"of a patient with more than {MOST} images the first {MOST} are used. Test images are of other patients, and "
+    "their classes are balanced otherwise."
+)
+_CUT = (
+    "Cut for two cores: on MNIST the grid is that of a network with 32 hidden units on images of 14x14, whose accuracy "
+    "at epsilon 0.5 is 0.91 where the paper's CNN has 0.963; the five-layer CNN (44,506 weights) has four of its "
+    "cells. At the paper's scale the CNN has the whole grid."
+)
+
+FRONTIER = Study(
+    name="private-calibration",
+    title="Accuracy against calibration at a fixed epsilon",
+    paper="Knolle et al. (2021) and Zhang, Bu et al. (2021), their sentences on calibration",
+    jobs=jobs,
+    table=tabled(by_prediction, COLUMNS),
+    draw=drawing(figure=figures.frontier, effects=figures.effects),
+    judge=judging(claims=claims, notes=notes, points=points, settled_by=settled_by),
+)
+STUDIES = (FRONTIER,)
