@@ -126,14 +126,12 @@ def triangular_log_density_ratio(
 
     Formal guarantee: at least the ratio, as long as solving L x = b in double precision has a relative error below ½.
     """
-    from scipy import linalg  # takes long to import, and few need it
-
     lower = _triangular(factor, np.shape(mean_q)) * std_q
     w, mean_q, mean_p = _coordinates(False, weights=weights, mean_q=mean_q, mean_p=mean_p)
     wide = np.broadcast_to(np.asarray(std_p, dtype=float), w.shape)
     away = (w - mean_q).T
-    noise = np.asarray(linalg.solve_triangular(lower, away, lower=True), dtype=float)
-    left = np.asarray(linalg.solve_triangular(lower, away - lower @ noise, lower=True), dtype=float)
+    noise = np.linalg.solve(lower, away)
+    left = np.linalg.solve(lower, away - lower @ noise)
     doubt = 4.0 * float(np.linalg.norm(left)) + _ERROR * float(np.linalg.norm(noise))
     near = max(0.0, float(np.linalg.norm(noise + left)) - doubt)
     with np.errstate(over="ignore", under="ignore"):
