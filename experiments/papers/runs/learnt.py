@@ -95,8 +95,10 @@ def _learnt(config: HeadConfig, data: BoundSet, classes: int) -> tuple[nn.Module
         iterations=config.rounds * config.iterations,
     )  # fmt: skip
     head = nn.Linear(data.inputs.shape[1], classes, bias=False).eval()
-    laws = (GaussianPosterior(means={"weight": one}, stds={"weight": torch.tensor(1.0)}) for one in (mean, nothing))
-    return head, *laws
+    own, other = (
+        GaussianPosterior(means={"weight": one}, stds={"weight": torch.tensor(1.0)}) for one in (mean, nothing)
+    )
+    return head, own, other
 
 
 def certified(
