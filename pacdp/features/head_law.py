@@ -105,14 +105,14 @@ def fit_law(
     for place in range(rounds):
         descent.move(exchange, iterations)
         risk, by_variance = descent.risk()
-        exchange = _exchange(risk, descent.kl() + extra_nats, n=n, failure_prob=failure_prob)
+        exchange = exchange_rate(risk, descent.kl() + extra_nats, n=n, failure_prob=failure_prob)
         if place < rounds - 1:
             descent.spread(exchange * by_variance, first=False)
     return HeadLaw(descent.mean(), descent.factor, descent.prior_mean)
 
 
-def _exchange(risk: float, nats: float, *, n: int, failure_prob: float) -> float:
-    """λ: the derivative of the bound by the risk over that by the divergence."""
+def exchange_rate(risk: float, nats: float, *, n: int, failure_prob: float) -> float:
+    """λ of kl⁻¹: its derivative by the risk over that by the divergence; kept within what a descent can use."""
     found = bounds.f_kl(min(max(risk, 1e-6), 0.999), nats, n=n, failure_prob=failure_prob)
     by_risk, by_kl = float(found.by_risk), float(found.by_kl_nats)
     return min(by_risk / by_kl, _MOST_EXCHANGE * n) if by_kl > 0.0 else n / 3.0
