@@ -44,7 +44,7 @@ SMALL = single(_of)
 _PROBLEMS: dict[Scale, list[tuple[dict[str, Any], tuple[int, ...], int]]] = {
     "smoke": [({"dataset": "digits", "features": "coarse-gradients", "passes": 5, "rounds": 4}, (100, 200), 2)],
     "cpu": [
-        ({"dataset": "mnist", "features": "oriented-gradients"}, (500, 1000, 2000, 5000), 4),
+        ({"dataset": "mnist", "features": "oriented-gradients"}, (500, 1000, 2000, 5000), 3),
         ({"dataset": "xrays", "features": "film-gradients", "one_each": True}, (500, 1000, 2000), 3),
         ({"dataset": "malaria", "features": "spots", "routes": _PATIENTS, "passes": 10}, (40, 120), 3),
     ],

@@ -87,6 +87,7 @@ class HeadLaw(NamedTuple):
 def fit_law(
     features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"], *, classes: int, n: int, failure_prob: float,
     extra_nats: float = 0.0, prior_mean: Tensor | None = None, rounds: int = 8, iterations: int = 10,
+    few: int = 10_000,
 ) -> HeadLaw:  # fmt: skip
     """The law that kl⁻¹(R̂, (KL + ``extra_nats`` + ln ξ(n) + ln 1/failure_prob)/n) is small at.
 
@@ -98,11 +99,15 @@ def fit_law(
         prior_mean: W₀, by default 0.
         rounds: of L-BFGS, each followed by a new covariance; 0 returns the prior.
         iterations: of L-BFGS in a round.
+        few: of the examples, evenly spaced, are enough for all rounds but the last two.
     """
-    descent = _Descent(features, labels, classes, prior_mean)
+    step = max(1, len(labels) // few)
+    descent = _Descent(features[::step].contiguous(), labels[::step], classes, prior_mean)
     exchange = n / 3.0
-    descent.spread(0.1 * exchange * torch.ones(len(labels)), first=True) if rounds else None
+    descent.spread(0.1 * exchange * torch.ones(len(descent.labels)), first=True) if rounds else None
     for place in range(rounds):
+        if place == max(0, rounds - 2):
+            descent.look_at(features, labels)
         descent.move(exchange, iterations)
         risk, by_variance = descent.risk()
         exchange = exchange_rate(risk, descent.kl() + extra_nats, n=n, failure_prob=failure_prob)
@@ -122,14 +127,20 @@ class _Descent:
     """W = W₀ + u Lᵀ, in which the posterior's own covariance is the unit of length."""
 
     def __init__(self, features: Tensor, labels: Tensor, classes: int, prior_mean: Tensor | None) -> None:
-        self.features, self.labels, self.corners = features, labels, corners(classes).to(features)
+        self.corners = corners(classes).to(features)
         self.rows, self.dim = classes - 1, features.shape[1]
         zero = torch.zeros((self.rows, self.dim), dtype=features.dtype)
         self.prior_mean = zero if prior_mean is None else prior_mean
         self.away = zero.clone()
         self.factor = torch.eye(self.dim, dtype=features.dtype)
         self.precision = torch.eye(self.dim, dtype=features.dtype)
-        self.deviations = features.norm(dim=1).clamp_min(1e-12)
+        self.look_at(features, labels)
+
+    def look_at(self, features: Tensor, labels: Tensor) -> None:
+        """Go on with these examples."""
+        self.features, self.labels = features, labels
+        lengths = [(part @ self.factor).norm(dim=1) for part in features.split(_BATCH)]
+        self.deviations = torch.cat(lengths).clamp_min(1e-12)
 
     def mean(self) -> Tensor:
         return self.prior_mean + self.away
@@ -184,5 +195,4 @@ class _Descent:
         values, vectors = torch.linalg.eigh(self.precision.double())
         covariance = (vectors / values.clamp_min(_LEAST_PRECISION)) @ vectors.T
         self.factor = torch.linalg.cholesky(covariance).to(self.features.dtype).tril()
-        lengths = [(part @ self.factor).norm(dim=1) for part in self.features.split(_BATCH)]
-        self.deviations = torch.cat(lengths).clamp_min(1e-12)
+        self.look_at(self.features, self.labels)

@@ -15,7 +15,7 @@ import bounds
 from experiments.papers.runs.held_out import Clock, of_a_list, sizes
 from experiments.papers.runs.private_prior import FEATURES_TRIED
 from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
-from pacdp.data import load
+from pacdp.data import Dataset, load
 from pacdp.features import OrientedGradients, RandomWaves, SimplexHead, fit_law, fit_mean, transform
 
 WAVES_TRIED = {"waves": (0, 500, 700, 1000, 2000), "gain": (1.0, 1.5, 2.0, 3.0), "covariance": ("learnt", "prior's")}
@@ -39,7 +39,7 @@ class HeadConfig:
     covariance: Literal["learnt", "prior's"] = "learnt"
     rounds: int = 8
     iterations: int = 10
-    passes: int = 20
+    passes: int = 10
     """Draws of the posterior for each example."""
     failure_prob: float = 0.05
     monte_carlo_share: float = 0.1
@@ -54,11 +54,11 @@ class HeadConfig:
         return self.failure_prob / self.compared * (1.0 - self.monte_carlo_share)
 
 
-def rows_of(config: HeadConfig, images: Any) -> Tensor:
+def rows_of(config: HeadConfig, data: Dataset, n: int) -> Tensor:
     """Unit rows of gradients, or of gradients and waves, each with half of the squared length."""
-    size = images.shape[-1]
-    shape = {"orientations": config.orientations, "cells": config.cells, "scale": config.scale}
-    gradients = transform(OrientedGradients(size=size, **shape), images)
+    images = data.inputs[:n]
+    shape: dict[str, Any] = {"orientations": config.orientations, "cells": config.cells, "scale": config.scale}
+    gradients = transform(OrientedGradients(size=images.shape[-1], **shape), images)
     if not config.waves:
         return gradients
     waves = RandomWaves(inputs=gradients.shape[1], dim=config.waves, gain=config.gain, seed=0)
@@ -70,8 +70,8 @@ def conduct(config: HeadConfig, *, root: str | None = None) -> dict[str, Any]:
     """Features, posterior, draws, certificates; values in the form ``pacdp-certificates/2``."""
     clock, (train, test) = Clock(), load(config.dataset, root=root)
     n = config.train_size or train.n
-    data = BoundSet(inputs=rows_of(config, train.inputs[:n]), labels=torch.tensor(train.labels[:n]))
-    tests = BoundSet(inputs=rows_of(config, test.inputs), labels=torch.tensor(test.labels))
+    data = BoundSet(inputs=rows_of(config, train, n), labels=torch.tensor(train.labels[:n]))
+    tests = BoundSet(inputs=rows_of(config, test, test.n), labels=torch.tensor(test.labels))
     clock.lap("features")
     module, posterior, prior = _learnt(config, data, train.classes)
     clock.lap("posterior")

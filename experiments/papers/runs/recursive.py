@@ -74,8 +74,8 @@ def conduct(config: RecursiveConfig, *, root: str | None = None) -> dict[str, An
     head, clock = config.head, Clock()
     train, test = load(head.dataset, root=root)
     n = head.train_size or train.n
-    rows, labels = rows_of(head, train.inputs[:n]), torch.tensor(train.labels[:n])
-    tests = rows_of(head, test.inputs)
+    rows, labels = rows_of(head, train, n), torch.tensor(train.labels[:n])
+    tests = rows_of(head, test, test.n)
     own = parts(n, stages=config.stages, seed=config.seed)
     share = head.failure_prob / head.compared / config.stages
     mean, found, bound = None, list[dict[str, Any]](), 0.0
