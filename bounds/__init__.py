@@ -16,7 +16,13 @@ from bounds.certificate import Certificate, Cost
 from bounds.combine import GridScale, best_of, overall_certificate, prior_scale_grid
 from bounds.compression import compression, compression_weights
 from bounds.disagreement import disagreement
-from bounds.divergence import gaussian_kl, gaussian_log_density_ratio, gaussian_renyi
+from bounds.divergence import (
+    gaussian_kl,
+    gaussian_log_density_ratio,
+    gaussian_renyi,
+    triangular_gaussian_kl,
+    triangular_log_density_ratio,
+)
 from bounds.exchangeability import Exchangeability, exchangeable
 from bounds.gibbs import GibbsKL, gibbs_kl, gibbs_kl_lower, gibbs_kl_upper
 from bounds.gibbs_posterior import gibbs_catoni, gibbs_pac_bayes
@@ -238,6 +244,8 @@ __all__ = [
     "transfer_cost",
     "transfer_nats",
     "transfer_nats_2018",
+    "triangular_gaussian_kl",
+    "triangular_log_density_ratio",
     "unexpected_bernstein",
     "unproved",
     "weighted_average_size",

@@ -51,9 +51,13 @@ class GaussianPosterior:
     A Gaussian prior is the same record; where it came from is told elsewhere. Standard deviations are what the float
     tensors say, not variances and not their logarithms.
 
+    A parameter [outputs, inputs] with a factor L is no longer independent within a row: each row is its mean plus
+    std · L ξ, ξ standard normal, so that all rows have the covariance std² L Lᵀ. A prior has no factors: from a prior
+    of equal standard deviations every direction costs the same, and L may be made of the bound's own examples.
+
     Raises:
         ValueError: names of means and stds differ; a value is not finite; a standard deviation is negative or cannot be
-            broadcast to its mean.
+            broadcast to its mean; a factor does not fit its parameter.
     """
 
     means: Mapping[str, Tensor]
@@ -63,9 +67,12 @@ class GaussianPosterior:
     buffers: Mapping[str, Tensor] = field(default_factory=dict)
     """What else the network computes with, such as the running statistics of BatchNorm: fixed, and the same in the
     prior, since statistics of the bound's own examples would be weights that no divergence pays for."""
+    factors: Mapping[str, Tensor] = field(default_factory=dict)
+    """L for some parameters [outputs, inputs] whose std is one positive number: [inputs, inputs], lower triangular,
+    with a positive diagonal."""
 
     def __post_init__(self) -> None:
-        for what in ("means", "stds", "buffers"):
+        for what in ("means", "stds", "buffers", "factors"):
             given: object = getattr(self, what)
             if not isinstance(given, Mapping) or not all(isinstance(each, Tensor) for each in given.values()):
                 raise ValueError(f"expected {what} to be a mapping from names to tensors, got {type(given).__name__}")
@@ -74,6 +81,10 @@ class GaussianPosterior:
             raise ValueError(f"expected means and stds of the same parameters, at least one, got {odd} in one of them")
         for name, mean in self.means.items():
             _require_law(name, mean, self.stds[name])
+        for name, factor in self.factors.items():
+            if name not in self.means:
+                raise ValueError(f"expected factors of parameters that have a mean, got one of {name}")
+            _require_factor(name, factor, self.means[name], self.stds[name])
 
     @classmethod
     def around(cls, module: nn.Module, *, std: float | Mapping[str, float | Tensor]) -> "GaussianPosterior":
@@ -90,25 +101,27 @@ class GaussianPosterior:
 
     def sample(self, generator: torch.Generator) -> dict[str, Tensor]:
         """One draw of all weights, by name."""
-        return {
-            name: mean + self.stds[name] * torch.randn(
-                mean.shape, generator=generator, dtype=mean.dtype, device=generator.device
-            ).to(mean.device)
-            for name, mean in self.means.items()
-        }  # fmt: skip
+        drawn = dict[str, Tensor]()
+        for name, mean in self.means.items():
+            noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=generator.device)
+            noise = noise.to(mean.device)
+            drawn[name] = mean + self.stds[name] * (noise @ self.factors[name].T if name in self.factors else noise)
+        return drawn
 
     def kl_nats(self, prior: "GaussianPosterior") -> float:
         """KL(self‖prior) in nats, rounded up; infinite where one law is degenerate and the other is not.
 
-        The sum over the parameters of :func:`bounds.gaussian_kl`, in float64 whatever the type of the tensors. Weights
-        of standard deviation 0 in both must be equal and cost nothing; buffers are such weights.
+        The sum over the parameters of :func:`bounds.gaussian_kl`, or of :func:`bounds.triangular_gaussian_kl` where
+        there is a factor, in float64 whatever the type of the tensors. Weights of standard deviation 0 in both must be
+        equal and cost nothing; buffers are such weights.
 
-        Formal guarantee: at least the divergence of the two laws that the tensors name, and above it by a relative
-        1.1e-13 at most.
+        Formal guarantee: at least the divergence of the two laws that the tensors name, and without factors above it
+        by a relative 1.1e-13 at most.
 
         Raises:
-            ValueError: the prior has other parameters, shapes or buffers.
+            ValueError: the prior has other parameters, shapes or buffers, or factors.
         """
+        _require_no_factors(prior)
         _require_same_names("parameters", self.means, prior.means)
         _require_same_names("buffers", self.buffers, prior.buffers)
         for name, value in self.buffers.items():
@@ -116,16 +129,21 @@ class GaussianPosterior:
             if value.dtype != other.dtype or not torch.equal(value.cpu(), other.cpu()):
                 return math.inf
         parts = [
-            _divergence(mean, self.stds[name], prior.means[name], prior.stds[name]) for name, mean in self.means.items()
+            _divergence(mean, self.stds[name], prior.means[name], prior.stds[name], self.factors.get(name))
+            for name, mean in self.means.items()
         ]
         total = math.fsum(parts)
         return math.nextafter(total, math.inf) if total > 0 else total
 
     def log_ratio(self, prior: "GaussianPosterior", weights: Mapping[str, Tensor]) -> float:
         """ln (dself/dprior)(weights) in nats, rounded up; weights that are fixed in both laws do not count."""
+        _require_no_factors(prior)
         found = []
         for name, mean in self.means.items():
             given = (weights[name], mean, self.stds[name], prior.means[name], prior.stds[name])
+            if name in self.factors:
+                found.append(_log_ratio_of_rows(*given, self.factors[name]))
+                continue
             values = [x.detach().cpu().double().expand(mean.shape).reshape(-1).numpy() for x in given]
             free = values[2] > 0.0  # fixed weights are equal in both, or the divergence were infinite
             if free.any():
@@ -133,7 +151,12 @@ class GaussianPosterior:
         return math.nextafter(math.fsum(found), math.inf)
 
 
-def _divergence(mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor) -> float:
+def _divergence(mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor, factor: Tensor | None) -> float:
+    if factor is not None:
+        rows, lower, centre, wide = (_wide(each) for each in (mean_q, factor, mean_p, std_p))
+        if (wide == 0.0).any():
+            return math.inf
+        return bounds.triangular_gaussian_kl(rows, lower, centre, _over(wide, rows), std_q=float(std_q))
     uniform = std_q.numel() == std_p.numel() == 1
     means = [value.detach().cpu().double().numpy() for value in (mean_q, mean_p)]
     stds = [value.detach().cpu().double().numpy() for value in (std_q, std_p)]
@@ -146,6 +169,38 @@ def _divergence(mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor) ->
         return 0.0
     picked = stds if uniform else [s[free] for s in stds]
     return bounds.gaussian_kl(means[0][free], picked[0], means[1][free], picked[1])
+
+
+def _log_ratio_of_rows(
+    weights: Tensor, mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor, factor: Tensor
+) -> float:
+    drawn, rows, lower, centre, wide = (_wide(each) for each in (weights, mean_q, factor, mean_p, std_p))
+    return bounds.triangular_log_density_ratio(drawn, rows, lower, centre, _over(wide, rows), std_q=float(std_q))
+
+
+def _wide(value: Tensor) -> np.ndarray:
+    return value.detach().cpu().double().numpy()
+
+
+def _over(std: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return std.reshape(()) if std.size == 1 else np.broadcast_to(std, rows.shape)
+
+
+def _require_factor(name: str, factor: Tensor, mean: Tensor, std: Tensor) -> None:
+    if mean.ndim != 2 or factor.shape != (mean.shape[1], mean.shape[1]) or factor.dtype != mean.dtype:
+        raise ValueError(
+            f"expected the factor of {name} to be [inputs, inputs] for a mean [outputs, inputs], of one type, got "
+            f"{tuple(factor.shape)} of {factor.dtype} for {tuple(mean.shape)} of {mean.dtype}"
+        )
+    if std.numel() != 1 or not bool(std > 0):
+        raise ValueError(f"expected one positive std for {name}, which has a factor, got {std.numel()} numbers")
+    if not bool(torch.isfinite(factor).all() & (factor.diagonal() > 0).all()) or bool(factor.triu(1).any()):
+        raise ValueError(f"expected the factor of {name} to be finite, lower triangular and positive on its diagonal")
+
+
+def _require_no_factors(prior: GaussianPosterior) -> None:
+    if prior.factors:
+        raise ValueError(f"expected a prior with independent weights, got factors of {sorted(prior.factors)}")
 
 
 def _require_vector(weights: Tensor) -> None:

@@ -13,6 +13,8 @@ from pacdp.features.convolutions import RandomConvolutions as RandomConvolutions
 from pacdp.features.gradients import OrientedGradients as OrientedGradients
 from pacdp.features.head import fit_mean as fit_mean
 from pacdp.features.head import gaussian_errors as gaussian_errors
+from pacdp.features.head_law import SimplexHead as SimplexHead
+from pacdp.features.head_law import fit_law as fit_law
 from pacdp.features.pooling import transform as transform
 from pacdp.features.pooling import unit as unit
 from pacdp.features.waves import RandomWaves as RandomWaves

@@ -8,23 +8,31 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pacdp.posterior import GaussianPosterior
-from pacdp.stochastic.noise import Draws, gaussians
+from pacdp.stochastic.noise import Draws, gaussians, normals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
-    """N(mean, std²) with independent coordinates; ``stream`` tells its random numbers from other parameters'."""
+    """N(mean, std²) with independent coordinates; ``stream`` tells its random numbers from other parameters'.
+
+    With a ``factor`` L the rows of a mean [outputs, inputs] are independent, each with the covariance std² L Lᵀ.
+    """
 
     mean: Tensor
     std: Tensor
     stream: int
     random: bool
     """Whether any standard deviation is positive."""
+    factor: Tensor | None = None
 
     @classmethod
     def fixed(cls, value: Tensor) -> "Law":
         """A value that is not random."""
         return cls(mean=value, std=value.new_zeros(()), stream=-1, random=False)
+
+    def mixed(self, inputs: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+        """Lᵀ x, or x where there is no factor: row · x has the noise of independent weights that meet this."""
+        return inputs if self.factor is None else inputs @ self.factor
 
     @property
     def one_std_a_row(self) -> bool:
@@ -35,6 +43,9 @@ class Law:
 
     def draw(self, draws: Draws) -> Float[Tensor, "batch ..."]:
         """One independent draw for each example, [batch, *shape]."""
+        if self.factor is not None:
+            noise = normals(draws, self.stream, self.mean.numel(), like=self.mean).unflatten(1, self.mean.shape)
+            return self.mean + self.std * (noise @ self.factor.T)
         if not self.random:
             return self.mean.expand(len(draws.ticks), *self.mean.shape)
         std = self.std if self.std.numel() == 1 else self.std.expand(self.mean.shape)
@@ -50,6 +61,7 @@ def laws_of(posterior: GaussianPosterior, device: torch.device) -> dict[str, Law
             std=posterior.stds[name].detach().to(device, mean.dtype),
             stream=stream,
             random=bool((posterior.stds[name] > 0).any()),
+            factor=None if name not in posterior.factors else posterior.factors[name].detach().to(device),
         )
         for stream, (name, mean) in enumerate(posterior.means.items())
     }

@@ -30,7 +30,7 @@ def linear(draws: Draws, input: Tensor, weight: Law, bias: Law | None = None) ->
     bias_std = input.new_zeros(()) if bias is None else bias.std.reshape(-1)
     if weight.one_std_a_row:
         # no squares of standard deviations, which underflow
-        length = torch.linalg.vector_norm(input, dim=1, keepdim=True)
+        length = torch.linalg.vector_norm(weight.mixed(input), dim=1, keepdim=True)
         scale = torch.hypot(weight.std.reshape(-1) * length, bias_std)
     else:
         top = weight.std.amax().clamp_min(torch.finfo(weight.std.dtype).tiny)
@@ -109,6 +109,8 @@ def embedding(
     if max_norm is not None:
         raise NotByExample("an embedding with max_norm changes its weights in the pass")
     rows = input.reshape(len(input), -1)
+    if weight.factor is not None:
+        raise NotByExample("an embedding's rows are drawn one by one, and its weights have a factor")
     out = F.embedding(rows, weight.mean)
     if weight.random:
         places = torch.arange(rows.shape[1], device=rows.device)
@@ -167,7 +169,7 @@ def _linear_over_steps(draws: Draws, input: Tensor, weight: Law, bias: Law | Non
     """[batch, steps, features], one draw for all steps of an example."""
     steps, features = input.shape[1:]
     if joint_is_cheaper(weight, fan_in=features, positions=steps):
-        out = joint_noise(weight, input.mT[:, None], draws).mT + F.linear(input, weight.mean)
+        out = joint_noise(weight, weight.mixed(input).mT[:, None], draws).mT + F.linear(input, weight.mean)
     elif weight.random:
         out = torch.matmul(input, weight.draw(draws).mT)
     else:

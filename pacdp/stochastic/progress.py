@@ -81,7 +81,8 @@ def fingerprint(
 ) -> str:
     """SHA-256 of everything that a count depends on, losses' and layers' code excepted."""
     digest = hashlib.sha256(json.dumps([settings, repr(module)], sort_keys=True).encode())
-    for tensors in (posterior.means, posterior.stds, posterior.buffers, {"inputs": inputs, "labels": labels}):
+    laws = (posterior.means, posterior.stds, posterior.buffers, posterior.factors)
+    for tensors in (*laws, {"inputs": inputs, "labels": labels}):
         for name, value in tensors.items():
             digest.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
             digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
