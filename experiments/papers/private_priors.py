@@ -1,0 +1,108 @@
+"""Private priors at the price of their noisy sums: what a certificate is made of, by route, on the same features."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bounds import Certificate
+from experiments.claims import judging
+from experiments.papers.runs import listed_prior, private_prior, private_priors
+from experiments.papers.runs.held_out import DATASETS
+from experiments.study import Done, Row, Study, columns, tabled
+from pacdp.cli.config import Runtime
+from pacdp.cli.reading import certificates_of, error_on_test
+from pacdp.cli.recipes import Scale
+from pacdp.cli.sweep.jobs import Job, single
+
+SEEDS = 3
+"""Of the noise; the split and all settings are the same."""
+
+
+def _of_split(config: private_priors.Config, runtime: Runtime, folder: Path) -> Row:
+    return private_priors.conduct(config, root=runtime.data_root)
+
+
+def _of_list(config: private_prior.Settings, runtime: Runtime, folder: Path) -> Row:
+    return listed_prior.listed(config, root=runtime.data_root)
+
+
+SPLIT, LISTED = single(_of_split), single(_of_list)
+
+
+def jobs(scale: Scale, seed: int = 0) -> list[Job]:
+    """Both data sets on the split, by seed; and the list-paying prior, as it was and with a larger mu."""
+    made = [*_on_split(scale, seed), *_with_list(scale, seed)]
+    return [Job(key=key, kind=kind, config=config, tags=tags) for key, kind, config, tags in made]
+
+
+Named = tuple[str, Any, Any, dict[str, Any]]
+
+
+def _on_split(scale: Scale, seed: int) -> Iterator[Named]:
+    base = private_priors.SMOKE if scale == "smoke" else private_priors.MNIST
+    for dataset in reversed(DATASETS[scale]):
+        for own in range(seed, seed + (1 if scale == "smoke" else SEEDS)):
+            config = replace(base, dataset=dataset, seed=own)
+            yield f"split-{dataset}-{own}", SPLIT, config, {"dataset": dataset, "recipe": "split", "seed": own}
+
+
+def _with_list(scale: Scale, seed: int) -> Iterator[Named]:
+    base = private_prior.SMOKE if scale == "smoke" else private_prior.MNIST
+    dataset = DATASETS[scale][1]
+    for name, more in {"list": {}, "list, larger mu": LARGER}.items():
+        config = replace(base, dataset=dataset, seed=seed, **more)
+        yield f"{name.replace(', ', '-').replace(' ', '-')}-{dataset}", LISTED, config, {
+            "dataset": dataset, "recipe": name, "seed": seed,
+        }  # fmt: skip
+
+
+LARGER: dict[str, Any] = {"head_mu": 0.05, "centre_mu": 0.01, "clip_norm": 0.03, "path": 2000.0}
+"""All of the same list, which is paid for."""
+
+
+def rows(done: Done) -> Iterator[Row]:
+    """A row a certificate of a 0-1 risk."""
+    report = done.result
+    references = report["details"]["references"]
+    first = "kept norms" if done.tags["recipe"] == "split" else "by its privacy curve"
+    for route, one in {first: report, **references}.items():
+        for made in certificates_of(one):
+            if made.measures == "0-1 risk":
+                yield {**done.tags, "route": route, **_row(made, one)}
+
+
+def _row(made: Certificate, report: Row) -> Row:
+    costs = {one.name: one.nats for one in made.costs}
+    tested = report["details"].get("errors_of_weights", {}).get("test") if made.of == "weights" else None
+    return {
+        "of": made.of,
+        "certificate": made.name,
+        "value": made.value,
+        "status": made.status,
+        "settings": report["choices"]["count"],
+        "failure_prob": made.failure_prob,
+        "n": made.inputs.get("n", report["n"]),
+        "test_error": error_on_test(report, made.of, made.measures) if tested is None else tested,
+        "n_test": next((one["n"] for one in report["measured"] if one["on"] == "test"), None),
+        "transfer_nats": costs.get("transfer"),
+    }
+
+
+_COLUMNS = columns(
+    (pl.String, "dataset recipe route of certificate status"),
+    (pl.Int64, "seed n n_test settings"),
+    (pl.Float64, "value failure_prob test_error error sampled_error kl_nats transfer_nats listed_nats log_xi_nats"),
+)
+
+STUDY = Study(
+    name="private-priors",
+    title="Private priors at the price of their noisy sums",
+    paper="this project; private priors as in Dziugaite and Roy 2018",
+    jobs=jobs,
+    table=tabled(rows, _COLUMNS),
+    draw=lambda table, out: [],
+    judge=judging(claims=lambda table, scale: (), notes=lambda table, scale: ()),
+)
