@@ -9,9 +9,14 @@ import polars as pl
 
 from bounds import Certificate
 from experiments.claims import judging
+from experiments.figures import private_priors as figures
+from experiments.papers import private_priors_verdict as verdict
+from experiments.papers.certificate_parts import PARTS, parts
+from experiments.papers.private_priors_verdict import BY_CURVE, KEPT, TAUGHT
 from experiments.papers.runs import listed_prior, private_prior, private_priors
 from experiments.papers.runs.held_out import DATASETS
-from experiments.study import Done, Row, Study, columns, tabled
+from experiments.papers.runs.listed_prior import SHARP
+from experiments.study import Done, Row, Study, columns, drawing, tabled
 from pacdp.cli.config import Runtime
 from pacdp.cli.reading import certificates_of, error_on_test
 from pacdp.cli.recipes import Scale
@@ -63,39 +68,60 @@ LARGER: dict[str, Any] = {"head_mu": 0.05, "centre_mu": 0.01, "clip_norm": 0.03,
 """All of the same list, which is paid for."""
 
 
+LABELS = {
+    ("split", "head of zeros", "randomised"): "prior that saw no digit of the bound, posterior",
+    ("list", BY_CURVE, "randomised"): "private, list of settings: as it was",
+    ("list", SHARP, "randomised"): "the same at the price of its sums",
+    ("list, larger mu", SHARP, "randomised"): "private, same list, larger mu: price of its sums",
+    ("split", "clipped, by its privacy curve", "randomised"): "private, split: privacy curve",
+    ("split", "clipped", "randomised"): "private, split: price of its sums",
+    ("split", "clipped", "weights"): "the private head as it is",
+    ("split", KEPT, "randomised"): "kept norms, split: posterior",
+    ("split", KEPT, "weights"): "kept norms: the trajectory's certificate",
+    ("split", TAUGHT, "prior mean"): "head from the choosing rows alone, counted",
+    ("split", TAUGHT, "randomised"): "the same as prior, posterior",
+}
+"""Recipe, route and predictor of what the figure shows."""
+
+
 def rows(done: Done) -> Iterator[Row]:
     """A row a certificate of a 0-1 risk."""
-    report = done.result
-    references = report["details"]["references"]
-    first = "kept norms" if done.tags["recipe"] == "split" else "by its privacy curve"
-    for route, one in {first: report, **references}.items():
+    report, recipe = done.result, done.tags["recipe"]
+    first = KEPT if recipe == "split" else BY_CURVE
+    for route, one in {first: report, **report["details"]["references"]}.items():
         for made in certificates_of(one):
             if made.measures == "0-1 risk":
-                yield {**done.tags, "route": route, **_row(made, one)}
+                label = LABELS.get((recipe, route, made.of)) if not made.name.startswith("test_set") else None
+                yield {**done.tags, "route": route, "label": label, "shown": label is not None, **_row(made, one)}
 
 
 def _row(made: Certificate, report: Row) -> Row:
-    costs = {one.name: one.nats for one in made.costs}
+    count, chosen = report["choices"]["count"], (report["prior"] or {}).get("choice_nats", 0.0)
     tested = report["details"].get("errors_of_weights", {}).get("test") if made.of == "weights" else None
-    return {
+    if tested is None:
+        tested = error_on_test(report, made.of, made.measures)
+    counted = made.name.startswith("test_set")
+    own = {} if counted else parts(made, count=count, choice_nats=chosen if made.of == "randomised" else 0.0)
+    return own | {
         "of": made.of,
         "certificate": made.name,
         "value": made.value,
         "status": made.status,
-        "settings": report["choices"]["count"],
+        "settings": count,
         "failure_prob": made.failure_prob,
         "n": made.inputs.get("n", report["n"]),
-        "test_error": error_on_test(report, made.of, made.measures) if tested is None else tested,
+        "test_error": tested,
         "n_test": next((one["n"] for one in report["measured"] if one["on"] == "test"), None),
-        "transfer_nats": costs.get("transfer"),
+        "below_test": tested is not None and made.value < tested,
     }
 
 
 _COLUMNS = columns(
-    (pl.String, "dataset recipe route of certificate status"),
+    (pl.String, "dataset recipe route of label certificate status"),
+    (pl.Boolean, "shown below_test"),
     (pl.Int64, "seed n n_test settings"),
-    (pl.Float64, "value failure_prob test_error error sampled_error kl_nats transfer_nats listed_nats log_xi_nats"),
-)
+    (pl.Float64, "value failure_prob test_error error sampled_error kl_nats prior_nats choice_nats log_xi_nats"),
+) | dict.fromkeys(PARTS[1:], pl.Float64)
 
 STUDY = Study(
     name="private-priors",
@@ -103,6 +129,8 @@ STUDY = Study(
     paper="this project; private priors as in Dziugaite and Roy 2018",
     jobs=jobs,
     table=tabled(rows, _COLUMNS),
-    draw=lambda table, out: [],
-    judge=judging(claims=lambda table, scale: (), notes=lambda table, scale: ()),
+    draw=drawing(figure=figures.draw),
+    judge=judging(
+        claims=verdict.claims, notes=lambda table, scale: verdict.NOTES, numbers=verdict.numbers, points=verdict.points
+    ),
 )
