@@ -21,7 +21,7 @@ def draw(table: pl.DataFrame) -> Figure:
         _panel(axes, part(shown, dataset=dataset))
         axes.set_title(dataset)
     if datasets:
-        legend(line[0], fontsize=6, loc="lower right")
+        legend(line[-1], fontsize=6, loc="lower right")
     return drawn
 
 

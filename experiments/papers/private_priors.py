@@ -78,7 +78,7 @@ LABELS = {
     ("split", "clipped", "weights"): "the private head as it is",
     ("split", KEPT, "randomised"): "kept norms, split: posterior",
     ("split", KEPT, "weights"): "kept norms: the trajectory's certificate",
-    ("split", TAUGHT, "prior mean"): "head from the choosing rows alone, counted",
+    ("split", f"{TAUGHT}, counted", "prior mean"): "head from the choosing rows alone, counted",
     ("split", TAUGHT, "randomised"): "the same as prior, posterior",
 }
 """Recipe, route and predictor of what the figure shows."""

@@ -30,7 +30,7 @@ import bounds
 from bounds.accounting import Event
 from experiments.papers.runs.held_out import Clock
 from experiments.papers.runs.whitened import Seen, Sight, split_and_seen
-from pacdp import Assessment, BoundSet, GaussianPosterior, HeldOut, MonteCarlo, Prior, Private, certify
+from pacdp import Assessment, BoundSet, GaussianPosterior, HeldOut, MonteCarlo, Network, Prior, Private, certify
 from pacdp.algorithms import SGHMC
 from pacdp.algorithms.dp_sgd import DPSGD
 from pacdp.certify.accounted import weights_at
@@ -206,7 +206,12 @@ def _assessments(seen: Seen, norms: Made, private: Made, config: Config) -> Iter
     of_curve = Private(privacy=claim, rows=seen.bound.rows, noise=_STUDY)
     yield "clipped, by its privacy curve", posterior(seen, private.head, of_curve, config)
     yield "head of zeros", posterior(seen, torch.zeros_like(norms.head), unseen, config)
-    yield "head from the choosing rows", posterior(seen, taught(seen, config), unseen, config)
+    head = taught(seen, config)
+    yield "head from the choosing rows", posterior(seen, head, unseen, config)
+    alone = Network(network=lambda inputs: inputs @ head.T, of="prior mean")
+    yield "head from the choosing rows, counted", certify(
+        alone, seen.bound, prior=unseen, test=seen.test, failure_prob=config.failure_prob, settings=seen.settings
+    )  # fmt: skip
 
 
 def posterior(seen: Seen, head: Float[Tensor, "classes dim"], source: Source, config: Config) -> Assessment:
