@@ -23,10 +23,8 @@ def parts(made: Certificate, *, count: int, choice_nats: float = 0.0) -> Row:
 
     Draws have none: how their failure probability is divided depends on the draw.
     """
-    if "errors" in made.inputs:
-        error = float(made.inputs["errors"]) / float(made.inputs["n"])
-        rises = dict.fromkeys(PARTS, 0.0) | {PARTS[0]: error, PARTS[3]: made.value - error}
-        return {"error": error, "sampled_error": error} | rises
+    if "k" in made.inputs:
+        return _counted(made, count)
     if made.name.startswith("one_draw"):
         return {}
     costs = {one.name: one.nats for one in made.costs}
@@ -76,3 +74,11 @@ def _risks(own: Row, *, n: int, whole: float) -> Row:
     ends[-1] = whole
     rises = [ends[0], *(after - before for before, after in pairwise(ends))]
     return dict(zip(PARTS, [*rises[:3], rises[3] + rises[4], *rises[5:]], strict=True))
+
+
+def _counted(made: Certificate, count: int) -> Row:
+    """The parts of Clopper and Pearson's bound."""
+    k, n = int(made.inputs["k"]), int(made.inputs["n"])
+    error, alone = k / n, bounds.clopper_pearson_upper(k, n, min(0.5, made.failure_prob * count))
+    rises = dict.fromkeys(PARTS, 0.0) | {PARTS[0]: error, PARTS[3]: alone - error, PARTS[5]: made.value - alone}
+    return {"error": error, "sampled_error": error} | rises

@@ -58,7 +58,7 @@ def _with_list(scale: Scale, seed: int) -> Iterator[Named]:
     base = private_prior.SMOKE if scale == "smoke" else private_prior.MNIST
     dataset = DATASETS[scale][1]
     for name, more in {"list": {}, "list, larger mu": LARGER}.items():
-        config = replace(base, dataset=dataset, seed=seed, **more)
+        config = replace(base, dataset=dataset, seed=seed, **({} if scale == "smoke" else more))
         yield f"{name.replace(', ', '-').replace(' ', '-')}-{dataset}", LISTED, config, {
             "dataset": dataset, "recipe": name, "seed": seed,
         }  # fmt: skip

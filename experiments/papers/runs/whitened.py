@@ -74,10 +74,10 @@ def split_and_seen(name: str, sight: Sight, *, chosen: int, compared: int, root:
         size=data.inputs.shape[-1], orientations=sight.orientations, cells=sight.cells, scale=sight.scale
     )
     sets = [*images, BoundSet.part(held_out)]
-    rows = [transform(gradients, one.inputs) for one in sets]
+    rows = [transform(gradients, one.inputs.numpy()) for one in sets]
     rows = whitened(rows, dim=sight.first, power=0.25)
     waves = RandomWaves(inputs=sight.first, dim=sight.waves, gain=sight.gain, seed=0)
-    rows = whitened([transform(waves, one) for one in rows], dim=sight.dim, power=0.5)
+    rows = whitened([transform(waves, one.numpy()) for one in rows], dim=sight.dim, power=0.5)
     choosing, bound, test = (
         BoundSet(inputs=one, labels=own.labels, people=own.people) for one, own in zip(rows, sets, strict=True)
     )
