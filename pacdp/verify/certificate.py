@@ -28,6 +28,10 @@ _ALIASES = {
 _WRAPPED = re.compile(r"(randomised|half_brier|rescaled_.+|one_draw|test_set|new_examples|prior_mean|vote|)")
 """What may stand before a name: the predictor, the loss, or the examples that it is about."""
 
+_BY_SUMS = {"sum_contributions": "realised_sum_", "sum_log_moments": "realised_poisson_", "sum_mu": "noisy_sum_",
+            "sum_event": "poisson_sum_"}  # fmt: skip
+"""Prices of noisy sums by an input that they alone have; a worst case may name its event as well."""
+
 
 def resolve(c: Claim) -> tuple[str, str, float]:
     """The price's prefix, the name of the formula, and what multiplies its value."""
@@ -41,7 +45,7 @@ def resolve(c: Claim) -> tuple[str, str, float]:
             continue
         if rest == "ece":  # of one draw by PAC-Bayes, of others from fresh examples
             price = "" if "transfer" not in c.costs else "private_" if "privacy_notion" in c.inputs else "dp_"
-            price = "realised_sum_" if "sum_contributions" in c.inputs else price
+            price = next((one for name, one in _BY_SUMS.items() if name in c.inputs), price)
             return (price, "ece_pac_bayes", 1.0) if head == "one_draw" else ("", "ece_second_moment", 1.0)
         full = _ALIASES.get(rest, rest)
         for prefix in PREFIXES:

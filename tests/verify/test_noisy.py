@@ -65,6 +65,18 @@ def test_what_ran_cannot_be_changed(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_the_calibration_error_of_one_draw_pays_the_same_price(kind: str) -> None:
+    at = {"calibration_error": 0.02, "mean_squared_gap": 0.02, "kl_nats": 30.0, "n": 5000, "failure_prob": 0.05}
+    made = bounds.ece_pac_bayes(**at, price=prices()[kind]).to_dict()
+    record = {**made, "name": "one_draw_ece", "of": "one draw"}
+    assert _verdicts(record) == {FOLLOWS}
+    for name in ("kl_nats", "sum_mu", "sum_contributions", "sum_log_moments"):
+        if name in record["inputs"]:
+            inputs = {**record["inputs"], name: "1.0" if name == "sum_log_moments" else record["inputs"][name] * 1.1}
+            assert DOES_NOT in _verdicts({**record, "inputs": inputs}), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_price_passes_for_no_other_kind(kind: str) -> None:
     record = _record(kind)
     for name in (
