@@ -42,7 +42,7 @@ ALGORITHMS = ("BBP", "SGLD", "MC Dropout", "SGD")
 PRIORS = {"normal": "w/ prior", "none": "w/o prior"}
 FILLED = "filled_mce"
 _FILLED = "MCE of filled bins"
-SETTLED_2 = "twelve seeds of dp-bnn-calibration instead of three: 144 runs more, 25 minutes of two cores"
+SETTLED_2 = "twelve seeds of dp-bnn-calibration instead of six: 96 runs more, 17 minutes of two cores"
 _ONE_BIN = (
     "The ECE in the authors' notebooks is |accuracy - mean confidence|, one bin, and their MCE leaves out bins "
     "without a right prediction; ours have 15 bins, as is usual, so that the numbers do not compare. Column "

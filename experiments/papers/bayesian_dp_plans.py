@@ -80,9 +80,9 @@ SETTINGS: dict[Scale, Setting] = {
         batch=256,
         epochs={MLP: 3.0, CNN: 2.0},
         members=20,
-        seeds=2,
+        seeds=4,
         calibration_seeds=6,
-        diagram_seeds=3,
+        diagram_seeds=6,
     ),
     "paper": Setting(
         dataset="mnist",

@@ -37,6 +37,10 @@ class Bench:
     """The variational networks, at the same clip norms and step sizes."""
     pre_noise_seeds: int
     """Noise on every unit's gradient costs as many normal numbers as there are units times weights."""
+    long_noise_seeds: int = 0
+    """Of the comparison that needs most: pre-noise longer than the clip norm, beside DP-SGD at every clip norm."""
+    dropout_seeds: int = 0
+    """Of DP-MC-Dropout beside DP-SGD, whose errors differ by about as much as what is asked for."""
     plain: tuple[tuple[float, int], ...]
     """Step sizes and numbers of passes of SGD without privacy."""
     plain_batch: int = 128
@@ -57,15 +61,15 @@ _DIGITS = FrontierRun(dataset="digits", hidden=(8,), sample_rate=0.1, steps=20, 
 
 MNIST = Bench(
     name="MNIST", data="MNIST", run=_MNIST, clips=(0.1, 0.3, 1.0, 3.0, 10.0), reaches=(1.0, 2.0, 4.0, 8.0),
-    steps=(50, 800), seeds=6, pre_noise_seeds=3, plain=((0.05, 5), (0.1, 20), (0.1, 60)),
+    steps=(50, 800), seeds=6, pre_noise_seeds=3, long_noise_seeds=24, plain=((0.05, 5), (0.1, 20), (0.1, 60)),
 )  # fmt: skip
 XRAYS = Bench(
     name="X-rays by patient", data="X-rays", run=_LUNGS, clips=(0.1, 0.3, 1.0, 3.0, 10.0),
-    reaches=(0.15, 0.3, 0.6, 1.2), steps=(25, 400), seeds=8, pre_noise_seeds=4,
+    reaches=(0.15, 0.3, 0.6, 1.2), steps=(25, 400), seeds=8, pre_noise_seeds=4, dropout_seeds=20,
     plain=((0.01, 5), (0.01, 20), (0.03, 60)),
 )  # fmt: skip
 CNN = Bench(
-    name="MNIST, five-layer CNN", data="MNIST", run=_CNN, clips=(0.1, 1.0, 10.0), reaches=(2.0,), seeds=2, others=(),
+    name="MNIST, five-layer CNN", data="MNIST", run=_CNN, clips=(0.1, 1.0, 10.0), reaches=(2.0,), seeds=4, others=(),
     pre_noise_seeds=0, plain=(),
 )  # fmt: skip
 _SMALL: dict[str, Any] = {
@@ -94,7 +98,15 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
 
 
 def _seeds(bench: Bench, run: FrontierRun) -> int:
-    return bench.pre_noise_seeds if run.pre_noise else bench.seeds
+    usual = bench.pre_noise_seeds if run.pre_noise else bench.seeds
+    base = bench.run
+    sgd = run.method == "DP-SGD" and run.steps == base.steps and not run.decay
+    more = [usual]
+    if run.pre_noise == TOO_LONG or (sgd and run.reach == base.reach):
+        more.append(bench.long_noise_seeds)
+    if run.method == "DP-MC-Dropout" or (sgd and run.clip_norm in bench.compared):
+        more.append(bench.dropout_seeds)
+    return max(more)
 
 
 def _price(run: FrontierRun) -> int:
