@@ -6,7 +6,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from experiments.papers.certificates import STUDY
+from experiments.papers.certificates import STUDY, uncontradicted
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.report import write_report
@@ -104,6 +104,15 @@ def test_a_certificate_below_its_test_error_is_told(smoke):
     assert claim.holds is None, "the test error is an estimate"
 
 
+@pytest.mark.parametrize(("excess", "holds"), [(-1e-4, True), (-0.5, False), (0.1, True)])
+def test_a_certificate_of_an_untrained_network_is_asked_for_what_its_test_errors_leave_possible(excess, holds):
+    value = 0.9 + excess
+    rows = pl.DataFrame({"dataset": ["digits"], "recipe": ["data-free"], "of": ["prior mean"], "certificate": ["x"],
+                         "value": [value], "test_error": [0.9], "below_test": [value < 0.9], "n_test": [360]})  # fmt: skip
+    assert uncontradicted(rows).holds is holds
+    assert uncontradicted(rows.clear()).holds is None
+
+
 def test_certificates_that_are_one_are_no_evidence(smoke):
     _, _, table = smoke
     (claim,) = [c for c in STUDY.judge(table.with_columns(value=1.0), "smoke").claims if "optimistic" in c.sentence]
@@ -141,8 +150,8 @@ def test_a_certificate_whose_posterior_is_its_prior_is_called_a_test_set_bound(s
     assert count.ours is not None
     sentence = "digits: a prior from half the data certifies less risk than a data-free one."
     (claim,) = [one for one in still.claims if one.sentence == sentence]
-    assert claim.holds is None
-    assert "no posterior was learnt" in claim.evidence
+    assert claim.holds is True
+    assert claim.evidence.endswith("KL = 0, the certificate of the prior itself")
     learnt = STUDY.judge(_half(ten, kl_nats=0.5, value=0.01), "smoke")
     assert learnt.comparisons[0].ours == 0.01
     (claim,) = [one for one in learnt.claims if one.sentence == sentence]
