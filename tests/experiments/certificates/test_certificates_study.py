@@ -107,8 +107,8 @@ def test_a_certificate_below_its_test_error_is_told(smoke):
 @pytest.mark.parametrize(("excess", "holds"), [(-1e-4, True), (-0.5, False), (0.1, True)])
 def test_a_certificate_of_an_untrained_network_is_asked_for_what_its_test_errors_leave_possible(excess, holds):
     value = 0.9 + excess
-    rows = pl.DataFrame({"dataset": ["digits"], "recipe": ["data-free"], "of": ["prior mean"], "certificate": ["x"],
-                         "value": [value], "test_error": [0.9], "below_test": [value < 0.9], "n_test": [360]})  # fmt: skip
+    named = {"dataset": "digits", "recipe": "data-free", "of": "prior mean", "certificate": "x"}
+    rows = pl.DataFrame([{**named, "value": value, "test_error": 0.9, "below_test": excess < 0, "n_test": 360}])
     assert uncontradicted(rows).holds is holds
     assert uncontradicted(rows.clear()).holds is None
 
