@@ -1,7 +1,6 @@
 """Drift, noise and running average of K chains in one pass: the only arithmetic that every sampler shares."""
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -9,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pacdp.chains import philox
+from pacdp.chains.fused import fused
 from pacdp.chains.keys import Keys, SecretKeys
 from pacdp.chains.native import threads
 from pacdp.chains.native import update as native
@@ -50,9 +50,8 @@ def langevin(
         scale, keys = 0.0, Keys(*np.zeros((2, len(x)), np.uint64))  # the noise is in
     if x.device.type == "cpu":
         return _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, int(tick), average, alpha, out)
-    kernel = _compiled() if x.device.type == "cuda" else _plain
     tick = torch.as_tensor(tick, device=x.device)  # as a tensor, so that a new step is no new program
-    result = kernel(x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
+    result = _plain(x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
                     keys.noise_on(x.device), stream, tick, average, _column(alpha, x))  # fmt: skip
     return result if out is None else out.copy_(result)
 
@@ -63,7 +62,8 @@ def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick
     if isinstance(keys, SecretKeys):
         return _released(x, None, 0.0, 1.0, keys, stream, int(tick))[0]
     if x.device.type != "cpu":
-        return philox.normal(x.shape[1], keys.noise_on(x.device), stream, tick).to(x.dtype)
+        tick = torch.as_tensor(tick, device=x.device)
+        return _normals(keys.noise_on(x.device), x.shape[1], stream, tick).to(x.dtype)
     out = torch.empty_like(x)
     threads.use(out.numel())
     native.normal(out.numpy(), keys.noise, np.uint32(stream), np.uint64(int(tick)))
@@ -107,6 +107,12 @@ def _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, av
     return out
 
 
+@fused
+def _normals(keys, dim, stream, tick) -> Tensor:
+    return philox.normal(dim, keys, stream, tick)
+
+
+@fused
 def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha) -> Tensor:
     out = keep * x + scale * philox.normal(x.shape[1], keys, stream, tick).to(x.dtype)
     if gradient is not None:
@@ -116,11 +122,6 @@ def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, ave
     if average is not None:
         average.add_(alpha * (out - average))
     return out
-
-
-@cache
-def _compiled() -> Callable[..., Tensor]:
-    return torch.compile(_plain, dynamic=False)
 
 
 def _row(value: Coefficient, chains: int) -> np.ndarray:
