@@ -1,6 +1,7 @@
 """Drift, noise and running average of K chains in one pass: the only arithmetic that every sampler shares."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 import torch
@@ -51,8 +52,12 @@ def langevin(
     if x.device.type == "cpu":
         return _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, int(tick), average, alpha, out)
     tick = torch.as_tensor(tick, device=x.device)  # as a tensor, so that a new step is no new program
-    result = _plain(x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
-                    keys.noise_on(x.device), stream, tick, average, _column(alpha, x))  # fmt: skip
+    given = (x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
+             keys.noise_on(x.device), stream, tick, average, _column(alpha, x))  # fmt: skip
+    kernel = _kernel() if x.device.type == "cuda" and x.dtype == torch.float32 else None
+    if kernel is not None:
+        return kernel(*given, out=out)
+    result = _plain(*given)
     return result if out is None else out.copy_(result)
 
 
@@ -105,6 +110,16 @@ def _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, av
         np.uint32(stream), np.uint64(tick),
     )  # fmt: skip
     return out
+
+
+@cache
+def _kernel() -> Callable[..., Tensor] | None:
+    """The step as one kernel, where Triton is here (it comes with torch for GPUs); None elsewhere."""
+    try:
+        from pacdp.chains.triton_update import update
+    except ImportError:
+        return None
+    return update
 
 
 @fused
