@@ -203,7 +203,7 @@ class Objective:
         norms = weights.new_zeros(len(weights), dtype=torch.float64) if self.keep_norms else None
         if self.clip_norm is None and norms is None:
             drawn, group = self.draw(keys, tick)
-            found = self._mean(weights, drawn, group)
+            found = self._mean(weights, keys, drawn, group)
         elif norms is not None and self.people is not None:
             found = self._by_person(weights, norms, self.people)
         else:
@@ -213,11 +213,11 @@ class Objective:
             norms *= 1.0 + _ROUNDING * torch.finfo(weights.dtype).eps
         return Estimate(self._gradient, found[0], found[1], norms)
 
-    def _mean(self, weights: Float[Tensor, "chains dim"], drawn: Any, group: np.ndarray) -> Tensor:
+    def _mean(self, weights: Float[Tensor, "chains dim"], keys: Keys, drawn: Any, group: np.ndarray) -> Tensor:
         """Gradients of the batches' mean losses; as many operations for any number of chains where these go at once."""
         if isinstance(self.network, VmappedNetwork):
-            distinct = len(drawn) == len(weights)
-            rows = drawn if distinct or len(drawn) == 1 else drawn[torch.from_numpy(group).to(drawn.device)]
+            own = np.array_equal(group, np.arange(len(drawn)))  # distinct keys are sorted, chains are not
+            rows = drawn if own or len(drawn) == 1 else drawn[keys.group_on(drawn.device)]
             labels = (
                 self.labels[0][rows] if len(self.labels) == 1 else self.labels.gather(1, rows.expand(len(weights), -1))
             )

@@ -89,6 +89,13 @@ class Keys:
         """The noise keys as two words each, int64 [2, K] on ``device``."""
         return self._on(device, "noise", self.noise)
 
+    def group_on(self, device: torch.device) -> Tensor:
+        """Which distinct minibatch key each chain draws with, int64 [K], copied to ``device`` once."""
+        cache = self.__dict__.setdefault("_there", {})
+        if ("group", device) not in cache:
+            cache["group", device] = torch.tensor(self.groups[1], dtype=torch.int64, device=device)
+        return cache["group", device]
+
     def _on(self, device: torch.device, name: str, keys: np.ndarray) -> Tensor:
         cache = self.__dict__.setdefault("_there", {})
         if (name, device) not in cache:

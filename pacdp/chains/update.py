@@ -54,7 +54,8 @@ def langevin(
     tick = torch.as_tensor(tick, device=x.device)  # as a tensor, so that a new step is no new program
     given = (x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
              keys.noise_on(x.device), stream, tick, average, _column(alpha, x))  # fmt: skip
-    kernel = _kernel() if x.device.type == "cuda" and x.dtype == torch.float32 else None
+    whole = all(one is None or one.is_contiguous() for one in (x, gradient, centre, average, out))
+    kernel = _kernel() if x.device.type == "cuda" and x.dtype == torch.float32 and whole else None
     if kernel is not None:
         return kernel(*given, out=out)
     result = _plain(*given)
@@ -147,6 +148,8 @@ def _row(value: Coefficient, chains: int) -> np.ndarray:
 
 
 def _column(value: Coefficient, like: Tensor) -> Tensor:
+    if isinstance(value, float | int):  # filled there: a graph cannot record a copy from the CPU
+        return torch.full((1, 1), float(value), dtype=like.dtype, device=like.device)
     tensor = torch.as_tensor(value, device=like.device).to(like.dtype)
     return tensor.reshape(-1, 1)
 

@@ -119,3 +119,19 @@ def test_compiled_programs_give_the_numbers_that_are_written() -> None:
     ]
     torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(*means, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("seeds", [(1, 2, 3, 4, 5, 6, 7), (3, 3, 1, 2, 1), (4, 4, 4)])
+def test_chains_at_once_have_the_minibatches_of_their_own_keys(seeds: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    data = Dataset("drawn", rng.random((300, 1, 6, 6), np.float32), rng.integers(0, 2, 300), 2)
+    keys = Keys.derive(seeds, [0] * len(seeds))
+    assert not np.array_equal(keys.groups[1], np.arange(len(seeds)))
+    found = []
+    for batching in ("vmap", "loop"):
+        model = network(Architecture(hidden=(5,)), input_shape=(1, 6, 6), classes=2, generator=seeded(0))
+        risk = Objective(model, bounded_cross_entropy(classes=2), data, batch_size=4, batching=batching)
+        weights = risk.weights() + torch.randn(len(seeds), risk.dim, generator=seeded(1))
+        found.append(risk.estimate(weights, keys, 3))
+    torch.testing.assert_close(found[0].gradient, found[1].gradient, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found[0].loss, found[1].loss)
