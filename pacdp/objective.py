@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pacdp.chains import Batching, Keys, resident
-from pacdp.chains.autograd import LoopedNetwork
+from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.data import Dataset
 from pacdp.losses import Loss, in_error, ramp, sums, zero_one
@@ -32,7 +32,7 @@ from pacdp.step.by_person import People, mean_over_people
 from pacdp.step.compiled import Clip, CompiledSums, disagreement, multiplicities
 from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, require_true_sums
 from pacdp.step.independence import made_up_batch
-from pacdp.step.sample import poisson, with_replacement
+from pacdp.step.sample import Words, poisson, with_replacement
 
 _CLIPPED = 3
 """Examples on which clipped gradients are compared with autograd's."""
@@ -184,14 +184,17 @@ class Objective:
         other._gradient = torch.empty(0, device=self.device)
         return other
 
-    def draw(self, keys: Keys, tick: int | Tensor) -> tuple[list[Int[Tensor, " batch"]], np.ndarray]:
-        """Indices of minibatch ``tick``, one tensor a distinct batch key, and which of them is each chain's."""
+    def draw(self, keys: Keys, tick: int | Tensor) -> tuple[Sequence[Int[Tensor, " batch"]] | Tensor, np.ndarray]:
+        """Indices of minibatch ``tick``, a row a distinct batch key, and which of them is each chain's.
+
+        They are one tensor, or a list of Poisson batches, whose sizes differ.
+        """
         if self.every_record:
-            return [torch.arange(self.n, device=self.device)], np.zeros(keys.count, np.int64)
+            return torch.arange(self.n, device=self.device)[None], np.zeros(keys.count, np.int64)
         drawn, group = keys.batches(self.batch_size if self.clip_norm is None else self.n, tick, self.device)
         if self.clip_norm is None:
-            return [with_replacement(one, self.n) for one in drawn], group
-        return [poisson(one, self.batch_size / self.n) for one in drawn], group
+            return with_replacement(drawn, self.n), group
+        return [poisson(Words(one, drawn.bits), self.batch_size / self.n) for one in drawn.values], group
 
     def estimate(self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor) -> Estimate:
         """Gradients, losses and errors at ``weights`` on the minibatches numbered ``tick``."""
@@ -200,9 +203,7 @@ class Objective:
         norms = weights.new_zeros(len(weights), dtype=torch.float64) if self.keep_norms else None
         if self.clip_norm is None and norms is None:
             drawn, group = self.draw(keys, tick)
-            labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
-            batches = [self.network.gather(indices) for indices in drawn]
-            found = self.network.backward(weights, batches, group.tolist(), labels, self.loss, self._gradient)
+            found = self._mean(weights, keys, drawn, group)
         elif norms is not None and self.people is not None:
             found = self._by_person(weights, norms, self.people)
         else:
@@ -211,6 +212,19 @@ class Objective:
         if norms is not None:
             norms *= 1.0 + _ROUNDING * torch.finfo(weights.dtype).eps
         return Estimate(self._gradient, found[0], found[1], norms)
+
+    def _mean(self, weights: Float[Tensor, "chains dim"], keys: Keys, drawn: Any, group: np.ndarray) -> Tensor:
+        """Gradients of the batches' mean losses; as many operations for any number of chains where these go at once."""
+        if isinstance(self.network, VmappedNetwork):
+            own = np.array_equal(group, np.arange(len(drawn)))  # distinct keys are sorted, chains are not
+            rows = drawn if own or len(drawn) == 1 else drawn[keys.group_on(drawn.device)]
+            labels = (
+                self.labels[0][rows] if len(self.labels) == 1 else self.labels.gather(1, rows.expand(len(weights), -1))
+            )
+            return self.network.together(weights, self._inputs[rows], labels, self.loss, self._gradient)
+        labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
+        batches = [self.network.gather(indices) for indices in drawn]
+        return self.network.backward(weights, batches, group.tolist(), labels, self.loss, self._gradient)
 
     def _labels_of(self, chain: int) -> Int[Tensor, " n"]:
         return self.labels[chain if len(self.labels) > 1 else 0]

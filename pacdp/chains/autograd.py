@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pacdp.chains.layout import Layout
@@ -104,16 +104,24 @@ class VmappedNetwork(_Resident):
         gradient: Tensor,
     ) -> Tensor:  # fmt: skip
         """Gradients of each chain's mean loss into ``gradient``; returns mean losses and errors [2, chains]."""
+        inputs = batches[0][None] if len(batches) == 1 else torch.stack([batches[g] for g in group])
+        return self.together(weights, inputs, torch.stack(list(labels)), loss, gradient)
+
+    def together(
+        self, weights: Tensor, inputs: Float[Tensor, "batches batch ..."], labels: Int[Tensor, "batches batch"],
+        loss: Loss, gradient: Tensor,
+    ) -> Tensor:  # fmt: skip
+        """The same from inputs and labels with a leading dimension of one for all chains, or one a chain."""
 
         def one(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
             logits = self._call(parameters, x)
             mean = loss(logits, y).mean()
             return mean, (mean.detach(), _ZERO_ONE(logits.detach(), y).mean())
 
-        shared = len(batches) == 1
-        inputs = batches[0] if shared else torch.stack([batches[g] for g in group])
-        all_chains = torch.func.vmap(torch.func.grad(one, has_aux=True), in_dims=(0, None if shared else 0, 0))
-        slopes, (losses, errors) = all_chains(self.layout.views(weights), inputs, torch.stack(list(labels)))
+        own = tuple(None if len(part) == 1 and len(weights) > 1 else 0 for part in (inputs, labels))
+        inputs, labels = (part[0] if dim is None else part for part, dim in zip((inputs, labels), own, strict=True))
+        all_chains = torch.func.vmap(torch.func.grad(one, has_aux=True), in_dims=(0, *own))
+        slopes, (losses, errors) = all_chains(self.layout.views(weights), inputs, labels)
         for name, view in self.layout.views(gradient).items():
             view.copy_(slopes[name])
         return torch.stack([losses, errors])

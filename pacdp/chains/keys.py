@@ -73,25 +73,35 @@ class Keys:
         """The keys of some of the chains."""
         return Keys(self.noise[list(chains)], self.batch[list(chains)])
 
-    def batches(self, size: int, tick: int | Tensor, device: torch.device) -> tuple[list[Words], np.ndarray]:
-        """The words of minibatch ``tick``, ``size`` of them for each distinct batch key, and which are each chain's."""
+    def batches(self, size: int, tick: int | Tensor, device: torch.device) -> tuple[Words, np.ndarray]:
+        """The words of minibatch ``tick``, [keys, size] for the distinct batch keys, and which are each chain's."""
         distinct, group = self.groups
-        return [self._words(size, int(key), tick, device) for key in distinct], group
-
-    def _words(self, size: int, key: int, tick: int | Tensor, device: torch.device) -> Words:
         if device.type != "cpu":
-            return Words(philox.uniform_words(size, key, BATCH, tick, device), 32)
-        drawn = np.empty(size, np.uint32)
-        words(drawn, np.uint64(key), np.uint32(BATCH), np.uint64(int(tick)))
-        return Words(torch.from_numpy(drawn.astype(np.int64)), 32)
+            return Words(
+                philox.uniform_words(self._on(device, "batch", distinct), size, BATCH, torch.as_tensor(tick)), 32
+            ), group
+        drawn = np.empty((len(distinct), size), np.uint32)
+        for key, own in zip(distinct, drawn, strict=True):
+            words(own, key, np.uint32(BATCH), np.uint64(int(tick)))
+        return Words(torch.from_numpy(drawn.astype(np.int64)), 32), group
 
     def noise_on(self, device: torch.device) -> Tensor:
         """The noise keys as two words each, int64 [2, K] on ``device``."""
-        cache = self.__dict__.setdefault("_on", {})
-        if device not in cache:
-            halves = np.stack([self.noise & np.uint64(0xFFFFFFFF), self.noise >> np.uint64(32)]).astype(np.int64)
-            cache[device] = torch.tensor(halves, device=device)
-        return cache[device]
+        return self._on(device, "noise", self.noise)
+
+    def group_on(self, device: torch.device) -> Tensor:
+        """Which distinct minibatch key each chain draws with, int64 [K], copied to ``device`` once."""
+        cache = self.__dict__.setdefault("_there", {})
+        if ("group", device) not in cache:
+            cache["group", device] = torch.tensor(self.groups[1], dtype=torch.int64, device=device)
+        return cache["group", device]
+
+    def _on(self, device: torch.device, name: str, keys: np.ndarray) -> Tensor:
+        cache = self.__dict__.setdefault("_there", {})
+        if (name, device) not in cache:
+            halves = np.stack([keys & np.uint64(0xFFFFFFFF), keys >> np.uint64(32)]).astype(np.int64)
+            cache[name, device] = torch.tensor(halves, device=device)
+        return cache[name, device]
 
 
 class SecretKeys(Keys):
@@ -138,14 +148,13 @@ class SecretKeys(Keys):
         """The keys of some of the chains."""
         return SecretKeys([self.secrets[k] for k in chains], [self.chains[k] for k in chains])
 
-    def batches(self, size: int, tick: int | Tensor, device: torch.device) -> tuple[list[Words], np.ndarray]:
-        """The words of minibatch ``tick``, ``size`` for each chain."""
-        made: list[Words] = []
-        for k in range(self.count):
-            drawn = np.empty(-(-size // 2), np.int64)
-            self.keystream(k, BATCH, int(tick)).fill(drawn)
-            made.append(Words(torch.from_numpy(drawn.view(np.uint32)[:size].astype(np.int64)).to(device), 32))
-        return made, np.arange(self.count)
+    def batches(self, size: int, tick: int | Tensor, device: torch.device) -> tuple[Words, np.ndarray]:
+        """The words of minibatch ``tick``, [chains, size], and which are each chain's: its own."""
+        drawn = np.empty((self.count, -(-size // 2)), np.int64)
+        for k, own in enumerate(drawn):
+            self.keystream(k, BATCH, int(tick)).fill(own)
+        found = drawn.view(np.uint32)[:, :size].astype(np.int64)
+        return Words(torch.from_numpy(found).to(device), 32), np.arange(self.count)
 
     def noised(
         self, chain: int, total: Tensor, *, std: float, stream: int, tick: int, out: Tensor | None = None

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pacdp.chains.fused import fused
 from pacdp.chains.native.philox import LANES, MULTIPLIERS, PAGE, ROUNDS, WEYL
 
 _MASK = 0xFFFFFFFF
@@ -48,8 +49,9 @@ def normal(dim: int, keys: Int[Tensor, "2 chains"], stream: int, tick: Number) -
     return lanes.transpose(1, 2).reshape(len(keys[0]), -1)[:, :dim]
 
 
-def uniform_words(size: int, key: int, stream: int, tick: Number, device: torch.device) -> Int[Tensor, " size"]:
-    """``size`` uniform 32-bit words, as int64, in order of blocks."""
-    blocks = torch.arange(-(-size // 4), device=device)
-    four = words(blocks, stream, tick, key & _MASK, key >> 32)
-    return torch.stack(four, dim=1).reshape(-1)[:size]
+@fused
+def uniform_words(keys: Int[Tensor, "2 keys"], size: int, stream: int, tick: Number) -> Int[Tensor, "keys size"]:
+    """``size`` uniform 32-bit words of each key, as int64, in order of blocks: as many operations as for one key."""
+    blocks = torch.arange(-(-size // 4), device=keys.device)[None, :]
+    four = words(blocks, stream, tick, keys[0][:, None], keys[1][:, None])
+    return torch.stack(four, dim=2).reshape(len(keys[0]), -1)[:, :size]

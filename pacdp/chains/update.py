@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pacdp.chains import philox
+from pacdp.chains.fused import fused
 from pacdp.chains.keys import Keys, SecretKeys
 from pacdp.chains.native import threads
 from pacdp.chains.native import update as native
@@ -50,10 +51,14 @@ def langevin(
         scale, keys = 0.0, Keys(*np.zeros((2, len(x)), np.uint64))  # the noise is in
     if x.device.type == "cpu":
         return _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, int(tick), average, alpha, out)
-    kernel = _compiled() if x.device.type == "cuda" else _plain
     tick = torch.as_tensor(tick, device=x.device)  # as a tensor, so that a new step is no new program
-    result = kernel(x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
-                    keys.noise_on(x.device), stream, tick, average, _column(alpha, x))  # fmt: skip
+    given = (x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
+             keys.noise_on(x.device), stream, tick, average, _column(alpha, x))  # fmt: skip
+    whole = all(one is None or one.is_contiguous() for one in (x, gradient, centre, average, out))
+    kernel = _kernel() if x.device.type == "cuda" and x.dtype == torch.float32 and whole else None
+    if kernel is not None:
+        return kernel(*given, out=out)
+    result = _plain(*given)
     return result if out is None else out.copy_(result)
 
 
@@ -63,7 +68,8 @@ def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick
     if isinstance(keys, SecretKeys):
         return _released(x, None, 0.0, 1.0, keys, stream, int(tick))[0]
     if x.device.type != "cpu":
-        return philox.normal(x.shape[1], keys.noise_on(x.device), stream, tick).to(x.dtype)
+        tick = torch.as_tensor(tick, device=x.device)
+        return _normals(keys.noise_on(x.device), x.shape[1], stream, tick).to(x.dtype)
     out = torch.empty_like(x)
     threads.use(out.numel())
     native.normal(out.numpy(), keys.noise, np.uint32(stream), np.uint64(int(tick)))
@@ -107,6 +113,22 @@ def _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, av
     return out
 
 
+@cache
+def _kernel() -> Callable[..., Tensor] | None:
+    """The step as one kernel, where Triton is here (it comes with torch for GPUs); None elsewhere."""
+    try:
+        from pacdp.chains.triton_update import update
+    except ImportError:
+        return None
+    return update
+
+
+@fused
+def _normals(keys, dim, stream, tick) -> Tensor:
+    return philox.normal(dim, keys, stream, tick)
+
+
+@fused
 def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha) -> Tensor:
     out = keep * x + scale * philox.normal(x.shape[1], keys, stream, tick).to(x.dtype)
     if gradient is not None:
@@ -118,11 +140,6 @@ def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, ave
     return out
 
 
-@cache
-def _compiled() -> Callable[..., Tensor]:
-    return torch.compile(_plain, dynamic=False)
-
-
 def _row(value: Coefficient, chains: int) -> np.ndarray:
     array = np.asarray(value, dtype=np.float64)
     if array.size not in (1, chains):
@@ -131,6 +148,8 @@ def _row(value: Coefficient, chains: int) -> np.ndarray:
 
 
 def _column(value: Coefficient, like: Tensor) -> Tensor:
+    if isinstance(value, float | int):  # filled there: a graph cannot record a copy from the CPU
+        return torch.full((1, 1), float(value), dtype=like.dtype, device=like.device)
     tensor = torch.as_tensor(value, device=like.device).to(like.dtype)
     return tensor.reshape(-1, 1)
 

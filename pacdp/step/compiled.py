@@ -34,7 +34,7 @@ _PROBES, _CHAINS = 4, 3
 _TRIES = 16
 """So many times more examples are looked through for those that have a finite gradient."""
 _TOLERANCE = 1e-3
-Draw = Callable[[Sequence[int]], tuple[list[Tensor], np.ndarray]]
+Draw = Callable[[Sequence[int]], tuple[Sequence[Tensor] | Tensor, np.ndarray]]
 """Chains to the examples of their distinct minibatches, and which of these is each chain's."""
 
 

@@ -9,7 +9,7 @@ from toys import keys_of, sparse_data, toy_data, toy_objective
 
 from pacdp import Architecture, Problem
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
-from pacdp.chains import BATCH, Keys, langevin, normal_like, philox, run_chains
+from pacdp.chains import BATCH, Keys, langevin, normal_like, run_chains
 from pacdp.chains.native.philox import words
 from pacdp.trained import load_trained, objectives, save_trained
 
@@ -25,7 +25,7 @@ NAMES = ["SGLD", "SGHMC", "pSGLD", "Entropy-SGLD"]
 def test_words_are_equal_and_normals_agree(tick: int) -> None:
     drawn = np.empty(1001, np.uint32)
     words(drawn, KEYS.batch[0], np.uint32(BATCH), np.uint64(tick))
-    found = philox.uniform_words(1001, int(KEYS.batch[0]), BATCH, tick, CUDA)
+    (found,), _ = KEYS.select([0]).batches(1001, tick, CUDA)[0].values, None
     assert np.array_equal(found.cpu().numpy().astype(np.uint32), drawn)
     x = torch.empty(3, 10_000)
     ours, theirs = (normal_like(y, keys=KEYS, stream=0, tick=tick) for y in (x, x.cuda()))

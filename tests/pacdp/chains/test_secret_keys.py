@@ -100,7 +100,8 @@ def test_batches_are_poisson_and_differ_between_ticks_and_chains():
     assert len({tuple(batch.tolist()) for batch in drawn}) == 800
     words, group = own.batches(300, 0, CPU)
     assert group.tolist() == [0, 1]
-    assert all(0 <= int(one.values.min()) and int(one.values.max()) < 2**one.bits for one in words)
+    assert words.values.shape == (2, 300)
+    assert 0 <= int(words.values.min()) <= int(words.values.max()) < 2**words.bits
     assert all(int(batch.max()) < 300 for batch in objective().draw(own, 0)[0])
 
 

@@ -1,0 +1,111 @@
+"""The step of :mod:`pacdp.chains.update` as one Triton kernel: words, normal numbers, drift, noise and running average.
+
+A program is a page of one chain: it makes the page's random words in registers (Philox4x32-10, the words of
+:mod:`pacdp.chains.philox`), turns them into normal numbers, and reads and writes each weight once. The traffic is the
+least there is: 12 bytes a weight with a gradient, 4 more with a centre, 8 more with a running average.
+"""
+
+from typing import Any
+
+import torch
+import triton  # pyright: ignore[reportMissingImports]  # comes with torch for GPUs
+import triton.language as tl  # pyright: ignore[reportMissingImports]
+from torch import Tensor
+
+from pacdp.chains.native.philox import LANES, MULTIPLIERS, PAGE, ROUNDS, WEYL
+
+_M0, _M1 = (tl.constexpr(value) for value in MULTIPLIERS)
+_W0, _W1 = (tl.constexpr(value) for value in WEYL)
+_LANES, _PAGE, _ROUNDS = tl.constexpr(LANES), tl.constexpr(PAGE), tl.constexpr(ROUNDS)
+_TURN = tl.constexpr(6.283185307179586 * 2.0**-32)
+
+
+@triton.jit
+def _gaussian(radius_word, angle_word):
+    """Box and Muller's pair of two words."""
+    inside = (radius_word.to(tl.float32) + 0.5) * 2.3283064365386963e-10
+    radius = tl.sqrt(-2.0 * tl.minimum(tl.log(inside), 0.0))
+    angle = angle_word.to(tl.int32, bitcast=True).to(tl.float32) * _TURN
+    return radius * tl.cos(angle), radius * tl.sin(angle)
+
+
+@triton.jit
+def _moved(x, g, c, mean, keep, rate, pull, scale, alpha, noise, place, inside,
+           HAS_G: tl.constexpr, HAS_C: tl.constexpr, HAS_MEAN: tl.constexpr):  # fmt: skip
+    """The new weights at these places, written; the running average moves in place."""
+    new = keep * tl.load(x + place, mask=inside, other=0.0) + scale * noise
+    if HAS_G:
+        new -= rate * tl.load(g + place, mask=inside, other=0.0)
+    if HAS_C:
+        new += pull * tl.load(c + place, mask=inside, other=0.0)
+    if HAS_MEAN:
+        old = tl.load(mean + place, mask=inside, other=0.0)
+        tl.store(mean + place, old + alpha * (new - old), mask=inside)
+    return new
+
+
+@triton.jit
+def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim, chains, stream: tl.constexpr,
+            HAS_G: tl.constexpr, HAS_C: tl.constexpr, HAS_MEAN: tl.constexpr):  # fmt: skip
+    """One page of one chain."""
+    chain, page = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    lane = tl.arange(0, _LANES)
+    low = tl.load(keys + chain).to(tl.uint32)
+    high = tl.load(keys + chains + chain).to(tl.uint32)
+    step = tl.load(tick)
+    c0 = (page * _LANES + lane).to(tl.uint32)
+    c1 = tl.zeros([_LANES], tl.uint32) + stream
+    c2 = tl.zeros([_LANES], tl.uint32) + (step & 0xFFFFFFFF).to(tl.uint32)
+    c3 = tl.zeros([_LANES], tl.uint32) + ((step >> 32) & 0xFFFFFFFF).to(tl.uint32)
+    m0 = tl.full([_LANES], _M0, tl.uint32)
+    m1 = tl.full([_LANES], _M1, tl.uint32)
+    for _ in tl.static_range(_ROUNDS):
+        n0 = tl.umulhi(m1, c2) ^ c1 ^ low
+        n2 = tl.umulhi(m0, c0) ^ c3 ^ high
+        c1 = m1 * c2
+        c3 = m0 * c0
+        c0, c2 = n0, n2
+        low = (low + _W0).to(tl.uint32)
+        high = (high + _W1).to(tl.uint32)
+    first, second = _gaussian(c0, c1)
+    third, fourth = _gaussian(c2, c3)
+    k = tl.load(keep + chain)
+    r = tl.load(rate + chain)
+    p = tl.load(pull + chain)
+    s = tl.load(scale + chain)
+    a = tl.load(alpha + chain)
+    base = chain * dim
+    for part in tl.static_range(4):
+        if part == 0:
+            noise = first
+        elif part == 1:
+            noise = second
+        elif part == 2:
+            noise = third
+        else:
+            noise = fourth
+        offset = page * _PAGE + part * _LANES + lane
+        inside = offset < dim
+        place = base + offset
+        new = _moved(x, g, c, mean, k, r, p, s, a, noise, place, inside, HAS_G, HAS_C, HAS_MEAN)
+        tl.store(out + place, new, mask=inside)
+
+
+def update(
+    x: Tensor, keep: Tensor, gradient: Tensor | None, rate: Tensor, centre: Tensor | None, pull: Tensor, scale: Tensor,
+    keys: Tensor, stream: int, tick: Tensor, average: Tensor | None, alpha: Tensor, *, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """As :func:`pacdp.chains.update.langevin`, of float32 weights [chains, dim], with coefficients in columns.
+
+    Columns are [1, 1] or [chains, 1]. ``out`` may be ``x``.
+    """
+    chains, dim = x.shape
+    out = torch.empty_like(x) if out is None else out
+    columns = [one.reshape(-1).expand(chains).contiguous() for one in (keep, rate, pull, scale, alpha)]
+    k, r, p, s, a = columns
+    kernel: Any = _kernel
+    launch = kernel[(chains, -(-dim // PAGE))]
+    launch(out, x, k, x if gradient is None else gradient, r, x if centre is None else centre, p, s, keys, tick,
+           x if average is None else average, a, dim, chains, stream,
+           HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None)  # fmt: skip
+    return out

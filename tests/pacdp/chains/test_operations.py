@@ -1,0 +1,137 @@
+"""What a step of many chains costs a GPU, counted on `meta`, where nothing is computed and nothing can be read back.
+
+Operations stand for kernels. Functions under `pacdp.chains.fused` are one program on a GPU and count as one.
+"""
+
+import shutil
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from toys import keys_of, seeded
+
+from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
+from pacdp.chains import Keys, philox, update
+from pacdp.data import Dataset
+from pacdp.losses import bounded_cross_entropy
+from pacdp.models import Architecture
+from pacdp.models import build as network
+from pacdp.objective import Objective
+
+META = torch.device("meta")
+VIEWS = {
+    "view", "_unsafe_view", "t", "transpose", "expand", "slice", "select", "unsqueeze", "squeeze", "detach", "reshape",
+    "as_strided", "permute", "alias", "unbind", "split", "split_with_sizes", "lift_fresh",
+}  # fmt: skip
+STEPS: list[tuple[Settings, int]] = [
+    (SGLD(tau=245.0), 1), (SGHMC(tau=245.0), 1), (PSGLD(tau=245.0), 2), (EntropySGD(tau=245.0, inner_steps=3), 3),
+]  # fmt: skip
+MOST = 120
+"""Kernels of a gradient and its update beyond those of the network."""
+
+
+class Counted(TorchDispatchMode):
+    """Operations that make or change numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = Counter[str]()
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = operation._schema.name.split("::")[1]
+        if name not in VIEWS:
+            self.seen[name] += 1
+        return operation(*args, **(kwargs or {}))
+
+
+def objective_on_meta(architecture: Architecture) -> Objective:
+    data = Dataset("blank", np.zeros((300, 1, 28, 28), np.float32), np.zeros(300, np.int64), 2)
+    model = network(architecture, input_shape=(1, 28, 28), classes=2, generator=seeded(0))
+    found = Objective(model, bounded_cross_entropy(classes=2), data, batch_size=32, batching="vmap")
+    found.labels, found._inputs, found.device = found.labels.to(META), found._inputs.to(META), META
+    found.network.inputs = found._inputs  # type: ignore[attr-defined]
+    found.model.to(META)
+    found._gradient = torch.empty(0, device=META)
+    return found
+
+
+def one_program(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, device=META)
+
+
+def counted(settings: Settings, chains: int, monkeypatch: pytest.MonkeyPatch, *, fused: bool = True) -> Counter[str]:
+    objective = objective_on_meta(Architecture(hidden=(100,)))
+    if fused:
+        words = lambda keys, size, stream, tick: one_program(keys.shape[1], size).long()  # noqa: E731
+        monkeypatch.setattr(philox, "uniform_words", words)
+        monkeypatch.setattr(update, "_normals", lambda keys, dim, *rest: one_program(keys.shape[1], dim))
+        monkeypatch.setattr(update, "_plain", lambda x, *rest: one_program(*x.shape))
+    sampler, keys = build([settings] * chains, objective), Keys.derive(range(chains))
+    state = sampler.init(torch.empty(chains, objective.dim, device=META))
+    numbers = {
+        name: torch.empty(value.shape, device=META) if isinstance(value, np.ndarray) else value
+        for name, value in sampler.coefficients(0).items()
+    }
+    with Counted() as seen:
+        sampler.transition(state, numbers, keys, torch.zeros((), dtype=torch.int64, device=META))
+    return seen.seen
+
+
+@pytest.mark.parametrize(("settings", "gradients"), STEPS, ids=lambda one: type(one).__name__)
+def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(
+    settings: Settings, gradients: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, many = (counted(settings, chains, monkeypatch, fused=False) for chains in (2, 64))
+    assert sum(many.values()) == sum(few.values()), many - few
+    assert sum(counted(settings, 64, monkeypatch).values()) < MOST * gradients
+
+
+def test_nothing_on_the_device_path_asks_the_device_for_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for settings, _ in STEPS:
+        seen = counted(settings, 3, monkeypatch, fused=False)
+        assert not seen.keys() & {"item", "_local_scalar_dense", "nonzero", "normal_", "uniform_", "random_", "rand"}
+
+
+def test_a_planted_synchronisation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Objective.draw
+    monkeypatch.setattr(Objective, "draw", lambda self, keys, tick: plain(self, keys, int(tick)))
+    with pytest.raises(RuntimeError, match="meta"):
+        counted(SGLD(tau=9.0), 3, monkeypatch, fused=False)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_compiled_programs_give_the_numbers_that_are_written() -> None:
+    keys = keys_of(1, 2, 3)
+    halves, tick = keys.noise_on(torch.device("cpu")), torch.tensor(2**33 + 5)
+    written = philox.uniform_words(halves, 257, 2, tick)
+    assert torch.equal(torch.compile(philox.uniform_words, dynamic=False)(halves, 257, 2, tick), written)
+    x, gradient, centre = torch.randn(3, 3, 1500, generator=seeded(0))
+    column = torch.tensor([[0.1], [0.5], [0.9]])
+    rest = (column, gradient, column, centre, column, column, halves, 1, tick)
+    means = [torch.zeros_like(x), torch.zeros_like(x)]
+    found = [
+        form(x, *rest, mean, column)
+        for form, mean in zip((update._plain, torch.compile(update._plain, dynamic=False)), means, strict=True)
+    ]
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(*means, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("seeds", [(1, 2, 3, 4, 5, 6, 7), (3, 3, 1, 2, 1), (4, 4, 4)])
+def test_chains_at_once_have_the_minibatches_of_their_own_keys(seeds: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    data = Dataset("drawn", rng.random((300, 1, 6, 6), np.float32), rng.integers(0, 2, 300), 2)
+    keys = Keys.derive(seeds, [0] * len(seeds))
+    assert not np.array_equal(keys.groups[1], np.arange(len(seeds)))
+    found = []
+    for batching in ("vmap", "loop"):
+        model = network(Architecture(hidden=(5,)), input_shape=(1, 6, 6), classes=2, generator=seeded(0))
+        risk = Objective(model, bounded_cross_entropy(classes=2), data, batch_size=4, batching=batching)
+        weights = risk.weights() + torch.randn(len(seeds), risk.dim, generator=seeded(1))
+        found.append(risk.estimate(weights, keys, 3))
+    torch.testing.assert_close(found[0].gradient, found[1].gradient, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found[0].loss, found[1].loss)
