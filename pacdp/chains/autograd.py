@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pacdp.chains.layout import Layout
+from pacdp.chains.pixels import Pixels
 from pacdp.losses import Loss, zero_one
 from pacdp.plain import call_with
 
@@ -26,7 +27,7 @@ _ZERO_ONE = zero_one()
 class _Resident:
     """A network and a data set on one device."""
 
-    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."], *, bfloat16: bool = False) -> None:
+    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, bfloat16: bool = False) -> None:
         self.model = model
         self.layout = Layout(model)
         self.inputs = inputs
