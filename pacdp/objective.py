@@ -181,7 +181,7 @@ class Objective:
         return self._inputs if isinstance(self._inputs, Tensor) else self._inputs[:], self._labels_of(0)
 
     @property
-    def examples_labels(self) -> Int[Tensor, " n"]:
+    def first_labels(self) -> Int[Tensor, " n"]:
         """The labels of :attr:`examples` alone."""
         return self._labels_of(0)
 

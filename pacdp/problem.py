@@ -80,7 +80,8 @@ class Problem:
         return Objective(
             self.model(data, generator=generator), self.loss(data.classes), data, batch_size=batch_size,
             clip_norm=clip_norm, labels=labels, device=device, batching=batching, bfloat16=bfloat16,
-            keep_norms=keep_norms, every_record=every_record, batch_statistics=self.architecture.norm == "batch", in_bytes=in_bytes,
+            keep_norms=keep_norms, every_record=every_record, batch_statistics=self.architecture.norm == "batch",
+            in_bytes=in_bytes,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class BoundSet:
         """
         if objective.pixels is not None:
             if "set" not in objective.kept:
-                objective.kept["set"] = cls._of_pixels(objective.pixels, objective.examples_labels)
+                objective.kept["set"] = cls._of_pixels(objective.pixels, objective.first_labels)
             return objective.kept["set"]
         at = _versions(*objective.examples)
         if objective.kept.get("at") != at:

@@ -83,7 +83,7 @@ class VmappedNetwork(_Resident):
         ValueError: on construction, for layers that vmap cannot batch; it names what works.
     """
 
-    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."], *, bfloat16: bool = False) -> None:
+    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, bfloat16: bool = False) -> None:
         super().__init__(model, inputs, bfloat16=bfloat16)
         flat = self.layout.of(model).to(inputs.device)
         weights = torch.stack([flat, flat])

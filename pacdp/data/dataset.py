@@ -40,8 +40,8 @@ class Dataset:
             called, such as "writer" or "patient".
 
     The arrays are read-only views, because `hash` is computed once. `torch.tensor(data.inputs)` copies them;
-    `torch.from_numpy` would warn that it cannot write to them. A data set of `of_pixels` holds bytes, and makes `inputs`
-    when they are first asked for; `blocks` and `hash` do without.
+    `torch.from_numpy` would warn that it cannot write to them. A data set of `of_pixels` holds bytes, and makes
+    `inputs` when they are first asked for; `blocks` and `hash` do without.
     """
 
     name: str
