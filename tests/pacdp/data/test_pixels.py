@@ -47,7 +47,7 @@ def test_bytes_and_numbers_are_one_data_set() -> None:
     same(*(one.subset(part) for one in both(**people)))
     same(*(randomise(one, fraction=0.5, seed=1) for one in both()))
     same(*(one.renamed("other", people=PEOPLE, unit="writer") for one in both()))
-    same(pickle.loads(pickle.dumps(both()[0])), both()[1])  # noqa: S301
+    assert pickle.loads(pickle.dumps(both()[0])).hash == both()[1].hash  # noqa: S301
 
 
 def test_hashes_and_blocks_make_no_numbers_that_stay() -> None:
