@@ -47,6 +47,11 @@ class Batch:
         """How many examples."""
         return len(self.labels)
 
+    @property
+    def nbytes(self) -> int:
+        """Of the inputs."""
+        return sum(one.nbytes for one in ([self.inputs] if isinstance(self.inputs, Tensor) else self.inputs.values()))
+
     def hashes(self) -> UInt64[np.ndarray, " m"]:
         """One hash for each example's inputs; several inputs are hashed together with their names."""
         if isinstance(self.inputs, Tensor):
