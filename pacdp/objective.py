@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from pacdp.chains import Batching, Keys, resident
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
 from pacdp.chains.native.network import NativeNetwork
+from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset
 from pacdp.losses import Loss, in_error, ramp, sums, zero_one
 from pacdp.models import batch_dependent_layers, random_layers
@@ -39,6 +40,8 @@ _CLIPPED = 3
 _ROUNDING = 256.0
 """Kept sums of squared norms are rounded up by so many units of the last place of the gradients' type."""
 _PART = 1000
+_OF_PIXELS = 1000
+"""Examples whose numbers are made at a time, where the data stay bytes."""
 _FEW = 250
 """Examples that autograd's layers judge at a time on a CPU, so that what they hold stays in its caches."""
 
@@ -88,6 +91,10 @@ class Objective:
     ``labels`` [chains, n], where given, are those of each chain in place of the data set's. ``batching`` and
     ``bfloat16`` say how gradients are computed (see :func:`pacdp.chains.resident`).
 
+    With ``in_bytes`` a data set of bytes stays so, on the CPU and where gradients are neither clipped nor their norms
+    kept: numbers are made batch by batch, which takes a quarter of the memory and more time. Numbers and results are
+    the same to the bit, but for sums over larger parts.
+
     Raises:
         ValueError: norms to be kept of clipped gradients or of some people's examples, ``every_record`` with another
             batch size than n,
@@ -112,6 +119,7 @@ class Objective:
         keep_norms: bool = False,
         every_record: bool = False,
         batch_statistics: bool = False,
+        in_bytes: bool = False,
     ) -> None:
         self.mixes = _mixes(model, allowed=batch_statistics and not keep_norms and clip_norm is None)
         if keep_norms and clip_norm is not None:
@@ -140,13 +148,17 @@ class Objective:
         self.clip_norm = clip_norm
         self.device = torch.device(device)
         self.labels = torch.tensor(np.stack(labels) if labels else data.labels[None], device=device)
-        self._inputs = torch.tensor(data.inputs, device=device)
+        pixels = data.pixels if in_bytes and clip_norm is None and not keep_norms else None
+        if pixels is not None and self.device.type == "cpu":
+            self._inputs: Tensor | Pixels = Pixels(pixels)
+        else:
+            self._inputs = torch.tensor(data.inputs, device=device)
         self.network = resident(model, self._inputs, batch_size=batch_size, batching=batching, bfloat16=bfloat16)
         self.layout = self.network.layout
         self.dim = self.layout.dim
         self.keep_norms, self.every_record = keep_norms, every_record
         looped = isinstance(self.network, LoopedNetwork) and self.device.type == "cpu"
-        self._chunk = 1000 if self.mixes else _FEW if looped else 10_000
+        self._chunk = 1000 if self.mixes else _FEW if looped else 10_000 if self.pixels is None else _OF_PIXELS
         self._gradient = torch.empty(0, device=device)
         self._counted = (loss, zero_one(), ramp())
         self.people = People.of(data, self.device)
@@ -165,8 +177,18 @@ class Objective:
 
     @property
     def examples(self) -> tuple[Tensor, Int[Tensor, " n"]]:
-        """Inputs [n, ...] and labels, those of the first chain, on the device."""
-        return self._inputs, self._labels_of(0)
+        """Inputs [n, ...] and labels, those of the first chain, on the device; numbers of bytes are made anew."""
+        return self._inputs if isinstance(self._inputs, Tensor) else self._inputs[:], self._labels_of(0)
+
+    @property
+    def first_labels(self) -> Int[Tensor, " n"]:
+        """The labels of :attr:`examples` alone."""
+        return self._labels_of(0)
+
+    @property
+    def pixels(self) -> Pixels | None:
+        """The inputs where they are kept in bytes."""
+        return None if isinstance(self._inputs, Tensor) else self._inputs
 
     def select(self, chains: Sequence[int]) -> "Objective":
         """The same for some of the chains, sharing network and data."""
@@ -350,7 +372,8 @@ class Objective:
             lambda: {"its inputs": two, **{f"buffer {name}": x for name, x in self.model.named_buffers()}},
             lambda: self.model(two),
         )
-        sources, tried = (self._inputs, made_up_batch(self._inputs, examples=size)), False
+        few = self._inputs[:size]
+        sources, tried = (few, made_up_batch(few, examples=size)), False
         if self.mixes:
             return
         for inputs in sources:
@@ -362,8 +385,8 @@ class Objective:
                 tried = True
         one_by_one = self.clip_norm is not None or self.keep_norms
         if one_by_one:
-            own, few = self.layout.views(self.weights()[0]), min(_CLIPPED, self.n)
-            tried &= any([require_true_sums(self.model, own, x[:few], labels[:few], self.loss) for x in sources])
+            own, k = self.layout.views(self.weights()[0]), min(_CLIPPED, self.n)
+            tried &= any([require_true_sums(self.model, own, x[:k], labels[:k], self.loss) for x in sources])
         if not tried:
             raise ValueError(
                 "the network's outputs, or where clipped or kept its gradients, are finite neither on the data nor on "
@@ -378,7 +401,7 @@ class Objective:
             return None
         sums = CompiledSums(self.network, self.model, self.loss)
         wrong = disagreement(
-            sums, self.model, self.layout, self._inputs, self._labels_of(0), self.loss, batch_size=self.batch_size
+            sums, self.model, self.layout, self.examples[0], self._labels_of(0), self.loss, batch_size=self.batch_size
         )
         if wrong is None:
             return sums

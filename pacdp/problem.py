@@ -69,18 +69,19 @@ class Problem:
 
     def model(self, data: Dataset, *, generator: torch.Generator) -> nn.Module:
         """A network for ``data`` with first weights from ``generator`` (on the CPU)."""
-        return build(self.architecture, input_shape=data.inputs.shape[1:], classes=data.classes, generator=generator)
+        return build(self.architecture, input_shape=data.shape, classes=data.classes, generator=generator)
 
     def objective(
         self, data: Dataset, *, generator: torch.Generator, batch_size: int, clip_norm: float | None = None,
         labels: Sequence[np.ndarray] | None = None, device: torch.device | str = "cpu", batching: Batching = "auto",
-        bfloat16: bool = False, keep_norms: bool = False, every_record: bool = False,
+        bfloat16: bool = False, keep_norms: bool = False, every_record: bool = False, in_bytes: bool = False,
     ) -> Objective:  # fmt: skip
         """The empirical risk on ``data`` of a network whose first weights come from ``generator``."""
         return Objective(
             self.model(data, generator=generator), self.loss(data.classes), data, batch_size=batch_size,
             clip_norm=clip_norm, labels=labels, device=device, batching=batching, bfloat16=bfloat16,
             keep_norms=keep_norms, every_record=every_record, batch_statistics=self.architecture.norm == "batch",
+            in_bytes=in_bytes,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

@@ -150,11 +150,12 @@ class Trained:
 
 def load_trained(
     path: Path | str, *, data_root: str | None = None, device: torch.device | str = "cpu", progressbar: bool = False,
-    choices: Path | None = None,
+    choices: Path | None = None, in_bytes: bool = False,
 ) -> Trained:  # fmt: skip
     """Read a checkpoint, find its data, rebuild its network.
 
-    ``choices`` is a closed list of settings, where it does not lie beside the checkpoint as ``choices.jsonl``.
+    ``choices`` is a closed list of settings, where it does not lie beside the checkpoint as ``choices.jsonl``. With
+    ``in_bytes`` images of bytes stay so where :class:`pacdp.objective.Objective` can compute with them.
 
     Raises:
         CheckpointError: the file is no checkpoint (see ``load_checkpoint``), the data found here is not the data it was
@@ -174,7 +175,7 @@ def load_trained(
         ) from error
     train, test = problem.data(root=data_root, progressbar=progressbar)
     require_data(path, checkpoint, train, test)
-    objective, held_out = objectives(problem, settings, train, test, device=device)
+    objective, held_out = objectives(problem, settings, train, test, device=device, in_bytes=in_bytes)
     plan = require_consistent(path, header, objective)
     require_network(path, checkpoint, objective)
     state = chain_state(checkpoint, settings, objective.layout, device)
@@ -210,7 +211,7 @@ def _initial_seed(seed: int, chain: int) -> int:
 def objectives(
     problem: Problem, settings: Settings, train: Dataset, test: Dataset, *, device: torch.device | str,
     labels: tuple[Sequence[np.ndarray], Sequence[np.ndarray]] | None = None, batching: Batching = "auto",
-    bfloat16: bool = False,
+    bfloat16: bool = False, in_bytes: bool = False,
 ) -> tuple[Objective, Objective]:  # fmt: skip
     """The empirical risk on the training set and the one on the test set; ``labels`` are those of each chain."""
     generator = torch.Generator().manual_seed(0)
@@ -218,11 +219,11 @@ def objectives(
     objective = problem.objective(
         train, generator=generator, batch_size=settings.batch_size, clip_norm=settings.clip_norm, labels=own[0],
         device=device, batching=batching, bfloat16=bfloat16, keep_norms=settings.keep_norms,
-        every_record=settings.every_record,
+        every_record=settings.every_record, in_bytes=in_bytes,
     )  # fmt: skip
     held_out = problem.objective(
         test, generator=generator, batch_size=settings.batch_size, labels=own[1], device=device, batching=batching,
-        bfloat16=bfloat16,
+        bfloat16=bfloat16, in_bytes=in_bytes and settings.clip_norm is None and not settings.keep_norms,
     )  # fmt: skip
     return objective, held_out
 

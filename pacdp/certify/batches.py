@@ -1,8 +1,10 @@
 """Examples from wherever a user keeps them: tensors, arrays, data sets, loaders, batches as tuples or as dictionaries.
 
-Everything is read once, batch by batch, so that what is held at a time is one batch.
+Everything is read once, batch by batch, so that what is held at a time is one batch. Of a memory-mapped file, too, no
+more than a batch is held: its pages are handed back to the system as soon as they were read.
 """
 
+import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -45,6 +47,11 @@ class Batch:
         """How many examples."""
         return len(self.labels)
 
+    @property
+    def nbytes(self) -> int:
+        """Of the inputs."""
+        return sum(one.nbytes for one in ([self.inputs] if isinstance(self.inputs, Tensor) else self.inputs.values()))
+
     def hashes(self) -> UInt64[np.ndarray, " m"]:
         """One hash for each example's inputs; several inputs are hashed together with their names."""
         if isinstance(self.inputs, Tensor):
@@ -67,9 +74,7 @@ def batches_of(data: Any, *, batch_size: int) -> Iterator[Batch]:
     if isinstance(data, BoundSet):
         data = (data.inputs, data.labels) if data.people is None else (data.inputs, data.labels, data.people)
     if isinstance(data, tuple | list) and len(cast(Any, data)) in (2, 3) and all(map(_array, cast(Any, data))):
-        whole = _batch(cast(Any, data), "data")
-        for start in range(0, whole.n, batch_size):
-            yield _part(whole, slice(start, start + batch_size))
+        yield from _parts(list(cast(Any, data)), batch_size)
         return
     if isinstance(data, Dataset) and not isinstance(data, torch.utils.data.IterableDataset):
         data = DataLoader(cast(Any, data), batch_size=batch_size)
@@ -134,10 +139,28 @@ def _owners(people: Any, n: int, what: str) -> Int64[np.ndarray, " n"]:
     return found.numpy().astype(np.int64)
 
 
-def _part(whole: Batch, rows: slice) -> Batch:
-    assert isinstance(whole.inputs, Tensor)
-    people = None if whole.people is None else whole.people[rows]
-    return Batch(inputs=whole.inputs[rows], labels=whole.labels[rows], people=people)
+def _parts(columns: list[Tensor | np.ndarray], batch_size: int) -> Iterator[Batch]:
+    """Batches of whole columns; those in files that are memory-mapped are copied and let go part by part."""
+    mapped = [_mapping(one) for one in columns]
+    inputs, labels = columns[:2]
+    if inputs.ndim and labels.ndim and len(inputs) == len(labels) and all(one.ndim for one in columns):
+        for start in range(0, len(labels), batch_size):
+            rows = slice(start, start + batch_size)
+            part = [one[rows] if m is None else np.array(one[rows]) for one, m in zip(columns, mapped, strict=True)]
+            yield _batch(tuple(part), "data")
+            for one in filter(None, mapped):
+                one.madvise(mmap.MADV_DONTNEED)
+        return
+    _batch(tuple(columns), "data")  # which says what is wrong
+
+
+def _mapping(one: Any) -> mmap.mmap | None:
+    """The file in memory that an array lies in, where nothing would be lost by reading its pages again."""
+    while isinstance(one, np.ndarray):
+        if isinstance(one, np.memmap) and one.mode == "c":  # what was written there is in no file
+            return None
+        one = one.base
+    return one if isinstance(one, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
 
 
 def _array(one: Any) -> bool:

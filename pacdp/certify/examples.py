@@ -1,6 +1,7 @@
 """The examples that a certificate rests on: as tensors, with whose they are and which of a data set they are."""
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -9,7 +10,9 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset, Split
+from pacdp.data.hashing import pair_hashes, row_hashes
 from pacdp.data.rows import Rows
 from pacdp.objective import Objective
 
@@ -39,6 +42,7 @@ class BoundSet:
     data_hash: str = ""
     people: Int64[np.ndarray, " n"] | None = None
     _rows: list[tuple[int, Rows]] = field(default_factory=list, init=False, repr=False)
+    _pixels: list[Pixels] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         of_people = np.ndarray | None
@@ -94,13 +98,31 @@ class BoundSet:
     def behind(cls, objective: Objective) -> "BoundSet":
         """The examples of an objective, with the labels of its first chain; on the CPU.
 
-        One set, with its hashes, for all objectives that share the examples, as long as nobody writes on these.
+        One set, with its hashes, for all objectives that share the examples, as long as nobody writes on these. Of
+        examples that are kept in bytes it holds hashes and bytes alone.
         """
+        if objective.pixels is not None:
+            if "set" not in objective.kept:
+                objective.kept["set"] = cls._of_pixels(objective.pixels, objective.first_labels)
+            return objective.kept["set"]
         at = _versions(*objective.examples)
         if objective.kept.get("at") != at:
             inputs, labels = (each.cpu() for each in objective.examples)
             objective.kept.update({"at": at, "set": cls(inputs=inputs, labels=labels.to(torch.int64))})
         return objective.kept["set"]
+
+    @classmethod
+    def _of_pixels(cls, pixels: Pixels, labels: Int64[Tensor, " n"]) -> "BoundSet":
+        made = cls(inputs=torch.empty(len(labels), 0), labels=labels)
+        hashed = np.concatenate([row_hashes(block, name="inputs") for block in pixels.blocks()])
+        rows = Rows.sorted(pair_hashes(hashed, row_hashes(labels, name="labels")), hashed, None)
+        made._rows.append((made.version, rows))
+        made._pixels.append(pixels)
+        return made
+
+    def blocks(self) -> Iterator[Tensor]:
+        """The inputs in one block, or in several where they are kept in bytes."""
+        yield from self._pixels[0].blocks() if self._pixels else (self.inputs,)
 
     @classmethod
     def of_records(cls, objective: Objective) -> "BoundSet":

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import bounds
-from pacdp.buffers import require_no_rows
+from pacdp.buffers import Holdings
 from pacdp.certify import chain, finite, gaussian, networks
 from pacdp.certify.assessment import Assessment, Refusal
 from pacdp.certify.examples import BoundSet, Device, require_kind
@@ -229,4 +229,6 @@ def _require_nothing_held(law: Law, network: nn.Module | None, prior: From, data
             held.laws = {name: {key: each.detach() for key, each in own.items()} for name, own in laws.items()}
         case LocalGibbs() | Point():  # whose weights take the place of the network's
             paid = [] if network is None else [name for name, _ in network.named_parameters()]
-    require_no_rows(held, data.inputs, paid=[f"network.{name}" for name in paid], whose=whose)
+    holdings = Holdings(held, paid=[f"network.{name}" for name in paid])
+    for block in data.blocks():
+        holdings.require_none(block, whose=whose)

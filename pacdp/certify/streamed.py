@@ -28,6 +28,7 @@ from pacdp.errors import said
 from pacdp.losses import in_error
 from pacdp.predictions import certify_predictions
 from pacdp.probes import AT_MOST, MOST, pool, require_own_outputs
+from pacdp.trimming import hand_back
 
 LossOf = Callable[[Any, Tensor], Tensor]
 """Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""
@@ -187,6 +188,7 @@ class _Reading:
             else:
                 kept.losses.append(_bounded(self.loss, outputs, batch.labels.to(self.device), batch.n))
             kept.add_rows(batch)
+            hand_back(batch.nbytes)
         if not kept.labels:
             raise ValueError(f"{what} holds no examples: give at least one")
         return kept.seen(_name_of(self.loss), data if isinstance(data, BoundSet) else None)

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pacdp.chains.layout import Layout
+from pacdp.chains.pixels import Pixels
 from pacdp.losses import Loss, zero_one
 from pacdp.plain import call_with
 
@@ -26,7 +27,7 @@ _ZERO_ONE = zero_one()
 class _Resident:
     """A network and a data set on one device."""
 
-    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."], *, bfloat16: bool = False) -> None:
+    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, bfloat16: bool = False) -> None:
         self.model = model
         self.layout = Layout(model)
         self.inputs = inputs
@@ -82,7 +83,7 @@ class VmappedNetwork(_Resident):
         ValueError: on construction, for layers that vmap cannot batch; it names what works.
     """
 
-    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."], *, bfloat16: bool = False) -> None:
+    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, bfloat16: bool = False) -> None:
         super().__init__(model, inputs, bfloat16=bfloat16)
         flat = self.layout.of(model).to(inputs.device)
         weights = torch.stack([flat, flat])

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
 from pacdp.chains.layout import Layout
 from pacdp.chains.native.network import NativeNetwork, supports
+from pacdp.chains.pixels import Pixels
 from pacdp.losses import Loss
 
 Batching = Literal["auto", "loop", "vmap"]
@@ -46,7 +47,7 @@ class Network(Protocol):
 
 
 def resident(
-    model: nn.Module, inputs: Tensor, *, batch_size: int, batching: Batching = "auto", bfloat16: bool = False
+    model: nn.Module, inputs: Tensor | Pixels, *, batch_size: int, batching: Batching = "auto", bfloat16: bool = False
 ) -> Network:
     """The fastest form of ``model`` on the device of ``inputs``.
 
@@ -67,7 +68,7 @@ def resident(
     return LoopedNetwork(model, inputs, bfloat16=bfloat16)
 
 
-def _agrees(compiled: NativeNetwork, model: nn.Module, inputs: Tensor, *, rows: int) -> bool:
+def _agrees(compiled: NativeNetwork, model: nn.Module, inputs: Tensor | Pixels, *, rows: int) -> bool:
     """Whether outputs and gradients are those of ``model``, called as it is and by autograd.
 
     Gradients jump where a unit is at zero or two pixels are equal, so that rounding alone can move one; they must agree

@@ -33,7 +33,7 @@ def certify(
     says who fixed the settings of a run without a list.
     """
     runtime.apply()
-    trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, choices=choices)
+    trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, choices=choices, in_bytes=True)
     if unlisted is not None and not trained.checkpoint.header.get("choices"):
         trained = replace(trained, fixed=unlisted)
     run = require_rederived(path, trained.checkpoint.header, n=trained.objective.n)

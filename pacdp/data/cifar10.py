@@ -75,9 +75,7 @@ def load_cifar10(name: str, where: Where) -> tuple[Dataset, Dataset]:
         DataError: see `locate_cifar10` and `read_cifar10`.
     """
     path = locate_cifar10(root=where.root, download=where.download, progressbar=where.progressbar)
-    train, test = (
-        Dataset(name, np.divide(pixels, 255, dtype=np.float32), labels, 10) for pixels, labels in read_cifar10(path)
-    )
+    train, test = (Dataset.of_pixels(name, pixels, labels, 10) for pixels, labels in read_cifar10(path))
     return train, test
 
 

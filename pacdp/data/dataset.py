@@ -5,14 +5,24 @@ test set measures what it should only if none of its people was trained on.
 """
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Int64, UInt8
 
 from pacdp.data.errors import DataError
 from pacdp.data.rows import Rows
 from pacdp.data.splits import Split
+
+_BLOCK = 1000
+"""Examples whose numbers are made, hashed and looked at together."""
+
+
+def numbers_of(pixels: UInt8[np.ndarray, "n *shape"]) -> Float32[np.ndarray, "n *shape"]:
+    """Bytes as the numbers in [0, 1] that networks read, value/255 in float32."""
+    return np.divide(pixels, 255, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +40,8 @@ class Dataset:
             called, such as "writer" or "patient".
 
     The arrays are read-only views, because `hash` is computed once. `torch.tensor(data.inputs)` copies them;
-    `torch.from_numpy` would warn that it cannot write to them.
+    `torch.from_numpy` would warn that it cannot write to them. A data set of `of_pixels` holds bytes, and makes
+    `inputs` when they are first asked for; `blocks` and `hash` do without.
     """
 
     name: str
@@ -40,6 +51,43 @@ class Dataset:
     people: Int64[np.ndarray, " n"] | None = None
     unit: str = "example"
     _hash: list[str] = field(default_factory=list, init=False, repr=False)
+    _pixels: list[UInt8[np.ndarray, "n *shape"]] = field(default_factory=list, init=False, repr=False)
+
+    @classmethod
+    def of_pixels(
+        cls,
+        name: str,
+        pixels: UInt8[np.ndarray, "n *shape"],
+        labels: Int64[np.ndarray, " n"],
+        classes: int,
+        people: Int64[np.ndarray, " n"] | None = None,
+        unit: str = "example",
+    ) -> "Dataset":
+        """Images whose inputs are `numbers_of` their bytes, in a quarter of the memory.
+
+        Raises:
+            DataError: pixels are no bytes [n, ...], or as for the constructor.
+        """
+        if pixels.dtype != np.uint8 or pixels.ndim < 2:
+            raise DataError(f"pixels of {name} must be uint8 [n, ...]; give numbers to the constructor.")
+        nothing = np.broadcast_to(np.float32(0), pixels.shape)  # of the shape, in four bytes
+        made = cls(name, nothing, labels, classes, people, unit)
+        pixels = pixels.view()
+        pixels.setflags(write=False)
+        made._pixels.append(pixels)
+        object.__delattr__(made, "inputs")
+        return made
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The inputs of bytes, made once."""
+            if name != "inputs" or not self._pixels:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            made = numbers_of(self._pixels[0])
+            made.setflags(write=False)
+            object.__setattr__(self, "inputs", made)
+            return made
 
     def __post_init__(self) -> None:
         """Check the arrays; raises DataError naming the dataset and what is wrong with it."""
@@ -58,7 +106,7 @@ class Dataset:
                 f"labels of {self.name} must lie in 0 .. classes - 1, classes being at least 2 "
                 f"(got {self.labels.min()} .. {self.labels.max()} and {self.classes} classes); correct them."
             )
-        if not np.isfinite(self.inputs).all():
+        if not all(np.isfinite(self.inputs[i : i + _BLOCK]).all() for i in range(0, self.n, _BLOCK)):
             raise DataError(f"inputs of {self.name} hold values that are not finite; remove them.")
         self._check_people()
         for name in ("inputs", "labels", "people"):
@@ -89,6 +137,22 @@ class Dataset:
         return len(self.labels)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one example's inputs."""
+        return self.inputs.shape[1:] if self.pixels is None else self.pixels.shape[1:]
+
+    @property
+    def pixels(self) -> UInt8[np.ndarray, "n *shape"] | None:
+        """The bytes of which inputs are made; None where inputs are held as numbers."""
+        return self._pixels[0] if self._pixels else None
+
+    def blocks(self) -> Iterator[Float32[np.ndarray, "m *shape"]]:
+        """The inputs in turn, at most 1,000 examples at a time."""
+        for start in range(0, self.n, _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            yield self.inputs[rows] if self.pixels is None else numbers_of(self.pixels[rows])
+
+    @property
     def units(self) -> int:
         """How many independent records: distinct people, or examples where nobody is known."""
         return self.n if self.people is None else len(np.unique(self.people))
@@ -98,9 +162,11 @@ class Dataset:
         """sha256 (hex) of shapes, dtypes, inputs and labels, as little-endian bytes; not of name and people."""
         if not self._hash:
             digest = hashlib.sha256()
-            for array, dtype in ((self.inputs, "<f4"), (self.labels, "<i8")):
-                digest.update(f"{dtype}{array.shape}".encode())
-                digest.update(np.ascontiguousarray(array, dtype=dtype).data)
+            digest.update(f"<f4{(self.n, *self.shape)}".encode())
+            for block in self.blocks():
+                digest.update(np.ascontiguousarray(block, dtype="<f4").data)
+            digest.update(f"<i8{self.labels.shape}".encode())
+            digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
             self._hash.append(digest.hexdigest())
         return self._hash[0]
 
@@ -122,7 +188,18 @@ class Dataset:
         if split.n == self.n:
             return self
         people = None if self.people is None else self.people[split.indices]
-        return replace(self, inputs=self.inputs[split.indices], labels=self.labels[split.indices], people=people)
+        labels = self.labels[split.indices]
+        if self.pixels is not None:
+            pixels = self.pixels[split.indices]
+            return Dataset.of_pixels(self.name, pixels, labels, self.classes, people, self.unit)
+        return replace(self, inputs=self.inputs[split.indices], labels=labels, people=people)
+
+    def renamed(self, name: str, **changes: Any) -> "Dataset":
+        """The same inputs under another name, with other ``labels``, or ``people`` and their ``unit``."""
+        if self.pixels is None:
+            return replace(self, name=name, **changes)
+        kept = {"labels": self.labels, "classes": self.classes, "people": self.people, "unit": self.unit}
+        return Dataset.of_pixels(name, self.pixels, **{**kept, **changes})
 
 
 def require_other_people(train: Dataset, test: Dataset) -> None:

@@ -1,7 +1,7 @@
 """Scikit-learn's 8x8 digits, which need no file; and digits in two classes."""
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Int64, UInt8
 
 from pacdp.data.dataset import Dataset
 from pacdp.data.registry import Where
@@ -27,6 +27,13 @@ def load_digits(name: str, where: Where) -> tuple[Dataset, Dataset]:
 
 def digits_data(name: str, inputs: Float32[np.ndarray, "n *shape"], digits: Int64[np.ndarray, " n"]) -> Dataset:
     """Ten classes, or two if the name ends in 2: label 1 for the digits 0 to 4, label 0 for 5 to 9."""
-    if name.endswith("2"):
-        return Dataset(name, inputs, (digits <= 4).astype(np.int64), 2)
-    return Dataset(name, inputs, digits, 10)
+    return Dataset(name, inputs, *_classes(name, digits))
+
+
+def digits_of_pixels(name: str, pixels: UInt8[np.ndarray, "n *shape"], digits: Int64[np.ndarray, " n"]) -> Dataset:
+    """The same of images in bytes."""
+    return Dataset.of_pixels(name, pixels, *_classes(name, digits))
+
+
+def _classes(name: str, digits: Int64[np.ndarray, " n"]) -> tuple[Int64[np.ndarray, " n"], int]:
+    return ((digits <= 4).astype(np.int64), 2) if name.endswith("2") else (digits, 10)

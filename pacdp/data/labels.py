@@ -1,7 +1,5 @@
 """Random labels: the test that a bound must pass to say anything about generalisation (Zhang et al., 2017)."""
 
-from dataclasses import replace
-
 import numpy as np
 from jaxtyping import Int64
 
@@ -53,4 +51,4 @@ def randomise(dataset: Dataset, *, fraction: float, seed: int) -> Dataset:
         DataError: as `random_labels`.
     """
     labels = random_labels(dataset.labels, fraction=fraction, classes=dataset.classes, seed=seed)
-    return replace(dataset, name=f"{dataset.name}+random{float(fraction)}@{seed}", labels=labels)
+    return dataset.renamed(f"{dataset.name}+random{float(fraction)}@{seed}", labels=labels)

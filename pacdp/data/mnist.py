@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 
 from pacdp.data.dataset import Dataset
-from pacdp.data.digits import digits_data
+from pacdp.data.digits import digits_of_pixels
 from pacdp.data.errors import DataError
 from pacdp.data.idx import read_idx
 from pacdp.data.registry import REGISTRY, DatasetEntry, FileEntry, Where
@@ -45,7 +45,7 @@ def load_mnist(name: str, where: Where) -> tuple[Dataset, Dataset]:
         DataError: a file is missing, damaged or not what it should be.
     """
     train, test = (
-        digits_data(name, np.divide(pixels[:, None], 255, dtype=np.float32), digits)
+        digits_of_pixels(name, pixels[:, None], digits)
         for pixels, digits in (
             read_mnist(*(where.locate(f"{part}-{kind}-ubyte.gz", "mnist") for kind in ("images-idx3", "labels-idx1")))
             for part in ("train", "t10k")

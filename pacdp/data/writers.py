@@ -7,7 +7,6 @@ and two that are not used here. The training file has MNIST's 60,000 rows; the f
 """
 
 import os
-from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -47,7 +46,7 @@ def load_writers(name: str, where: Where) -> tuple[Dataset, Dataset]:
     """
     paths = [where.locate(f"qmnist-{part}-labels-idx2-int.gz", "mnist_writers") for part in ("train", "test")]
     train, test = (
-        replace(part, name=name, people=read_writers(path, part.labels), unit="writer")
+        part.renamed(name, people=read_writers(path, part.labels), unit="writer")
         for path, part in zip(paths, load_mnist("mnist", where), strict=True)
     )
     return train, test

@@ -43,8 +43,8 @@ def fresh_outputs(module: nn.Module, posterior: GaussianPosterior, inputs: Tenso
 
     The joint law of one example's outputs is that of ``module(inputs[i])`` with a draw of the whole network; outputs of
     different examples are independent. Exact in real arithmetic, for networks whose parameters are each used once by
-    linear, conv1d, conv2d, embedding, group_norm, layer_norm or batch_norm (with running statistics); evaluated in the
-    module's precision.
+    linear, conv1d, conv2d, embedding, group_norm, layer_norm, batch_norm (with running statistics) or multi-head
+    attention, or are added to every example or expanded to one token of each; evaluated in the module's precision.
 
     Raises:
         NotByExample: the network is another; :func:`fresh_pass` finds the way that fits.

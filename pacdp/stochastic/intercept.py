@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from pacdp.plain import call_with
-from pacdp.stochastic import layers
+from pacdp.stochastic import attention, layers
 from pacdp.stochastic.law import Law
 from pacdp.stochastic.layers import NotByExample
 from pacdp.stochastic.noise import Draws
 
-_LAYERS: dict[Any, Callable[..., Tensor]] = {
+_LAYERS: dict[Any, Callable[..., Any]] = {
     F.linear: layers.linear,
     F.conv1d: layers.conv1d,
     F.conv2d: layers.conv2d,
@@ -30,9 +30,13 @@ _LAYERS: dict[Any, Callable[..., Tensor]] = {
     F.group_norm: layers.group_norm,
     F.batch_norm: layers.batch_norm,
     F.layer_norm: layers.layer_norm,
+    F.multi_head_attention_forward: attention.multi_head_attention,
+    torch.Tensor.expand: attention.expand,
+    torch.Tensor.add: attention.plus,
+    torch.add: attention.plus,
 }
 _SIGNATURES = {func: inspect.signature(layer) for func, layer in _LAYERS.items()}
-_LAW_ARGUMENTS = ("weight", "bias")
+_LAW_ARGUMENTS = ("weight", "bias", "in_proj_weight", "in_proj_bias", "out_proj_weight", "out_proj_bias")
 _METADATA = {
     *(getattr(torch.Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim", "is_cuda", "layout")),
     torch.Tensor.size,

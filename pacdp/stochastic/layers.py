@@ -21,7 +21,7 @@ class NotByExample(ValueError):
 
 def linear(draws: Draws, input: Tensor, weight: Law, bias: Law | None = None) -> Tensor:
     """Local reparameterisation of [batch, features]; other inputs share one draw among all positions of an example."""
-    _require_batch(draws, input, least=2)
+    require_batch(draws, input, least=2)
     if input.ndim > 2:
         return _linear_over_steps(draws, input.flatten(1, -2), weight, bias).unflatten(1, input.shape[1:-1])
     if not weight.random:
@@ -50,7 +50,7 @@ def conv2d(
     groups: int = 1,
 ) -> Tensor:
     """One kernel an example, the same at all of its positions."""
-    _require_batch(draws, input, least=4)
+    require_batch(draws, input, least=4)
     outputs, _, *kernel = tuple(weight.mean.shape)
     steps, spread = _pair(stride), _pair(dilation)
     sides = _sides(padding, kernel, spread)
@@ -83,7 +83,7 @@ def conv1d(
     groups: int = 1,
 ) -> Tensor:
     """A convolution of images one pixel high."""
-    _require_batch(draws, input, least=3)
+    require_batch(draws, input, least=3)
     std = weight.std.reshape([1] * (3 - weight.std.ndim) + list(weight.std.shape))[:, :, None]
     flat = replace(weight, mean=weight.mean[:, :, None], std=std)
     sides = padding if isinstance(padding, str) else (0, _pair(padding)[0])
@@ -105,7 +105,7 @@ def embedding(
 
     The draw of a row is that of the first position at which the example meets it.
     """
-    _require_batch(draws, input, least=1)
+    require_batch(draws, input, least=1)
     if max_norm is not None:
         raise NotByExample("an embedding with max_norm changes its weights in the pass")
     rows = input.reshape(len(input), -1)
@@ -125,7 +125,7 @@ def group_norm(
     draws: Draws, input: Tensor, num_groups: int, weight: Law | None = None, bias: Law | None = None, eps: float = 1e-5
 ) -> Tensor:
     """One scale and shift a channel and example."""
-    _require_batch(draws, input, least=2)
+    require_batch(draws, input, least=2)
     return _by_channel(F.group_norm(input, num_groups, eps=eps), weight, bias, draws)
 
 
@@ -141,7 +141,7 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """With running statistics, which are fixed numbers; one scale and shift a channel and example."""
-    _require_batch(draws, input, least=2)
+    require_batch(draws, input, least=2)
     if training or running_mean is None:
         raise NotByExample("batch normalisation by the statistics of the batch mixes its examples")
     return _by_channel(F.batch_norm(input, running_mean, running_var, eps=eps), weight, bias, draws)
@@ -156,7 +156,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """One scale and shift an element and example, the same at all positions."""
-    _require_batch(draws, input, least=1 + len(normalized_shape))
+    require_batch(draws, input, least=1 + len(normalized_shape))
     out = F.layer_norm(input, normalized_shape, eps=eps)
     positions = [1] * (input.ndim - 1 - len(normalized_shape))
     for law, apply in ((weight, torch.mul), (bias, torch.add)):
@@ -189,7 +189,8 @@ def _shifted(out: Tensor, bias: Law | None, draws: Draws) -> Tensor:
     return out if bias is None else out.add_(bias.draw(draws).reshape(*out.shape[:2], *[1] * (out.ndim - 2)))
 
 
-def _require_batch(draws: Draws, input: Tensor, *, least: int) -> None:
+def require_batch(draws: Draws, input: Tensor, *, least: int) -> None:
+    """Refuse an input whose first dimension is not the examples; raises NotByExample."""
     if input.ndim < least or len(input) != len(draws.ticks):
         raise NotByExample(
             f"a layer meets a tensor of shape {tuple(input.shape)}, whose first dimension is not the examples"

@@ -17,6 +17,7 @@ from pacdp.chains.layout import Layout
 from pacdp.chains.native import sparse
 from pacdp.chains.native.dense import Array, DenseLayer
 from pacdp.chains.native.parse import Block, parse
+from pacdp.chains.pixels import Pixels
 from pacdp.losses import Loss
 
 SPARSE_BELOW = 0.5
@@ -24,16 +25,20 @@ SPARSE_BELOW = 0.5
 
 
 class Batch(NamedTuple):
-    """A minibatch: its inputs [batch, ...], or the examples' positions [batch] and their non-zeros by input."""
+    """A minibatch: its inputs [batch, ...], or the examples' positions [batch] in ``rows`` and non-zeros by input."""
 
     x: Array
     columns: sparse.Columns | None
+    rows: sparse.Rows | None = None
 
 
 class NativeNetwork:
-    """A ``Sequential`` of Conv2d, MaxPool2d, ReLU, Flatten and Linear layers over a resident data set."""
+    """A ``Sequential`` of Conv2d, MaxPool2d, ReLU, Flatten and Linear layers over a resident data set.
 
-    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."], *, batch_size: int) -> None:
+    Of inputs that are kept in bytes the numbers, and the non-zeros among them, are made batch by batch: the same bits.
+    """
+
+    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, batch_size: int) -> None:
         blocks = parse(model, tuple(inputs.shape[1:]), batch_size=batch_size, dtype=inputs.dtype)
         if blocks is None:
             raise ValueError("these layers have no compiled form")
@@ -41,23 +46,28 @@ class NativeNetwork:
         self.blocks: Sequence[Block] = blocks
         self.inputs = inputs
         self.rows: sparse.Rows | None = None
+        self._few_by_batch = False
         sizes = [size for block in blocks for size in block.sizes]
         shapes = [shape for block in blocks for shape in block.shapes]
         ends = pairwise(accumulate(sizes, initial=0))
         self._places = [(start, stop, shape) for (start, stop), shape in zip(ends, shapes, strict=True)]
         if isinstance(blocks[0], DenseLayer):
             self.inputs = inputs.flatten(1)
-            flat = self.inputs.numpy()
+            flat = self.inputs.values if isinstance(self.inputs, Pixels) else self.inputs.numpy()
             sample = flat[:: max(1, len(flat) // 4096)]
-            if np.count_nonzero(sample) < SPARSE_BELOW * sample.size:
-                self.rows = sparse.rows(flat)
+            few = np.count_nonzero(sample) < SPARSE_BELOW * sample.size
+            self._few_by_batch = few and isinstance(self.inputs, Pixels)
+            self.rows = sparse.rows(flat) if few and not self._few_by_batch else None
 
     def gather(self, indices: Tensor) -> Batch:
         """The examples at ``indices``, in the form that the first layer reads."""
         if self.rows is None:
-            return Batch(self.inputs[indices].numpy(), None)
-        examples = indices.numpy()
-        return Batch(examples, sparse.Columns(*sparse.columns(examples, *self.rows, self.inputs.shape[1])))
+            x, rows = self._first(self.inputs[indices].numpy())
+        else:
+            x, rows = indices.numpy(), self.rows
+        if rows is None:
+            return Batch(x, None)
+        return Batch(x, sparse.Columns(*sparse.columns(x, *rows, self.inputs.shape[1])), rows)
 
     def backward(
         self,
@@ -73,25 +83,32 @@ class NativeNetwork:
         own_weights, own_gradients = weights.numpy(), gradient.numpy()
         for k, g in enumerate(group):
             own = self.pieces(own_weights[k])
-            logits = self._forward(own, batches[g].x, keep=True)
+            logits = self._forward(own, batches[g].x, batches[g].rows, keep=True)
             found[0, k], found[1, k], slope = loss.slope(torch.from_numpy(logits), labels[k])
             self._backward(own, self.pieces(own_gradients[k]), batches[g].columns, slope.numpy())
         return torch.from_numpy(found)
 
     def logits(self, weights: Float[Tensor, " dim"], start: int, stop: int) -> Tensor:
         """Outputs for the examples in [start, stop)."""
-        x = self.inputs[start:stop].numpy() if self.rows is None else np.arange(start, stop)
-        return torch.from_numpy(self._forward(self.pieces(weights.numpy()), x, keep=False))
+        if self.rows is None:
+            x, rows = self._first(self.inputs[start:stop].numpy())
+        else:
+            x, rows = np.arange(start, stop), self.rows
+        return torch.from_numpy(self._forward(self.pieces(weights.numpy()), x, rows, keep=False))
 
     def pieces(self, flat: Array) -> list[Array]:
         """Weight and bias of each layer in turn, views of one chain's vector."""
         return [flat[start:stop].reshape(shape) for start, stop, shape in self._places]
 
-    def _forward(self, own: list[Array], x: Array, *, keep: bool) -> Array:
+    def _first(self, numbers: Array) -> tuple[Array, sparse.Rows | None]:
+        """What the first layer reads of inputs: themselves, or places among their non-zeros."""
+        return (np.arange(len(numbers)), sparse.rows(numbers)) if self._few_by_batch else (numbers, None)
+
+    def _forward(self, own: list[Array], x: Array, rows: sparse.Rows | None, *, keep: bool) -> Array:
         for i, block in enumerate(self.blocks):
             weight, bias = own[2 * i], own[2 * i + 1]
             if i == 0 and isinstance(block, DenseLayer):
-                x = block.forward(x, weight, bias, keep=keep, rows=self.rows)
+                x = block.forward(x, weight, bias, keep=keep, rows=rows)
             else:
                 x = block.forward(x, weight, bias, keep=keep)
         return x
@@ -106,7 +123,7 @@ class NativeNetwork:
             first.backward(slope, own[0], gradients[0], gradients[1])
 
 
-def supports(model: nn.Module, inputs: Tensor) -> bool:
+def supports(model: nn.Module, inputs: Tensor | Pixels) -> bool:
     """Whether the layers of ``model`` have a compiled form on these inputs."""
     floats = inputs.device.type == "cpu" and inputs.dtype in (torch.float32, torch.float64)
     alike = all(value.device == inputs.device and value.dtype == inputs.dtype for value in model.parameters())

@@ -257,3 +257,28 @@ def test_the_code_of_the_page_runs(capsys):
     said = capsys.readouterr().out.strip().splitlines()
     assert len(said) == 5
     assert all("is at most" in line or "Nothing is known" in line for line in said)
+
+
+def test_a_memory_mapped_array_gives_what_an_array_gives_and_its_pages_are_let_go(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (300, 6), dtype=np.uint8)
+    np.save(tmp_path / "pixels.npy", pixels)
+
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return NET(x.float() / 255)
+
+    network = Scaled().eval()
+    whole = pacdp.certify_network(network, (pixels, LABELS), batch_size=64)
+    for mode in ("r", "r+", "c"):
+        mapped = np.load(tmp_path / "pixels.npy", mmap_mode=mode)
+        view = mapped[:] if mode != "c" else mapped
+        found = pacdp.certify_network(network, (view, LABELS), batch_size=64)
+        assert (shown(found), found.rows) == (shown(whole), whole.rows)
+
+
+def test_what_was_written_on_a_private_mapping_stays(tmp_path):
+    np.save(tmp_path / "numbers.npy", INPUTS.numpy())
+    mapped = np.load(tmp_path / "numbers.npy", mmap_mode="c")
+    mapped += 1.0
+    pacdp.certify_network(NET, (mapped, LABELS))
+    assert np.array_equal(mapped, INPUTS.numpy() + 1.0)

@@ -27,6 +27,47 @@ class Steps(nn.Module):
         return self.norm(self.inner(x.view(len(x), self.steps, -1))).flatten(1)
 
 
+class Attention(nn.Module):
+    """Self-attention over time steps, with masks, or attention to a part of them."""
+
+    def __init__(self, steps: int, features: int, kind: str = "") -> None:
+        super().__init__()
+        self.steps, self.kind = steps, kind
+        self.attention = nn.MultiheadAttention(features, 2, batch_first=True, bias=kind != "cross")
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.view(len(x), self.steps, -1)
+        if self.kind == "cross":
+            return self.attention(tokens, tokens[:, :2], tokens[:, :2])[0].flatten(1)
+        if self.kind == "masked":
+            ahead = torch.ones(self.steps, self.steps, dtype=torch.bool).triu(1)
+            missing = torch.zeros(len(x), self.steps).masked_fill(torch.arange(self.steps) == 1, -torch.inf)
+            return self.attention(tokens, tokens, tokens, attn_mask=ahead.float().masked_fill(ahead, -torch.inf),
+                                  key_padding_mask=missing)[0].flatten(1)  # fmt: skip
+        return self.attention(tokens, tokens, tokens, need_weights=False)[0].flatten(1)
+
+
+class VisionTransformer(nn.Module):
+    """Patches, a class token, positions, blocks, a head, as in Dosovitskiy et al. (2021)."""
+
+    def __init__(self, *, side: int, patch: int, dim: int, depth: int, heads: int, classes: int = 10) -> None:
+        super().__init__()
+        count = (side // patch) ** 2 + 1
+        self.patches = nn.Conv2d(3, dim, patch, stride=patch)
+        self.token = nn.Parameter(0.5 * torch.randn(1, 1, dim))
+        self.positions = nn.Parameter(0.5 * torch.randn(1, count, dim))
+        block = nn.TransformerEncoderLayer(
+            dim, heads, 4 * dim, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.blocks = nn.TransformerEncoder(block, depth, nn.LayerNorm(dim), enable_nested_tensor=False)
+        self.head = nn.Linear(dim, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.patches(x).flatten(2).mT
+        tokens = torch.cat([self.token.expand(len(x), -1, -1), tokens], dim=1) + self.positions
+        return self.head(self.blocks(tokens)[:, 0])
+
+
 class Words(nn.Module):
     """Words, some of them twice, made of the signs of the input."""
 
@@ -63,6 +104,13 @@ NETWORKS = {
     "batch norm": (norm_with_statistics, (4, 2, 2)),
     "conv of one dimension": (lambda: nn.Conv1d(2, 3, 3, padding=1, stride=2), (2, 6)),
     "conv of one dimension, same": (lambda: nn.Conv1d(2, 3, 3, padding="same", dilation=2), (2, 5)),
+    "attention at few tokens": (lambda: Attention(2, 8), (16,)),
+    "attention at many tokens": (lambda: Attention(5, 2), (10,)),
+    "attention, masked": (lambda: Attention(3, 4, "masked"), (12,)),
+    "attention to others": (lambda: Attention(3, 4, "cross"), (12,)),
+    "vision transformer": (
+        lambda: VisionTransformer(side=4, patch=2, dim=4, depth=1, heads=2, classes=3).eval(), (3, 4, 4),
+    ),
     "embedding": (Words, (6,)),
     "residual": (Residual, (4,)),
     "small network": (

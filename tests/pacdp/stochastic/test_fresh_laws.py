@@ -16,7 +16,10 @@ from pacdp.stochastic.noise import normals
 
 DRAWS = 2000
 LEAST_P = 1e-3
-NOT_LINEAR = {"residual", "small network", "linear over few steps", "linear over many steps"}
+NOT_LINEAR = {
+    "residual", "small network", "linear over few steps", "linear over many steps", "vision transformer",
+    *(name for name in NETWORKS if name.startswith("attention")),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["rows", "diagonal"])
