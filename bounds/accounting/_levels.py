@@ -89,7 +89,7 @@ def _family(family: list[tuple[Noise, int]], gap: float) -> list[Level]:
 
 
 def _numerators(sigmas: Array, replace: bool) -> NDArray[np.int64]:
-    """Of the shares of the first of these multipliers at those between it and the last, rounded up."""
+    """Numerators of the first multiplier's shares at those between it and the last, rounded up."""
     x = 1.0 / (sigmas * math.sqrt(2.0 if replace else 8.0))
     values = -erfc(x) if x[-1] > 0.5 else erf(x)
     width = values[0] - values[-1]

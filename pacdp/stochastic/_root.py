@@ -6,12 +6,12 @@ from typing import no_type_check
 import numba
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True)
 @no_type_check
-def roots(gram, out, least_pivot):
-    """Upper triangular factors into ``out`` [batch, d, d], zeros before; rows of pivots that vanish stay zero."""
-    batch, d, _ = gram.shape
-    for b in numba.prange(batch):
+def roots(first, last, gram, out, least_pivot):
+    """Upper triangular factors of [batch, d, d] from ``first`` to ``last`` into ``out`` [batch, d, d], zeros before; rows of pivots that vanish stay zero."""
+    d = gram.shape[1]
+    for b in range(first, last):
         rest, root = gram[b], out[b]
         least = 0.0
         for k in range(d):

@@ -13,7 +13,7 @@ beyond a filter it is 0, so that only an infinite or NaN gradient reaches neighb
 from typing import Any, NamedTuple, no_type_check
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from pacdp.chains.native.vectors import (
     ROW_BLOCK,
@@ -86,7 +86,7 @@ def _add_runs(total: Any, places: Any, ends: Any, table: Any, offsets: Any, fact
         column += lanes * block
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _to_columns(x: Any, size: int, cols: Any) -> None:
     channels, height, width = x.shape
@@ -98,7 +98,7 @@ def _to_columns(x: Any, size: int, cols: Any) -> None:
                     cols[(v * height + h) * column + j * channels + c] = x[c, h, v + j]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _from_columns(cols: Any, size: int, image: Any, grad_in: Any) -> None:
     channels, height, width = grad_in.shape
@@ -116,7 +116,7 @@ def _from_columns(cols: Any, size: int, image: Any, grad_in: Any) -> None:
                 grad_in[c, h, w] = image[(h * width + w) * channels + c]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _weight_gradient(slot: int, begin: int, origin: Any, grad_out: Any, columns: int, scratch: BackwardScratch) -> None:
     cols, bias, ends = scratch.cols[slot], scratch.bias_grad[slot], scratch.channel_ends[slot]
@@ -136,7 +136,7 @@ def _weight_gradient(slot: int, begin: int, origin: Any, grad_out: Any, columns:
     _add_runs(scratch.weight_grad[slot], scratch.channel_starts, ends, cols, offsets, factors, columns)
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _sort_by_position(origin: Any, grad_out: Any, step: int, counts: Any, offsets: Any, factors: Any) -> None:
     """Terms (o · step, gradient) in the order of their position; ``counts`` become the ends of the positions' runs."""
@@ -156,7 +156,7 @@ def _sort_by_position(origin: Any, grad_out: Any, step: int, counts: Any, offset
             factors[item] = grad_out[o, place]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _input_gradient(slot: int, origin: Any, grad_out: Any, size: int, scratch: BackwardScratch, grad_in: Any) -> None:
     rows, cols, counts = scratch.rows, scratch.grad_cols[slot], scratch.counts[slot]
@@ -167,7 +167,7 @@ def _input_gradient(slot: int, origin: Any, grad_out: Any, size: int, scratch: B
     _from_columns(cols, size, scratch.image[slot], grad_in)
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _backward_slot(
     slot: int, slots: int, x: Any, grad_out: Any, origin: Any, size: int, scratch: BackwardScratch, grad_in: Any
@@ -183,15 +183,15 @@ def _backward_slot(
         _weight_gradient(slot, begin, origin, grad_out, size * size * x.shape[1], scratch)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@njit(cache=True, nogil=True)
 @no_type_check
-def backward(slots: int, x: Any, grad_out: Any, origin: Any, size: int, scratch: BackwardScratch, grad_in: Any) -> None:
+def backward(first: int, last: int, slots: int, x: Any, grad_out: Any, origin: Any, size: int, scratch: BackwardScratch, grad_in: Any) -> None:
     """The slots' parts of the filters' and biases' gradients and, if ``grad_in`` has rows, the input's gradient.
 
     ``x`` and ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from the forward pass) [B, O, H'·W'].
     """
-    for slot in prange(slots):
-        _backward_slot(np.intp(slot), slots, x, grad_out, origin, size, scratch, grad_in)
+    for slot in range(first, last):
+        _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in)
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,7 @@ the taps in the order (channel, row, column), begun at the bias, whatever the ba
 from typing import Any, NamedTuple, no_type_check
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from pacdp.chains.native.vectors import TILE, convolve_and_compare
 
@@ -52,7 +52,7 @@ def pack(weight: Any, bias: Any, scratch: ForwardScratch) -> None:
             scratch.weights[tile, tap, place] = weight[o, tap]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _to_lanes(x: Any, begin: int, lanes: Any) -> None:
     examples = min(lanes.shape[1], x.shape[0] - begin)
@@ -61,7 +61,7 @@ def _to_lanes(x: Any, begin: int, lanes: Any) -> None:
             lanes[row, lane] = x[begin + lane, row]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _rectify(best: Any, where: Any) -> None:
     for o in range(best.shape[0]):
@@ -81,7 +81,7 @@ def _from_lanes(values: Any, out: Any, begin: int, first: int, step: int) -> Non
             example[first + o * step] = values[o, lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _pool(geometry: Geometry, scratch: ForwardScratch, slot: int, tile: int, row: int, column: int) -> None:
     lanes, best, where = scratch.lanes[slot], scratch.best[slot], scratch.where[slot]
@@ -96,7 +96,7 @@ def _pool(geometry: Geometry, scratch: ForwardScratch, slot: int, tile: int, row
         _rectify(best, where)
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _forward_slot(
     slot: int, slots: int, x: Any, geometry: Geometry, scratch: ForwardScratch, out: Any, origin: Any
@@ -116,13 +116,13 @@ def _forward_slot(
                         _from_lanes(scratch.where[slot], origin, begin, first, rows * columns)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@njit(cache=True, nogil=True)
 @no_type_check
-def forward(slots: int, x: Any, geometry: Geometry, scratch: ForwardScratch, out: Any, origin: Any) -> None:
+def forward(first: int, last: int, slots: int, x: Any, geometry: Geometry, scratch: ForwardScratch, out: Any, origin: Any) -> None:
     """Pooled activations ``out`` [B, O·H'·W'] of ``x`` [B, C·H·W] and, if ``origin`` has rows, where they come from.
 
     ``origin`` [B, O·H'·W'] is the position in the unpooled map, -1 behind an inactive ReLU. Slot s takes the chunks
     s, s + slots, ... of as many examples as a vector has lanes.
     """
-    for slot in prange(slots):
-        _forward_slot(np.intp(slot), slots, x, geometry, scratch, out, origin)
+    for slot in range(first, last):
+        _forward_slot(slot, slots, x, geometry, scratch, out, origin)

@@ -110,7 +110,7 @@ def four_normals(counter, k0, k1, stream, low, high):
     return r * c, r * s, q * d, q * t
 
 
-@numba.njit(fastmath={"contract", "nsz"}, error_model="numpy", nogil=True)
+@numba.njit(inline="always")
 @no_type_check
 def normal_page(page, number, used, k0, k1, stream, low, high):
     """Standard normal numbers into float32 ``page`` [4096]; only ``used`` of them are wanted."""
