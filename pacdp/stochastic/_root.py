@@ -3,13 +3,16 @@
 import math
 from typing import no_type_check
 
-import numba
+from pacdp._kernels import kernel
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def roots(first, last, gram, out, least_pivot):
-    """Upper triangular factors of [batch, d, d] from ``first`` to ``last`` into ``out`` [batch, d, d], zeros before; rows of pivots that vanish stay zero."""
+    """Upper triangular factors of [batch, d, d], from ``first`` to ``last``, into ``out``, which is zero before.
+
+    Rows of pivots that vanish stay zero.
+    """
     d = gram.shape[1]
     for b in range(first, last):
         rest, root = gram[b], out[b]

@@ -114,7 +114,9 @@ class ConvBlock:
         slots = min(SLOTS, -(-examples // scratch.lanes.shape[2]))
         origin = self._origin[: examples if keep else 0]
         threads.use(examples * self._operations)
-        threads.each(convolution_forward.forward, slots, slots, x.reshape(examples, -1), self.geometry, scratch, out, origin)
+        threads.each(
+            convolution_forward.forward, slots, slots, x.reshape(examples, -1), self.geometry, scratch, out, origin
+        )
         self._x = x if keep else x[:0]
         return out.reshape(examples, *self.output_shape)
 

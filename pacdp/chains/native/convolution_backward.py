@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
+from pacdp._kernels import kernel
 from pacdp.chains.native.vectors import (
     ROW_BLOCK,
     VECTOR_BYTES,
@@ -52,7 +53,7 @@ class BackwardScratch(NamedTuple):
     """[slots, O]."""
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 @no_type_check
 def pack(weight: Any, rows: Any) -> None:
     """Filters [O, C, k, k] as rows in the order (i, j, c)."""
@@ -64,7 +65,7 @@ def pack(weight: Any, rows: Any) -> None:
                     rows[o, (i * size + j) * channels + c] = weight[o, c, i, j]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 @no_type_check
 def _add_runs(total: Any, places: Any, ends: Any, table: Any, offsets: Any, factors: Any, columns: int) -> None:
     """Run r of the terms, from ``ends[r - 1]`` to ``ends[r]``, is added to the row that starts at ``places[r]``."""
@@ -183,18 +184,29 @@ def _backward_slot(
         _weight_gradient(slot, begin, origin, grad_out, size * size * x.shape[1], scratch)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 @no_type_check
-def backward(first: int, last: int, slots: int, x: Any, grad_out: Any, origin: Any, size: int, scratch: BackwardScratch, grad_in: Any) -> None:
-    """The slots' parts of the filters' and biases' gradients and, if ``grad_in`` has rows, the input's gradient.
+def backward(
+    first: int,
+    last: int,
+    slots: int,
+    x: Any,
+    grad_out: Any,
+    origin: Any,
+    size: int,
+    scratch: BackwardScratch,
+    grad_in: Any,
+) -> None:
+    """Slots ``first`` to ``last``: their parts of the filters' and biases' gradients, and the input's gradient.
 
-    ``x`` and ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from the forward pass) [B, O, H'·W'].
+    That one is made if ``grad_in`` has rows. ``x`` and ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from
+    the forward pass) [B, O, H'·W'].
     """
     for slot in range(first, last):
         _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 @no_type_check
 def add_slots(slots: int, filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> None:
     """Sum of the slots' parts, in the order of the slots, in the layout [O, C, k, k]."""

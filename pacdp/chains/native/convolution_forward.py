@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
+from pacdp._kernels import kernel
 from pacdp.chains.native.vectors import TILE, convolve_and_compare
 
 
@@ -41,7 +42,7 @@ class ForwardScratch(NamedTuple):
     """[slots, TILE, lanes] integers of the floats' width."""
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 @no_type_check
 def pack(weight: Any, bias: Any, scratch: ForwardScratch) -> None:
     """Filters [O, C·k·k] and their bias into tiles of ``TILE`` channels."""
@@ -71,7 +72,7 @@ def _rectify(best: Any, where: Any) -> None:
             where[o, lane] = -1 if blocked else where[o, lane]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 @no_type_check
 def _from_lanes(values: Any, out: Any, begin: int, first: int, step: int) -> None:
     channels = min(TILE, (out.shape[1] - first + step - 1) // step)
@@ -116,13 +117,15 @@ def _forward_slot(
                         _from_lanes(scratch.where[slot], origin, begin, first, rows * columns)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 @no_type_check
-def forward(first: int, last: int, slots: int, x: Any, geometry: Geometry, scratch: ForwardScratch, out: Any, origin: Any) -> None:
+def forward(
+    first: int, last: int, slots: int, x: Any, geometry: Geometry, scratch: ForwardScratch, out: Any, origin: Any
+) -> None:
     """Pooled activations ``out`` [B, O·H'·W'] of ``x`` [B, C·H·W] and, if ``origin`` has rows, where they come from.
 
-    ``origin`` [B, O·H'·W'] is the position in the unpooled map, -1 behind an inactive ReLU. Slot s takes the chunks
-    s, s + slots, ... of as many examples as a vector has lanes.
+    ``origin`` [B, O·H'·W'] is the position in the unpooled map, -1 behind an inactive ReLU. Slot s, of those
+    from ``first`` to ``last``, takes the chunks s, s + slots, ... of as many examples as a vector has lanes.
     """
     for slot in range(first, last):
         _forward_slot(slot, slots, x, geometry, scratch, out, origin)

@@ -5,11 +5,12 @@ Sums over a layer's inputs may be taken in another order than written, the same 
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
+from pacdp._kernels import kernel
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+
+@kernel(fastmath={"reassoc", "contract"})
 @no_type_check
 def _forward(x, columns, bias, out):
     for i in range(len(x)):
@@ -21,7 +22,7 @@ def _forward(x, columns, bias, out):
             out[i, o] = total
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 @no_type_check
 def _backward(slope, x, columns, sums, bias_gradient, into):
     bias_gradient[:] = 0
@@ -56,7 +57,7 @@ def backward(
     weight_gradient[...] = sums.T
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def through_relu(slope, out, bias_gradient):
     """Clear ``slope`` where the output ``out`` of ReLU is 0, in place; the bias's gradient is its sum over examples."""

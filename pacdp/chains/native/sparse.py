@@ -6,9 +6,9 @@ a minibatch by columns for the weight gradient, so that both passes run along co
 
 from typing import NamedTuple, no_type_check
 
-import numba
 import numpy as np
 
+from pacdp._kernels import kernel
 from pacdp.chains.native import threads
 from pacdp.chains.native.vectors import (
     LONG_BLOCK,
@@ -47,7 +47,7 @@ def rows(inputs: np.ndarray) -> Rows:
     return Rows(start, column.astype(np.int32), np.ascontiguousarray(inputs[row, column]))
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def fill_columns(batch, start, column, value, count, row, entries):
     """As :func:`columns`, into arrays that are there already, as wide as the batch or wider."""
@@ -60,7 +60,7 @@ def fill_columns(batch, start, column, value, count, row, entries):
             count[p] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def columns(batch, start, column, value, inputs):
     """The non-zeros of the examples ``batch`` by input: (count, row, value)."""
@@ -71,7 +71,7 @@ def columns(batch, start, column, value, inputs):
     return count, row, entries
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def _accumulate(total, first, last, index, value, matrix, lanes):
     """total ← total + Σ value[e] matrix[index[e], :] over e in [first, last), ``matrix`` as flat memory.
@@ -103,7 +103,7 @@ def _accumulate(total, first, last, index, value, matrix, lanes):
         j += vectors * lanes
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def _forward(first, last, batch, start, column, value, weight, bias, out, lanes):
     for i in range(first, last):
@@ -113,7 +113,7 @@ def _forward(first, last, batch, start, column, value, weight, bias, out, lanes)
         _accumulate(total, start[batch[i]], start[batch[i] + 1], column, value, weight, lanes)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def _weight_gradient(first, last, count, row, value, gradient, out, lanes):
     for p in range(first, last):

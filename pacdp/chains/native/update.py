@@ -5,6 +5,7 @@ from typing import Any, no_type_check
 import numba
 import numpy as np
 
+from pacdp._kernels import kernel
 from pacdp.chains.native import threads
 from pacdp.chains.native.philox import LANES, PAGE, four_normals, normal_page
 
@@ -26,8 +27,8 @@ def update(out, x, *arguments: Any) -> None:
 
         out ← keep x - rate gradient + pull centre + scale ξ
 
-    and, where ``average`` has rows, average ← average + alpha (out - average), for [chains, dim] arrays and coefficients
-    [chains].
+    and, where ``average`` has rows, average ← average + alpha (out - average), for [chains, dim] arrays and
+    coefficients [chains].
 
     Every page is a function of its own chain alone, so that neither the number of chains nor of threads matters.
     """
@@ -35,7 +36,7 @@ def update(out, x, *arguments: Any) -> None:
 
 
 def normal(out, *arguments: Any) -> None:
-    """Standard normal numbers into out [chains, dim], given keys, stream and tick: the same that :func:`update` adds."""
+    """Standard normal numbers into out [chains, dim] from (keys, stream, tick), the same that :func:`update` adds."""
     threads.each(_normal, _jobs(out), out, *arguments)
 
 
@@ -43,7 +44,7 @@ def _jobs(x: np.ndarray) -> int:
     return len(x) * -(-x.shape[1] // PAGE)
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
+@kernel(fastmath={"contract", "nsz"}, error_model="numpy")
 @no_type_check
 def _update(begin, end, out, x, keep, gradient, rate, centre, pull, scale, average, alpha, keys, stream, tick):
     dim = x.shape[1]
@@ -79,7 +80,7 @@ def _update(begin, end, out, x, keep, gradient, rate, centre, pull, scale, avera
                 m[j] += w * (y[j] - m[j])
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
+@kernel(fastmath={"contract", "nsz"}, error_model="numpy")
 @no_type_check
 def _normal(begin, end, out, keys, stream, tick):
     dim = out.shape[1]
