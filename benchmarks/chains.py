@@ -65,10 +65,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     arguments = parser.parse_args()
     dataset = data()
     results: dict[str, object] = {"data": f"{dataset.name}, n = {dataset.n}", "batch": BATCH}
-    for threads in (1, 2):
+    for threads in arguments.threads:
         torch.set_num_threads(threads)
         for name in ("fc(100)", "fc600", "conv"):
             key = f"{name}, {threads} thread" + ("s" if threads > 1 else "")

@@ -24,7 +24,7 @@ def chains(results: dict[str, Any]) -> list[str]:
     columns = ("SGLD step, ms", "its gradient alone, ms", "plain loop, ms", "posteriors, ms")
     ratios = ("plain loop / step", "posteriors / step", "reference Entropy-SGLD / ours")
     rows = [
-        [case, *(_number(_least(row[name])) for name in columns), *(_number(row[name]) for name in ratios)]
+        [case, *(_number(row[name]["least"]) for name in columns), *(_number(row[name]) for name in ratios)]
         for case, row in results.items()
         if isinstance(row, dict)
     ]
@@ -50,15 +50,26 @@ def accounting(results: dict[str, Any]) -> list[str]:
         own = results[relation]
         for case, seconds in own["seconds, ours"].items():
             low, high = own["epsilon, ours (lower, upper)"][case]
-            rows.append([relation, case, _number(_least(seconds)), f"{low:.4f} to {high:.4f}"])
+            rows.append([relation, case, *_clocks(seconds), f"{low:.4f} to {high:.4f}"])
         for peer, seconds in own["seconds, peers, equal"].items():
             epsilon = own["epsilon, peers, equal"][peer]
-            rows.append([relation, f"3516 equal, {peer}", _number(_least(seconds)), f"{epsilon:.4f}"])
-    return _table(("neighbours", "noise multipliers", "seconds", "epsilon"), rows)
+            rows.append([relation, f"3516 equal, {peer}", *_clocks(seconds), f"{epsilon:.4f}"])
+    return _table(("neighbours", "noise multipliers", "seconds", "of the processor", "epsilon"), rows)
+
+
+def cold_start(results: dict[str, Any]) -> list[str]:
+    """Seconds of a first use, and of a later one."""
+    rows = [
+        [name, *_clocks(row["cold, seconds"]), *_clocks(row["warm, seconds"]), str(row["functions compiled"])]
+        for name, row in results.items()
+    ]
+    clocks = ("seconds without a cache", "of the processor", "with a cache", "of the processor")
+    return _table(("network", *clocks, "functions compiled"), rows)
 
 
 TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "chains": chains, "chains_clipped": chains_clipped, "accounting": accounting,
+    "cold_start": cold_start,
 }  # fmt: skip
 
 
@@ -85,14 +96,12 @@ def block(name: str) -> str:
 
 def provenance(name: str, made: dict[str, Any]) -> str:
     """Where, when and under what load."""
-    origin, load = made["provenance"], made.get("load")
-    said = "not recorded"
-    if load is not None:
-        said = f"{load['at the start'][0]:.1f} at the start and {load['at the end'][0]:.1f} at the end"
+    origin, load = made["provenance"], made["load"]
+    said = f"{load['at the start'][0]:.1f} at the start and {load['at the end'][0]:.1f} at the end"
     changed = ", with changes that were not committed" if origin["dirty"] else ""
     return (
         f"Least times. `python -m benchmarks.{name}` at commit {origin['commit'][:7]}{changed}, {origin['time'][:10]}, "
-        f"{origin['device']['cpu_count']} cores ({origin['device']['name']}), load of the machine {said}: "
+        f"{origin['device']['cpu_count']} cores ({origin['device']['name']}), load {said}: "
         f"[all numbers](../benchmarks/results/{name}.json)."
     )
 
@@ -103,9 +112,8 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
-def _least(value: Any) -> float:
-    """Of a table of times its least; results from before there were tables hold one number."""
-    return float(value["least"] if isinstance(value, dict) else value)
+def _clocks(times: dict[str, float]) -> tuple[str, str]:
+    return _number(times["least"]), _number(times["least of the processor"])
 
 
 def _number(value: float | None) -> str:

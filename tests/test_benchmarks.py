@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from benchmarks import pages, timing, workload
+from benchmarks import cold_start, pages, timing, workload
 from benchmarks.timing import Times, in_turn, spread
 
 
@@ -79,6 +79,16 @@ def test_what_is_published_holds_the_load_at_both_ends(tmp_path, monkeypatch):
     assert made["load"]["at the start"] == [0.25, 0.5, 0.75]
     assert len(made["load"]["at the end"]) == 3
     assert made["results"] == {"seconds": 1.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "most"), [("fc(100)", 26), ("conv", 32)])
+def test_a_first_use_compiles_few_functions_and_a_second_one_none(name, most, tmp_path):
+    """What a cold start costs is about a quarter of a second a function; nothing depends on the clock here."""
+    cold = cold_start.start(name, tmp_path, synthetic=True)
+    warm = cold_start.start(name, tmp_path, synthetic=True)
+    assert 5 < cold["compiled"] <= most
+    assert warm["compiled"] == 0
 
 
 def test_a_round_is_steps_of_all_chains_and_each_the_same():

@@ -81,12 +81,13 @@ def test_loops_take_something_in_from_hashed_files_alone(path):
                 assert PACKAGE.parent.joinpath(*node.module.split(".")).with_suffix(".py").resolve() in hashed
 
 
-def test_no_loop_is_cached_by_numba_alone():
-    """The decorator is the only way to a cache."""
+def test_no_loop_is_cached_or_shared_by_numba_alone():
+    """The decorator is the only way to a cache; and parallel loops of numba's are compiled four times over."""
     found = [
-        str(path.relative_to(PACKAGE))
+        (str(path.relative_to(PACKAGE)), option)
         for path in PACKAGE.rglob("*.py")
-        if "cache=True" in path.read_text(encoding="utf-8") and path.name != "_kernels.py"
+        for option in ("cache=True", "parallel=True", "prange")
+        if option in path.read_text(encoding="utf-8") and path.name != "_kernels.py"
     ]
     assert found == []
 
