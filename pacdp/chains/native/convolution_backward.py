@@ -53,16 +53,10 @@ class BackwardScratch(NamedTuple):
     """[slots, O]."""
 
 
-@kernel()
-@no_type_check
 def pack(weight: Any, rows: Any) -> None:
     """Filters [O, C, k, k] as rows in the order (i, j, c)."""
-    outputs, channels, size, _ = weight.shape
-    for o in range(outputs):
-        for c in range(channels):
-            for i in range(size):
-                for j in range(size):
-                    rows[o, (i * size + j) * channels + c] = weight[o, c, i, j]
+    flat = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
+    rows[:, : flat.shape[1]] = flat
 
 
 @kernel()
@@ -206,18 +200,9 @@ def backward(
         _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in)
 
 
-@kernel()
-@no_type_check
 def add_slots(slots: int, filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> None:
     """Sum of the slots' parts, in the order of the slots, in the layout [O, C, k, k]."""
     outputs, channels, size, _ = weight_grad.shape
-    for o in range(outputs):
-        for slot in range(1, slots):
-            biases[0, o] += biases[slot, o]
-            for column in range(filters.shape[2]):
-                filters[0, o, column] += filters[slot, o, column]
-        bias_grad[o] = biases[0, o]
-        for c in range(channels):
-            for i in range(size):
-                for j in range(size):
-                    weight_grad[o, c, i, j] = filters[0, o, (i * size + j) * channels + c]
+    np.add.reduce(biases[:slots], axis=0, out=bias_grad)
+    total = np.add.reduce(filters[:slots], axis=0)[:, : channels * size * size]
+    weight_grad[...] = total.reshape(outputs, size, size, channels).transpose(0, 3, 1, 2)

@@ -42,15 +42,13 @@ class ForwardScratch(NamedTuple):
     """[slots, TILE, lanes] integers of the floats' width."""
 
 
-@kernel()
-@no_type_check
 def pack(weight: Any, bias: Any, scratch: ForwardScratch) -> None:
-    """Filters [O, C·k·k] and their bias into tiles of ``TILE`` channels."""
-    for o in range(weight.shape[0]):
-        tile, place = divmod(o, TILE)
-        scratch.bias[tile, place] = bias[o]
-        for tap in range(weight.shape[1]):
-            scratch.weights[tile, tap, place] = weight[o, tap]
+    """Filters [O, C·k·k] and their bias into tiles of ``TILE`` channels, whose last ones stay 0."""
+    tiles, taps, _ = scratch.weights.shape
+    channels = np.zeros((tiles * TILE, taps), weight.dtype)
+    channels[: len(weight)] = weight
+    scratch.weights[...] = channels.reshape(tiles, TILE, taps).transpose(0, 2, 1)
+    scratch.bias.reshape(-1)[: len(bias)] = bias
 
 
 @njit(inline="always")
