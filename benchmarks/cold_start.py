@@ -18,7 +18,7 @@ from numba.core import event
 from benchmarks.timing import Times, publish
 from benchmarks.workload import ARCHITECTURES, chain_steps, data, objective
 
-STARTS = 3
+STARTS = 2
 
 
 class Compiled(event.Listener):
