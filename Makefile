@@ -56,6 +56,7 @@ lint: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(PIP) --editable '.[bench]'
 	$(BIN)/python -m benchmarks.kl_inverse
+	$(BIN)/python -m benchmarks.cold_start
 	$(BIN)/python -m benchmarks.chains
 	$(BIN)/python -m benchmarks.chains_clipped
 	$(BIN)/python -m benchmarks.accounting
@@ -65,6 +66,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.certify
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.chains_gpu
+	$(BIN)/python -m benchmarks.pages
 
 # torch first, from its pin: whatever is installed after it then keeps that build
 $(VENV)/.installed: pyproject.toml constraints.txt

@@ -7,7 +7,7 @@ test set, so that the ratio includes judging single networks. Row hashes and set
 import torch
 
 from benchmarks.monte_carlo import trained
-from benchmarks.timing import publish, side_by_side
+from benchmarks.timing import in_turn, publish
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
 from pacdp.buffers import require_no_rows
 from pacdp.data import load
@@ -44,7 +44,7 @@ def main() -> None:
         bound, fresh = (BoundSet.part(data) for data in (train, test))
         certify(law, bound, prior=prior, network=module, test=fresh, monte_carlo=MonteCarlo(passes=1))
 
-    times = side_by_side(
+    times = in_turn(
         {
             "row checks": hashes,
             "probes and 256 draws": lambda: draws(few),
@@ -53,7 +53,7 @@ def main() -> None:
         },
         rounds=ROUNDS,
     )
-    publish("certify", {f"{name}, seconds": round(seconds, 3) for name, seconds in times.items()})
+    publish("certify", {f"{name}, seconds": own.table(1.0) for name, own in times.items()})
 
 
 if __name__ == "__main__":

@@ -12,15 +12,13 @@ inputs alone, at the same rate; the draw of a batch; and the pass over six vecto
 """
 
 import argparse
-import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.timing import publish
+from benchmarks.timing import in_turn, publish
 from benchmarks.workload import BATCH, LOSS, TAU, data, network
 from pacdp.chains import NOISE, Keys, SecretKeys, langevin
 from pacdp.chains.native.products import product
@@ -86,10 +84,10 @@ def rates(*, rounds: int) -> dict[str, float]:
     }  # fmt: skip
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    seconds = _timed({name: _repeat(run, 20) for name, run in runs.items()}, rounds=10 * rounds)
+    times = in_turn({name: _repeat(run, 20) for name, run in runs.items()}, rounds=10 * rounds)
     torch.set_num_threads(threads)
     operations = 20 * 2e-9 * BATCH * 600 * 600
-    return {f"{name}, GFLOP/s": float(operations / values[:, 0].min()) for name, values in seconds.items()}
+    return {f"{name}, GFLOP/s": operations / own.least for name, own in times.items()}
 
 
 def work(name: str, lit: float) -> float:
@@ -112,12 +110,12 @@ def compare(name: str, dataset: Dataset, rate: float, *, rounds: int) -> dict[st
         slow = {"loop": chains.loop}  # in a convolutional network a fifth of a second a chain
         fast = {"compiled": chains.compiled, "draw": chains.draw, "update": chains.update}
         fast |= {"secret": secret.compiled, "secret update": secret.update}
-        seconds = _timed(fast if name == "conv" else fast | slow, rounds=rounds)
+        times = in_turn(fast if name == "conv" else fast | slow, rounds=rounds)
         if name == "conv":
-            seconds |= _timed(slow, rounds=max(2, rounds // 10))
+            times |= in_turn(slow, rounds=max(2, rounds // 10))
         row: dict[str, float] = {}
-        for label, values in seconds.items():
-            for clock, own in zip(("", "processor "), 1e3 * values.T / count, strict=True):
+        for label, own_times in times.items():
+            for clock, own in zip(("", "processor "), 1e3 * np.array(own_times) / count, strict=True):
                 row[f"{label}, least {clock}ms"] = float(own.min())
                 row[f"{label}, median {clock}ms"] = float(np.median(own))
         if name in LAYERS:
@@ -130,19 +128,6 @@ def compare(name: str, dataset: Dataset, rate: float, *, rounds: int) -> dict[st
         found[f"{name}, {count} chain{'s' if count > 1 else ''}, {threads} thread{'s' if threads > 1 else ''}"] = row
         print(found, flush=True)
     return found
-
-
-def _timed(runs: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, np.ndarray]:
-    """Wall and processor seconds of every round of each, run in turn, [rounds, 2]."""
-    for run in runs.values():
-        run()
-    times: dict[str, list[list[float]]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            wall, processor = time.perf_counter(), time.process_time()
-            run()
-            times[name].append([time.perf_counter() - wall, time.process_time() - processor])
-    return {name: np.array(values) for name, values in times.items()}
 
 
 def _repeat(run: Callable[[], object], times: int) -> Callable[[], None]:
@@ -160,13 +145,16 @@ def main() -> None:
     arguments = parser.parse_args()
     dataset = data()
     speed = rates(rounds=arguments.rounds)
-    results: dict[str, object] = {"data": f"{dataset.name}, n = {dataset.n}", "batch": BATCH, "clip norm": CLIP_NORM,
-                                  **speed, "load of the machine at the start": os.getloadavg()[0]}  # fmt: skip
+    results: dict[str, object] = {
+        "data": f"{dataset.name}, n = {dataset.n}",
+        "batch": BATCH,
+        "clip norm": CLIP_NORM,
+        **speed,
+    }
     for threads in arguments.threads:
         torch.set_num_threads(threads)
         for name in NETWORKS:
             results |= compare(name, dataset, speed["product, GFLOP/s"], rounds=arguments.rounds)
-    results["load of the machine at the end"] = os.getloadavg()[0]
     publish("chains_clipped", results)
 
 

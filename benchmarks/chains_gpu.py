@@ -6,7 +6,7 @@ Without a GPU it writes the same table with every row marked as not measured.
 import torch
 
 from benchmarks.plain import Plain
-from benchmarks.timing import publish, side_by_side
+from benchmarks.timing import in_turn, publish
 from benchmarks.workload import ARCHITECTURES, TAU, data, network, objective
 from pacdp.algorithms import SGLD, EntropySGD, Settings, build
 from pacdp.chains import Keys, Replayed
@@ -34,7 +34,7 @@ def rate(dataset: Dataset, name: str, settings: Settings, *, chains: int) -> tup
             state, _ = replayed.step(state, keys)
         torch.cuda.synchronize()
 
-    seconds = side_by_side({"run": run}, rounds=7)["run"]
+    seconds = in_turn({"run": run}, rounds=7)["run"].least
     return risk.dim, chains * STEPS / seconds
 
 
@@ -47,7 +47,7 @@ def eager(dataset: Dataset, name: str) -> float:
             plain.sgld()
         torch.cuda.synchronize()
 
-    return STEPS / side_by_side({"run": run}, rounds=7)["run"]
+    return STEPS / in_turn({"run": run}, rounds=7)["run"].least
 
 
 def rows(dataset: Dataset) -> dict[str, dict[str, float]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from benchmarks.timing import publish, side_by_side
+from benchmarks.timing import in_turn, publish
 from pacdp.data import load
 from pacdp.losses import zero_one
 from pacdp.models import Architecture, build
@@ -70,7 +70,7 @@ def compare(name: str, inputs: Tensor, labels: Tensor, bound: tuple[Tensor, Tens
     slack = math.log(2 / FAILURE_PROB) / PEER_DRAWS
     passes = passes_for(slack_nats=slack, n=N, failure_prob=FAILURE_PROB)
     arguments = {"inputs": images, "labels": digits, "losses": (zero_one(),), "seed": 0}
-    seconds = side_by_side(
+    times = in_turn(
         {
             "one pass, a draw for each example": lambda: mean_risks(module, posterior, passes=1, **arguments),
             **{
@@ -83,9 +83,9 @@ def compare(name: str, inputs: Tensor, labels: Tensor, bound: tuple[Tensor, Tens
     start = time.perf_counter()
     (risk,) = mean_risks(module, posterior, passes=passes, **arguments)
     ours = time.perf_counter() - start
-    peer = min(value for key, value in seconds.items() if key.startswith("one whole"))
+    peer = min(own.least for key, own in times.items() if key.startswith("one whole"))
     return {
-        "seconds (medians)": seconds,
+        "seconds": {name: own.table(1.0) for name, own in times.items()},
         "ours": {
             "passes": passes, "terms": risk.terms, "slack, nats": math.log(1 / FAILURE_PROB) / risk.terms,
             "seconds, measured in full": ours, "terms a second": risk.terms / ours, "errors": risk.errors,

@@ -8,7 +8,6 @@ four numbers by Box-Muller from ``os.urandom``) runs beside it.
 import argparse
 import math
 import os
-import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -82,8 +81,8 @@ def steps(name: str, mode: str, rounds: int) -> dict[str, object]:
 
 
 def _table(candidates: Mapping[str, Callable[[], object]], unit: float, rounds: int) -> dict[str, dict[str, float]]:
-    times = in_turn(candidates, rounds=rounds, clock=time.process_time)
-    return {name: spread(seconds, unit) for name, seconds in times.items()}
+    times = in_turn(candidates, rounds=rounds)
+    return {name: spread(own.processor, unit) for name, own in times.items()}
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn, optim
 
 from benchmarks.against import against
-from benchmarks.timing import publish, side_by_side
+from benchmarks.timing import in_turn, publish
 from pacdp.data import load
 from pacdp.models import Architecture, build
 from pacdp.opacus.modules import MODES
@@ -106,7 +106,7 @@ def sgld_noise() -> float:
     return sgld.noise_at(0)
 
 
-def compare(name: str, mode: str, batch: tuple[Tensor, Tensor], *, steps: int, rounds: int) -> dict[str, float]:
+def compare(name: str, mode: str, batch: tuple[Tensor, Tensor], *, steps: int, rounds: int) -> dict[str, object]:
     """Milliseconds a step, and how many times longer Opacus takes, with the threads that torch has now."""
     candidates = {
         "ours": ours(name, mode, batch, NOISE, SeededRandomness(0)),
@@ -115,8 +115,9 @@ def compare(name: str, mode: str, batch: tuple[Tensor, Tensor], *, steps: int, r
         "Opacus, DP-SGLD": opacus(name, mode, batch, sgld_noise()),
         "ours, the system's noise": ours(name, mode, batch, NOISE, SystemRandomness()),
     }
-    seconds = side_by_side({label: _repeat(step, steps) for label, step in candidates.items()}, rounds=rounds)
-    each = {label: round(1e3 * value / steps, 3) for label, value in seconds.items()}
+    times = in_turn({label: _repeat(step, steps) for label, step in candidates.items()}, rounds=rounds)
+    each = {label: own.table(1e3 / steps) for label, own in times.items()}
+    seconds = {label: own.least for label, own in times.items()}
     ratios = {
         "Opacus / ours": seconds["Opacus"] / seconds["ours"],
         "Opacus / ours, DP-SGLD": seconds["Opacus, DP-SGLD"] / seconds["ours, DP-SGLD"],
@@ -125,7 +126,7 @@ def compare(name: str, mode: str, batch: tuple[Tensor, Tensor], *, steps: int, r
     return {f"{label}, ms": value for label, value in each.items()} | {k: round(v, 3) for k, v in ratios.items()}
 
 
-def _compare(threads: int, name: str, mode: str, steps: int, rounds: int) -> dict[str, float]:
+def _compare(threads: int, name: str, mode: str, steps: int, rounds: int) -> dict[str, object]:
     warnings.filterwarnings("ignore", message="Full backward hook is firing")
     torch.set_num_threads(threads)
     return compare(name, mode, data(BATCH), steps=steps, rounds=rounds)

@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from benchmarks.timing import publish, side_by_side
+from benchmarks.timing import in_turn, publish
 from pacdp.data import Rows, load, require_apart
 
 ROUNDS = 7
@@ -15,7 +15,7 @@ def main() -> None:
     train, test = load("mnist")
     rows, others = (Rows.of(data.inputs, data.labels) for data in (train, test))
     pixels = train.inputs.reshape(train.n, -1).view(np.uint8)
-    times = side_by_side(
+    times = in_turn(
         {
             "Rows.of": lambda: Rows.of(train.inputs, train.labels),
             "require_apart": lambda: require_apart(rows, others),
@@ -23,7 +23,7 @@ def main() -> None:
         },
         rounds=ROUNDS,
     )
-    publish("rows", {f"{name}, seconds": round(seconds, 3) for name, seconds in times.items()})
+    publish("rows", {f"{name}, seconds": own.table(1.0) for name, own in times.items()})
 
 
 if __name__ == "__main__":

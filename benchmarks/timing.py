@@ -1,47 +1,63 @@
-"""Medians of alternating runs, and a result file with its provenance."""
+"""Candidates timed in turn, and a result file with its provenance and the load of the machine.
 
+The least time of all rounds is what is compared: other programs only add to it. Quartiles stand beside it, and the
+least processor time, in which waiting for others on the machine does not count.
+"""
+
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pacdp.cli.folder import provenance, write_json
 
 RESULTS = Path(__file__).parent / "results"
+_LOAD_AT_START = os.getloadavg()
 
 
-def side_by_side(candidates: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, float]:
-    """Median seconds of each candidate, run in turn so that a drifting clock rate touches all alike."""
-    return {name: statistics.median(values) for name, values in in_turn(candidates, rounds=rounds).items()}
+class Times(NamedTuple):
+    """Seconds of every round of a candidate, by the wall clock and of the processor, all threads together."""
+
+    wall: tuple[float, ...]
+    processor: tuple[float, ...]
+
+    @property
+    def least(self) -> float:
+        """By the wall clock."""
+        return min(self.wall)
+
+    def table(self, unit: float) -> dict[str, float]:
+        """The spread of wall times and the least processor time, times ``unit``."""
+        return {**spread(self.wall, unit), "least of the processor": round(unit * min(self.processor), 4)}
 
 
-def in_turn(
-    candidates: Mapping[str, Callable[[], object]], *, rounds: int, clock: Callable[[], float] = time.perf_counter
-) -> dict[str, list[float]]:
-    """The seconds of every round of each candidate."""
+def in_turn(candidates: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, Times]:
+    """Each candidate once untimed, then ``rounds`` rounds of all in turn, so that drifting clocks touch all alike."""
     for run in candidates.values():
         run()
-    times: dict[str, list[float]] = {name: [] for name in candidates}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, run in candidates.items():
-            start = clock()
+            wall, processor = time.perf_counter(), time.process_time()
             run()
-            times[name].append(clock() - start)
-    return times
+            times[name].append((time.perf_counter() - wall, time.process_time() - processor))
+    return {name: Times(*zip(*values, strict=True)) for name, values in times.items()}
 
 
 def spread(values: Sequence[float], unit: float) -> dict[str, float]:
-    """The least of the values and their quartiles, times ``unit``."""
-    low, middle, high = statistics.quantiles(values, n=4)
+    """The least of the values and their quartiles, times ``unit``; of a single value, that four times."""
+    low, middle, high = statistics.quantiles(values, n=4) if len(values) > 1 else 3 * [values[0]]
     named = {"least": min(values), "quartile": low, "median": middle, "upper quartile": high}
-    return {name: round(unit * value, 3) for name, value in named.items()}
+    return {name: round(unit * value, 4) for name, value in named.items()}
 
 
 def publish(name: str, results: Mapping[str, Any], *, device: str = "cpu") -> None:
-    """Print the results and write them to benchmarks/results/NAME.json."""
+    """Print the results and write them to benchmarks/results/NAME.json, with the load over 1, 5 and 15 minutes."""
     path = RESULTS / f"{name}.json"
-    write_json(path, {"results": results, "provenance": provenance(device=device, seed=0)})
+    load = {"at the start": _LOAD_AT_START, "at the end": os.getloadavg()}
+    write_json(path, {"results": results, "load": load, "provenance": provenance(device=device, seed=0)})
     for key, value in results.items():
         print(f"{key}: {value}")
     print(f"wrote benchmarks/results/{path.name}")

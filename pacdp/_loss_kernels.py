@@ -3,10 +3,10 @@
 import math
 from typing import no_type_check
 
-import numba
+from pacdp._kernels import kernel
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 @no_type_check
 def two_classes(logits, labels, floor, slope, out):
     """Mean loss and mean 0-1 loss; ``out`` [n] becomes the gradient of the mean loss by the logits [n].
@@ -29,7 +29,7 @@ def two_classes(logits, labels, floor, slope, out):
     return loss / n, errors / n
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 @no_type_check
 def many_classes(logits, labels, floor, slope, out):
     """The same for logits [n, classes]; a tie and a NaN are errors."""

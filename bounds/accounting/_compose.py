@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from bounds.accounting._fourier import Composite, Spectrum
+from bounds.accounting._levels import grouped
 from bounds.accounting._pieces import Mechanism, grid
 from bounds.accounting._plan import plan
 
@@ -132,24 +133,32 @@ def compose(
     log_delta: float | None = None,
     epsilon: float | None = None,
 ) -> Law:
-    """The composition of all parts, each as often as it is counted, one transform for each and direction.
+    """The composition of all parts, each as often as it is counted, one transform for each level and direction.
 
     The grid is planned for the neighbourhood of (epsilon, delta), see ``plan``; ``resolution`` is 0.01 by default, or
     0.05 where more than 20 mechanisms differ.
     """
     if resolution is None:
         resolution = 0.01 if len(parts) <= _FEW else 0.05
-    chosen = plan(parts, resolution=float(resolution), log_delta=log_delta, epsilon=epsilon)
-    ends = [part.range(chosen.reach) for part, _ in parts]
+    levels = grouped(parts)
+    chosen = plan(
+        [(level.part, level.uses) for level in levels],
+        resolution=float(resolution),
+        log_delta=log_delta,
+        epsilon=epsilon,
+    )
+    ends = [level.part.range(chosen.reach) for level in levels]
     on = grid(chosen.spacing, chosen.coarseness, min(low for low, _ in ends), max(top for _, top in ends))
     remove, lower, add = (Spectrum(chosen.spacing, side) for side in (chosen.remove, chosen.remove, chosen.add))
-    infinity_mass, zero_mass = 0.0, 0.0
-    for part, count in parts:
+    infinity_mass, zero_mass, before = 0.0, 0.0, (0.0, 0.0)
+    for part, count, shares, times in levels:
         made = part.masses(on, chosen.reach)
-        divisor = remove.add(made.indices, made.with_record, count)
-        lower.add(made.indices, made.lower, count, divisor)
-        add.add(-made.indices[::-1], made.without_record[::-1], count)
-        infinity_mass += count * made.infinity_mass
-        zero_mass += count * made.zero_mass
-    slack = 1e-13 * (16 + sum(count for _, count in parts))
+        divisor = remove.add(made.indices, made.with_record, count, shares=shares, times=times)
+        lower.add(made.indices, made.lower, count + int(times.sum()), divisor)
+        add.add(-made.indices[::-1], made.without_record[::-1], count, shares=shares, times=times)
+        own, other = float(times @ shares), count + float(times @ (1.0 - shares))
+        infinity_mass += own * before[0] + other * made.infinity_mass
+        zero_mass += own * before[1] + other * made.zero_mass
+        before = made.infinity_mass, made.zero_mass
+    slack = 1e-13 * (16 + sum(level.uses + int(level.times.sum()) for level in levels))
     return Law(remove.composite(), add.composite(), lower.composite(), infinity_mass, zero_mass, slack)

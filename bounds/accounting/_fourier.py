@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 _ULP = 2.0**-53
 _EDGES = (0.85, 1.0)
 _TOGETHER = 4
+_BLOCK = 512  # places of a spectrum that are multiplied together
+_NONE, _NEVER = np.empty(0), np.empty(0, np.int64)
 
 
 class Window(NamedTuple):
@@ -86,6 +88,80 @@ def _multiply_powers(values: np.ndarray, count: int, noise: float, product: np.n
                 b = b * b
 
 
+@njit(cache=True, error_model="numpy", nogil=True)
+def _multiply_block(
+    before: np.ndarray,
+    values: np.ndarray,
+    shares: np.ndarray,
+    counts: np.ndarray,
+    noise: float,
+    product: np.ndarray,
+    size: np.ndarray,
+) -> None:
+    """A few places, real and imaginary parts apart and every loop over them innermost, which makes vector code."""
+    n = len(values)
+    old_re, old_im, new_re, new_im = (
+        np.real(before).copy(),
+        np.imag(before).copy(),
+        np.real(values).copy(),
+        np.imag(values).copy(),
+    )
+    total_re, total_im, bound = np.real(product).copy(), np.imag(product).copy(), size.copy()
+    re, im, most = np.empty(n), np.empty(n), np.empty(n)
+    for i in range(len(counts)):
+        own, other, left = shares[i, 0], shares[i, 1], counts[i]
+        for j in range(n):
+            x, y = own * old_re[j] + other * new_re[j], own * old_im[j] + other * new_im[j]
+            re[j], im[j], most[j] = x, y, math.sqrt(x * x + y * y) * (1.0 + 5e-16) + noise
+        while left:
+            if left & 1:
+                for j in range(n):
+                    x, y = total_re[j], total_im[j]
+                    total_re[j], total_im[j] = x * re[j] - y * im[j], x * im[j] + y * re[j]
+                    bound[j] *= most[j]
+            left >>= 1
+            if left:
+                for j in range(n):
+                    x, y = re[j], im[j]
+                    re[j], im[j], most[j] = x * x - y * y, 2.0 * x * y, most[j] * most[j]
+    product[:] = total_re + 1j * total_im
+    size[:] = bound
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _multiply_mixtures(
+    before: np.ndarray,
+    values: np.ndarray,
+    shares: np.ndarray,
+    counts: np.ndarray,
+    noise: float,
+    product: np.ndarray,
+    size: np.ndarray,
+) -> None:
+    """Multiply in shares[i, 0] · before + shares[i, 1] · values, counts[i] times each."""
+    for start in range(0, len(values), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        _multiply_block(before[block], values[block], shares, counts, noise, product[block], size[block])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Row:
+    """A law whose transform is due; of the mixtures with the law before it, ``shares`` [mixtures, 2] are of the two."""
+
+    count: int
+    shares: Array
+    times: NDArray[np.int64]
+
+
+class _Moments(NamedTuple):
+    """What mixtures need to know of a law: logarithms of its moments, and of the total it was divided by; its ends."""
+
+    logs: Array
+    divisor: float
+    first: int
+    last: int
+
+
 class Spectrum:
     """The transform of a composed law while its factors come in."""
 
@@ -95,12 +171,25 @@ class Spectrum:
         self._log_moments = np.zeros(self._shifts.size)
         half = window.size // 2 + 1
         self._product, self._size = np.ones(half, complex), np.ones(half)
-        self._buffers, self._counts = np.zeros((_TOGETHER, window.size)), list[int]()
+        self._buffers, self._rows = np.zeros((_TOGETHER, window.size)), list[_Row]()
         self._noise = 16.0 * _ULP * math.log2(window.size)
         self._log_scale, self._steps, self._first, self._last = 0.0, 0, 0, 0
+        self._before, self._row = _Moments(np.empty(0), 0.0, 0, 0), np.empty(0, complex)
 
-    def add(self, indices: NDArray[np.int64], masses: Array, count: int, log_scale: float | None = None) -> float:
-        """Multiply in a law ``count`` times; returns ln of its tilted total, the divisor unless ``log_scale`` is."""
+    def add(
+        self,
+        indices: NDArray[np.int64],
+        masses: Array,
+        count: int,
+        log_scale: float | None = None,
+        *,
+        shares: Array = _NONE,
+        times: NDArray[np.int64] = _NEVER,
+    ) -> float:
+        """Multiply in a law ``count`` times; returns ln of its tilted total, the divisor unless ``log_scale`` is.
+
+        Also, times[i] times, the mixture of the law that was added before with shares[i], and of this one.
+        """
         with np.errstate(divide="ignore"):
             logs = np.log(masses)
         exponents = (self.window.tilt + self._shifts)[:, None] * (self.spacing * indices) + logs
@@ -108,28 +197,53 @@ class Spectrum:
         weights = np.exp(exponents - peaks[:, None])
         moments = peaks + np.log(weights.sum(axis=1))
         divisor = float(moments[0]) if log_scale is None else log_scale
-        _fold(weights[0] * math.exp(peaks[0] - divisor), indices, self._buffers[len(self._counts)])
-        self._counts.append(count)
-        if len(self._counts) == _TOGETHER:
+        _fold(weights[0] * math.exp(peaks[0] - divisor), indices, self._buffers[len(self._rows)])
+        law = _Moments(moments, divisor, int(indices[0]), int(indices[-1]))
+        self._count(count, moments - divisor, divisor, law.first, law.last)
+        mixed = self._mix(law, shares, times) if times.size else np.empty((0, 2))
+        self._rows.append(_Row(count, mixed, times))
+        if len(self._rows) == _TOGETHER:
             self._transform()
-        self._log_moments += count * (moments - divisor)
+        self._before = law
+        return divisor
+
+    def _mix(self, law: _Moments, shares: Array, times: NDArray[np.int64]) -> Array:
+        """Count mixtures with the law before; returns their shares of what both laws were divided by."""
+        before = self._before
+        with np.errstate(divide="ignore"):
+            own, other = np.log(shares)[:, None], np.log1p(-shares)[:, None]
+        moments = np.logaddexp(own + before.logs, other + law.logs)
+        divisors = moments[:, :1]
+        ends = min(before.first, law.first), max(before.last, law.last)
+        self._count(int(times.sum()), np.zeros(1), 0.0, *ends)
+        self._log_moments += times @ (moments - divisors)
+        self._log_scale += float(times @ divisors[:, 0])
+        return np.exp(np.hstack([own + before.divisor, other + law.divisor]) - divisors)
+
+    def _count(self, count: int, moments: Array, divisor: float, first: int, last: int) -> None:
+        self._log_moments += count * moments
         self._log_scale += count * divisor
         self._steps += count
-        self._first += count * int(indices[0])
-        self._last += count * int(indices[-1])
-        return divisor
+        self._first += count * first
+        self._last += count * last
 
     def _transform(self) -> None:
         """Several at once, which the library does side by side."""
-        waiting = self._buffers[: len(self._counts)]
-        for values, count in zip(cast(Any, fft.rfft(waiting)), self._counts, strict=True):
-            _multiply(values, count, self._noise, self._product, self._size)
+        waiting = self._buffers[: len(self._rows)]
+        for values, row in zip(cast(Any, fft.rfft(waiting)), self._rows, strict=True):
+            _multiply(values, row.count, self._noise, self._product, self._size)
+            if (
+                row.times.size
+            ):  # the rounding of a mixture is a few units, of which the noise of transforms is 96 or more
+                noise = 1.1 * self._noise
+                _multiply_mixtures(self._row, values, row.shares, row.times, noise, self._product, self._size)
+            self._row = values
         waiting[:] = 0.0
-        self._counts.clear()
+        self._rows.clear()
 
     def composite(self) -> Composite:
         """The composed law."""
-        if self._counts:
+        if self._rows:
             self._transform()
         n, start = self.window.size, self.window.start
         weight = np.full(self._product.size, 2.0)

@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from bounds import _check
+from bounds.accounting._levels import grouped
 from bounds.accounting._pieces import Mechanism, Noise, mechanisms
 from bounds.accounting._schedule import schedule
 from bounds.accounting.events import Event, delta_in_range
@@ -72,10 +73,16 @@ def renyi_divergences(*, event: Event, adjacency: Adjacency, orders: Sequence[fl
     if not made.private:
         return np.full(len(orders), math.inf)
     total = np.array(orders, dtype=np.float64) * made.mu**2 / 2.0
-    for part, count in mechanisms(made):
+    at, before = np.array(orders, dtype=np.float64) - 1.0, np.empty(0)
+    for part, count, shares, times in grouped(mechanisms(made)):
         if isinstance(part, Noise) and part.rate == 1.0:
             continue
-        total += count * _divergences(part, orders)
+        found = _divergences(part, orders)
+        total += count * found
+        for share, uses in zip(shares, times, strict=True):  # moments of a mixture are those of its parts, mixed
+            own, other = math.log(share) if share else -math.inf, math.log1p(-share) if share < 1.0 else -math.inf
+            total += uses * (np.logaddexp(own + at * before, other + at * found) + _ROUNDING) / at
+        before = found
     return total * _SLACK
 
 

@@ -15,11 +15,12 @@ import math
 from collections.abc import Callable
 from typing import no_type_check
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from pacdp._kernels import kernel
 
 PARTS_LOG2 = 5  # parts of an octave: 2⁵
 DEGREE = 7
@@ -66,7 +67,7 @@ def parts() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return octave * (1.0 + (index % (1 << PARTS_LOG2)) / (1 << PARTS_LOG2)), octave / (1 << PARTS_LOG2)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 @no_type_check
 def add_on_grid(values, words, spare, coefficients, scale, grid, start):
     """``values`` become grid · round(values/grid + scale · normal), from index ``start`` on, in place.

@@ -9,6 +9,7 @@ from typing import no_type_check
 import numba
 import numpy as np
 
+from pacdp._kernels import kernel
 from pacdp.chains.native.philox import LANES, PAGE, four_normals
 
 
@@ -24,14 +25,17 @@ def _page(noise, first, lanes, k0, k1, stream, low, high):
         noise[3 * lanes + lane] = four[3]
 
 
-@numba.njit(parallel=True, nogil=True, cache=True, fastmath={"contract", "nsz"})
+@kernel(fastmath={"contract", "nsz"})
 @no_type_check
-def gaussians(out, mean, std, key, stream, ticks):
-    """out[b, j] ← mean[j] + std[j] ξ(b, j) for [batch, dim]; ``mean`` and ``std`` have one number or dim of them."""
-    batch, dim = out.shape
+def gaussians(begin, end, out, mean, std, key, stream, ticks):
+    """out[b, j] ← mean[j] + std[j] ξ(b, j) for [batch, dim], the rows from ``begin`` to ``end``.
+
+    ``mean`` and ``std`` have one number or dim of them.
+    """
+    dim = out.shape[1]
     k0, k1 = np.uint32(key), np.uint32(key >> np.uint64(32))
     number = out.dtype.type
-    for b in numba.prange(batch):
+    for b in range(begin, end):
         noise = np.empty(PAGE, np.float32)
         low, high = np.uint32(ticks[b]), np.uint32(ticks[b] >> np.uint64(32))
         for page in range((dim + PAGE - 1) // PAGE):

@@ -3,15 +3,18 @@
 import math
 from typing import no_type_check
 
-import numba
+from pacdp._kernels import kernel
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
+@kernel()
 @no_type_check
-def roots(gram, out, least_pivot):
-    """Upper triangular factors into ``out`` [batch, d, d], zeros before; rows of pivots that vanish stay zero."""
-    batch, d, _ = gram.shape
-    for b in numba.prange(batch):
+def roots(first, last, gram, out, least_pivot):
+    """Upper triangular factors of [batch, d, d], from ``first`` to ``last``, into ``out``, which is zero before.
+
+    Rows of pivots that vanish stay zero.
+    """
+    d = gram.shape[1]
+    for b in range(first, last):
         rest, root = gram[b], out[b]
         least = 0.0
         for k in range(d):

@@ -61,9 +61,8 @@ def gram_root(columns: Float[Tensor, "*batch fan_in positions"]) -> Float[Tensor
         root = torch.zeros_like(gram)
         positions = gram.shape[-1]
         threads.use(gram.numel() * positions)
-        _root.roots(
-            gram.view(-1, positions, positions).numpy(), root.view(-1, positions, positions).numpy(), LEAST_PIVOT
-        )
+        many = gram.view(-1, positions, positions).numpy()
+        threads.each(_root.roots, len(many), many, root.view(-1, positions, positions).numpy(), LEAST_PIVOT)
     else:
         root = gram_root_of(gram)
     return root.to(columns.dtype)

@@ -73,7 +73,9 @@ def gaussians(draws: Draws, stream: int, dim: int, *, mean: Tensor, std: Tensor)
         threads.use(out.numel())
         centre, spread = (value.detach().contiguous().numpy() for value in (mean, std))
         ticks = draws.ticks.numpy().astype(np.uint64)
-        _normals.gaussians(out.numpy(), centre, spread, np.uint64(draws.key), np.uint32(stream), ticks)
+        threads.each(
+            _normals.gaussians, len(ticks), out.numpy(), centre, spread, np.uint64(draws.key), np.uint32(stream), ticks
+        )
         return out
     return torch.addcmul(mean, std, _standard(draws, stream, dim, mean.device).to(mean.dtype))
 

@@ -57,8 +57,9 @@ TARGETS = {
     "xi": f"test_pac_bayes.py test_catalogue.py {_COSTS}",
     **dict.fromkeys(
         (f"accounting/{name}" for name in ("_cells", "_compose", "_fourier", "_pieces", "_plan", "accountant")),
-        f"{_ACCOUNTS} accounting/test_extremes.py accounting/test_worst_pair.py",
+        f"{_ACCOUNTS} accounting/test_extremes.py accounting/test_worst_pair.py accounting/test_many_levels.py",
     ),
+    "accounting/_levels": "accounting/test_many_levels.py",
     "accounting/_schedule": _ACCOUNTS,
     "accounting/events": "accounting/test_uses.py test_noisy_sums.py test_privacy_records.py",
     "accounting/gaussian": "accounting/test_one_step.py accounting/test_uses.py accounting/test_compositions.py",

@@ -6,13 +6,14 @@ Squares are added up in double precision. Rows from ``len(squares)`` on are padd
 
 from typing import no_type_check
 
-import numba
 import numpy as np
+
+from pacdp._kernels import kernel
 
 _f8 = np.float64
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel(error_model="numpy", fastmath={"reassoc", "contract"})
 @no_type_check
 def row_squares(rows, out):
     """out[i] = |rows[i]|², for rows [n, ...] as matrices [n, width]."""
@@ -23,7 +24,7 @@ def row_squares(rows, out):
         out[i] = total
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel(error_model="numpy", fastmath={"reassoc", "contract"})
 @no_type_check
 def through_layer(slope, out, relu, inputs, squares):
     """Clear ``slope`` [rows, outputs] where the output ``out`` of ReLU is 0; squares[i] += |slope[i]|² (inputs[i] + 1).
@@ -42,7 +43,7 @@ def through_layer(slope, out, relu, inputs, squares):
     slope[n:] = 0
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"})
 @no_type_check
 def scale_rows(slope, scale, bias_gradient, tiny):
     """slope[i] *= scale[i]; ``bias_gradient`` becomes the sum of these rows.
@@ -58,7 +59,7 @@ def scale_rows(slope, scale, bias_gradient, tiny):
             bias_gradient[j] += row[j]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel(error_model="numpy", fastmath={"reassoc", "contract"})
 @no_type_check
 def add_filter_squares(filters, biases, patch, squares):
     """squares[i] += |filters[i, :, :patch]|² + |biases[i]|²: what lies beyond ``patch`` is padding."""
@@ -72,7 +73,7 @@ def add_filter_squares(filters, biases, patch, squares):
         squares[i] += total
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"})
 @no_type_check
 def scale_filters(filters, biases, scale):
     """filters[i] and biases[i] *= scale[i]."""

@@ -114,7 +114,9 @@ class ConvBlock:
         slots = min(SLOTS, -(-examples // scratch.lanes.shape[2]))
         origin = self._origin[: examples if keep else 0]
         threads.use(examples * self._operations)
-        convolution_forward.forward(slots, x.reshape(examples, -1), self.geometry, scratch, out, origin)
+        threads.each(
+            convolution_forward.forward, slots, slots, x.reshape(examples, -1), self.geometry, scratch, out, origin
+        )
         self._x = x if keep else x[:0]
         return out.reshape(examples, *self.output_shape)
 
@@ -170,7 +172,7 @@ class ConvBlock:
         grad_out, origin = np.ascontiguousarray(grad_out).reshape(maps), self._origin[:examples].reshape(maps)
         grad_in = self._grad_in[:examples]
         threads.use(examples * self._operations)
-        convolution_backward.backward(slots, self._x, grad_out, origin, size, scratch, grad_in)
+        threads.each(convolution_backward.backward, slots, slots, self._x, grad_out, origin, size, scratch, grad_in)
         return (grad_in if self.needs_input_gradient else None), slots
 
     def _check(self, name: str, array: Array, shape: tuple[int, ...]) -> None:

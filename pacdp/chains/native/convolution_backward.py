@@ -13,8 +13,9 @@ beyond a filter it is 0, so that only an infinite or NaN gradient reaches neighb
 from typing import Any, NamedTuple, no_type_check
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from pacdp._kernels import kernel
 from pacdp.chains.native.vectors import (
     ROW_BLOCK,
     VECTOR_BYTES,
@@ -52,19 +53,13 @@ class BackwardScratch(NamedTuple):
     """[slots, O]."""
 
 
-@njit(cache=True, nogil=True)
-@no_type_check
 def pack(weight: Any, rows: Any) -> None:
     """Filters [O, C, k, k] as rows in the order (i, j, c)."""
-    outputs, channels, size, _ = weight.shape
-    for o in range(outputs):
-        for c in range(channels):
-            for i in range(size):
-                for j in range(size):
-                    rows[o, (i * size + j) * channels + c] = weight[o, c, i, j]
+    flat = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
+    rows[:, : flat.shape[1]] = flat
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 @no_type_check
 def _add_runs(total: Any, places: Any, ends: Any, table: Any, offsets: Any, factors: Any, columns: int) -> None:
     """Run r of the terms, from ``ends[r - 1]`` to ``ends[r]``, is added to the row that starts at ``places[r]``."""
@@ -86,7 +81,7 @@ def _add_runs(total: Any, places: Any, ends: Any, table: Any, offsets: Any, fact
         column += lanes * block
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _to_columns(x: Any, size: int, cols: Any) -> None:
     channels, height, width = x.shape
@@ -98,7 +93,7 @@ def _to_columns(x: Any, size: int, cols: Any) -> None:
                     cols[(v * height + h) * column + j * channels + c] = x[c, h, v + j]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _from_columns(cols: Any, size: int, image: Any, grad_in: Any) -> None:
     channels, height, width = grad_in.shape
@@ -116,7 +111,7 @@ def _from_columns(cols: Any, size: int, image: Any, grad_in: Any) -> None:
                 grad_in[c, h, w] = image[(h * width + w) * channels + c]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _weight_gradient(slot: int, begin: int, origin: Any, grad_out: Any, columns: int, scratch: BackwardScratch) -> None:
     cols, bias, ends = scratch.cols[slot], scratch.bias_grad[slot], scratch.channel_ends[slot]
@@ -136,7 +131,7 @@ def _weight_gradient(slot: int, begin: int, origin: Any, grad_out: Any, columns:
     _add_runs(scratch.weight_grad[slot], scratch.channel_starts, ends, cols, offsets, factors, columns)
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _sort_by_position(origin: Any, grad_out: Any, step: int, counts: Any, offsets: Any, factors: Any) -> None:
     """Terms (o · step, gradient) in the order of their position; ``counts`` become the ends of the positions' runs."""
@@ -156,7 +151,7 @@ def _sort_by_position(origin: Any, grad_out: Any, step: int, counts: Any, offset
             factors[item] = grad_out[o, place]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _input_gradient(slot: int, origin: Any, grad_out: Any, size: int, scratch: BackwardScratch, grad_in: Any) -> None:
     rows, cols, counts = scratch.rows, scratch.grad_cols[slot], scratch.counts[slot]
@@ -167,7 +162,7 @@ def _input_gradient(slot: int, origin: Any, grad_out: Any, size: int, scratch: B
     _from_columns(cols, size, scratch.image[slot], grad_in)
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _backward_slot(
     slot: int, slots: int, x: Any, grad_out: Any, origin: Any, size: int, scratch: BackwardScratch, grad_in: Any
@@ -183,29 +178,31 @@ def _backward_slot(
         _weight_gradient(slot, begin, origin, grad_out, size * size * x.shape[1], scratch)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel()
 @no_type_check
-def backward(slots: int, x: Any, grad_out: Any, origin: Any, size: int, scratch: BackwardScratch, grad_in: Any) -> None:
-    """The slots' parts of the filters' and biases' gradients and, if ``grad_in`` has rows, the input's gradient.
+def backward(
+    first: int,
+    last: int,
+    slots: int,
+    x: Any,
+    grad_out: Any,
+    origin: Any,
+    size: int,
+    scratch: BackwardScratch,
+    grad_in: Any,
+) -> None:
+    """Slots ``first`` to ``last``: their parts of the filters' and biases' gradients, and the input's gradient.
 
-    ``x`` and ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from the forward pass) [B, O, H'·W'].
+    That one is made if ``grad_in`` has rows. ``x`` and ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from
+    the forward pass) [B, O, H'·W'].
     """
-    for slot in prange(slots):
-        _backward_slot(np.intp(slot), slots, x, grad_out, origin, size, scratch, grad_in)
+    for slot in range(first, last):
+        _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in)
 
 
-@njit(cache=True, nogil=True)
-@no_type_check
 def add_slots(slots: int, filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> None:
     """Sum of the slots' parts, in the order of the slots, in the layout [O, C, k, k]."""
     outputs, channels, size, _ = weight_grad.shape
-    for o in range(outputs):
-        for slot in range(1, slots):
-            biases[0, o] += biases[slot, o]
-            for column in range(filters.shape[2]):
-                filters[0, o, column] += filters[slot, o, column]
-        bias_grad[o] = biases[0, o]
-        for c in range(channels):
-            for i in range(size):
-                for j in range(size):
-                    weight_grad[o, c, i, j] = filters[0, o, (i * size + j) * channels + c]
+    np.add.reduce(biases[:slots], axis=0, out=bias_grad)
+    total = np.add.reduce(filters[:slots], axis=0)[:, : channels * size * size]
+    weight_grad[...] = total.reshape(outputs, size, size, channels).transpose(0, 3, 1, 2)

@@ -8,8 +8,9 @@ the taps in the order (channel, row, column), begun at the bias, whatever the ba
 from typing import Any, NamedTuple, no_type_check
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from pacdp._kernels import kernel
 from pacdp.chains.native.vectors import TILE, convolve_and_compare
 
 
@@ -41,18 +42,16 @@ class ForwardScratch(NamedTuple):
     """[slots, TILE, lanes] integers of the floats' width."""
 
 
-@njit(cache=True, nogil=True)
-@no_type_check
 def pack(weight: Any, bias: Any, scratch: ForwardScratch) -> None:
-    """Filters [O, C·k·k] and their bias into tiles of ``TILE`` channels."""
-    for o in range(weight.shape[0]):
-        tile, place = divmod(o, TILE)
-        scratch.bias[tile, place] = bias[o]
-        for tap in range(weight.shape[1]):
-            scratch.weights[tile, tap, place] = weight[o, tap]
+    """Filters [O, C·k·k] and their bias into tiles of ``TILE`` channels, whose last ones stay 0."""
+    tiles, taps, _ = scratch.weights.shape
+    channels = np.zeros((tiles * TILE, taps), weight.dtype)
+    channels[: len(weight)] = weight
+    scratch.weights[...] = channels.reshape(tiles, TILE, taps).transpose(0, 2, 1)
+    scratch.bias.reshape(-1)[: len(bias)] = bias
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _to_lanes(x: Any, begin: int, lanes: Any) -> None:
     examples = min(lanes.shape[1], x.shape[0] - begin)
@@ -61,7 +60,7 @@ def _to_lanes(x: Any, begin: int, lanes: Any) -> None:
             lanes[row, lane] = x[begin + lane, row]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _rectify(best: Any, where: Any) -> None:
     for o in range(best.shape[0]):
@@ -71,7 +70,7 @@ def _rectify(best: Any, where: Any) -> None:
             where[o, lane] = -1 if blocked else where[o, lane]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 @no_type_check
 def _from_lanes(values: Any, out: Any, begin: int, first: int, step: int) -> None:
     channels = min(TILE, (out.shape[1] - first + step - 1) // step)
@@ -81,7 +80,7 @@ def _from_lanes(values: Any, out: Any, begin: int, first: int, step: int) -> Non
             example[first + o * step] = values[o, lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _pool(geometry: Geometry, scratch: ForwardScratch, slot: int, tile: int, row: int, column: int) -> None:
     lanes, best, where = scratch.lanes[slot], scratch.best[slot], scratch.where[slot]
@@ -96,7 +95,7 @@ def _pool(geometry: Geometry, scratch: ForwardScratch, slot: int, tile: int, row
         _rectify(best, where)
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 @no_type_check
 def _forward_slot(
     slot: int, slots: int, x: Any, geometry: Geometry, scratch: ForwardScratch, out: Any, origin: Any
@@ -116,13 +115,15 @@ def _forward_slot(
                         _from_lanes(scratch.where[slot], origin, begin, first, rows * columns)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel()
 @no_type_check
-def forward(slots: int, x: Any, geometry: Geometry, scratch: ForwardScratch, out: Any, origin: Any) -> None:
+def forward(
+    first: int, last: int, slots: int, x: Any, geometry: Geometry, scratch: ForwardScratch, out: Any, origin: Any
+) -> None:
     """Pooled activations ``out`` [B, O·H'·W'] of ``x`` [B, C·H·W] and, if ``origin`` has rows, where they come from.
 
-    ``origin`` [B, O·H'·W'] is the position in the unpooled map, -1 behind an inactive ReLU. Slot s takes the chunks
-    s, s + slots, ... of as many examples as a vector has lanes.
+    ``origin`` [B, O·H'·W'] is the position in the unpooled map, -1 behind an inactive ReLU. Slot s, of those
+    from ``first`` to ``last``, takes the chunks s, s + slots, ... of as many examples as a vector has lanes.
     """
-    for slot in prange(slots):
-        _forward_slot(np.intp(slot), slots, x, geometry, scratch, out, origin)
+    for slot in range(first, last):
+        _forward_slot(slot, slots, x, geometry, scratch, out, origin)

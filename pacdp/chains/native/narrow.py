@@ -5,15 +5,14 @@ Sums over a layer's inputs may be taken in another order than written, the same 
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
+from pacdp._kernels import kernel
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+
+@kernel(fastmath={"reassoc", "contract"})
 @no_type_check
-def forward(x, weight, bias, out):
-    """out = x W + b, for x [batch, inputs] and W [inputs, outputs]."""
-    columns = np.ascontiguousarray(weight.T)
+def _forward(x, columns, bias, out):
     for i in range(len(x)):
         row = x[i]
         for o in range(len(bias)):
@@ -23,12 +22,9 @@ def forward(x, weight, bias, out):
             out[i, o] = total
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 @no_type_check
-def backward(slope, x, weight, weight_gradient, bias_gradient, into):
-    """W's and b's gradients, and the one by x, from the gradient ``slope`` [batch, outputs] by the outputs."""
-    columns = np.ascontiguousarray(weight.T)
-    sums = np.zeros_like(columns)
+def _backward(slope, x, columns, sums, bias_gradient, into):
     bias_gradient[:] = 0
     for i in range(len(x)):
         row, back = x[i], into[i]
@@ -39,12 +35,29 @@ def backward(slope, x, weight, weight_gradient, bias_gradient, into):
             for j in range(row.size):
                 total[j] += s * row[j]
                 back[j] += s * column[j]
-    for o in range(len(columns)):
-        for j in range(columns.shape[1]):
-            weight_gradient[j, o] = sums[o, j]
 
 
-@numba.njit(nogil=True, cache=True)
+def forward(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
+    """out = x W + b, for x [batch, inputs] and W [inputs, outputs]."""
+    _forward(x, np.ascontiguousarray(weight.T), bias, out)
+
+
+def backward(
+    slope: np.ndarray,
+    x: np.ndarray,
+    weight: np.ndarray,
+    weight_gradient: np.ndarray,
+    bias_gradient: np.ndarray,
+    into: np.ndarray,
+) -> None:
+    """W's and b's gradients, and the one by x, from the gradient ``slope`` [batch, outputs] by the outputs."""
+    columns = np.ascontiguousarray(weight.T)
+    sums = np.zeros_like(columns)
+    _backward(slope, x, columns, sums, bias_gradient, into)
+    weight_gradient[...] = sums.T
+
+
+@kernel()
 @no_type_check
 def through_relu(slope, out, bias_gradient):
     """Clear ``slope`` where the output ``out`` of ReLU is 0, in place; the bias's gradient is its sum over examples."""

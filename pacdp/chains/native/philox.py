@@ -16,6 +16,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from pacdp._kernels import kernel
+
 LANES = 1024
 PAGE = 4 * LANES
 ROUNDS = 10
@@ -110,7 +112,7 @@ def four_normals(counter, k0, k1, stream, low, high):
     return r * c, r * s, q * d, q * t
 
 
-@numba.njit(fastmath={"contract", "nsz"}, error_model="numpy", nogil=True)
+@numba.njit(inline="always")
 @no_type_check
 def normal_page(page, number, used, k0, k1, stream, low, high):
     """Standard normal numbers into float32 ``page`` [4096]; only ``used`` of them are wanted."""
@@ -123,7 +125,7 @@ def normal_page(page, number, used, k0, k1, stream, low, high):
         page[3 * LANES + lane] = four[3]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def words(out, key, stream, tick):
     """``out.size`` uniform 32-bit words, four to a block, in order of blocks."""

@@ -6,9 +6,10 @@ a minibatch by columns for the weight gradient, so that both passes run along co
 
 from typing import NamedTuple, no_type_check
 
-import numba
 import numpy as np
 
+from pacdp._kernels import kernel
+from pacdp.chains.native import threads
 from pacdp.chains.native.vectors import (
     LONG_BLOCK,
     add_five_vectors,
@@ -46,7 +47,7 @@ def rows(inputs: np.ndarray) -> Rows:
     return Rows(start, column.astype(np.int32), np.ascontiguousarray(inputs[row, column]))
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def fill_columns(batch, start, column, value, count, row, entries):
     """As :func:`columns`, into arrays that are there already, as wide as the batch or wider."""
@@ -59,7 +60,7 @@ def fill_columns(batch, start, column, value, count, row, entries):
             count[p] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def columns(batch, start, column, value, inputs):
     """The non-zeros of the examples ``batch`` by input: (count, row, value)."""
@@ -70,20 +71,15 @@ def columns(batch, start, column, value, inputs):
     return count, row, entries
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 @no_type_check
 def _accumulate(total, first, last, index, value, matrix, lanes):
     """total ← total + Σ value[e] matrix[index[e], :] over e in [first, last), ``matrix`` as flat memory.
 
-    Each number is one sum in that order. The last vector of a row ends where the row ends.
+    Each number is one sum in that order. The last vector of a row, which is one vector long or longer, ends where the
+    row ends.
     """
     width, j = total.size, 0
-    if width < lanes:
-        for e in range(first, last):
-            row = index[e] * width
-            for c in range(width):
-                total[c] += value[e] * matrix[row + c]
-        return
     while j < width:
         left = width - j
         vectors = min(-(-left // lanes), LONG_BLOCK)
@@ -107,31 +103,51 @@ def _accumulate(total, first, last, index, value, matrix, lanes):
         j += vectors * lanes
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
+@kernel()
 @no_type_check
-def _forward(batch, start, column, value, weight, bias, out, lanes):
-    for i in numba.prange(batch.size):
+def _forward(first, last, batch, start, column, value, weight, bias, out, lanes):
+    for i in range(first, last):
         total = out[i]
         for j in range(total.size):
             total[j] = bias[j]
         _accumulate(total, start[batch[i]], start[batch[i] + 1], column, value, weight, lanes)
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
+@kernel()
 @no_type_check
-def _weight_gradient(count, row, value, gradient, out, lanes):
-    for p in numba.prange(out.shape[0]):
+def _weight_gradient(first, last, count, row, value, gradient, out, lanes):
+    for p in range(first, last):
         total = out[p]
         for j in range(total.size):
             total[j] = 0
-        _accumulate(total, 0, count[p], row[p], value[p], gradient, lanes)
+        _accumulate(total, np.intp(0), count[p], row[p], value[p], gradient, lanes)
 
 
 def forward(batch: np.ndarray, rows: Rows, weight: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
     """out[i] = bias + Σ_p x[batch[i], p] weight[p]; weight is [inputs, outputs], contiguous."""
-    _forward(batch, *rows, weight.reshape(-1), bias, out, lanes_of(out.dtype))
+    wide, into = _widened(weight), _widened(out)
+    threads.each(_forward, len(batch), batch, *rows, wide.reshape(-1), _widened(bias), into, lanes_of(out.dtype))
+    _narrowed(into, out)
 
 
 def weight_gradient(columns: Columns, gradient: np.ndarray, out: np.ndarray) -> None:
     """out[p] = Σ_i x[i, p] gradient[i], for every input p; zeros where no example has that input."""
-    _weight_gradient(*columns, gradient.reshape(-1), out, lanes_of(out.dtype))
+    into = _widened(out)
+    threads.each(_weight_gradient, len(out), *columns, _widened(gradient).reshape(-1), into, lanes_of(out.dtype))
+    _narrowed(into, out)
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy whose last axis ends with zeros and is as long as a vector."""
+    short = lanes_of(array.dtype) - array.shape[-1]
+    if short <= 0:
+        return array
+    wide = np.zeros((*array.shape[:-1], array.shape[-1] + short), array.dtype)
+    wide[..., : array.shape[-1]] = array
+    return wide
+
+
+def _narrowed(wide: np.ndarray, array: np.ndarray) -> None:
+    """Undo :func:`_widened`."""
+    if wide is not array:
+        array[...] = wide[..., : array.shape[-1]]

@@ -1,34 +1,50 @@
-"""Threads of compiled loops, as many as torch has but none for too little work, and chains spread over threads."""
+"""Threads of compiled loops, as many as torch has but none for too little work, and chains spread over threads.
+
+The loops take a range of jobs and run without the interpreter's lock, so that ordinary threads share them: numba's own
+parallel loops are compiled four times over, and cannot run side by side in all of its threading layers.
+"""
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
-import numba
 import torch
-from numba.core import config
 
 _LEAST = 40_000
 """Elementary operations, some tens of microseconds, that are worth a thread."""
 
 
-def use(operations: int) -> None:
-    """Let the next compiled loops of this thread share ``operations`` elementary operations.
+_asked = threading.local()
 
-    Numba's OpenMP layer, when it starts, resets the count that torch reads; it is put back.
-    """
-    threads = torch.get_num_threads()
-    useful = max(1, operations // _LEAST)
-    numba.set_num_threads(min(useful, threads, config.NUMBA_NUM_THREADS))  # pyright: ignore
-    if torch.get_num_threads() != threads:
-        torch.set_num_threads(threads)
+
+def use(operations: int) -> None:
+    """Let the next compiled loops of this thread share ``operations`` elementary operations."""
+    _asked.parts = min(max(1, operations // _LEAST), torch.get_num_threads())
+
+
+def each(loop: Callable[..., None], jobs: int, *arguments: Any) -> None:
+    """``loop(first, last, *arguments)`` over the jobs 0, 1, ... in parts that threads share, as :func:`use` said."""
+    parts = min(jobs, getattr(_asked, "parts", 1))
+    if parts < 2:
+        loop(0, jobs, *arguments)
+        return
+    ends = [jobs * part // parts for part in range(parts + 1)]
+    waiting = [_helpers(parts).submit(loop, start, stop, *arguments) for start, stop in pairwise(ends[1:])]
+    try:
+        loop(0, ends[1], *arguments)
+    finally:
+        wait(waiting)  # all of them, since they write to what the caller holds
+    for one in waiting:
+        one.result()
 
 
 def shares(jobs: int) -> list[range]:
-    """Jobs 0, 1, ... in as many parts as torch has threads; one where compiled loops may not run side by side."""
-    parts = min(jobs, torch.get_num_threads()) if _side_by_side() else 1
+    """Jobs 0, 1, ... in as many parts as torch has threads."""
+    parts = min(jobs, torch.get_num_threads())
     ends = [jobs * part // max(1, parts) for part in range(parts + 1)]
     return [range(start, stop) for start, stop in pairwise(ends)]
 
@@ -58,12 +74,15 @@ def _pool(size: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(size, thread_name_prefix="pacdp-chains")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a fork has the pools, but not their threads
+@cache
+def _helpers(size: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(size, thread_name_prefix="pacdp-loops")
 
 
-def _side_by_side() -> bool:
-    """Whether numba's threading layer, known once a parallel loop has run, takes calls from several threads."""
-    try:
-        return numba.threading_layer() in ("omp", "tbb")  # pyright: ignore
-    except ValueError:
-        return False
+def _forget() -> None:
+    """A fork has the pools, but not their threads."""
+    _pool.cache_clear()
+    _helpers.cache_clear()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,38 +1,57 @@
 """The linear Langevin update of many chains, compiled: drift, noise and running average in one pass over memory."""
 
-from typing import no_type_check
+from typing import Any, no_type_check
 
 import numba
 import numpy as np
 
+from pacdp._kernels import kernel
+from pacdp.chains.native import threads
 from pacdp.chains.native.philox import LANES, PAGE, four_normals, normal_page
 
 
-@numba.njit(nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")
+@numba.njit(inline="always")
 @no_type_check
-def _whole_page(y, v, g, c, number, a, h, b, s, k0, k1, stream, low, high):
-    """A page of the update whose noise never leaves the registers."""
+def _page(y, v, g, c, number, lanes, a, h, b, s, k0, k1, stream, low, high):
+    """A page of the update, of ``lanes`` in each of four rows, whose noise never leaves the registers."""
     first = np.uint32(number * LANES)
-    for lane in range(LANES):
+    for lane in range(lanes):
         four = four_normals(np.uint32(first + np.uint32(lane)), k0, k1, stream, low, high)
         for quarter in range(4):
             j = quarter * LANES + lane
             y[j] = a * v[j] - h * g[j] + b * c[j] + s * y.dtype.type(four[quarter])
 
 
-@numba.njit(parallel=True, nogil=True, cache=True, fastmath={"contract", "nsz"})
-@no_type_check
-def update(out, x, keep, gradient, rate, centre, pull, scale, average, alpha, keys, stream, tick):
-    """out ← keep x - rate gradient + pull centre + scale ξ and, where ``average`` has rows, average ← average +
-    alpha (out - average), for [chains, dim] arrays and coefficients [chains].
+def update(out, x, *arguments: Any) -> None:
+    """The update, from (out, x, keep, gradient, rate, centre, pull, scale, average, alpha, keys, stream, tick):
+
+        out ← keep x - rate gradient + pull centre + scale ξ
+
+    and, where ``average`` has rows, average ← average + alpha (out - average), for [chains, dim] arrays and
+    coefficients [chains].
 
     Every page is a function of its own chain alone, so that neither the number of chains nor of threads matters.
     """
-    chains, dim = x.shape
+    threads.each(_update, _jobs(x), out, x, *arguments)
+
+
+def normal(out, *arguments: Any) -> None:
+    """Standard normal numbers into out [chains, dim] from (keys, stream, tick), the same that :func:`update` adds."""
+    threads.each(_normal, _jobs(out), out, *arguments)
+
+
+def _jobs(x: np.ndarray) -> int:
+    return len(x) * -(-x.shape[1] // PAGE)
+
+
+@kernel(fastmath={"contract", "nsz"}, error_model="numpy")
+@no_type_check
+def _update(begin, end, out, x, keep, gradient, rate, centre, pull, scale, average, alpha, keys, stream, tick):
+    dim = x.shape[1]
     pages = (dim + PAGE - 1) // PAGE
     low, high = np.uint32(tick), np.uint32(tick >> np.uint64(32))
     number = x.dtype.type
-    for job in numba.prange(chains * pages):
+    for job in range(begin, end):
         k, page = job // pages, job % pages
         start = page * PAGE
         stop = min(start + PAGE, dim)
@@ -42,27 +61,32 @@ def update(out, x, keep, gradient, rate, centre, pull, scale, average, alpha, ke
         if scale[k] == 0.0:
             for j in range(stop - start):
                 y[j] = a * v[j] - h * g[j] + b * c[j]
-        elif stop - start == PAGE:
-            _whole_page(y, v, g, c, page, a, h, b, s, k0, k1, stream, low, high)
         else:
-            noise = np.empty(PAGE, np.float32)
-            normal_page(noise, page, stop - start, k0, k1, stream, low, high)
-            for j in range(stop - start):
-                y[j] = a * v[j] - h * g[j] + b * c[j] + s * number(noise[j])
+            whole = stop - start == PAGE
+            part = np.zeros((0 if whole else 4, PAGE), x.dtype)
+            into, old, slope, middle = y, v, g, c
+            if not whole:  # a part of a page is made of a whole one, so that the loop is compiled once
+                into, old, slope, middle = part[0], part[1], part[2], part[3]
+                for j in range(stop - start):
+                    old[j], slope[j], middle[j] = v[j], g[j], c[j]
+            lanes = min(stop - start, LANES)
+            _page(into, old, slope, middle, page, lanes, a, h, b, s, k0, k1, stream, low, high)
+            if not whole:
+                for j in range(stop - start):
+                    y[j] = into[j]
         if average.shape[0] > 0:
             m, w = average[k, start:stop], number(alpha[k])
             for j in range(stop - start):
                 m[j] += w * (y[j] - m[j])
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
+@kernel(fastmath={"contract", "nsz"}, error_model="numpy")
 @no_type_check
-def normal(out, keys, stream, tick):
-    """Standard normal numbers into out [chains, dim], the same that :func:`update` adds."""
-    chains, dim = out.shape
+def _normal(begin, end, out, keys, stream, tick):
+    dim = out.shape[1]
     pages = (dim + PAGE - 1) // PAGE
     low, high = np.uint32(tick), np.uint32(tick >> np.uint64(32))
-    for job in numba.prange(chains * pages):
+    for job in range(begin, end):
         k, page = job // pages, job % pages
         noise = np.empty(PAGE, np.float32)
         k0, k1 = np.uint32(keys[k]), np.uint32(keys[k] >> np.uint64(32))

@@ -3,8 +3,6 @@
 LLVM's vectoriser does not keep a block of accumulators in registers across a reduction, so they are written as
 vector code, generic in the float type: a vector holds 64 bytes, which LLVM splits into what the CPU has. There are no
 fast-math flags: NaN and infinities behave as IEEE 754 says, and every sum is taken in the order written.
-
-Numba's cache of the kernels does not see edits of this file: delete ``__pycache__`` after one.
 """
 
 from typing import Any

@@ -1,0 +1,79 @@
+"""Compiled loops, cached on disk so that an edit of anything they take in is seen.
+
+Numba's cache looks at the file of a function alone. What a loop takes in from other files (generators of numbers,
+vector code) would stay as it was when the loop was last compiled. So there is one folder of cached loops for each state
+of the files that loops take something from: it is named by their hash.
+"""
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config as numbas_config
+from numba.misc.appdirs import AppDirs
+
+config: Any = numbas_config
+_HERE = Path(__file__).parent
+
+
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator: compile at the first call, to run without the interpreter's lock; ``options`` are those of numba.
+
+    What the function takes in from another file must lie in ``pacdp.chains.native``.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        return cached_under(folder(), **options)(function)
+
+    return compiled
+
+
+def cached_under(path: Path, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator: ``numba.njit`` with its cache in the folder ``path``."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(path)  # read when the decorator is applied, and not later
+        try:
+            return numba.njit(nogil=True, cache=True, **options)(function)
+        finally:
+            config.CACHE_DIR = before
+
+    return compiled
+
+
+def sources() -> list[Path]:
+    """The files that loops may take something in from: those of ``pacdp.chains.native`` that hold compiled code."""
+    files = sorted((_HERE / "chains/native").glob("*.py"))
+    return [path for path in files if b"numba" in (text := path.read_bytes()) or b"_kernels import" in text]
+
+
+@functools.cache
+def folder() -> Path:
+    """Where loops are cached: under NUMBA_CACHE_DIR, beside the sources, or where numba keeps them otherwise."""
+    beside = _HERE / "__pycache__"
+    root = Path(config.CACHE_DIR) if config.CACHE_DIR else beside
+    if not config.CACHE_DIR and not _writable(beside):
+        root = Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
+    return root / f"pacdp-{fingerprint(sources())}"
+
+
+def fingerprint(files: Iterable[Path]) -> str:
+    """Sixteen hex digits of the contents of these files, in order."""
+    found = hashlib.sha256()
+    for path in files:
+        content = path.read_bytes()
+        found.update(f"{path.name} {len(content)}\n".encode() + content)
+    return found.hexdigest()[:16]
+
+
+def _writable(path: Path) -> bool:
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError:
+        return False
+    return os.access(path, os.W_OK)

@@ -1,0 +1,105 @@
+"""The cache of compiled loops: an edit of what a loop takes in from another file is seen."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+import pacdp
+from pacdp import _kernels
+
+PACKAGE = Path(pacdp.__file__).parent
+SHARED = """
+import numba
+
+@numba.njit(inline="always")
+def shared(x):
+    return x + {number}
+"""
+LOOPS = """
+import pathlib, sys
+import numba
+from pacdp import _kernels
+from shared import shared
+
+here = pathlib.Path(__file__).parent
+under = here / "cache" / _kernels.fingerprint([here / "shared.py"])
+
+@_kernels.cached_under(under)
+def ours(x):
+    return shared(x)
+
+@_kernels.cached_under(here / "cache" / "one folder")
+def plain(x):
+    return shared(x)
+
+print(ours(1), plain(1), sum(ours.stats.cache_hits.values()))
+"""
+
+
+def answers(folder: Path) -> list[int]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(PACKAGE.parent)])}
+    found = subprocess.run(
+        [sys.executable, "loops.py"], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    return [int(word) for word in found.stdout.split()]
+
+
+def test_an_edit_of_what_is_taken_in_is_seen(tmp_path):
+    """And Numba's own index does not see it, which is why the folder depends on the contents."""
+    (tmp_path / "loops.py").write_text(LOOPS)
+    (tmp_path / "shared.py").write_text(SHARED.format(number=10))
+    assert answers(tmp_path) == [11, 11, 0]
+    assert answers(tmp_path) == [11, 11, 1]
+    (tmp_path / "shared.py").write_text(SHARED.format(number=20))
+    assert answers(tmp_path) == [21, 11, 0]
+    (tmp_path / "shared.py").write_text(SHARED.format(number=10))
+    assert answers(tmp_path) == [11, 11, 1]
+
+
+def kernel_files() -> list[Path]:
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if "@kernel(" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", kernel_files(), ids=lambda path: path.stem)
+def test_loops_take_something_in_from_hashed_files_alone(path):
+    """Names that a file of loops imports from the package are compiled code of a hashed file, or used by Python."""
+    name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    module = __import__(name, fromlist=["_"])
+    hashed = {file.resolve() for file in _kernels.sources()}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pacdp")):
+            continue
+        for alias in node.names:
+            value = getattr(module, alias.asname or alias.name)
+            compiled = isinstance(value, numba.core.dispatcher.Dispatcher | numba.core.extending._Intrinsic)
+            if compiled or isinstance(value, int | float | tuple):
+                assert PACKAGE.parent.joinpath(*node.module.split(".")).with_suffix(".py").resolve() in hashed
+
+
+def test_no_loop_is_cached_or_shared_by_numba_alone():
+    """The decorator is the only way to a cache; and parallel loops of numba's are compiled four times over."""
+    found = [
+        (str(path.relative_to(PACKAGE)), option)
+        for path in PACKAGE.rglob("*.py")
+        for option in ("cache=True", "parallel=True", "prange")
+        if option in path.read_text(encoding="utf-8") and path.name != "_kernels.py"
+    ]
+    assert found == []
+
+
+def test_the_folder_follows_the_environment(tmp_path, monkeypatch):
+    """What NUMBA_CACHE_DIR names holds the folder; and any byte of a hashed file changes its name."""
+    monkeypatch.setattr(_kernels.config, "CACHE_DIR", str(tmp_path))
+    assert _kernels.folder.__wrapped__().parent == tmp_path
+    files = [tmp_path / "a", tmp_path / "b"]
+    names = set()
+    for contents in (("x", "yz"), ("xy", "z"), ("x", "yy")):
+        for file, text in zip(files, contents, strict=True):
+            file.write_text(text)
+        names.add(_kernels.fingerprint(files))
+    assert len(names) == 3

@@ -1,0 +1,110 @@
+"""How benchmarks measure, and that the documentation says what was measured."""
+
+import json
+import math
+import re
+import time
+
+import pytest
+
+from benchmarks import cold_start, pages, timing, workload
+from benchmarks.timing import Times, in_turn, spread
+
+
+@pytest.mark.parametrize("name", pages.PAGES)
+def test_tables_on_pages_are_those_of_the_results(name):
+    text = (pages.ROOT / name).read_text(encoding="utf-8")
+    assert "<!-- benchmarks." in text
+    assert pages.written(text) == text, "run python -m benchmarks.pages"
+
+
+def test_another_number_on_a_page_is_noticed():
+    """What the test above compares with is made anew, whatever stood between the marks."""
+    text = (pages.ROOT / "docs/chains.md").read_text(encoding="utf-8")
+    start = text.index("<!-- benchmarks.chains_clipped -->")
+    digit = next(re.finditer(r"\d", text[text.index("| fc", start) :]))
+    at = text.index("| fc", start) + digit.start()
+    wrong = text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :]
+    assert wrong != text == pages.written(wrong)
+
+
+def test_marks_are_refused_that_nothing_can_be_written_under():
+    with pytest.raises(ValueError, match="needs an end"):
+        pages.written("<!-- benchmarks.chains -->\n")
+    with pytest.raises(ValueError, match="a mark must name one of"):
+        pages.written("<!-- benchmarks.nothing -->\n<!-- end -->")
+
+
+@pytest.mark.parametrize("name", sorted(pages.TABLES))
+def test_every_table_is_on_a_page(name):
+    mark = f"<!-- benchmarks.{name} -->"
+    assert sum((pages.ROOT / page).read_text(encoding="utf-8").count(mark) for page in pages.PAGES) == 1
+
+
+@pytest.mark.parametrize("path", sorted(timing.RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_results_say_where_they_come_from(path):
+    made = json.loads(path.read_text(encoding="utf-8"))
+    assert {"results", "provenance"} <= set(made)
+    assert {"commit", "dirty", "device", "time"} <= set(made["provenance"])
+    assert '"synthetic' not in path.read_text(encoding="utf-8")
+
+
+def test_candidates_take_turns_and_the_first_round_does_not_count():
+    seen = []
+    times = in_turn({"a": lambda: seen.append("a"), "b": lambda: seen.append("b")}, rounds=3)
+    assert seen == ["a", "b"] * 4
+    assert {name: (len(own.wall), len(own.processor)) for name, own in times.items()} == {"a": (3, 3), "b": (3, 3)}
+
+
+def test_processor_time_leaves_waiting_out():
+    own = in_turn({"wait": lambda: time.sleep(0.02)}, rounds=2)["wait"]
+    assert own.least >= 0.02
+    assert min(own.processor) < 0.01
+    assert own.table(1e3)["least"] >= 20.0 > 10.0 > own.table(1e3)["least of the processor"]
+
+
+def test_the_spread_of_times():
+    assert spread([4.0, 1.0, 2.0, 3.0, 5.0], 10.0) == {
+        "least": 10.0, "quartile": 15.0, "median": 30.0, "upper quartile": 45.0,
+    }  # fmt: skip
+    assert set(spread([2.0], 1.0).values()) == {2.0}
+    assert Times((2.0, 1.0), (0.5, 0.7)).table(2.0)["least of the processor"] == 1.0
+
+
+def test_what_is_published_holds_the_load_at_both_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(timing, "RESULTS", tmp_path)
+    monkeypatch.setattr(timing, "_LOAD_AT_START", (0.25, 0.5, 0.75))
+    timing.publish("some", {"seconds": 1.0})
+    made = json.loads((tmp_path / "some.json").read_text(encoding="utf-8"))
+    assert made["load"]["at the start"] == [0.25, 0.5, 0.75]
+    assert len(made["load"]["at the end"]) == 3
+    assert made["results"] == {"seconds": 1.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "most"), [("fc(100)", 26), ("conv", 32)])
+def test_a_first_use_compiles_few_functions_and_a_second_one_none(name, most, tmp_path):
+    """What a cold start costs is about a quarter of a second a function; nothing depends on the clock here."""
+    cold = cold_start.start(name, tmp_path, synthetic=True)
+    warm = cold_start.start(name, tmp_path, synthetic=True)
+    assert 5 < cold["compiled"] <= most
+    assert warm["compiled"] == 0
+
+
+def test_a_round_is_steps_of_all_chains_and_each_the_same():
+    """The one definition of a step: a gradient on a minibatch and an update, as often as asked, of every chain."""
+    risk = workload.objective("fc(100)", workload.data(synthetic=True))
+    asked, estimate = [], risk.estimate
+
+    def counted(weights, keys, tick, **options):
+        asked.append((tuple(weights.shape), int(tick)))
+        return estimate(weights, keys, tick, **options)
+
+    object.__setattr__(risk, "estimate", counted)
+    run = workload.chain_steps(risk, chains=3, steps=4)
+    run()
+    run()
+    assert len(asked) == 8
+    assert asked[:4] == asked[4:]
+    assert {shape[0] for shape, _ in asked} == {3}
+    assert all(math.prod(shape) == 3 * risk.dim for shape, _ in asked)
