@@ -1,7 +1,8 @@
 """Peak resident memory of certificates on data larger than what is held, and what passes of a transformer cost.
 
 Each figure is the peak of a process of its own (VmHWM, since ``ru_maxrss`` counts who started a process too), here and
-at an older commit; beside them stands what importing torch and numba takes, below which nothing can go. Three minutes of one core and 2.5 GB of disk.
+at an older commit; beside them stands what importing torch and numba takes, below which nothing can go. Three
+minutes of one core and 2.5 GB of disk.
 
     python -m benchmarks.memory --against f7941c0
 """

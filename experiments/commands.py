@@ -65,7 +65,7 @@ class Experiment:
             raise RuntimeError("; ".join(wrong))
 
     def _names(self) -> list[str]:
-        """Of all studies, those with a plan at the scale."""
+        """Those of all studies with a plan at the scale."""
         if self.name != "all":
             return [self.name]
         return [name for name, found in studies().items() if self.scale in found.scales]

@@ -139,7 +139,7 @@ class Work(NamedTuple):
 
 
 def total(works: Iterable[Work]) -> Work:
-    """Of all of them, one after another."""
+    """Cost of all of them, one after another."""
     return functools.reduce(Work.__add__, works, Work(()))
 
 

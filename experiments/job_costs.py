@@ -137,7 +137,7 @@ def cost_or_none(jobs: Sequence[Job]) -> str:
 
 
 def of_jobs(jobs: Iterable[Job]) -> Work:
-    """Of all jobs, chains of one kind as one batch.
+    """Cost of all jobs, chains of one kind as one batch.
 
     Raises:
         ValueError: one is of a kind whose cost is not known.
@@ -174,7 +174,7 @@ def _of_one(config: Alone) -> Work:
 
 
 def of_chain(run: Run) -> Work:
-    """Of one chain: its gradients, and its records with what they look at of the Gibbs classifier."""
+    """Cost of one chain: its gradients, and its records with what they look at of the Gibbs classifier."""
     problem = run.problem
     name, n = _plain(problem.dataset), problem.train_size or SIZES[problem.dataset]
     classes = 2 if problem.dataset.endswith("2") else 10
@@ -191,7 +191,7 @@ def of_chain(run: Run) -> Work:
 
 
 def of_private(config: PrivateConfig) -> Work:
-    """Of a private run: a gradient by example for all that take part, clipped, added up, and noised once a step.
+    """Cost of a private run: a gradient by example for all that take part, clipped, added up, and noised once a step.
 
     By example, every weight's gradient is written once and read twice beside the passes; ghost clipping makes a second
     pass instead.
@@ -210,13 +210,13 @@ def of_private(config: PrivateConfig) -> Work:
 
 
 def of_plain(config: PlainConfig) -> Work:
-    """Of a run without privacy."""
+    """Cost of a run without privacy."""
     seen = _seen(config.dataset, config.features)
     return _epochs(*_network(config.architecture, config.hidden, "none", seen), config)
 
 
 def of_training(config: Training) -> Work:
-    """Of a run of P3SGD's studies, without its attack. A person's local steps are gradients of all of the person's
+    """Cost of a run of P3SGD's studies, without its attack. A person's local steps are gradients of all of the person's
     examples."""
     shape = _seen(config.dataset, config.features)
     module = p3sgd_network(config.network, shape, 10, generator=torch.Generator())
@@ -235,7 +235,7 @@ def _epochs(module: nn.Module, shape: tuple[int, ...], config: PlainConfig | Pla
 
 
 def of_held_out(config: HeldOutConfig) -> Work:
-    """Of a prior's training, a posterior's, and the Monte Carlo passes of the certificate.
+    """Cost of a prior's training, a posterior's, and the Monte Carlo passes of the certificate.
 
     A pass with fresh weights for every example is counted as three of the network, of means, variances and draws, and
     as writing and reading the weights of every example once.

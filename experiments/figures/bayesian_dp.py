@@ -150,7 +150,7 @@ def effects(table: pl.DataFrame) -> Figure:
 
 
 def _ends(values: pl.Series) -> tuple[float, float]:
-    """Of an axis with room above and below."""
+    """Ends of an axis with room above and below."""
     least, most = float(str(values.min())), float(str(values.max()))
     room = 0.08 * (most - least or 1.0)
     return least - room, most + room

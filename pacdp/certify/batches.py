@@ -49,7 +49,7 @@ class Batch:
 
     @property
     def nbytes(self) -> int:
-        """Of the inputs."""
+        """Bytes of the inputs."""
         return sum(one.nbytes for one in ([self.inputs] if isinstance(self.inputs, Tensor) else self.inputs.values()))
 
     def hashes(self) -> UInt64[np.ndarray, " m"]:
@@ -155,12 +155,16 @@ def _parts(columns: list[Tensor | np.ndarray], batch_size: int) -> Iterator[Batc
 
 
 def _mapping(one: Any) -> mmap.mmap | None:
-    """The file in memory that an array lies in, where nothing would be lost by reading its pages again."""
+    """The file in memory that an array lies in, where nothing would be lost by reading its pages again.
+
+    What was written on memory that no file backs, or on a private copy of a file's pages, is nowhere else.
+    """
+    backed = False
     while isinstance(one, np.ndarray):
-        if isinstance(one, np.memmap) and one.mode == "c":  # what was written there is in no file
-            return None
+        if isinstance(one, np.memmap):
+            backed = one.mode != "c"
         one = one.base
-    return one if isinstance(one, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
+    return one if backed and isinstance(one, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
 
 
 def _array(one: Any) -> bool:

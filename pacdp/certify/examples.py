@@ -88,7 +88,7 @@ class BoundSet:
     ) -> "BoundSet":
         """Examples that were read and judged once, and of which only hashes are left; with the places of ``of``."""
         made = cls(
-            inputs=torch.empty(n, 0), labels=torch.zeros(n, dtype=torch.int64), people=people,
+            inputs=_unread(n, 0), labels=torch.zeros(n, dtype=torch.int64), people=people,
             indices=None if of is None else of.indices, data_hash="" if of is None else of.data_hash,
         )  # fmt: skip
         made._rows.append((made.version, rows))
@@ -113,7 +113,7 @@ class BoundSet:
 
     @classmethod
     def _of_pixels(cls, pixels: Pixels, labels: Int64[Tensor, " n"]) -> "BoundSet":
-        made = cls(inputs=torch.empty(len(labels), 0), labels=labels)
+        made = cls(inputs=_unread(*pixels.shape), labels=labels)
         hashed = np.concatenate([row_hashes(block, name="inputs") for block in pixels.blocks()])
         rows = Rows.sorted(pair_hashes(hashed, row_hashes(labels, name="labels")), hashed, None)
         made._rows.append((made.version, rows))
@@ -176,6 +176,11 @@ def require_labels(labels: Int64[Tensor, " n"], classes: int) -> None:
 def _require_within(indices: Split, n: int, whose: str) -> None:
     if not indices.n or indices.indices[-1] >= n:
         raise ValueError(f"expected some of {whose}, got {indices.n} indices, some beyond them")
+
+
+def _unread(*shape: int) -> Tensor:
+    """Inputs that are not held: on ``meta``, where whoever computes with them gets an error and no number."""
+    return torch.empty(shape, device="meta")
 
 
 def _versions(*tensors: Tensor) -> tuple[int, ...]:

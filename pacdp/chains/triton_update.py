@@ -59,7 +59,7 @@ def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim,
     c3 = tl.zeros([_LANES], tl.uint32) + ((step >> 32) & 0xFFFFFFFF).to(tl.uint32)
     m0 = tl.full([_LANES], _M0, tl.uint32)
     m1 = tl.full([_LANES], _M1, tl.uint32)
-    for _ in tl.static_range(_ROUNDS):
+    for _ in tl.static_range(_ROUNDS):  # pyright: ignore[reportGeneralTypeIssues]  # a form of the compiler's own
         n0 = tl.umulhi(m1, c2) ^ c1 ^ low
         n2 = tl.umulhi(m0, c0) ^ c3 ^ high
         c1 = m1 * c2
@@ -75,7 +75,7 @@ def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim,
     s = tl.load(scale + chain)
     a = tl.load(alpha + chain)
     base = chain * dim
-    for part in tl.static_range(4):
+    for part in tl.static_range(4):  # pyright: ignore[reportGeneralTypeIssues]
         if part == 0:
             noise = first
         elif part == 1:

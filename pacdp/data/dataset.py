@@ -138,7 +138,7 @@ class Dataset:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one example's inputs."""
+        """Shape of one example's inputs."""
         return self.inputs.shape[1:] if self.pixels is None else self.pixels.shape[1:]
 
     @property

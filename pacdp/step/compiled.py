@@ -51,7 +51,7 @@ class CompiledSums:
     def __init__(self, network: NativeNetwork, model: nn.Module, loss: Loss) -> None:
         self._network, self._model, self._loss = network, model, loss
         self._most = _CHUNK if any(isinstance(block, ConvLayer) for block in network.blocks) else _LARGEST
-        self._squares = np.empty(0) if network.rows is None else _squares(network.inputs.numpy())
+        self._squares = np.empty(0) if network.rows is None else _squares(network.inputs[:].numpy())
         self._rooms = [self._room()]
 
     def __call__(

@@ -1,9 +1,12 @@
 """A saved chain goes on bit for bit, with its own data only."""
 
 import dataclasses
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -23,6 +26,7 @@ from pacdp import (
 from pacdp import save_checkpoint as write
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
 from pacdp.chains import Keys, Trace, run_chains
+from pacdp.data import Dataset
 from pacdp.planned_steps import Plan
 from pacdp.trained import first_model, objectives, sampler_from_dict, sampler_to_dict, save_trained
 
@@ -217,3 +221,41 @@ def test_assessing_draws_other_numbers_than_training() -> None:
     certify(q, objective, prior=NoPrivacy(reason="none needed"), gibbs=effort, seed=0)
     assert seen
     assert Keys.derive([0]).batch.tolist() not in seen
+
+
+def split(text: str) -> tuple[str, list[float]]:
+    """A report without its fractions, and these."""
+    fraction = r"-?\d+\.\d+(?:e-?\d+)?"
+    return re.sub(fraction, "x", text), [float(one) for one in re.findall(fraction, text)]
+
+
+KEPT = [SGLD(tau=30.0, keep_norms=True), SGHMC(tau=30.0, keep_norms=True), EntropySGD(tau=30.0, keep_norms=True)]
+
+
+@pytest.mark.parametrize("people", [False, True], ids=["examples", "people"])
+@pytest.mark.parametrize("settings", [*SAMPLERS, *KEPT], ids=[*NAMES, *(f"{one.name}, norms kept" for one in KEPT)])
+def test_images_of_bytes_certify_as_their_numbers_do(
+    tmp_path: Path, settings: Settings, people: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if people and settings.clip_norm is not None:
+        pytest.skip("clipped gradients are those of examples")
+    train_set, test_set = (
+        Dataset.of_pixels(
+            "digits in bytes", (each.inputs * 255).astype(np.uint8), each.labels, each.classes,
+            people=np.arange(each.n) // 2 + first if people else None, unit="writer" if people else "example",
+        )
+        for first, each in zip((0, 5000), PROBLEM.data(), strict=True)
+    )  # fmt: skip
+    monkeypatch.setattr(Problem, "data", lambda *_, **__: (train_set, test_set))
+    if people and settings.keep_norms:
+        settings = dataclasses.replace(settings, every_record=True, batch_size=train_set.n)
+    train(tmp_path / "c", settings, steps=3)
+    reports = []
+    for in_bytes in (False, True):
+        found = load_trained(tmp_path / "c", in_bytes=in_bytes)
+        kept = settings.clip_norm is not None or settings.keep_norms
+        assert (found.objective.pixels is not None) == (in_bytes and not kept)
+        reports.append(found.assess(settings=GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)).to_dict())
+    words, numbers = zip(*(split(json.dumps(each)) for each in reports), strict=True)
+    assert words[0] == words[1]
+    assert numbers[0] == pytest.approx(numbers[1], rel=1e-6, abs=1e-5)  # sums over parts of another size

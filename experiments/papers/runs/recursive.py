@@ -50,7 +50,7 @@ class Pair(nn.Module):
         self.now, self.before = SimplexHead(dim, classes), SimplexHead(dim, classes)
 
     def forward(self, rows: Float[Tensor, "n dim"]) -> Float[Tensor, "n both"]:
-        """Of both, side by side."""
+        """Outputs of both, side by side."""
         return torch.cat([self.now(rows), self.before(rows)], dim=1)
 
 

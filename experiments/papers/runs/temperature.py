@@ -73,7 +73,7 @@ class Ladder:
         return [(start, tau) for start in self.starts for tau in self.taus]
 
     def settings(self, tau: float) -> SGLD | EntropySGD:
-        """Of the chains at this temperature."""
+        """Settings of the chains at this temperature."""
         if self.algorithm == "SGLD":
             return SGLD(tau=tau, step_size=self.step_size, base_std=self.base_std, batch_size=self.batch_size)
         return EntropySGD(

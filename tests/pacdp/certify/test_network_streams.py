@@ -1,5 +1,6 @@
 """A network as it is, on examples from loaders, in keywords, with any bounded loss: the same numbers, or a sentence."""
 
+import mmap
 import re
 import tracemalloc
 from dataclasses import dataclass
@@ -282,3 +283,10 @@ def test_what_was_written_on_a_private_mapping_stays(tmp_path):
     mapped += 1.0
     pacdp.certify_network(NET, (mapped, LABELS))
     assert np.array_equal(mapped, INPUTS.numpy() + 1.0)
+
+
+def test_memory_that_no_file_backs_stays():
+    held = np.ndarray(INPUTS.shape, np.float32, buffer=mmap.mmap(-1, INPUTS.numpy().nbytes))
+    held[:] = INPUTS.numpy()
+    pacdp.certify_network(NET, (held, LABELS), batch_size=64)
+    assert np.array_equal(held, INPUTS.numpy())
