@@ -90,7 +90,7 @@ def compute(config: Training, runtime: Runtime, folder: Path) -> dict[str, Any]:
     match config.strategy:
         case Plain() as plain:
             record.folder.keep_rows(up_to_step=-1)
-            sgd(plain, module, found, record, records=config.records, generator=generator)
+            sgd(plain, module, found.inputs, found.labels, record, records=config.records, generator=generator)
         case Private() as strategy:
             privacy = train_privately(config, strategy, module, found.data, record.folder, record)
     rows = record.folder.rows()
@@ -103,7 +103,7 @@ def compute(config: Training, runtime: Runtime, folder: Path) -> dict[str, Any]:
 
 
 def sgd(
-    settings: Plain, module: nn.Sequential, found: Material, record: Recorder, *, records: int,
+    settings: Plain, module: nn.Sequential, inputs: Tensor, labels: Tensor, record: "Record", *, records: int,
     generator: torch.Generator,
 ) -> None:  # fmt: skip
     """Train ``module`` in place with momentum and weight decay on shuffled minibatches.
@@ -111,8 +111,8 @@ def sgd(
     Raises:
         Diverged: a loss is not finite.
     """
-    n = len(found.inputs)
-    own = torch.Generator(found.inputs.device).manual_seed(int(torch.randint(2**62, (), generator=generator)))
+    n = len(inputs)
+    own = torch.Generator(inputs.device).manual_seed(int(torch.randint(2**62, (), generator=generator)))
     noisy = regularised(module, settings.regulariser, generator=own)
     optimizer = torch.optim.SGD(module.parameters(), lr=settings.learning_rate, momentum=settings.momentum,
                                 weight_decay=settings.weight_decay)  # fmt: skip
@@ -120,8 +120,8 @@ def sgd(
     step, every = 0, max(1, settings.epochs // records)
     for epoch in range(1, settings.epochs + 1):
         noisy.train()
-        for batch in torch.randperm(n, generator=generator).to(found.inputs.device).split(settings.batch_size):
-            loss = cross_entropy(noisy(found.inputs[batch]), found.labels[batch])
+        for batch in torch.randperm(n, generator=generator).to(inputs.device).split(settings.batch_size):
+            loss = cross_entropy(noisy(inputs[batch]), labels[batch])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

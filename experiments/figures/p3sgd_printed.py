@@ -1,0 +1,40 @@
+"""Training and testing accuracy by strategy, a panel a problem, and accuracy along the walk of the noise."""
+
+from typing import Any
+
+import polars as pl
+
+from experiments.tables import ordered, part
+from pacdp.cli.figures import style
+
+_WALK = "noise alone"
+
+
+def draw(table: pl.DataFrame) -> Any:
+    """Means over seeds; hollow for training, filled for test, the most frequent class dotted."""
+    walks = part(table, strategy=_WALK)
+    problems = [name for name in ordered(table, "problem") if part(table, problem=name, strategy="SGD").height]
+    drawn, grid = style.figure(1, len(problems) + 1, width=4.6, height=3.4)
+    for axes, problem in zip(grid[0], problems, strict=False):
+        _compared(axes, part(table, problem=problem).filter(pl.col("test_accuracy").is_not_null()), problem)
+    axes = grid[0][len(problems)]
+    for scales in ordered(walks, "noise_scales"):
+        line = part(walks, noise_scales=scales).group_by("step").agg(pl.mean("test_accuracy")).sort("step")
+        axes.plot(line["step"], line["test_accuracy"], marker="o", label=f"z in {scales}")
+    axes.set(xlabel="steps of the printed noise, no gradient", ylabel="testing accuracy, %", title="A trained network")
+    axes.legend(fontsize=7)
+    return drawn
+
+
+def _compared(axes: Any, rows: pl.DataFrame, problem: str) -> None:
+    named = rows.with_columns(pl.concat_str("strategy", pl.col("noise_scales").fill_null(""), separator=" "))
+    found = named.group_by("strategy", maintain_order=True).agg(pl.mean("train_accuracy", "test_accuracy"))
+    places = range(found.height)
+    axes.plot(found["train_accuracy"], places, "o", markerfacecolor="none", color="tab:blue", label="training")
+    axes.plot(found["test_accuracy"], places, "o", color="tab:blue", label="test")
+    axes.hlines(places, found["test_accuracy"], found["train_accuracy"], color="0.7", linewidth=1.0, zorder=0)
+    axes.axvline(100.0 * float(str(rows["majority"].max())), color="0.5", linestyle=":", label="most frequent class")
+    axes.set_yticks(list(places), found["strategy"].to_list(), fontsize=6)
+    axes.invert_yaxis()
+    axes.set(xlabel="accuracy, %", title=problem)
+    axes.legend(fontsize=6)
