@@ -110,10 +110,11 @@ def _what_moves(axes: Axes, table: pl.DataFrame) -> None:
 
 
 def printed(table: pl.DataFrame) -> Figure:
-    """Errors along the printed path of Langevin time: one line a run, dots the test error of the Gibbs classifier."""
+    """Errors along the printed path of Langevin time: lines of one run each, dots the Gibbs classifier's test error."""
     drawn, ((axes,),) = style.figure(1, 1, width=6.0, height=4.0)
-    for k, (_, run) in enumerate(table.group_by(["run"], maintain_order=True)):
-        own = run.sort("langevin_time")
+    kinds = ["algorithm", "network", "norm", "times"]
+    for k, (_, runs) in enumerate(table.group_by(kinds, maintain_order=True)):
+        own = runs.filter(pl.col("run") == runs["run"][0]).sort("langevin_time")
         norm = {"none": "", "batch": " with BatchNorm*", "group": " with GroupNorm"}[own["norm"][0]]
         label = f"{own['algorithm'][0]}, {own['network'][0]}{norm}, steps x {own['times'][0]:g}"
         axes.plot(own["langevin_time"], own["test_error"], "-", color=f"C{k}", linewidth=1, label=label)
