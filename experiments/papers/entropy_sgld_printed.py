@@ -22,8 +22,8 @@ from pacdp.cli.sweep.jobs import Job
 STEP = {"entropy-sgld": 0.006, "sgld": 0.003}
 """The outer base step, and SGLD's, of which the paper says no more than that it has the same base."""
 DECAY = 0.6
-SEEDS = 4
-"""Of SGLD, whose runs take half a minute."""
+SEEDS = 24
+"""Of SGLD, whose runs take seconds; four had left open whether longer steps end where shorter ones do."""
 BATCH, INNER = 128, 20
 FC100, CONV = Architecture(hidden=(100,)), Architecture(name="conv")
 FIELD = {"entropy-sgld": "outer_step_size", "sgld": "step_size"}
