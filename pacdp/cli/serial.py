@@ -10,10 +10,10 @@ that the JSON and the keys of earlier configurations stay what they were.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pacdp.canonical import JOINED_LATER as JOINED_LATER
 from pacdp.canonical import left_out
@@ -56,7 +56,7 @@ def _written(value: Any, hint: Any) -> Any:
 def _read(value: Any, hint: Any) -> Any:
     records = _records(hint)
     if get_origin(hint) is tuple:
-        return tuple(value)
+        return _tuple(value)
     if not records or (value is None and NoneType in get_args(hint)):
         return value
     if not isinstance(value, Mapping):
@@ -70,6 +70,11 @@ def _read(value: Any, hint: Any) -> Any:
         if part not in given and (_records(kind) or get_origin(kind) is tuple):
             raise TypeError(f"{name} has no {part!r}")
     return records[name](**{part: _read(inner, hints.get(part)) for part, inner in given.items()})
+
+
+def _tuple(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Lists within are tuples of tuples."""
+    return tuple(_tuple(each) if isinstance(each, list) else each for each in cast(Iterable[Any], values))
 
 
 def _records(hint: Any) -> dict[str, type]:
