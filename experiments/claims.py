@@ -172,6 +172,14 @@ def every(values: Iterable[bool | None]) -> bool | None:
     return None if not known or None in known else True
 
 
+def some(values: Iterable[bool | None]) -> bool | None:
+    """Whether any holds; None where none does and one is unknown, and where there are none."""
+    known = list(values)
+    if True in known:
+        return True
+    return None if not known or None in known else False
+
+
 def more_than_half(values: Sequence[bool | None]) -> bool | None:
     """Whether more than half hold; None where the unknown ones could turn it, and where there are none."""
     sure, unknown = values.count(True), values.count(None)

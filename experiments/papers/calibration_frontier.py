@@ -66,6 +66,7 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         yield from rules.averaging(cells)
         if bench.others:
             yield from rules.bayesian(cells)
+            yield from rules.as_printed(cells)
 
 
 def points(table: pl.DataFrame, scale: Scale, found: Sequence[Claim]) -> Iterator[Point]:
@@ -110,6 +111,7 @@ def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
         yield from _budget(table, bench)
     yield from _MEANING
     yield from _HOW
+    yield _PRINTED
     if any(bench.run.patients for bench in BENCHES[scale]):
         yield _XRAYS
     if scale == "cpu":
@@ -150,6 +152,13 @@ _HOW = (
     "no epsilon counts; the rule of the geometric mean was added when two thirds of the runs were in.",
     "MCE is the largest gap of any bin, often one of a few images; sentences on MCE are judged by the root mean square "
     "calibration error (RMSCE), which weighs bins by their images. MCE is in the table.",
+)
+_PRINTED = (
+    "DP-BBP as printed takes the gradient of the whole objective, KL and all, by example and clips that. An example "
+    "moves the sum by no more than the clip norm, so that epsilon is the same. How examples share the KL is not "
+    "printed: with 1/n each their sum is the evidence bound; with a batch's part each, as a loop over batches has it, "
+    "the KL weighs as many times more as a batch has examples. Library and other rows take the KL, which depends on no "
+    "data, outside clip and noise."
 )
 _XRAYS = (
     "A patient's images, 1,280 features of a frozen EfficientNet-Lite0 each, are one record, whose loss is their mean; "

@@ -12,7 +12,7 @@ mean over them.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -25,6 +25,7 @@ from torch.nn.functional import avg_pool2d, cross_entropy
 from torch.utils.data import TensorDataset
 
 from experiments.papers.runs.bayesian import train_plain
+from experiments.papers.runs.bbp_printed import train_printed
 from pacdp.algorithms.algorithm import Descent
 from pacdp.algorithms.dp_bbp import DPBBP, DPBBPMethod
 from pacdp.algorithms.dp_mc_dropout import DPMCDropout, DPMCDropoutMethod
@@ -53,7 +54,13 @@ DECAY, OFFSET = 0.55, 0.05
 """They fall as (1 + t / (OFFSET T))^-DECAY, the exponent being Welling and Teh's: to a fifth of the first one."""
 DRAWS = 20
 _CLIPPED = 500
-MethodName = Literal["DP-SGD", "DP-SGLD", "DP-BBP", "DP-MC-Dropout", "SGD"]
+MethodName = Literal[
+    "DP-SGD", "DP-SGLD", "DP-BBP", "DP-BBP, KL/n clipped", "DP-BBP, KL/batches clipped", "DP-MC-Dropout", "SGD"
+]
+KL_CLIPPED: tuple[MethodName, ...] = ("DP-BBP, KL/n clipped", "DP-BBP, KL/batches clipped")
+"""DP-BBP as printed, with either share of the KL in every example's gradient; see :mod:`bbp_printed`."""
+BBP: tuple[MethodName, ...] = ("DP-BBP", *KL_CLIPPED)
+PRIOR_STD = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +148,7 @@ def network(run: FrontierRun, data: Problem) -> nn.Module:
                    outputs=data.classes, generator=generator)  # fmt: skip
     if run.patients:  # records keep their images apart
         module = nn.Sequential(*(layer for layer in module.children() if not isinstance(layer, nn.Flatten)))
-    if run.method == "DP-BBP":
+    if run.method in BBP:
         return DPBBPMethod(initial_std=0.02).network(module, generator=generator)
     if run.method == "DP-MC-Dropout":
         return DPMCDropoutMethod(rate=0.2).network(module, generator=generator)
@@ -219,8 +226,8 @@ def algorithm(run: FrontierRun, data: Problem, parameters: int) -> Descent:
     power = {"gradient": 0.5, "parameter": -0.5}[run.slot] if run.method == "DP-SGLD" else 0.0
     sigma = noise_of(tuple(value**power for value in shape), run.sample_rate, run.budget)
     sizes, noise = Table(values=tuple(rate * value for value in shape)), Table(values=sigma)
-    if run.method == "DP-BBP":
-        return DPBBP(mechanism=mechanism, noise_multiplier=noise, learning_rate=sizes, prior=Normal(std=1.0))
+    if run.method in BBP:
+        return DPBBP(mechanism=mechanism, noise_multiplier=noise, learning_rate=sizes, prior=Normal(std=PRIOR_STD))
     if run.method == "DP-MC-Dropout":
         return DPMCDropout(mechanism=mechanism, noise_multiplier=noise, learning_rate=sizes)
     rho = run.pre_noise * run.clip_norm / math.sqrt(parameters)
@@ -243,20 +250,22 @@ def carry_out(run: FrontierRun, runtime: Runtime, folder: Path) -> dict[str, Any
     settings = algorithm(run, data, parameters)
     half = run.steps // 2
     keeps = {half + (k * (run.steps - half)) // run.kept for k in range(1, run.kept + 1)}.__contains__
+    noise = tuple(settings.noise_at(t) for t in range(run.steps))
     own: dict[str, Any] = {}
     if run.method == "SGD":
         plain = train_plain(settings, module, data.inputs, data.targets, loss=loss_of, thermal=False, seed=run.seed,
                             keeps=keeps, clock=lambda: 0.0)  # fmt: skip
         trained, snapshots = module.eval(), torch.stack(plain.snapshots)
+    elif run.method in KL_CLIPPED:
+        trained, snapshots, own = _as_printed(run, data, module, settings), torch.empty(0), _priced(run, noise)
     else:
         made = train(settings, module, TensorDataset(data.inputs, data.targets), loss=loss_of,
                      randomness=SeededRandomness(run.seed), keeps=keeps)  # fmt: skip
-        noise = tuple(settings.noise_at(t) for t in range(run.steps))
         if made.event != planned(Table(values=noise), sample_rate=run.sample_rate, steps=run.steps):
             raise ValueError("the run released something else than was planned: its epsilon is not known")
         trained, snapshots = with_weights(module, made.weights), made.snapshots
-        own = {"epsilon": spent(noise, run.sample_rate, run.budget), "sigma": sum(noise) / run.steps}
-    if run.method in ("DP-BBP", "DP-MC-Dropout"):
+        own = _priced(run, noise)
+    if run.method in (*BBP, "DP-MC-Dropout"):
         one, many = (partial(average_over_draws, trained, draws=draws, seed=run.seed) for draws in (1, DRAWS))
     else:
         one, many = partial(_alone, trained), partial(_averaged, module, snapshots)
@@ -265,6 +274,20 @@ def carry_out(run: FrontierRun, runtime: Runtime, folder: Path) -> dict[str, Any
         scores = {name: summary(predict(data.test_inputs).double().cpu().numpy(), data.test_labels)
                   for name, predict in (("last", one), ("averaged", many))}  # fmt: skip
     return {"n": len(data.inputs), "parameters": parameters, "scores": scores, **own}
+
+
+def _priced(run: FrontierRun, noise: tuple[float, ...]) -> dict[str, Any]:
+    return {"epsilon": spent(noise, run.sample_rate, run.budget), "sigma": sum(noise) / run.steps}
+
+
+def _as_printed(run: FrontierRun, data: Problem, posterior: nn.Module, settings: Descent) -> nn.Module:
+    """The same settings with the KL inside the clip."""
+    plain = network(replace(run, method="DP-SGD"), data)
+    share = run.sample_rate if run.method == "DP-BBP, KL/batches clipped" else 1.0 / len(data.inputs)
+    train_printed(plain, posterior, data.inputs, data.targets, loss=loss_of, share=share, prior_std=PRIOR_STD,
+                  clip_norm=run.clip_norm, sample_rate=run.sample_rate, steps=run.steps, seed=run.seed,
+                  learning_rate=settings.rate_at, noise_multiplier=settings.noise_at)  # fmt: skip
+    return posterior.eval()
 
 
 FRONTIER = single(carry_out)

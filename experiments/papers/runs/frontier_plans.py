@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
 
-from experiments.papers.runs.frontier import FRONTIER, FrontierRun, MethodName
+from experiments.papers.runs.frontier import FRONTIER, KL_CLIPPED, FrontierRun, MethodName
 from pacdp.cli.private.config import Budget
 from pacdp.cli.recipes import Scale
 from pacdp.cli.serial import digest
@@ -110,7 +110,7 @@ def _seeds(bench: Bench, run: FrontierRun) -> int:
 
 
 def _price(run: FrontierRun) -> int:
-    return 2 * (run.architecture == "cnn5") + (run.pre_noise > 0.0)
+    return 2 * (run.architecture == "cnn5") + (run.pre_noise > 0.0 or run.method in KL_CLIPPED)
 
 
 def _runs(bench: Bench) -> Iterator[FrontierRun]:
@@ -132,6 +132,8 @@ def _runs(bench: Bench) -> Iterator[FrontierRun]:
     yield replace(base, method="DP-SGLD", pre_noise=TOO_LONG, clip_norm=bench.compared[1])
     for method, clip, reach in product(bench.others, bench.compared, bench.reaches):
         yield replace(base, method=method, clip_norm=clip, reach=reach)
+    for method, clip in product(KL_CLIPPED, bench.compared):
+        yield replace(base, method=method, clip_norm=clip)
     size = {"mnist": 60_000, "xrays224": 3_654, "digits": 1_437}[base.dataset]
     for rate, passes in bench.plain:
         share = bench.plain_batch / size
