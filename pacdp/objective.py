@@ -6,7 +6,7 @@ K chains share one resident data set; each has its own weights, its own draws an
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,16 +19,18 @@ from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset
 from pacdp.losses import Loss, in_error, ramp, sums, zero_one
-from pacdp.models import batch_dependent_layers, random_layers
 from pacdp.probes import (
     AT_MOST,
     MOST,
+    mixes,
     pool,
     require_own_losses,
     require_own_outputs,
     require_steady,
     require_true_slope,
 )
+from pacdp.risks import Estimate as Estimate
+from pacdp.risks import Risks as Risks
 from pacdp.step.by_person import People, mean_over_people
 from pacdp.step.compiled import Clip, CompiledSums, disagreement, multiplicities
 from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, require_true_sums
@@ -44,31 +46,6 @@ _OF_PIXELS = 1000
 """Examples whose numbers are made at a time, where the data stay bytes."""
 _FEW = 250
 """Examples that autograd's layers judge at a time on a CPU, so that what they hold stays in its caches."""
-
-
-class Estimate(NamedTuple):
-    """What minibatches say of the risk at K weight vectors; all on the device of the weights."""
-
-    gradient: Float[Tensor, "chains dim"]
-    """Estimate of the gradient of each chain's mean loss. A buffer that the next call overwrites."""
-    loss: Float[Tensor, " chains"]
-    """Mean loss of the minibatch; unbiased for the empirical risk under uniform batches."""
-    error: Float[Tensor, " chains"]
-    """Mean 0-1 loss of the minibatch."""
-    squared_norms: Float[Tensor, " chains"] | None = None
-    """Where they are kept, Σ_i ‖g_i‖² over the records of the batch, g_i all that record i adds to batch_size times the
-    gradient (float64, rounded up). Records are the data set's people, where it names them, else examples."""
-
-
-class Risks(NamedTuple):
-    """Means over a whole data set, accumulated in double precision."""
-
-    loss: float
-    error: float
-    ramp: float
-    errors: int
-    """The number of examples in error, an exact count."""
-    n: int
 
 
 class Objective:
@@ -121,7 +98,7 @@ class Objective:
         batch_statistics: bool = False,
         in_bytes: bool = False,
     ) -> None:
-        self.mixes = _mixes(model, allowed=batch_statistics and not keep_norms and clip_norm is None)
+        self.mixes = mixes(model, allowed=batch_statistics and not keep_norms and clip_norm is None)
         if keep_norms and clip_norm is not None:
             raise ValueError(
                 f"keep_norms must be False with clip_norm={clip_norm}: batches are then secret and Poisson, where the "
@@ -411,20 +388,3 @@ class Objective:
             stacklevel=4,
         )
         return None
-
-
-def _mixes(model: nn.Module, *, allowed: bool) -> bool:
-    """Whether the model normalises over the batch; refused unless that is allowed, and layers that draw always."""
-    mixing = batch_dependent_layers(model)
-    if mixing and not allowed:
-        raise ValueError(
-            f"layers {', '.join(mixing)} normalise over the batch, so that no example has a loss of its own: "
-            "use norm='group' or norm='none'"
-        )
-    drawing = random_layers(model)
-    if drawing:
-        raise ValueError(
-            f"layers {', '.join(drawing)} draw random numbers in every pass, so that the weights alone have no "
-            "loss: leave dropout out, or call eval() on the model first"
-        )
-    return bool(mixing)

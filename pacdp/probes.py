@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int64, Shaped
-from torch import Tensor
+from torch import Tensor, nn
 
 from pacdp.losses import Loss
+from pacdp.models import batch_dependent_layers, random_layers
 
 SIZES = (3, 4, 9, 17, 33)
 """Batch sizes of the trials."""
@@ -174,3 +175,20 @@ def require_steady(read: Callable[[], Mapping[str, Tensor]], call: Callable[[], 
             f"the network changes {', '.join(changed)} in a forward pass, so that its outputs depend on what it saw "
             "before: call eval() on it first, and let no layer work in place on the inputs"
         )
+
+
+def mixes(model: nn.Module, *, allowed: bool) -> bool:
+    """Whether the model normalises over the batch; refused unless that is allowed, and layers that draw always."""
+    mixing = batch_dependent_layers(model)
+    if mixing and not allowed:
+        raise ValueError(
+            f"layers {', '.join(mixing)} normalise over the batch, so that no example has a loss of its own: "
+            "use norm='group' or norm='none'"
+        )
+    drawing = random_layers(model)
+    if drawing:
+        raise ValueError(
+            f"layers {', '.join(drawing)} draw random numbers in every pass, so that the weights alone have no "
+            "loss: leave dropout out, or call eval() on the model first"
+        )
+    return bool(mixing)
