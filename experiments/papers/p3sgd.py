@@ -40,7 +40,7 @@ from experiments.papers.p3sgd_problems import (
 )  # fmt: skip
 from experiments.papers.runs.p3sgd_runs import ACCOUNTING, Accounting
 from experiments.study import Done, Row, Study, columns, drawing, tabled
-from experiments.tables import column, mean, ordered, part, shown
+from experiments.tables import by_key, column, mean, ordered, part, shown
 from pacdp.cli.recipes import Scale
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job
@@ -54,7 +54,13 @@ UNLEARNT = "malaria, conv"
 COIN = 0.1
 """How far from one half a share of choices is that is told from a coin's."""
 NEAR = 1.0
-"""Percentage points: what "approaching" is taken to mean."""
+"""Percentage points: what "approaching" is taken to mean, and a difference that counts."""
+BEST = 0.5
+"""The same, of the lead of one set, which is smaller in print."""
+
+
+_SEEDS_2 = {"malaria, linear on spots": 12, "MNIST writers, conv": 6, "X-rays, conv": 8}
+"""Of Table 2 at scale cpu: three had left open whether two scales come near the better of the fixed ones."""
 
 
 def jobs_1(scale: Scale, seed: int) -> list[Job]:
@@ -77,7 +83,8 @@ def jobs_2(scale: Scale, seed: int) -> list[Job]:
         found.append(Job(key=key, kind=ACCOUNTING, config=config, tags=tags))
     kept = problems(scale)[1:] if scale == "smoke" else problems(scale)
     for problem in (one for one in kept if scale != "cpu" or one.name != UNLEARNT):
-        made = [problem.job(PRIVATE, problem.privately(sets), seed=s) for sets in SETS for s in seeds(scale, seed)]
+        those = seeds(scale, seed, of=_SEEDS_2.get(problem.name, 3))
+        made = [problem.job(PRIVATE, problem.privately(sets), seed=s) for sets in SETS for s in those]
         found += made
     return found
 
@@ -136,8 +143,9 @@ def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
     yield "X-rays are 64x64 pixels; features of a pre-trained network would be another start, and are not used here."
     if scale == "cpu":
         yield (
-            "Three seeds, ten to twenty passes of SGD. Accuracies within two standard errors, of counts and of seeds, "
-            "decide nothing; images of one person are alike, so that those of counts are too small."
+            "Three seeds, ten to twenty passes of SGD. Testing accuracies are compared in pairs of runs of one "
+            "seed, which share their split of the people: differences within two standard errors of the pairs decide "
+            "nothing. Of the X-rays all seeds have the one official test set."
         )
         yield (
             "The X-rays' official test set has another mix of classes than their training set: a gap there is more "
@@ -179,6 +187,16 @@ def scored(table: pl.DataFrame, name: str, **where: str) -> Measured | None:
     return Measured(sum(values) / len(values), noise, len(values))
 
 
+def _gain(table: pl.DataFrame, one: dict[str, str], other: dict[str, str], **where: str) -> Measured | None:
+    """By how many points one row's testing accuracy exceeds another's, in runs of one seed, which share their split."""
+    values = (by_key(table, "test_accuracy", by="seed", **where, **row) for row in (one, other))
+    return Measured.between(*values)
+
+
+def _above(gain: Measured | None, by: float = 0.0) -> bool | None:
+    return None if gain is None else gain.above(by)
+
+
 def higher(one: Measured | None, other: Measured | None, by: float = 0.0) -> bool | None:
     """Whether one > other + by; None within the noise of both, and where either is missing."""
     return None if one is None or other is None else one.minus(other).above(by)
@@ -217,23 +235,32 @@ def claims_1(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
                 f"{_shown(ours)} points against {_shown(sgd)}",
             )
         floor = shown(mean(table, "majority", problem=problem), 2)
+        gains = {name: _gain(table, {"strategy": PRIVATE}, {"strategy": name}, problem=problem)
+                 for name in (SGD, DROPOUT, DROPBLOCK)}  # fmt: skip
         yield Claim(
             f"{problem}: P3SGD's testing accuracy is above SGD's (Section 4.2: by 2.98 points)",
-            higher(test[PRIVATE], test[SGD]),
-            f"{_shown(test[PRIVATE])} % against {_shown(test[SGD])} %, most frequent class {floor} %",
+            _above(gains[SGD]),
+            f"{_shown(test[PRIVATE])} % against {_shown(test[SGD])} %, most frequent class {floor} %; "
+            + _said(gains[SGD]),
         )
         others = [DROPOUT, DROPBLOCK] if test[DROPBLOCK] else [DROPOUT]
         yield Claim(
             f"{problem}: P3SGD outperforms {' and '.join(others)} in testing accuracy (Table 3)",
-            every(higher(test[PRIVATE], test[name]) for name in others),
-            ", ".join(f"{name} {_shown(test[name])} %" for name in (PRIVATE, *others)),
+            every(_above(gains[name]) for name in others),
+            f"P3SGD {_shown(test[PRIVATE])} %; "
+            + ", ".join(f"{name} {_shown(test[name])} %: {_said(gains[name])}" for name in others),
         )
         if DROPBLOCK in others:
+            gain = _gain(table, {"strategy": DROPBLOCK}, {"strategy": DROPOUT}, problem=problem)
             yield Claim(
-                f"{problem}: DropBlock gains testing accuracy against Dropout (Table 3: 2.75 points)",
-                higher(test[DROPBLOCK], test[DROPOUT]),
-                f"{_shown(test[DROPBLOCK])} % against {_shown(test[DROPOUT])} %",
+                f"{problem}: DropBlock gains {NEAR:g} point or more of testing accuracy on Dropout (Table 3: 2.75)",
+                _above(gain, NEAR),
+                f"{_shown(test[DROPBLOCK])} % against {_shown(test[DROPOUT])} %; {_said(gain)}",
             )
+
+
+def _said(gain: Measured | None) -> str:
+    return MISSING if gain is None else f"pairs differ by {gain.mean:+.2f}, two standard errors {shown(gain.noise, 2)}"
 
 
 def points_1(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
@@ -329,15 +356,21 @@ def claims_2(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
 def _accuracies(table: pl.DataFrame, problem: str) -> Iterator[Claim]:
     found = {s: scored(table, "test_accuracy", problem=problem, noise_scales=scale_name(s)) for s in SETS}
     evidence = ", ".join(f"{scale_name(scales)} {_shown(one)} %" for scales, one in found.items())
-    best = every(higher(found[PAPER_SCALES], one) for scales, one in found.items() if scales != PAPER_SCALES)
-    falls = every(higher(found[(z,)], found[(z + 1.0,)]) for z in (1.0, 2.0))
+
+    def gain(one: tuple[float, ...], other: tuple[float, ...]) -> Measured | None:
+        names = ({"noise_scales": scale_name(scales)} for scales in (one, other))
+        return _gain(table, *names, problem=problem)
+
+    best = every(_above(gain(PAPER_SCALES, other), BEST) for other in SETS if other != PAPER_SCALES)
+    falls = every(_above(gain((z,), (z + 1.0,)), NEAR) for z in (1.0, 2.0))
     pairs = [((z, y), (one,)) for z, y in combinations((3.0, 2.0, 1.0), 2) for one in (z, y)]
-    near = every(higher(found[two], found[one], by=-NEAR) for two, one in pairs)
+    near = every(_above(gain(two, one), -NEAR) for two, one in pairs)
     for sentence, holds in (
-        ("{3, 1} has the highest testing accuracy of all sets (Table 2)", best),
-        ("the larger a fixed noise scale, the lower the testing accuracy (Section 4.3)", falls),
+        (f"{{3, 1}} has the highest testing accuracy, by {BEST:g} points or more (Table 2: 0.85)", best),
+        (f"the larger a fixed noise scale, the lower the testing accuracy, by {NEAR:g} point or more (Section 4.3: "
+         "1.14, 1.09)", falls),
         ("two scales reach or approach the better of the two fixed ones (Section 4.3)", near),
-    ):
+    ):  # fmt: skip
         yield Claim(f"{problem}: {sentence}", holds, evidence)
     yield _adaptive(table, problem)
 

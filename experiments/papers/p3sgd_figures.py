@@ -90,6 +90,8 @@ def claims_2(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         gap, sgd_gap = (seen(problem, name, "loss_gap") for name in (PRIVATE, SGD))
         test, sgd = (seen(problem, name, "test_loss") for name in (PRIVATE, SGD))
         best = seen(problem, SGD, "best_test_loss")
+        runs = part(ends, problem=problem, strategy=SGD).iter_rows(named=True)
+        excess = Measured.of([row["test_loss"] - 1.1 * row["best_test_loss"] for row in runs])
         within = sgd and sgd._replace(noise=math.hypot(sgd.noise or 0.0, 0.1 * sgd.mean))
         yield Claim(
             f"{problem}: P3SGD significantly reduces the overfitting compared to SGD (caption of Figure 2; here: its "
@@ -107,7 +109,7 @@ def claims_2(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         yield Claim(
             f"{problem}: SGD overfits, its test loss ends a tenth above its lowest (Section 4.2: it obviously "
             "overfits; the tenth is ours)",
-            higher(sgd, best and best.scaled(1.1)),
+            None if excess is None else excess.above(0.0),
             f"lowest {_nats(best)}, at the end {_nats(sgd)} nats",
         )
 
@@ -132,13 +134,17 @@ def notes_2(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
             yield f"{problem}: {higher_one} ({shown(first)})."
 
 
+_SEEDS_3 = {"X-rays, conv": 8}
+"""Of Figure 3 at scale cpu: with three, SGD's excess on training images was within two standard errors of 1 dB."""
+
+
 def jobs_3(scale: Scale, seed: int) -> list[Job]:
     """Convolutional networks, attacked when they are trained, and attacked untrained."""
     found = []
     for problem in (one for one in problems(scale) if one.network.width):
         how = {FIRST_WEIGHTS: replace(problem.plain, epochs=0), **problem.strategies()}
         for name in STRATEGIES:
-            for s in seeds(scale, seed):
+            for s in seeds(scale, seed, of=_SEEDS_3.get(problem.name, 3)):
                 found.append(problem.job(name, how[name], seed=s, records=2, attack=EXAMPLES[scale]))
     return found
 

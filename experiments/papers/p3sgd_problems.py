@@ -148,18 +148,19 @@ def problems(scale: Scale) -> tuple[Problem, ...]:
 
 
 def settled_by(jobs: Callable[[Scale, int], list[Job]]) -> Callable[[pl.DataFrame, Scale, Claim], str]:
-    """What settles open claims: where SGD hardly overfits, networks and lengths with which it does; elsewhere seeds."""
+    """What settles open claims: where SGD hardly overfits, the study of networks that it overfits; elsewhere seeds."""
     by_seeds = job_costs.by_seeds(jobs, "four times the seeds, each with its own split of the people")
 
     def by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
-        if "left open where" not in claim.sentence:
-            return by_seeds(table, scale, claim)
-        runs = [job for job in jobs("paper", 0) if isinstance(job.config, Training)]
-        return f"runs that SGD overfits, such as those of scale paper, {job_costs.cost(runs)}, or fewer people"
+        answered = "p3sgd-printed asks this where SGD overfits, of people few enough, and decides it"
+        if "left open where" in claim.sentence:
+            return answered
+        own = by_seeds(table, scale, claim)
+        return f"{own}; {answered}" if "P3SGD outperforms" in claim.sentence or "above SGD's" in claim.sentence else own
 
     return by
 
 
-def seeds(scale: Scale, seed: int) -> range:
-    """Runs of each kind: the paper does not say how many it made."""
-    return range(seed, seed + (1 if scale == "smoke" else 3))
+def seeds(scale: Scale, seed: int, *, of: int = 3) -> range:
+    """Runs of each kind: the paper does not say how many it made. ``of`` is how many at scale cpu."""
+    return range(seed, seed + {"smoke": 1, "cpu": of}.get(scale, 3))
