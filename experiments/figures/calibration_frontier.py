@@ -11,6 +11,7 @@ from pacdp.cli.figures import style
 
 COLOURS = {
     **{"DP-SGD": "#1f77b4", "DP-SGLD": "#2ca02c", "DP-BBP": "#ff7f0e", "DP-MC-Dropout": "#9467bd"},
+    **{"DP-BBP, KL/n clipped": "#d62728", "DP-BBP, KL/batches clipped": "#8c564b"},
 }
 MARKERS = {0.1: "v", 0.3: "<", 1.0: "o", 3.0: ">", 10.0: "^"}
 CLOSE = 0.06

@@ -155,8 +155,15 @@ def settled_by(jobs: Callable[[Scale, int], list[Job]]) -> Callable[[pl.DataFram
         answered = "p3sgd-printed asks this where SGD overfits, of people few enough, and decides it"
         if "left open where" in claim.sentence:
             return answered
+        if "learnt nothing" in claim.evidence:
+            runs = [job for job in jobs("paper", 0) if isinstance(job.config, Training)]
+            return f"runs in which P3SGD learns, such as those of scale paper, {job_costs.cost(runs)}"
         own = by_seeds(table, scale, claim)
-        return f"{own}; {answered}" if "P3SGD outperforms" in claim.sentence or "above SGD's" in claim.sentence else own
+        return (
+            answered
+            if any(words in claim.sentence for words in ("P3SGD outperforms", "above SGD's", "SGD overfits"))
+            else own
+        )
 
     return by
 
