@@ -214,7 +214,7 @@ def claims_3(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
             holds,
             f"{shown(train[SGD], 2)} against {shown(train[FIRST_WEIGHTS], 2)} dB{told}",
         )
-        holds, told = _paired(table, problem, SGD, PRIVATE, by=1.0, **classes)
+        holds, told = _paired(table, problem, SGD, PRIVATE, 1.0, **classes)
         yield Claim(
             f"{problem}: from the weights alone, classes of P3SGD's network come less close to their means than those "
             "of SGD's, by 1 dB or more (not in the paper)",
@@ -233,7 +233,7 @@ def _guesses(table: pl.DataFrame, problem: str) -> str:
 
 
 def _paired(
-    table: pl.DataFrame, problem: str, one: str, other: str, *, by: float = 0.0, **where: str
+    table: pl.DataFrame, problem: str, one: str, other: str, by: float = 0.0, /, **where: str
 ) -> tuple[bool | None, str]:
     """Whether one strategy's ratios exceed the other's by so much on the same images or classes, beyond two standard
     errors."""
