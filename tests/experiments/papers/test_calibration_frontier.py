@@ -12,6 +12,7 @@ from experiments.claims import Measured, Ratio, mostly, relevant
 from experiments.papers.calibration_claims import Cells, Change, counted
 from experiments.papers.calibration_frontier import COLUMNS, FRONTIER
 from experiments.papers.runs.frontier import (
+    BBP,
     FrontierRun,
     _records,
     algorithm,
@@ -73,7 +74,7 @@ def test_falling_steps_keep_their_mean_and_their_noise_follows_them_at_the_same_
     assert len(set(noise_of(shape_of(replace(run, decay=False)), 0.1, run.budget))) == 1
 
 
-@pytest.mark.parametrize("method", ["DP-BBP", "DP-MC-Dropout", "SGD"])
+@pytest.mark.parametrize("method", [*BBP, "DP-MC-Dropout", "SGD"])
 def test_every_method_runs_and_says_what_it_spent(method, tmp_path):
     found = carry_out(replace(SMALL, method=method, reach=0.2), RUNTIME, tmp_path)
     assert ("epsilon" in found) == (method != "SGD")

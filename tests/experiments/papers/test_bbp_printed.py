@@ -1,0 +1,85 @@
+"""DP-BBP with the KL inside the clip: one step by hand, and what an example can move."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, softplus
+
+from experiments.papers.runs import bbp_printed
+from experiments.papers.runs.bbp_printed import train_printed
+from pacdp.layers.bayes import bayesian, laws
+from pacdp.step.noise import SeededRandomness
+
+X, Y = torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+def networks(seed: int = 0) -> tuple[nn.Module, nn.Module]:
+    made = []
+    for _ in range(2):
+        torch.manual_seed(seed)
+        made.append(nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)))
+    return made[0], bayesian(made[1], initial_std=0.3, generator=torch.Generator().manual_seed(2))
+
+
+def move(
+    posterior: nn.Module, plain: nn.Module, inputs, targets, *, clip_norm: float, share: float, noise: float = 0.0
+):
+    before = torch.cat([p.detach().flatten().clone() for pair in laws(posterior) for p in pair])
+    train_printed(
+        plain, posterior, inputs, targets, loss=lambda z, y: cross_entropy(z, y, reduction="none"), share=share,
+        prior_std=0.7, clip_norm=clip_norm, sample_rate=1.0, steps=1, seed=5,
+        learning_rate=lambda _: float(len(inputs)), noise_multiplier=lambda _: noise,
+    )  # fmt: skip
+    return torch.cat([p.detach().flatten() for pair in laws(posterior) for p in pair]) - before
+
+
+def test_without_clipping_and_noise_a_step_follows_the_slope_of_the_whole_objective():
+    plain, posterior = networks()
+    _, twin = networks()
+    share = 0.4
+    generator = SeededRandomness(5).generator("weights")
+    pairs = laws(twin)
+    weights, divergence = [], torch.zeros(())
+    for mean, rho in pairs:
+        drawn = torch.empty_like(mean).normal_(generator=generator)
+        std = softplus(rho)
+        w = mean + std * drawn
+        law, prior = torch.distributions.Normal(mean, std), torch.distributions.Normal(0.0, 0.7)
+        divergence = divergence + (law.log_prob(w) - prior.log_prob(w)).sum()
+        weights.append(w)
+    z = torch.relu(X @ weights[0].T + weights[1]) @ weights[2].T + weights[3]
+    whole = cross_entropy(z, Y, reduction="sum") + share * len(X) * divergence
+    slopes = torch.autograd.grad(whole, [p for pair in pairs for p in pair])
+    expected = -torch.cat([one.flatten() for one in slopes])
+    found = move(posterior, plain, X, Y, clip_norm=1e9, share=share)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 5.0])
+def test_one_example_moves_the_sum_by_the_clip_norm_at_most_kl_and_all(share, monkeypatch):
+    monkeypatch.setattr(bbp_printed, "_PART", 4)  # more parts than one
+    moves = []
+    for n in (6, 5):
+        plain, posterior = networks()
+        moves.append(move(posterior, plain, X[:n], Y[:n], clip_norm=0.05, share=share))
+    assert float((moves[0] - moves[1]).norm()) <= 0.05 * (1 + 1e-4)
+    assert float(moves[0].norm()) <= 6 * 0.05 * (1 + 1e-4)
+    assert float(moves[0].norm()) > 0.01
+
+
+def test_noise_has_the_size_that_was_asked_for():
+    plain, posterior = networks()
+    quiet = move(posterior, plain, X, Y, clip_norm=0.05, share=0.1)
+    plain, posterior = networks()
+    loud = move(posterior, plain, X, Y, clip_norm=0.05, share=0.1, noise=40.0)
+    assert float((loud - quiet).std()) == pytest.approx(2.0, rel=0.25)
+
+
+def test_names_lead_to_the_same_layers():
+    plain, posterior = networks()
+    law = bbp_printed._law(plain, posterior)
+    shapes = SimpleNamespace(**{name.replace(".", "_"): mean.shape for name, (mean, _) in law.items()})
+    assert shapes.__dict__ == {name.replace(".", "_"): p.shape for name, p in plain.named_parameters()}
+    assert all(torch.equal(law[name][0], p) for name, p in plain.named_parameters())
