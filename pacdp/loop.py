@@ -60,6 +60,10 @@ class Progress(NamedTuple):
     """Units of the step whose contribution was not finite and counted as zero."""
 
 
+_UNREAD = 16
+"""Steps whose numbers stay on a GPU until they are read together; checkpoints wait for theirs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateRun:
     """What private training returns."""
@@ -103,7 +107,8 @@ def train(
         loss: per-record losses of (outputs, targets), shape (batch,).
         people: the person's number for each record, (records,), integers, where people are the units.
         randomness: the operating system's generator by default.
-        progress: called after every step, before its checkpoint is written.
+        progress: called for every step, before its checkpoint is written; on a GPU for up to 16 steps at a time, whose
+            numbers are waited for once.
         checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end.
         ledger: where steps are counted before their noise is drawn (:class:`pacdp.ledger.Ledger`), from one
             checkpoint to the next: killed, copied, forked and tuned runs on the same data are all paid for.
@@ -151,15 +156,22 @@ def train(
         together=together,
         device=device,
     )
+    seen, most = list[_Seen](), _waits_for(device)
     for number in range(state.step + 1, last + 1):
         paid.before(number)
         state.receipt = paid.receipt
-        told = _step(algorithm, state, len(units), summer, promised[number - 1], together, watch)
+        seen.append(_step(algorithm, state, len(units), summer, promised[number - 1], together, watch))
         if (keeps or algorithm.keeps)(number):
             state.snapshots.append(parameters_to_vector(network.module.parameters()).detach().clone())
-        if progress is not None:  # before the checkpoint, so that what is recorded of a step is there when that is
-            progress(told)
-        if path is not None and (number == last or (checkpoint_every and number % checkpoint_every == 0)):
+        written = path is not None and (number == last or (checkpoint_every and number % checkpoint_every == 0))
+        if len(seen) == most or number == last or written:
+            for one in _read(seen, algorithm.mechanism.steps, together):
+                if (
+                    progress is not None
+                ):  # before the checkpoint, so that what is recorded of a step is there when that is
+                    progress(one)
+            seen = []
+        if written and path is not None:
             save_run(path, state, together=together, about=about)
     vector = parameters_to_vector(network.module.parameters()).detach()
     return PrivateRun(
@@ -171,6 +183,15 @@ def train(
     )
 
 
+class _Seen(NamedTuple):
+    """What a step saw, some of it still on its way."""
+
+    step: int
+    units: int
+    numbers: Tensor
+    """[3] on the device: sum of losses, units whose contribution counted as zero, whether all weights are finite."""
+
+
 def _step(
     algorithm: Algorithm,
     state: RunState,
@@ -179,7 +200,7 @@ def _step(
     promised: Event,
     together: Together,
     watch: Callable[[Weights], None] | None,
-) -> Progress:
+) -> _Seen:
     """Draw a sample, release its sum, move the weights; what left is held against what was promised."""
     live = _live(state.module)
     chosen = state.randomness.batch(n, algorithm.mechanism.sample_rate)
@@ -201,12 +222,25 @@ def _step(
     if step.event != promised:
         raise RuntimeError(f"step {state.step} released {step.event}, and {promised} was promised")
     state.history.append(promised)
-    if not all(bool(torch.isfinite(w).all()) for w in live.values()):
-        raise Diverged(state.step, "a weight")
-    numbers = (added.loss, float(len(chosen)), float(added.nonfinite))
-    seen, count, nonfinite = totals(numbers, next(iter(live.values())).device) if together.several else numbers
-    mean = seen / count if count and seen else math.nan
-    return Progress(state.step, algorithm.mechanism.steps, mean, int(count), int(nonfinite))
+    device = next(iter(live.values())).device
+    finite = torch.stack([torch.isfinite(w).all().to(device) for w in live.values()]).all()
+    numbers = [
+        torch.as_tensor(one, dtype=torch.float64, device=device) for one in (added.loss, added.nonfinite, finite)
+    ]
+    return _Seen(state.step, len(chosen), torch.stack(numbers))
+
+
+def _read(seen: list[_Seen], steps: int, together: Together) -> list[Progress]:
+    """What some steps saw; the device is waited for once."""
+    found = list[Progress]()
+    for one, numbers in zip(seen, torch.stack([one.numbers for one in seen]).tolist(), strict=True):
+        if not numbers[2]:
+            raise Diverged(one.step, "a weight")
+        own = (numbers[0], float(one.units), numbers[1])
+        loss, count, nonfinite = totals(own, one.numbers.device) if together.several else own
+        mean = loss / count if count and loss else math.nan
+        found.append(Progress(one.step, steps, mean, int(count), int(nonfinite)))
+    return found
 
 
 def describe(settings: object, steps: int) -> Any:
@@ -352,3 +386,8 @@ def _summer(
         stacklevel=3,
     )
     return exact
+
+
+def _waits_for(device: torch.device) -> int:
+    """How many steps' numbers are read together."""
+    return 1 if device.type == "cpu" else _UNREAD

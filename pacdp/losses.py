@@ -10,6 +10,7 @@ Whoever counts errors or adds losses up does so here: :func:`sums`, :func:`error
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -70,13 +71,26 @@ class Loss:
         Raises:
             ValueError: a loss is NaN or infinite or lies outside the declared interval, or as for a call.
         """
-        values = self(logits, labels)
+        values, ends = self.with_ends(logits, labels)
         if len(values):
-            smallest, largest = torch.stack([values.min(), values.max()]).tolist()
-            if not (math.isfinite(smallest) and math.isfinite(largest)):
-                raise ValueError(f"loss {self.name} is NaN or infinite on the data: the weights have diverged")
-            self.check(smallest, largest)
+            self.require(*ends.tolist())
         return values
+
+    def with_ends(self, logits: Tensor, labels: Tensor) -> tuple[Float[Tensor, " n"], Float[Tensor, "2"]]:
+        """The losses, and the smallest and largest of them where they are, which nobody has waited for yet.
+
+        :meth:`require` makes of them what :meth:`judge` says; :class:`Totals` does so for many batches at once.
+        """
+        values = self(logits, labels)
+        if not len(values):
+            return values, values.new_tensor([math.inf, -math.inf])
+        return values, torch.stack([values.min(), values.max()])
+
+    def require(self, smallest: float, largest: float) -> None:
+        """Refuse losses with these ends: ValueError for a NaN or an infinity, or as :meth:`check`."""
+        if not (math.isfinite(smallest) and math.isfinite(largest)):
+            raise ValueError(f"loss {self.name} is NaN or infinite on the data: the weights have diverged")
+        self.check(smallest, largest)
 
     def slope(self, logits: Tensor, labels: Tensor) -> tuple[float, float, Tensor]:
         """Mean loss and mean 0-1 loss of a minibatch on the CPU, and the gradient of the mean loss by its logits."""
@@ -125,9 +139,55 @@ def in_error(logits: Tensor, labels: Int[Tensor, " n"]) -> Bool[Tensor, " n"]:
     return ~(margins(logits, labels) > 0)
 
 
+class Totals:
+    """A number a loss, added up over batches where they are, with the ends that the losses reached.
+
+    A GPU is waited for when the totals are read, and not batch by batch.
+    """
+
+    def __init__(self, losses: Sequence[Loss]) -> None:
+        self._losses = losses
+        self._sums: Tensor | None = None
+        self._ends: Tensor | None = None
+
+    def add(self, logits: Tensor, labels: Int[Tensor, " n"], of: Callable[[Tensor, Loss], Tensor]) -> None:
+        """What ``of`` makes of each loss's values at n examples: one number, where the values are."""
+        found = [(loss, *loss.with_ends(logits, labels)) for loss in self._losses]
+        sums = torch.stack([of(values, loss) for loss, values, _ in found])
+        ends = torch.stack([own.double() for _, _, own in found])
+        if self._sums is None or self._ends is None:
+            self._sums, self._ends = sums, ends
+            return
+        low, high = torch.minimum(self._ends[:, 0], ends[:, 0]), torch.maximum(self._ends[:, 1], ends[:, 1])
+        self._sums, self._ends = self._sums + sums, torch.stack([low, high], dim=1)  # a NaN stays one
+
+    def read(self) -> list[Any]:
+        """The totals, which begin anew.
+
+        Raises:
+            ValueError: as :meth:`Loss.judge`, of any of the batches.
+        """
+        if self._sums is None or self._ends is None:
+            return [0] * len(self._losses)
+        sums, ends = self._sums.tolist(), self._ends.tolist()
+        self._sums = self._ends = None
+        for loss, (smallest, largest) in zip(self._losses, ends, strict=True):
+            if smallest <= largest or not math.isinf(smallest):
+                loss.require(smallest, largest)
+        return sums
+
+
+def double_sum(values: Float[Tensor, " n"], loss: Loss) -> Float[Tensor, ""]:
+    """The sum in double precision."""
+    del loss
+    return values.sum(dtype=torch.float64)
+
+
 def sums(losses: Sequence[Loss], logits: Tensor, labels: Int[Tensor, " n"]) -> Float[Tensor, " losses"]:
     """The sum of each loss over n examples, in double precision; each has passed :meth:`Loss.judge`."""
-    return torch.stack([loss.judge(logits, labels).sum(dtype=torch.float64) for loss in losses])
+    found = Totals(losses)
+    found.add(logits, labels, double_sum)
+    return torch.tensor(found.read(), dtype=torch.float64)
 
 
 def error_count(logits: Tensor, labels: Int[Tensor, " n"]) -> int:

@@ -18,7 +18,7 @@ from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset
-from pacdp.losses import Loss, in_error, ramp, sums, zero_one
+from pacdp.losses import Loss, Totals, double_sum, in_error, ramp, zero_one
 from pacdp.probes import (
     AT_MOST,
     MOST,
@@ -323,17 +323,20 @@ class Objective:
         return [self._risks(weights[k], self._labels_of(k), chunk or self._chunk) for k in range(len(weights))]
 
     def _risks(self, weights: Tensor, labels: Tensor, chunk: int) -> Risks:
-        total = torch.zeros(3, dtype=torch.float64, device=self.device)
+        total, far = Totals(self._counted), torch.zeros((), dtype=torch.int64, device=self.device)
         for start in range(0, self.n, chunk):
             stop = min(start + chunk, self.n)
             outputs, own = self.network.logits(weights, start, stop), labels[start:stop]
-            if self.clip_norm is not None:
-                near = outputs.isfinite().reshape(len(outputs), -1).all(dim=1)
-                if not bool(near.all()):
-                    total += (~near).sum() * total.new_tensor([self.loss.high, 1.0, 1.0])
-                    outputs, own = outputs[near], own[near]
-            total += sums(self._counted, outputs, own)
-        loss, errors, ramps = total.tolist()
+            if self.clip_norm is None:
+                total.add(outputs, own, double_sum)
+                continue
+            near = outputs.isfinite().reshape(len(outputs), -1).all(dim=1)
+            far += (~near).sum()
+            kept = torch.where(near.reshape(-1, *[1] * (outputs.ndim - 1)), outputs, 0.0)
+            total.add(kept, own, lambda values, loss, near=near: double_sum(torch.where(near, values, 0.0), loss))
+        worst = int(far) if self.clip_norm is not None else 0
+        ends = (self.loss.high, 1.0, 1.0)
+        loss, errors, ramps = (one + worst * most for one, most in zip(total.read(), ends, strict=True))
         return Risks(loss / self.n, errors / self.n, ramps / self.n, round(errors), self.n)
 
     @torch.no_grad()

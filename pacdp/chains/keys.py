@@ -163,7 +163,7 @@ class SecretKeys(Keys):
 
         Formal guarantee: as for :func:`pacdp.step.noise.noised`.
         """
-        return noise.noised(total, std=std, fill=self.keystream(chain, stream, tick).fill, out=out)
+        return noise.noised(total, std=std, words=self.keystream(chain, stream, tick), out=out)
 
     def keystream(self, chain: int, stream: int, tick: int) -> cipher.Keystream:
         """The words of a place."""

@@ -26,7 +26,7 @@ class Sink(Protocol):
     """Where clipped sums go: an optimizer, or the step itself."""
 
     max_grad_norm: Any
-    nonfinite_examples: int
+    nonfinite_examples: Any
     examples: int
 
     @property
@@ -139,6 +139,11 @@ def _zero_missing_gradients(optimizer: Sink) -> None:
 
 def _drop_unusable_sum(optimizer: Sink) -> None:
     sums = [p.grad for p in optimizer.params if p.grad is not None]
+    if sums and sums[0].device.type != "cpu":  # without a wait
+        usable = torch.stack([total.isfinite().all().to(sums[0].device) for total in sums]).all()
+        for total in sums:
+            total.masked_fill_(~usable.to(total.device), 0.0)
+        return
     # a sum is quicker than a look at each number, and finite only if all of them are
     if not all(bool(total.sum().isfinite()) or bool(total.isfinite().all()) for total in sums):
         for total in sums:

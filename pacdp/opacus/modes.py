@@ -68,7 +68,8 @@ class OpacusSums:
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Forward and backward passes of one part after the other."""
         total = {name: torch.zeros_like(w) for name, w in weights.items()}
-        self.nonfinite_examples, seen, device = 0, 0.0, next(iter(weights.values())).device
+        self.nonfinite_examples, device = 0, next(iter(weights.values())).device
+        seen = torch.zeros((), dtype=torch.float64, device=device)
         for part in parts(chosen, self.most):
             if not len(part):
                 if isinstance(self.wrapped, GhostModule):
@@ -82,7 +83,7 @@ class OpacusSums:
                 value.backward()
             own = self._own_sum()
             total = {name: own[name] if len(part) == len(chosen) else total[name] + own[name] for name in total}
-            seen += value.item()
+            seen = seen + value.detach().double()
         self.zero_grad()
         return Sum(total, self.nonfinite_examples, seen)
 
@@ -96,14 +97,14 @@ class OpacusSums:
             return {name: cast(Tensor, p.grad).detach() for name, p in self.parameters.items()}
         rows = {name: flat_rows(p) for name, p in self.parameters.items()}
         found, dropped = clip_rows(rows, self.max_grad_norm, self.pre_noise, self.generator)
-        self.nonfinite_examples += dropped
+        self.nonfinite_examples = self.nonfinite_examples + dropped
         return found
 
 
 def clip_rows(
     rows: Weights, clip_norm: float, pre_noise: float = 0.0, generator: torch.Generator | None = None
-) -> tuple[Weights, int]:
-    """The clipped sum of per-example gradients, and how many counted as zero.
+) -> tuple[Weights, Tensor]:
+    """The clipped sum of per-example gradients, and how many counted as zero, a number where the gradients are.
 
     Raises:
         ValueError: parameters with different numbers of examples, or pre-noise without a generator.
@@ -111,18 +112,18 @@ def clip_rows(
     lengths = {len(r) for r in rows.values()}
     if len(lengths) > 1:
         raise ValueError(f"parameters disagree on the number of examples {sorted(lengths)}: each needs all of them")
-    dropped = 0
+    dropped: int | Tensor = 0
     if pre_noise > 0.0:
         if generator is None:
             raise ValueError(f"pre_noise {pre_noise} needs a pre_noise_generator")
         keep = torch.isfinite(joint_norms([row_norms(r) for r in rows.values()]))
-        dropped = int((~keep).sum())
+        dropped = (~keep).sum()
         rows = {
             name: drop(drop(r, keep.to(r.device)) + _noise_like(r, pre_noise, generator), keep.to(r.device))
             for name, r in rows.items()
         }
     found = clipped_sum(rows, clip_norm)
-    return found.total, dropped + int((~found.finite).sum())
+    return found.total, dropped + (~found.finite).sum()
 
 
 def flat_rows(parameter: Any) -> Tensor:

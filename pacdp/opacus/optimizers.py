@@ -124,7 +124,7 @@ class PrivateOptimizer(_FixedNormaliser, DPOptimizer):
             _check_processed_flag(p.grad_sample)
         rows = {str(k): flat_rows(p) for k, p in enumerate(parameters)}
         total, dropped = clip_rows(rows, self.max_grad_norm, self.pre_noise, self.pre_noise_generator)
-        self.nonfinite_examples += dropped
+        self.nonfinite_examples += int(dropped)
         self.examples += len(next(iter(rows.values())))
         for p, own in zip(parameters, total.values(), strict=True):
             p.summed_grad = own if p.summed_grad is None else p.summed_grad + own

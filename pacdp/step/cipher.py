@@ -13,10 +13,14 @@ pseudorandom function nor predict the operating system's generator.
 """
 
 import os
+from typing import Protocol
 
 import numpy as np
+import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
+
+from pacdp.step import device_cipher
 
 WORDS_PER_KEY = 1 << 15  # 256 KiB, which stay in the cache
 _START = bytes(16)  # block counter and nonce: each key is used once
@@ -31,6 +35,30 @@ def fill(words: NDArray[np.int64]) -> None:
         keystream.update_into(_ZEROS[: len(part)], part.data)
 
 
+class Words(Protocol):
+    """Where uniform 64-bit words come from."""
+
+    def fill(self, words: NDArray[np.int64]) -> None:
+        """Overwrite a contiguous vector by words."""
+        ...
+
+    def on(self, device: torch.device, count: int) -> torch.Tensor:
+        """Words made on a device, int64 [count]."""
+        ...
+
+
+class Fresh:
+    """Words that nobody can repeat: those of :func:`fill`, or of a new key on a device."""
+
+    def fill(self, words: NDArray[np.int64]) -> None:
+        """See :func:`fill`."""
+        fill(words)
+
+    def on(self, device: torch.device, count: int) -> torch.Tensor:
+        """The words of a key that is used once."""
+        return device_cipher.keystream(_fresh_key(), bytes(12), first=0, count=count, device=device)
+
+
 class Keystream:
     """The words of one key at one place, in order; two objects for the same place give the same words.
 
@@ -42,7 +70,13 @@ class Keystream:
     """
 
     def __init__(self, key: bytes, place: bytes) -> None:
+        self._key, self._place, self._taken = key, place, 0
         self._stream = Cipher(algorithms.ChaCha20(key, bytes(4) + place), mode=None).encryptor()
+
+    def on(self, device: torch.device, count: int) -> torch.Tensor:
+        """The next words, made on a device; an object gives its words in one way or the other."""
+        first, self._taken = self._taken, self._taken + count
+        return device_cipher.keystream(self._key, self._place, first=first, count=count, device=device)
 
     def fill(self, words: NDArray[np.int64]) -> None:
         """Overwrite ``words``, a contiguous vector, by the next words of the place."""

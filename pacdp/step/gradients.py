@@ -162,7 +162,8 @@ def _by_layers(
         squares += row_squares(slope) * (row_squares(before) * float(weight) + float(bias))
         slope = slope @ own[f"{name}.weight"] if k > lowest else slope
     factors, finite = clip_factors(squares.sqrt(), clip_norm, x.dtype)
-    scale, whole = without_subnormals((factors / divisor).to(x.dtype))[:, None], bool(finite.all())
+    scale = without_subnormals((factors / divisor).to(x.dtype))[:, None]
+    whole = finite.device.type == "cpu" and bool(finite.all())  # a GPU would be waited for
     for name, before, slope in passes:
         scaled = without_subnormals((slope if whole else torch.where(finite[:, None], slope, 0.0)) * scale)
         if f"{name}.weight" in into:  # the views of weights lie input-major

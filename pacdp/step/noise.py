@@ -10,13 +10,13 @@ the seed has 32 bits only.
 import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pacdp.step import cipher, quantile
@@ -28,9 +28,6 @@ CELL_ERROR = 2.0**-35
 """Logarithm of the ratio between the probability of a point of the grid and that under exact arithmetic, at most."""
 TAIL_MASS = 2.0**-84
 """Probability of the points of the grid, beyond 10.6 standard deviations, where that is not promised."""
-
-Fill = Callable[[NDArray[np.int64]], None]
-"""Overwrites a vector by uniform 64-bit words: :func:`pacdp.step.cipher.fill`, or the words of a key and a place."""
 
 _SPARE = 320  # words for the tails, of which 32,768 numbers need 128 on average
 _ON_DEVICE = 1 << 20  # numbers at a time
@@ -84,13 +81,13 @@ def add_noise(total: Tensor, *, std: float, randomness: Randomness) -> Tensor:
     return total + randomness.normal(tuple(total.shape), std=std, dtype=total.dtype, device=total.device)
 
 
-def noised(total: Tensor, *, std: float, fill: Fill | None = None, out: Tensor | None = None) -> Tensor:
+def noised(total: Tensor, *, std: float, words: cipher.Words | None = None, out: Tensor | None = None) -> Tensor:
     """``total`` with independent N(0, std²) on every coordinate, on the grid that only ``std`` decides.
 
     Formal guarantee: as for :func:`add_noise` with :class:`SystemRandomness`, if the words are uniform.
 
     Args:
-        fill: where the words come from; by default the system's, which nobody can repeat.
+        words: where they come from; by default the system, and nobody can repeat them.
         out: memory for the result, contiguous and like ``total``; by default new memory.
 
     Raises:
@@ -104,7 +101,7 @@ def noised(total: Tensor, *, std: float, fill: Fill | None = None, out: Tensor |
     grid = math.ldexp(1.0, math.frexp(std)[1] - 1 - GRID_LOG2)
     on_host = total.device.type == "cpu" and total.dtype in (torch.float32, torch.float64)
     compute = _by_compiled_code if on_host else _by_torch
-    compute(total.detach(), std / grid, grid, fill or cipher.fill, out)
+    compute(total.detach(), std / grid, grid, words or cipher.Fresh(), out)
     return out
 
 
@@ -230,22 +227,22 @@ class SeededRandomness:
         self._batches.set_state(state["batches"])
 
 
-def _by_compiled_code(total: Tensor, scale: float, grid: float, fill: Fill, out: Tensor) -> None:
+def _by_compiled_code(total: Tensor, scale: float, grid: float, source: cipher.Words, out: Tensor) -> None:
     values = out.copy_(total).view(-1).numpy()
     words = np.empty(min(len(values), cipher.WORDS_PER_KEY - _SPARE) + _SPARE, np.int64)
     for begin in range(0, len(values), cipher.WORDS_PER_KEY - _SPARE):
         part = values[begin : begin + cipher.WORDS_PER_KEY - _SPARE]
-        fill(words[: _SPARE + len(part)])
+        source.fill(words[: _SPARE + len(part)])
         spare, main, done = words[:_SPARE], words[_SPARE:], 0
         while (done := quantile.add_on_grid(part, main, spare, quantile.table(), scale, grid, done)) < len(part):
-            fill(spare)
+            source.fill(spare)
 
 
-def _by_torch(total: Tensor, scale: float, grid: float, fill: Fill, out: Tensor) -> None:
-    def words(count: int) -> Tensor:
-        drawn = np.empty(count, np.int64)
-        fill(drawn)
-        return torch.from_numpy(drawn).to(total.device)
-
+def _by_torch(total: Tensor, scale: float, grid: float, source: cipher.Words, out: Tensor) -> None:
+    """Part by part, and nothing is waited for: with a number of spare words that suffices but for a chance of e⁻²⁰⁰."""
     for part, made in zip(total.reshape(-1).split(_ON_DEVICE), out.view(-1).split(_ON_DEVICE), strict=True):
-        made.copy_(quantile.on_grid(part.double(), words(len(part)), words, scale, grid))
+        device = part.device
+        own = source.on(device, len(part))
+        spare = partial(source.on, device)
+        most = quantile.most_tails(len(part))
+        made.copy_(quantile.on_grid(part.double(), own, spare, scale, grid, most=most))

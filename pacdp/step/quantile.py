@@ -109,7 +109,19 @@ def add_on_grid(values, words, spare, coefficients, scale, grid, start):
     return len(values)
 
 
-def on_grid(values: Tensor, words: Tensor, spare: Callable[[int], Tensor], scale: float, grid: float) -> Tensor:
+def most_tails(size: int) -> int:
+    """So many of ``size`` words are in the tails at most, but for a chance below e⁻²⁰⁰.
+
+    Each is with probability 2⁻⁹. By Bernstein's inequality a mean of m is exceeded by t = 20√m + 200 with probability
+    at most exp(-t²/(2m + 2t/3)), and t² - 200 (2m + 2t/3) = (8000 - 8000/3) √m + 40,000/3 > 0.
+    """
+    mean = size * _TAIL / 2**63
+    return min(size, math.ceil(mean + 20.0 * math.sqrt(mean) + 200.0))
+
+
+def on_grid(
+    values: Tensor, words: Tensor, spare: Callable[[int], Tensor], scale: float, grid: float, *, most: int | None = None
+) -> Tensor:
     """What :func:`add_on_grid` computes, by torch operations on the device of ``values``, in double precision.
 
     Args:
@@ -118,12 +130,17 @@ def on_grid(values: Tensor, words: Tensor, spare: Callable[[int], Tensor], scale
         spare: gives that many words for the tails.
         scale: standard deviation of the noise in units of the grid.
         grid: a power of two.
+        most: words in the tails for which spare ones are taken, so that nobody need count them; beyond, spare words
+            would come up a second time. None counts them.
     """
     whole = (words >> 1) & _POSITIVE
-    p = whole.double() * 2.0**-64
-    tails = (whole < _TAIL).nonzero().reshape(-1)
-    more = ((spare(2 * len(tails)) >> 1) & _POSITIVE).double().reshape(-1, 2)
-    p[tails] = ((more[:, 0] + more[:, 1] * 2.0**-63) * _TAIL_UNIT).clamp(min=2.0**LOWEST)
+    p, tail = whole.double() * 2.0**-64, whole < _TAIL
+    number = tail.cumsum(0) - 1
+    count = most if most is not None else int(tail.sum())
+    if count:
+        more = ((spare(2 * count) >> 1) & _POSITIVE).double().reshape(-1, 2)
+        fine = ((more[:, 0] + more[:, 1] * 2.0**-63) * _TAIL_UNIT).clamp(min=2.0**LOWEST)
+        p = torch.where(tail, fine[number.clamp(min=0) % count], p)
     bits = p.view(torch.int64)
     rows = _table_on(values.device)[(bits >> _LOW_BITS) - _FIRST]
     t = ((bits & _LOW) - _HALF).double() * (1.0 / _HALF)

@@ -20,9 +20,9 @@ class Sum(NamedTuple):
     """What a sample of units adds up to; all of it private."""
 
     total: Weights
-    nonfinite: int
-    """Units that counted as zero."""
-    loss: float
+    nonfinite: int | Tensor
+    """Units that counted as zero; a tensor, for which nobody has waited yet, is on the weights' device."""
+    loss: float | Tensor
     """Sum of the units' losses; 0 where none is computed."""
 
 
@@ -51,7 +51,11 @@ class ByExample(NamedTuple):
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Written part by part; a network that draws for itself is asked for one example at a time."""
         total = {name: torch.zeros_like(w) for name, w in weights.items()}
-        seen, nonfinite, device = 0.0, 0, next(iter(weights.values())).device
+        device = next(iter(weights.values())).device
+        seen, nonfinite = (
+            torch.zeros((), dtype=torch.float64, device=device),
+            torch.zeros((), dtype=torch.int64, device=device),
+        )
         alone = not self.vectorised or self.draws > 1 or bool(generators(self.network.module))
         for part in parts(chosen, 1 if alone else self.most):
             if not len(part):
@@ -67,8 +71,8 @@ class ByExample(NamedTuple):
                 tensors = {**self.network.fixed, **weights}
                 of = clipped_gradient(self.network.module, tensors, inputs, targets, self.network.loss,
                                       clip_norm=self.clip_norm, into=own)  # fmt: skip
-                finite, seen = of.finite, seen + float(of.mean_loss) * len(part)
-            nonfinite += int((~finite).sum())
+                finite, seen = of.finite, seen + of.mean_loss.double() * len(part)
+            nonfinite = nonfinite + (~finite).sum()
             total = {name: total[name] + own[name] for name in total}
         return Sum(total, nonfinite, seen)
 
@@ -100,12 +104,13 @@ class ByContribution(NamedTuple):
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Part by part, each vectorised where the network allows it."""
-        total, nonfinite = {name: torch.zeros_like(w) for name, w in weights.items()}, 0
+        total = {name: torch.zeros_like(w) for name, w in weights.items()}
+        nonfinite: int | Tensor = 0
         for batch in self.batches(chosen, weights):
             found = each_unit(self.contribution, self.network, weights, batch, vectorised=self.vectorised)
             part = clipped_sum(found, self.clip_norm)
             total = {name: total[name] + part.total[name] for name in total}
-            nonfinite += int((~part.finite).sum())
+            nonfinite = nonfinite + (~part.finite).sum()
         return Sum(total, nonfinite, 0.0)
 
     @torch.no_grad()

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
-from pacdp.losses import Loss
+from pacdp.losses import Loss, Totals
 from pacdp.posterior import GaussianPosterior
 from pacdp.probes import AT_MOST, MOST, made_up_labels, pool, require_own_losses
 from pacdp.stochastic.forward import FreshPass, fresh_pass
@@ -24,6 +24,8 @@ from pacdp.stochastic.risk import UNIT, MonteCarloRisk, in_units, terms_of
 
 Progress = Callable[[int, int], None]
 """Told how many examples this process has passed, and how many it will."""
+_UNREAD = 32
+"""Batches whose sums stay on a GPU until they are read together."""
 _SAVE_SECONDS = 5.0
 _ROWS = 5
 """Rows on which a count must give again what it gave when its file was written."""
@@ -109,11 +111,15 @@ def mean_risks(
         seconds=_SAVE_SECONDS,
     )
     share, done = sum(sizes), sum(sizes[: saved.tally.jobs])
+    unread, counted = Totals(losses), 0
     for job in jobs[saved.tally.jobs :]:
-        counted = _count(way, job, inputs, labels, losses, seed, device, weights)
-        saved.tally.totals = [total + more for total, more in zip(saved.tally.totals, counted, strict=True)]
-        saved.tally.jobs += 1
-        saved.keep()
+        _count(way, job, inputs, labels, unread, seed, device, weights)
+        counted += 1
+        if counted == (1 if device.type == "cpu" else _UNREAD) or job is jobs[-1]:
+            saved.tally.totals = [total + more for total, more in zip(saved.tally.totals, unread.read(), strict=True)]
+            saved.tally.jobs += counted
+            saved.keep()
+            counted = 0
         done += job.stop - job.start
         if progress is not None:
             progress(done, share)
@@ -151,18 +157,18 @@ def _count(
     job: _Job,
     inputs: Tensor,
     labels: Tensor,
-    losses: Sequence[Loss],
+    into: Totals,
     seed: int,
     device: torch.device,
     weights: Float64[Tensor, " n"] | None,
-) -> list[int]:
+) -> None:
     size = way.group_size
     groups = torch.arange(job.start // size, -(-job.stop // size))
     draws = Draws.of(seed=seed, number=job.number, examples=groups)
     outputs = way.run(inputs[job.start : job.stop].to(device), draws)
     own = labels[job.start : job.stop].to(device)
     weigh = None if weights is None else weights[job.start : job.stop].to(device)
-    return [in_units(loss.judge(outputs, own), loss, weigh) for loss in losses]
+    into.add(outputs, own, lambda values, loss: in_units(values, loss, weigh))
 
 
 def _weights(

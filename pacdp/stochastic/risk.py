@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 import bounds
@@ -98,12 +98,14 @@ def terms_of(*, n: int, passes: int, group_size: int) -> int:
     return n * passes // min(group_size, n)
 
 
-def in_units(values: Float[Tensor, " batch"], loss: Loss, weights: Float[Tensor, " batch"] | None = None) -> int:
+def in_units(
+    values: Float[Tensor, " batch"], loss: Loss, weights: Float[Tensor, " batch"] | None = None
+) -> Int64[Tensor, ""]:
     """The sum of (values - low)/(high - low), each times its weight in [0, 1] and rounded up to a multiple of 1/UNIT.
 
-    ``values`` come from ``loss.judge``.
+    ``values`` lie in the loss's interval, as those do that :meth:`pacdp.losses.Loss.require` lets pass.
     """
     # up to five roundings of 2⁻⁵³ each; the ends of the interval stay exact
     share = (values.double() - loss.low) / (loss.high - loss.low) * (UNIT * _OUTWARD)
     share = share if weights is None else share * weights
-    return int(share.ceil().clamp(0, UNIT).to(torch.int64).sum())
+    return share.ceil().clamp(0, UNIT).to(torch.int64).sum()

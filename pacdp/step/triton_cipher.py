@@ -1,0 +1,90 @@
+"""Blocks of ChaCha20's keystream as one Triton kernel: :func:`pacdp.step.device_cipher.blocks`, bit for bit."""
+
+from typing import Any
+
+import torch
+import triton  # pyright: ignore[reportMissingImports]  # comes with torch for GPUs
+import triton.language as tl  # pyright: ignore[reportMissingImports]
+from torch import Tensor
+
+from pacdp.step.device_cipher import CONSTANTS, TURNS
+
+_BLOCK = 128
+_C0, _C1, _C2, _C3 = (tl.constexpr(each) for each in CONSTANTS)
+_T0, _T1, _T2, _T3 = (tl.constexpr(each) for each in TURNS)
+
+
+@triton.jit
+def _turned(x, by: tl.constexpr):
+    return ((x << by) | (x >> (32 - by))).to(tl.uint32)
+
+
+@triton.jit
+def _quarter(a, b, c, d):
+    a = (a + b).to(tl.uint32)
+    d = _turned(d ^ a, _T0)
+    c = (c + d).to(tl.uint32)
+    b = _turned(b ^ c, _T1)
+    a = (a + b).to(tl.uint32)
+    d = _turned(d ^ a, _T2)
+    c = (c + d).to(tl.uint32)
+    b = _turned(b ^ c, _T3)
+    return a, b, c, d
+
+
+@triton.jit
+def _word(fixed, place, zeros):
+    return (zeros + tl.load(fixed + place).to(tl.uint32, bitcast=True)).to(tl.uint32)
+
+
+@triton.jit
+def _blocks(out, fixed, first, count, SIZE: tl.constexpr):
+    """SIZE blocks, one a lane."""
+    lane = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
+    inside = lane < count
+    zeros = tl.zeros([SIZE], tl.uint32)
+    counter = ((first + lane) & 0xFFFFFFFF).to(tl.uint32)
+    s0 = tl.full([SIZE], _C0, tl.uint32)
+    s1 = tl.full([SIZE], _C1, tl.uint32)
+    s2 = tl.full([SIZE], _C2, tl.uint32)
+    s3 = tl.full([SIZE], _C3, tl.uint32)
+    s4, s5, s6, s7 = _word(fixed, 0, zeros), _word(fixed, 1, zeros), _word(fixed, 2, zeros), _word(fixed, 3, zeros)
+    s8, s9, s10, s11 = _word(fixed, 4, zeros), _word(fixed, 5, zeros), _word(fixed, 6, zeros), _word(fixed, 7, zeros)
+    s13, s14, s15 = _word(fixed, 8, zeros), _word(fixed, 9, zeros), _word(fixed, 10, zeros)
+    x0, x1, x2, x3, x4, x5, x6, x7 = s0, s1, s2, s3, s4, s5, s6, s7
+    x8, x9, x10, x11, x12, x13, x14, x15 = s8, s9, s10, s11, counter, s13, s14, s15
+    for _ in range(10):
+        x0, x4, x8, x12 = _quarter(x0, x4, x8, x12)
+        x1, x5, x9, x13 = _quarter(x1, x5, x9, x13)
+        x2, x6, x10, x14 = _quarter(x2, x6, x10, x14)
+        x3, x7, x11, x15 = _quarter(x3, x7, x11, x15)
+        x0, x5, x10, x15 = _quarter(x0, x5, x10, x15)
+        x1, x6, x11, x12 = _quarter(x1, x6, x11, x12)
+        x2, x7, x8, x13 = _quarter(x2, x7, x8, x13)
+        x3, x4, x9, x14 = _quarter(x3, x4, x9, x14)
+    at = out + lane * 16
+    tl.store(at, (x0 + s0).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 1, (x1 + s1).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 2, (x2 + s2).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 3, (x3 + s3).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 4, (x4 + s4).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 5, (x5 + s5).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 6, (x6 + s6).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 7, (x7 + s7).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 8, (x8 + s8).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 9, (x9 + s9).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 10, (x10 + s10).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 11, (x11 + s11).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 12, (x12 + counter).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 13, (x13 + s13).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 14, (x14 + s14).to(tl.int32, bitcast=True), mask=inside)
+    tl.store(at + 15, (x15 + s15).to(tl.int32, bitcast=True), mask=inside)
+
+
+def blocks(fixed: Tensor, first: int, count: int) -> Tensor:
+    """As :func:`pacdp.step.device_cipher.blocks`."""
+    out = torch.empty((count, 16), dtype=torch.int32, device=fixed.device)
+    kernel: Any = _blocks
+    if count:
+        kernel[(-(-count // _BLOCK),)](out, fixed, first, count, SIZE=_BLOCK)
+    return out

@@ -1,0 +1,94 @@
+"""How often a private step asks for numbers: a GPU is waited for once in so many steps."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "step"))
+from reads import Reads
+
+from pacdp import loop
+from pacdp.algorithms.dp_sgd import DPSGD
+from pacdp.errors import Diverged
+from pacdp.step.mechanism import Mechanism
+from pacdp.step.noise import SeededRandomness
+
+X = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
+Y = (X.sum(1) > 0).long()
+STEPS = 7
+
+
+def run(mode="hooks", *, progress=None, x=X, checkpoint=None, every=0, rate=0.5, clip_norm=1.0):
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2))
+    mechanism = Mechanism(
+        clip_norm=clip_norm, sample_rate=0.3, expected_batch_size=18.0, steps=STEPS, grad_sample_mode=mode
+    )
+    settings = DPSGD(mechanism=mechanism, noise_multiplier=1.0, learning_rate=rate)
+    loss = nn.CrossEntropyLoss(reduction="none")
+    return loop.train(settings, module, TensorDataset(x, Y), loss=loss, randomness=SeededRandomness(3),
+                      progress=progress, checkpoint=checkpoint, checkpoint_every=every)  # fmt: skip
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """As on a GPU: numbers of several steps are read together."""
+    monkeypatch.setattr(loop, "_waits_for", lambda device: 16)
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost", "reference"])
+def test_numbers_that_are_read_together_are_those_that_are_read_one_by_one(mode, monkeypatch):
+    seen, weights = [], []
+    for most in (1, 3, 16):
+        monkeypatch.setattr(loop, "_waits_for", lambda device, most=most: most)
+        told = []
+        weights.append(run(mode, progress=told.append).weights)
+        seen.append(told)
+    assert seen[0] == seen[1] == seen[2]
+    assert [one.step for one in seen[0]] == list(range(1, STEPS + 1))
+    assert all(torch.equal(weights[0][name], other[name]) for other in weights[1:] for name in weights[0])
+
+
+def test_a_step_before_its_checkpoint_is_told_before_it_is_written(later, tmp_path):
+    order = []
+    saved = loop.save_run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "save_run", lambda *a, **k: (order.append("saved"), saved(*a, **k))[1])
+        run(progress=lambda one: order.append(one.step), checkpoint=tmp_path / "c", every=3)
+    assert order == [1, 2, 3, "saved", 4, 5, 6, "saved", 7, "saved"]
+
+
+def test_the_first_step_that_diverged_is_named_though_others_followed(later):
+    with pytest.raises(Diverged) as found:
+        run(rate=lambda t: 1e38 if t == 2 else 0.1, clip_norm=1e4)
+    assert "step 3" in str(found.value)
+
+
+ON_THE_CPU = (
+    "sample.py: return (words.values < threshold).nonzero()",  # samples are drawn there
+    'clip.py: if finite.device.type != "cpu" or not finite.all():',
+    'gradients.py: whole = finite.device.type == "cpu" and bool(finite.all())',
+    "ghost.py: if not all(bool(total.sum().isfinite())",  # where the sums are on the CPU
+)
+
+
+@pytest.mark.parametrize(("mode", "most"), [("hooks", 1), ("reference", 1), ("ghost", STEPS + 1)])
+def test_all_steps_together_read_once_and_ghost_clipping_once_a_step(mode, most, later, monkeypatch):
+    """Ghost clipping must know before its second pass whether every gradient is finite."""
+    asked = Reads()
+
+    def watched(given, *args):
+        with asked:
+            return given(*args)
+
+    for name in ("_step", "_read"):
+        monkeypatch.setattr(loop, name, partial(watched, getattr(loop, name)))
+    run(mode)
+    waits = [site for site in asked.sites if not site.startswith(ON_THE_CPU)]
+    assert len(waits) == most, waits
+    assert any(site.startswith("loop.py") for site in waits)

@@ -1,0 +1,43 @@
+"""Which calls ask a tensor for its values, for which a GPU would be waited for."""
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_ASK = {"item", "tolist", "numpy", "cpu", "nonzero", "__bool__", "__float__", "__int__", "__index__", "is_nonzero",
+        "equal", "unique", "masked_select", "allclose"}  # fmt: skip
+
+
+class Reads(TorchFunctionMode):
+    """Names of the calls, in order; of tensors of whole numbers too, which private steps have on the CPU anyway."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.sites: list[str] = []
+        """The line of this project, or else of a library, that asked."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(function, "__name__", str(function))
+        masks = name == "__getitem__" and any(
+            isinstance(one, torch.Tensor) and one.dtype == torch.bool
+            for one in (args[1] if isinstance(args[1], tuple) else (args[1],))
+        )
+        if name in _ASK or masks:
+            self.seen.append(name)
+            self.sites.append(_site(name))
+        return function(*args, **(kwargs or {}))
+
+
+def _site(name: str) -> str:
+    frames = [
+        one
+        for one in traceback.extract_stack()
+        if "torch/overrides" not in one.filename and "reads.py" not in one.filename
+    ]
+    ours = [one for one in frames if "/pacdp/" in one.filename and "/tests/" not in one.filename]
+    last = (ours or frames)[-1]
+    return f"{Path(last.filename).name}: {last.line} ({name})"

@@ -1,0 +1,103 @@
+"""Words made on a device are ChaCha20's, in either form; noise there waits for nothing and is that of the CPU."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
+from reads import Reads
+from secure_toys import fix_keys
+
+from pacdp.step import cipher, device_cipher, noise, quantile
+
+KEY, PLACE = bytes(range(32)), bytes(range(100, 112))
+CPU = torch.device("cpu")
+FORMS = {"torch operations": device_cipher.blocks}
+try:
+    from pacdp.step.triton_cipher import blocks as kernel
+
+    FORMS["Triton"] = kernel
+except ImportError:
+    pass
+
+
+def blocks_of_openssl(first, count):
+    words = np.empty((first + count) * device_cipher.WORDS, np.int64)
+    cipher.Keystream(KEY, PLACE).fill(words)
+    return words[first * device_cipher.WORDS :]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("first", "count"), [(0, 1), (0, 130), (5, 300), (3, 0)])
+def test_blocks_are_those_of_another_implementation(form, first, count):
+    if form == "Triton" and os.environ["TRITON_INTERPRET"] != "1":
+        pytest.skip("tests/pacdp/test_cuda.py runs it")
+    fixed = torch.from_numpy(np.frombuffer(KEY + PLACE, "<i4").copy())
+    made = FORMS[form](fixed, first, count)
+    assert np.array_equal(made.contiguous().view(torch.int64).reshape(-1).numpy(), blocks_of_openssl(first, count))
+
+
+def test_the_vector_of_rfc_8439():
+    """Section 2.3.2: block 1 of the key 00 01 .. 1f and the nonce 00 00 00 09 00 00 00 4a 00 00 00 00."""
+    nonce = bytes.fromhex("000000090000004a00000000")
+    made = device_cipher.keystream(KEY, nonce, first=8, count=8, device=CPU)
+    expected = "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4ed2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"  # noqa: E501
+    assert made.numpy().tobytes().hex() == expected
+
+
+@pytest.mark.parametrize("sizes", [(1, 7, 8, 9, 1), (100, 3), (5,), (8, 16)])
+def test_words_go_on_where_they_were_left(sizes):
+    there, here = cipher.Keystream(KEY, PLACE), cipher.Keystream(KEY, PLACE)
+    for size in sizes:
+        words = np.empty(size, np.int64)
+        here.fill(words)
+        assert np.array_equal(there.on(CPU, size).numpy(), words)
+
+
+def test_fresh_words_have_a_key_of_their_own_each_time(monkeypatch):
+    fix_keys(monkeypatch)
+    one, other = (cipher.Fresh().on(CPU, 50) for _ in range(2))
+    assert not torch.equal(one, other)
+    fix_keys(monkeypatch)
+    assert torch.equal(cipher.Fresh().on(CPU, 50), one)
+
+
+@pytest.mark.parametrize("size", [1, 1000, 100_000])
+def test_enough_spare_words_are_taken_and_nothing_is_waited_for(size):
+    words = torch.from_numpy(np.random.default_rng(size).integers(-(2**63), 2**63, size))
+    spare = torch.from_numpy(np.random.default_rng(1).integers(-(2**63), 2**63, 2 * size + 2000))
+    asked = []
+
+    def take(count):
+        asked.append(count)
+        return spare[:count]
+
+    values = torch.linspace(-3, 3, size, dtype=torch.float64)
+    counted = quantile.on_grid(values, words, take, 1000.0, 2.0**-9)
+    with Reads() as reads:
+        made = quantile.on_grid(values, words, take, 1000.0, 2.0**-9, most=quantile.most_tails(size))
+    assert torch.equal(made, counted)
+    assert reads.seen == []
+    assert asked[-1] <= 2 * (size / 512 + 20 * (size / 512) ** 0.5 + 201)
+
+
+@pytest.mark.parametrize("mean", [1, 50, 2048, 1e6])
+def test_more_tails_than_that_have_a_chance_below_e_to_the_minus_200(mean):
+    from scipy.stats import poisson
+
+    most = quantile.most_tails(int(mean * 512))
+    if most < mean * 512:
+        assert poisson.logsf(most, mean) < -200.0
+
+
+def test_noise_made_on_a_device_waits_for_nothing_and_has_the_size_asked_for(monkeypatch):
+    fix_keys(monkeypatch)
+    total, out = torch.zeros(30_000), torch.empty(30_000)
+    with Reads() as reads:
+        noise._by_torch(total, 1024.0, 2.0**-10, cipher.Fresh(), out)
+    assert reads.seen == []
+    assert float(out.std()) == pytest.approx(1.0, rel=0.02)
+    assert float(out.mean()) == pytest.approx(0.0, abs=0.02)
+    assert not bool((out * 1024.0).frac().any()), "on the grid"
