@@ -132,6 +132,9 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         for strategy, name in RULES.items():
             yield from _against_sgd(table, problem, strategy, f"{problem}: P3SGD {name}")
             yield _informed(table, problem, strategy, f"{problem}: P3SGD {name}")
+        if block := _of(table, "test_accuracy", problem, DROPBLOCK):
+            holds, told = _more("testing accuracy, %", block, _of(table, "test_accuracy", problem, DROPOUT))
+            yield Claim(f"{problem}: DropBlock gains testing accuracy on Dropout (Table 3: 2.75 points)", holds, told)
         yield _coin(table, problem)
         yield from _audit(part(table, problem=problem, strategy=AUDIT), problem)
     walks = part(table, strategy=WALK)

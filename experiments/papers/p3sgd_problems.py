@@ -161,7 +161,10 @@ def settled_by(jobs: Callable[[Scale, int], list[Job]]) -> Callable[[pl.DataFram
         own = by_seeds(table, scale, claim)
         return (
             answered
-            if any(words in claim.sentence for words in ("P3SGD outperforms", "above SGD's", "SGD overfits"))
+            if any(
+                words in claim.sentence
+                for words in ("P3SGD outperforms", "above SGD's", "SGD overfits", "DropBlock gains")
+            )
             else own
         )
 
