@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 export PIP_NO_INPUT := 1
 
-.PHONY: site size demo test test-slow lean lint bench coverage mutation papers clean
+.PHONY: site size demo test test-slow lean lint bench bench-gpu coverage mutation papers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pacdp demo
@@ -65,8 +65,12 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.monte_carlo
 	$(BIN)/python -m benchmarks.certify
 	$(BIN)/python -m benchmarks.scaling
-	$(BIN)/python -m benchmarks.chains_gpu
 	$(BIN)/python -m benchmarks.pages
+
+# everything worth timing on a GPU, in less than eight minutes; without one a dry run on the CPU
+bench-gpu: $(VENV)/.installed-dev
+	$(PIP) --editable '.[bench]'
+	$(BIN)/python -m benchmarks.gpu
 
 # torch first, from its pin: whatever is installed after it then keeps that build
 $(VENV)/.installed: pyproject.toml constraints.txt

@@ -4,10 +4,11 @@ import json
 import math
 import re
 import time
+from dataclasses import replace
 
 import pytest
 
-from benchmarks import cold_start, pages, timing, workload
+from benchmarks import cold_start, gpu, pages, timing, workload
 from benchmarks.timing import Times, in_turn, spread
 
 
@@ -108,3 +109,15 @@ def test_a_round_is_steps_of_all_chains_and_each_the_same():
     assert asked[:4] == asked[4:]
     assert {shape[0] for shape, _ in asked} == {3}
     assert all(math.prod(shape) == 3 * risk.dim for shape, _ in asked)
+
+
+def test_what_a_gpu_is_to_be_timed_by_runs_without_one():
+    """The whole command of ``make bench-gpu``, at a size that says nothing of speed."""
+    found = gpu.parts(replace(gpu.DRY, networks=("fc(100)",), examples=40))
+    assert {name for name in found if "seconds" not in name} == {
+        "chains", "update", "Monte Carlo", "private steps", "differences from the CPU",
+    }  # fmt: skip
+    assert len(found["chains"]) == 4
+    assert all(row["chain-steps a second"] > 0 for row in found["chains"].values())
+    assert set(found["differences from the CPU"]["fc(100)"].values()) == {0.0}
+    assert {name.split(", ")[1] for name in found["private steps"]} == {"hooks", "ghost"}

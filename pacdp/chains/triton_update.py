@@ -45,7 +45,8 @@ def _moved(x, g, c, mean, keep, rate, pull, scale, alpha, noise, place, inside,
 
 
 @triton.jit
-def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim, chains, stream: tl.constexpr,
+def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim, chains,
+            keep_by, rate_by, pull_by, scale_by, alpha_by, stream: tl.constexpr,
             HAS_G: tl.constexpr, HAS_C: tl.constexpr, HAS_MEAN: tl.constexpr):  # fmt: skip
     """One page of one chain."""
     chain, page = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -69,11 +70,11 @@ def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim,
         high = (high + _W1).to(tl.uint32)
     first, second = _gaussian(c0, c1)
     third, fourth = _gaussian(c2, c3)
-    k = tl.load(keep + chain)
-    r = tl.load(rate + chain)
-    p = tl.load(pull + chain)
-    s = tl.load(scale + chain)
-    a = tl.load(alpha + chain)
+    k = tl.load(keep + chain * keep_by)
+    r = tl.load(rate + chain * rate_by)
+    p = tl.load(pull + chain * pull_by)
+    s = tl.load(scale + chain * scale_by)
+    a = tl.load(alpha + chain * alpha_by)
     base = chain * dim
     for part in tl.static_range(4):  # pyright: ignore[reportGeneralTypeIssues]
         if part == 0:
@@ -101,11 +102,12 @@ def update(
     """
     chains, dim = x.shape
     out = torch.empty_like(x) if out is None else out
-    columns = [one.reshape(-1).expand(chains).contiguous() for one in (keep, rate, pull, scale, alpha)]
+    columns = [one.reshape(-1) for one in (keep, rate, pull, scale, alpha)]
+    by = [int(len(one) > 1) * one.stride(0) for one in columns]  # one number for all chains stays one
     k, r, p, s, a = columns
     kernel: Any = _kernel
     launch = kernel[(chains, -(-dim // PAGE))]
     launch(out, x, k, x if gradient is None else gradient, r, x if centre is None else centre, p, s, keys, tick,
-           x if average is None else average, a, dim, chains, stream,
+           x if average is None else average, a, dim, chains, *by, stream,
            HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None)  # fmt: skip
     return out

@@ -110,7 +110,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """How a run is carried out; only ``bfloat16`` changes what it computes beyond floating-point order."""
+    """How a run is carried out; only ``bfloat16`` and ``tf32`` change what it computes beyond floating-point order."""
 
     device: str = "cpu"
     """A torch device, such as cpu or cuda."""
@@ -125,6 +125,9 @@ class Runtime:
     bfloat16: bool = False
     """Activations in bfloat16, in training and in recorded risks; weights, noise and the loss of the outputs stay
     float32. Recorded, and a resumed run must agree."""
+    tf32: bool = False
+    """Products of float32 matrices and convolutions on a GPU with 10 bits of mantissa; without it they keep all 23, where
+    cuDNN would not too. Recorded, and a resumed run must agree."""
     deterministic: bool = False
     """Refuse kernels whose result depends on scheduling (GPU)."""
 
@@ -141,9 +144,11 @@ class Runtime:
             raise ValueError(f"--device {self.device} is not to be had here ({said}): cpu always is") from error
         if self.threads:
             torch.set_num_threads(self.threads)
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.tf32
         if self.deterministic:
             torch.use_deterministic_algorithms(True)
 
     def recorded(self) -> dict[str, Any]:
         """What may change the numbers of a run, for its checkpoint."""
-        return {"batching": self.batching, "bfloat16": self.bfloat16}
+        more = {"tf32": True} if self.tf32 else {}  # earlier checkpoints do not name it
+        return {"batching": self.batching, "bfloat16": self.bfloat16, **more}

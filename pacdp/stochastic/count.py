@@ -115,7 +115,7 @@ def mean_risks(
     for job in jobs[saved.tally.jobs :]:
         _count(way, job, inputs, labels, unread, seed, device, weights)
         counted += 1
-        if counted == (1 if device.type == "cpu" else _UNREAD) or job is jobs[-1]:
+        if counted == _waits_for(device) or job is jobs[-1]:
             saved.tally.totals = [total + more for total, more in zip(saved.tally.totals, unread.read(), strict=True)]
             saved.tally.jobs += counted
             saved.keep()
@@ -139,6 +139,11 @@ def mean_risks(
         )
         for loss, total in zip(losses, _added_up(saved.tally.totals, device), strict=True)
     )
+
+
+def _waits_for(device: torch.device) -> int:
+    """How many batches' sums are read together."""
+    return 1 if device.type == "cpu" else _UNREAD
 
 
 class _Job(NamedTuple):

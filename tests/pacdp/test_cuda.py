@@ -11,6 +11,8 @@ from pacdp import Architecture, Problem
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
 from pacdp.chains import BATCH, Keys, langevin, normal_like, run_chains
 from pacdp.chains.native.philox import words
+from pacdp.step import cipher, device_cipher
+from pacdp.step.noise import SystemRandomness
 from pacdp.trained import load_trained, objectives, save_trained
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -101,3 +103,16 @@ def test_a_resumed_chain_goes_on_bit_for_bit(settings: Settings, tmp_path: Path)
     for _ in range(6):
         resumed, _info = sampler.step(resumed, again.keys)
     assert torch.equal(resumed.weights, state.weights)
+
+
+def test_a_gpu_makes_the_words_of_chacha20() -> None:
+    found = device_cipher.keystream(bytes(range(32)), bytes(range(12)), first=5, count=100_003, device=CUDA)
+    words = np.empty(5 + 100_003, np.int64)
+    cipher.Keystream(bytes(range(32)), bytes(range(12))).fill(words)
+    assert np.array_equal(found.cpu().numpy(), words[5:])
+
+
+def test_noise_of_the_system_is_made_on_the_gpu_with_the_size_asked_for() -> None:
+    made = SystemRandomness().noised(torch.ones(300_000, device=CUDA), std=3.0)
+    assert float(made.mean()) == pytest.approx(1.0, abs=0.04)
+    assert float(made.std()) == pytest.approx(3.0, rel=0.01)

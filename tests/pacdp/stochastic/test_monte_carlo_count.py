@@ -13,8 +13,9 @@ from scipy import stats
 from torch import Tensor, nn
 
 import bounds
-from pacdp.losses import Loss, zero_one
+from pacdp.losses import Loss, Totals, zero_one
 from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic import count as counting
 from pacdp.stochastic import mean_risks, passes_for
 from pacdp.stochastic.risk import UNIT, in_units
 
@@ -220,3 +221,35 @@ def test_refusals() -> None:
     (_, cross_entropy) = count()
     with pytest.raises(ValueError, match="fractional"):
         _ = cross_entropy.errors
+
+
+@pytest.mark.parametrize("together", [2, 3, 32])
+def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(together: int, monkeypatch) -> None:
+    module, (inputs, labels) = Twice(), data()
+    posterior = random_posterior(module, "diagonal")
+    settings = {"losses": LOSSES, "passes": 2, "seed": 3, "batch_size": 10, "inputs": inputs, "labels": labels}
+    one_by_one = mean_risks(module, posterior, **settings)
+    monkeypatch.setattr(counting, "_waits_for", lambda device: together)
+    run = []
+    monkeypatch.setattr(Totals, "read", lambda self, given=Totals.read: (run.append(1), given(self))[1])
+    assert mean_risks(module, posterior, **settings) == one_by_one
+    jobs = 2 * -(-len(labels) // 10)
+    assert len(run) == -(-jobs // together)
+
+
+@pytest.mark.parametrize("together", [1, 32])
+def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(together: int, monkeypatch) -> None:
+    module, (inputs, labels) = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)), data()
+    posterior = random_posterior(module, "diagonal")
+    monkeypatch.setattr(counting, "_waits_for", lambda device: together)
+    for bad, words in ((3.0, "declares the interval"), (math.nan, "NaN or infinite"), (math.inf, "NaN or infinite")):
+        marked = inputs.clone()
+        marked[25] = 1e6  # in the third batch, and in no trial
+
+        def value(logits: Tensor, labels: Tensor, bad: float = bad) -> Tensor:
+            far = logits.abs().amax(1) > 1e3
+            return torch.where(far, bad, 0.5)
+
+        loss = Loss(name="odd", low=0.0, high=1.0, function=value)
+        with pytest.raises(ValueError, match=words):
+            mean_risks(module, posterior, inputs=marked, labels=labels, losses=[loss], passes=1, seed=0, batch_size=10)

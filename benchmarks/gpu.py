@@ -1,0 +1,217 @@
+"""Everything that is worth timing on a GPU, in one command of less than eight minutes; a dry run of it without one.
+
+    make bench-gpu
+
+Chain-steps a second at 1, 8 and 64 chains beside the eager loop and the library ``posteriors``; the share of the
+memory's bandwidth that the update reaches; Monte Carlo certificates; private steps with seeded and with the system's
+noise; how far all of it is from the CPU. Without a GPU every part runs at a small part of its size on the
+CPU, so that the command is known to work, and benchmarks/results/gpu.json says that nothing was measured.
+"""
+
+import argparse
+import importlib.util
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from benchmarks.plain import Plain, posteriors_sgld
+from benchmarks.timing import RESULTS, in_turn, publish
+from benchmarks.workload import ARCHITECTURES, TAU, data, network, objective
+from pacdp.algorithms import SGLD, EntropySGD, Settings, build
+from pacdp.chains import Keys, Replayed, langevin
+from pacdp.data import Dataset
+from pacdp.losses import zero_one
+from pacdp.posterior import GaussianPosterior
+from pacdp.private import DPSGD, Mechanism, SeededRandomness, SystemRandomness, train
+from pacdp.stochastic import mean_risks
+
+COMMAND = "make bench-gpu"
+BANDWIDTH = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.0e12}
+"""Bytes a second of the vendor's data sheet, by a part of the device's name."""
+UPDATE_BYTES = 12
+"""A weight's: read it and its gradient, write it."""
+STD = 0.03
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much of everything is done."""
+
+    device: str
+    chains: tuple[int, ...] = (1, 8, 64)
+    networks: tuple[str, ...] = tuple(ARCHITECTURES)
+    steps: int = 200
+    rounds: int = 5
+    examples: int = 30_000
+    passes: int = 4
+    private_steps: int = 100
+    sample_rate: float = 0.02
+
+
+DRY = Sizes(device="cpu", chains=(1, 2), networks=("fc(100)", "conv"), steps=2, rounds=1, examples=60, passes=1,
+            private_steps=2, sample_rate=0.1)  # fmt: skip
+
+
+def timed(sizes: Sizes, run: Callable[[], object]) -> float:
+    """Least seconds of a call, the device's work included."""
+
+    def whole() -> None:
+        run()
+        if sizes.device == "cuda":
+            torch.cuda.synchronize()
+
+    return in_turn({"run": whole}, rounds=sizes.rounds)["run"].least
+
+
+def chains(sizes: Sizes, dataset: Dataset) -> Iterator[tuple[str, dict[str, float]]]:
+    """Chain-steps a second (inner ones for Entropy-SGLD) of replayed steps, and over one chain's loops."""
+    for name in sizes.networks:
+        plain = Plain(network(name), dataset, device=sizes.device)
+        steps: dict[str, Callable[[], None]] = {"eager loop": plain.sgld}
+        if importlib.util.find_spec("posteriors") is not None:
+            steps["posteriors"] = posteriors_sgld(Plain(network(name), dataset, device=sizes.device))
+        loops = {}
+        for label, step in steps.items():
+            loops[label] = sizes.steps / timed(sizes, lambda step=step: [step() for _ in range(sizes.steps)])
+        for count in sizes.chains:
+            for label, settings in (("SGLD", SGLD(tau=TAU)), ("Entropy-SGLD", EntropySGD(tau=TAU))):
+                made = rate(sizes, dataset, name, settings, chains=count)
+                over = {f"over {other}": made / own for other, own in loops.items()}
+                yield f"{name}, {label}, {count} chains", {"chain-steps a second": made, **over}
+
+
+def rate(sizes: Sizes, dataset: Dataset, name: str, settings: Settings, *, chains: int) -> float:
+    """Chain-steps a second of the step that a CUDA graph replays."""
+    risk = objective(name, dataset, device=sizes.device)
+    keys = Keys.derive([0] * chains, range(chains))
+    sampler = build(settings, risk)
+    replayed = Replayed(sampler, keys) if sizes.device == "cuda" else sampler
+    start = sampler.init(risk.weights().repeat(chains, 1))
+    count = max(1, sizes.steps // settings.gradients_per_step)
+
+    def run() -> None:
+        state = start
+        for _ in range(count):
+            state, _ = replayed.step(state, keys)
+
+    return chains * count * settings.gradients_per_step / timed(sizes, run)
+
+
+def update(sizes: Sizes, dim: int) -> dict[str, float]:
+    """Drift and noise of 64 chains alone: bytes a second, and their share of the data sheet's."""
+    count = max(sizes.chains)
+    x, gradient = torch.zeros(2, count, dim, device=sizes.device)
+    keys = Keys.derive([0] * count, range(count))
+    tick = torch.zeros((), dtype=torch.int64, device=sizes.device)
+    calls = 20
+    seconds = timed(
+        sizes,
+        lambda: [langevin(x, gradient=gradient, rate=0.1, scale=0.01, keys=keys, stream=0, tick=tick, out=x)
+                 for _ in range(calls)],
+    )  # fmt: skip
+    moved = calls * UPDATE_BYTES * count * dim / seconds
+    name = torch.cuda.get_device_name() if sizes.device == "cuda" else ""
+    sheet = next((value for part, value in BANDWIDTH.items() if part in name), float("nan"))
+    return {"gigabytes a second": moved / 1e9, "share of the bandwidth": moved / sheet}
+
+
+def monte_carlo(sizes: Sizes, dataset: Dataset, name: str) -> dict[str, float]:
+    """Examples a second, each with weights of its own, of a Gaussian posterior's risk."""
+    module = network(name).to(sizes.device).eval()
+    means = {key: p.detach() for key, p in module.named_parameters()}
+    posterior = GaussianPosterior(
+        means=means, stds={key: torch.full_like(p, STD) for key, p in means.items()}, buffers={}
+    )
+    inputs = torch.tensor(dataset.inputs[: sizes.examples], device=sizes.device)
+    labels = torch.tensor(dataset.labels[: sizes.examples], device=sizes.device)
+    rates = {}
+    for batch in (250, 1000, 4000) if sizes.device == "cuda" else (20,):
+        seconds = timed(
+            sizes,
+            lambda batch=batch: mean_risks(module, posterior, inputs=inputs, labels=labels, losses=[zero_one()],
+                                           seed=0, passes=sizes.passes, batch_size=batch, device=sizes.device),
+        )  # fmt: skip
+        rates[f"examples a second, {batch} at a time"] = sizes.passes * len(labels) / seconds
+    return rates
+
+
+def private(sizes: Sizes, dataset: Dataset, name: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """Private steps a second, with noise from a seed and from the operating system."""
+    inputs, labels = torch.tensor(dataset.inputs[: sizes.examples]), torch.tensor(dataset.labels[: sizes.examples])
+    loss = nn.BCEWithLogitsLoss(reduction="none")
+    for mode in ("hooks", "ghost"):
+        mechanism = Mechanism(clip_norm=1.0, sample_rate=sizes.sample_rate, steps=sizes.private_steps,
+                              expected_batch_size=sizes.sample_rate * len(labels), grad_sample_mode=mode)  # fmt: skip
+        settings = DPSGD(mechanism=mechanism, noise_multiplier=1.0, learning_rate=0.1)
+        for label, source in (
+            ("seeded", lambda: SeededRandomness(0, device=sizes.device)),
+            ("system", SystemRandomness),
+        ):
+            seconds = timed(
+                sizes,
+                lambda settings=settings, source=source: train(
+                    settings, network(name).to(sizes.device), TensorDataset(inputs, labels.float()),
+                    loss=lambda z, y: loss(z.squeeze(1), y), randomness=source(),
+                ),
+            )  # fmt: skip
+            yield f"{name}, {mode}, {label} noise", {"steps a second": sizes.private_steps / seconds}
+
+
+def equality(sizes: Sizes, dataset: Dataset, name: str) -> dict[str, float]:
+    """Largest differences from the CPU, as shares of the largest number there."""
+    found = []
+    for device in ("cpu", sizes.device):
+        risk = objective(name, dataset, device=device)
+        keys = Keys.derive([0, 1], [0, 1])
+        weights = risk.weights().repeat(2, 1)
+        estimate = risk.estimate(weights, keys, 3)
+        moved = langevin(weights, gradient=estimate.gradient, rate=0.1, scale=0.01, keys=keys, stream=0, tick=3)
+        loss = risk.risks(risk.weights())[0].loss
+        found.append((estimate.gradient.cpu(), moved.cpu(), torch.tensor([loss])))
+    names = ("gradient of two chains", "step of two chains", "loss over all examples")
+    pairs = zip(names, *found, strict=True)
+    return {what: float((one - other).abs().max() / one.abs().max()) for what, one, other in pairs}
+
+
+def parts(sizes: Sizes) -> dict[str, Any]:
+    """All of it, with the seconds of each part."""
+    dataset = data(synthetic=sizes.device == "cpu")
+    if sizes.device == "cpu":
+        dataset = Dataset("synthetic", dataset.inputs[:300], dataset.labels[:300], 2)
+    dims = {name: int(np.sum([p.numel() for p in network(name).parameters()])) for name in sizes.networks}
+    work: dict[str, Callable[[], Any]] = {
+        "chains": lambda: dict(chains(sizes, dataset)),
+        "update": lambda: {name: update(sizes, dim) for name, dim in dims.items()},
+        "Monte Carlo": lambda: {name: monte_carlo(sizes, dataset, name) for name in sizes.networks[-1:]},
+        "private steps": lambda: {k: v for name in sizes.networks[-1:] for k, v in private(sizes, dataset, name)},
+        "differences from the CPU": lambda: {name: equality(sizes, dataset, name) for name in sizes.networks},
+    }
+    found: dict[str, Any] = {}
+    for name, run in work.items():
+        start = time.perf_counter()
+        found[name] = run()
+        found[f"{name}, seconds in all"] = round(time.perf_counter() - start, 1)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dry-run", action="store_true", help="every part on the CPU, at a size that shows it works")
+    there = torch.cuda.is_available() and not parser.parse_args().dry_run
+    if there:
+        publish("gpu", {**parts(Sizes(device="cuda")), "command": COMMAND}, device="cuda")
+        return
+    for name, value in parts(DRY).items():
+        print(f"dry run: {name}: {value}")
+    if not (RESULTS / "gpu.json").is_file():
+        publish("gpu", {"chains": "not measured", "command": COMMAND})
+
+
+if __name__ == "__main__":
+    main()

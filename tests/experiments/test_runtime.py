@@ -1,0 +1,28 @@
+"""How a run is carried out: what is set for the whole process, and what checkpoints record of it."""
+
+import pytest
+import torch
+
+from pacdp.cli.config import Runtime
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    yield
+    matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_float32_is_float32_unless_less_is_asked_for(tf32):
+    torch.backends.cudnn.allow_tf32 = not tf32  # torch's own default is True
+    Runtime(tf32=tf32).apply()
+    assert torch.backends.cuda.matmul.allow_tf32 is tf32
+    assert torch.backends.cudnn.allow_tf32 is tf32
+
+
+def test_checkpoints_record_what_changes_numbers_and_earlier_ones_stay_as_they_are():
+    assert Runtime().recorded() == {"batching": "auto", "bfloat16": False}
+    assert Runtime(tf32=True).recorded() == {"batching": "auto", "bfloat16": False, "tf32": True}
+    assert Runtime(threads=3, deterministic=True).recorded() == Runtime().recorded()
