@@ -126,8 +126,8 @@ class Runtime:
     """Activations in bfloat16, in training and in recorded risks; weights, noise and the loss of the outputs stay
     float32. Recorded, and a resumed run must agree."""
     tf32: bool = False
-    """Products of float32 matrices and convolutions on a GPU with 10 bits of mantissa; without it they keep all 23, where
-    cuDNN would not too. Recorded, and a resumed run must agree."""
+    """Products of float32 matrices and convolutions on a GPU with 10 bits of mantissa; without it all 23 are kept, by
+    cuDNN too. Recorded, and a resumed run must agree."""
     deterministic: bool = False
     """Refuse kernels whose result depends on scheduling (GPU)."""
 
