@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.timing import RESULTS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("docs/chains.md", "docs/accounting.md")
+PAGES = ("docs/chains.md", "docs/accounting.md", "docs/your_network.md")
 _MARK = re.compile(r"(<!-- benchmarks\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -71,9 +71,18 @@ def cold_start(results: dict[str, Any]) -> list[str]:
     return _table(("network", *clocks, "functions compiled"), rows)
 
 
+def memory(results: dict[str, Any]) -> list[str]:
+    """Megabytes, now and then; and what a transformer's passes cost."""
+    rows = [[name.removesuffix(", MB"), *(str(row[when]) if when in row else "" for when in ("now", "then"))]
+            for name, row in results.items() if name.endswith(", MB")]  # fmt: skip
+    passes = results["a vision transformer (ViT-S, 224 x 224), processor seconds"]
+    told = f"ViT-S, 224 x 224: a pass with weights for each example takes {passes['ratio']:.2f} plain passes."
+    return [*_table(("what", "now", "then"), rows), "", told]
+
+
 TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "chains": chains, "chains_clipped": chains_clipped, "accounting": accounting,
-    "cold_start": cold_start,
+    "cold_start": cold_start, "memory": memory,
 }  # fmt: skip
 
 
