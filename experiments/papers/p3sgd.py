@@ -281,7 +281,7 @@ def points_1(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iter
         yield point(claims, "P3SGD's testing accuracy is above SGD's", said)
     if narrow:
         said = f"P3SGD regularises deep networks: on {len(narrow)} of {len(gaps)} problems SGD has a gap of at most "
-        by = "a network that SGD overfits, such as ResNet-18 on a GPU"
+        by = "p3sgd-printed asks it of networks that SGD overfits; a ResNet-18 would need a GPU"
         yield Point(f"{said}{max(narrow):.2f} points", None, by)
 
 
