@@ -1,6 +1,6 @@
 """Zhang, Bu, Chen and Long (2021), Table 2: calibration errors of the MLPs, with and without prior and privacy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -164,7 +164,7 @@ def judge_2(table: pl.DataFrame, scale: Scale) -> Verdict:
     claims.append(_diagrams(private))
     notes = (*cut(scale, seeds=SETTINGS[scale].calibration_seeds), _ONE_BIN, _left(table, groups), numbers_of(table))
     points = [
-        point(claims, words, said, settled_by=SETTLED_2)
+        point(claims, words, f"{said}: {_first(claims, words)}", settled_by=SETTLED_2)
         for words, said in (
             ("non-DP regime", "A Gaussian prior improves the MCE of networks without privacy"),
             ("the DP regime", "A Gaussian prior improves the MCE of private networks"),
@@ -174,6 +174,11 @@ def judge_2(table: pl.DataFrame, scale: Scale) -> Verdict:
     ]
     claims = [replace(claim, settled_by=SETTLED_2) for claim in [*claims, *_ece_claims(table)]]
     return Verdict(comparisons=tuple(numbers_2(table)), claims=tuple(claims), notes=notes, points=(*points,))
+
+
+def _first(claims: Sequence[Claim], words: str) -> str:
+    """The first number that a sentence is judged by."""
+    return next(claim.evidence for claim in claims if words in claim.sentence).split(";")[0]
 
 
 def _diagrams(private: _Pairs) -> Claim:

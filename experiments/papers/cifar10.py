@@ -66,7 +66,12 @@ def certified(scale: Scale, seed: int) -> list[Job]:
     base = replace(base, seed=seed)
     learnt = replace(base, posterior=replace(base.posterior, steps=steps))
     return [
-        Job(key=f"{name}-{base.dataset}", kind=HELD_OUT, config=config, tags={"dataset": base.dataset, "recipe": name})
+        Job(
+            key=f"cifar10-{name}-{base.dataset}",
+            kind=HELD_OUT,
+            config=config,
+            tags={"dataset": base.dataset, "recipe": name},
+        )
         for name, config in (("held-out", base), ("posterior", learnt))
     ]
 

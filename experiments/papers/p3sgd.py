@@ -260,7 +260,10 @@ def claims_1(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
 
 
 def _said(gain: Measured | None) -> str:
-    return MISSING if gain is None else f"pairs differ by {gain.mean:+.2f}, two standard errors {shown(gain.noise, 2)}"
+    if gain is None:
+        return MISSING
+    noise = "one pair" if gain.noise is None else f"two standard errors {shown(gain.noise, 2)}"
+    return f"pairs differ by {gain.mean:+.2f}, {noise}"
 
 
 def points_1(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:

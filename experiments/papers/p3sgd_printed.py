@@ -118,9 +118,8 @@ def _more(what: str, one: Mapping[Any, float], other: Mapping[Any, float], by: f
     if gap is None:
         return None, f"{what}: {MISSING}"
     means = [shown(sum(values.values()) / len(values), 2) for values in (one, other)]
-    return gap.above(
-        by
-    ), f"{what}: {means[0]} against {means[1]} (gain {gap.mean:+.2f}, two standard errors {shown(gap.noise, 2)})"
+    noise = "one pair" if gap.noise is None else f"two standard errors {shown(gap.noise, 2)}"
+    return gap.above(by), f"{what}: {means[0]} against {means[1]} (gain {gap.mean:+.2f}, {noise})"
 
 
 def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:

@@ -90,13 +90,13 @@ def test_claims_of_table_3_are_open_where_simulations_scatter_or_are_one():
 
 
 def test_runs_without_results_are_counted():
-    table = _regression(PRINTED)
+    table = _regression(PRINTED, simulations=80)
     lost = (pl.col("algorithm") == "BBP") & (~pl.col("private")) & (pl.col("simulation") == 3)
     verdict = REGRESSION.judge(table.filter(~lost), "cpu")
     said = [note for note in verdict.notes if "left no result" in note]
     assert len(said) == 1
-    assert said[0].startswith("1 of 20 runs of BBP without privacy left no result")
-    assert said[0].endswith("medians are of the other 19.")
-    assert "BBP 2.268" in verdict.claims[1].evidence
-    assert "pairs: 19" in verdict.claims[1].evidence
+    assert said[0].startswith("1 of 80 runs of BBP without privacy left no result")
+    assert said[0].endswith("medians are of the other 79.")
+    assert "BBP 2.270" in verdict.claims[1].evidence
+    assert "pairs: 79" in verdict.claims[1].evidence
     assert not any("left no result" in note for note in REGRESSION.judge(table, "cpu").notes)
