@@ -21,9 +21,9 @@ from experiments.claims import (
     judging,
     point,
     say,
-    seed_noise,
 )
 from experiments.figures import p3sgd as figures
+from experiments.papers.p3sgd_pairs import above_by, higher, pair_gain, scored, told
 from experiments.papers.p3sgd_problems import (
     DROPBLOCK,
     DROPOUT,
@@ -40,7 +40,7 @@ from experiments.papers.p3sgd_problems import (
 )  # fmt: skip
 from experiments.papers.runs.p3sgd_runs import ACCOUNTING, Accounting
 from experiments.study import Done, Row, Study, columns, drawing, tabled
-from experiments.tables import by_key, column, mean, ordered, part, shown
+from experiments.tables import column, mean, ordered, part, shown
 from pacdp.cli.recipes import Scale
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job
@@ -174,34 +174,6 @@ def notes_1(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
             yield f"{problem}: SGD itself has a gap of {shown(gap, 2)} points; there is little to regularise."
 
 
-def scored(table: pl.DataFrame, name: str, **where: str) -> Measured | None:
-    """A mean accuracy or gap in points. Its noise is of counts on one test set, which all seeds share and which people
-    make larger, and of the mean over seeds where there are several."""
-    values, counts = column(table, name, where), list[tuple[float, float]]()
-    for side, n in (("test_accuracy", "n_test"), ("train_accuracy", "n"))[: 1 if name == "test_accuracy" else 2]:
-        share, size = (mean(table, one, **where) for one in (side, n))
-        if not values or share is None or size is None:
-            return None
-        counts.append((share / 100.0, size))
-    noise = math.hypot(100.0 * count_noise(*counts), seed_noise(values))
-    return Measured(sum(values) / len(values), noise, len(values))
-
-
-def _gain(table: pl.DataFrame, one: dict[str, str], other: dict[str, str], **where: str) -> Measured | None:
-    """By how many points one row's testing accuracy exceeds another's, in runs of one seed, which share their split."""
-    values = (by_key(table, "test_accuracy", by="seed", **where, **row) for row in (one, other))
-    return Measured.between(*values)
-
-
-def _above(gain: Measured | None, by: float = 0.0) -> bool | None:
-    return None if gain is None else gain.above(by)
-
-
-def higher(one: Measured | None, other: Measured | None, by: float = 0.0) -> bool | None:
-    """Whether one > other + by; None within the noise of both, and where either is missing."""
-    return None if one is None or other is None else one.minus(other).above(by)
-
-
 def _shown(found: Measured | None) -> str:
     return shown(found and found.mean, 2)
 
@@ -235,35 +207,28 @@ def claims_1(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
                 f"{_shown(ours)} points against {_shown(sgd)}",
             )
         floor = shown(mean(table, "majority", problem=problem), 2)
-        gains = {name: _gain(table, {"strategy": PRIVATE}, {"strategy": name}, problem=problem)
+        gains = {name: pair_gain(table, {"strategy": PRIVATE}, {"strategy": name}, problem=problem)
                  for name in (SGD, DROPOUT, DROPBLOCK)}  # fmt: skip
         yield Claim(
             f"{problem}: P3SGD's testing accuracy is above SGD's (Section 4.2: by 2.98 points)",
-            _above(gains[SGD]),
+            above_by(gains[SGD]),
             f"{_shown(test[PRIVATE])} % against {_shown(test[SGD])} %, most frequent class {floor} %; "
-            + _said(gains[SGD]),
+            + told(gains[SGD]),
         )
         others = [DROPOUT, DROPBLOCK] if test[DROPBLOCK] else [DROPOUT]
         yield Claim(
             f"{problem}: P3SGD outperforms {' and '.join(others)} in testing accuracy (Table 3)",
-            every(_above(gains[name]) for name in others),
+            every(above_by(gains[name]) for name in others),
             f"P3SGD {_shown(test[PRIVATE])} %; "
-            + ", ".join(f"{name} {_shown(test[name])} %: {_said(gains[name])}" for name in others),
+            + ", ".join(f"{name} {_shown(test[name])} %: {told(gains[name])}" for name in others),
         )
         if DROPBLOCK in others:
-            gain = _gain(table, {"strategy": DROPBLOCK}, {"strategy": DROPOUT}, problem=problem)
+            gain = pair_gain(table, {"strategy": DROPBLOCK}, {"strategy": DROPOUT}, problem=problem)
             yield Claim(
                 f"{problem}: DropBlock gains {NEAR:g} point or more of testing accuracy on Dropout (Table 3: 2.75)",
-                _above(gain, NEAR),
-                f"{_shown(test[DROPBLOCK])} % against {_shown(test[DROPOUT])} %; {_said(gain)}",
+                above_by(gain, NEAR),
+                f"{_shown(test[DROPBLOCK])} % against {_shown(test[DROPOUT])} %; {told(gain)}",
             )
-
-
-def _said(gain: Measured | None) -> str:
-    if gain is None:
-        return MISSING
-    noise = "one pair" if gain.noise is None else f"two standard errors {shown(gain.noise, 2)}"
-    return f"pairs differ by {gain.mean:+.2f}, {noise}"
 
 
 def points_1(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
@@ -362,12 +327,12 @@ def _accuracies(table: pl.DataFrame, problem: str) -> Iterator[Claim]:
 
     def gain(one: tuple[float, ...], other: tuple[float, ...]) -> Measured | None:
         names = ({"noise_scales": scale_name(scales)} for scales in (one, other))
-        return _gain(table, *names, problem=problem)
+        return pair_gain(table, *names, problem=problem)
 
-    best = every(_above(gain(PAPER_SCALES, other), BEST) for other in SETS if other != PAPER_SCALES)
-    falls = every(_above(gain((z,), (z + 1.0,)), NEAR) for z in (1.0, 2.0))
+    best = every(above_by(gain(PAPER_SCALES, other), BEST) for other in SETS if other != PAPER_SCALES)
+    falls = every(above_by(gain((z,), (z + 1.0,)), NEAR) for z in (1.0, 2.0))
     pairs = [((z, y), (one,)) for z, y in combinations((3.0, 2.0, 1.0), 2) for one in (z, y)]
-    near = every(_above(gain(two, one), -NEAR) for two, one in pairs)
+    near = every(above_by(gain(two, one), -NEAR) for two, one in pairs)
     for sentence, holds in (
         (f"{{3, 1}} has the highest testing accuracy, by {BEST:g} points or more (Table 2: 0.85)", best),
         (f"the larger a fixed noise scale, the lower the testing accuracy, by {NEAR:g} point or more (Section 4.3: "
