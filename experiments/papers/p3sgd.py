@@ -15,6 +15,7 @@ from experiments.claims import (
     Measured,
     Point,
     above,
+    by_seeds,
     count_noise,
     decide,
     every,
@@ -55,8 +56,8 @@ COIN = 0.1
 """How far from one half a share of choices is that is told from a coin's."""
 NEAR = 1.0
 """Percentage points: what "approaching" is taken to mean, and a difference that counts."""
-BEST = 0.5
-"""The same, of the lead of one set, which is smaller in print."""
+BEST = 0.8
+"""A lead of one set that counts: about what is printed, 0.85."""
 
 
 _SEEDS_2 = {"malaria, linear on spots": 12, "MNIST writers, conv": 6, "X-rays, conv": 8}
@@ -332,14 +333,15 @@ def _accuracies(table: pl.DataFrame, problem: str) -> Iterator[Claim]:
     best = every(above_by(gain(PAPER_SCALES, other), BEST) for other in SETS if other != PAPER_SCALES)
     falls = every(above_by(gain((z,), (z + 1.0,)), NEAR) for z in (1.0, 2.0))
     pairs = [((z, y), (one,)) for z, y in combinations((3.0, 2.0, 1.0), 2) for one in (z, y)]
-    near = every(above_by(gain(two, one), -NEAR) for two, one in pairs)
-    for sentence, holds in (
-        (f"{{3, 1}} has the highest testing accuracy, by {BEST:g} points or more (Table 2: 0.85)", best),
+    leads = [lead and lead._replace(mean=lead.mean + NEAR) for lead in (gain(two, one) for two, one in pairs)]
+    near, left = every(above_by(lead) for lead in leads), by_seeds(*leads)
+    for sentence, holds, by in (
+        (f"{{3, 1}} has the highest testing accuracy, by {BEST:g} points or more (Table 2: 0.85)", best, ""),
         (f"the larger a fixed noise scale, the lower the testing accuracy, by {NEAR:g} point or more (Section 4.3: "
-         "1.14, 1.09)", falls),
-        ("two scales reach or approach the better of the two fixed ones (Section 4.3)", near),
+         "1.14, 1.09)", falls, ""),
+        ("two scales reach or approach the better of the two fixed ones (Section 4.3)", near, left),
     ):  # fmt: skip
-        yield Claim(f"{problem}: {sentence}", holds, evidence)
+        yield Claim(f"{problem}: {sentence}", holds, evidence, settled_by=by)
     yield _adaptive(table, problem)
 
 
