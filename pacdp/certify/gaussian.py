@@ -51,19 +51,19 @@ class MonteCarlo:
     Attributes:
         passes: over the examples, with fresh weights for each.
         share: of each failure probability that pays for it.
-        batch_size: examples at a time.
+        batch_size: examples at a time, by default as :func:`pacdp.stochastic.mean_risks` chooses.
         group_size: examples that share one draw where the network is not made of known layers.
         resume: a file that holds the sums as they grow.
     """
 
     passes: int = 5
     share: float = 0.1
-    batch_size: int = 64
+    batch_size: int | None = None
     group_size: int = 1
     resume: Path | None = None
 
     def __post_init__(self) -> None:
-        require_counts(self, "passes", "batch_size", "group_size")
+        require_counts(self, "passes", "group_size", *(() if self.batch_size is None else ("batch_size",)))
         require_kinds(self, share=float, resume=Path | None)
         if not 0.0 < self.share < 1.0:
             raise ValueError(f"expected MonteCarlo.share strictly between 0 and 1, got {self.share}")

@@ -253,3 +253,37 @@ def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(t
         loss = Loss(name="odd", low=0.0, high=1.0, function=value)
         with pytest.raises(ValueError, match=words):
             mean_risks(module, posterior, inputs=marked, labels=labels, losses=[loss], passes=1, seed=0, batch_size=10)
+
+
+@pytest.mark.parametrize("room", [10, 100, 10_000])
+def test_the_quickest_batch_size_that_fits_is_taken_and_changes_no_number(room: int, monkeypatch) -> None:
+    module, (inputs, labels) = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)), data()
+    inputs, labels = inputs.repeat(10, 1, 1, 1)[:300], labels.repeat(10)[:300]
+    posterior = random_posterior(module, "diagonal")
+    settings = {"losses": LOSSES, "passes": 1, "seed": 3, "inputs": inputs, "labels": labels}
+    expected = mean_risks(module, posterior, **settings, batch_size=7)
+    monkeypatch.setattr(counting, "_TRIED", (5, 25, 250, 1000))
+    tried = []
+
+    def seconds(way, rows: Tensor) -> float:
+        tried.append(len(rows))
+        if len(rows) > room:
+            raise torch.OutOfMemoryError("no room")
+        return 1.0  # so that larger batches are quicker
+
+    monkeypatch.setattr(counting, "_seconds", seconds)
+    monkeypatch.setattr(counting, "_is_tried", lambda device: True)
+    taken = []
+    jobs = counting._jobs
+    monkeypatch.setattr(
+        counting, "_jobs", lambda n, passes, size, group: (taken.append(size), jobs(n, passes, size, group))[1]
+    )
+    assert mean_risks(module, posterior, **settings) == expected
+    assert taken == [{10: 5, 100: 25, 10_000: 250}[room]]
+    assert max(tried) <= 300
+
+
+def test_a_trial_takes_time() -> None:
+    module, (inputs, _) = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)), data()
+    way = counting.fresh_pass(module, random_posterior(module, "diagonal"), inputs[:33], group_size=1)
+    assert 0.0 < counting._seconds(way, inputs[:20]) < 60.0
