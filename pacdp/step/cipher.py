@@ -13,7 +13,7 @@ pseudorandom function nor predict the operating system's generator.
 """
 
 import os
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ def fill(words: NDArray[np.int64]) -> None:
         keystream.update_into(_ZEROS[: len(part)], part.data)
 
 
+@runtime_checkable
 class Words(Protocol):
     """Where uniform 64-bit words come from."""
 
