@@ -109,7 +109,7 @@ class VmappedNetwork(_Resident):
         return self.together(weights, inputs, torch.stack(list(labels)), loss, gradient)
 
     def together(
-        self, weights: Tensor, inputs: Float[Tensor, "batches batch ..."], labels: Int[Tensor, "batches batch"],
+        self, weights: Tensor, inputs: Float[Tensor, "batches batch ..."], labels: Int[Tensor, "labellings batch"],
         loss: Loss, gradient: Tensor,
     ) -> Tensor:  # fmt: skip
         """The same from inputs and labels with a leading dimension of one for all chains, or one a chain."""

@@ -52,8 +52,8 @@ class SimplexHead(nn.Module):
         return self.weight(rows) @ self.get_buffer("corners")
 
 
-def corners(classes: int) -> Float[Tensor, "classes-1 classes"]:
-    """A regular simplex: column k is the corner of class k, and CᵀC = I - 1/classes."""
+def corners(classes: int) -> Float[Tensor, "rows classes"]:
+    """A regular simplex in classes - 1 rows: column k is the corner of class k, and CᵀC = I - 1/classes."""
     made = torch.zeros((classes - 1, classes), dtype=torch.float64)
     for row in range(classes - 1):  # Helmert's rows: orthonormal, each orthogonal to the vector of ones
         made[row, : row + 1] = 1.0
@@ -65,9 +65,9 @@ def corners(classes: int) -> Float[Tensor, "classes-1 classes"]:
 class HeadLaw(NamedTuple):
     """N(mean, factor factorᵀ) for each row of a :class:`SimplexHead`, against the prior N(prior_mean, I)."""
 
-    mean: Float[Tensor, "classes-1 dim"]
+    mean: Float[Tensor, "rows dim"]
     factor: Float[Tensor, "dim dim"]
-    prior_mean: Float[Tensor, "classes-1 dim"]
+    prior_mean: Float[Tensor, "rows dim"]
 
     def posterior(self) -> GaussianPosterior:
         """The law as a posterior over the weights of a :class:`SimplexHead`."""

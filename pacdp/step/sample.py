@@ -15,9 +15,9 @@ from torch import Tensor
 
 
 class Words(NamedTuple):
-    """Independent uniform whole numbers below 2^bits, one for each unit or for each place in a batch."""
+    """Independent uniform whole numbers below 2^bits: one for each unit, or a row of them for each batch."""
 
-    values: Int64[Tensor, " size"]
+    values: Int64[Tensor, "*rows size"]
     bits: int
 
 
@@ -36,7 +36,7 @@ def poisson(words: Words, sample_rate: float) -> Int64[Tensor, " chosen"]:
     return (words.values < threshold).nonzero()[:, 0]
 
 
-def with_replacement(words: Words, n: int) -> Int64[Tensor, " size"]:
+def with_replacement(words: Words, n: int) -> Int64[Tensor, "*rows size"]:
     """One of n indices for each word, ⌊n · word / 2³²⌋ of its upper 32 bits: each has probability 1/n up to 2⁻³²."""
     return ((words.values >> (words.bits - 32)) * n) >> 32
 

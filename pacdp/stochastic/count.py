@@ -173,7 +173,7 @@ def _quickest(way: FreshPass, inputs: Tensor, device: torch.device) -> int:
 
 
 def _seconds(way: FreshPass, inputs: Tensor) -> float:
-    """Of the second of two passes."""
+    """What the second of two passes takes."""
     draws = Draws.of(seed=_SEED, number=0, examples=torch.arange(-(-len(inputs) // way.group_size)))
     start = 0.0
     for _ in range(2):

@@ -49,12 +49,12 @@ def chains_kind(*, force: bool, report: Report | None = None, ledger: Path | Non
     return Kind(carry_out=functools.partial(_samplers, force=force, report=report, ledger=here), together=kind)
 
 
-def private_job(key: str, config: PrivateConfig, **tags: str | float | bool | None) -> Job:
+def private_job(key: str, config: PrivateConfig, **tags: str | int | float | bool | None) -> Job:
     """A private run whose noise can be drawn again from its seed, as published results on public data need."""
     return Job(key=key, kind=PRIVATE, config=replace(config, reproducible=True), tags=tags)
 
 
-def sampler_job(run: Run, **tags: str | float | bool | None) -> Job:
+def sampler_job(run: Run, **tags: str | int | float | bool | None) -> Job:
     """A sampler's run under its own key; its noise can be drawn again from its seed, as for :func:`private_job`."""
     run = replace(run, reproducible=True)
     return Job(key=run.key, kind=SAMPLER, config=run, tags=tags)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from toys import keys_of, seeded
 
-os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
 pytest.importorskip("triton")
 from pacdp.chains import update
 from pacdp.chains.triton_update import update as kernel

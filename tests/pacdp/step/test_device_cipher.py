@@ -5,8 +5,6 @@ import os
 import numpy as np
 import pytest
 import torch
-
-os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
 from reads import Reads
 from secure_toys import fix_keys
 
