@@ -22,7 +22,7 @@ from torch.utils.data import TensorDataset
 
 from benchmarks.plain import Plain, posteriors_sgld
 from benchmarks.timing import RESULTS, in_turn, publish
-from benchmarks.workload import ARCHITECTURES, TAU, data, network, objective
+from benchmarks.workload import ARCHITECTURES, BATCH, TAU, data, network, objective
 from pacdp.algorithms import SGLD, EntropySGD, Settings, build
 from pacdp.chains import Keys, Replayed, langevin
 from pacdp.data import Dataset
@@ -37,6 +37,11 @@ BANDWIDTH = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.0e12}
 UPDATE_BYTES = 12
 """A weight's: read it and its gradient, write it."""
 STD = 0.03
+METHODS: dict[str, Settings] = {
+    "SGLD": SGLD(tau=TAU),
+    "Entropy-SGLD": EntropySGD(tau=TAU),
+    "clipped SGLD": SGLD(tau=TAU, batch_size=BATCH, clip_norm=1.0),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +85,7 @@ def chains(sizes: Sizes, dataset: Dataset) -> Iterator[tuple[str, dict[str, floa
         for label, step in steps.items():
             loops[label] = sizes.steps / timed(sizes, lambda step=step: [step() for _ in range(sizes.steps)])
         for count in sizes.chains:
-            for label, settings in (("SGLD", SGLD(tau=TAU)), ("Entropy-SGLD", EntropySGD(tau=TAU))):
+            for label, settings in METHODS.items():
                 made = rate(sizes, dataset, name, settings, chains=count)
                 over = {f"over {other}": made / own for other, own in loops.items()}
                 yield f"{name}, {label}, {count} chains", {"chain-steps a second": made, **over}
@@ -88,7 +93,7 @@ def chains(sizes: Sizes, dataset: Dataset) -> Iterator[tuple[str, dict[str, floa
 
 def rate(sizes: Sizes, dataset: Dataset, name: str, settings: Settings, *, chains: int) -> float:
     """Chain-steps a second of the step that a CUDA graph replays."""
-    risk = objective(name, dataset, device=sizes.device)
+    risk = objective(name, dataset, device=sizes.device, clip_norm=settings.clip_norm)
     keys = Keys.derive([0] * chains, range(chains))
     sampler = build(settings, risk)
     replayed = Replayed(sampler, keys) if sizes.device == "cuda" else sampler

@@ -43,9 +43,13 @@ def network(name: str) -> torch.nn.Module:
     return build(ARCHITECTURES[name], input_shape=(1, 28, 28), classes=2, generator=generator)
 
 
-def objective(name: str, dataset: Dataset, *, device: str = "cpu", batching: Batching = "auto") -> Objective:
+def objective(
+    name: str, dataset: Dataset, *, device: str = "cpu", batching: Batching = "auto", clip_norm: float | None = None
+) -> Objective:
     """The empirical risk of that network."""
-    return Objective(network(name), LOSS, dataset, batch_size=BATCH, device=device, batching=batching)
+    return Objective(
+        network(name), LOSS, dataset, batch_size=BATCH, device=device, batching=batching, clip_norm=clip_norm
+    )
 
 
 def chain_steps(risk: Objective, *, chains: int, steps: int) -> Callable[[], None]:

@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pacdp.chains import Batching, Keys, resident
+from pacdp.chains import Batching, Keys, SecretKeys, resident
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset
-from pacdp.losses import Loss, Totals, double_sum, in_error, ramp, zero_one
+from pacdp.losses import Loss, Totals, double_sum, ramp, zero_one
 from pacdp.probes import (
     AT_MOST,
     MOST,
@@ -32,16 +32,18 @@ from pacdp.probes import (
 from pacdp.risks import Estimate as Estimate
 from pacdp.risks import Risks as Risks
 from pacdp.step.by_person import People, mean_over_people
-from pacdp.step.compiled import Clip, CompiledSums, disagreement, multiplicities
-from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, require_true_sums
+from pacdp.step.clip import Clip
+from pacdp.step.compiled import CompiledSums, disagreement
+from pacdp.step.fixed_size import FixedSizeSums
+from pacdp.step.gradients import NO_CLIPPING, require_true_sums
 from pacdp.step.independence import made_up_batch
+from pacdp.step.one_by_one import OneByOne
 from pacdp.step.sample import Words, poisson, with_replacement
 
 _CLIPPED = 3
 """Examples on which clipped gradients are compared with autograd's."""
 _ROUNDING = 256.0
 """Kept sums of squared norms are rounded up by so many units of the last place of the gradients' type."""
-_PART = 1000
 _OF_PIXELS = 1000
 """Examples whose numbers are made at a time, where the data stay bytes."""
 _FEW = 250
@@ -146,6 +148,7 @@ class Objective:
             )
         self.kept: dict[str, Any] = {}  # what was made of the examples once, for all objectives that share them
         self._sums: CompiledSums | None = None
+        self._fixed: FixedSizeSums | None = None
         self._try_out()
 
     def weights(self) -> Float[Tensor, "1 dim"]:
@@ -203,6 +206,10 @@ class Objective:
         if self.clip_norm is None and norms is None:
             drawn, group = self.draw(keys, tick)
             found = self._mean(weights, keys, drawn, group)
+        elif self._fixed is not None and self.has_fixed_shapes(keys):
+            words, _ = keys.batches(self.n, tick, self.device)
+            group = keys.group_on(self.device)
+            found = self._fixed(weights, words, group, self.labels, self._clip, self._gradient)
         elif norms is not None and self.people is not None:
             found = self._by_person(weights, norms, self.people)
         else:
@@ -250,58 +257,33 @@ class Objective:
                 weights,
                 lambda chains: self.draw(keys.select(chains) if len(chains) < keys.count else keys, tick),
                 [self._labels_of(k) for k in range(len(weights))],
-                Clip(self._radius, float(self.batch_size)),
+                self._clip,
                 self._gradient,
                 norms,
             )
         left = [k for k, one in enumerate(found) if one is None]
         if left:
+            one = OneByOne(self.model, self.layout, self.examples[0], self.loss)
             drawn, group = self.draw(keys.select(left), tick)
             for k, g in zip(left, group, strict=True):
                 kept = None if norms is None else norms[k]
-                found[k] = self._in_parts(weights[k], drawn[g], self._labels_of(k), self._gradient[k], kept)
+                found[k] = one.sum(weights[k], drawn[g], self._labels_of(k), self._clip, self._gradient[k], kept)
         seen = torch.stack([one for one in found if one is not None], dim=1)
         worst = torch.tensor([[self.loss.high], [1.0]], dtype=seen.dtype, device=seen.device)
         return torch.where(seen.isfinite(), seen, worst)  # one record's loss must not decide whether the chain goes on
 
-    @property
-    def _radius(self) -> float:
-        return NO_CLIPPING if self.clip_norm is None else float(self.clip_norm)
+    def has_fixed_shapes(self, keys: Keys) -> bool:
+        """Whether the shapes of no step depend on a draw, so that a GPU can replay it; not with secret keys.
 
-    def _in_parts(
-        self, weights: Tensor, examples: Tensor, labels: Tensor, into: Tensor, norms: Tensor | None
-    ) -> Tensor:
-        """One chain's sum by the reference; where norms are kept a batch may be all examples, and goes in parts."""
-        if norms is None:
-            return self._one_clipped(weights, examples, labels[examples], into)[0]
-        whole, means, squares = torch.zeros_like(into), weights.new_zeros(2), norms.new_zeros(())
-        often = multiplicities(examples)
-        for part, times in zip(examples.split(_PART), often.split(_PART), strict=True):
-            mean, own = self._one_clipped(weights, part, labels[part], into)
-            whole += into
-            means += mean * (len(part) / len(examples))
-            squares += own @ times.to(own.dtype)
-        into.copy_(whole)
-        norms.copy_(squares)
-        return means
-
-    def _one_clipped(
-        self, weights: Tensor, examples: Tensor, labels: Tensor, into: Tensor
-    ) -> tuple[Tensor, Float[Tensor, " batch"]]:
-        seen = clipped_gradient(
-            self.model,
-            self.layout.views(weights),
-            self._inputs[examples],
-            labels,
-            self.loss,
-            clip_norm=self._radius,
-            divisor=float(self.batch_size),
-            into=self.layout.views(into),
+        Their words and noise are made outside of a recording, and a private run has no room for rare events.
+        """
+        return not self.keep_norms and (
+            self.clip_norm is None or (self._fixed is not None and not isinstance(keys, SecretKeys))
         )
-        if len(labels) == 0:
-            return weights.new_zeros(2), seen.squares
-        means = torch.stack([seen.mean_loss, in_error(seen.outputs, labels).to(weights.dtype).mean()])
-        return means, torch.where(seen.finite, seen.squares, 0.0)
+
+    @property
+    def _clip(self) -> Clip:
+        return Clip(NO_CLIPPING if self.clip_norm is None else float(self.clip_norm), float(self.batch_size))
 
     @torch.no_grad()
     def logits(self, weights: Float[Tensor, " dim"], *, chunk: int | None = None) -> Tensor:
@@ -374,6 +356,10 @@ class Objective:
             )
         by_person = self.keep_norms and self.people is not None
         self._sums = self._compiled_sums() if one_by_one and not by_person else None
+        if self.clip_norm is not None and isinstance(self.network, VmappedNetwork):
+            self._fixed = FixedSizeSums(
+                self.model, self.layout, self.examples[0], self.loss, batch_size=self.batch_size
+            )
 
     def _compiled_sums(self) -> CompiledSums | None:
         """The compiled form of clipped sums, where the network has one that agrees with the reference."""

@@ -5,6 +5,8 @@ What differs from step to step, its coefficients and its count, is copied into f
 numbers are functions of the count, so that no generator needs recording. On a CPU the same code runs without a graph.
 """
 
+import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +29,8 @@ class Replayed:
     """A sampler (see :class:`pacdp.algorithms.Sampler`) whose ``step`` replays its ``transition``.
 
     The state that ``step`` returns lies in memory that the next call overwrites: clone what is to be kept. Steps must
-    not depend on the values of tensors for their shapes, so that Poisson batches cannot be replayed.
+    not depend on the values of tensors for their shapes (:meth:`pacdp.objective.Objective.has_fixed_shapes`). A step
+    that the device refuses to record is carried out as it is, call by call, with a warning.
     """
 
     def __init__(self, sampler: Any, keys: Keys) -> None:
@@ -87,9 +90,24 @@ class Replayed:
             for _ in range(_WARM_UPS):
                 self._advance(static, flags)
         torch.cuda.current_stream(device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            info = self._advance(static, flags)
+        graph, info = recorded(lambda: self._advance(static, flags), device)
         for own, tensor in zip(self._state, kept, strict=True):
             own.copy_(tensor)
         return _Recording(graph, static, flags, info)
+
+
+def recorded(run: Callable[[], Any], device: torch.device) -> tuple[torch.cuda.CUDAGraph | None, Any]:
+    """A call as a graph, and what it returned in the graph's memory; None, with a warning, where that is refused."""
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(device)
+    try:
+        with torch.cuda.graph(graph):
+            found = run()
+    except RuntimeError as error:
+        torch.cuda.set_stream(stream)  # a recording that fails leaves its own behind
+        torch.cuda.synchronize(device)
+        why = str(error).splitlines()[0]
+        warnings.warn(
+            f"steps are not recorded as a CUDA graph and take longer, with the same numbers: {why}", stacklevel=2
+        )
+        return None, None
+    return graph, found

@@ -141,9 +141,7 @@ class Batch:
     def _advance(self, mark: int, steps: int, report: Report) -> None:
         own = self.runs[0].sampler  # large batches make long steps: a checkpoint waits for the end of a chunk
         chunk = max(1, 500 // (own.gradients_per_step * max(1, own.batch_size // 1000)))
-        replay = (
-            self.objective.device.type == "cuda" and self.objective.clip_norm is None and not self.objective.keep_norms
-        )
+        replay = self.objective.device.type == "cuda" and self.objective.has_fixed_shapes(self.keys)
         if replay and self.replayed is None:
             self.replayed = Replayed(self.sampler, self.keys)
         sampler = self.replayed or self.sampler

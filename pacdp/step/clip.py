@@ -17,6 +17,13 @@ Weights = dict[str, Tensor]
 """Parameter name to value, or to a sum of gradients."""
 
 
+class Clip(NamedTuple):
+    """Every example's gradient is brought into the ball of radius ``norm``; their sum is divided by ``divisor``."""
+
+    norm: float
+    divisor: float
+
+
 class Clipping(NamedTuple):
     """What to multiply each example's gradient by."""
 

@@ -11,7 +11,6 @@ the reference.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +24,7 @@ from pacdp.chains.native.dense import Array, DenseLayer, PaddedDense, padded
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.native.parse import parse
 from pacdp.losses import Loss, in_error
-from pacdp.step.clip import clip_factors, without_subnormals
+from pacdp.step.clip import Clip, clip_factors, without_subnormals
 from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, slopes_of_each
 
 _CHUNK, _LARGEST = 32, 4096
@@ -36,13 +35,6 @@ _TRIES = 16
 _TOLERANCE = 1e-3
 Draw = Callable[[Sequence[int]], tuple[Sequence[Tensor] | Tensor, np.ndarray]]
 """Chains to the examples of their distinct minibatches, and which of these is each chain's."""
-
-
-class Clip(NamedTuple):
-    """Every example's gradient is brought into the ball of radius ``norm``; their sum is divided by ``divisor``."""
-
-    norm: float
-    divisor: float
 
 
 class CompiledSums:

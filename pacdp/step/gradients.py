@@ -50,6 +50,7 @@ def clipped_gradient(
     clip_norm: float,
     into: Mapping[str, Tensor],
     divisor: float = 1.0,
+    member: Bool[Tensor, " batch"] | None = None,
 ) -> Seen:
     """Write the clipped sum over ``divisor`` into the tensors ``into``, the gradients by the parameters of that name.
 
@@ -58,15 +59,18 @@ def clipped_gradient(
 
     Args:
         tensors: parameters and buffers by their names in ``model``; the model's own where one is not given.
+        member: whose gradients are summed and whose losses make the mean, in a batch whose size is not that of its
+            sample; all, where None. Nothing is then read back from the device, and ``torch.func.vmap`` may go over
+            many such sums.
     """
     if len(targets) == 0:
         for view in into.values():
             view.zero_()
         empty = next(iter(into.values())).new_zeros(0)
         return Seen(empty.sum(), empty, empty.bool(), empty.double())
-    if _fully_connected(model, inputs.ndim):
-        return _by_layers(model, tensors, inputs, targets, loss, clip_norm, divisor, into)
-    return _by_examples(model, tensors, inputs, targets, loss, clip_norm, divisor, into)
+    if fully_connected(model, inputs.ndim):
+        return _by_layers(model, tensors, inputs, targets, loss, clip_norm, divisor, into, member)
+    return _by_examples(model, tensors, inputs, targets, loss, clip_norm, divisor, into, member)
 
 
 def require_true_sums(
@@ -106,7 +110,7 @@ def require_true_sums(
     return True
 
 
-def _fully_connected(model: nn.Module, ndim: int) -> TypeGuard[nn.Sequential]:
+def fully_connected(model: nn.Module, ndim: int) -> TypeGuard[nn.Sequential]:
     """Whether the network is a chain of plain layers, each with weights of its own, that meet rows of numbers.
 
     Args:
@@ -136,6 +140,7 @@ def _by_layers(
     clip_norm: float,
     divisor: float,
     into: Mapping[str, Tensor],
+    member: Tensor | None = None,
 ) -> Seen:
     own = {name: tensors.get(name, p).detach() for name, p in model.named_parameters()}
     met: list[tuple[str, nn.Module, Tensor, Tensor]] = []
@@ -147,7 +152,7 @@ def _by_layers(
         else:  # a copy, or a layer in place would overwrite the outputs of the layer before
             x = layer(before.clone() if getattr(layer, "inplace", False) else before)
         met.append((name, layer, before, x))
-    slope, mean = slopes_of_each(loss, x, targets)
+    slope, mean = slopes_of_each(loss, x, targets, member)
     passes: list[tuple[str, Tensor, Tensor]] = []
     squares = torch.zeros(len(targets), dtype=torch.float64, device=x.device)
     lowest = next(k for k, one in enumerate(met) if isinstance(one[1], nn.Linear))
@@ -159,17 +164,20 @@ def _by_layers(
             continue
         weight, bias = f"{name}.weight" in into, f"{name}.bias" in into
         passes.append((name, before, slope))
-        squares += row_squares(slope) * (row_squares(before) * float(weight) + float(bias))
+        squares = squares + row_squares(slope) * (row_squares(before) * float(weight) + float(bias))
         slope = slope @ own[f"{name}.weight"] if k > lowest else slope
     factors, finite = clip_factors(squares.sqrt(), clip_norm, x.dtype)
+    finite = finite if member is None else finite & member
+    gone = ~finite[:, None]
     scale = without_subnormals((factors / divisor).to(x.dtype))[:, None]
-    whole = finite.device.type == "cpu" and bool(finite.all())  # a GPU would be waited for
+    whole = member is None and finite.device.type == "cpu" and bool(finite.all())  # a GPU would be waited for
     for name, before, slope in passes:
-        scaled = without_subnormals((slope if whole else torch.where(finite[:, None], slope, 0.0)) * scale)
+        scaled = without_subnormals((slope if whole else slope.masked_fill(gone, 0.0)) * scale)
         if f"{name}.weight" in into:  # the views of weights lie input-major
-            kept = before if whole else torch.where(finite[:, None], before, 0.0)
+            kept = before if whole else before.masked_fill(gone, 0.0)
             view = into[f"{name}.weight"].mT
-            torch.mm(kept.mT, scaled, out=view) if view.is_contiguous() else view.copy_(kept.mT @ scaled)
+            direct = member is None and view.is_contiguous()
+            torch.mm(kept.mT, scaled, out=view) if direct else view.copy_(kept.mT @ scaled)
         if f"{name}.bias" in into:
             into[f"{name}.bias"].copy_(scaled.sum(dim=0))
     return Seen(mean, x, finite, squares)
@@ -189,18 +197,18 @@ def _back(layer: nn.Module, slope: Tensor, before: Tensor, after: Tensor) -> Ten
         case nn.Sigmoid():
             return torch.ops.aten.sigmoid_backward(slope, after)
         case _:
-            leaf = before.clone().requires_grad_()
-            with torch.enable_grad():
-                return torch.autograd.grad(layer(leaf.clone()), leaf, slope)[0]
+            return torch.func.vjp(lambda x: layer(x.clone()), before)[1](slope)[0]
 
 
-def slopes_of_each(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient of each example's loss by its outputs, and the mean loss.
+def slopes_of_each(
+    loss: PerExampleLoss, outputs: Tensor, targets: Tensor, member: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The gradient of each example's loss by its outputs, and the mean loss (of the members, where given).
 
     The compiled form of a loss, where it has one, goes from example to example; it was compared with its function at
     set-up (:func:`pacdp.probes.require_true_slope`).
     """
-    if getattr(loss, "compiled", None) is not None and outputs.device.type == "cpu":
+    if member is None and getattr(loss, "compiled", None) is not None and outputs.device.type == "cpu":
         mean, _, slope = cast(Loss, loss).slope(outputs, targets)
         return slope * len(targets), outputs.new_tensor(mean)
 
@@ -209,7 +217,14 @@ def slopes_of_each(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> tu
         return value, value.detach()
 
     slope, losses = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True))(outputs, targets)
-    return slope, losses.mean()
+    return slope, mean_over(losses, member)
+
+
+def mean_over(values: Float[Tensor, " batch"], member: Tensor | None) -> Float[Tensor, ""]:
+    """The mean of the members' values, 0 where there are none; of all, where ``member`` is None."""
+    if member is None:
+        return values.mean()
+    return values.masked_fill(~member, 0.0).sum() / member.sum().clamp(min=1)
 
 
 def _by_examples(
@@ -221,6 +236,7 @@ def _by_examples(
     clip_norm: float,
     divisor: float,
     into: Mapping[str, Tensor],
+    member: Tensor | None = None,
 ) -> Seen:
     own = {**dict(model.named_parameters()), **tensors}
     moving = {name: own[name].detach() for name in into}
@@ -237,8 +253,10 @@ def _by_examples(
         rows, (losses, outputs) = per_example(moving, inputs, targets)
     norms = joint_norms([row_norms(row) for row in rows.values()])
     factors, finite = clip_factors(norms, clip_norm, losses.dtype)
+    finite = finite if member is None else finite & member
+    gone = ~finite[:, None]
     scale = without_subnormals((factors / divisor).to(losses.dtype))
     for name, view in into.items():
-        flat = torch.where(finite[:, None], rows[name].flatten(1), 0.0)
+        flat = rows[name].flatten(1).masked_fill(gone, 0.0)
         view.copy_((scale @ flat).view(view.shape))
-    return Seen(losses.mean(), outputs, finite, norms.square())
+    return Seen(mean_over(losses, member), outputs, finite, norms.square())

@@ -9,9 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from numpy.typing import NDArray
 from torch import Tensor
+
+from bounds import binary_kl
+
+_RARE = 80
 
 
 class Words(NamedTuple):
@@ -30,10 +34,54 @@ def poisson(words: Words, sample_rate: float) -> Int64[Tensor, " chosen"]:
     Raises:
         ValueError: ``sample_rate`` outside [0, 1].
     """
+    return _members(words, sample_rate).nonzero()[:, 0]
+
+
+class Rows(NamedTuple):
+    """Poisson samples in rows of one length, so that no shape depends on a draw; a row a batch."""
+
+    indices: Int64[Tensor, "batches most"]
+    """The units of the sample, rising; where there are fewer, unit 0 stands for none."""
+    member: Bool[Tensor, "batches most"]
+    """Whether a unit stands for itself."""
+    whole: Bool[Tensor, " batches"]
+    """Whether all units of the sample are in the row."""
+
+
+def poisson_rows(words: Words, sample_rate: float, most: int) -> Rows:
+    """The samples of :func:`poisson` for each row of ``words``, in rows of ``most``, without a number read back.
+
+    A sample of more than ``most`` units is cut off after these and marked: with :func:`most_of_poisson` that has
+    probability at most 2⁻⁸⁰ a draw, by the words alone and whatever the units hold.
+    """
+    chosen = _members(words, sample_rate)
+    place = (chosen.cumsum(dim=1) - 1).masked_fill(~chosen, most).clamp(max=most)
+    units = torch.arange(chosen.shape[1], device=chosen.device).expand(chosen.shape)
+    indices = place.new_zeros(len(place), most + 1).scatter_(1, place, units)[:, :most]
+    count = chosen.sum(dim=1)
+    return Rows(indices, torch.arange(most, device=chosen.device) < count[:, None], count <= most)
+
+
+def most_of_poisson(n: int, sample_rate: float) -> int:
+    """The least number of units that a sample of n exceeds with probability at most 2⁻⁸⁰, by Chernoff's bound.
+
+    P(more than s) ≤ exp(-n kl((s + 1)/n ‖ sample_rate)), where kl is that of two coins.
+    """
+    low, high = math.floor(n * sample_rate), n  # high is enough, and low is so only where it is n
+    while high - low > 1:
+        middle = (low + high) // 2
+        if n * binary_kl((middle + 1) / n, sample_rate) >= _RARE * math.log(2.0):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _members(words: Words, sample_rate: float) -> Bool[Tensor, "*rows size"]:
     if not 0.0 <= sample_rate <= 1.0:
         raise ValueError(f"sample_rate must lie in [0, 1], got {sample_rate}")
     threshold = math.floor(sample_rate * 2.0**words.bits)  # the product is exact: a power of two
-    return (words.values < threshold).nonzero()[:, 0]
+    return words.values < threshold
 
 
 def with_replacement(words: Words, n: int) -> Int64[Tensor, "*rows size"]:

@@ -1,5 +1,6 @@
 """On a GPU the numbers are those of the CPU up to rounding, and a resumed chain goes on bit for bit."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ from toys import keys_of, sparse_data, toy_data, toy_objective
 
 from pacdp import Architecture, Problem
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
-from pacdp.chains import BATCH, Keys, langevin, normal_like, run_chains
+from pacdp.chains import BATCH, Keys, Replayed, langevin, normal_like, run_chains
+from pacdp.chains.graphs import recorded
 from pacdp.chains.native.philox import words
 from pacdp.step import cipher, device_cipher
 from pacdp.step.noise import SystemRandomness
@@ -76,6 +78,32 @@ def test_twenty_steps_agree(settings: Settings) -> None:
         ends.append(chunk)
     torch.testing.assert_close(ends[0].state.weights, ends[1].state.weights.cpu(), rtol=2e-3, atol=2e-3)
     torch.testing.assert_close(ends[0].losses, ends[1].losses, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.5])
+@pytest.mark.parametrize("kind", [SGLD, EntropySGD])
+def test_replayed_steps_are_the_steps(kind: type[SGLD] | type[EntropySGD], clip_norm: float | None) -> None:
+    settings = kind(tau=38.0, batch_size=10, clip_norm=clip_norm)
+    objective = toy_objective(toy_data(n=60), clip_norm=clip_norm, device="cuda")
+    assert objective.has_fixed_shapes(KEYS)
+    ends = []
+    for replayed in (False, True):
+        sampler = build([settings] * 3, objective)
+        steps = Replayed(sampler, KEYS) if replayed else sampler
+        start = sampler.init(objective.weights().repeat(3, 1))
+        with warnings.catch_warnings(action="error"):  # a step that is not recorded says so
+            (chunk,) = run_chains(steps, start, KEYS, until=6, chunk=6)
+        ends.append(chunk.state.weights.clone())
+    torch.testing.assert_close(*ends, rtol=1e-4, atol=1e-5)
+
+
+def test_what_cannot_be_recorded_is_carried_out_with_a_warning() -> None:
+    stream = torch.cuda.current_stream()
+    with pytest.warns(UserWarning, match="not recorded as a CUDA graph"):
+        graph, found = recorded(lambda: torch.ones(3, device="cuda").nonzero(), CUDA)
+    assert (graph, found) == (None, None)
+    assert torch.cuda.current_stream() == stream
+    assert float(torch.ones(3, device="cuda").sum()) == 3.0
 
 
 def test_risks_agree_with_the_cpu() -> None:

@@ -1,0 +1,73 @@
+"""Clipped sums of many chains at once: Poisson batches in rows of one length, with nothing read back from the device.
+
+What is summed is what :mod:`pacdp.step.gradients` defines, under one ``torch.func.vmap`` over the chains. No shape
+depends on a draw, so that a step can be recorded as one CUDA graph. A row has room for more units than a batch has in
+any run that can be carried out; the mean loss of one that had more would be NaN, which stops the chain.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pacdp.chains.layout import Layout
+from pacdp.losses import Loss, in_error
+from pacdp.step.clip import Clip
+from pacdp.step.gradients import clipped_gradient, fully_connected, mean_over
+from pacdp.step.sample import Words, most_of_poisson, poisson_rows
+
+_ROOM = 2**31
+"""Bytes of gradients of single examples that are held at a time, for networks that need these."""
+
+
+class FixedSizeSums:
+    """Clipped sums over a resident data set, where a batch has ``batch_size`` of its n examples on average."""
+
+    def __init__(
+        self, model: nn.Module, layout: Layout, inputs: Float[Tensor, "n ..."], loss: Loss, *, batch_size: int
+    ) -> None:
+        self._model, self._layout, self._inputs, self._loss = model, layout, inputs, loss
+        self._rate = batch_size / len(inputs)
+        self.most = most_of_poisson(len(inputs), self._rate)
+        """Examples of a row."""
+        self._at_once: int | None = None
+        if not fully_connected(model, inputs.ndim):
+            self._at_once = max(1, _ROOM // (self.most * layout.dim * inputs.element_size()))
+
+    def __call__(
+        self,
+        weights: Float[Tensor, "chains dim"],
+        words: Words,
+        group: Int[Tensor, " chains"],
+        labels: Int[Tensor, "labellings n"],
+        clip: Clip,
+        into: Float[Tensor, "chains dim"],
+    ) -> Float[Tensor, "2 chains"]:
+        """Every chain's clipped sum into ``into``; returns mean losses and errors.
+
+        Args:
+            words: a row of n for each distinct batch.
+            group: which of these batches is each chain's.
+            labels: of all examples, for all chains or for each.
+        """
+        rows = poisson_rows(words, self._rate, self.most)
+        shared = len(rows.indices) == 1 and len(weights) > 1
+        drawn, member, whole = (one if shared else one[group] for one in rows)
+        own = labels[0][drawn] if len(labels) == 1 else labels.gather(1, drawn.expand(len(weights), -1))
+
+        def one(
+            parameters: dict[str, Tensor], x: Tensor, y: Tensor, of: Tensor, sums: dict[str, Tensor]
+        ) -> tuple[Tensor, Tensor]:
+            seen = clipped_gradient(
+                self._model, parameters, x, y, self._loss,
+                clip_norm=clip.norm, divisor=clip.divisor, into=sums, member=of,
+            )  # fmt: skip
+            return seen.mean_loss, mean_over(in_error(seen.outputs, y).to(x.dtype), of)
+
+        given = [self._inputs[drawn], own, member]
+        axes = tuple(None if len(part) == 1 and len(weights) > 1 else 0 for part in given)
+        x, y, of = (part[0] if axis is None else part for part, axis in zip(given, axes, strict=True))
+        every = torch.func.vmap(one, in_dims=(0, *axes, 0), chunk_size=self._at_once)
+        found = every(self._layout.views(weights), x, y, of, self._layout.views(into))
+        highest = (self._loss.high, 1.0)  # one record's loss must not decide whether the chain goes on
+        kept = [part.masked_fill(~part.isfinite(), most) for part, most in zip(found, highest, strict=True)]
+        return torch.stack(kept).masked_fill(~whole, torch.nan)

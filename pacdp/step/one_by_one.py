@@ -1,0 +1,66 @@
+"""Clipped sums of one chain at a time by the reference, :mod:`pacdp.step.gradients`, on batches of any size."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pacdp.chains.layout import Layout
+from pacdp.losses import Loss, in_error
+from pacdp.step.clip import Clip
+from pacdp.step.compiled import multiplicities
+from pacdp.step.gradients import clipped_gradient
+
+_PART = 1000
+"""Examples that go through together where norms are kept: a batch may be all of them."""
+
+
+class OneByOne(NamedTuple):
+    """A network and its resident data set."""
+
+    model: nn.Module
+    layout: Layout
+    inputs: Tensor
+    loss: Loss
+
+    def sum(
+        self, weights: Float[Tensor, " dim"], examples: Int[Tensor, " batch"], labels: Int[Tensor, " n"], clip: Clip,
+        into: Float[Tensor, " dim"], squares: Float[Tensor, ""] | None,
+    ) -> Float[Tensor, "2"]:  # fmt: skip
+        """The chain's sum into ``into``; returns the batch's mean loss and error.
+
+        Args:
+            labels: of all examples.
+            squares: as for :class:`pacdp.step.compiled.CompiledSums`.
+        """
+        if squares is None:
+            return self._part(weights, examples, labels[examples], clip, into)[0]
+        whole, means, total = torch.zeros_like(into), weights.new_zeros(2), squares.new_zeros(())
+        often = multiplicities(examples)
+        for part, times in zip(examples.split(_PART), often.split(_PART), strict=True):
+            mean, own = self._part(weights, part, labels[part], clip, into)
+            whole += into
+            means += mean * (len(part) / len(examples))
+            total += own @ times.to(own.dtype)
+        into.copy_(whole)
+        squares.copy_(total)
+        return means
+
+    def _part(
+        self, weights: Tensor, examples: Tensor, labels: Tensor, clip: Clip, into: Tensor
+    ) -> tuple[Tensor, Float[Tensor, " batch"]]:
+        seen = clipped_gradient(
+            self.model,
+            self.layout.views(weights),
+            self.inputs[examples],
+            labels,
+            self.loss,
+            clip_norm=clip.norm,
+            divisor=clip.divisor,
+            into=self.layout.views(into),
+        )
+        if len(labels) == 0:
+            return weights.new_zeros(2), seen.squares
+        means = torch.stack([seen.mean_loss, in_error(seen.outputs, labels).to(weights.dtype).mean()])
+        return means, torch.where(seen.finite, seen.squares, 0.0)
