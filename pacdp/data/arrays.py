@@ -2,7 +2,7 @@
 
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -16,13 +16,13 @@ _MOST_EXPANSION, _ALWAYS_ALLOWED = 64, 64 * 2**20
 Read = TypeVar("Read")
 
 
-def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays of a .npz file by name.
+def read_npz(path: str | os.PathLike[str], *, ignore: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """The arrays of a .npz file by name, without those to ``ignore``.
 
     Raises:
         DataError: the file cannot be read, is none of plain arrays, is damaged, or would expand more than 64-fold.
     """
-    return _read(Path(path), "npz file of plain arrays", _unpacked)
+    return _read(Path(path), "npz file of plain arrays", lambda raw: _unpacked(raw, ignore))
 
 
 def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
@@ -47,14 +47,14 @@ def _read(path: Path, kind: str, read: Callable[[BinaryIO], Read]) -> Read:
         raise DataError(f"{path} is no {kind}, or a damaged one; replace it.") from None
 
 
-def _unpacked(raw: BinaryIO) -> dict[str, np.ndarray]:
+def _unpacked(raw: BinaryIO, ignore: Collection[str]) -> dict[str, np.ndarray]:
     allowed = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * raw.seek(0, os.SEEK_END))
     with zipfile.ZipFile(raw) as archive:  # which reads no more of a member than its entry declares
         if sum(member.file_size for member in archive.infolist()) > allowed:
             raise DataError(f"{raw.name} would unpack to more than {allowed} bytes; write it by numpy.savez.")
     raw.seek(0)
     with np.load(raw, allow_pickle=False) as file:
-        found = dict(file)
+        found = {name: file[name] for name in file.files if name not in ignore}
     if not all(isinstance(array, np.ndarray) for array in found.values()):  # a member of another kind is its bytes
         raise TypeError
     return found

@@ -1,6 +1,7 @@
 """Files of predictions, whatever is in them: a report that holds together, or one sentence, and never anything else."""
 
 import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +20,19 @@ from pacdp.verify.report import check_report
 ODD = ["", "a", "b", "0.5", "0.25", "1.0", "nan", "inf", "None", '"x,y"', "ü"]
 CELL = st.one_of(st.integers(-1, 3).map(str), st.sampled_from(ODD), st.text(max_size=3))
 COLUMN = st.sampled_from(["label", "prediction", "p0", "p1", "group", "person", "model", "id", "loss", "weight", "age"])
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 def _outcome(path: Path) -> str:
     """What reading and certifying says; anything but a report or a sentence raises."""
     try:
-        given = read_logs(path) if path.suffix == ".jsonl" else examples_of(path, read_table(path))
+        given = read_logs(path) if path.suffix in (".jsonl", ".eval") else examples_of(path, read_table(path))
         found = certified(given, failure_prob=0.05, interval=True)
     except ValueError as error:
         return "refused" if str(error) and "\n" not in str(error) else f"no sentence: {error}"
@@ -92,6 +99,42 @@ def test_a_file_with_damaged_bytes_is_certified_or_refused(data, tmp_path):
         bytes(content[: data.draw(st.integers(0, len(content)))]) if data.draw(st.booleans()) else bytes(content)
     )
     assert _outcome(path) in ("certified", "refused")
+
+
+def _answers(path: Path) -> bytearray:
+    np.savez(path, label=np.arange(8) % 2, prediction=np.arange(8)[::-1] % 2)
+    return bytearray(path.read_bytes())
+
+
+def _log(path: Path) -> bytearray:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as stored:
+        stored.writestr("header.json", '{"eval": {"model": "m", "task": "t"}}')
+        for k in range(3):
+            stored.writestr(f"samples/{k}.json", f'{{"id": {k}, "scores": {{"match": {{"value": {k % 2}}}}}}}')
+    return bytearray(path.read_bytes())
+
+
+@pytest.mark.parametrize("flip", [1, 8, 0x23, 64, 255])
+@pytest.mark.parametrize(("name", "write"), [("answers.npz", _answers), ("log.eval", _log)])
+def test_no_byte_of_a_zip_leads_astray(name, write, flip, tmp_path):
+    """Flags of a member say how it is packed, or encrypted; any of them may be what is damaged."""
+    path = tmp_path / name
+    content = write(path)
+    assert _outcome(path) == "certified"
+    found = []
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ flip]) + content[place + 1 :])
+        found.append(_outcome(path))
+    assert set(found) == {"certified", "refused"}
+
+
+def test_where_the_reader_of_parquet_panics_a_sentence_follows(tmp_path, monkeypatch):
+    def scan(path):
+        raise pl.exceptions.PanicException("called `Result::unwrap()` on an `Err` value")
+
+    monkeypatch.setattr(pl, "scan_parquet", scan)
+    with pytest.raises(ValueError, match=r"cannot be read as parquet \(it is damaged\): write it anew"):
+        read_table(tmp_path / "answers.parquet")
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,21 @@ def _read(path: Path, whole: Path) -> Iterator[Scored]:
             yield from _harness(path, "" if path.parent == whole or path == whole else path.parent.name)
         else:
             yield from _inspect(path)
-    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, RecursionError, EOFError) as error:
+    except (UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as a log ({error}): write it anew, or as .json") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is no log that this reads ({type(error).__name__} {error})") from error
+
+
+def _unpacked(path: Path) -> dict[str, bytes]:
+    """The header and the samples of a zip."""
+    with path.open("rb") as raw:
+        try:
+            with zipfile.ZipFile(raw) as stored:
+                names = (name for name in stored.namelist() if name.startswith("samples/") and name.endswith(".json"))
+                return {name: stored.read(name) for name in ("header.json", *names)}
+        except Exception as error:  # zipfile raises whatever the bytes of a damaged file lead it to
+            raise ValueError(f"{path} cannot be read as a log ({error}): write it anew, or as .json") from error
 
 
 def _harness(path: Path, model: str) -> Iterator[Scored]:
@@ -110,10 +121,9 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
 def _inspect(path: Path) -> Iterator[Scored]:
     """A log of inspect_ai, as JSON or as its zip of JSON."""
     if path.suffix == ".eval":
-        with zipfile.ZipFile(path) as stored:
-            names = sorted(name for name in stored.namelist() if name.startswith("samples/") and name.endswith(".json"))
-            header = json.loads(stored.read("header.json"))
-            samples = [json.loads(stored.read(name)) for name in names]
+        parts = _unpacked(path)
+        header = json.loads(parts.pop("header.json"))
+        samples = [json.loads(parts[name]) for name in sorted(parts)]
     else:
         header = _object(path, path.read_text(encoding="utf-8"), "it")
         samples = header.get("samples") or []

@@ -5,8 +5,6 @@ refused. Probabilities are read some rows at a time.
 """
 
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from pacdp.data.arrays import read_npz
 from pacdp.predictions.answers import Answers, from_probabilities, joined
 from pacdp.predictions.columns import Coded
 
@@ -25,7 +24,8 @@ _PROBABILITY = re.compile(r"p(0|[1-9]\d*)")
 _WHOLE = r"^(0|-?[1-9]\d{0,17})$"
 _CELLS = 1_000_000
 """How many probabilities are held at once."""
-DAMAGED = (pl.exceptions.PolarsError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, UnicodeDecodeError)
+DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError)
+"""Polars panics at some damaged files of Parquet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,8 +70,8 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: Exception) -> ValueError:
-    said = " ".join(str(error).split("\n")[0].split())[:200]
+def _unreadable(path: Path, error: BaseException) -> ValueError:
+    said = " ".join(str(error).split("\n")[0].split())[:200] if isinstance(error, Exception) else "it is damaged"
     return ValueError(f"{path} cannot be read as {path.suffix[1:]} ({said}): write it anew")
 
 
@@ -103,8 +103,7 @@ def _parquet(path: Path, ignore: frozenset[str]) -> Table:
 
 
 def _npz(path: Path, ignore: frozenset[str]) -> Table:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files if name not in ignore}
+    arrays = read_npz(path, ignore=ignore)
     table = arrays.pop("probabilities", None)
     named, numbers, soft = _sorted(path, list(arrays))
     if odd := [name for name, array in arrays.items() if array.ndim != 1]:
