@@ -201,7 +201,9 @@ class _Dask:
         with suppress(OSError, ValueError):  # the scheduler is gone, as its futures say, or the worker has no nanny
             where = [address for address, keys in self._client.processing().items() if key in keys]
             future.cancel()  # before its worker ends, or the scheduler would start it again
-            self._client.restart_workers(where, raise_for_error=False)
+            # Dask ends a worker within nine seconds, and then waits for as many workers as it counted, which may have
+            # been one too many; the next batch waits for a worker anyway
+            self._client.restart_workers(where, timeout=10.0, raise_for_error=False)
 
     def __enter__(self) -> Pool:
         return self
