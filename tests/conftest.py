@@ -1,4 +1,5 @@
-"""What holds for all tests: Triton's kernels are interpreted where no GPU is, and processes share the cores.
+"""What holds for all tests: Triton's kernels are interpreted where no GPU is, processes share the cores, and hypothesis
+tries the same examples each time, however long one takes.
 
 Triton decides when it is first imported, by whichever test needs it first, whether its own functions are interpreted.
 """
@@ -7,8 +8,11 @@ import os
 
 import pytest
 import torch
+from hypothesis import settings
 
 os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.load_profile("repeatable")
 
 
 def pytest_configure(config: pytest.Config) -> None:
