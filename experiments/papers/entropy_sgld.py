@@ -327,14 +327,16 @@ def claims_4(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     little = "On random labels Entropy-SGLD overfits by about 2% at most (here: less than 3%)."
     yield gaps_claim("On true labels the generalization gap is close to zero.", true, **where, most=HARMLESS)
     yield gaps_claim(little, random, **where, most=0.03)
-    yield _guessing(next((row for row in random if row["network"] == "CONV"), None), **where)
-    yield _order({row["network"]: row for row in true}, **where)
+    yield guessing_claim(next((row for row in random if row["network"] == "CONV"), None), **where)
+    own = {row["network"]: row for row in true}
+    yield order_claim(own.get("CONV"), own.get("FC1024"), **where)
     nonvacuous = "On true labels all bounds are nonvacuous."
     yield nonvacuous_claim(nonvacuous, true, among=true, guessing=where["chance"])
     yield violations_claim(table, EXPECTED)
 
 
-def _guessing(row: Line | None, **where: Any) -> Claim:
+def guessing_claim(row: Line | None, **where: Any) -> Claim:
+    """Whether CONV guesses on random labels; ``where`` as of :func:`unlearnt`."""
     sentence = "On random labels CONV's training and test error remain close to the guessing rate (90%)."
     if row is None:
         return Claim(sentence, None, "CONV has not finished")
@@ -346,11 +348,12 @@ def _guessing(row: Line | None, **where: Any) -> Claim:
     return Claim(sentence, None if little else holds, told)
 
 
-def _order(found: dict[str, Line], **where: Any) -> Claim:
+def order_claim(conv: Line | None, dense: Line | None, **where: Any) -> Claim:
+    """Whether CONV has learnt more than FC1024; ``where`` as of :func:`unlearnt`."""
     sentence = "On true labels CONV has lower training and test errors than FC1024."
-    if not {"CONV", "FC1024"} <= found.keys():
+    if conv is None or dense is None:
         return Claim(sentence, None, "the table has not both networks")
-    both, names = {name: found[name] for name in ("CONV", "FC1024")}, ("train_error", "test_error")
+    both, names = {"CONV": conv, "FC1024": dense}, ("train_error", "test_error")
     told = "; ".join(f"{name}: {', '.join(f'{row[of]:.4f}' for of in names)}" for name, row in both.items())
     best = min(both.values(), key=lambda row: row["train_error"])
     little = unlearnt([best], **where)

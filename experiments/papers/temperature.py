@@ -47,7 +47,7 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
     if scale != "smoke":
         plan |= _changes() | _networks()
     return [
-        Job(key=key, kind=CLIMB, config=_config(scale, seed, root, **made), tags={"about": made["about"]})
+        Job(key=key, kind=CLIMB, config=ladder(scale, seed, root, **made), tags={"about": made["about"]})
         for key, made in plan.items()
     ]
 
@@ -92,12 +92,13 @@ def _networks() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _config(
+def ladder(
     scale: Scale, seed: int, root: float, *, about: str, times: tuple[float, ...], epochs: float,
-    network: Architecture = FC100, dataset: str = "", **settings: Any,
+    network: Architecture = FC100, dataset: str = "", random_labels: float = 0.0, **settings: Any,
 ) -> Ladder:  # fmt: skip
+    """Chains at multiples of τ = ``root``; ``settings`` are fields of :class:`Ladder`."""
     del about
-    problem = Problem(dataset=dataset or DATASETS[scale], architecture=network)
+    problem = Problem(dataset=dataset or DATASETS[scale], architecture=network, random_labels=random_labels)
     return Ladder(
         problem=problem, taus=tuple(root * one for one in times),
         epochs=epochs * LENGTH[scale], batch_size=32 if scale == "smoke" else 128, seed=seed, **settings,

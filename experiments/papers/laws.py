@@ -1,0 +1,104 @@
+"""Figures 1 to 4 of Dziugaite and Roy (2018) where chains stay, which longer runs do not leave.
+
+The figures' own runs at scale cpu end before Entropy-SGLD has learnt what its law at τ = √n allows. Here chains begin
+at SGD's weights, which fit more than the law does, and run at constant steps; errors are means over the second half. An
+approach that is not over then shows too small an error and too large a gap, which counts against the sentences. The
+convolutional network on two classes has GroupNorm: without, SGLD's law at τ = √n guesses (temperature-map), and a
+network that guesses shows nothing.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from experiments.claims import judging
+from experiments.figures import laws as figures
+from experiments.papers import laws_verdict as verdict
+from experiments.papers.chains import EXAMPLES, LABELS, SMALL, job, records
+from experiments.papers.entropy_sgld import SIZES as FIGURES
+from experiments.papers.runs.temperature import CLIMB, Ladder
+from experiments.papers.temperature import COLUMNS as OF_LADDERS
+from experiments.papers.temperature import DATASETS, ENTROPY, ladder
+from experiments.papers.temperature import rows as chains
+from experiments.study import Done, Row, Study, columns, drawing, tabled
+from pacdp import Architecture
+from pacdp.cli.recipes import Scale, tau_of
+from pacdp.cli.sweep.jobs import Job
+
+GROUPED = Architecture(name="conv", norm="group")
+HOT = 0.05
+"""The thermal noise at which Figure 1 has SGLD with almost no gap."""
+SEEDS = 8
+"""Of SGD and cold SGLD, which one run each does not tell apart."""
+
+
+def jobs(scale: Scale, seed: int) -> list[Job]:
+    """Several chains of each kind, those that take long first; at scale smoke one kind for each figure."""
+    root, smoke = math.sqrt(EXAMPLES[DATASETS[scale]]), scale == "smoke"
+    small = Architecture(hidden=(64,))
+    grouped = SMALL if smoke else GROUPED
+    plan: dict[str, tuple[int, dict[str, Any]]] = {}
+    for name, network in (("fc1200", small), ("fc600", SMALL)):
+        own = network if smoke else Architecture(name=name)  # type: ignore[arg-type]
+        plan[f"{name}-entropy"] = (4, {"epochs": 12.0, **ENTROPY, "records": 3, "network": own})
+    for labels, share in LABELS.items():
+        own = {"random_labels": share, "records": 3}
+        ten = {**own, "dataset": "digits" if smoke else "mnist", "epochs": 16.0, **ENTROPY}
+        plan |= {
+            f"conv-entropy-{labels}": (2, {**own, "epochs": 10.0, **ENTROPY, "network": grouped, "fit": 2.0}),
+            f"conv-sgld-{labels}": (2, {**own, "epochs": 6.0, "step_size": 0.1, "network": grouped, "fit": 2.0}),
+            f"conv-hot-{labels}": (2, {**own, "epochs": 6.0, "step_size": 0.1, "network": grouped, "fit": 2.0}),
+            f"fc1024-ten-{labels}": (2, {**ten, "network": SMALL if smoke else Architecture(name="fc1024")}),
+            f"conv-ten-{labels}": (2, {**ten, "network": small if smoke else Architecture(name="conv")}),
+        }
+    found = []
+    for key, (count, settings) in plan.items():
+        tau = tau_of(HOT) if "hot" in key else root
+        made = ladder(scale, seed, tau, about="", times=(1.0,) * count, starts=("sgd",), **settings)
+        found.append(Job(key=key, kind=CLIMB, config=made, tags={"labels": _labels(made), "dataset": _dataset(made)}))
+    return found + [one for number in range(seed, seed + SEEDS) for one in _cold(scale, number)]
+
+
+def _labels(made: Ladder) -> str:
+    return "random" if made.problem.random_labels else "true"
+
+
+def _dataset(made: Ladder) -> str:
+    return made.problem.dataset
+
+
+def _cold(scale: Scale, seed: int) -> Iterator[Job]:
+    """SGD and the coldest SGLD of Figure 1, as it has them."""
+    size = FIGURES[1][scale]
+    for name, tau in (("sgd", None), ("sgld", tau_of(verdict.COLD))):
+        network = SMALL if scale == "smoke" else Architecture(name="conv")
+        yield job(name, size, scale=scale, network=network, labels="true", seed=seed, tau=tau)
+
+
+COLUMNS = {
+    **OF_LADDERS, **columns((pl.String, "labels dataset"), (pl.Float64, "thermal_noise"), (pl.Int64, "seed chain"))
+}  # fmt: skip
+
+
+def rows(done: Done) -> Iterator[Row]:
+    """One row a chain that stays where it is; of a run of Figure 1 its end, with its seed."""
+    if not isinstance(done.job.config, Ladder):
+        *_, end = records(done)
+        yield {**end, "seed": done.job.config.seed, "dataset": done.job.config.problem.dataset}
+        return
+    for number, row in enumerate(chains(done)):
+        yield {**row, "chain": number, "thermal_noise": math.sqrt(2.0 / row["tau"])}
+
+
+LAWS = Study(
+    name="entropy-sgld-laws",
+    title="Figures 1 to 4 where chains stay at τ = √n",
+    paper="Dziugaite and Roy (2018), Figures 1 to 4",
+    jobs=jobs,
+    table=tabled(rows, COLUMNS),
+    draw=drawing(figure=figures.draw),
+    judge=judging(claims=verdict.claims, notes=verdict.notes, points=verdict.points),
+)
+STUDIES = (LAWS,)
