@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from scipy import optimize, special
+import scipy  # its parts, which take long to import, where they are used
+from scipy import special
 
 from bounds import _check
 from bounds._rounding import outward
@@ -100,7 +101,7 @@ def _best_size(k: int, n: int, failure_prob: float) -> int:
     def value(room: float) -> float:
         return _epsilon(k, n, failure_prob, {_rounded(room, k, n): 1.0})
 
-    found: Any = optimize.minimize_scalar(  # pyright: ignore[reportUnknownVariableType]
+    found: Any = scipy.optimize.minimize_scalar(  # pyright: ignore[reportUnknownVariableType]
         value, bounds=(0.0, math.log1p(n - k)), method="bounded", options={"xatol": 1e-4}
     )
     return _rounded(float(found.x), k, n)
@@ -144,7 +145,7 @@ def _epsilon(k: int, n: int, failure_prob: float, shares: dict[int, float] | Non
     elif height(high) <= 0.0:
         return 1.0
     else:
-        root = float(cast(Any, optimize.brentq)(height, low, high, xtol=5e-324, rtol=2.0**-50, maxiter=2000))
+        root = float(scipy.optimize.brentq(height, low, high, xtol=5e-324, rtol=2.0**-50, maxiter=2000))
     step = 2.0**-52
     while root < 1.0:
         value, parts = margin(root)

@@ -17,7 +17,7 @@ from pacdp.certify import Settings as ChoiceOfSettings
 from pacdp.certify.accounted import of_the_run, with_accounted
 from pacdp.certify.priors import NOISE_OF_THE_RUN, NOISE_OF_THE_SYSTEM
 from pacdp.certify.trajectory import with_recorded
-from pacdp.chains import SQUARED_NORMS, Batching, Diagnosis, Keys, Layout, SecretKeys, keys_of
+from pacdp.chains import SQUARED_NORMS, Batching, Keys, Layout, SecretKeys, keys_of
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
@@ -119,9 +119,8 @@ class Trained:
         settings: GibbsSettings | None = None,
         seed: int = 0,
         progress: Progress | None = None,
-        diagnosis: Diagnosis | None = None,
     ) -> Assessment:
-        """Certificates of the posterior, with fresh randomness from ``seed``; ``diagnosis`` is of its chain.
+        """Certificates of the posterior, with fresh randomness from ``seed``.
 
         A chain with ``clip_norm`` has rigorous ones by its accounted privacy, before the optimistic ones, and one that
         kept its norms those of its trajectory.
@@ -133,7 +132,7 @@ class Trained:
         privacy = own.target_privacy(oscillation=data.loss.oscillation, n=data.n, step=self.state.step)
         share = failure_prob / self.charged.stopping_times
         found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, gibbs=settings, seed=seed,
-                        progress=progress, diagnosis=diagnosis, settings=self.fixed)  # fmt: skip
+                        progress=progress, settings=self.fixed)  # fmt: skip
         covers, noise = of_the_run(self.noise)
         found = found.resting_on(covers, noise, beside=covers.name)
         if clipped:

@@ -9,6 +9,7 @@ from typing import Any
 import bounds
 from bounds.sentence import first_sentence
 from pacdp.certify.examples import BoundSet, Unit
+from pacdp.chains import Diagnosis
 from pacdp.planned_steps import ChargedSteps
 from pacdp.stochastic import MonteCarloRisk
 
@@ -154,6 +155,11 @@ class Assessment:
             one.resting_on(*hypotheses) if need else one for one, need in zip(self.certificates, needs, strict=True)
         )
         return replace(self, certificates=tuple(made))
+
+    def diagnosed(self, diagnosis: Diagnosis | None) -> "Assessment":
+        """With the diagnosis of the chains that learnt the weights, where a certificate assumes that they converged."""
+        assumed = any(one.name == "chain stationary" for made in self.certificates for one in made.unproved)
+        return replace(self, diagnosis=diagnosis.to_dict()) if diagnosis and assumed else self
 
     def joined(self, *others: "Assessment") -> "Assessment":
         """This assessment with the certificates, measurements and refusals of others about the same examples.

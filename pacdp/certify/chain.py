@@ -14,7 +14,7 @@ from pacdp.certify.assessment import Assessment, Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.networks import about, clopper_pearson, error_share, released_certificate
 from pacdp.certify.priors import privacy_to_dict
-from pacdp.chains import CERTIFY, Diagnosis, Keys
+from pacdp.chains import CERTIFY, Keys
 from pacdp.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
@@ -143,7 +143,6 @@ def assess(
     effort: GibbsSettings | None,
     seed: int,
     progress: Progress | None,
-    diagnosis: Diagnosis | None,
 ) -> Assessment:
     """The Gibbs classifier around a chain's weights and the weights themselves."""
     (train,), (tested,) = data.risks(law.weights[None]), test.risks(law.weights[None]) if test else [None]
@@ -160,10 +159,9 @@ def assess(
         gibbs=asdict(estimate) if estimate else None,
         details={"weights": {"train": train._asdict(), "test": tested._asdict() if tested else None}},
     )
-    if data.mixes:
-        found = replace(found, certificates=tuple(made.resting_on(MIXED) for made in found.certificates))
-    assumed = any(one.name == "chain stationary" for made in found.certificates for one in made.unproved)
-    return replace(found, diagnosis=diagnosis.to_dict()) if diagnosis and assumed else found
+    if not data.mixes:
+        return found
+    return replace(found, certificates=tuple(made.resting_on(MIXED) for made in found.certificates))
 
 
 def _findings(

@@ -26,7 +26,6 @@ from pacdp.certify.priors import (
 )
 from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
-from pacdp.chains import Diagnosis
 from pacdp.gibbs import GibbsSettings
 from pacdp.losses import Loss
 from pacdp.objective import Objective
@@ -53,7 +52,6 @@ def certify(
     seed: int = 0,
     device: Device = "cpu",
     progress: Progress | None = None,
-    diagnosis: Diagnosis | None = None,
     release: Release | None = None,
 ) -> Assessment:
     """Every certificate that applies to a law over networks, with what each rests on.
@@ -89,7 +87,6 @@ def certify(
         formulas: more bounds of :mod:`bounds` for a Gaussian's 0-1 risk beside ``bounds.maurer``, such as
             ``bounds.quadratic`` or ``functools.partial(bounds.catoni, inverse_temperature=n)``; fixed beforehand.
         seed: of all draws made here.
-        diagnosis: of the chains that learnt the weights; reported where a certificate assumes stationarity.
         release: releases the errors of a privately released :class:`Network`, and n, with noise that a ledger counts
             (:func:`pacdp.released_counts.released_errors`). Nothing else that depends on the examples is then in the
             assessment: it may be published if the network may.
@@ -143,7 +140,7 @@ def certify(
             assert isinstance(data, Objective)
             assert not isinstance(test, BoundSet)
             assert isinstance(prior, bounds.PrivacyClaim | NoPrivacy)
-            found = chain.assess(law, data, prior, test, failure_prob, gibbs, seed, progress, diagnosis)
+            found = chain.assess(law, data, prior, test, failure_prob, gibbs, seed, progress)
         case GaussianPosterior():
             if not isinstance(prior, Prior) or not isinstance(network, nn.Module):
                 raise ValueError("a Gaussian posterior needs prior=Prior(law=..., source=...) and network=, its module")

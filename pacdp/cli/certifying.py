@@ -43,14 +43,16 @@ def certify(
         settings=settings,
         seed=seed,
         progress=progress,
-        diagnosis=diagnose_checkpoints(siblings(path)),
     )
+    checkpoint = trained.checkpoint
+    del trained  # with the examples: what diagnoses loads libraries of their size
+    assessment = assessment.diagnosed(diagnose_checkpoints(siblings(path)))
     if not run.reproducible:
         assessment = replace(assessment, details={**assessment.details, "private": PRIVATE})
-    header = trained.checkpoint.header
+    header = checkpoint.header
     subject = {
         "checkpoint": str(path),
-        "content_hash": trained.checkpoint.content_hash,
+        "content_hash": checkpoint.content_hash,
         "effort": asdict(settings),
         **{name: header[name] for name in ("step", "loss", "sampler", "data")},
     }

@@ -17,8 +17,8 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 
 from pacdp.data.dataset import Dataset
-from pacdp.data.download import Progress
 from pacdp.data.errors import DataError
+from pacdp.data.progress import Progress
 from pacdp.data.registry import REGISTRY, DatasetEntry, FileEntry, Where, find, locate
 
 ARCHIVE = "cifar-10-binary.tar.gz"

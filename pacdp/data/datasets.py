@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from pacdp.data.cifar10 import load_cifar10
 from pacdp.data.dataset import Dataset, require_other_people
 from pacdp.data.digits import load_digits
-from pacdp.data.download import Progress
 from pacdp.data.errors import DataError
 from pacdp.data.malaria import load_malaria
 from pacdp.data.mnist import load_mnist
+from pacdp.data.progress import Progress
 from pacdp.data.registry import Where
 from pacdp.data.writers import load_writers
 from pacdp.data.xrays import load_xrays

@@ -5,34 +5,16 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Protocol, runtime_checkable
+from typing import IO, Any
 
 import pooch
 import requests
 
 from pacdp.data.errors import DataError
+from pacdp.data.progress import Progress
 
 _ROUNDS = 2  # a mirror that failed in passing is asked once more, after the others
 _TIMEOUT = (10.0, 30.0)  # seconds to connect, seconds of silence
-
-
-@runtime_checkable
-class Progress(Protocol):
-    """A progress bar as pooch drives it; tqdm's bars fit, and so does a few lines around any other."""
-
-    total: float | None
-
-    def update(self, n: int, /) -> object:
-        """Another `n` bytes have arrived."""
-        ...
-
-    def reset(self) -> object:
-        """Start again from zero."""
-        ...
-
-    def close(self) -> object:
-        """The download is over."""
-        ...
 
 
 class _WrongContent(Exception):

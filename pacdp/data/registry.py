@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pooch
+import platformdirs
 
-from pacdp.data.download import Progress, fetch
 from pacdp.data.errors import DataError
+from pacdp.data.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Where(NamedTuple):
 
 def cache_folder() -> Path:
     """The folder that downloads go to: the user's cache folder of this operating system, then `pacdp`."""
-    return Path(pooch.os_cache("pacdp"))
+    return Path(platformdirs.user_cache_dir("pacdp"))
 
 
 def locate(
@@ -101,6 +101,8 @@ def locate(
         places = ", ".join(str(folder / dataset) for folder in _folders(root))
         advice = ", or allow the download" if served else f", because no mirror serves it ({entry.source})"
         raise DataError(f"{file_name} is not in {places}; put it there{advice}.")
+    from pacdp.data.download import fetch  # with pooch and requests, which take long to import
+
     target = cache_folder() / dataset / file_name
     fetch(
         addresses,

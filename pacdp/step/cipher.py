@@ -13,14 +13,16 @@ pseudorandom function nor predict the operating system's generator.
 """
 
 import os
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
 from pacdp.step import device_cipher
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
 
 WORDS_PER_KEY = 1 << 15  # 256 KiB, which stay in the cache
 _START = bytes(16)  # block counter and nonce: each key is used once
@@ -31,7 +33,7 @@ def fill(words: NDArray[np.int64]) -> None:
     """Overwrite ``words``, a contiguous vector, by independent uniform 64-bit words."""
     for begin in range(0, len(words), WORDS_PER_KEY):
         part = words[begin : begin + WORDS_PER_KEY].view(np.uint8)
-        keystream = Cipher(algorithms.ChaCha20(_fresh_key(), _START), mode=None).encryptor()
+        keystream = _encryptor(_fresh_key(), _START)
         keystream.update_into(_ZEROS[: len(part)], part.data)
 
 
@@ -72,7 +74,7 @@ class Keystream:
 
     def __init__(self, key: bytes, place: bytes) -> None:
         self._key, self._place, self._taken = key, place, 0
-        self._stream = Cipher(algorithms.ChaCha20(key, bytes(4) + place), mode=None).encryptor()
+        self._stream = _encryptor(key, bytes(4) + place)
 
     def on(self, device: torch.device, count: int) -> torch.Tensor:
         """The next words, made on a device; an object gives its words in one way or the other."""
@@ -93,3 +95,9 @@ def new_key() -> bytes:
 
 def _fresh_key() -> bytes:
     return os.urandom(32)
+
+
+def _encryptor(key: bytes, start: bytes) -> "CipherContext":
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms  # chains with a seed do without
+
+    return Cipher(algorithms.ChaCha20(key, start), mode=None).encryptor()

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import psutil
-from joblib.externals.loky import ProcessPoolExecutor, cpu_count
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from pacdp.cli.sweep.life import TICK
 
@@ -114,13 +112,16 @@ class Workers:
 
 class _Processes:
     def __init__(self, workers: int) -> None:
-        threads = str(max(1, cpu_count() // workers))
+        from joblib.externals import loky  # one worker needs none
+
+        self._loky = loky
+        threads = str(max(1, loky.cpu_count() // workers))
         self._env = {name: os.environ.get(name, threads) for name in _THREADS}
         self._idle: list[Any] = []
         self._busy: dict[Future[Any], Any] = {}
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        executor = self._idle.pop() if self._idle else ProcessPoolExecutor(
+        executor = self._idle.pop() if self._idle else self._loky.ProcessPoolExecutor(
             max_workers=1, env=self._env, initializer=_end_with, initargs=(os.getpid(),)
         )  # fmt: skip
         future = executor.submit(function, *arguments)
@@ -134,7 +135,7 @@ class _Processes:
             executor.shutdown(wait=True, kill_workers=True)
         else:
             self._idle.append(executor)
-        return int(isinstance(error, TerminatedWorkerError))
+        return int(isinstance(error, self._loky.process_executor.TerminatedWorkerError))
 
     def effort(self, future: "Future[Any]") -> Callable[[], Any] | None:
         executor = self._busy[future]
