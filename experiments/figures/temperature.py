@@ -7,7 +7,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.figures.panels import legend
+from experiments.figures.panels import BELOW, legend
 from experiments.papers import temperature_verdict as verdict
 from pacdp.cli.figures import style
 
@@ -21,7 +21,7 @@ _SHOWN = {
 
 def draw(table: pl.DataFrame) -> Figure:
     """Errors by temperature and network; errors and bounds by epsilon; what else moves the error."""
-    drawn, ((left, middle, right),) = style.figure(1, 3, width=5.0, height=4.2)
+    drawn, ((left, middle, right),) = style.figure(1, 3, width=5.0, height=4.8)
     _by_temperature(left, table)
     _by_epsilon(middle, table)
     _what_moves(right, table)
@@ -49,13 +49,20 @@ def _by_temperature(axes: Axes, table: pl.DataFrame) -> None:
     axes.plot([1.0], [verdict.PRINTED], "*", color="red", markersize=12, label="printed")
     axes.set_xlabel("inverse temperature τ over √n")
     axes.set_ylabel("stationary training error")
-    legend(axes, fontsize=6)
+    legend(axes, fontsize=6, ncols=2, **BELOW)
 
 
 def _line(axes: Axes, found: Sequence[verdict.Law], mark: str, colour: str, label: str) -> None:
-    if found:
-        x, y = [law.times for law in found], [law.error for law in found]
+    """Laws; where starts do not meet there is none, and a bar reaches from one start's error to the other's."""
+    met = [law for law in found if law.met]
+    if met:
+        x, y = [law.times for law in met], [law.error for law in met]
         axes.plot(x, y, mark, color=colour, markersize=4, linewidth=1, label=label)
+    for law in found:
+        if not law.met:
+            ends = [row["mean_error"] for row in law.rows]
+            named = label if law is found[0] else None
+            axes.plot([law.times] * 2, [min(ends), max(ends)], ":_", color=colour, linewidth=1, label=named)
 
 
 def _by_epsilon(axes: Axes, table: pl.DataFrame) -> None:
@@ -77,14 +84,14 @@ def _by_epsilon(axes: Axes, table: pl.DataFrame) -> None:
     axes.axvline(0.0327, color="0.6", linewidth=0.8)
     axes.set_xlabel("epsilon of the target (the paper's: 0.0327)")
     axes.set_ylabel("error, or bound on it")
-    legend(axes, fontsize=6, title="*optimistic: takes the law for reached")
+    legend(axes, fontsize=6, ncols=2, title="*optimistic: takes the law for reached", **BELOW)
 
 
 def _bound(axes: Axes, made: Sequence[dict[str, Any]], name: str, colour: str, label: str) -> None:
     own = [one for one in made if name in one["bounds"]]
     if own:
         y = [min(1.0, one["bounds"][name]) for one in own]
-        axes.plot([one["law"].epsilon for one in own], y, "--", color=colour, linewidth=1, label=label)
+        axes.plot([one["law"].epsilon for one in own], y, "--.", color=colour, linewidth=1, markersize=4, label=label)
 
 
 def _what_moves(axes: Axes, table: pl.DataFrame) -> None:
@@ -106,7 +113,7 @@ def _what_moves(axes: Axes, table: pl.DataFrame) -> None:
     axes.axhline(verdict.PRINTED, color="0.6", linewidth=0.8)
     axes.set_xlabel("inverse temperature τ over √n")
     axes.set_ylabel("stationary training error")
-    legend(axes, fontsize=6)
+    legend(axes, fontsize=6, ncols=2, title="bars: starts that do not meet", title_fontsize=6, **BELOW)
 
 
 def printed(table: pl.DataFrame) -> Figure:

@@ -276,7 +276,7 @@ def notes_6(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
 
 def points_6(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
     """How much was learnt of CIFAR-10."""
-    yield little_learnt(last(table), GAMMA_SIZES[scale].guessing, "The sentences about gamma and beta on CIFAR-10")
+    yield little_learnt(last(table), GAMMA_SIZES[scale].guessing, "The sentences about CIFAR-10", claims)
 
 
 def _one_privacy(spent: Sequence[float]) -> Claim:

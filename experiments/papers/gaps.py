@@ -348,8 +348,9 @@ def worse(sentence: str, sgld: Line | None, entropy: Line | None, names: Sequenc
     return Claim(sentence, every(lower(entropy, sgld, of, name) for name, both in own.items() for of in both), told)
 
 
-def little_learnt(rows: Sequence[Line], chance: float, what: str) -> Point:
-    """That a figure's sentences wait for networks that have learnt; nothing said where all have."""
+def little_learnt(rows: Sequence[Line], chance: float, what: str, claims: Sequence[Claim]) -> Point:
+    """That a figure's sentences wait for networks that have learnt, and what its open claims wait for; nothing said
+    where all have."""
     true = [row for row in rows if row["algorithm"] == "Entropy-SGLD" and row["labels"] == "true"]
     errors = [row["train_error"] for row in true if not learns(row, true, chance)]
     said = (
@@ -357,7 +358,8 @@ def little_learnt(rows: Sequence[Line], chance: float, what: str) -> Point:
     )
     ends = {"least": min(errors, default=None), "most": max(errors, default=None)}
     said = say(said + "guessing {chance:g}", what=what, **ends, count=len(errors), all=len(true), chance=chance)
-    return Point(said, None, "runs at scale paper (2000 epochs, a GPU)")
+    waiting = dict.fromkeys(claim.settled_by for claim in claims if claim.holds is None)
+    return Point(said, None, "; ".join(waiting))
 
 
 def scale_notes(scale: Scale, size: Size, table: pl.DataFrame, *others: str) -> Iterator[str]:

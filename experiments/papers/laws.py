@@ -17,7 +17,8 @@ from experiments.claims import judging
 from experiments.figures import laws as figures
 from experiments.papers import laws_verdict as verdict
 from experiments.papers.chains import EXAMPLES, LABELS, SMALL, job, records
-from experiments.papers.entropy_sgld import SIZES as FIGURES
+from experiments.papers.entropy_sgld_verdict import COLDEST, SEEDS
+from experiments.papers.entropy_sgld_verdict import SIZES as FIGURES
 from experiments.papers.runs.temperature import CLIMB, Ladder
 from experiments.papers.temperature import COLUMNS as OF_LADDERS
 from experiments.papers.temperature import DATASETS, ENTROPY, ladder
@@ -30,8 +31,6 @@ from pacdp.cli.sweep.jobs import Job
 GROUPED = Architecture(name="conv", norm="group")
 HOT = 0.05
 """The thermal noise at which Figure 1 has SGLD with almost no gap."""
-SEEDS = 8
-"""Of SGD and cold SGLD, which one run each does not tell apart."""
 
 
 def jobs(scale: Scale, seed: int) -> list[Job]:
@@ -72,7 +71,7 @@ def _dataset(made: Ladder) -> str:
 def _cold(scale: Scale, seed: int) -> Iterator[Job]:
     """SGD and the coldest SGLD of Figure 1, as it has them."""
     size = FIGURES[1][scale]
-    for name, tau in (("sgd", None), ("sgld", tau_of(verdict.COLD))):
+    for name, tau in (("sgd", None), ("sgld", tau_of(COLDEST))):
         network = SMALL if scale == "smoke" else Architecture(name="conv")
         yield job(name, size, scale=scale, network=network, labels="true", seed=seed, tau=tau)
 

@@ -6,14 +6,12 @@ from typing import Any
 import polars as pl
 
 from experiments.claims import Claim, Measured, Point, by_seeds, every, point, say
-from experiments.papers.entropy_sgld import guessing_claim, order_claim
+from experiments.papers.entropy_sgld_verdict import COLDEST, guessing_claim, order_claim
 from experiments.papers.gaps import HARMLESS, LETTERS, gap, gaps_claim, nonvacuous_claim, worse
 from experiments.study import Row
 from experiments.tables import part
 from pacdp.cli.recipes import Scale
 
-COLD = 0.001
-"""The least thermal noise of Figure 1, where SGLD is nearest to SGD."""
 TIED = 0.001
 """Training errors that differ by less are both the smallest: two of Figure 1's 2,000 examples."""
 _ERRORS = ("train_error", "test_error")
@@ -84,7 +82,7 @@ def _smallest(table: pl.DataFrame) -> Claim:
     )
     if train is None or test is None:
         return Claim(sentence, None, "no such run has finished")
-    told = f"SGD less SGLD at noise {COLD:g}: training error {train}, the same within {TIED:g}; test error {test}"
+    told = f"SGD less SGLD at noise {COLDEST:g}: training error {train}, the same within {TIED:g}; test error {test}"
     return Claim(sentence, every([train.below(TIED), test.below(0.0)]), told, by_seeds(test.scaled(-1.0)))
 
 

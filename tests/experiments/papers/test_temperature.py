@@ -114,6 +114,15 @@ def test_verdicts_follow_the_errors() -> None:
     assert held(pl.DataFrame(unsure))[next(said for said in found if "about 2%" in said)] is None
 
 
+def test_there_is_no_law_and_no_bound_where_starts_do_not_meet() -> None:
+    rows = [line(1.0, 0.20, start="base"), line(1.0, 0.21), line(4.0, 0.05), line(4.0, 0.30, start="base")]
+    found = pl.DataFrame(rows)
+    assert [law.met for law in verdict.laws(found, algorithm="Entropy-SGLD")] == [True, False]
+    assert [one["law"].times for one in verdict.certified(found)] == [1.0]
+    first, _ = verdict.laws(found, algorithm="Entropy-SGLD")
+    assert first.most == pytest.approx(0.212)  # the worse start, two standard errors above
+
+
 def test_the_temperature_of_an_error_lies_between_its_neighbours() -> None:
     found = verdict.laws(pl.DataFrame([line(1.0, 0.2), line(10.0, 0.1), line(100.0, 0.01)]), algorithm="Entropy-SGLD")
     where = verdict.coldest_needed(found, 0.02)
