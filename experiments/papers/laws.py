@@ -98,6 +98,6 @@ LAWS = Study(
     jobs=jobs,
     table=tabled(rows, COLUMNS),
     draw=drawing(figure=figures.draw),
-    judge=judging(claims=verdict.claims, notes=verdict.notes, points=verdict.points),
+    judge=judging(claims=verdict.claims, notes=verdict.notes, points=verdict.points, settled_by=verdict.settled_by),
 )
 STUDIES = (LAWS,)
