@@ -15,7 +15,10 @@ atexit.register(lambda: print("loaded", *sys.modules, file=sys.stderr))
 COMMAND = "from pacdp.cli.main import main; main(sys.argv[1:])"
 LEARNS = {"torch", "sklearn", "safetensors"}
 DRAWS = {"matplotlib", "polars", "jinja2"}
-NEVER = {"opacus", "sympy", "arviz_stats", "scipy.stats", "scipy.signal", "dask", "distributed", "pytest"}
+NEVER = {
+    "opacus", "sympy", "arviz_stats", "scipy.stats", "scipy.signal", "scipy.optimize", "dask", "distributed", "pytest",
+    "pooch", "requests", "cryptography",
+}  # fmt: skip
 """What takes long, and is needed by those alone who use it."""
 SHOW = ("--show", "--threads", "1")
 STARTS = {
@@ -25,9 +28,9 @@ STARTS = {
     ("bound", "maurer", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib"},
     ("privacy", "--noise-multiplier", "1", "--sample-rate", "0.1", "--steps", "9", "--delta", "1e-5", "--adjacency",
      "add-remove"): {*LEARNS, *DRAWS, *NEVER, "joblib"},
-    ("train", "sgld-mnist2", *SHOW): {*DRAWS, *NEVER},
+    ("train", "sgld-mnist2", *SHOW): {*DRAWS, *NEVER, "joblib"},
     ("train", "dp-sgd-mnist", *SHOW): {*DRAWS, *NEVER},
-    ("certify", "--help"): {*DRAWS, *NEVER},
+    ("certify", "--help"): {*DRAWS, *NEVER, "joblib"},
     ("certify", "--predictions", "x", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
     ("control", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
     ("monitor", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
