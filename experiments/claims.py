@@ -5,6 +5,7 @@ An answer is yes, no, or None where chance leaves it open. Noise is two standard
 """
 
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -292,6 +293,13 @@ def by_seeds(*gaps: Measured | None) -> str:
         return f"about {math.ceil(max(needs))} seeds"
     known = max(abs(gap.mean) + (gap.noise or 0.0) for gap in left)
     return f"more than {MOST_SEEDS} seeds, for a difference that is below {known:.2g} already"
+
+
+def seeds_named(told: str) -> int:
+    """The number of seeds that :func:`by_seeds` has named, which is the least where it says that more are needed; 0
+    where it names none."""
+    found = re.search(r"(?:about|more than) (\d+) seeds", told)
+    return int(found[1]) if found else 0
 
 
 def larger(what: str, one: Measured | None, other: Measured | None) -> Seen:

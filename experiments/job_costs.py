@@ -1,10 +1,12 @@
 """What the jobs of a study would cost, from their configurations: chains, private runs, priors with their posteriors.
 
 Chains of one kind go as one batch, as they do when they are carried out. Left out are reading the data, compiling, and
-what is done once: so a time is a lower end of what a clock would show, near it where runs are long.
+what is done once: so a time is a lower end of what a clock would show, near it where runs are long, and is told as "at
+least".
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,14 +15,14 @@ import polars as pl
 import torch
 from torch import nn
 
-from experiments.claims import Claim
+from experiments.claims import Claim, seeds_named
 from experiments.costs import (
     H100,
     TWO_CORES,
     Machine,
     Pass,
     Work,
-    duration,
+    at_least,
     forward,
     gradient,
     of_seconds,
@@ -60,6 +62,46 @@ TESTED = {
 """Examples to test on, where they are not 10,000."""
 Alone = PrivateConfig | HeldOutConfig | PlainConfig | Training
 """Configurations of runs that go one by one."""
+_RECORDS: dict[str, tuple[tuple[int, int], ...]] = {
+    "digits": ((9, 1), (12, 119)),
+    "malaria": (
+        (65, 101),
+        (97, 19),
+        (130, 9),
+        (164, 8),
+        (197, 4),
+        (240, 2),
+        (305, 2),
+        (331, 4),
+        (353, 1),
+        (385, 4),
+        (482, 1),
+        (547, 2),
+        (614, 2),
+        (687, 2),
+    ),
+    "mnist-writers": ((19, 1), (46, 6), (65, 74), (97, 425), (129, 33)),
+    "xrays": (
+        (1, 3011),
+        (2, 296),
+        (3, 156),
+        (4, 56),
+        (5, 47),
+        (6, 35),
+        (7, 21),
+        (8, 13),
+        (9, 6),
+        (10, 4),
+        (11, 4),
+        (13, 1),
+        (14, 2),
+        (16, 1),
+        (30, 1),
+    ),
+}
+"""Records of a person, and how many people have so many or a little more, of the training sets by person."""
+PEOPLE = {name: sum(count for _, count in found) for name, found in _RECORDS.items()}
+"""In those training sets, which private runs by person take as public."""
 _JUDGED = 1000
 """Examples at a time where risks are counted."""
 _UPDATES = {"chain": 12, "optimizer": 8, "noise": 8}
@@ -87,13 +129,12 @@ def on_a_gpu(jobs: Callable[[Scale, int], list[Job]]) -> Callable[[pl.DataFrame,
 
 
 def by_seeds(
-    jobs: Callable[[Scale, int], list[Job]],
-    otherwise: str = "four times the seeds, which halve the noise of means",
+    jobs: Callable[[Scale, int], list[Job]], otherwise: str = "the seeds, which halve the noise of means"
 ) -> Callable[[pl.DataFrame, Scale, Claim], str]:
-    """What settles a study's open claims where they wait for seeds: as many as the claim says, with what one costs.
+    """What settles a study's open claims where they wait for seeds: as many as the claim says, with what all cost.
 
     Args:
-        otherwise: of a claim that names no number of seeds.
+        otherwise: how four times the seeds are told of a claim that names no number.
     """
 
     def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
@@ -102,30 +143,47 @@ def by_seeds(
         rows = part(table, **{column: own[0]}) if own else table
         runs = [job for job in jobs(scale, 0) if _counted(job) and (not own or job.tags.get(column) == own[0])]
         where = f" on {own[0]}" if own else ""
-        return f"{claim.settled_by or otherwise}; all runs of one seed{where} take {_of_a_seed(rows, runs)}"
+        told = claim.settled_by or f"four times {otherwise}"
+        number = seeds_named(told)
+        if not claim.settled_by and "seed" in table.columns:
+            number = 4 * rows["seed"].n_unique()
+        found = _of_a_seed(rows, runs)
+        if found is None:
+            return f"{told}; all runs of one seed{where} take an unknown time"
+        seconds, say = found
+        return f"{told}; {every_run(say, seconds, number, where)}"
 
     return settled_by
+
+
+def every_run(say: Callable[[float], str], seconds: float, seeds: int, where: str = "") -> str:
+    """For sentences: what all runs of one seed take, and those of so many."""
+    whole = f", of {seeds} seeds {say(seeds * seconds)}" if seeds > 1 else ""
+    return f"all runs of one seed{where} take {say(seconds)}{whole}"
 
 
 def _counted(job: Job) -> bool:
     return isinstance(_config(job), Run | Alone)
 
 
-def _of_a_seed(table: pl.DataFrame, jobs: Sequence[Job]) -> str:
-    """Measured where the table has the seconds of its runs."""
+def _of_a_seed(table: pl.DataFrame, jobs: Sequence[Job]) -> tuple[float, Callable[[float], str]] | None:
+    """Seconds, and how they are told: measured of one thread where the table has those of its runs, estimated
+    otherwise; None where neither is known."""
     if "seconds" in table.columns:
         seeds, taken = table["seed"].n_unique(), table.unique(["seed", "seconds"])["seconds"].sum()
-        return of_seconds(float(taken) / seeds)
+        return float(taken) / seeds, of_seconds
     if "seconds_per_epoch" in table.columns:
         taken = dict(table.drop_nulls("seconds_per_epoch").select("run", "seconds_per_epoch").iter_rows())
         known = [(taken[job.key], job.config.config.sampling) for job in jobs if job.key in taken]
         spent = sum(seconds * one.sample_rate * one.steps for seconds, one in known)
         if seeds := len({job.config.seed for job in jobs if job.key in taken}):
-            return of_seconds(spent / seeds)
+            return spent / seeds, of_seconds
     seeds = len({job.tags.get("seed", job.config.seed) for job in jobs}) if jobs else 0
-    if not seeds:
-        return "an unknown time"
-    return f"{duration(of_jobs(jobs).seconds(TWO_CORES) / seeds)} of two cores, estimated"
+    return (of_jobs(jobs).seconds(TWO_CORES) / seeds, _estimated) if seeds else None
+
+
+def _estimated(seconds: float) -> str:
+    return f"{at_least(seconds)}, estimated"
 
 
 def cost_or_none(jobs: Sequence[Job]) -> str:
@@ -216,15 +274,39 @@ def of_plain(config: PlainConfig) -> Work:
 
 
 def of_training(config: Training) -> Work:
-    """Cost of a run of P3SGD's studies, without its attack. A person's local steps are gradients of all of the person's
-    examples."""
-    shape = _seen(config.dataset, config.features)
+    """Cost of a run of P3SGD's studies, without its attack.
+
+    Private steps go as :class:`pacdp.step.sums.ByContribution` makes them: so many people at once under vmap, each
+    padded to as many batches as the one of them with the most records has; a gradient for each batch, then the losses
+    of the same batches at every candidate. Records look at all examples.
+    """
+    shape, size = _seen(config.dataset, config.features), SIZES[config.dataset]
     module = p3sgd_network(config.network, shape, 10, generator=torch.Generator())
+    judged = (config.records + 1.0) * (size + _tested(config.dataset)) / _JUDGED
+    records = Work(((forward(module, shape, _JUDGED), judged, 1),))
     if isinstance(config.strategy, Plain):
-        return _epochs(module, shape, config.strategy, SIZES[config.dataset])
-    sampling, size = config.strategy.sampling, SIZES[config.dataset]
-    passes = sampling.sample_rate * sampling.steps * size / 32.0
-    return Work(((gradient(module, shape, 32), passes, 1), (update(parameter_count(module), 8), passes, 1)))
+        return records + _epochs(module, shape, config.strategy, size)
+    sampling, method = config.strategy.sampling, config.strategy.method
+    sampled, scales = sampling.sample_rate * PEOPLE[config.dataset], getattr(method, "noise_scales", (1.0,))
+    people = max(1, min(sampling.max_physical, round(sampled)))
+    width = getattr(method, "local_batch_size", 0) or round(most_records(config.dataset, people, 1))
+    parts, weights = sampling.steps * max(1.0, sampled / people), parameter_count(module)
+    passes = parts * most_records(config.dataset, people, width)
+    learnt = Pass((*gradient(module, shape, people * width).operations, *update(people * weights, 3).operations), 3)
+    lost = forward(module, shape, people * width)._replace(calls=1)
+    return records + Work((
+        (learnt, passes, 1), (lost, passes * (len(scales) if len(scales) > 1 else 0), 1),
+        (update(people * weights, 3), parts, 1), (update(weights, _UPDATES["noise"]), sampling.steps * len(scales), 1),
+    ))  # fmt: skip
+
+
+def most_records(dataset: str, people: int, width: int) -> float:
+    """The mean number of batches, so wide, that the most records among so many people fill, from below."""
+    mean, below, everybody = 0.0, 0, PEOPLE[dataset]
+    for records, count in _RECORDS[dataset]:
+        chance = ((below + count) / everybody) ** people - (below / everybody) ** people
+        mean, below = mean + math.ceil(records / width) * chance, below + count
+    return mean
 
 
 def _epochs(module: nn.Module, shape: tuple[int, ...], config: PlainConfig | Plain, size: int = 0) -> Work:

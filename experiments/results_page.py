@@ -35,8 +35,9 @@ significant digits; the tables have all of them. A claim holds or does not hold 
 was done otherwise than in the paper stands beside each number; it is the reason of a difference only where a claim or a
 note says that this was measured.
 
-Costs that are called estimated follow from operations counted on networks without data, each of which takes as long as
-the slowest of arithmetic, memory and the start of a kernel: {machines}.
+Costs that are called estimated are lower ends, told as "at least". They follow from operations counted on networks
+without data, each of which takes as long as the slowest of arithmetic, memory and the start of a kernel: {machines}.
+Reading data, compiling and what nobody counted come on top.
 """
 _ANSWERS = {
     True: "### What holds in our runs",

@@ -57,20 +57,43 @@ def inversions(table: pl.DataFrame, strategies: Sequence[str]) -> Figure:
 
 
 def gaps(axes: Axes, table: pl.DataFrame, title: str) -> None:
-    """Training and test accuracy of each run, a line between them; the most frequent class as a dashed line."""
+    """Training and test accuracy of each run, a line between them, side by side by seed."""
     names = table["strategy"].unique(maintain_order=True).to_list()
     for row in table.iter_rows(named=True):
-        at = names.index(row["strategy"]) + 0.1 * row["seed"] - 0.1 * float(str(table["seed"].min()))
+        at = names.index(row["strategy"]) + _aside(table, row["seed"])
         colour = COLOURS.get(row["strategy"], "black")
-        axes.plot([at, at], [row["train_accuracy"], row["test_accuracy"]], color=colour, linewidth=1.5)
-        axes.plot(at, row["train_accuracy"], "o", color=colour, markerfacecolor="white")
-        axes.plot(at, row["test_accuracy"], "o", color=colour)
-    if table.height:
-        axes.axhline(float(table["majority"][0]), color="0.7", linestyle="--", linewidth=0.8)
-    axes.set_xticks(range(len(names)), [name.replace("+", "+\n") for name in names])
-    axes.set_xlim(-0.5, len(names) - 0.3)
-    axes.set_ylabel("accuracy, %")
-    axes.set_title(f"{title}\nopen: train, full: test, dashed: most frequent class", fontsize=7)
+        axes.plot([at, at], [row["train_accuracy"], row["test_accuracy"]], color=colour, linewidth=1.2)
+        axes.plot(at, row["train_accuracy"], "o", color=colour, markerfacecolor="white", markersize=_DOT)
+        axes.plot(at, row["test_accuracy"], "o", color=colour, markersize=_DOT)
+    axes.set_xticks(range(len(names)), [name.replace("+", "+\n") for name in names], fontsize=7)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.set_ylabel("accuracy, %: open training, full test")
+    _titled(axes, table, title)
+
+
+_DOT = 3.5
+
+
+def _aside(table: pl.DataFrame, seed: int) -> float:
+    """Where the runs of a seed stand, half a step to either side at most."""
+    seeds = sorted(table["seed"].unique().to_list())
+    return 0.0 if len(seeds) < 2 else 0.56 * (seeds.index(seed) / (len(seeds) - 1) - 0.5)
+
+
+def _titled(axes: Axes, table: pl.DataFrame, title: str) -> None:
+    """The title, and what naming the most frequent class has: a line where accuracies are near it, words elsewhere, so
+    that differences of a point can be seen."""
+    axes.set_title(title, fontsize=9)
+    if table.is_empty():
+        return
+    axes.margins(y=0.08)
+    low, high = axes.get_ylim()
+    guess = float(str(table["majority"].mean()))
+    place = ""
+    if guess > low - 0.25 * (high - low):
+        axes.axhline(guess, color="0.6", linestyle="--", linewidth=0.8)
+        place = "dashed: "
+    axes.set_title(f"{title}\n{place}most frequent class, {guess:.2f} %", fontsize=8)
 
 
 def accountings(axes: Axes, table: pl.DataFrame, printed: Mapping[str, float]) -> None:
@@ -82,29 +105,28 @@ def accountings(axes: Axes, table: pl.DataFrame, printed: Mapping[str, float]) -
     axes.plot(at, table["epsilon"], "o", color="#1f77b4", label="sound accounting")
     axes.set_xticks(at, names)
     axes.set_ylim(
-        0.0, 1.35 * max([*printed.values(), *table["epsilon"].drop_nulls(), *table["published_epsilon"].drop_nulls()])
+        0.0, 1.55 * max([*printed.values(), *table["epsilon"].drop_nulls(), *table["published_epsilon"].drop_nulls()])
     )
     axes.set_xlabel("noise scales")
     axes.set_ylabel("epsilon at 1000 patients")
-    axes.set_title("at the paper's settings")
-    axes.legend(loc="upper center")
+    axes.set_title("at the paper's settings", fontsize=9)
+    axes.legend(loc="upper center", fontsize=6)
 
 
 def accuracies(axes: Axes, table: pl.DataFrame, title: str) -> None:
-    """Test accuracy against the sound epsilon, each set by name; the most frequent class as a dashed line."""
-    for (name,), runs in table.group_by(["noise_scales"], maintain_order=True):
-        several = "," in str(name)
-        axes.plot(runs["epsilon"], runs["test_accuracy"], "o" if several else "s",
-                  color="#1f77b4" if several else "0.5")  # fmt: skip
-        axes.annotate(str(name), (float(runs["epsilon"][0]), max(runs["test_accuracy"])), fontsize=6, rotation=60,
-                      xytext=(-2, 4), textcoords="offset points")  # fmt: skip
-    if table.height:
-        axes.axhline(float(table["majority"][0]), color="0.7", linestyle="--", linewidth=0.8)
-    axes.margins(y=0.12)
-    axes.set_xlim(left=0.0)
-    axes.set_xlabel("epsilon (sound)")
-    axes.set_ylabel("test accuracy, %")
-    axes.set_title(f"{title}\nround: two scales, square: one", fontsize=7)
+    """Test accuracy by set in the order of the sound epsilon, a dot a run side by side by seed, a bar at the mean."""
+    ordered_sets = table.group_by("noise_scales").agg(pl.mean("epsilon", "test_accuracy")).sort("epsilon")
+    for at, (name, _, middle) in enumerate(ordered_sets.iter_rows()):
+        runs, several = part(table, noise_scales=name), "," in str(name)
+        colour = "#1f77b4" if several else "0.5"
+        places = [at + _aside(table, seed) for seed in runs["seed"]]
+        axes.plot(places, runs["test_accuracy"], "o" if several else "s", color=colour, markersize=_DOT, alpha=0.8)
+        axes.hlines(middle, at - 0.38, at + 0.38, color="black", linewidth=1.2)
+    labels = [f"{name}\n{epsilon:.1f}" for name, epsilon, _ in ordered_sets.iter_rows()]
+    axes.set_xticks(range(len(labels)), labels, fontsize=7)
+    axes.set_xlabel("noise scales and their epsilon (sound)")
+    axes.set_ylabel("test accuracy, %; bar: mean")
+    _titled(axes, table, title)
 
 
 def losses(axes: Axes, table: pl.DataFrame, title: str) -> None:

@@ -1,5 +1,6 @@
 """Training and testing accuracy by strategy, a panel a problem, and accuracy along the walk of the noise."""
 
+import statistics
 from typing import Any
 
 import polars as pl
@@ -11,7 +12,8 @@ _WALK = "noise alone"
 
 
 def draw(table: pl.DataFrame) -> Any:
-    """Means over seeds; hollow for training, filled for test, the most frequent class dotted."""
+    """Means over seeds, with two standard deviations of the runs for test; hollow for training, filled for test; the
+    mean share of the most frequent class dotted, with two standard deviations."""
     walks = part(table, strategy=_WALK)
     problems = [name for name in ordered(table, "problem") if part(table, problem=name, strategy="SGD").height]
     drawn, grid = style.figure(1, len(problems) + 1, width=4.6, height=3.4)
@@ -28,13 +30,20 @@ def draw(table: pl.DataFrame) -> Any:
 
 def _compared(axes: Any, rows: pl.DataFrame, problem: str) -> None:
     named = rows.with_columns(pl.concat_str("strategy", pl.col("noise_scales").fill_null(""), separator=" "))
-    found = named.group_by("strategy", maintain_order=True).agg(pl.mean("train_accuracy", "test_accuracy"))
+    found = named.group_by("strategy", maintain_order=True).agg(
+        pl.mean("train_accuracy", "test_accuracy"), spread=2.0 * pl.col("test_accuracy").std().fill_null(0.0)
+    )
     places = range(found.height)
+    axes.errorbar(found["test_accuracy"], places, xerr=found["spread"], fmt="none", color="tab:blue", alpha=0.35,
+                  linewidth=3.0, label=f"test, two standard deviations of {rows['seed'].n_unique()} runs")  # fmt: skip
     axes.plot(found["train_accuracy"], places, "o", markerfacecolor="none", color="tab:blue", label="training")
     axes.plot(found["test_accuracy"], places, "o", color="tab:blue", label="test")
     axes.hlines(places, found["test_accuracy"], found["train_accuracy"], color="0.7", linewidth=1.0, zorder=0)
-    axes.axvline(100.0 * float(str(rows["majority"].max())), color="0.5", linestyle=":", label="most frequent class")
+    shares = (100.0 * rows.unique("seed")["majority"].drop_nulls()).to_list()
+    guess, beside = statistics.fmean(shares), 2.0 * statistics.stdev(shares) if len(shares) > 1 else 0.0
+    axes.axvline(guess, color="0.4", linestyle=":", label=f"most frequent class, {guess:.2f} %")
+    axes.axvspan(guess - beside, guess + beside, color="0.92", zorder=-1, linewidth=0.0)
     axes.set_yticks(list(places), found["strategy"].to_list(), fontsize=6)
     axes.invert_yaxis()
     axes.set(xlabel="accuracy, %", title=problem)
-    axes.legend(fontsize=6)
+    axes.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False)

@@ -1,7 +1,6 @@
 """P3SGD (Wu et al. 2019), patient-level privacy as a regulariser: Tables 1 and 3, and Table 2. Figures 2 and 3 are
 :mod:`experiments.papers.p3sgd_figures`."""
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
@@ -24,7 +23,8 @@ from experiments.claims import (
     say,
 )
 from experiments.figures import p3sgd as figures
-from experiments.papers.p3sgd_pairs import above_by, higher, pair_gain, scored, told
+from experiments.papers.p3sgd_common import PAPER, RUN, WHY, by_run, guard, notes, nothing_learnt
+from experiments.papers.p3sgd_pairs import POINT, Guard, Lead, above_by, guarded, margins, pair_gain, told
 from experiments.papers.p3sgd_problems import (
     DROPBLOCK,
     DROPOUT,
@@ -37,25 +37,32 @@ from experiments.papers.p3sgd_problems import (
     problems,
     scale_name,
     seeds,
+)  # fmt: skip
+from experiments.papers.p3sgd_settled import (
+    ACCURATE,
+    BLOCKS,
+    HALVED,
+    NARROWED,
+    NO_GAP,
+    OUTPERFORMS,
+    asked,
     settled_by,
 )  # fmt: skip
 from experiments.papers.runs.p3sgd_runs import ACCOUNTING, Accounting
-from experiments.study import Done, Row, Study, columns, drawing, tabled
-from experiments.tables import column, mean, ordered, part, shown
+from experiments.study import Study, drawing, tabled
+from experiments.tables import by_key, column, mean, ordered, part, shown
 from pacdp.cli.recipes import Scale
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job
 
-PAPER = "Wu, Zhao, Sun, Zhang, Su, Zeng and Liu 2019, P3SGD"
-WHY = "malaria cells, MNIST digits or X-rays for glomeruli; a small network for a pre-trained ResNet-18"
 PAPER_SETTINGS = "the paper's settings"
 """As a problem: epsilon alone, at 1000 patients, q = 0.1, 100 steps, δ = 1000^-1.1."""
 UNLEARNT = "malaria, conv"
 """161 people are too few for its weights."""
 COIN = 0.1
 """How far from one half a share of choices is that is told from a coin's."""
-NEAR = 1.0
-"""Percentage points: what "approaching" is taken to mean, and a difference that counts."""
+LEAST_GAP = 1.0
+"""Percentage points of SGD's gap from which on there is something to narrow."""
 BEST = 0.8
 """A lead of one set that counts: about what is printed, 0.85."""
 
@@ -90,93 +97,20 @@ def jobs_2(scale: Scale, seed: int) -> list[Job]:
     return found
 
 
-RUN = columns(
-    *((pl.String, "problem strategy"), (pl.Int64, "seed"), (pl.String, "noise_scales"), (pl.Int64, "people")),
-    *((pl.String, "unit"), (pl.Int64, "parameters"), (pl.Float64, "majority train_accuracy test_accuracy gap")),
-    *((pl.Float64, "train_loss test_loss epsilon published_epsilon delta"), (pl.Int64, "steps")),
-    *((pl.Boolean, "halted"), (pl.Float64, "quietest_chosen noise_to_signal"), (pl.Int64, "n n_test")),
-)
-"""A row a run: accuracies and gap in percent, losses in nats, epsilon (the upper end) of add-remove neighbours."""
-
-
-def by_run(done: Done) -> Iterator[Row]:
-    """A row a run; of the paper's settings one without accuracies."""
-    result = done.result
-    own = {**result, **(result["privacy"] or {}), **done.tags}
-    if "final" in result:
-        final = result["final"]
-        train, test = percent(final["train_error"]), percent(final["test_error"])
-        own |= {**final, "train_accuracy": train, "test_accuracy": test, "gap": train - test}
-        own |= {"majority": 100.0 * result["majority"], "steps": (result["privacy"] or {}).get("steps")}
-    yield own
-
-
-def percent(error: float) -> float:
-    """An accuracy."""
-    return 100.0 * (1.0 - error)
-
-
-def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
-    """What every study of this paper has."""
-    ratio = math.sqrt(11.2e6) / (0.1 * 1000)  # weights of ResNet-18 in Table 1; ratio and patients of Sections 4.1, 4.2
-    if scale == "smoke":
-        yield "The data are 8x8 digits, twelve consecutive ones counted as one made-up person: they stand for nothing."
-    else:
-        yield (
-            "The paper's glomeruli (1216 patients, collected by its authors) are not public. Here: malaria cells by "
-            "patient (161 train), MNIST by writer (539), X-rays of children by patient (3654), none on both sides of a "
-            "split."
-        )
-    yield (
-        "The paper pre-trains ResNet-18 on public pathology images and augments by flips and colour jitter. Here small "
-        "networks (a linear layer on fixed spot features, or two convolutions) start from random or zero weights, "
-        "without augmentation; private steps have no weight decay."
-    )
-    yield (
-        f"At the paper's settings the noise of one step, z C √d/(q N) with d = 11.2 million weights, is {ratio:.0f} z "
-        "times as long as the longest update that clipping allows; how its network learnt under it is not said."
-    )
-    yield (
-        "P3SGD is the corrected one of docs/private.md: public divisor, all candidates charged, losses of the choice "
-        "clipped by patient. Learning rates and clip norms were tried on these data, which is counted in no epsilon; "
-        "batches and noise come from the seed, as for public data only."
-    )
-    yield "X-rays are 64x64 pixels; features of a pre-trained network would be another start, and are not used here."
-    if scale == "cpu":
-        yield (
-            "Three seeds, ten to twenty passes of SGD. Testing accuracies are compared in pairs of runs of one "
-            "seed, which share their split of the people: differences within two standard errors of the pairs decide "
-            "nothing. Of the X-rays all seeds have the one official test set."
-        )
-        yield (
-            "The X-rays' official test set has another mix of classes than their training set: a gap there is more "
-            "than overfitting."
-        )
-
-
-def nothing_learnt(table: pl.DataFrame) -> Iterator[str]:
-    """A sentence for each problem on which P3SGD is no better than naming the most frequent class."""
-    for problem in ordered(table, "problem"):
-        ours, floor = (mean(table, name, problem=problem, strategy=PRIVATE) for name in ("test_accuracy", "majority"))
-        if ours is not None and floor is not None and ours <= floor + 2.0:
-            yield (
-                f"{problem}: P3SGD has learnt nothing (test accuracy {shown(ours, 1)} %, the most frequent class alone "
-                f"{shown(floor, 1)} %); its small gap, flat loss or low ratio is that of a useless network."
-            )
-
-
 def notes_1(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
     """Where SGD shows no gap that anything could close."""
     yield from notes(table, scale)
+    yield (
+        "Gaps too are compared in pairs of runs of one seed, as accuracies are; in a first version the noise of counts "
+        "on the test set, which all seeds share, was added to each."
+    )
+    leads = [lead for problem in ordered(table, "problem") for lead in _leads(table, problem)]
+    yield margins(leads, PRINTED[PRIVATE][1] - PRINTED[DROPBLOCK][1])
     yield from nothing_learnt(table)
     for problem in ordered(table, "problem"):
         gap = mean(table, "gap", problem=problem, strategy=SGD)
-        if gap is not None and gap < 1.0:
+        if gap is not None and gap < LEAST_GAP:
             yield f"{problem}: SGD itself has a gap of {shown(gap, 2)} points; there is little to regularise."
-
-
-def _shown(found: Measured | None) -> str:
-    return shown(found and found.mean, 2)
 
 
 def numbers_1(table: pl.DataFrame, scale: Scale) -> Iterator[Comparison]:
@@ -197,61 +131,61 @@ def numbers_1(table: pl.DataFrame, scale: Scale) -> Iterator[Comparison]:
 def claims_1(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     """The gap is far smaller, the test accuracy higher: by problem, and against every other strategy."""
     for problem in ordered(table, "problem"):
-        gap = {one: scored(table, "gap", problem=problem, strategy=one) for one in PRINTED}
-        test = {one: scored(table, "test_accuracy", problem=problem, strategy=one) for one in PRINTED}
-        ours, sgd = gap[PRIVATE], gap[SGD]
-        for words, share in (("", 1.0), ("half of ", 0.5)):
-            yield Claim(
-                f"{problem}: P3SGD's gap between training and testing is less than {words}SGD's (Section 4.2: from "
-                "7.60 to 0.47; left open where SGD's is below a point)",
-                higher(sgd.scaled(share), ours) if sgd and sgd.mean >= 1.0 else None,
-                f"{_shown(ours)} points against {_shown(sgd)}",
-            )
-        floor = shown(mean(table, "majority", problem=problem), 2)
-        gains = {name: pair_gain(table, {"strategy": PRIVATE}, {"strategy": name}, problem=problem)
-                 for name in (SGD, DROPOUT, DROPBLOCK)}  # fmt: skip
+        yield from _gaps(table, problem, guard(table, problem))
+        yield from (lead.claim() for lead in _leads(table, problem))
+
+
+def _leads(table: pl.DataFrame, problem: str) -> Iterator[Lead]:
+    guards = {name: guard(table, problem, name) for name in PRINTED}
+
+    def lead(sentence: str, one: str, *others: str) -> Lead:
+        gains = [pair_gain(table, {"strategy": one}, {"strategy": other}, problem=problem) for other in others]
+        seen = "; ".join(f"against {other} {told(gain)}" for other, gain in zip(others, gains, strict=True))
+        return Lead(sentence, tuple(gains), seen, tuple(guards[name] for name in (one, *others)))
+
+    yield lead(f"{asked(problem, ACCURATE.here)} (Section 4.2: by 2.98 points)", PRIVATE, SGD)
+    if guards[DROPBLOCK].accuracy is None:
+        words = f"P3SGD outperforms {DROPOUT} in testing accuracy by {POINT:g} point or more"
+        yield lead(f"{problem}: {words} (Table 3)", PRIVATE, DROPOUT)
+    else:
+        yield lead(f"{asked(problem, OUTPERFORMS.here)} (Table 3)", PRIVATE, DROPOUT, DROPBLOCK)
+        yield lead(f"{asked(problem, BLOCKS.here)} (Table 3: 2.75)", DROPBLOCK, DROPOUT)
+
+
+def _gaps(table: pl.DataFrame, problem: str, found: Guard) -> Iterator[Claim]:
+    ours, sgd = (by_key(table, "gap", by="seed", problem=problem, strategy=one) for one in (PRIVATE, SGD))
+    means = [mean(table, "gap", problem=problem, strategy=one) for one in (PRIVATE, SGD)]
+    wide = means[1] is not None and means[1] >= LEAST_GAP
+    for question, share in ((NARROWED, 1.0), (HALVED, 0.5)):
+        left = Measured.between({seed: share * gap for seed, gap in sgd.items()}, ours)
+        seen = f"{shown(means[0], 2)} points against {shown(means[1], 2)}; {told(left)}"
+        holds, evidence = guarded(above_by(left) if wide else None, seen, found)
         yield Claim(
-            f"{problem}: P3SGD's testing accuracy is above SGD's (Section 4.2: by 2.98 points)",
-            above_by(gains[SGD]),
-            f"{_shown(test[PRIVATE])} % against {_shown(test[SGD])} %, most frequent class {floor} %; "
-            + told(gains[SGD]),
-        )
-        others = [DROPOUT, DROPBLOCK] if test[DROPBLOCK] else [DROPOUT]
-        yield Claim(
-            f"{problem}: P3SGD outperforms {' and '.join(others)} in testing accuracy (Table 3)",
-            every(above_by(gains[name]) for name in others),
-            f"P3SGD {_shown(test[PRIVATE])} %; "
-            + ", ".join(f"{name} {_shown(test[name])} %: {told(gains[name])}" for name in others),
-        )
-        if DROPBLOCK in others:
-            gain = pair_gain(table, {"strategy": DROPBLOCK}, {"strategy": DROPOUT}, problem=problem)
-            yield Claim(
-                f"{problem}: DropBlock gains {NEAR:g} point or more of testing accuracy on Dropout (Table 3: 2.75)",
-                above_by(gain, NEAR),
-                f"{_shown(test[DROPBLOCK])} % against {_shown(test[DROPOUT])} %; {told(gain)}",
-            )
+            f"{asked(problem, question.here)} (Section 4.2: from 7.60 to 0.47; left open where SGD's is below a point)",
+            holds, evidence, by_seeds(left) if wide else NO_GAP,
+        )  # fmt: skip
 
 
 def points_1(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
     """Whether P3SGD regularises, and where there is anything to regularise."""
     gaps = {name: mean(table, "gap", problem=name, strategy=SGD) or 0.0 for name in ordered(table, "problem")}
-    narrow, lost = [gap for gap in gaps.values() if gap < 1.0], dict[str, float]()
+    narrow, lost = {name: gap for name, gap in gaps.items() if gap < LEAST_GAP}, dict[str, float]()
     for name, sgd in gaps.items():
         ours = shown(mean(table, "gap", problem=name, strategy=PRIVATE), 1)
-        said = f"P3SGD narrows the gap between training and test: {ours} points against SGD's {sgd:.1f} ({name})"
-        if sgd >= 1.0:
-            yield point(claims, f"{name}: P3SGD's gap between training and testing is less than SGD's", said)
+        said = f"P3SGD narrows the gap between training and test: {ours} points against SGD's {sgd:.1f} ({name}; "
+        if sgd >= LEAST_GAP:
+            yield point(claims, asked(name, NARROWED.here), f"{said}testing accuracy: {guard(table, name).told()})")
         found = [mean(table, "test_accuracy", problem=name, strategy=one) for one in (PRIVATE, SGD)]
         lost[name] = decide(lambda one, other: one - other, *found) or 0.0
     if lost:
         worst, best = min(lost, key=lost.__getitem__), max(lost, key=lost.__getitem__)
-        said = "P3SGD is more accurate than SGD on test data: by "
+        said = f"P3SGD is more accurate than SGD on test data, by {POINT:g} point or more: by "
         said += f"{lost[worst]:+.1f} points at worst ({worst}), {lost[best]:+.1f} at best ({best})"
         yield point(claims, "P3SGD's testing accuracy is above SGD's", said)
     if narrow:
         said = f"P3SGD regularises deep networks: on {len(narrow)} of {len(gaps)} problems SGD has a gap of at most "
-        by = "p3sgd-printed asks it of networks that SGD overfits; a ResNet-18 would need a GPU"
-        yield Point(f"{said}{max(narrow):.2f} points", None, by)
+        words = [asked(name, NARROWED.here) for name in narrow]
+        yield point(claims, words, f"{said}{max(narrow.values()):.2f} points")
 
 
 def points_2(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
@@ -323,25 +257,26 @@ def claims_2(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
 
 
 def _accuracies(table: pl.DataFrame, problem: str) -> Iterator[Claim]:
-    found = {s: scored(table, "test_accuracy", problem=problem, noise_scales=scale_name(s)) for s in SETS}
-    evidence = ", ".join(f"{scale_name(scales)} {_shown(one)} %" for scales, one in found.items())
+    found = {s: mean(table, "test_accuracy", problem=problem, noise_scales=scale_name(s)) for s in SETS}
+    evidence = ", ".join(f"{scale_name(scales)} {shown(one, 2)} %" for scales, one in found.items())
+    guards = {scales: guard(table, problem, PRIVATE, scale_name(scales)) for scales in SETS}
 
-    def gain(one: tuple[float, ...], other: tuple[float, ...]) -> Measured | None:
+    def beyond(one: tuple[float, ...], other: tuple[float, ...], margin: float) -> Measured | None:
         names = ({"noise_scales": scale_name(scales)} for scales in (one, other))
-        return pair_gain(table, *names, problem=problem)
+        gain = pair_gain(table, *names, problem=problem)
+        return gain and gain._replace(mean=gain.mean - margin)
 
-    best = every(above_by(gain(PAPER_SCALES, other), BEST) for other in SETS if other != PAPER_SCALES)
-    falls = every(above_by(gain((z,), (z + 1.0,)), NEAR) for z in (1.0, 2.0))
     pairs = [((z, y), (one,)) for z, y in combinations((3.0, 2.0, 1.0), 2) for one in (z, y)]
-    leads = [lead and lead._replace(mean=lead.mean + NEAR) for lead in (gain(two, one) for two, one in pairs)]
-    near, left = every(above_by(lead) for lead in leads), by_seeds(*leads)
-    for sentence, holds, by in (
-        (f"{{3, 1}} has the highest testing accuracy, by {BEST:g} points or more (Table 2: 0.85)", best, ""),
-        (f"the larger a fixed noise scale, the lower the testing accuracy, by {NEAR:g} point or more (Section 4.3: "
-         "1.14, 1.09)", falls, ""),
-        ("two scales reach or approach the better of the two fixed ones (Section 4.3)", near, left),
+    for sentence, leads, asked_of in (
+        (f"{{3, 1}} has the highest testing accuracy, by {BEST:g} points or more (Table 2: 0.85)",
+         [beyond(PAPER_SCALES, other, BEST) for other in SETS if other != PAPER_SCALES], [PAPER_SCALES]),
+        (f"the larger a fixed noise scale, the lower the testing accuracy, by {POINT:g} point or more (Section 4.3: "
+         "1.14, 1.09)", [beyond((z,), (z + 1.0,), POINT) for z in (1.0, 2.0)], [(1.0,)]),
+        ("two scales reach or approach the better of the two fixed ones (Section 4.3)",
+         [beyond(two, one, -POINT) for two, one in pairs], dict.fromkeys(two for two, _ in pairs)),
     ):  # fmt: skip
-        yield Claim(f"{problem}: {sentence}", holds, evidence, settled_by=by)
+        holds, told = guarded(every(above_by(lead) for lead in leads), evidence, *(guards[one] for one in asked_of))
+        yield Claim(f"{problem}: {sentence}", holds, told, settled_by=by_seeds(*leads))
     yield _adaptive(table, problem)
 
 
@@ -369,7 +304,7 @@ def notes_2(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
         "looks at all candidates. The sound number is of the corrected algorithm, its upper end, add-remove neighbours "
         "of one person. Larger or smaller, only the second is a guarantee."
     )
-    yield f'"Approaching" is taken to mean within {NEAR:g} percentage point.'
+    yield f'"Approaching" is taken to mean within {POINT:g} percentage point.'
     yield from nothing_learnt(table)
     if scale == "cpu":
         yield f"{UNLEARNT} is left out at this scale: see p3sgd-table-1 for what P3SGD makes of it."

@@ -6,14 +6,11 @@ noise is 33 z times the longest update there can be. So the networks here are sm
 linear layer on fixed features, where privacy can be had from 161 patients.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import polars as pl
-
-from experiments import job_costs
-from experiments.claims import Claim, Omission
+from experiments.claims import Omission
+from experiments.job_costs import PEOPLE
 from experiments.papers.runs.p3sgd import Attack, DropBlock, Dropout, Network, Plain, Private, Strategy, Training
 from experiments.papers.runs.p3sgd_runs import TRAINING
 from pacdp.cli.private.config import Budget, Sampling
@@ -106,29 +103,44 @@ def scale_name(scales: tuple[float, ...]) -> str:
     return "{" + ", ".join(f"{z:g}" for z in scales) + "}"
 
 
-_DIGITS: dict[str, Any] = {"dataset": "digits", "people": 120, "plain": Plain(epochs=3, batch_size=32), "steps": 8}
+_DIGITS: dict[str, Any] = {
+    "dataset": "digits",
+    "people": PEOPLE["digits"],
+    "plain": Plain(epochs=3, batch_size=32),
+    "steps": 8,
+}
 SMOKE = (
     Problem(name="digits, conv", network=Network(width=4), private=P3SGD(learning_rate=0.2), clip_norm=0.5, **_DIGITS),
     Problem(name="digits, linear", network=Network(), private=P3SGD(learning_rate=0.5), clip_norm=1.0, **_DIGITS),
 )
 CPU = (
     Problem(
-        **{"name": "malaria, linear on spots", "dataset": "malaria", "people": 161, "features": "spots"},
+        **{"name": "malaria, linear on spots", "dataset": "malaria", "people": PEOPLE["malaria"], "features": "spots"},
         **{"network": Network(), "plain": Plain(epochs=20), "clip_norm": 1.0, "max_physical": 32},
         private=P3SGD(learning_rate=3.0, local_batch_size=32),
     ),
     Problem(
-        **{"name": "malaria, conv", "dataset": "malaria", "people": 161, "network": Network(width=8, hidden=64)},
+        **{
+            "name": "malaria, conv",
+            "dataset": "malaria",
+            "people": PEOPLE["malaria"],
+            "network": Network(width=8, hidden=64),
+        },
         **{"plain": Plain(epochs=20, learning_rate=0.03, batch_size=64), "clip_norm": 0.5, "max_physical": 8},
         private=P3SGD(learning_rate=0.3, local_batch_size=32),
     ),
     Problem(
-        **{"name": "MNIST writers, conv", "dataset": "mnist-writers", "people": 539, "network": Network(width=8)},
+        **{
+            "name": "MNIST writers, conv",
+            "dataset": "mnist-writers",
+            "people": PEOPLE["mnist-writers"],
+            "network": Network(width=8),
+        },
         **{"plain": Plain(epochs=10), "clip_norm": 0.5},
         private=P3SGD(learning_rate=0.1, local_batch_size=32),
     ),
     Problem(
-        **{"name": "X-rays, conv", "dataset": "xrays", "people": 3654, "network": Network(width=8)},
+        **{"name": "X-rays, conv", "dataset": "xrays", "people": PEOPLE["xrays"], "network": Network(width=8)},
         **{"plain": Plain(epochs=20), "clip_norm": 2.0, "max_physical": 64},
         private=P3SGD(learning_rate=1.0, local_batch_size=4),
     ),
@@ -145,30 +157,6 @@ def problems(scale: Scale) -> tuple[Problem, ...]:
         network = Network(width=64, hidden=256) if one.network.width else one.network
         found.append(replace(one, network=network, clip_norm=5.0, plain=replace(one.plain, epochs=100)))
     return tuple(found)
-
-
-def settled_by(jobs: Callable[[Scale, int], list[Job]]) -> Callable[[pl.DataFrame, Scale, Claim], str]:
-    """What settles open claims: where SGD hardly overfits, the study of networks that it overfits; elsewhere seeds."""
-    by_seeds = job_costs.by_seeds(jobs, "four times the seeds, each with its own split of the people")
-
-    def by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
-        answered = "p3sgd-printed asks this where SGD overfits, of few people, and decides it: 20 minutes of two cores"
-        if "left open where" in claim.sentence:
-            return answered
-        if "learnt nothing" in claim.evidence:
-            runs = [job for job in jobs("paper", 0) if isinstance(job.config, Training)]
-            return f"runs in which P3SGD learns, such as those of scale paper, {job_costs.cost(runs)}"
-        own = by_seeds(table, scale, claim)
-        return (
-            answered
-            if any(
-                words in claim.sentence
-                for words in ("P3SGD outperforms", "above SGD's", "SGD overfits", "DropBlock gains")
-            )
-            else own
-        )
-
-    return by
 
 
 def seeds(scale: Scale, seed: int, *, of: int = 3) -> range:

@@ -1,14 +1,19 @@
 """Costs: operations by hand, times that follow from a machine's rates, seeds that decide."""
 
 import math
+from dataclasses import replace
 
 import polars as pl
 import pytest
+import torch
 from torch import nn
 
 from experiments import costs, job_costs
-from experiments.claims import MOST_SEEDS, Claim, Measured, by_seeds
+from experiments.claims import MOST_SEEDS, Claim, Measured, by_seeds, seeds_named
 from experiments.costs import Machine, Operation, Pass, Work
+from experiments.job_costs import PEOPLE, SIZES
+from experiments.papers.p3sgd_problems import CPU
+from experiments.papers.runs.p3sgd import Network, Training, network
 from pacdp import Architecture, Problem
 from pacdp.algorithms import SGD, EntropySGD
 from pacdp.cli.config import Run
@@ -37,7 +42,7 @@ def test_an_operation_takes_as_long_as_the_slowest_of_three():
     assert work.seconds(SLOW) == 31.5
     assert work.beside(2).seconds(SLOW) == 3 * 20.5, "copies share the starts of kernels"
     assert (work + work).arithmetic == 600.0
-    assert costs.told(work, SLOW) == "less than a minute of a slow machine, estimated from 3.0e+02 operations"
+    assert costs.told(work, SLOW) == "at least 32 seconds of a slow machine, estimated from 3.0e+02 operations"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,62 @@ def test_the_number_of_seeds_is_that_of_three_standard_errors():
 def test_what_a_seed_costs_is_measured_where_the_table_says():
     table = pl.DataFrame({"seed": [0, 0, 1], "seconds": [100.0, 140.0, 240.0], "data": ["A", "A", "A"]})
     told = job_costs.by_seeds(lambda scale, seed: [])(table, "cpu", Claim("A: it is so", None, "x", "about 9 seeds"))
-    assert told == "about 9 seeds; all runs of one seed on A take about 2 minutes of two cores"
+    one, all_ = "about 2 minutes of two cores", "about 18 minutes of two cores"
+    assert told == f"about 9 seeds; all runs of one seed on A take {one}, of 9 seeds {all_}"
+    more = Claim("A: it is so", None, "x", "more than 200 seeds, for a difference that is below 0.1 already")
+    assert job_costs.by_seeds(lambda scale, seed: [])(table, "cpu", more).endswith(
+        "of 200 seeds about 6.7 hours of two cores"
+    )
+    none = job_costs.by_seeds(lambda scale, seed: [])(table, "cpu", Claim("A: it is so", None, "x"))
+    assert none.startswith("four times the seeds")
+    assert none.endswith("of 8 seeds about 16 minutes of two cores"), "of two seeds that it has"
+
+
+def test_the_number_of_seeds_is_read_from_what_names_it():
+    assert seeds_named(by_seeds(Measured(0.01, 0.0216, 4))) > 4
+    assert seeds_named(by_seeds(Measured(0.0001, 0.02, 3))) == MOST_SEEDS
+    assert seeds_named("") == seeds_named("the seeds of summer") == 0
+
+
+def test_estimates_are_told_as_lower_ends_and_what_was_measured_is_not():
+    assert costs.at_least(12.0) == "at least 12 seconds of two cores"
+    assert costs.at_least(754.0, costs.H100) == "at least 13 minutes of one H100"
+    assert "at least" not in costs.of_seconds(754.0)
+
+
+def _person_run(**sampling) -> Training:
+    strategy = next(p for p in CPU if p.name == "X-rays, conv").privately((3.0, 1.0))
+    settings = replace(strategy, sampling=replace(strategy.sampling, **sampling))
+    return Training(dataset="xrays", network=Network(width=8), strategy=settings, records=1)
+
+
+def test_private_steps_by_person_are_counted_as_they_are_made():
+    """One image a person, four slots: what is computed is people times slots, and the losses of both candidates."""
+    work = job_costs.of_training(_person_run())
+    people, width = 64, 4
+    module = network(Network(width=8), (1, 64, 64), 10, generator=torch.Generator())
+    parts, batches = 100 * 0.1 * 3654 / people, job_costs.most_records("xrays", people, width)
+    once = costs.gradient(module, (1, 64, 64), people * width).arithmetic
+    lost = costs.forward(module, (1, 64, 64), people * width).arithmetic
+    assert work.arithmetic > parts * batches * (once + 2.0 * lost)
+    assert work.arithmetic < 1.3 * parts * batches * (once + 2.0 * lost)
+    smaller = job_costs.of_training(_person_run(max_physical=1))
+    assert smaller.seconds(costs.TWO_CORES) > work.seconds(costs.TWO_CORES), "each call has to be traced"
+    assert smaller.seconds(costs.H100) > 5.0 * work.seconds(costs.H100), "and its kernels started"
+
+
+def test_a_pass_under_vmap_takes_its_tracing_too():
+    calm = Pass((Operation(1.0, 1.0),))
+    assert calm._replace(calls=3).seconds(replace(SLOW, call=2.0)) == calm.seconds(SLOW) + 6.0
+
+
+def test_records_of_the_largest_of_some_people_by_hand():
+    assert job_costs.most_records("digits", 120, 12) == pytest.approx(1.0)
+    assert job_costs.most_records("digits", 1, 4) == pytest.approx(3.0)
+    one, many = (job_costs.most_records("xrays", people, 1) for people in (1, 64))
+    assert 1.4 < one < 1.45, "5,216 images of 3,654 people"
+    assert many > 5.0
+    assert sum(SIZES[name] >= PEOPLE[name] for name in PEOPLE) == len(PEOPLE)
 
 
 def test_meta_passes_need_no_memory_of_weights():

@@ -26,7 +26,9 @@ def test_every_open_claim_names_the_run_that_would_settle_it_and_its_cost(name, 
 
 
 def _names_a_cost(told: str) -> bool:
-    return ("minute" in told or "hours" in told) and ("cores" in told or "GPU" in told or "H100" in told)
+    return any(unit in told for unit in ("second", "minute", "hours")) and (
+        "cores" in told or "GPU" in told or "H100" in told
+    )
 
 
 def _judge(*claims: Claim, told: str = ""):
