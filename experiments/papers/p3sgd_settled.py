@@ -51,14 +51,8 @@ SECONDS = {"malaria, trained on others": 20.6}
 """Of one core that all runs of one seed take in p3sgd-printed, whose table has no times: measured of its jobs."""
 NO_GAP = "SGD has no gap here that anything could narrow"
 """What a claim says that is open for that; the study adds what would have one."""
-_WRITERS = (
-    "five images of each of 400 writers, on whom SGD had a gap of 6.8 points and P3SGD was better than guessing in one "
-    "run that is in no table"
-)
-_SPOTS = (
-    "a network with more weights, since SGD had no gap of a point on 480 cells of 24 patients either, in three runs "
-    "that are in no table; that of {printed} has one on as many"
-)
+_WRITERS = "fewer images of each of fewer writers would give it one, such as five of each of 400"
+_SPOTS = "a network with more weights has one, such as that of {printed}"
 _OVERFIT = {"MNIST writers, conv": (_WRITERS, 67.2, 12)}
 """By problem: where SGD overfits, the seconds of one core that all runs of one seed were measured to take there, and
 how many seeds. Of others, it is another network."""
