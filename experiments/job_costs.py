@@ -97,8 +97,9 @@ def by_seeds(
     """
 
     def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
-        column = next((name for name in ("data", "problem") if name in table.columns), "")
-        own = [name for name in ordered(table, column) if claim.sentence.startswith(name)]
+        column = next((name for name in ("data", "problem", "bench", "dataset") if name in table.columns), "")
+        named = [name for name in ordered(table, column) if claim.sentence.startswith(name)]
+        own = sorted(named, key=len)[-1:]  # "mnist2" begins with "mnist"
         rows = part(table, **{column: own[0]}) if own else table
         runs = [job for job in jobs(scale, 0) if _counted(job) and (not own or job.tags.get(column) == own[0])]
         where = f" on {own[0]}" if own else ""
@@ -108,7 +109,7 @@ def by_seeds(
 
 
 def _counted(job: Job) -> bool:
-    return isinstance(_config(job), Run | Alone)
+    return isinstance(_config(job), Run | Alone) or hasattr(_config(job), "work")
 
 
 def _of_a_seed(table: pl.DataFrame, jobs: Sequence[Job]) -> str:
@@ -150,6 +151,8 @@ def of_jobs(jobs: Iterable[Job]) -> Work:
             batches.setdefault(kind(config), []).append(config)
         elif isinstance(config, Alone):
             found.append(_of_one(replace(config, seed=0)))
+        elif hasattr(config, "work"):  # it says itself what it asks for
+            found.append(config.work(SIZES[config.dataset]))
         else:
             raise ValueError(f"the cost of {job.key}, a {type(config).__name__}, is not known: say how to count it")
     return total([*found, *(of_chain(runs[0]).beside(len(runs)) for runs in batches.values())])
