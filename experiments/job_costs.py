@@ -60,6 +60,7 @@ TESTED = {
 """Examples to test on, where they are not 10,000."""
 Alone = PrivateConfig | HeldOutConfig | PlainConfig | Training
 """Configurations of runs that go one by one."""
+_UNKNOWN = "an unknown time"
 _JUDGED = 1000
 """Examples at a time where risks are counted."""
 _UPDATES = {"chain": 12, "optimizer": 8, "noise": 8}
@@ -124,9 +125,10 @@ def _of_a_seed(table: pl.DataFrame, jobs: Sequence[Job]) -> str:
         if seeds := len({job.config.seed for job in jobs if job.key in taken}):
             return of_seconds(spent / seeds)
     seeds = len({job.tags.get("seed", job.config.seed) for job in jobs}) if jobs else 0
-    if not seeds:
-        return "an unknown time"
-    return f"{duration(of_jobs(jobs).seconds(TWO_CORES) / seeds)} of two cores, estimated"
+    try:
+        return f"{duration(of_jobs(jobs).seconds(TWO_CORES) / seeds)} of two cores, estimated" if seeds else _UNKNOWN
+    except ValueError:  # such as of a network that is cut down to small images
+        return _UNKNOWN
 
 
 def cost_or_none(jobs: Sequence[Job]) -> str:

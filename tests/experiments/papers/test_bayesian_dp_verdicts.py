@@ -23,7 +23,8 @@ def _accuracies(paper: dict) -> pl.DataFrame:
             rows.append({"algorithm": name, "prior": prior, "network": network, "private": private_run, "seed": 0,
                          "accuracy": value, "last_accuracy": value, "epsilon": 1.0 if private_run else None,
                          "delta": DELTA if private_run else None,
-                         "n": 10_000, "seconds_per_epoch": PAPER_SECONDS[name, prior]})  # fmt: skip
+                         "n": 10_000, "seconds_per_epoch": PAPER_SECONDS[name, prior],
+                         "run": f"{len(rows)}"})  # fmt: skip
     twin = {**rows[0], "algorithm": TWIN}
     return pl.DataFrame([*rows, twin], infer_schema_length=None)
 
