@@ -8,6 +8,7 @@ from typing import Any
 
 import tyro
 
+from experiments import doc_numbers
 from experiments.job_costs import cost_or_none
 from experiments.registry import studies, study, titles
 from experiments.results_page import PAGE, write_page
@@ -96,7 +97,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Judge the tables of all studies again and write the page about them."""
+    """Judge the tables of all studies again and write the page about them, and the numbers that other pages quote."""
 
     results: Path = RESULTS
     """The folder of the studies' results."""
@@ -108,3 +109,5 @@ class Results:
         if not self.results.is_dir():
             raise ValueError(f"{self.results} is no folder: give the folder of the studies' results by --results")
         print(f"wrote {write_page(self.results, self.out)}")
+        if (self.results, self.out) == (RESULTS, PAGE):  # other pages quote these results
+            doc_numbers.main()

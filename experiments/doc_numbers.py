@@ -1,9 +1,8 @@
 """Numbers of studies in the documentation: between two marks, made from experiments/results and nothing else.
 
-    python -m experiments.doc_numbers
-
-writes them anew after ``pacdp results``; a test says where they are not those of the results. A number stands between
-``<!-- results.NAME -->`` and ``<!-- end -->``. Certificates are upper ends and rounded up.
+``pacdp results`` writes them anew, and so does ``python -m experiments.doc_numbers`` alone; a test says where they are
+not those of the results. A number stands between ``<!-- results.NAME -->`` and ``<!-- end -->``. Certificates are upper
+ends and rounded up.
 """
 
 import re

@@ -11,7 +11,7 @@ from experiments import doc_numbers
 def test_numbers_on_pages_are_those_of_the_results(name):
     text = (doc_numbers.ROOT / name).read_text(encoding="utf-8")
     assert "<!-- results." in text
-    assert doc_numbers.written(text) == text, "run pacdp results and then python -m experiments.doc_numbers"
+    assert doc_numbers.written(text) == text, "run pacdp results"
 
 
 def test_every_number_is_on_a_page_and_every_mark_on_a_page_that_is_written():
