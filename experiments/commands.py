@@ -97,7 +97,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Judge the tables of all studies again and write the page about them, and the numbers that other pages quote."""
+    """Judge the tables of all studies again and write the page about them."""
 
     results: Path = RESULTS
     """The folder of the studies' results."""
@@ -109,5 +109,5 @@ class Results:
         if not self.results.is_dir():
             raise ValueError(f"{self.results} is no folder: give the folder of the studies' results by --results")
         print(f"wrote {write_page(self.results, self.out)}")
-        if (self.results, self.out) == (RESULTS, PAGE):  # other pages quote these results
+        if self.out.resolve() == doc_numbers.ROOT / PAGE:  # other pages there quote these results
             doc_numbers.main()

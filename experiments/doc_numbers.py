@@ -56,7 +56,7 @@ def _certificate(route: str, classes: str) -> str:
 
 def _claims(words: str) -> list[tuple[str, str, str]]:
     """The claims of private-calibration with these words: whose they are, their evidence, and what became of them."""
-    found = read_verdict(RESULTS / "private-calibration" / "cpu")["claims"]
+    found = read_verdict(ROOT / RESULTS / "private-calibration" / "cpu")["claims"]
     own = [one for one in found if words in one["sentence"]]
     return [(one["sentence"].split(": ")[0], one["evidence"], _ANSWERS[one["holds"]]) for one in own]
 
@@ -89,7 +89,7 @@ def _lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 @cache
 def _table(name: str) -> pl.DataFrame:
-    return read_table(RESULTS / name / "cpu")
+    return read_table(ROOT / RESULTS / name / "cpu")
 
 
 NUMBERS: dict[str, Callable[[], str]] = {
