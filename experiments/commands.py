@@ -8,6 +8,7 @@ from typing import Any
 
 import tyro
 
+from experiments import doc_numbers
 from experiments.job_costs import cost_or_none
 from experiments.registry import studies, study, titles
 from experiments.results_page import PAGE, write_page
@@ -108,3 +109,5 @@ class Results:
         if not self.results.is_dir():
             raise ValueError(f"{self.results} is no folder: give the folder of the studies' results by --results")
         print(f"wrote {write_page(self.results, self.out)}")
+        if self.out.resolve() == doc_numbers.ROOT / PAGE:  # other pages there quote these results
+            doc_numbers.main()

@@ -11,6 +11,7 @@ import polars as pl
 
 from experiments.claims import MISSING, Claim, Measured, above, count_noise, every, judging, smaller
 from experiments.figures import bayesian_dp as figures
+from experiments.job_costs import by_seeds
 from experiments.papers.bayesian_dp import LEAD, mean_shown
 from experiments.papers.bayesian_dp_plans import (
     DELTA,
@@ -329,7 +330,7 @@ FIGURES_1_2 = Study(
     judge=judging(
         claims=claims_1,
         notes=notes_1,
-        settled_by=lambda table, scale, claim: "five seeds instead of one: 76 runs more, 30 minutes of two cores",
+        settled_by=by_seeds(jobs_1, "more seeds than one, of whose spread nothing is known"),
     ),
 )
 FIGURES_3_7 = Study(
@@ -345,7 +346,7 @@ FIGURES_3_7 = Study(
     judge=judging(
         claims=claims_3,
         notes=notes_3,
-        settled_by=lambda table, scale, claim: "twelve seeds instead of six: 60 runs more, 10 minutes of two cores",
+        settled_by=by_seeds(jobs_3),
     ),
 )
 STUDIES = (FIGURES_1_2, FIGURES_3_7)

@@ -1,10 +1,9 @@
 """How the calibration frontier decides: by differences between runs of one seed, cell by cell, against a tenth."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple
-
-import polars as pl
+from typing import NamedTuple
 
 from experiments.claims import (
     MISSING,
@@ -13,101 +12,23 @@ from experiments.claims import (
     Measured,
     Ratio,
     Seen,
+    by_seeds,
     every,
     more_than_half,
-    mostly,
     relevant,
     some,
 )
+from experiments.papers.calibration_cells import SAME_ACCURACY, Cells, Pair, Where
 from experiments.papers.runs.frontier import KL_CLIPPED
-from experiments.papers.runs.frontier_plans import SLOTS, TOO_LONG, Bench
-from experiments.tables import by_key, mean, part
+from experiments.papers.runs.frontier_plans import SLOTS, TOO_LONG
 
 ERRORS = ("ece", "sce", "ace")
-SAME_ACCURACY = 0.01
-"""Settings whose mean accuracies differ by no more than this count as equally accurate."""
-Where = dict[str, Any]
+HARM = "DP-SGD has a negative impact on model calibration compared to standard SGD"
+MOST_ACCURATE = "each where it is most accurate"
+CALMEST = "DP-SGD at the clip norm and steps of least ECE within a hundredth of its best accuracy; our addition"
 _LISTED = 6
 _A_GRID = 6
 """Cells from which on our own addition is asked of a problem."""
-_SHOWN = {"accuracy": "accuracy", "ECE": "ece"}
-
-
-class Cells:
-    """The rows of one bench, by settings."""
-
-    def __init__(self, table: pl.DataFrame, bench: Bench) -> None:
-        self.table, self.bench, self.name = table, bench, bench.name
-        run = bench.run
-        usual: Where = {"averaged": False, "reach": run.reach, "steps": run.steps, "decay": False, "pre_noise": 0.0}
-        self.usual = usual
-        full = bool(bench.others)
-        self.fallen = (bench.compared, (0.0, 0.5)) if full else (bench.compared[1:2], (0.0,))
-        """Clip norms and lengths of pre-noise at which DP-SGLD's steps fall."""
-
-    def at(self, clip: float, method: str = "DP-SGD", **other: Any) -> Where:
-        """A cell of the comparisons: the bench's own reach and steps unless others are given."""
-        slot = {"slot": other.pop("slot", "gradient")} if method == "DP-SGLD" else {}
-        return {**self.usual, "method": method, "clip_norm": clip, **slot, **other}
-
-    def langevin(self, clip: float, **other: Any) -> Where:
-        """A cell of DP-SGLD; with constant steps and no noise before clipping it is DP-SGD's, which is always run."""
-        plain = not other.get("decay") and not other.get("pre_noise")
-        return self.at(clip, "DP-SGD" if plain else "DP-SGLD", **other)
-
-    def values(self, name: str, where: Where, *, half: int | None = None) -> dict[int, float]:
-        """A score by seed; of the first or second half of the seeds where ``half`` is 0 or 1."""
-        found = by_key(self.table, name, by="seed", **where)
-        first = set(sorted(found)[: (len(found) + 1) // 2])
-        return {seed: value for seed, value in found.items() if half is None or (seed in first) == (half == 0)}
-
-    def gain(self, name: str, before: Where, after: Where, *, half: int | None = None) -> Measured | None:
-        """By how much an error falls from one cell to another, seed by seed."""
-        return Measured.between(self.values(name, before, half=half), self.values(name, after, half=half))
-
-    def best(self, rows: pl.DataFrame) -> Where | None:
-        """The settings with the greatest mean accuracy over the first half of the seeds."""
-        names = ("method", "slot", "averaged", "clip_norm", "reach", "steps", "decay", "pre_noise")
-        ranked = [(_mean(self.values("accuracy", where, half=0)), where) for where in _settings(rows, names)]
-        return max(ranked, key=lambda one: one[0], default=(0.0, None))[1]
-
-    def shown(self, where: Where) -> str:
-        """Settings with accuracy and ECE on the second half of the seeds."""
-        scores = (f"{name} {_mean(self.values(key, where, half=1)):.4f}" for name, key in _SHOWN.items())
-        steps = f"at clip norm {where['clip_norm']:g}, reach {where['reach']:g}, {where['steps']} steps"
-        return f"{steps}: {', '.join(scores)}"
-
-    def clip_pair(self) -> tuple[Where, Where] | None:
-        """The two clip norms of DP-SGD that differ most in ECE at one reach, number of steps and accuracy, by the first
-        half of the seeds; the larger ECE first."""
-        rows = part(self.table, method="DP-SGD", averaged=False, decay=False)
-        cells = list(_settings(rows, ("method", "averaged", "decay", "clip_norm", "reach", "steps")))
-        score = {name: [_mean(self.values(name, where, half=0)) for where in cells] for name in ("ece", "accuracy")}
-        pairs = [
-            (score["ece"][i] / max(score["ece"][j], 1e-9), cells[i], cells[j])
-            for i, j in product(range(len(cells)), repeat=2)
-            if all(cells[i][name] == cells[j][name] for name in ("reach", "steps"))
-            and abs(score["accuracy"][i] - score["accuracy"][j]) <= SAME_ACCURACY
-            and i != j
-        ]
-        return max(pairs, key=lambda one: one[0])[1:] if pairs else None
-
-    def clip_effect(self) -> dict[str, float | None]:
-        """That pair's clip norms and mean ECEs."""
-        one, other = self.clip_pair() or ({}, {})
-        ends: dict[str, float | None] = {"at": one.get("clip_norm"), "there": other.get("clip_norm")}
-        for name, where in (("one", one), ("other", other)):
-            ends[name] = mean(self.table, "ece", **where) if where else None
-        return ends
-
-
-def _settings(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[Where]:
-    if not rows.is_empty():
-        yield from rows.select(names).unique(maintain_order=True).iter_rows(named=True)
-
-
-def _mean(values: Mapping[int, float]) -> float:
-    return sum(values.values()) / len(values) if values else 0.0
 
 
 class Change(NamedTuple):
@@ -118,25 +39,38 @@ class Change(NamedTuple):
     after: Where
 
 
-def counted(cells: Cells, sentence: str, changes: Sequence[Change], *, error: str = "ece") -> Claim:
-    """A sentence that holds where the error falls by a tenth or more in more than half of the cells.
+def counted(
+    cells: Cells, sentence: str, changes: Sequence[Change], *, error: str = "ece", seeds: Collection[int] | None = None
+) -> Claim:
+    """A sentence that holds where the geometric mean of the error over all cells falls by a tenth or more.
 
-    Each cell is decided by :func:`relevant`, the majority by :func:`mostly`. The evidence has every cell's change as a
-    share of the error before, and the range where there are many.
+    There is one value a seed, so that cells of one seed do not count as if they were independent. The evidence has
+    every cell's change as a share of the error before, or the range where there are many, and in how many of them the
+    fall is relevant by itself (:func:`relevant`): a majority of these decides nothing, for others may rise by more.
     """
     seen, shares, moved = list[bool | None](), list[str](), list[float]()
     for what, before, after in changes:
-        level, gain = _mean(cells.values(error, before)), cells.gain(error, before, after)
+        level, gain = cells.mean(error, before, seeds), cells.gain(error, before, after, seeds)
         holds = relevant(what, gain, RELEVANT * level if level else None).holds
         seen.append(holds)
         moved += [] if gain is None or not level else [-gain.mean / level]
         shares.append(f"{what} {_change(gain, level)}{' (open)' if holds is None else ''}")
-    over = Ratio.over_all([(cells.values(error, after), cells.values(error, before)) for _, before, after in changes])
-    told = f"{error.upper()} falls by a tenth in {seen.count(True)} of {len(seen)} cells, not in {seen.count(False)}"
-    told += f"; over all cells {over or 'missing'} times as large"
+    both = [tuple(cells.values(error, where, seeds) for where in (after, before)) for _, before, after in changes]
+    over = Ratio.over_all([(one, other) for one, other in both])
+    told = f"{error.upper()} over all cells {over or 'missing'} times as large, {1.0 - RELEVANT:g} being asked"
+    told += f"; it falls by a tenth in {seen.count(True)} of {len(seen)} cells, not in {seen.count(False)}"
     ends = f"changes from {min(moved):+.0%} to {max(moved):+.0%}" if moved else MISSING
     told += f"; {ends}" if len(changes) > _LISTED else f"; change: {', '.join(shares)}"
-    return Claim(f"{cells.name}: {sentence}", mostly(seen, over), told)
+    holds = over and over.below(1.0 - RELEVANT)
+    return Claim(f"{cells.name}: {sentence}", holds, told, _seeds(over, 1.0 - RELEVANT, beside=seeds is not None))
+
+
+def _seeds(ratio: Ratio | None, limit: float, *, beside: bool) -> str:
+    """How many seeds would tell a ratio from a limit, if it stays as it is; beside those that chose what is judged."""
+    if ratio is None or ratio.known is None:
+        return ""
+    told = by_seeds(Measured(ratio.log - math.log(limit), ratio.noise, ratio.pairs))
+    return f"{told} that judge, beside those that choose" if told and beside else told
 
 
 def _change(gain: Measured | None, level: float) -> str:
@@ -148,32 +82,51 @@ def _change(gain: Measured | None, level: float) -> str:
 
 def harm(cells: Cells) -> Iterator[Claim]:
     """Whether DP-SGD harms calibration: where it is most accurate, and where it is best calibrated at that accuracy."""
-    private, plain = (part(cells.table, method=name, averaged=False) for name in ("DP-SGD", "SGD"))
-    theirs, most = cells.best(plain), cells.best(private)
-    sentence = f"{cells.name}: DP-SGD has a negative impact on model calibration compared to standard SGD"
-    yield _harmed(cells, f"{sentence} (each where it is most accurate)", theirs, most)
-    calm = None
-    if most is not None:
-        enough = _mean(cells.values("accuracy", most, half=0)) - SAME_ACCURACY
-        rivals = [
-            one for one in _settings(private, list(most)) if _mean(cells.values("accuracy", one, half=0)) >= enough
-        ]
-        calm = min(rivals, key=lambda one: _mean(cells.values("ece", one, half=0)))
-    chosen = "DP-SGD at the clip norm and steps of least ECE within a hundredth of its best accuracy; our addition"
-    yield _harmed(cells, f"{sentence} ({chosen})", theirs, calm)
+    for sentence, pair in harms(cells).items():
+        yield _harmed(cells, f"{cells.name}: {HARM} ({sentence})", pair)
 
 
-def _harmed(cells: Cells, sentence: str, plain: Where | None, private: Where | None) -> Claim:
-    if plain is None or private is None:
+def harms(cells: Cells) -> dict[str, Pair | None]:
+    """The settings of DP-SGD and SGD of either question, with the seeds that judge them."""
+    private, theirs = cells.settings(method="DP-SGD", averaged=False), cells.plain()
+    chosen = cells.halves([*private, *cells.settings(method="SGD", averaged=False)])
+    most = cells.best(private, chosen)
+    if theirs is None or most is None or not chosen:
+        return dict.fromkeys((MOST_ACCURATE, CALMEST))
+    enough = cells.mean("accuracy", most, chosen) - SAME_ACCURACY
+    rivals = [one for one in private if cells.mean("accuracy", one, chosen) >= enough]
+    calm = min(rivals, key=lambda one: cells.mean("ece", one, chosen))
+    return {
+        name: Pair(one, theirs, cells.shared([one, theirs]) - chosen)
+        for name, one in {MOST_ACCURATE: most, CALMEST: calm}.items()
+    }
+
+
+def _harmed(cells: Cells, sentence: str, pair: Pair | None) -> Claim:
+    if pair is None:
         return Claim(sentence, None, MISSING)
+    private, plain, seeds = pair
     found = list[Seen]()
     for name in ERRORS:
-        margin = RELEVANT * _mean(cells.values(name, plain, half=1))
-        found.append(relevant(name.upper(), cells.gain(name, private, plain, half=1), margin))
-    shown = " against ".join(cells.shown(one) for one in (private, plain))
+        margin = RELEVANT * cells.mean(name, plain, seeds)
+        found.append(relevant(name.upper(), cells.gain(name, private, plain, seeds), margin))
+    shown = f"DP-SGD {cells.shown(private, seeds)} against SGD {cells.shown(plain, seeds)}"
     told = "; ".join(one.evidence for one in found)
     return Claim(
-        sentence, every(one.holds for one in found), f"DP-SGD {shown} of SGD; by all of three errors, larger by {told}"
+        sentence, every(one.holds for one in found), f"{shown}{_ties(cells, plain)}; by all of three errors, larger by "
+        f"{told}"
+    )  # fmt: skip
+
+
+def _ties(cells: Cells, plain: Where) -> str:
+    """That other settings of SGD are as accurate, and how well they are calibrated."""
+    enough = cells.mean("accuracy", plain) - SAME_ACCURACY
+    rivals = [one for one in cells.settings(method="SGD", averaged=False) if cells.mean("accuracy", one) >= enough]
+    found = sorted(cells.mean("ece", one) for one in rivals)
+    if len(found) < 2:
+        return ""
+    return (
+        f", whose {len(found)} settings within a hundredth of that accuracy have ECE {found[0]:.4f} to {found[-1]:.4f}"
     )
 
 
@@ -233,12 +186,14 @@ def long_noise(cells: Cells) -> Iterator[Claim]:
     sentence = f"noise before clipping {TOO_LONG:g} times as long as a clip norm of {clip:g} improves calibration"
     yield counted(cells, f"{sentence} (our addition)", [Change("last", cells.at(clip), after)])
     rivals = [cells.at(one) for one in cells.bench.clips]
-    best = min(rivals, key=lambda one: _mean(cells.values("ece", one, half=0)) or 1.0)
+    chosen = cells.halves([*rivals, after])
+    best = min(rivals, key=lambda one: cells.mean("ece", one, chosen) or 1.0)
     sentence = f"{sentence} beyond what DP-SGD has at the clip norm that suits its step size and noise"
-    yield counted(cells, f"{sentence} (our addition)", [Change(f"clip norm {best['clip_norm']:g}", best, after)])
+    change = Change(f"clip norm {best['clip_norm']:g}", best, after)
+    yield counted(cells, f"{sentence} (our addition)", [change], seeds=cells.shared([best, after]) - chosen)
 
 
-def _variants(clips: Sequence[float], name: str, states: Sequence[Any]) -> Iterator[tuple[str, Where]]:
+def _variants(clips: Sequence[float], name: str, states: Sequence[object]) -> Iterator[tuple[str, Where]]:
     """Last weights and averages, with a setting's states, at each clip norm: words and settings."""
     for averaged, state, clip in product((False, True), states, clips):
         beside = f"{state} slot" if name == "slot" else f"{'with' if state else 'without'} {name.replace('_', '-')}"
@@ -276,10 +231,21 @@ def clip_norm_alone(cells: Cells, folds: int) -> Claim:
     pair = cells.clip_pair()
     if pair is None:
         return Claim(sentence, None, f"no two clip norms within {SAME_ACCURACY:g} in accuracy, or {MISSING}")
-    found = Ratio.of(*(cells.values("ece", where, half=1) for where in pair))
-    shown = " against ".join(cells.shown(where) for where in pair)
+    found = clip_ratio(cells, pair)
+    shown = " against ".join(cells.shown(where, pair.seeds) for where in pair[:2])
     told = f"{shown}: ratio {found or 'missing'}, at least {folds - 0.5:g} being asked"
-    return Claim(sentence, found and found.above(folds - 0.5), told)
+    gap = cells.gain("accuracy", pair.one, pair.other, pair.seeds)
+    near = relevant("accuracies differ by", gap and gap._replace(mean=abs(gap.mean)), SAME_ACCURACY)
+    told += f"; {near.evidence}"
+    if near.holds is not False:
+        left = gap and by_seeds(gap._replace(mean=abs(gap.mean) - SAME_ACCURACY))
+        return Claim(sentence, None, f"{told}; not known to be of one accuracy, the pair decides nothing", left or "")
+    return Claim(sentence, found and found.above(folds - 0.5), told, _seeds(found, folds - 0.5, beside=True))
+
+
+def clip_ratio(cells: Cells, pair: Pair) -> Ratio | None:
+    """The larger ECE over the smaller, on the seeds that judge."""
+    return Ratio.of(*(cells.values("ece", where, pair.seeds) for where in pair[:2]))
 
 
 def averaging(cells: Cells) -> Iterator[Claim]:
@@ -348,13 +314,16 @@ def as_printed(cells: Cells) -> Iterator[Claim]:
 
 def _accurate(cells: Cells, sentence: str, others: Sequence[str]) -> Claim:
     # DP-SGLD with constant steps is DP-SGD, which has the whole grid: its rows are DP-SGLD's too
-    ours = cells.best(cells.table.filter(pl.col("method").is_in(["DP-SGLD", "DP-SGD"])))
-    rivals = {name: cells.best(part(cells.table, method=name)) for name in others}
-    if ours is None or None in rivals.values():
+    own = [*cells.settings(method="DP-SGLD"), *cells.settings(method="DP-SGD")]
+    theirs = {name: cells.settings(method=name) for name in others}
+    chosen = cells.halves([*own, *(one for of in theirs.values() for one in of)])
+    ours, rivals = cells.best(own, chosen), {name: cells.best(of, chosen) for name, of in theirs.items()}
+    if ours is None or None in rivals.values() or not chosen:
         return Claim(sentence, None, MISSING)
+    judges = cells.shared([ours]) - chosen
     found = [
-        relevant(f"over {name}", cells.gain("accuracy", ours, rival or {}, half=1), SAME_ACCURACY)
+        relevant(f"over {name}", cells.gain("accuracy", ours, rival or {}, judges), SAME_ACCURACY)
         for name, rival in rivals.items()
     ]
     told = "; ".join(one.evidence for one in found)
-    return Claim(sentence, every(one.holds for one in found), f"DP-SGLD {cells.shown(ours)}; lead {told}")
+    return Claim(sentence, every(one.holds for one in found), f"DP-SGLD {cells.shown(ours, judges)}; lead {told}")

@@ -269,8 +269,10 @@ def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterat
     numbers = {name: sgd and sgd[f"{name}_error"] for name in ("train", "test")}
     yield point(claims, "SGD memorises random labels", say(said, **numbers))
     gaps_of = {name.replace("-", ""): gap(worst[name]) if name in worst else None for name in PRIVATE}
-    said = "Entropy-SGLD does not fit random labels: test minus training error {EntropySGLD:.3f}"
-    yield point(claims, "Entropy-SGLD does not fit", say(said, EntropySGLD=gaps_of["EntropySGLD"]))
+    said = "Entropy-SGLD does not fit random labels: test minus training error {gap:.3f}; it has learnt some: {learnt}"
+    true = [row for row in _by_share(table) if row["algorithm"] == "Entropy-SGLD" and row["random_share"] == 0]
+    learnt = gaps.learnt_share(true, SETTINGS[scale][0].guessing) or None
+    yield point(claims, "Entropy-SGLD does not fit", say(said, gap=gaps_of["EntropySGLD"], learnt=learnt))
     said = "DP-SGD and DP-SGLD do not fit random labels: test minus training error {DPSGD:.3f} and {DPSGLD:.3f}"
     words = [f"{name} does not fit" for name in ("DP-SGD", "DP-SGLD")]
     yield point(claims, words, say(said, **gaps_of))

@@ -113,6 +113,13 @@ def learns(row: Line, among: Sequence[Line], chance: float, prefix: str = "") ->
     return bool(errors) and all(below(error, LEARNT * chance, count_noise((error, n))) is True for error, n in errors)
 
 
+def learnt_share(rows: Sequence[Line], chance: float) -> str:
+    """For sentences on a gap that is missing: how much the same settings learn of true labels, and the limit."""
+    errors = [row["train_error"] for row in rows]
+    told = "" if not errors else f"{min(errors):.3f}" if len(errors) < 2 else f"{min(errors):.3f} to {max(errors):.3f}"
+    return f"its training error on true labels is {told}, below {LEARNT * chance:g} being asked" if told else ""
+
+
 def unlearnt(rows: Sequence[Line], among: Sequence[Line], chance: float) -> str:
     """For evidence: which runs' settings were not seen to learn; nothing where all were."""
     told = []

@@ -10,6 +10,7 @@ import polars as pl
 from bounds import Certificate
 from experiments.claims import judging
 from experiments.figures import private_priors as figures
+from experiments.job_costs import by_seeds
 from experiments.papers import private_priors_verdict as verdict
 from experiments.papers.certificate_parts import PARTS, parts
 from experiments.papers.private_priors_verdict import BY_CURVE, KEPT, TAUGHT
@@ -133,6 +134,6 @@ STUDY = Study(
         notes=lambda table, scale: verdict.NOTES,
         numbers=verdict.numbers,
         points=verdict.points,
-        settled_by=lambda table, scale, claim: verdict.SETTLED,
+        settled_by=by_seeds(jobs),
     ),
 )

@@ -168,9 +168,10 @@ def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterat
     fitted, harmless = (first(pick(found, name, "random")) for name in ("SGD", "Entropy-SGLD"))
     said = (
         "SGD and cold Entropy-SGD fit random labels and Entropy-SGLD at tau = sqrt(n) does not: test minus training "
-        "error {sgd:.3f} for SGD, {ours:.3f} for Entropy-SGLD"
+        "error {sgd:.3f} for SGD, {ours:.3f} for Entropy-SGLD, which has learnt some: {learnt}"
     )
-    numbers = {"sgd": fitted and gap(fitted), "ours": harmless and gap(harmless)}
+    learnt = gaps.learnt_share(pick(found, "Entropy-SGLD", "true", private), guessing(DATASETS[scale])) or None
+    numbers = {"sgd": fitted and gap(fitted), "ours": harmless and gap(harmless), "learnt": learnt}
     yield point(claims, "tau = sqrt(n) does not", say(said, **numbers))
     entropy, sgld = (first(pick(found, name, "true", private)) for name in ("Entropy-SGLD", "SGLD"))
     said = "At equal privacy SGLD is worse than Entropy-SGLD: test error {sgld:.3f} against {ours:.3f}"

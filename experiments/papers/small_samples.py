@@ -6,7 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from experiments.claims import Claim, Measured, Point, every, judging, least_risk, point
+from experiments import job_costs
+from experiments.claims import Claim, Measured, Point, Seen, by_seeds, every, judging, least_risk, point
 from experiments.figures import small_samples as figures
 from experiments.papers.runs import small_samples
 from experiments.papers.runs.small_samples import COMPRESSED, COUNT, HALF, NOTHING, PRIVATE, ROUTES, SmallConfig
@@ -96,17 +97,13 @@ def _is_own(made: Any) -> bool:
     return not made.name.startswith("test_set") and made.of not in ("mean weights", "prior mean")
 
 
-SETTLED = "twelve seeds instead of three, about 25 minutes of two cores"
-"""What an open comparison of two routes needs."""
-
-
 def _values(table: pl.DataFrame, dataset: str, n: int, route: str) -> list[float]:
     return part(table, dataset=dataset, records=n, route=route).sort("seed")["value"].to_list()
 
 
-def _less(table: pl.DataFrame, dataset: str, one: str, other: str) -> tuple[bool | None, str]:
+def _less(table: pl.DataFrame, dataset: str, one: str, other: str) -> Seen:
     """Whether one route certifies less than another at every n, in the mean over seeds, beyond two standard errors."""
-    found, told = list[bool | None](), list[str]()
+    found, told, gaps = list[bool | None](), list[str](), list[Measured]()
     for n in sorted(part(table, dataset=dataset)["records"].unique().to_list()):
         ours, theirs = (
             by_key(table, "value", by="seed", dataset=dataset, records=n, route=route) for route in (one, other)
@@ -114,10 +111,11 @@ def _less(table: pl.DataFrame, dataset: str, one: str, other: str) -> tuple[bool
         gap = Measured.between(theirs, ours)
         if gap is not None:
             found.append(gap.above(0.0))
+            gaps.append(gap)
             both = sorted(ours.keys() & theirs.keys())
             means = [up(sum(values[seed] for seed in both) / len(both)) for values in (ours, theirs)]
             told.append(f"n = {n}: {means[0]} against {means[1]}")
-    return every(found), "; ".join(told)
+    return Seen(every(found), "; ".join(told), by_seeds(*gaps))
 
 
 def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
@@ -135,9 +133,9 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
             (COUNT, NOTHING), (COUNT, HALF), (HALF, NOTHING), (NOTHING, PRIVATE), (COUNT, COMPRESSED),
             (NOTHING, COMPRESSED),
         ):  # fmt: skip
-            holds, told = _less(table, dataset, one, other)
-            if told:
-                yield Claim(f"{dataset}: {one} certifies less than {other}, at every n.", holds, told)
+            seen = _less(table, dataset, one, other)
+            if seen.evidence:
+                yield Claim(f"{dataset}: {one} certifies less than {other}, at every n.", *seen)
 
 
 def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterator[Point]:
@@ -152,7 +150,9 @@ def points(table: pl.DataFrame, scale: Scale, claims: Sequence[Claim]) -> Iterat
             (first, least), (second, next_) = sorted(means.items(), key=lambda each: each[1])[:2]
             told.append(f"{n}: {first} {up(least)}, then {second} {up(next_)}")
         yield point(
-            claims, f"{dataset}: {COUNT} certifies less", f"Least certificate, {dataset}, by records: {'; '.join(told)}"
+            claims,
+            f"{dataset}: {COUNT} certifies less",
+            f"Least certificate, {dataset}, by records (mean over draws of them): {'; '.join(told)}",
         )
 
 
@@ -163,5 +163,5 @@ STUDY = Study(
     jobs=jobs,
     table=tabled(rows, _COLUMNS),
     draw=drawing(figure=figures.draw),
-    judge=judging(claims=claims, notes=lambda table, scale: NOTES, points=points, settled_by=lambda *_: SETTLED),
+    judge=judging(claims=claims, notes=lambda table, scale: NOTES, points=points, settled_by=job_costs.by_seeds(jobs)),
 )

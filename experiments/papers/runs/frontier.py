@@ -24,6 +24,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import avg_pool2d, cross_entropy
 from torch.utils.data import TensorDataset
 
+from experiments.costs import Pass, Work, forward, gradient, update
 from experiments.papers.runs.bayesian import train_plain
 from experiments.papers.runs.bbp_printed import train_printed
 from pacdp.algorithms.algorithm import Descent
@@ -61,6 +62,10 @@ KL_CLIPPED: tuple[MethodName, ...] = ("DP-BBP, KL/n clipped", "DP-BBP, KL/batche
 """DP-BBP as printed, with either share of the KL in every example's gradient; see :mod:`bbp_printed`."""
 BBP: tuple[MethodName, ...] = ("DP-BBP", *KL_CLIPPED)
 PRIOR_STD = 1.0
+_SHAPES = {("mnist", True): (1, 14, 14), ("mnist", False): (1, 28, 28), ("digits", False): (1, 8, 8)}
+"""Of images, by data set and whether they are averaged over squares."""
+_TESTED = 1.0 / 6.0
+"""Test images for each training image of MNIST; for costs alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +97,24 @@ class FrontierRun:
     """Weights kept from the second half of the run, whose predictions are averaged."""
     seed: int = 0
     """Of first weights, batches and noise: runs of one seed share all three."""
+
+    def work(self, size: int) -> Work:
+        """What a run costs on so many images, without what random weights, masks and noise before clipping add: a
+        gradient of every example that takes part, a second pass that clips it, and the predictions of all that is kept.
+        """
+        shape = (1280,) if self.patients else _SHAPES[self.dataset, self.pooled]
+        batch = min(4096, max(1, round(self.sample_rate * size)))
+        once, judged, weights = _passes(Architecture(name=self.architecture, hidden=self.hidden), shape, batch)
+        passes = (1.0 if self.method == "SGD" else 2.0) * self.steps * self.sample_rate * size / batch
+        predictions = 1.0 + (DRAWS if self.method in (*BBP, "DP-MC-Dropout") else self.kept)
+        seen = (judged, predictions * _TESTED * size / batch, 1)
+        return Work(((once, passes, 1), (update(weights, 8), float(self.steps), 1), seen))
+
+
+@lru_cache(maxsize=16)
+def _passes(architecture: Architecture, shape: tuple[int, ...], batch: int) -> tuple[Pass, Pass, int]:
+    module: nn.Module = build(architecture, input_shape=shape, classes=10, generator=torch.Generator())
+    return gradient(module, shape, batch), forward(module, shape, batch), sum(p.numel() for p in module.parameters())
 
 
 class Problem(NamedTuple):

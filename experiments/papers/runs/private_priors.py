@@ -28,6 +28,7 @@ from torch.utils.data import TensorDataset
 
 import bounds
 from bounds.accounting import Event
+from experiments.costs import Work, forward, gradient
 from experiments.papers.runs.held_out import Clock
 from experiments.papers.runs.whitened import Seen, Sight, split_and_seen
 from pacdp import Assessment, BoundSet, GaussianPosterior, HeldOut, MonteCarlo, Network, Prior, Private, certify
@@ -111,6 +112,19 @@ class Config:
     failure_prob: float = 0.05
     monte_carlo_share: float = 0.04
     seed: int = 0
+
+    def work(self, size: int) -> Work:
+        """What a run costs on so many rows: features, both heads, five posteriors for each s with one gradient an
+        iteration, and the passes of their certificates."""
+        sight, head, rows = self.sight, nn.Linear(self.sight.dim, 10, bias=False), 4096
+        waves = nn.Sequential(nn.Linear(sight.first, sight.waves), nn.Linear(sight.waves, sight.dim))
+        n = size - self.chosen
+        learnt = self.chain.steps + 2 * self.clipped.steps + (4 + 3) * self.iterations * len(self.stds)
+        return Work((
+            (forward(waves, (sight.first,), rows), size / rows, 1),
+            (gradient(head, (sight.dim,), rows), learnt * n / rows, 1),
+            (forward(head, (sight.dim,), rows), 5 * self.passes * n / rows, 1),
+        ))  # fmt: skip
 
 
 MNIST = Config()

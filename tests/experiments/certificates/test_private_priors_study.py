@@ -180,6 +180,20 @@ def test_claims_can_fail(words, values, holds):
     assert [one.holds for one in claims] == [holds]
 
 
+def test_two_seeds_of_the_noise_compare_nothing_and_three_are_asked_for():
+    two = STUDY.judge(_table().filter(pl.col("seed") < 2), "cpu").claims
+    compared = [one for one in two if verdict.LESS in one.sentence]
+    assert [one.holds for one in compared] == [None] * len(compared)
+    assert len(compared) == 2 * len(verdict.PAIRS)
+    assert all("at least 3 seeds of the noise; all runs of one seed on mnist" in one.settled_by for one in compared)
+
+
+def test_the_first_page_has_certificates_that_each_seed_proves():
+    found = STUDY.judge(_table(PRIVATE=(0.02, 0.03, 0.0391), NORMS=(0.0251, 0.01, 0.01)), "cpu").points
+    assert "certifies 0.0391 on ten classes, one whose norms were kept 0.0251;" in found[0].said
+    assert "against 0.0251 by a prior from noisy sums" in found[1].said
+
+
 def test_missing_runs_are_no_verdict():
     found = STUDY.judge(_table().filter(pl.col("dataset") == "mnist2"), "cpu")
     assert all(one.holds is None for one in found.claims if one.sentence.startswith("mnist:"))

@@ -14,14 +14,15 @@ TURN = {"SGLD": 0, "BBP": 1, "MC Dropout": 1, "SGD": 1}
 
 
 def test_ratios_are_of_pairs_alone():
-    table = pl.DataFrame({"who": ["a", "a", "a", "b", "b"], "pair": [0, 1, 2, 0, 1], "x": [2.0, 8.0, 99.0, 1.0, 2.0]})
+    one, other = [2.0, 8.0, 2.0, 8.0, 99.0], [1.0, 2.0, 1.0, 2.0]
+    table = pl.DataFrame({"who": ["a"] * 5 + ["b"] * 4, "pair": [*range(5), *range(4)], "x": one + other})
     found = ratio(table, "x", by="pair", one={"who": "a"}, other={"who": "b"})
     assert found is not None
-    assert found.pairs == 2
+    assert found.pairs == 4
     assert math.isclose(found.log, math.log(8.0) / 2)
-    assert math.isclose(found.noise or 0.0, math.log(2.0))
+    assert math.isclose(found.noise or 0.0, math.log(2.0) / math.sqrt(3.0))
     assert (found.above(1.2), found.above(2.0), found.below(6.0), found.within(1.2)) == (True, None, True, False)
-    assert str(found) == "2.828 (1.414 to 5.657, pairs: 2)"
+    assert str(found) == "2.828 (1.896 to 4.220, pairs: 4)"
     assert ratio(table, "x", by="pair", one={"who": "a"}, other={"who": "c"}) is None
     single = Ratio(1.0, None, 1)
     assert single.above(1.1) is single.below(1.1) is single.within(1.1) is None

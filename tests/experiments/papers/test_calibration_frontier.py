@@ -8,8 +8,10 @@ import polars as pl
 import pytest
 import torch
 
-from experiments.claims import Measured, Ratio, mostly, relevant
-from experiments.papers.calibration_claims import Cells, Change, counted
+from experiments.claims import FEWEST_PAIRS, Measured, Ratio, mostly, relevant
+from experiments.figures import calibration_frontier as figures
+from experiments.papers.calibration_cells import Cells
+from experiments.papers.calibration_claims import Change, counted
 from experiments.papers.calibration_frontier import COLUMNS, FRONTIER
 from experiments.papers.runs.frontier import (
     BBP,
@@ -123,7 +125,7 @@ BENCH = BENCHES["smoke"][0]
 
 
 def planted(**ece: float) -> pl.DataFrame:
-    """Every cell of the small bench, two seeds each: errors of 0.1 but where ``ece`` names a kind; ``clip`` is a factor
+    """Every cell of the small bench, six seeds each: errors of 0.1 but where ``ece`` names a kind; ``clip`` is a factor
     at clip norm 10."""
     rows = []
     for job in FRONTIER.jobs("smoke", 0):
@@ -145,18 +147,19 @@ def planted(**ece: float) -> pl.DataFrame:
             rows.append({**tags, "averaged": averaged, "epsilon": None if tags["method"] == "SGD" else 7.99,
                          "accuracy": 0.9 + 1e-5 * tags["reach"], "ece": value, "sce": value, "ace": value,
                          "rmsce": value, "mce": value, "nll_nats": 1.0})  # fmt: skip
-    return pl.DataFrame([{name: row.get(name) for name in COLUMNS} for row in rows], schema=COLUMNS)
+    two = pl.DataFrame([{name: row.get(name) for name in COLUMNS} for row in rows], schema=COLUMNS)
+    return pl.concat([two.with_columns(seed=pl.col("seed") + more) for more in (0, 2, 4)])
 
 
-def twice(table: pl.DataFrame) -> pl.DataFrame:
-    """Four seeds instead of two."""
-    return pl.concat([table, table.with_columns(seed=pl.col("seed") + 2)])
+def own(table: pl.DataFrame, words: str):
+    """The one claim of the small bench with these words."""
+    found = [one for one in FRONTIER.judge(table, "smoke").claims if one.sentence.startswith(f"{BENCH.name}: ")]
+    (claim,) = [one for one in found if words in one.sentence]
+    return claim
 
 
 def held(table: pl.DataFrame, words: str) -> bool | None:
-    found = [one for one in FRONTIER.judge(table, "smoke").claims if one.sentence.startswith(f"{BENCH.name}: ")]
-    (claim,) = [one for one in found if words in one.sentence]
-    return claim.holds
+    return own(table, words).holds
 
 
 def test_where_nothing_differs_every_improvement_is_decided_not_to_hold():
@@ -164,8 +167,8 @@ def test_where_nothing_differs_every_improvement_is_decided_not_to_hold():
     for words in ("constant steps", "standard DP-SGD (falling", "both averaged", "decaying", "pre-noising",
                   "follows falling", "5-fold against", "kept on the way"):  # fmt: skip
         assert held(table, words) is False, words
-    found = FRONTIER.judge(table.filter(pl.col("seed") == 0), "smoke").claims
-    assert all(claim.holds is None for claim in found if "clip norm alone" not in claim.sentence), "one seed"
+    found = FRONTIER.judge(table.filter(pl.col("seed") < FEWEST_PAIRS - 1), "smoke").claims
+    assert all(claim.holds is None for claim in found), "two seeds"
 
 
 def test_each_sentence_turns_with_its_own_cells():
@@ -177,41 +180,115 @@ def test_each_sentence_turns_with_its_own_cells():
     assert held(planted(pre_noise=0.095), "pre-noising") is False, "a twentieth is not worth having"
     assert held(planted(averaged=0.05), "kept on the way") is True
     assert held(planted(DP_BBP=0.05), "DP-BBP (averaged)") is True
-    assert held(twice(planted(SGD=0.05)), "(each where it is most accurate)") is True
-    assert held(twice(planted(SGD=0.099)), "(each where it is most accurate)") is False
-    assert held(twice(planted(SGD=0.05, clip=0.2)), "least ECE within a hundredth") is False, "at clip norm 10"
+    assert held(planted(SGD=0.05), "(each where it is most accurate)") is True
+    assert held(planted(SGD=0.099), "(each where it is most accurate)") is False
+    assert held(planted(SGD=0.05, clip=0.2), "least ECE within a hundredth") is False, "at clip norm 10"
+
+
+OTHER = pl.col("clip_norm") == 10.0
+WORDS = "the clip norm alone"
 
 
 def test_the_clip_norm_is_judged_on_seeds_that_did_not_choose_it():
-    four = twice(planted(clip=0.1))
-    words = "the clip norm alone"
-    assert held(four, words) is True
-    assert held(planted(clip=0.5), words) is None, "one seed is left to judge"
-    other = pl.col("clip_norm") == 10.0
-    elsewhere = four.with_columns(ece=pl.when(other & (pl.col("seed") > 1)).then(0.1).otherwise("ece"))
-    assert held(elsewhere, words) is False, "what the first seeds showed is gone in the others"
-    worse = four.with_columns(accuracy=pl.when(other).then(0.8).otherwise("accuracy"))
-    assert held(worse, words) is False, "other accuracies do not count"
+    six = planted(clip=0.1)
+    assert held(six, WORDS) is True
+    assert held(planted(clip=0.5), WORDS) is False
+    elsewhere = six.with_columns(ece=pl.when(OTHER & (pl.col("seed") > 2)).then(0.1).otherwise("ece"))
+    assert held(elsewhere, WORDS) is False, "what the first seeds showed is gone in the others"
+    worse = six.with_columns(accuracy=pl.when(OTHER).then(0.8).otherwise("accuracy"))
+    assert held(worse, WORDS) is False, "other accuracies do not count"
+    few = own(six.filter(pl.col("seed") < 4), WORDS)
+    assert few.holds is None, "two seeds are left to judge"
+    assert few.settled_by
 
 
-def test_more_than_half_of_the_cells_decide():
+def test_seeds_are_halved_that_all_cells_share_however_many_some_have():
+    more = pl.concat([planted(clip=0.1), planted(clip=0.1).filter(OTHER).with_columns(seed=pl.col("seed") + 6)])
+    cells = Cells(more.filter(bench=BENCH.name), BENCH)
+    pair = cells.clip_pair()
+    assert pair is not None
+    assert cells.halves([cells.at(10.0), cells.at(0.1)]) == {0, 1, 2}, "not the first six of one and three of the other"
+    assert pair.seeds == {3, 4, 5}
+    assert "pairs: 3" in own(more, WORDS).evidence
+    last = pl.col("method").is_in(["DP-BBP", "DP-MC-Dropout"]) & (pl.col("seed") > 2)
+    slower = more.with_columns(accuracy=pl.when(last).then(0.8).otherwise("accuracy"))
+    lead = own(slower, "outperforms other Bayesian")
+    assert lead.evidence.count("+0.1000 (+0.1000 to +0.1000, 3 pairs)") == 2, "of seeds that chose neither"
+
+
+def test_accuracies_are_compared_again_on_the_seeds_that_judge():
+    drifts = pl.when(OTHER & (pl.col("seed") > 2)).then(0.86).otherwise("accuracy")
+    claim = own(planted(clip=0.1).with_columns(accuracy=drifts), WORDS)
+    assert claim.holds is None, "equal accuracy was a matter of the seeds that chose"
+    assert "not known to be of one accuracy" in claim.evidence
+
+
+def test_the_bullet_prints_means_over_the_seeds_that_judge():
+    first = planted(clip=0.1).with_columns(ece=pl.when(pl.col("seed") < 3).then(pl.col("ece") * 2).otherwise("ece"))
+    (said,) = [one.said for one in FRONTIER.judge(first, "smoke").points if one.said.startswith(f"{BENCH.name} (8 hidd")
+               and WORDS in one.said]  # fmt: skip
+    assert "ECE 0.1000 at clip norm" in said
+    assert "ECE 0.0100 at clip norm 10" in said
+    assert "10.0-fold by the 3 seeds that did not choose them" in said
+
+
+def test_the_bullet_on_harm_tells_both_questions_and_sgd_has_no_clip_norm():
+    calm = planted(SGD=0.05, clip=0.2)
+    (said,) = [one for one in FRONTIER.judge(calm, "smoke").points if "harms calibration" in one.said
+               and one.said.startswith(BENCH.name)]  # fmt: skip
+    assert said.holds is True
+    assert "asked of DP-SGD at the clip norm and steps of least ECE" in said.said
+    assert said.said.endswith("0.0200 at 0.9000, it does not hold")
+    evidence = own(calm, "(each where it is most accurate)").evidence
+    assert "against SGD at step size" in evidence
+    assert evidence.count("clip norm") == 1
+
+
+def test_the_mean_over_all_cells_decides_and_no_majority():
     cells = Cells(planted(clip=0.5).filter(bench=BENCH.name), BENCH)
-    change = Change("better", cells.at(0.1), cells.at(10.0)), Change("same", cells.at(0.1), cells.at(1.0))
-    better, same = change
+    better, same, worse = (Change(name, cells.at(one), cells.at(other)) for name, one, other in (
+        ("better", 0.1, 10.0), ("same", 0.1, 1.0), ("worse", 10.0, 0.1)))  # fmt: skip
     assert counted(cells, "x", [better, better, same]).holds is True
-    assert counted(cells, "x", [better, same]).holds is False
+    assert counted(cells, "x", [better, same, same]).holds is True, "a fifth over all cells"
+    assert counted(cells, "x", [better, better, worse, worse, same]).holds is False
+    most = [better, better, better, worse, worse, worse]
+    falls = planted(clip=0.5).with_columns(ece=pl.when(OTHER & (pl.col("reach") == 2.0)).then(0.088).otherwise("ece"))
+    uneven = Cells(falls.filter(bench=BENCH.name), BENCH)
+    little = Change("little", uneven.at(0.1, reach=2.0), uneven.at(10.0, reach=2.0))
+    claim = counted(uneven, "x", [little, little, little, *most[3:5]])
+    assert claim.holds is False, "three of five cells fall, and the mean rises"
+    assert "in 3 of 5 cells, not in 2" in claim.evidence
     claim = counted(cells, "x", [better, same, Change("gone", cells.at(0.1), cells.at(55.0))])
     assert claim.holds is None
-    assert (
-        "falls by a tenth in 1 of 3 cells, not in 1; over all cells missing times as large; change: better -50%"
-        in claim.evidence
-    )
+    assert "ECE over all cells missing times as large, 0.9 being asked" in claim.evidence
     assert "gone missing (open)" in claim.evidence
+
+
+def test_two_pairs_decide_nothing():
+    far = Measured(0.5, 0.001, 2)
+    assert relevant("x", far, 0.01).holds is None
+    assert relevant("x", far._replace(seeds=FEWEST_PAIRS), 0.01).holds is True
+    two = Ratio(math.log(5.0), 0.01, 2)
+    assert two.above(2.0) is two.below(9.0) is two.within(9.0) is None
+    assert two._replace(pairs=FEWEST_PAIRS).above(2.0) is True
+
+
+def test_every_setting_is_drawn_those_of_low_accuracy_on_a_line():
+    table = planted()
+    low = table.with_columns(accuracy=pl.when(pl.col("clip_norm") == 0.1).then(0.5).otherwise("accuracy"))
+    settings = ["method", "slot", "averaged", "clip_norm", "reach", "decay", "pre_noise", "steps"]
+    drawn = low.filter((pl.col("method") != "SGD") | ~pl.col("averaged")).select(settings).n_unique()
+    (axes,) = figures.frontier(low, {}).axes
+    dots = [line for line in axes.lines if line.get_linestyle() == "None"]
+    assert len(dots) == drawn
+    below = low.filter(pl.col("clip_norm") == 0.1).select(settings).n_unique()
+    assert f"{below} of " in axes.get_title()
+    assert sum(line.get_marker() == "*" for line in dots) == 1, "SGD is a point"
 
 
 def test_open_cells_that_could_turn_the_majority_leave_it_to_the_mean_over_all():
     def ratio(*values: float) -> Ratio | None:
-        return Ratio.over_all([({0: a, 1: b}, {0: 1.0, 1: 1.0}) for a, b in zip(values, values, strict=True)])
+        return Ratio.over_all([(dict.fromkeys(range(3), one), dict.fromkeys(range(3), 1.0)) for one in values])
 
     assert mostly([True, True, None], ratio(2.0, 2.0, 2.0)) is True, "the majority comes first"
     assert mostly([True, None, None], ratio(0.5, 0.9, 0.9)) is True

@@ -118,3 +118,9 @@ def test_what_is_left_open_for_want_of_learning_is_said():
 
 def test_no_point_guesses_why_a_chain_stops():
     assert not [one for one in _verdict(ROWS).points if one.said.startswith("Why")]
+
+
+def test_that_little_is_fitted_is_told_with_how_much_was_learnt():
+    (said,) = [one.said for one in _verdict(ROWS).points if "does not: test minus" in one.said]
+    error = next(row["train_error"] for row in ROWS if row["algorithm"] == "Entropy-SGLD" and row["labels"] == "true")
+    assert said.endswith(f"its training error on true labels is {error:.3f}, below 0.25 being asked")
