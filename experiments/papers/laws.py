@@ -41,7 +41,7 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
     plan: dict[str, tuple[int, dict[str, Any]]] = {}
     for name, network in (("fc1200", small), ("fc600", SMALL)):
         own = network if smoke else Architecture(name=name)  # type: ignore[arg-type]
-        plan[f"{name}-entropy"] = (4, {"epochs": 12.0, **ENTROPY, "records": 3, "network": own})
+        plan[f"{name}-entropy-true"] = (4, {"epochs": 12.0, **ENTROPY, "records": 3, "network": own})
     for labels, share in LABELS.items():
         own = {"random_labels": share, "records": 3}
         ten = {**own, "dataset": "digits" if smoke else "mnist", "epochs": 16.0, **ENTROPY}

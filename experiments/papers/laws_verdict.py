@@ -91,7 +91,8 @@ def _similar(table: pl.DataFrame) -> Claim:
     """FC600 beside FC1200, in pairs of chains that share their noise's seed and their test set."""
     sentence = "Figure 2: training error and generalization error are similar for both network architectures."
     narrow, wide = (
-        {row["chain"]: row for row in part(table, run=f"{name}-entropy").to_dicts()} for name in ("fc600", "fc1200")
+        {row["chain"]: row for row in part(table, run=f"{name}-entropy-true").to_dicts()}
+        for name in ("fc600", "fc1200")
     )
     differences = {
         name: Measured.between(*({chain: of(row) for chain, row in one.items()} for one in (narrow, wide)))
