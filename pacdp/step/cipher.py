@@ -13,16 +13,14 @@ pseudorandom function nor predict the operating system's generator.
 """
 
 import os
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from pacdp.step import device_cipher
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers import CipherContext
 
 WORDS_PER_KEY = 1 << 15  # 256 KiB, which stay in the cache
 _START = bytes(16)  # block counter and nonce: each key is used once
@@ -33,8 +31,8 @@ def fill(words: NDArray[np.int64]) -> None:
     """Overwrite ``words``, a contiguous vector, by independent uniform 64-bit words."""
     for begin in range(0, len(words), WORDS_PER_KEY):
         part = words[begin : begin + WORDS_PER_KEY].view(np.uint8)
-        keystream = _encryptor(_fresh_key(), _START)
-        keystream.update_into(_ZEROS[: len(part)], part.data)
+        encrypt = _encryption(_fresh_key(), _START)
+        encrypt(_ZEROS[: len(part)], part.data)
 
 
 @runtime_checkable
@@ -74,7 +72,7 @@ class Keystream:
 
     def __init__(self, key: bytes, place: bytes) -> None:
         self._key, self._place, self._taken = key, place, 0
-        self._stream = _encryptor(key, bytes(4) + place)
+        self._encrypt = _encryption(key, bytes(4) + place)
 
     def on(self, device: torch.device, count: int) -> torch.Tensor:
         """The next words, made on a device; an object gives its words in one way or the other."""
@@ -85,7 +83,7 @@ class Keystream:
         """Overwrite ``words``, a contiguous vector, by the next words of the place."""
         for begin in range(0, len(words), WORDS_PER_KEY):
             part = words[begin : begin + WORDS_PER_KEY].view(np.uint8)
-            self._stream.update_into(_ZEROS[: len(part)], part.data)
+            self._encrypt(_ZEROS[: len(part)], part.data)
 
 
 def new_key() -> bytes:
@@ -97,7 +95,8 @@ def _fresh_key() -> bytes:
     return os.urandom(32)
 
 
-def _encryptor(key: bytes, start: bytes) -> "CipherContext":
+def _encryption(key: bytes, start: bytes) -> Callable[[memoryview, memoryview], int]:
+    """What writes the encryption of its first argument into its second, on from where the last call ended."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms  # chains with a seed do without
 
-    return Cipher(algorithms.ChaCha20(key, start), mode=None).encryptor()
+    return Cipher(algorithms.ChaCha20(key, start), mode=None).encryptor().update_into
