@@ -108,6 +108,7 @@ def train_together(
             stack.enter_context(folder.lock())
             if not force:
                 folder.require_free(run, resume=resume)
+        runtime.require_float32(clipped=runs[0].sampler.clip_norm is not None, kept=runs[0].sampler.keep_norms)
         runtime.apply()
         batches = _batches(runs, folders, runtime, records, force=force, progressbar=progressbar, ledger=ledger)
         if choices is not None:
