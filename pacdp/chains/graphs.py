@@ -28,6 +28,7 @@ class _Recording(NamedTuple):
 class Replayed:
     """A sampler (see :class:`pacdp.algorithms.Sampler`) whose ``step`` replays its ``transition``.
 
+    Settings and states must be of the shapes and types that the first step had: what is recorded reads their places.
     The state that ``step`` returns lies in memory that the next call overwrites: clone what is to be kept. Steps must
     not depend on the values of tensors for their shapes (:meth:`pacdp.objective.Objective.has_fixed_shapes`). A step
     that the device refuses to record is carried out as it is, call by call, with a warning.
@@ -41,7 +42,11 @@ class Replayed:
         self._recording: _Recording | None = None
 
     def step(self, state: Any, keys: Keys) -> tuple[Any, Any]:
-        """The next state."""
+        """The next state.
+
+        Raises:
+            ValueError: other keys, or a state or setting of another shape or type than was recorded.
+        """
         if keys is not self._keys:
             raise ValueError("expected the keys that the steps were recorded with")
         coefficients = self._sampler.coefficients(state.step)
@@ -50,8 +55,8 @@ class Replayed:
         flags = {name: value for name, value in coefficients.items() if name not in numbers}
         if self._recording is None or self._recording.flags != flags:
             self._recording = self._record(numbers, flags)
-        for name, value in numbers.items():
-            self._recording.numbers[name].copy_(torch.from_numpy(np.ascontiguousarray(value)), non_blocking=True)
+        for name, own in self._recording.numbers.items():
+            own.copy_(_like(own, torch.from_numpy(np.ascontiguousarray(numbers[name]))), non_blocking=True)
         self._tick.fill_(state.step)
         if self._recording.graph is None:
             info = self._advance(self._recording.numbers, flags)
@@ -69,7 +74,7 @@ class Replayed:
             self._tick = torch.zeros((), dtype=torch.int64, device=tensors[0].device)
         for own, tensor in zip(self._state, tensors, strict=True):
             if own is not tensor:
-                own.copy_(tensor)
+                own.copy_(_like(own, tensor))
 
     def _advance(self, numbers: dict[str, Tensor], flags: dict[str, Any]) -> Any:
         state = self._kind(*self._state, step=0)
@@ -94,6 +99,15 @@ class Replayed:
         for own, tensor in zip(self._state, kept, strict=True):
             own.copy_(tensor)
         return _Recording(graph, static, flags, info)
+
+
+def _like(own: Tensor, tensor: Tensor) -> Tensor:
+    if (own.shape, own.dtype) != (tensor.shape, tensor.dtype):  # a copy would repeat or round it
+        raise ValueError(
+            f"expected {own.dtype} {tuple(own.shape)} as the steps were recorded with, got {tensor.dtype} "
+            f"{tuple(tensor.shape)}"
+        )
+    return tensor
 
 
 def recorded(run: Callable[[], Any], device: torch.device) -> tuple[torch.cuda.CUDAGraph | None, Any]:

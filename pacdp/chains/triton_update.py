@@ -13,6 +13,7 @@ import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from pacdp.chains.native.philox import LANES, MULTIPLIERS, PAGE, ROUNDS, WEYL
+from pacdp.chains.update import require_settings
 
 _M0, _M1 = (tl.constexpr(value) for value in MULTIPLIERS)
 _W0, _W1 = (tl.constexpr(value) for value in WEYL)
@@ -99,10 +100,20 @@ def update(
     """As :func:`pacdp.chains.update.langevin`, of float32 weights [chains, dim], with coefficients in columns.
 
     Columns are [1, 1] or [chains, 1]. ``out`` may be ``x``.
+
+    Raises:
+        ValueError: columns of another length, keys of other chains, or vectors that do not lie as those of ``x`` do.
     """
     chains, dim = x.shape
     out = torch.empty_like(x) if out is None else out
     columns = [one.reshape(-1) for one in (keep, rate, pull, scale, alpha)]
+    for one in columns:
+        require_settings(len(one), chains)
+    vectors = [one for one in (x, gradient, centre, average, out) if one is not None]
+    if any(one.shape != x.shape or one.dtype != torch.float32 or not one.is_contiguous() for one in vectors):
+        raise ValueError(f"expected whole float32 vectors [{chains}, {dim}]")
+    if keys.shape != (2, chains) or not keys.is_contiguous():
+        raise ValueError(f"expected keys [2, {chains}], got {tuple(keys.shape)}")
     by = [int(len(one) > 1) * one.stride(0) for one in columns]  # one number for all chains stays one
     k, r, p, s, a = columns
     kernel: Any = _kernel

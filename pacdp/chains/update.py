@@ -41,7 +41,8 @@ def langevin(
     computes with what this releases.
 
     Raises:
-        ValueError: there are not as many keys as chains, or vectors of another shape or type than ``x``.
+        ValueError: there are not as many keys as chains, settings neither one for all nor one a chain, or vectors of
+            another shape or type than ``x``.
     """
     _require_fitting(x, keys, gradient, centre, average, out)
     rate = 0.0 if gradient is None else rate
@@ -142,8 +143,7 @@ def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, ave
 
 def _row(value: Coefficient, chains: int) -> np.ndarray:
     array = np.asarray(value, dtype=np.float64)
-    if array.size not in (1, chains):
-        raise ValueError(f"expected one setting for all chains or one a chain, got {array.size} for {chains} chains")
+    require_settings(array.size, chains)
     return array if array.shape == (chains,) else np.ascontiguousarray(np.broadcast_to(array, (chains,)))
 
 
@@ -151,7 +151,18 @@ def _column(value: Coefficient, like: Tensor) -> Tensor:
     if isinstance(value, float | int):  # filled there: a graph cannot record a copy from the CPU
         return torch.full((1, 1), float(value), dtype=like.dtype, device=like.device)
     tensor = torch.as_tensor(value, device=like.device).to(like.dtype)
+    require_settings(tensor.numel(), len(like))
     return tensor.reshape(-1, 1)
+
+
+def require_settings(count: int, chains: int) -> None:
+    """Compiled code would read past the end of fewer.
+
+    Raises:
+        ValueError: ``count`` settings are neither one for all chains nor one a chain.
+    """
+    if count not in (1, chains):
+        raise ValueError(f"expected one setting for all chains or one a chain, got {count} for {chains} chains")
 
 
 def _require_fitting(x: Tensor, keys: Keys, *others: Tensor | None) -> None:

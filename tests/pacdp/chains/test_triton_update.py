@@ -52,3 +52,22 @@ def test_chains_and_streams_have_noise_of_their_own() -> None:
     correlations = torch.corrcoef(rows) - torch.eye(len(rows))
     assert float(correlations.abs().max()) < 0.08
     assert float((rows.std(dim=1) - 1.0).abs().max()) < 0.05
+
+
+def wrong_calls() -> dict[str, tuple]:
+    x, tick = torch.zeros(CHAINS, 8), torch.tensor(0)
+    two, four = torch.full((2, 1), 0.1), torch.full((4, 1), 0.1)
+    return {
+        "settings of two": (x, two, None, ONE, None, ONE, ONE, KEYS, 0, tick, None, ONE),
+        "settings of four": (x, ONE, None, ONE, None, ONE, four, KEYS, 0, tick, None, ONE),
+        "keys of two": (x, ONE, None, ONE, None, ONE, ONE, KEYS[:, :2].contiguous(), 0, tick, None, ONE),
+        "a gradient of two": (x, ONE, x[:2], ONE, None, ONE, ONE, KEYS, 0, tick, None, ONE),
+        "a gradient in other places": (x, ONE, x.T.contiguous().T, ONE, None, ONE, ONE, KEYS, 0, tick, None, ONE),
+        "weights in double precision": (x.double(), ONE, None, ONE, None, ONE, ONE, KEYS, 0, tick, None, ONE),
+    }
+
+
+@pytest.mark.parametrize("which", wrong_calls())
+def test_what_lies_behind_is_not_read(which: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        kernel(*wrong_calls()[which])

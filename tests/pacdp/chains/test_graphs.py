@@ -1,0 +1,54 @@
+"""Steps on fixed memory, without a GPU: what they refuse, and what they hold on to."""
+
+import numpy as np
+import pytest
+import torch
+from toys import keys_of, toy_data, toy_objective
+
+from pacdp.algorithms import SGLD, build
+from pacdp.chains import Replayed, langevin
+
+KEYS = keys_of(1, 2, 3)
+META = torch.device("meta")
+
+
+def replayed(**settings):
+    """Steps of three chains, and their first state."""
+    objective = toy_objective(toy_data(n=60), batch_size=10, batching="vmap", **settings)
+    sampler = build([SGLD(tau=38.0, batch_size=10, **settings)] * 3, objective)
+    return Replayed(sampler, KEYS), sampler.init(objective.weights().repeat(3, 1)), objective
+
+
+@pytest.mark.parametrize("change", [lambda w: w[:1], lambda w: w.double()], ids=["one chain", "double precision"])
+def test_a_state_of_another_shape_or_type_is_refused(change):
+    steps, state, _ = replayed()
+    state, _ = steps.step(state, KEYS)
+    with pytest.raises(ValueError, match="as the steps were recorded with"):
+        steps.step(state._replace(weights=change(state.weights)), KEYS)
+
+
+def test_settings_of_another_shape_are_refused(monkeypatch):
+    steps, state, _ = replayed()
+    state, _ = steps.step(state, KEYS)
+    own = steps._sampler.coefficients
+
+    def fewer(step):
+        return {k: v[:1] if isinstance(v, np.ndarray) and v.size == 3 else v for k, v in own(step).items()}
+
+    assert any(isinstance(v, np.ndarray) and v.size == 3 for v in own(1).values())
+    monkeypatch.setattr(steps, "_sampler", Shorter(steps._sampler, fewer))
+    with pytest.raises(ValueError, match="as the steps were recorded with"):
+        steps.step(state, KEYS)
+
+
+class Shorter:
+    def __init__(self, sampler, coefficients):
+        self.coefficients, self.transition = coefficients, sampler.transition
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("count", [2, 4])
+def test_settings_fit_the_chains_on_every_device(device, count):
+    x = torch.zeros(3, 8, device=device)
+    with pytest.raises(ValueError, match=f"got {count} for 3 chains"):
+        langevin(x, keep=np.full(count, 0.1), keys=KEYS, stream=0, tick=0)
