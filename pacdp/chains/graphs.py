@@ -7,6 +7,7 @@ numbers are functions of the count, so that no generator needs recording. On a C
 
 import warnings
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,15 @@ from torch import Tensor
 from pacdp.chains.keys import Keys
 
 _WARM_UPS = 3
+_held: ContextVar[list[Tensor] | None] = ContextVar("held", default=None)
+
+
+def lasting(tensor: Tensor) -> Tensor:
+    """The tensor itself, which a step writes to and its owner may let go of: whoever replays the step holds it too."""
+    held = _held.get()
+    if held is not None:
+        held.append(tensor)
+    return tensor
 
 
 class _Recording(NamedTuple):
@@ -40,6 +50,7 @@ class Replayed:
         self._state: Any = None
         self._tick = torch.zeros(0)
         self._recording: _Recording | None = None
+        self._lasting = list[Tensor]()  # what the last step that was carried out writes to: the recorded one does too
 
     def step(self, state: Any, keys: Keys) -> tuple[Any, Any]:
         """The next state.
@@ -78,7 +89,12 @@ class Replayed:
 
     def _advance(self, numbers: dict[str, Tensor], flags: dict[str, Any]) -> Any:
         state = self._kind(*self._state, step=0)
-        after, info = self._sampler.transition(state, {**numbers, **flags}, self._keys, self._tick)
+        self._lasting = list[Tensor]()
+        before = _held.set(self._lasting)
+        try:
+            after, info = self._sampler.transition(state, {**numbers, **flags}, self._keys, self._tick)
+        finally:
+            _held.reset(before)
         for own, tensor in zip(self._state, after[:-1], strict=True):
             own.copy_(tensor)
         return info

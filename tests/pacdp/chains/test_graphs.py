@@ -1,5 +1,8 @@
 """Steps on fixed memory, without a GPU: what they refuse, and what they hold on to."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -39,6 +42,19 @@ def test_settings_of_another_shape_are_refused(monkeypatch):
     monkeypatch.setattr(steps, "_sampler", Shorter(steps._sampler, fewer))
     with pytest.raises(ValueError, match="as the steps were recorded with"):
         steps.step(state, KEYS)
+
+
+def test_memory_that_a_step_writes_to_outlives_what_others_ask_of_the_objective():
+    """A recorded step goes on to write there, whatever shapes the objective meets in between."""
+    steps, state, objective = replayed()
+    state, _ = steps.step(state, KEYS)
+    written = weakref.ref(objective._gradient.untyped_storage())
+    objective.estimate(objective.weights(), keys_of(1), 0)
+    gc.collect()
+    assert written() is not None
+    del steps
+    gc.collect()
+    assert written() is None  # no longer than it is needed
 
 
 class Shorter:
