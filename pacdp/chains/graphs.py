@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pacdp.chains.keys import Keys
+from pacdp.devices import current
 
 _WARM_UPS = 3
 _held: ContextVar[list[Tensor] | None] = ContextVar("held", default=None)
@@ -60,6 +61,10 @@ class Replayed:
         """
         if keys is not self._keys:
             raise ValueError("expected the keys that the steps were recorded with")
+        with current(state[0].device):
+            return self._step(state)
+
+    def _step(self, state: Any) -> tuple[Any, Any]:
         coefficients = self._sampler.coefficients(state.step)
         self._load(state)
         numbers = {name: value for name, value in coefficients.items() if isinstance(value, np.ndarray)}
@@ -128,16 +133,17 @@ def _like(own: Tensor, tensor: Tensor) -> Tensor:
 
 def recorded(run: Callable[[], Any], device: torch.device) -> tuple[torch.cuda.CUDAGraph | None, Any]:
     """A call as a graph, and what it returned in the graph's memory; None, with a warning, where that is refused."""
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(device)
-    try:
-        with torch.cuda.graph(graph):
-            found = run()
-    except RuntimeError as error:
-        torch.cuda.set_stream(stream)  # a recording that fails leaves its own behind
-        torch.cuda.synchronize(device)
-        why = str(error).splitlines()[0]
-        warnings.warn(
-            f"steps are not recorded as a CUDA graph and take longer, with the same numbers: {why}", stacklevel=2
-        )
-        return None, None
+    with current(device):
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(device)
+        try:  # on a stream of this device: the one that torch takes by itself is of the first recording's
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(device)):
+                found = run()
+        except RuntimeError as error:
+            torch.cuda.set_stream(stream)  # a recording that fails leaves its own behind
+            torch.cuda.synchronize(device)
+            why = str(error).splitlines()[0]
+            warnings.warn(
+                f"steps are not recorded as a CUDA graph and take longer, with the same numbers: {why}", stacklevel=2
+            )
+            return None, None
     return graph, found

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pacdp.chains.native.philox import LANES, MULTIPLIERS, PAGE, ROUNDS, WEYL
 from pacdp.chains.update import require_settings
+from pacdp.devices import current
 
 _M0, _M1 = (tl.constexpr(value) for value in MULTIPLIERS)
 _W0, _W1 = (tl.constexpr(value) for value in WEYL)
@@ -118,7 +119,8 @@ def update(
     k, r, p, s, a = columns
     kernel: Any = _kernel
     launch = kernel[(chains, -(-dim // PAGE))]
-    launch(out, x, k, x if gradient is None else gradient, r, x if centre is None else centre, p, s, keys, tick,
-           x if average is None else average, a, dim, chains, *by, stream,
-           HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None)  # fmt: skip
+    with current(x.device):
+        launch(out, x, k, x if gradient is None else gradient, r, x if centre is None else centre, p, s, keys, tick,
+               x if average is None else average, a, dim, chains, *by, stream,
+               HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None)  # fmt: skip
     return out

@@ -13,6 +13,7 @@ from pacdp.chains.fused import fused
 from pacdp.chains.keys import Keys, SecretKeys
 from pacdp.chains.native import threads
 from pacdp.chains.native import update as native
+from pacdp.devices import current
 
 Coefficient = float | np.ndarray | Tensor
 """One number for all chains, or one a chain [K]; a device tensor where a CUDA graph replays the step."""
@@ -93,7 +94,8 @@ def _released(
             else:
                 total = gradient[k]
             std = float(scales[k] / abs(rates[k]))
-            keys.noised(k, total, std=std, stream=stream, tick=tick, out=made[k])
+            with current(x.device):  # each thread has its own
+                keys.noised(k, total, std=std, stream=stream, tick=tick, out=made[k])
 
     threads.spread(release, threads.shares(len(x)))
     return made, rates
