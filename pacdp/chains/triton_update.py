@@ -47,11 +47,12 @@ def _moved(x, g, c, mean, keep, rate, pull, scale, alpha, noise, place, inside,
 
 
 @triton.jit
-def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim, chains,
+def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim, pages, chains,
             keep_by, rate_by, pull_by, scale_by, alpha_by, stream: tl.constexpr,
             HAS_G: tl.constexpr, HAS_C: tl.constexpr, HAS_MEAN: tl.constexpr):  # fmt: skip
     """One page of one chain."""
-    chain, page = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    program = tl.program_id(0)  # one dimension, chain by chain: a second one would end at 65,535 pages
+    chain, page = (program // pages).to(tl.int64), (program % pages).to(tl.int64)
     lane = tl.arange(0, _LANES)
     low = tl.load(keys + chain).to(tl.uint32)
     high = tl.load(keys + chains + chain).to(tl.uint32)
@@ -118,9 +119,10 @@ def update(
     by = [int(len(one) > 1) * one.stride(0) for one in columns]  # one number for all chains stays one
     k, r, p, s, a = columns
     kernel: Any = _kernel
-    launch = kernel[(chains, -(-dim // PAGE))]
+    pages = -(-dim // PAGE)
+    launch = kernel[(chains * pages,)]
     with current(x.device):
         launch(out, x, k, x if gradient is None else gradient, r, x if centre is None else centre, p, s, keys, tick,
-               x if average is None else average, a, dim, chains, *by, stream,
+               x if average is None else average, a, dim, pages, chains, *by, stream,
                HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None)  # fmt: skip
     return out
