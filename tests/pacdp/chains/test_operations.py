@@ -5,12 +5,11 @@ Operations stand for kernels. Functions under `pacdp.chains.fused` are one progr
 
 import shutil
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from on_meta import META, Counted, as_one_program, objective_on_meta, one_program
 from toys import keys_of, seeded
 
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
@@ -21,11 +20,6 @@ from pacdp.models import Architecture
 from pacdp.models import build as network
 from pacdp.objective import Objective
 
-META = torch.device("meta")
-VIEWS = {
-    "view", "_unsafe_view", "t", "transpose", "expand", "slice", "select", "unsqueeze", "squeeze", "detach", "reshape",
-    "as_strided", "permute", "alias", "unbind", "split", "split_with_sizes", "lift_fresh",
-}  # fmt: skip
 STEPS: list[tuple[Settings, int]] = [
     (SGLD(tau=245.0), 1), (SGHMC(tau=245.0), 1), (PSGLD(tau=245.0), 2), (EntropySGD(tau=245.0, inner_steps=3), 3),
     (SGLD(tau=245.0, batch_size=32, clip_norm=0.5), 1),
@@ -35,47 +29,10 @@ MOST = 100
 """Kernels of a gradient and its update beyond those of the network."""
 
 
-class Counted(TorchDispatchMode):
-    """Operations that make or change numbers, and those that are handed a tensor of the CPU, which is copied there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen, self.copied = Counter[str](), Counter[str]()
-
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = operation._schema.name.split("::")[1]
-        if name not in VIEWS:
-            self.seen[name] += 1
-            own = [one for one in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
-            self.copied[name] += any(one.device != META for one in own)
-        return operation(*args, **(kwargs or {}))
-
-
-def objective_on_meta(architecture: Architecture, clip_norm: float | None = None) -> Objective:
-    data = Dataset("blank", np.zeros((300, 1, 28, 28), np.float32), np.zeros(300, np.int64), 2)
-    model = network(architecture, input_shape=(1, 28, 28), classes=2, generator=seeded(0))
-    loss = bounded_cross_entropy(classes=2)
-    found = Objective(model, loss, data, batch_size=32, batching="vmap", clip_norm=clip_norm)
-    found.labels, found._inputs, found.device = found.labels.to(META), found._inputs.to(META), META
-    found.network.inputs = found._inputs  # type: ignore[attr-defined]
-    found.model.to(META)
-    if found._fixed is not None:
-        found._fixed._inputs = found._inputs  # type: ignore[assignment]
-    found._gradient = torch.empty(0, device=META)
-    return found
-
-
-def one_program(*shape: int) -> torch.Tensor:
-    return torch.empty(shape, device=META)
-
-
 def counted(settings: Settings, chains: int, monkeypatch: pytest.MonkeyPatch, *, fused: bool = True) -> Counter[str]:
     objective = objective_on_meta(Architecture(hidden=(100,)), settings.clip_norm)
     if fused:
-        words = lambda keys, size, stream, tick: one_program(keys.shape[1], size).long()  # noqa: E731
-        monkeypatch.setattr(philox, "uniform_words", words)
-        monkeypatch.setattr(update, "_normals", lambda keys, dim, *rest: one_program(keys.shape[1], dim))
-        monkeypatch.setattr(update, "_plain", lambda x, *rest: one_program(*x.shape))
+        as_one_program(monkeypatch)
     sampler, keys = build([settings] * chains, objective), Keys.derive(range(chains))
     state = sampler.init(torch.empty(chains, objective.dim, device=META))
     numbers = {
