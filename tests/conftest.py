@@ -15,6 +15,17 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, databas
 settings.load_profile("repeatable")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What compiles functions by torch, and all that runs on a GPU may: it warns of itself, and cannot compile the
+    checks of types.
+    """
+    for item in items:
+        if item.get_closest_marker("cuda") or item.get_closest_marker("compiles"):
+            item.add_marker(pytest.mark.wrong_types)
+            item.add_marker(pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Workers of pytest-xdist share the cores: threads that wait for those of another cost a third of the time."""
     if workers := config.getoption("numprocesses", None):

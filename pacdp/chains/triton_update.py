@@ -124,5 +124,6 @@ def update(
     with current(x.device):
         launch(out, x, k, x if gradient is None else gradient, r, x if centre is None else centre, p, s, keys, tick,
                x if average is None else average, a, dim, pages, chains, *by, stream,
-               HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None)  # fmt: skip
+               HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None,
+               enable_fp_fusion=True)  # fmt: skip  # Triton's default changes from release to release, and bits with it
     return out

@@ -88,5 +88,5 @@ def blocks(fixed: Tensor, first: int, count: int) -> Tensor:
     kernel: Any = _blocks
     if count:
         with current(fixed.device):
-            kernel[(-(-count // _BLOCK),)](out, fixed, first, count, SIZE=_BLOCK)
+            kernel[(-(-count // _BLOCK),)](out, fixed, first, count, SIZE=_BLOCK, enable_fp_fusion=False)
     return out

@@ -53,13 +53,17 @@ def watch(monkeypatch, module):
 
 
 class Launched:
-    """A kernel that only notes where it was launched."""
+    """A kernel that only notes where and how it was launched."""
 
     def __init__(self, inside):
-        self.inside, self.at = inside, []
+        self.inside, self.at, self.options = inside, [], {}
 
     def __getitem__(self, grid):
-        return lambda *args, **options: self.at.append(list(self.inside))
+        def launch(*args, **options):
+            self.at.append(list(self.inside))
+            self.options = options
+
+        return launch
 
 
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="needs Triton's interpreter")
@@ -74,11 +78,13 @@ def test_triton_s_kernels_are_launched_there(monkeypatch):
     x, one = torch.zeros(2, 8), torch.ones(1, 1)
     triton_update.update(x, one, None, one, None, one, one, KEYS.noise_on(CPU), 0, torch.tensor(0), None, one)
     assert kernel.at == [[CPU]]
+    assert "enable_fp_fusion" in kernel.options  # else bits are those of Triton's release, which warns of it
     inside, _ = watch(monkeypatch, triton_cipher)
     kernel = Launched(inside)
     monkeypatch.setattr(triton_cipher, "_blocks", kernel)
     triton_cipher.blocks(torch.zeros(11, dtype=torch.int32), 0, 3)
     assert kernel.at == [[CPU]]
+    assert "enable_fp_fusion" in kernel.options  # else bits are those of Triton's release, which warns of it
 
 
 class OnSecond(torch.Tensor):

@@ -82,9 +82,8 @@ def test_a_planted_synchronisation_is_noticed(monkeypatch: pytest.MonkeyPatch) -
         counted(SGLD(tau=9.0), 3, monkeypatch, fused=False)
 
 
-@pytest.mark.wrong_types  # the checks of types are no code that can be compiled
+@pytest.mark.compiles
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_compiled_programs_give_the_numbers_that_are_written() -> None:
     keys = keys_of(1, 2, 3)
     halves, tick = keys.noise_on(torch.device("cpu")), torch.tensor(2**33 + 5)
