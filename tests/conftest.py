@@ -5,6 +5,7 @@ Triton decides when it is first imported, by whichever test needs it first, whet
 """
 
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -13,6 +14,19 @@ from hypothesis import settings
 os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def _float32_on_gpus(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests on a GPU compare numbers of 23 bits: by torch's default convolutions there keep 10."""
+    if not request.node.get_closest_marker("cuda"):
+        yield
+        return
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    matmul.allow_tf32 = cudnn.allow_tf32 = False
+    yield
+    matmul.allow_tf32, cudnn.allow_tf32 = before
 
 
 @pytest.hookimpl(tryfirst=True)
