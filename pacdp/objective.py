@@ -283,6 +283,10 @@ class Objective:
             self.clip_norm is None or (self._fixed is not None and not isinstance(keys, SecretKeys))
         )
 
+    def beside(self, chains: int) -> int:
+        """Bytes of a GPU's memory that a clipped step of so many chains needs beside vectors of weights, about."""
+        return 0 if self._fixed is None or self.device.type == "cpu" else self._fixed.beside(chains, self.device)
+
     @property
     def _clip(self) -> Clip:
         return Clip(NO_CLIPPING if self.clip_norm is None else float(self.clip_norm), float(self.batch_size))

@@ -18,6 +18,14 @@ def vectors_on(device: torch.device, vectors: int) -> int:
     return vectors if device.type == "cpu" else -(-3 * vectors // 2)
 
 
+def room_on(device: torch.device) -> int:
+    """Bytes of gradients of single examples that are held at a time: 2 GiB, on a GPU an eighth of its memory.
+
+    Not of what is free: chains go through in parts that this decides, and a resumed run must have the same.
+    """
+    return torch.cuda.get_device_properties(device).total_memory // 8 if device.type == "cuda" else 2**31
+
+
 def require_memory(
     *, chains: int, dim: int, device: torch.device, vectors: int = VECTORS, beside: int = 0,
     free_bytes: int | None = None,
