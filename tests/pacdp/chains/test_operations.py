@@ -14,7 +14,7 @@ from on_meta import META, Counted, as_one_program, objective_on_meta, one_progra
 from toys import keys_of, seeded
 
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
-from pacdp.chains import Keys, philox, update
+from pacdp.chains import Keys, SecretKeys, philox, update
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
@@ -109,6 +109,24 @@ def test_nothing_on_the_device_path_asks_the_device_for_a_number(monkeypatch: py
     for settings, _ in STEPS:
         seen = counted(settings, 3, monkeypatch, fused=False)
         assert not seen.keys() & {"item", "_local_scalar_dense", "nonzero", "normal_", "uniform_", "random_", "rand"}
+
+
+def test_secret_keys_are_the_exception_that_the_page_names() -> None:
+    """Each chain reads its batch back and is summed by itself: what holds for chains that replay does not for these."""
+    rng = np.random.default_rng(0)
+    data = Dataset("drawn", rng.random((300, 1, 6, 6), np.float32), rng.integers(0, 2, 300), 2)
+    model = network(Architecture(hidden=(5,)), input_shape=(1, 6, 6), classes=2, generator=seeded(0))
+    risk = Objective(model, bounded_cross_entropy(classes=2), data, batch_size=30, batching="vmap", clip_norm=0.5)
+    found = {}
+    for chains in (2, 4):
+        keys, weights = SecretKeys.drawn(range(chains)), risk.weights().repeat(chains, 1)
+        assert not risk.has_fixed_shapes(keys)
+        with Counted() as seen:
+            risk.estimate(weights, keys, 0)
+        assert seen.seen["nonzero"] == chains
+        found[chains] = sum(seen.seen.values())
+    assert found[4] > 1.8 * found[2]
+    assert "With secret keys all three fail" in PAGE.read_text(encoding="utf-8")
 
 
 def test_a_planted_synchronisation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
