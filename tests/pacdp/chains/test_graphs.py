@@ -6,6 +6,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from toys import keys_of, toy_data, toy_objective
 
 from pacdp.algorithms import SGLD, build
@@ -55,6 +56,36 @@ def test_memory_that_a_step_writes_to_outlives_what_others_ask_of_the_objective(
     del steps
     gc.collect()
     assert written() is None  # no longer than it is needed
+
+
+class Copies(TorchDispatchMode):
+    """How often a vector of float64 is copied."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        self.count += operation._schema.name == "aten::copy_" and args[1].dtype == torch.float64
+        return operation(*args, **(kwargs or {}))
+
+
+def test_settings_are_copied_where_they_changed():
+    steps, state, _ = replayed()
+    own = steps._sampler.coefficients
+    changing = np.full(3, 0.1)
+
+    def at(step):
+        changing[:] = 0.1 * (step // 2)  # in place, in every second step
+        return {**own(0), "rate": changing}
+
+    steps._sampler = Shorter(steps._sampler, at)
+    state, _ = steps.step(state, KEYS)
+    for expected in (0, 1, 0, 1):
+        with Copies() as seen:
+            state, _ = steps.step(state, KEYS)
+        assert seen.count == expected
+        assert np.array_equal(steps._recording.numbers["rate"].numpy(), changing)
 
 
 class Shorter:
