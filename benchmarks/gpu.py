@@ -25,6 +25,7 @@ from benchmarks.timing import RESULTS, in_turn, publish
 from benchmarks.workload import ARCHITECTURES, BATCH, TAU, data, network, objective
 from pacdp.algorithms import SGLD, EntropySGD, Settings, build
 from pacdp.chains import Keys, Replayed, langevin
+from pacdp.cli.config import Runtime
 from pacdp.data import Dataset
 from pacdp.losses import zero_one
 from pacdp.posterior import GaussianPosterior
@@ -209,6 +210,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dry-run", action="store_true", help="every part on the CPU, at a size that shows it works")
     there = torch.cuda.is_available() and not parser.parse_args().dry_run
+    Runtime(device="cuda" if there else "cpu").apply()  # 23 bits, as the command has them
     if there:
         publish("gpu", {**parts(Sizes(device="cuda")), "command": COMMAND}, device="cuda")
         return

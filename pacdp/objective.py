@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from pacdp.chains import Batching, Keys, SecretKeys, resident
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
+from pacdp.chains.graphs import lasting
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset
@@ -202,6 +203,7 @@ class Objective:
         """Gradients, losses and errors at ``weights`` on the minibatches numbered ``tick``."""
         if self._gradient.shape != weights.shape or self._gradient.dtype != weights.dtype:
             self._gradient = torch.zeros_like(weights)
+        lasting(self._gradient)
         norms = weights.new_zeros(len(weights), dtype=torch.float64) if self.keep_norms else None
         if self.clip_norm is None and norms is None:
             drawn, group = self.draw(keys, tick)
@@ -280,6 +282,10 @@ class Objective:
         return not self.keep_norms and (
             self.clip_norm is None or (self._fixed is not None and not isinstance(keys, SecretKeys))
         )
+
+    def beside(self, chains: int) -> int:
+        """Bytes of a GPU's memory that a clipped step of so many chains needs beside vectors of weights, about."""
+        return 0 if self._fixed is None or self.device.type == "cpu" else self._fixed.beside(chains, self.device)
 
     @property
     def _clip(self) -> Clip:

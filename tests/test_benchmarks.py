@@ -3,10 +3,12 @@
 import json
 import math
 import re
+import sys
 import time
 from dataclasses import replace
 
 import pytest
+import torch
 
 from benchmarks import cold_start, gpu, pages, timing, workload
 from benchmarks.timing import Times, in_turn, spread
@@ -109,6 +111,19 @@ def test_a_round_is_steps_of_all_chains_and_each_the_same():
     assert asked[:4] == asked[4:]
     assert {shape[0] for shape, _ in asked} == {3}
     assert all(math.prod(shape) == 3 * risk.dim for shape, _ in asked)
+
+
+def test_a_gpu_is_timed_with_the_bits_that_the_command_keeps(monkeypatch):
+    before, seen = torch.backends.cudnn.allow_tf32, []
+    monkeypatch.setattr(sys, "argv", ["gpu", "--dry-run"])
+    monkeypatch.setattr(gpu, "parts", lambda sizes: seen.append(torch.backends.cudnn.allow_tf32) or {})
+    monkeypatch.setattr(gpu, "publish", lambda *args, **options: None)
+    torch.backends.cudnn.allow_tf32 = True
+    try:
+        gpu.main()
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+    assert seen == [False]
 
 
 def test_what_a_gpu_is_to_be_timed_by_runs_without_one():

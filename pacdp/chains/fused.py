@@ -7,6 +7,8 @@ from typing import ParamSpec
 import torch
 from torch import Tensor
 
+from pacdp.devices import current
+
 P = ParamSpec("P")
 
 
@@ -24,6 +26,9 @@ def fused(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         first = args[0]
         assert isinstance(first, Tensor)
-        return (compiled() if first.device.type == "cuda" else function)(*args, **kwargs)
+        if first.device.type != "cuda":
+            return function(*args, **kwargs)
+        with current(first.device):
+            return compiled()(*args, **kwargs)
 
     return call

@@ -9,20 +9,42 @@ VECTORS = 6
 """Vectors of the weights' size that a chain needs at most: state (two), next state, gradient, local weights, mean."""
 
 
+def vectors_on(device: torch.device, vectors: int) -> int:
+    """``vectors``, and half as many again on a GPU.
+
+    There a replayed step has its state in fixed memory, with copies while it is recorded and where a chunk ends, and
+    what a CPU does in place is a vector of its own.
+    """
+    return vectors if device.type == "cpu" else -(-3 * vectors // 2)
+
+
+def room_on(device: torch.device) -> int:
+    """Bytes of gradients of single examples that are held at a time: 2 GiB, on a GPU an eighth of its memory.
+
+    Not of what is free: chains go through in parts that this decides, and a resumed run must have the same.
+    """
+    return torch.cuda.get_device_properties(device).total_memory // 8 if device.type == "cuda" else 2**31
+
+
 def require_memory(
-    *, chains: int, dim: int, device: torch.device, vectors: int = VECTORS, free_bytes: int | None = None
-) -> None:
+    *, chains: int, dim: int, device: torch.device, vectors: int = VECTORS, beside: int = 0,
+    free_bytes: int | None = None,
+) -> None:  # fmt: skip
     """Refuse more chains than fit into nine tenths of the free memory, at ``vectors`` vectors of weights each.
+
+    Args:
+        vectors: on a CPU; see :func:`vectors_on`.
+        beside: bytes that are needed whatever the number of chains.
 
     Raises:
         OutOfMemory: names the chains, their dimension, the free memory and how many chains fit.
     """
     free = _free(device) if free_bytes is None else free_bytes
-    each = vectors * 4 * dim
-    if chains * each > 0.9 * free:
+    each, room = vectors_on(device, vectors) * 4 * dim, 0.9 * free - beside
+    if chains * each > room:
         raise OutOfMemory(
-            f"{chains} chains of {dim:,} weights need {chains * each / 1e9:.3g} GB and {free / 1e9:.3g} GB are free on "
-            f"{device}: {int(0.9 * free // each)} chains fit"
+            f"{chains} chains of {dim:,} weights need {(chains * each + beside) / 1e9:.3g} GB and {free / 1e9:.3g} GB "
+            f"are free on {device}: {max(0, int(room // each))} chains fit"
         )
 
 

@@ -13,6 +13,8 @@ import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from pacdp.chains.native.philox import LANES, MULTIPLIERS, PAGE, ROUNDS, WEYL
+from pacdp.chains.update import require_settings
+from pacdp.devices import current
 
 _M0, _M1 = (tl.constexpr(value) for value in MULTIPLIERS)
 _W0, _W1 = (tl.constexpr(value) for value in WEYL)
@@ -45,11 +47,12 @@ def _moved(x, g, c, mean, keep, rate, pull, scale, alpha, noise, place, inside,
 
 
 @triton.jit
-def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim, chains,
+def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim, pages, chains,
             keep_by, rate_by, pull_by, scale_by, alpha_by, stream: tl.constexpr,
             HAS_G: tl.constexpr, HAS_C: tl.constexpr, HAS_MEAN: tl.constexpr):  # fmt: skip
     """One page of one chain."""
-    chain, page = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    program = tl.program_id(0)  # one dimension, chain by chain: a second one would end at 65,535 pages
+    chain, page = (program // pages).to(tl.int64), (program % pages).to(tl.int64)
     lane = tl.arange(0, _LANES)
     low = tl.load(keys + chain).to(tl.uint32)
     high = tl.load(keys + chains + chain).to(tl.uint32)
@@ -99,15 +102,28 @@ def update(
     """As :func:`pacdp.chains.update.langevin`, of float32 weights [chains, dim], with coefficients in columns.
 
     Columns are [1, 1] or [chains, 1]. ``out`` may be ``x``.
+
+    Raises:
+        ValueError: columns of another length, keys of other chains, or vectors that do not lie as those of ``x`` do.
     """
     chains, dim = x.shape
     out = torch.empty_like(x) if out is None else out
     columns = [one.reshape(-1) for one in (keep, rate, pull, scale, alpha)]
+    for one in columns:
+        require_settings(len(one), chains)
+    vectors = [one for one in (x, gradient, centre, average, out) if one is not None]
+    if any(one.shape != x.shape or one.dtype != torch.float32 or not one.is_contiguous() for one in vectors):
+        raise ValueError(f"expected whole float32 vectors [{chains}, {dim}]")
+    if keys.shape != (2, chains) or not keys.is_contiguous():
+        raise ValueError(f"expected keys [2, {chains}], got {tuple(keys.shape)}")
     by = [int(len(one) > 1) * one.stride(0) for one in columns]  # one number for all chains stays one
     k, r, p, s, a = columns
     kernel: Any = _kernel
-    launch = kernel[(chains, -(-dim // PAGE))]
-    launch(out, x, k, x if gradient is None else gradient, r, x if centre is None else centre, p, s, keys, tick,
-           x if average is None else average, a, dim, chains, *by, stream,
-           HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None)  # fmt: skip
+    pages = -(-dim // PAGE)
+    launch = kernel[(chains * pages,)]
+    with current(x.device):
+        launch(out, x, k, x if gradient is None else gradient, r, x if centre is None else centre, p, s, keys, tick,
+               x if average is None else average, a, dim, pages, chains, *by, stream,
+               HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None,
+               enable_fp_fusion=True)  # fmt: skip  # Triton's default changes from release to release, and bits with it
     return out

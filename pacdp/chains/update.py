@@ -13,6 +13,7 @@ from pacdp.chains.fused import fused
 from pacdp.chains.keys import Keys, SecretKeys
 from pacdp.chains.native import threads
 from pacdp.chains.native import update as native
+from pacdp.devices import current
 
 Coefficient = float | np.ndarray | Tensor
 """One number for all chains, or one a chain [K]; a device tensor where a CUDA graph replays the step."""
@@ -41,7 +42,8 @@ def langevin(
     computes with what this releases.
 
     Raises:
-        ValueError: there are not as many keys as chains, or vectors of another shape or type than ``x``.
+        ValueError: there are not as many keys as chains, settings neither one for all nor one a chain, or vectors of
+            another shape or type than ``x``.
     """
     _require_fitting(x, keys, gradient, centre, average, out)
     rate = 0.0 if gradient is None else rate
@@ -92,7 +94,8 @@ def _released(
             else:
                 total = gradient[k]
             std = float(scales[k] / abs(rates[k]))
-            keys.noised(k, total, std=std, stream=stream, tick=tick, out=made[k])
+            with current(x.device):  # each thread has its own
+                keys.noised(k, total, std=std, stream=stream, tick=tick, out=made[k])
 
     threads.spread(release, threads.shares(len(x)))
     return made, rates
@@ -142,8 +145,7 @@ def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, ave
 
 def _row(value: Coefficient, chains: int) -> np.ndarray:
     array = np.asarray(value, dtype=np.float64)
-    if array.size not in (1, chains):
-        raise ValueError(f"expected one setting for all chains or one a chain, got {array.size} for {chains} chains")
+    require_settings(array.size, chains)
     return array if array.shape == (chains,) else np.ascontiguousarray(np.broadcast_to(array, (chains,)))
 
 
@@ -151,7 +153,18 @@ def _column(value: Coefficient, like: Tensor) -> Tensor:
     if isinstance(value, float | int):  # filled there: a graph cannot record a copy from the CPU
         return torch.full((1, 1), float(value), dtype=like.dtype, device=like.device)
     tensor = torch.as_tensor(value, device=like.device).to(like.dtype)
+    require_settings(tensor.numel(), len(like))
     return tensor.reshape(-1, 1)
+
+
+def require_settings(count: int, chains: int) -> None:
+    """Compiled code would read past the end of fewer.
+
+    Raises:
+        ValueError: ``count`` settings are neither one for all chains nor one a chain.
+    """
+    if count not in (1, chains):
+        raise ValueError(f"expected one setting for all chains or one a chain, got {count} for {chains} chains")
 
 
 def _require_fitting(x: Tensor, keys: Keys, *others: Tensor | None) -> None:

@@ -127,7 +127,7 @@ class Runtime:
     float32. Recorded, and a resumed run must agree."""
     tf32: bool = False
     """Products of float32 matrices and convolutions on a GPU with 10 bits of mantissa; without it all 23 are kept, by
-    cuDNN too. Recorded, and a resumed run must agree."""
+    cuDNN too. Not where gradients are clipped or their norms kept. Recorded, and a resumed run must agree."""
     deterministic: bool = False
     """Refuse kernels whose result depends on scheduling (GPU)."""
 
@@ -147,6 +147,16 @@ class Runtime:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.tf32
         if self.deterministic:
             torch.use_deterministic_algorithms(True)
+
+    def require_float32(self, *, clipped: bool, kept: bool) -> None:
+        """Sums whose records' norms something rests on are taken in float32 alone.
+
+        Raises:
+            ValueError: less is asked for.
+        """
+        if self.tf32 and (clipped or kept):
+            what = "clipped" if clipped else "summed with their norms kept (keep_norms)"
+            raise ValueError(f"leave out --tf32: gradients are {what}, and that is done in float32 alone")
 
     def recorded(self) -> dict[str, Any]:
         """What may change the numbers of a run, for its checkpoint."""

@@ -108,6 +108,7 @@ def train_together(
             stack.enter_context(folder.lock())
             if not force:
                 folder.require_free(run, resume=resume)
+        runtime.require_float32(clipped=runs[0].sampler.clip_norm is not None, kept=runs[0].sampler.keep_norms)
         runtime.apply()
         batches = _batches(runs, folders, runtime, records, force=force, progressbar=progressbar, ledger=ledger)
         if choices is not None:
@@ -152,8 +153,9 @@ def _batches(
             bfloat16=runtime.bfloat16, labels=([train.labels for train, _ in data], [test.labels for _, test in data]),
         )  # fmt: skip
         require_memory(
-            chains=len(members), dim=objective.dim, device=objective.device, vectors=chosen[0].sampler.vectors
-        )
+            chains=len(members), dim=objective.dim, device=objective.device, vectors=chosen[0].sampler.vectors,
+            beside=objective.beside(len(members)),
+        )  # fmt: skip
         states, traces, paid = [], [], list[Paid | None]()
         sampler = build([run.sampler for run in chosen], objective)
         keys = _keys(chosen, [checkpoints[i] for i in members])

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_map
 from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.modules import GhostModule, network
 from pacdp.step.clip import clip_factors
+from pacdp.step.precision import full_precision
 
 LossOf = Callable[..., Tensor]
 
@@ -47,7 +48,7 @@ class GhostLoss(DPTensorFastGradientClipping):
         self.again = again
 
     def backward(self) -> None:
-        """Both passes."""
+        """Both passes, in full precision: what the second adds up must be as long as the first found it."""
         module, optimizer = self.module, cast(Sink, self.optimizer)
         assert isinstance(module, GhostModule)
         if len(self.loss_per_sample) == 0:
@@ -55,7 +56,8 @@ class GhostLoss(DPTensorFastGradientClipping):
             return
         optimizer.examples += len(self.loss_per_sample)
         reduced = self.loss_per_sample.mean() if self.loss_reduction == "mean" else self.loss_per_sample.sum()
-        reduced.backward(retain_graph=True, inputs=module.reached())
+        with full_precision(reduced.device, convolutions=True):
+            reduced.backward(retain_graph=True, inputs=module.reached())
         optimizer.zero_grad(set_to_none=True)
         losses = self.loss_per_sample
         factors, finite = clip_factors(module.get_norm_sample(), optimizer.max_grad_norm, losses.dtype)
@@ -63,9 +65,10 @@ class GhostLoss(DPTensorFastGradientClipping):
         try:
             if not bool(finite.all()):
                 optimizer.nonfinite_examples += int((~finite).sum())
-                losses = self.again(finite) if bool(finite.any()) else None
+                losses = self.again(finite) if bool(finite.any()) else None  # in the precision of the first forward
             if losses is not None:
-                (factors.detach().to(losses.device, losses.dtype) * losses).sum().backward()
+                with full_precision(losses.device, convolutions=True):
+                    (factors.detach().to(losses.device, losses.dtype) * losses).sum().backward()
         finally:
             module.enable_hooks()
             module.forget()

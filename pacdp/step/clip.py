@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pacdp.step.precision import full_precision
+
 _BLOCK = 128
 Weights = dict[str, Tensor]
 """Parameter name to value, or to a sum of gradients."""
@@ -103,5 +105,6 @@ def clipped_sum(contributions: Weights, clip_norm: float) -> ClippedSum:
     factors, finite = clip_factors(joint_norms([row_norms(r) for r in rows.values()]), clip_norm, coarsest)
     if finite.device.type != "cpu" or not finite.all():  # the copy costs as much as all else; to ask a GPU would wait
         rows = {k: drop(r, finite.to(r.device)) for k, r in rows.items()}
-    total = {k: torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), r) for k, r in rows.items()}
+    with full_precision(next((r.device for r in rows.values() if r.device.type != "cpu"), finite.device)):
+        total = {k: torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), r) for k, r in rows.items()}
     return ClippedSum(total, finite)

@@ -26,6 +26,7 @@ from pacdp.chains.native.parse import parse
 from pacdp.losses import Loss, in_error
 from pacdp.step.clip import Clip, clip_factors, without_subnormals
 from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, slopes_of_each
+from pacdp.step.precision import full_precision
 
 _CHUNK, _LARGEST = 32, 4096
 """Examples that go through together in a network with convolutions, and in one without."""
@@ -78,7 +79,8 @@ class CompiledSums:
         parts = threads.shares(len(weights)) if self._loss.compiled is not None else [range(len(weights))]
         while len(self._rooms) < len(parts):
             self._rooms.append(self._room())
-        threads.spread(run, parts)
+        with full_precision(into.device):
+            threads.spread(run, parts)
         return found
 
     def _room(self) -> list[PaddedDense | ConvLayer]:

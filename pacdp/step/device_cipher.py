@@ -27,7 +27,12 @@ def keystream(key: bytes, place: bytes, *, first: int, count: int, device: torch
     Args:
         key: 32 bytes.
         place: 12 bytes, the nonce.
+
+    Raises:
+        ValueError: key or place are of another length.
     """
+    if len(key) != 32 or len(place) != 12:  # compiled code would read past the end
+        raise ValueError(f"expected a key of 32 bytes and a place of 12, got {len(key)} and {len(place)}")
     fixed = torch.from_numpy(np.frombuffer(key + place, "<i4").copy()).to(device)
     begin, end = first // WORDS, -(-(first + count) // WORDS)
     make = _kernel() if device.type == "cuda" else None

@@ -10,13 +10,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pacdp.chains.layout import Layout
+from pacdp.chains.memory import room_on
 from pacdp.losses import Loss, in_error
 from pacdp.step.clip import Clip
 from pacdp.step.gradients import clipped_gradient, fully_connected, mean_over
 from pacdp.step.sample import Words, most_of_poisson, poisson_rows
 
-_ROOM = 2**31
-"""Bytes of gradients of single examples that are held at a time, for networks that need these."""
+_COPIES = 3
+"""What a step holds at a time, in gradients of single examples: these, those that count, and what leads to them."""
 
 
 class FixedSizeSums:
@@ -29,9 +30,20 @@ class FixedSizeSums:
         self._rate = batch_size / len(inputs)
         self.most = most_of_poisson(len(inputs), self._rate)
         """Examples of a row."""
-        self._at_once: int | None = None
-        if not fully_connected(model, inputs.ndim):
-            self._at_once = max(1, _ROOM // (self.most * layout.dim * inputs.element_size()))
+        self._alone = not fully_connected(model, inputs.ndim)
+
+    def at_once(self, device: torch.device) -> int | None:
+        """So many chains go through together where gradients of single examples are needed, else all of them: None."""
+        return max(1, room_on(device) // self._rows) if self._alone else None
+
+    def beside(self, chains: int, device: torch.device) -> int:
+        """Bytes that a step of so many chains needs for gradients of single examples, about."""
+        return _COPIES * min(chains, self.at_once(device) or 0) * self._rows
+
+    @property
+    def _rows(self) -> int:
+        """Bytes of one chain's."""
+        return self.most * self._layout.dim * self._inputs.element_size()
 
     def __call__(
         self,
@@ -66,7 +78,7 @@ class FixedSizeSums:
         given = [self._inputs[drawn], own, member]
         axes = tuple(None if len(part) == 1 and len(weights) > 1 else 0 for part in given)
         x, y, of = (part[0] if axis is None else part for part, axis in zip(given, axes, strict=True))
-        every = torch.func.vmap(one, in_dims=(0, *axes, 0), chunk_size=self._at_once)
+        every = torch.func.vmap(one, in_dims=(0, *axes, 0), chunk_size=self.at_once(weights.device))
         found = every(self._layout.views(weights), x, y, of, self._layout.views(into))
         highest = (self._loss.high, 1.0)  # one record's loss must not decide whether the chain goes on
         kept = [part.masked_fill(~part.isfinite(), most) for part, most in zip(found, highest, strict=True)]

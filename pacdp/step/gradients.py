@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from pacdp.losses import Loss
 from pacdp.plain import call_with, is_plain, is_plain_linear
 from pacdp.step.clip import clip_factors, joint_norms, row_norms, row_squares, without_subnormals
+from pacdp.step.precision import full_precision
 
 _ELEMENTWISE = (nn.Flatten, nn.Identity, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
 NO_CLIPPING = 1e30
@@ -171,15 +172,16 @@ def _by_layers(
     gone = ~finite[:, None]
     scale = without_subnormals((factors / divisor).to(x.dtype))[:, None]
     whole = member is None and finite.device.type == "cpu" and bool(finite.all())  # a GPU would be waited for
-    for name, before, slope in passes:
-        scaled = without_subnormals((slope if whole else slope.masked_fill(gone, 0.0)) * scale)
-        if f"{name}.weight" in into:  # the views of weights lie input-major
-            kept = before if whole else before.masked_fill(gone, 0.0)
-            view = into[f"{name}.weight"].mT
-            direct = member is None and view.is_contiguous()
-            torch.mm(kept.mT, scaled, out=view) if direct else view.copy_(kept.mT @ scaled)
-        if f"{name}.bias" in into:
-            into[f"{name}.bias"].copy_(scaled.sum(dim=0))
+    with full_precision(x.device):
+        for name, before, slope in passes:
+            scaled = without_subnormals((slope if whole else slope.masked_fill(gone, 0.0)) * scale)
+            if f"{name}.weight" in into:  # the views of weights lie input-major
+                kept = before if whole else before.masked_fill(gone, 0.0)
+                view = into[f"{name}.weight"].mT
+                direct = member is None and view.is_contiguous()
+                torch.mm(kept.mT, scaled, out=view) if direct else view.copy_(kept.mT @ scaled)
+            if f"{name}.bias" in into:
+                into[f"{name}.bias"].copy_(scaled.sum(dim=0))
     return Seen(mean, x, finite, squares)
 
 
@@ -256,7 +258,8 @@ def _by_examples(
     finite = finite if member is None else finite & member
     gone = ~finite[:, None]
     scale = without_subnormals((factors / divisor).to(losses.dtype))
-    for name, view in into.items():
-        flat = rows[name].flatten(1).masked_fill(gone, 0.0)
-        view.copy_((scale @ flat).view(view.shape))
+    with full_precision(losses.device):
+        for name, view in into.items():
+            flat = rows[name].flatten(1).masked_fill(gone, 0.0)
+            view.copy_((scale @ flat).view(view.shape))
     return Seen(mean_over(losses, member), outputs, finite, norms.square())

@@ -12,7 +12,10 @@ for the same words.
 
 import functools
 import math
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import no_type_check
 
 import numpy as np
@@ -35,17 +38,51 @@ _POSITIVE = (1 << 63) - 1
 _TAIL = 1 << 54  # of 2⁶³: probabilities below 2⁻¹⁰
 _TAIL_UNIT = 2.0**-73
 _BLOCK = 1024
+_PRECISION = 100  # bits of a ball's middle
+_ACCURATE = 80  # bits that a root is true to
+
+_BUILDING = threading.Lock()
+# a fork waits until the table stands, so that no child begins with the lock held and a precision that is not its own
+os.register_at_fork(before=_BUILDING.acquire, after_in_parent=_BUILDING.release, after_in_child=_BUILDING.release)
+
+
+def table() -> NDArray[np.float64]:
+    """Coefficients c of Φ⁻¹(p) = Σ c_k tᵏ, t in [-1, 1), one row of eight for each part; the last row begins at 1/2.
+
+    The first call makes it, whichever threads call at once: flint has one precision for the whole process.
+    """
+    with _BUILDING:
+        return _made()
+
+
+@contextmanager
+def precise() -> Iterator[None]:
+    """Let flint compute with 100 bits or what it had, if more; then with what it had, unless others changed it."""
+    from flint import ctx  # pyright: ignore[reportAttributeAccessIssue]
+
+    before = ctx.prec
+    ours = ctx.prec = max(_PRECISION, before)
+    try:
+        yield
+    finally:
+        if ctx.prec == ours:
+            ctx.prec = before
+
+
+def _root(twice: float) -> float:
+    """-Φ⁻¹(twice/2), true to 80 bits and rounded, also where another thread lowers flint's precision meanwhile."""
+    from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
+
+    while (root := arb(2).sqrt() * arb(twice).erfcinv()).rel_accuracy_bits() < _ACCURATE:
+        ctx.prec = max(_PRECISION, ctx.prec)
+    return float(root.mid())
 
 
 @functools.cache
-def table() -> NDArray[np.float64]:
-    """Coefficients c of Φ⁻¹(p) = Σ c_k tᵏ, t in [-1, 1), one row of eight for each part; the last row begins at 1/2."""
-    from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
-
+def _made() -> NDArray[np.float64]:
     start, width = parts()
-    with ctx.workprec(100):
-        roots = [arb(2).sqrt() * arb(c).erfcinv() for c in 2.0 * (start + 0.5 * width)]
-    z = -np.array([float(root.mid()) for root in roots])
+    with precise():
+        z = -np.array([_root(twice) for twice in 2.0 * (start + 0.5 * width)])
     # dz/dt = b and db/dt = z b², for b = (width / 2) / φ(z): Taylor's coefficients of both, one from another
     a, b = [z], [0.5 * width * math.sqrt(2.0 * math.pi) * np.exp(0.5 * z * z)]
     for k in range(DEGREE + 1):

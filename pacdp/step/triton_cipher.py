@@ -7,6 +7,7 @@ import triton  # pyright: ignore[reportMissingImports]  # comes with torch for G
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
+from pacdp.devices import current
 from pacdp.step.device_cipher import CONSTANTS, TURNS
 
 _BLOCK = 128
@@ -86,5 +87,6 @@ def blocks(fixed: Tensor, first: int, count: int) -> Tensor:
     out = torch.empty((count, 16), dtype=torch.int32, device=fixed.device)
     kernel: Any = _blocks
     if count:
-        kernel[(-(-count // _BLOCK),)](out, fixed, first, count, SIZE=_BLOCK)
+        with current(fixed.device):
+            kernel[(-(-count // _BLOCK),)](out, fixed, first, count, SIZE=_BLOCK, enable_fp_fusion=False)
     return out

@@ -178,11 +178,11 @@ def _seconds(way: FreshPass, inputs: Tensor) -> float:
     start = 0.0
     for _ in range(2):
         if inputs.device.type == "cuda":
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(inputs.device)
         start = time.perf_counter()
         way.run(inputs, draws)
     if inputs.device.type == "cuda":
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(inputs.device)
     return time.perf_counter() - start
 
 

@@ -91,7 +91,8 @@ def test_replayed_steps_are_the_steps(kind: type[SGLD] | type[EntropySGD], clip_
         sampler = build([settings] * 3, objective)
         steps = Replayed(sampler, KEYS) if replayed else sampler
         start = sampler.init(objective.weights().repeat(3, 1))
-        with warnings.catch_warnings(action="error"):  # a step that is not recorded says so
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="steps are not recorded")
             (chunk,) = run_chains(steps, start, KEYS, until=6, chunk=6)
         ends.append(chunk.state.weights.clone())
     torch.testing.assert_close(*ends, rtol=1e-4, atol=1e-5)

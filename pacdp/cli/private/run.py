@@ -65,6 +65,7 @@ def train_private(
     with folder.lock():
         if not force:
             folder.require_free(config, resume=resume)
+        runtime.require_float32(clipped=True, kept=False)
         runtime.apply()
         data = examples(config.dataset, features=config.features, by_person=config.method.BY_PERSON,
                         root=runtime.data_root, progressbar=progressbar)  # fmt: skip

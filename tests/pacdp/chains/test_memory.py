@@ -1,12 +1,25 @@
+from types import SimpleNamespace
+
 import psutil
 import pytest
 import torch
+from on_meta import META, Live, as_one_program, objective_on_meta
+from toys import toy_data, toy_objective
 
-from pacdp.chains import require_memory
-from pacdp.chains.memory import VECTORS
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
+from pacdp.chains import Keys, Replayed, require_memory
+from pacdp.chains.memory import VECTORS, room_on, vectors_on
 from pacdp.errors import OutOfMemory
+from pacdp.models import Architecture
+from pacdp.step import fixed_size
 
-CPU = torch.device("cpu")
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+CHAINS = 16
+STEPS: list[Settings] = [
+    SGD(), SGHMC(tau=9.0), PSGLD(tau=9.0), PSGLD(tau=9.0, correction=True), SGLD(tau=9.0),
+    EntropySGD(tau=9.0, inner_steps=3), SGLD(tau=9.0, batch_size=32, clip_norm=0.5),
+    EntropySGD(tau=9.0, inner_steps=3, batch_size=32, clip_norm=0.5),
+]  # fmt: skip
 
 
 def test_what_fits_passes_and_one_more_is_refused_with_the_number_that_fits() -> None:
@@ -28,3 +41,62 @@ def test_the_machines_own_memory_is_asked() -> None:
     require_memory(chains=1, dim=10, device=CPU)
     with pytest.raises(OutOfMemory, match="free on cpu"):
         require_memory(chains=psutil.virtual_memory().total, dim=10, device=CPU)
+
+
+@pytest.mark.parametrize("settings", STEPS, ids=str)
+def test_a_gpu_is_asked_for_all_that_a_replayed_step_holds(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_one_program(monkeypatch)
+    objective = objective_on_meta(Architecture(name="fc600"), settings.clip_norm)
+    sampler, keys = build([settings] * CHAINS, objective), Keys.derive(range(CHAINS))
+    with Live() as live:
+        state = sampler.init(torch.empty(CHAINS, objective.dim, device=META))
+        steps = Replayed(sampler, keys)
+        for _ in range(2):
+            after, _ = steps.step(state, keys)
+    vector = 4 * CHAINS * objective.dim
+    copied = vector * len(after[:-1])  # while a step is recorded, and by whoever keeps what a chunk ends with
+    # examples, labels and outputs are in the tenth that is left
+    assert live.most + copied <= 1.001 * vectors_on(GPU, settings.vectors) * vector
+    assert live.most + copied > 0.5 * vectors_on(GPU, settings.vectors) * vector
+
+
+@pytest.mark.parametrize(
+    "architecture", [Architecture(name="conv"), Architecture(hidden=(100,), norm="group")], ids=str
+)
+def test_gradients_of_single_examples_are_asked_for_too(
+    architecture: Architecture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_one_program(monkeypatch)
+    objective = objective_on_meta(architecture, 0.5)
+    weights, keys = torch.empty(CHAINS, objective.dim, device=META), Keys.derive(range(CHAINS))
+    tick = torch.zeros((), dtype=torch.int64, device=META)
+    objective.estimate(weights, keys, tick)  # the gradient and the keys are there
+    for parts in (1, 4):
+        assert objective._fixed is not None
+        room = CHAINS * objective._fixed._rows // parts
+        monkeypatch.setattr(fixed_size, "room_on", lambda device, room=room: room)
+        assert objective._fixed.at_once(META) == CHAINS // parts
+        with Live() as live:
+            objective.estimate(weights, keys, tick)
+        assert 0.7 * objective.beside(CHAINS) < live.most <= 1.05 * objective.beside(CHAINS)
+
+
+def test_an_eighth_of_a_gpu_holds_them_and_two_gibibytes_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert room_on(CPU) == room_on(META) == 2**31
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=80 * 2**30))
+    assert room_on(GPU) == 10 * 2**30
+
+
+def test_a_cpu_is_asked_for_vectors_alone() -> None:
+    data = toy_data(n=60)
+    assert toy_objective(data, batch_size=10, batching="vmap", clip_norm=0.5).beside(64) == 0
+
+
+def test_a_gpu_is_asked_for_more_and_for_what_does_not_depend_on_the_chains() -> None:
+    dim, free, beside = 1_000_000, 10**9, 10**8
+    fits = int((0.9 * free - beside) // (9 * 4 * dim))
+    require_memory(chains=fits, dim=dim, device=GPU, beside=beside, free_bytes=free)
+    with pytest.raises(OutOfMemory, match=f"{fits} chains fit"):
+        require_memory(chains=fits + 1, dim=dim, device=GPU, beside=beside, free_bytes=free)
+    with pytest.raises(OutOfMemory, match=" 0 chains fit"):
+        require_memory(chains=1, dim=dim, device=GPU, beside=free, free_bytes=free)

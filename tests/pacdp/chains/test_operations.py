@@ -5,77 +5,51 @@ Operations stand for kernels. Functions under `pacdp.chains.fused` are one progr
 
 import shutil
 from collections import Counter
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from on_meta import META, Counted, as_one_program, objective_on_meta, one_program
 from toys import keys_of, seeded
 
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
-from pacdp.chains import Keys, philox, update
+from pacdp.chains import Keys, SecretKeys, philox, update
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.models import build as network
 from pacdp.objective import Objective
+from pacdp.step import fixed_size
+from pacdp.step.sample import most_of_poisson
 
-META = torch.device("meta")
-VIEWS = {
-    "view", "_unsafe_view", "t", "transpose", "expand", "slice", "select", "unsqueeze", "squeeze", "detach", "reshape",
-    "as_strided", "permute", "alias", "unbind", "split", "split_with_sizes", "lift_fresh",
-}  # fmt: skip
 STEPS: list[tuple[Settings, int]] = [
     (SGLD(tau=245.0), 1), (SGHMC(tau=245.0), 1), (PSGLD(tau=245.0), 2), (EntropySGD(tau=245.0, inner_steps=3), 3),
     (SGLD(tau=245.0, batch_size=32, clip_norm=0.5), 1),
     (EntropySGD(tau=245.0, inner_steps=3, batch_size=32, clip_norm=0.5), 3),
 ]  # fmt: skip
+FC = Architecture(hidden=(100,))
 MOST = 100
-"""Kernels of a gradient and its update beyond those of the network."""
+"""Kernels of a gradient and its update beyond those of the network, fc(100)."""
+BY_NETWORK = {
+    "fc(100)": (FC, 100), "fc600x3": (Architecture(hidden=(600, 600, 600)), 130),
+    "GroupNorm": (Architecture(hidden=(100,), norm="group"), 110), "conv": (Architecture(name="conv"), 150),
+}  # fmt: skip
+"""The same of a clipped step; that page and the test below name the same numbers."""
+PAGE = Path(__file__).parents[3] / "docs/chains.md"
+H100 = 84_900_000_000
+"""Bytes of its memory."""
 
 
-class Counted(TorchDispatchMode):
-    """Operations that make or change numbers, and those that are handed a tensor of the CPU, which is copied there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen, self.copied = Counter[str](), Counter[str]()
-
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = operation._schema.name.split("::")[1]
-        if name not in VIEWS:
-            self.seen[name] += 1
-            own = [one for one in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
-            self.copied[name] += any(one.device != META for one in own)
-        return operation(*args, **(kwargs or {}))
-
-
-def objective_on_meta(architecture: Architecture, clip_norm: float | None = None) -> Objective:
-    data = Dataset("blank", np.zeros((300, 1, 28, 28), np.float32), np.zeros(300, np.int64), 2)
-    model = network(architecture, input_shape=(1, 28, 28), classes=2, generator=seeded(0))
-    loss = bounded_cross_entropy(classes=2)
-    found = Objective(model, loss, data, batch_size=32, batching="vmap", clip_norm=clip_norm)
-    found.labels, found._inputs, found.device = found.labels.to(META), found._inputs.to(META), META
-    found.network.inputs = found._inputs  # type: ignore[attr-defined]
-    found.model.to(META)
-    if found._fixed is not None:
-        found._fixed._inputs = found._inputs  # type: ignore[assignment]
-    found._gradient = torch.empty(0, device=META)
-    return found
-
-
-def one_program(*shape: int) -> torch.Tensor:
-    return torch.empty(shape, device=META)
-
-
-def counted(settings: Settings, chains: int, monkeypatch: pytest.MonkeyPatch, *, fused: bool = True) -> Counter[str]:
-    objective = objective_on_meta(Architecture(hidden=(100,)), settings.clip_norm)
+def counted(
+    settings: Settings, chains: int, monkeypatch: pytest.MonkeyPatch, *, fused: bool = True,
+    architecture: Architecture = FC, most: int | None = None,
+) -> Counter[str]:  # fmt: skip
+    objective = objective_on_meta(architecture, settings.clip_norm)
+    if most is not None and objective._fixed is not None:
+        objective._fixed.most = most
     if fused:
-        words = lambda keys, size, stream, tick: one_program(keys.shape[1], size).long()  # noqa: E731
-        monkeypatch.setattr(philox, "uniform_words", words)
-        monkeypatch.setattr(update, "_normals", lambda keys, dim, *rest: one_program(keys.shape[1], dim))
-        monkeypatch.setattr(update, "_plain", lambda x, *rest: one_program(*x.shape))
+        as_one_program(monkeypatch)
     sampler, keys = build([settings] * chains, objective), Keys.derive(range(chains))
     state = sampler.init(torch.empty(chains, objective.dim, device=META))
     numbers = {
@@ -90,9 +64,9 @@ def counted(settings: Settings, chains: int, monkeypatch: pytest.MonkeyPatch, *,
     return seen.seen
 
 
-def of_the_network(chains: int) -> Counter[str]:
+def of_the_network(chains: int, architecture: Architecture = FC) -> Counter[str]:
     """Passes forward and backward alone."""
-    objective = objective_on_meta(Architecture(hidden=(100,)))
+    objective = objective_on_meta(architecture)
     weights = torch.empty(chains, objective.dim, device=META)
     labels = torch.zeros(chains, 32, dtype=torch.int64, device=META)
     into = torch.empty_like(weights)
@@ -112,10 +86,47 @@ def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(
     assert sum(counted(settings, 64, monkeypatch).values()) - own < MOST * gradients
 
 
+@pytest.mark.parametrize("name", BY_NETWORK)
+def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    architecture, most = BY_NETWORK[name]
+    rows = most_of_poisson(60_000, 128 / 60_000)
+    monkeypatch.setattr(fixed_size, "room_on", lambda device: H100 // 8)
+    own = sum(of_the_network(64, architecture).values())
+    for clip_norm, limit in ((None, 10), (0.5, most)):
+        settings = SGLD(tau=245.0, batch_size=32, clip_norm=clip_norm)
+        seen = counted(settings, 64, monkeypatch, architecture=architecture, most=rows)
+        assert sum(seen.values()) - own <= limit
+    assert sum(seen.values()) - own > 0.8 * most
+    assert f"{name} {most}" in PAGE.read_text(encoding="utf-8")
+    monkeypatch.setattr(fixed_size, "room_on", lambda device: H100 // 32)  # a smaller one takes some in parts
+    again = counted(settings, 64, monkeypatch, architecture=architecture, most=rows)
+    assert (sum(again.values()) > sum(seen.values())) == (name in ("GroupNorm", "conv"))
+
+
 def test_nothing_on_the_device_path_asks_the_device_for_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     for settings, _ in STEPS:
         seen = counted(settings, 3, monkeypatch, fused=False)
         assert not seen.keys() & {"item", "_local_scalar_dense", "nonzero", "normal_", "uniform_", "random_", "rand"}
+
+
+def test_secret_keys_are_the_exception_that_the_page_names() -> None:
+    """Each chain reads its batch back and is summed by itself: what holds for chains that replay does not for these."""
+    rng = np.random.default_rng(0)
+    data = Dataset("drawn", rng.random((300, 1, 6, 6), np.float32), rng.integers(0, 2, 300), 2)
+    model = network(Architecture(hidden=(5,)), input_shape=(1, 6, 6), classes=2, generator=seeded(0))
+    risk = Objective(model, bounded_cross_entropy(classes=2), data, batch_size=30, batching="vmap", clip_norm=0.5)
+    found = {}
+    for chains in (2, 4):
+        keys, weights = SecretKeys.drawn(range(chains)), risk.weights().repeat(chains, 1)
+        assert not risk.has_fixed_shapes(keys)
+        with Counted() as seen:
+            risk.estimate(weights, keys, 0)
+        assert seen.seen["nonzero"] == chains
+        found[chains] = sum(seen.seen.values())
+    assert found[4] > 1.8 * found[2]
+    assert "With secret keys all three fail" in PAGE.read_text(encoding="utf-8")
 
 
 def test_a_planted_synchronisation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,9 +136,8 @@ def test_a_planted_synchronisation_is_noticed(monkeypatch: pytest.MonkeyPatch) -
         counted(SGLD(tau=9.0), 3, monkeypatch, fused=False)
 
 
-@pytest.mark.wrong_types  # the checks of types are no code that can be compiled
+@pytest.mark.compiles
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_compiled_programs_give_the_numbers_that_are_written() -> None:
     keys = keys_of(1, 2, 3)
     halves, tick = keys.noise_on(torch.device("cpu")), torch.tensor(2**33 + 5)

@@ -1,13 +1,17 @@
 """The Triton kernel, by Triton's interpreter, gives the numbers that are written in torch; no GPU is needed."""
 
+import math
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from toys import keys_of, seeded
 
 pytest.importorskip("triton")
-from pacdp.chains import update
+from pacdp.chains import triton_update, update
 from pacdp.chains.triton_update import update as kernel
 
 pytestmark = pytest.mark.skipif(os.environ["TRITON_INTERPRET"] != "1", reason="tests/pacdp/test_cuda.py runs it")
@@ -52,3 +56,73 @@ def test_chains_and_streams_have_noise_of_their_own() -> None:
     correlations = torch.corrcoef(rows) - torch.eye(len(rows))
     assert float(correlations.abs().max()) < 0.08
     assert float((rows.std(dim=1) - 1.0).abs().max()) < 0.05
+
+
+def wrong_calls() -> dict[str, tuple]:
+    x, tick = torch.zeros(CHAINS, 8), torch.tensor(0)
+    two, four = torch.full((2, 1), 0.1), torch.full((4, 1), 0.1)
+    return {
+        "settings of two": (x, two, None, ONE, None, ONE, ONE, KEYS, 0, tick, None, ONE),
+        "settings of four": (x, ONE, None, ONE, None, ONE, four, KEYS, 0, tick, None, ONE),
+        "keys of two": (x, ONE, None, ONE, None, ONE, ONE, KEYS[:, :2].contiguous(), 0, tick, None, ONE),
+        "a gradient of two": (x, ONE, x[:2], ONE, None, ONE, ONE, KEYS, 0, tick, None, ONE),
+        "a gradient in other places": (x, ONE, x.T.contiguous().T, ONE, None, ONE, ONE, KEYS, 0, tick, None, ONE),
+        "weights in double precision": (x.double(), ONE, None, ONE, None, ONE, ONE, KEYS, 0, tick, None, ONE),
+    }
+
+
+@pytest.mark.parametrize("which", wrong_calls())
+def test_what_lies_behind_is_not_read(which: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        kernel(*wrong_calls()[which])
+
+
+@pytest.mark.parametrize("dim", [1, 4096, 4097, 65_535 * 4096 + 1, 10**9])
+def test_networks_of_any_size_can_be_launched(monkeypatch: pytest.MonkeyPatch, dim: int) -> None:
+    """CUDA takes 2³¹ - 1 blocks in the first dimension and 65,535 in each other one."""
+    grids = []
+
+    class Noted:
+        def __getitem__(self, grid):
+            grids.append(grid)
+            return lambda *args, **options: None
+
+    monkeypatch.setattr(triton_update, "_kernel", Noted())
+    meta = torch.device("meta")
+    x, one = torch.empty(CHAINS, dim, device=meta), torch.empty(1, 1, device=meta)
+    kernel(x, one, None, one, None, one, one, KEYS.to(meta), 0, torch.empty((), device=meta), None, one)
+    (grid,) = grids
+    assert grid[0] < 2**31
+    assert all(size <= 65_535 for size in grid[1:])
+    assert math.prod(grid) == CHAINS * -(-dim // 4096)
+
+
+_COMPILED = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from pacdp.chains.triton_update import _kernel
+from pacdp.step.triton_cipher import _blocks
+numbers = {name: "*fp32" for name in "out x keep g rate c pull scale mean alpha".split()}
+numbers |= {"keys": "*i64", "tick": "*i64"}
+fixed = {"stream": 2, "HAS_G": True, "HAS_C": True, "HAS_MEAN": True}
+one_page = {**fixed, "pages": 1, "keep_by": 1}  # a number 1 is a part of the program
+signatures = [
+    {name: "constexpr" if name in known else numbers.get(name, "i32") for name in _kernel.arg_names}
+    for known in (fixed, one_page)
+]
+cipher = {"out": "*i32", "fixed": "*i32", "first": "i32", "count": "i32", "SIZE": "constexpr"}
+for kernel, signature, own in ((_kernel, signatures[0], fixed), (_kernel, signatures[1], one_page),
+                               (_blocks, cipher, {"SIZE": 128})):
+    made = triton.compile(
+        ASTSource(fn=kernel, signature=signature, constexprs=own), target=GPUTarget("cuda", 90, 32),
+        options={"enable_fp_fusion": True},
+    )
+    assert ".target sm_90" in made.asm["ptx"]
+"""
+
+
+def test_the_kernels_compile_for_an_h100(tmp_path: Path) -> None:
+    env = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    env |= {"TRITON_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", _COMPILED], check=True, env=env)

@@ -45,6 +45,12 @@ def test_the_vector_of_rfc_8439():
     assert made.numpy().tobytes().hex() == expected
 
 
+@pytest.mark.parametrize(("key", "place"), [(KEY[:31], PLACE), (KEY, PLACE[:8]), (KEY[:28], PLACE + bytes(4))])
+def test_what_lies_behind_a_key_is_not_read(key, place):
+    with pytest.raises(ValueError, match="a key of 32 bytes and a place of 12"):
+        device_cipher.keystream(key, place, first=0, count=8, device=CPU)
+
+
 @pytest.mark.parametrize("sizes", [(1, 7, 8, 9, 1), (100, 3), (5,), (8, 16)])
 def test_words_go_on_where_they_were_left(sizes):
     there, here = cipher.Keystream(KEY, PLACE), cipher.Keystream(KEY, PLACE)

@@ -106,10 +106,10 @@ def test_chains_with_labels_of_their_own() -> None:
 
 
 def test_networks_that_need_gradients_of_single_examples_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pacdp.step.fixed_size._ROOM", 1)
+    monkeypatch.setattr("pacdp.step.fixed_size.room_on", lambda device: 1)
     risks = pair(toy_data(), GROUP, 0.3)
     assert risks[0]._fixed is not None
-    assert risks[0]._fixed._at_once == 1
+    assert risks[0]._fixed.at_once(torch.device("cpu")) == 1
     require_equal(estimates(risks, keys_of(1, 2, 3), 0))
 
 

@@ -1,5 +1,10 @@
 """The normal quantile: its polynomials against Arb over every part, its numbers against mpmath, its two twins."""
 
+import hashlib
+import subprocess
+import sys
+import threading
+
 import mpmath
 import numpy as np
 import pytest
@@ -78,6 +83,94 @@ def test_a_changed_coefficient_would_be_seen(column, change):
 def test_the_middle_is_zero():
     last = quantile.table()[-1]
     assert abs(sum(c * (-1.0) ** k for k, c in enumerate(last))) < 0.5 * U
+
+
+_AT_ONCE = """
+import hashlib, importlib, sys, threading
+import flint
+from pacdp.step import quantile
+sys.setswitchinterval(1e-5)
+for _ in range(12):
+    importlib.reload(quantile)
+    ready, made = threading.Barrier(4), []
+    def ask():
+        ready.wait()
+        made.append(quantile.table())
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    [one.start() for one in asking]
+    [one.join() for one in asking]
+    digests = {hashlib.sha256(each).hexdigest() for each in (*made, quantile.table())}
+    print(*sorted(digests), flint.ctx.prec)
+"""
+
+
+_FORKED = """
+import os, signal, threading, time
+from pacdp.step import quantile
+threading.Thread(target=quantile.table).start()
+time.sleep(0.01)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    quantile.table()
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_threads_that_ask_at_once_get_one_right_table():
+    """Flint's precision is the process's own: an unguarded thread that ends hands 53 bits to one that computes."""
+    said = subprocess.run([sys.executable, "-c", _AT_ONCE], check=True, capture_output=True, text=True).stdout
+    assert set(said.splitlines()) == {f"{hashlib.sha256(quantile.table()).hexdigest()} 53"}
+
+
+def test_a_table_is_right_while_other_threads_lower_the_precision(monkeypatch):
+    begun, lowered = threading.Event(), threading.Event()
+
+    class Halves(np.ndarray):
+        def __iter__(self):
+            for number, one in enumerate(np.asarray(self)):
+                if number == 100:  # in the middle, inside the context
+                    begun.set()
+                    assert lowered.wait(10)
+                yield one
+
+    start, width = quantile.parts()
+    monkeypatch.setattr(quantile, "parts", lambda: (start.view(Halves), width))
+
+    def lower():
+        assert begun.wait(10)
+        ctx.prec = 53
+        lowered.set()
+
+    other, before = threading.Thread(target=lower), ctx.prec
+    other.start()
+    try:
+        made = quantile._made.__wrapped__()
+    finally:
+        other.join()
+        ctx.prec = before
+    assert np.array_equal(made, quantile.table())
+
+
+@pytest.mark.parametrize(("before", "within", "after"), [(53, None, 53), (160, None, 160), (53, 160, 160)])
+def test_the_precision_of_others_stays(before, within, after):
+    """What :mod:`pacdp.verify` sets on import is kept, be that before or while a table is made."""
+    outer = ctx.prec
+    try:
+        ctx.prec = before
+        with quantile.precise():
+            assert ctx.prec >= max(100, before)
+            ctx.prec = within or ctx.prec
+        assert ctx.prec == after
+    finally:
+        ctx.prec = outer
+
+
+def test_a_forked_child_has_the_table():
+    """The lock is never held by a thread that the child lacks."""
+    said = subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKED], check=True, capture_output=True, text=True)
+    assert said.stdout == "0\n"
 
 
 def awkward_words():
