@@ -3,12 +3,13 @@
 The figures' own runs at scale cpu end before Entropy-SGLD has learnt what its law at τ = √n allows. Here chains begin
 at SGD's weights, which fit more than the law does, and run at constant steps; errors are means over the second half. An
 approach that is not over then shows too small an error and too large a gap, which counts against the sentences. The
-convolutional network on two classes has GroupNorm: without, SGLD's law at τ = √n guesses (temperature-map), and a
-network that guesses shows nothing.
+convolutional network has GroupNorm: without, SGLD's law at τ = √n guesses on two classes (temperature-map), and a
+network that guesses shows nothing. On ten classes it is run without as well, and judged with.
 """
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,7 @@ from experiments.claims import judging
 from experiments.figures import laws as figures
 from experiments.papers import laws_verdict as verdict
 from experiments.papers.chains import EXAMPLES, LABELS, SMALL, job, records
+from experiments.papers.entropy_sgld import FIGURE_4
 from experiments.papers.entropy_sgld_verdict import COLDEST, SEEDS
 from experiments.papers.entropy_sgld_verdict import SIZES as FIGURES
 from experiments.papers.runs.temperature import CLIMB, Ladder
@@ -51,6 +53,7 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
             f"conv-hot-{labels}": (2, {**own, "epochs": 6.0, "step_size": 0.1, "network": grouped, "fit": 2.0}),
             f"fc1024-ten-{labels}": (2, {**ten, "network": SMALL if smoke else Architecture(name="fc1024")}),
             f"conv-ten-{labels}": (2, {**ten, "network": small if smoke else Architecture(name="conv")}),
+            f"conv-group-ten-{labels}": (2, {**ten, "epochs": 10.0, "network": grouped}),
         }
     found = []
     for key, (count, settings) in plan.items():
@@ -98,6 +101,11 @@ LAWS = Study(
     jobs=jobs,
     table=tabled(rows, COLUMNS),
     draw=drawing(figure=figures.draw),
-    judge=judging(claims=verdict.claims, notes=verdict.notes, points=verdict.points, settled_by=verdict.settled_by),
+    judge=judging(
+        claims=verdict.claims,
+        notes=verdict.notes,
+        points=verdict.points,
+        settled_by=partial(verdict.settled_by, FIGURE_4.jobs),
+    ),
 )
 STUDIES = (LAWS,)

@@ -68,8 +68,8 @@ NOTES = (
     "Recipes named list use all 60,000 examples and features that no data entered; they pay for 8.9e11 settings, a "
     "list written down after the tries.",
     "Seeds differ in the noise of heads, draws and nothing else: their spread is not that over samples of digits.",
-    f"Comparisons of two routes need {FEWEST_PAIRS} pairs of seeds. That was made a rule after the table had been "
-    "looked at, in which two classes have two: what they had decided is open. The first page has the worst seed's "
+    f"Comparisons of two routes need {FEWEST_PAIRS} pairs of seeds. That was made a rule after a table had been "
+    "looked at in which two classes had two; the third was added for the rule. The first page has the worst seed's "
     "certificates, where it had means, which no certificate proves.",
     "Noise comes from seeds, sums are in single precision, and their rounding is not accounted for.",
     "Test images are other people's handwriting than the bound's.",

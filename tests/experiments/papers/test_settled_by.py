@@ -86,7 +86,7 @@ def test_open_claims_cost_what_the_jobs_of_their_study_cost(study):
 def test_few_records_cost_the_seconds_of_the_table():
     table = read_table(RESULTS / "small-samples" / "cpu").with_columns(pl.col("seconds") * 10.0)
     told = job_costs.by_seeds(small_samples.jobs)(table, "cpu", OPEN)
-    found = re.search(r"all runs of one seed take about ([\d.]+) minutes of two cores$", told)
+    found = re.search(r"all runs of one seed take about ([\d.]+) minutes of two cores, of 12 seeds", told)
     assert found
     assert float(found[1]) == pytest.approx(table["seconds"].sum() / 3 / 2 / 60, rel=0.05)
 
