@@ -93,7 +93,7 @@ def points(table: pl.DataFrame, scale: Scale, found: Sequence[Claim]) -> Iterato
 
 
 def _network(bench: Bench) -> str:
-    """Of a bench whose name does not say it, in words."""
+    """The network of a bench, in words, where its name does not say it."""
     run = bench.run
     if run.architecture != "fc":
         return ""

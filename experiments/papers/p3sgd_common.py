@@ -87,7 +87,7 @@ def _seeds(table: pl.DataFrame) -> str:
 
 
 def guard(table: pl.DataFrame, problem: str, strategy: str = PRIVATE, scales: str | None = None) -> Guard:
-    """Of a strategy's networks, or those of P3SGD with a set of noise scales."""
+    """The guard of a strategy's networks, or those of P3SGD with a set of noise scales."""
     own = {"strategy": strategy} | ({"noise_scales": scales} if scales else {})
     found = (by_key(table, name, by="seed", problem=problem, **own) for name in ("test_accuracy", "majority"))
     return Guard.of(scales or strategy, *found)

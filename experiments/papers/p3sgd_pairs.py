@@ -87,7 +87,7 @@ class Lead(NamedTuple):
     """In pairs of runs, over each of the others."""
     evidence: str
     guards: tuple[Guard, ...]
-    """Of all networks that it speaks of."""
+    """The guards of all networks that it speaks of."""
 
     def answer(self, margin: float) -> tuple[bool | None, str]:
         """What the table says, such a margin being asked."""

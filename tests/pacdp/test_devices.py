@@ -119,6 +119,7 @@ def test_a_replayed_step_is_recorded_and_replayed_there(monkeypatch):
     assert seen == [[CPU]]
 
 
+@pytest.mark.wrong_types
 def test_a_recording_takes_a_stream_of_its_own_device(monkeypatch, gpus):
     """The stream that torch takes by itself is made once, on the device of the first recording."""
     made = []

@@ -127,7 +127,7 @@ def test_a_study_refuses_a_scale_without_a_plan_and_a_dry_run_carries_nothing_ou
     assert pacdp("experiment", "all", "--scale", "gpu", "--dry-run") == 0
     told = capsys.readouterr().out
     assert "tiny" not in told
-    assert "entropy-sgld-figure-1 (gpu): 26 runs, about " in told
+    assert "entropy-sgld-figure-1 (gpu): 26 runs, at least " in told
 
 
 def test_figures_are_drawn_and_verdicts_judged_again_from_the_table_alone(tiny, capsys):
