@@ -57,14 +57,30 @@ def inversions(table: pl.DataFrame, strategies: Sequence[str]) -> Figure:
 
 
 def gaps(axes: Axes, table: pl.DataFrame, title: str) -> None:
-    """Training and test accuracy of each run, a line between them, side by side by seed."""
+    """Training and test accuracy of each run, a line between them, side by side by seed; of many their means as well,
+    dashed for training."""
     names = table["strategy"].unique(maintain_order=True).to_list()
+    width, dot = (1.2, _DOT) if table["seed"].n_unique() <= _FEW else (0.3, 0.5 * _DOT)
     for row in table.iter_rows(named=True):
         at = names.index(row["strategy"]) + _aside(table, row["seed"])
         colour = COLOURS.get(row["strategy"], "black")
-        axes.plot([at, at], [row["train_accuracy"], row["test_accuracy"]], color=colour, linewidth=1.2)
-        axes.plot(at, row["train_accuracy"], "o", color=colour, markerfacecolor="white", markersize=_DOT)
-        axes.plot(at, row["test_accuracy"], "o", color=colour, markersize=_DOT)
+        axes.plot([at, at], [row["train_accuracy"], row["test_accuracy"]], color=colour, linewidth=width)
+        axes.plot(
+            at,
+            row["train_accuracy"],
+            "o",
+            color=colour,
+            markerfacecolor="white",
+            markersize=dot,
+            markeredgewidth=0.5 * dot / _DOT + 0.25,
+        )
+        axes.plot(at, row["test_accuracy"], "o", color=colour, markersize=dot, markeredgewidth=0.0)
+    if width < 1.0:
+        for at, name in enumerate(names):
+            own = part(table, strategy=name)
+            for column, style in (("train_accuracy", "dashed"), ("test_accuracy", "solid")):
+                middle = float(str(own[column].mean()))
+                axes.hlines(middle, at - 0.4, at + 0.4, color="black", linewidth=1.0, linestyles=style)
     axes.set_xticks(range(len(names)), [name.replace("+", "+\n") for name in names], fontsize=7)
     axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_ylabel("accuracy, %: open training, full test")
@@ -72,6 +88,8 @@ def gaps(axes: Axes, table: pl.DataFrame, title: str) -> None:
 
 
 _DOT = 3.5
+_FEW = 12
+"""Seeds up to which runs are told apart; of more there are thin lines, and lines across at the means."""
 
 
 def _aside(table: pl.DataFrame, seed: int) -> float:

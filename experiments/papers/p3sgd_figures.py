@@ -239,8 +239,8 @@ def claims_3(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
 
 
 def _guessing(table: pl.DataFrame, problem: str) -> Guard:
-    """Of P3SGD's network, whose features hide nothing learnt where it has learnt nothing; the table has no share of the
-    most frequent class."""
+    """The guard of P3SGD's network, whose features hide nothing learnt where it has learnt nothing; the table has no
+    share of the most frequent class."""
     ours, start = (
         by_key(table, "test_accuracy", by="seed", problem=problem, strategy=name) for name in (PRIVATE, FIRST_WEIGHTS)
     )
