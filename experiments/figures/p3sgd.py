@@ -78,9 +78,9 @@ def gaps(axes: Axes, table: pl.DataFrame, title: str) -> None:
     if width < 1.0:
         for at, name in enumerate(names):
             own = part(table, strategy=name)
-            for column, style in (("train_accuracy", "dashed"), ("test_accuracy", "solid")):
-                middle = float(str(own[column].mean()))
-                axes.hlines(middle, at - 0.4, at + 0.4, color="black", linewidth=1.0, linestyles=style)
+            train, test = (float(str(own[column].mean())) for column in ("train_accuracy", "test_accuracy"))
+            axes.hlines(train, at - 0.4, at + 0.4, color="black", linewidth=1.0, linestyles="dashed")
+            axes.hlines(test, at - 0.4, at + 0.4, color="black", linewidth=1.0, linestyles="solid")
     axes.set_xticks(range(len(names)), [name.replace("+", "+\n") for name in names], fontsize=7)
     axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_ylabel("accuracy, %: open training, full test")
