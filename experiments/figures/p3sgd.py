@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -60,27 +61,20 @@ def gaps(axes: Axes, table: pl.DataFrame, title: str) -> None:
     """Training and test accuracy of each run, a line between them, side by side by seed; of many their means as well,
     dashed for training."""
     names = table["strategy"].unique(maintain_order=True).to_list()
-    width, dot = (1.2, _DOT) if table["seed"].n_unique() <= _FEW else (0.3, 0.5 * _DOT)
+    many = table["seed"].n_unique() > _FEW
+    width, dot, edge = (0.3, 0.5 * _DOT, 0.5) if many else (1.2, _DOT, 1.0)
     for row in table.iter_rows(named=True):
         at = names.index(row["strategy"]) + _aside(table, row["seed"])
         colour = COLOURS.get(row["strategy"], "black")
         axes.plot([at, at], [row["train_accuracy"], row["test_accuracy"]], color=colour, linewidth=width)
-        axes.plot(
-            at,
-            row["train_accuracy"],
-            "o",
-            color=colour,
-            markerfacecolor="white",
-            markersize=dot,
-            markeredgewidth=0.5 * dot / _DOT + 0.25,
-        )
-        axes.plot(at, row["test_accuracy"], "o", color=colour, markersize=dot, markeredgewidth=0.0)
-    if width < 1.0:
-        for at, name in enumerate(names):
-            own = part(table, strategy=name)
-            train, test = (float(str(own[column].mean())) for column in ("train_accuracy", "test_accuracy"))
-            axes.hlines(train, at - 0.4, at + 0.4, color="black", linewidth=1.0, linestyles="dashed")
-            axes.hlines(test, at - 0.4, at + 0.4, color="black", linewidth=1.0, linestyles="solid")
+        drawn: dict[str, Any] = {"color": colour, "markersize": dot, "markeredgewidth": edge}
+        axes.plot(at, row["train_accuracy"], "o", markerfacecolor="white", **drawn)
+        axes.plot(at, row["test_accuracy"], "o", **drawn)
+    for at, name in enumerate(names if many else ()):
+        means = part(table, strategy=name).mean()
+        across: dict[str, Any] = {"xmin": at - 0.4, "xmax": at + 0.4, "color": "black", "linewidth": 1.0}
+        axes.hlines(means["train_accuracy"], linestyles="dashed", **across)
+        axes.hlines(means["test_accuracy"], **across)
     axes.set_xticks(range(len(names)), [name.replace("+", "+\n") for name in names], fontsize=7)
     axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_ylabel("accuracy, %: open training, full test")

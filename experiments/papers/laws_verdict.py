@@ -71,7 +71,7 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
             ("on true labels the generalization gap is close to zero.", "true", HARMLESS),
             ("on random labels Entropy-SGLD overfits by about 2% at most (here: less than 3%).", "random", 0.03),
         ):
-            found = [kinds[kind] for kind in (f"{run}-{labels}",) if kind in kinds]
+            found = [row for row in ten if row["run"] == f"{run}-{labels}"]
             yield gaps_claim(f"Figure 4, {network}: {sentence}", found, **where, most=most)
     yield guessing_claim(kinds.get(f"{CONV_TEN}-random"), **where)
     yield order_claim(kinds.get(f"{CONV_TEN}-true"), kinds.get(f"{DENSE_TEN}-true"), **where)
