@@ -94,10 +94,13 @@ def _smallest(table: pl.DataFrame) -> Claim:
 
 
 def _similar(table: pl.DataFrame) -> Claim:
-    """FC600 beside FC1200, in pairs of chains that share their noise's seed and their test set."""
+    """FC600 beside FC1200, in pairs of chains that share their noise's seed and their test set.
+
+    Chains of one seed share their start; the noise is that of the means of all seeds' chains, one value a chain."""
     sentence = "Figure 2: training error and generalization error are similar for both network architectures."
     narrow, wide = (
-        {row["chain"]: row for row in part(table, run=f"{name}-entropy-true").to_dicts()}
+        {(row["run"].removeprefix(name), row["chain"]): row
+         for row in table.filter(pl.col("run").str.starts_with(f"{name}-")).to_dicts()}
         for name in ("fc600", "fc1200")
     )
     differences = {

@@ -109,4 +109,4 @@ def test_chains_that_disagree_are_named() -> None:
 def test_every_scale_has_jobs_of_its_own() -> None:
     for scale in ("smoke", "cpu", "paper"):
         keys = [job.key for job in LAWS.jobs(scale, 0)]
-        assert len(set(keys)) == len(keys) == 30
+        assert len(set(keys)) == len(keys) == 36
