@@ -19,9 +19,9 @@ from experiments.claims import FEWEST_PAIRS, Claim, Point, judging, point
 from experiments.figures import calibration_frontier as figures
 from experiments.job_costs import by_seeds
 from experiments.papers import calibration_claims as rules
-from experiments.papers.calibration_cells import Cells
+from experiments.papers.calibration_cells import Cells, Pair
 from experiments.papers.runs.frontier import MOST
-from experiments.papers.runs.frontier_plans import BENCHES, FOLDS, Bench, jobs
+from experiments.papers.runs.frontier_plans import BENCHES, BEST_CLIP, FOLDS, TWO_CLIPS, Bench, jobs
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import column, ordered, part
 from pacdp.cli.recipes import Scale
@@ -66,7 +66,7 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         if bench.others:
             yield from rules.long_noise(cells)
         yield rules.fold(cells, FOLDS[bench.data])
-        yield rules.clip_norm_alone(cells, FOLDS[bench.data])
+        yield rules.clip_norm_alone(cells, cells.clip_pair())
         yield from rules.averaging(cells)
         if bench.others:
             yield from rules.bayesian(cells)
@@ -78,7 +78,9 @@ def points(table: pl.DataFrame, scale: Scale, found: Sequence[Claim]) -> Iterato
     """What clip norm does alone, and what Langevin noise adds to it."""
     for bench in BENCHES[scale]:
         cells, named = Cells(part(table, bench=bench.name), bench), f"{bench.name}{_network(bench)}"
-        yield point(found, f"{bench.name}: the clip norm alone", _clip_norm(cells, named))
+        alone = next(one for one in found if one.sentence.startswith(f"{bench.name}: the clip norm alone"))
+        if alone.holds is not None:  # private-calibration-pairs says what is open here
+            yield point(found, alone.sentence, clip_norm_point(cells, cells.clip_pair()))
         if not bench.others:
             continue
         own = [one for one in found if one.sentence.startswith(f"{bench.name}: {rules.HARM}")]
@@ -101,9 +103,9 @@ def _network(bench: Bench) -> str:
     return f" ({' and '.join(map(str, run.hidden))} hidden units on {seen})"
 
 
-def _clip_norm(cells: Cells, named: str) -> str:
+def clip_norm_point(cells: Cells, pair: Pair | None) -> str:
     """What the clip norm alone does, by the seeds that judge; nothing where runs are missing."""
-    pair = cells.clip_pair()
+    named = f"{cells.name}{_network(cells.bench)}"
     found = None if pair is None else rules.clip_ratio(cells, pair)
     if pair is None or found is None:
         return ""
@@ -151,6 +153,16 @@ def _plain(table: pl.DataFrame) -> dict[str, rules.Where]:
 def _of_first_seed(scale: Scale, seed: int) -> list[Job]:
     """All runs of one seed: more of them are asked for by some cells alone."""
     return [job for job in jobs(scale, seed) if job.config.seed == seed]
+
+
+def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
+    """More seeds; those of private-calibration-pairs where it asks the same."""
+    for bench in BENCHES[scale]:
+        two, best = (of.get(scale, {}).get(bench.name) for of in (TWO_CLIPS, BEST_CLIP))
+        for asked, words in ((two, rules.alone(bench)), (best, rules.beyond(bench))):
+            if asked is not None and claim.sentence == f"{bench.name}: {words}":
+                return f"private-calibration-pairs asks it of {asked.seeds} new seeds, and its runs are made"
+    return by_seeds(_of_first_seed)(table, scale, claim)
 
 
 def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
@@ -236,6 +248,6 @@ FRONTIER = Study(
     jobs=jobs,
     table=tabled(by_prediction, COLUMNS),
     draw=drawing(figure=lambda table: figures.frontier(table, _plain(table)), effects=figures.effects),
-    judge=judging(claims=claims, notes=notes, points=points, settled_by=by_seeds(_of_first_seed)),
+    judge=judging(claims=claims, notes=notes, points=points, settled_by=settled_by),
 )
 STUDIES = (FRONTIER,)

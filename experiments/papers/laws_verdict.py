@@ -99,8 +99,10 @@ def _similar(table: pl.DataFrame) -> Claim:
     Chains of one seed share their start; the noise is that of the means of all seeds' chains, one value a chain."""
     sentence = "Figure 2: training error and generalization error are similar for both network architectures."
     narrow, wide = (
-        {(row["run"].removeprefix(name), row["chain"]): row
-         for row in table.filter(pl.col("run").str.starts_with(f"{name}-")).to_dicts()}
+        {
+            (row["run"].removeprefix(name), row["chain"]): row
+            for row in table.filter(pl.col("run").str.starts_with(f"{name}-")).to_dicts()
+        }
         for name in ("fc600", "fc1200")
     )
     differences = {

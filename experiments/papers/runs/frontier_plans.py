@@ -1,9 +1,9 @@
 """The benches of the calibration frontier and their runs, by scale."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from experiments.papers.runs.frontier import FRONTIER, KL_CLIPPED, FrontierRun, MethodName
 from pacdp.cli.private.config import Budget
@@ -77,6 +77,40 @@ _SMALL: dict[str, Any] = {
     "plain": ((0.1, 2),),
 }  # fmt: skip
 _FULL = replace(_CNN, sample_rate=0.02, steps=500, kept=20)
+
+
+class TwoClips(NamedTuple):
+    """Two clip norms of DP-SGD at one reach and number of steps, the larger ECE first."""
+
+    more: float
+    less: float
+    reach: float
+    steps: int
+    seeds: int
+
+
+class BestClip(NamedTuple):
+    """DP-SGD's clip norm of least ECE at a bench's reach and steps, for long noise before clipping to be compared with."""
+
+    clip: float
+    seeds: int
+
+
+TWO_CLIPS: dict[Scale, dict[str, TwoClips]] = {
+    "smoke": {"X-rays by patient": TwoClips(0.1, 10.0, 1.0, 20, 3)},
+    "cpu": {
+        "X-rays by patient": TwoClips(0.1, 10.0, 0.6, 100, 24),
+        "MNIST, five-layer CNN": TwoClips(10.0, 1.0, 2.0, 200, 8),
+    },
+}
+BEST_CLIP: dict[Scale, dict[str, BestClip]] = {
+    "smoke": {"MNIST": BestClip(10.0, 3)},
+    "cpu": {"MNIST": BestClip(3.0, 60), "X-rays by patient": BestClip(10.0, 24)},
+}
+"""What private-calibration's own seeds leave open, by bench: asked of new seeds in settings that all of its seeds have
+chosen (private-calibration-pairs)."""
+LATER = 1000
+"""The first of these seeds, beyond those that choose."""
 BENCHES: dict[Scale, tuple[Bench, ...]] = {
     "smoke": (Bench(name="MNIST", data="MNIST", **_SMALL), Bench(name="X-rays by patient", data="X-rays", **_SMALL)),
     "cpu": (MNIST, XRAYS, CNN),
@@ -95,6 +129,25 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
     named = [_job(bench, replace(run, seed=seed + k)) for bench, run in found for k in range(_seeds(bench, run))]
     once = {job.key: job for job in named}
     return sorted(once.values(), key=lambda job: (_price(job.config), job.config.seed))
+
+
+def jobs_of_pairs(scale: Scale, seed: int) -> list[Job]:
+    """The runs that judge pairs of settings chosen by :func:`jobs`, those of a first seed before those of the next."""
+    found = list[Job]()
+    for bench in BENCHES[scale]:
+        base, two, best = bench.run, TWO_CLIPS[scale].get(bench.name), BEST_CLIP[scale].get(bench.name)
+        if two:
+            own = [replace(base, clip_norm=clip, reach=two.reach, steps=two.steps) for clip in (two.more, two.less)]
+            found += _judges(bench, own, seed, two.seeds)
+        if best:
+            noisy = replace(base, method="DP-SGLD", pre_noise=TOO_LONG, clip_norm=bench.compared[1])
+            found += _judges(bench, [replace(base, clip_norm=best.clip), noisy], seed, best.seeds)
+    return list({job.key: job for job in found}.values())
+
+
+def _judges(bench: Bench, runs: Sequence[FrontierRun], seed: int, count: int) -> Iterator[Job]:
+    for number in range(seed + LATER, seed + LATER + count):
+        yield from (_job(bench, replace(run, seed=number)) for run in runs)
 
 
 def _seeds(bench: Bench, run: FrontierRun) -> int:
