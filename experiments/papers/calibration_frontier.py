@@ -16,12 +16,13 @@ from collections.abc import Collection, Iterator, Sequence
 import polars as pl
 
 from experiments.claims import FEWEST_PAIRS, Claim, Point, judging, point
+from experiments.costs import TWO_CORES
 from experiments.figures import calibration_frontier as figures
-from experiments.job_costs import by_seeds
+from experiments.job_costs import by_seeds, cost
 from experiments.papers import calibration_claims as rules
 from experiments.papers.calibration_cells import Cells, Pair
 from experiments.papers.runs.frontier import MOST
-from experiments.papers.runs.frontier_plans import BENCHES, BEST_CLIP, FOLDS, TWO_CLIPS, Bench, jobs
+from experiments.papers.runs.frontier_plans import BENCHES, BEST_CLIP, FOLDS, TWO_CLIPS, Bench, jobs, jobs_of_pairs
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import column, ordered, part
 from pacdp.cli.recipes import Scale
@@ -157,11 +158,14 @@ def _of_first_seed(scale: Scale, seed: int) -> list[Job]:
 
 def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
     """More seeds; those of private-calibration-pairs where it asks the same."""
+    made = jobs_of_pairs(scale, 0) if scale in TWO_CLIPS else []
     for bench in BENCHES[scale]:
         two, best = (of.get(scale, {}).get(bench.name) for of in (TWO_CLIPS, BEST_CLIP))
         for asked, words in ((two, rules.alone(bench)), (best, rules.beyond(bench))):
             if asked is not None and claim.sentence == f"{bench.name}: {words}":
-                return f"private-calibration-pairs asks it of {asked.seeds} new seeds, and its runs are made"
+                own = [job for job in made if job.tags["bench"] == bench.name]
+                told = f"private-calibration-pairs asks it of {asked.seeds} new seeds, and its runs are made"
+                return f"{told}: {cost(own, TWO_CORES)}"
     return by_seeds(_of_first_seed)(table, scale, claim)
 
 

@@ -9,7 +9,7 @@ from experiments.claims import Claim, Measured, Point, by_seeds, every, point, s
 from experiments.costs import of_seconds
 from experiments.job_costs import cost
 from experiments.papers.entropy_sgld_verdict import COLDEST, guessing_claim, order_claim
-from experiments.papers.gaps import HARMLESS, LETTERS, gap, gaps_claim, nonvacuous_claim, worse
+from experiments.papers.gaps import HARMLESS, LETTERS, gap, gaps_claim, nonvacuous_claim, tightness_claim, worse
 from experiments.study import Row
 from experiments.tables import part
 from pacdp.cli.recipes import Scale
@@ -63,6 +63,10 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         ("Figure 3: the C-bound of SGLD's network is worse than that of Entropy-SGLD's mean.", ("dp_chernoff_2018",)),
     ):
         yield worse(sentence, one, other, names, 0.5)
+    sentence = (
+        "the PAC-Bayes bounds are generally tighter (bound minus the test error of its classifier) than the H- and"
+    )
+    yield tightness_claim(f"Figure 1: {sentence} C-bounds (Entropy-SGLD, true labels).", true(entropy))
     yield _similar(table)
     where = {"among": ten, "chance": 0.9}
     kinds = {row["run"]: row for row in ten}
