@@ -55,9 +55,15 @@ def _certificate(route: str, classes: str) -> str:
 
 
 def _claims(words: str) -> list[tuple[str, str, str]]:
-    """The claims of private-calibration with these words: whose they are, their evidence, and what became of them."""
-    found = read_verdict(ROOT / RESULTS / "private-calibration" / "cpu")["claims"]
-    own = [one for one in found if words in one["sentence"]]
+    """The claims of private-calibration with these words: whose they are, their evidence, and what became of them.
+
+    What it leaves open is told by private-calibration-pairs where that asks the same of new seeds.
+    """
+    first, later = (read_verdict(ROOT / RESULTS / name / "cpu")["claims"]
+                    for name in ("private-calibration", "private-calibration-pairs"))  # fmt: skip
+    again = {one["sentence"]: one for one in later}
+    asked = [one for one in first if words in one["sentence"]]
+    own = [one if one["holds"] is not None else again.get(one["sentence"], one) for one in asked]
     return [(one["sentence"].split(": ")[0], one["evidence"], _ANSWERS[one["holds"]]) for one in own]
 
 
