@@ -12,7 +12,7 @@ def draw(table: pl.DataFrame) -> Figure:
     """A panel a bench: each setting's ECE, the seeds from left to right, with a line across at the mean."""
     last = part(table, averaged=False)
     benches = ordered(last, "bench") or [""]
-    drawn, (axes,) = style.figure(1, len(benches), width=6.8, height=2.8)
+    drawn, (axes,) = style.figure(1, len(benches), width=3.4, height=2.8)
     for place, bench in zip(axes, benches, strict=True):
         own = part(last, bench=bench)
         for number, (key, rows) in enumerate(own.group_by(_SETTING, maintain_order=True)):
@@ -21,7 +21,7 @@ def draw(table: pl.DataFrame) -> Figure:
             place.axhline(float(str(rows["ece"].mean())), color=colour, linewidth=1.0)
         place.set_title(bench, fontsize=8)
         place.set_xlabel("seed")
-        place.set_ylim(bottom=0.0)
+        place.set_ylim(0.0, _ROOM * float(str(own["ece"].max() or 1.0)))
         if own.height:
             legend(place, fontsize=6, loc="upper right")
     axes[0].set_ylabel("ECE; lines: means over seeds")
@@ -29,6 +29,8 @@ def draw(table: pl.DataFrame) -> Figure:
 
 
 _SETTING = ["clip_norm", "pre_noise"]
+_ROOM = 1.4
+"""Above the largest value, for the legend."""
 
 
 def _said(key: tuple[object, ...]) -> str:
