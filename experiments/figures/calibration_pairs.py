@@ -2,6 +2,7 @@
 
 import polars as pl
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from experiments.figures.panels import legend
 from experiments.tables import ordered, part
@@ -20,6 +21,7 @@ def draw(table: pl.DataFrame) -> Figure:
             place.plot(rows["seed"], rows["ece"], "o", color=colour, markersize=3, alpha=0.6, label=_said(key))
             place.axhline(float(str(rows["ece"].mean())), color=colour, linewidth=1.0)
         place.set_title(bench, fontsize=8)
+        place.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
         place.set_xlabel("seed")
         place.set_ylim(0.0, _ROOM * float(str(own["ece"].max() or 1.0)))
         if own.height:
