@@ -42,5 +42,6 @@ def draw(table: pl.DataFrame) -> Figure:
 
 
 def _said(row: Row) -> str:
-    noise = f", noise {row['thermal_noise']:.2g}"
+    *_, number = row["run"].split("-")
+    noise = f", noise {row['thermal_noise']:.2g}" + (f", seed {number}" if number.isdigit() else "")
     return f"{row['algorithm']}, {row['network'].replace(' with ', ' ')},\n{row['labels']} labels{noise}"
