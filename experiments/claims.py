@@ -283,7 +283,7 @@ def smaller(one: Measured | None, other: Measured | None) -> bool | None:
 SURE = 3.0
 """Standard errors that a difference has to be away from 0 for five chances in six to see it beyond two."""
 MOST_SEEDS = 200
-"""Beyond so many the sign of a difference is not worth knowing."""
+"""Beyond so many, or twice as many as were made, the sign of a difference is not worth knowing."""
 
 
 def by_seeds(*gaps: Measured | None) -> str:
@@ -293,10 +293,11 @@ def by_seeds(*gaps: Measured | None) -> str:
     if not left:
         return ""
     needs = [(SURE / 2.0 * (gap.noise or 0.0) / gap.mean) ** 2 * gap.seeds if gap.mean else math.inf for gap in left]
-    if max(needs) <= MOST_SEEDS:
+    most = max(MOST_SEEDS, *(2 * gap.seeds for gap in left))
+    if max(needs) <= most:
         return f"about {math.ceil(max(needs))} seeds"
     known = max(abs(gap.mean) + (gap.noise or 0.0) for gap in left)
-    return f"more than {MOST_SEEDS} seeds, for a difference that is below {known:.2g} already"
+    return f"more than {most} seeds, for a difference that is below {known:.2g} already"
 
 
 def seeds_named(told: str) -> int:

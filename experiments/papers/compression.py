@@ -13,6 +13,7 @@ from experiments.study import Done, Row, Study, columns, drawing, tabled
 from pacdp.cli.compressing import Compression, compute
 from pacdp.cli.compression_recipes import CLASSES, compression
 from pacdp.cli.figures import style
+from pacdp.cli.figures.numbers import up
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.recipes import Scale
 from pacdp.cli.sweep.jobs import Job, single
@@ -150,7 +151,7 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     targets = (("mnist2", 0.030), ("mnist", 0.0200)) if scale != "smoke" else ()
     for dataset, most in targets:
         value = _one(table, dataset, "entropy-sgd")
-        told = "missing" if value is None else f"{value:.4f}"
+        told = "missing" if value is None else up(value)
         yield Claim(
             f"{dataset}: Entropy-SGD is certified at {most:.4f} or less.",
             None if value is None else value <= most,
@@ -161,16 +162,16 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
     tested = list(true.iter_rows(named=True))
     low = [row for row in tested if row["value"] < least_risk(row["test_error"], row["n_test"])]
     said = "; ".join(
-        f"{row['dataset']} {row['learner']}: {row['value']:.4f}, {row['test_error']:.4f}" for row in tested
+        f"{row['dataset']} {row['learner']}: {up(row['value'])}, {row['test_error']:.4f}" for row in tested
     )
     words = "Every certificate is at least its test error, where the test set has the sample's law."
     yield Claim(words, not low if tested else None, said or "none")
     random = table.filter(pl.col("labels") == "random")
     chance = [(row["value"], 1.0 - 1.0 / CLASSES[row["dataset"]]) for row in random.iter_rows(named=True)]
-    told = ", ".join(f"{value:.4f} where chance is {least:g}" for value, least in chance)
+    told = ", ".join(f"{up(value)} where chance is {least:g}" for value, least in chance)
     yield Claim("Random labels are certified at chance or worse.", every([v >= c for v, c in chance]), told or "none")
     small = [row for row in tested if row["dataset"] == "digits"]
-    told = "; ".join(f"{row['learner']}: {row['value']:.4f} against {row['half_held_out']:.4f}" for row in small)
+    told = "; ".join(f"{row['learner']}: {up(row['value'])} against {up(row['half_held_out'])}" for row in small)
     better = [row["value"] < row["half_held_out"] for row in small]
     yield Claim("On 1,437 digits the best compression certifies less than a count on a held-out half could.",
                 any(better) if better else None, told or "none")  # fmt: skip

@@ -24,6 +24,7 @@ from pacdp.certify import BoundSet
 from pacdp.cli.compressing import Compression
 from pacdp.cli.compression_recipes import compression
 from pacdp.cli.config import Run, Runtime
+from pacdp.cli.figures.numbers import up
 from pacdp.cli.folder import Folder, provenance
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.recipes import Scale, sampler
@@ -160,7 +161,7 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         ),
     ):
         pairs = [(n, one[n]["value"], other[n]["value"]) for n in sorted(one.keys() & other.keys())]
-        shown = "; ".join(f"n = {n}: {a:.4f} against {b:.4f}" for n, a, b in pairs)
+        shown = "; ".join(f"n = {n}: {up(a)} against {up(b)}" for n, a, b in pairs)
         yield Claim(sentence, every(a < b for _, a, b in pairs), shown or "none")
     grown = [(n, all_[n]["k"]) for n in sorted(all_) if all_[n]["k"]]
     rising = [b[1] / b[0] < a[1] / a[0] for a, b in itertools.pairwise(grown)]

@@ -41,6 +41,7 @@ VACUOUS = 0.999
 """A bound from here on can hardly lie below a test error, and says nothing by not doing so."""
 LEARNT = 0.5
 """The share of the error of guessing below which a training error on true labels shows that something was learnt."""
+LITTLE = "open where little was learnt"
 UNFINISHED = "no such run has finished"
 _SETTING = ("algorithm", "network", "thermal_noise", "gamma", "beta", "n")
 """The columns in which a run on random labels agrees with its twin on true ones."""
@@ -128,7 +129,7 @@ def unlearnt(rows: Sequence[Line], among: Sequence[Line], chance: float) -> str:
             own = ", ".join(f"{one['train_error']:.3f}" for one in _twins(row, among)) or "none"
             told.append(f"{named({**row, 'labels': 'true'})}: {own}")
     limit = f"training error on true labels not below {LEARNT * chance:g}, half of guessing"
-    return f"; open where little was learnt ({limit}): {'; '.join(dict.fromkeys(told))}" if told else ""
+    return f"; {LITTLE} ({limit}): {'; '.join(dict.fromkeys(told))}" if told else ""
 
 
 def _gaps(

@@ -9,7 +9,7 @@ from experiments.claims import Claim, Measured, Point, by_seeds, every, point, s
 from experiments.costs import of_seconds
 from experiments.job_costs import cost
 from experiments.papers.entropy_sgld_verdict import COLDEST, guessing_claim, order_claim
-from experiments.papers.gaps import HARMLESS, LETTERS, gap, gaps_claim, nonvacuous_claim, tightness_claim, worse
+from experiments.papers.gaps import HARMLESS, LETTERS, LITTLE, gap, gaps_claim, nonvacuous_claim, tightness_claim, worse
 from experiments.study import Row
 from experiments.tables import part
 from pacdp.cli.recipes import Scale
@@ -121,7 +121,7 @@ def settled_by(figure_4: Any, table: pl.DataFrame, scale: Scale, claim: Claim) -
     """More chains of the kinds that a claim compares, with what those of the table took; where chains stay at an error
     that is too large to show anything, the paper's own runs, whose jobs ``figure_4`` makes."""
     del scale
-    if claim.sentence.startswith("Figure 4, FC1024"):
+    if claim.sentence.startswith("Figure 4, FC1024") and LITTLE in claim.evidence:
         return (
             "no chain of this network at this temperature, where those of the table stay at an error of half of "
             "guessing and above; what the paper's network shows before it has come there would be told by "

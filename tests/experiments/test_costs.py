@@ -91,6 +91,8 @@ def test_the_number_of_seeds_is_that_of_three_standard_errors():
     assert by_seeds(None, Measured(0.1, None, 1)) == ""
     small = by_seeds(Measured(0.0001, 0.02, 3), gap)
     assert small == f"more than {MOST_SEEDS} seeds, for a difference that is below 0.032 already"
+    many = by_seeds(Measured(0.002, 0.03, MOST_SEEDS))
+    assert many.startswith(f"more than {2 * MOST_SEEDS} seeds"), "beyond those made"
 
 
 def test_what_a_seed_costs_is_measured_where_the_table_says():
