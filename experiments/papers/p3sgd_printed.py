@@ -289,7 +289,7 @@ def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
     made = table.filter(pl.col("problem") == problem)["seed"].n_unique() if problem else 0
     seeds, told = 2 * made, "twice the seeds, each with its own patients"
     if RUINED in claim.evidence:
-        seeds, told = made, "more patients or quieter noise, until the networks are better than guessing"
+        seeds, told = made, "more patients, quieter noise or less dropout, until the networks are better than guessing"
     elif claim.settled_by:
         seeds, told = seeds_named(claim.settled_by), claim.settled_by
     if problem not in SECONDS:

@@ -172,8 +172,8 @@ def test_dropblock_is_asked_for_the_point_that_its_siblings_are_asked_for():
 def test_an_open_claim_of_the_committed_table_has_the_cost_of_all_its_seeds():
     verdict = STUDY.judge(read_table(RESULTS / STUDY.name / "cpu"), "cpu")
     (block,) = [one for one in verdict.claims if "DropBlock gains" in one.sentence]
-    assert block.holds is None
-    assert "more than 200 seeds" in block.settled_by
+    assert block.holds is None, "Dropout is as good as guessing"
+    assert block.settled_by.startswith("more patients, quieter noise or less dropout")
     assert block.settled_by.endswith(f"of 200 seeds {of_seconds(200 * SECONDS['malaria, trained on others'])}")
 
 
