@@ -63,9 +63,9 @@ def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
             "The settings are those that all seeds of private-calibration choose: of two clip norms whose mean "
             "accuracies differ by at most a hundredth those of the greatest ratio of mean ECE; for noise before "
             "clipping DP-SGD's clip norm of least mean ECE. The seeds here are others and judge alone. All are judged "
-            "on one test set, which chose too. Budgets, units and rules are private-calibration's. On "
-            "clip norms the answer is that of those which private-calibration has, on the five-layer CNN three: between "
-            "others the ratio may be larger."
+            "on one test set, which chose too. Budgets, units and rules are private-calibration's. On clip norms the "
+            "answer is that of those which private-calibration has, on the five-layer CNN three: between others the "
+            "ratio may be larger."
         )
 
 
