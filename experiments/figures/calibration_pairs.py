@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from experiments.figures.panels import legend
-from experiments.tables import ordered, part
+from experiments.tables import column, mean, ordered, part
 from pacdp.cli.figures import style
 
 
@@ -19,11 +19,11 @@ def draw(table: pl.DataFrame) -> Figure:
         for number, (key, rows) in enumerate(own.group_by(_SETTING, maintain_order=True)):
             colour, rows = f"C{number}", rows.sort("seed")
             place.plot(rows["seed"], rows["ece"], "o", color=colour, markersize=3, alpha=0.6, label=_said(key))
-            place.axhline(float(str(rows["ece"].mean())), color=colour, linewidth=1.0)
+            place.axhline(mean(rows, "ece") or 0.0, color=colour, linewidth=1.0)
         place.set_title(bench, fontsize=8)
         place.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
         place.set_xlabel("seed")
-        place.set_ylim(0.0, _ROOM * float(str(own["ece"].max() or 1.0)))
+        place.set_ylim(0.0, _ROOM * max(column(own, "ece", {}), default=1.0))
         if own.height:
             legend(place, fontsize=6, loc="upper right")
     axes[0].set_ylabel("ECE; lines: means over seeds")

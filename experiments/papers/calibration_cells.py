@@ -90,11 +90,11 @@ class Cells:
         size = f"step size {where['reach']:g}" if where["method"] == "SGD" else clipped
         return f"at {size}, {where['steps']} steps: {', '.join(scores)}"
 
-    def clip_pair(self) -> "Pair | None":
+    def clip_pair(self, *, all_choose: bool = False) -> "Pair | None":
         """The two clip norms of DP-SGD that differ most in ECE at one reach, number of steps and accuracy, by the seeds
-        that choose; the larger ECE first."""
+        that choose, or by all that the settings share; the larger ECE first."""
         cells = self.settings(method="DP-SGD", averaged=False, decay=False)
-        chosen = self.halves(cells)
+        chosen = self.shared(cells) if all_choose else self.halves(cells)
         score = {name: [self.mean(name, where, chosen) for where in cells] for name in ("ece", "accuracy")}
         pairs = [
             (score["ece"][i] / max(score["ece"][j], 1e-9), cells[i], cells[j])

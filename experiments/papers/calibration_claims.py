@@ -33,10 +33,13 @@ _A_GRID = 6
 
 def beyond(bench: Bench) -> str:
     """The sentence on long noise before clipping beside DP-SGD's best clip norm, without the name of its data."""
-    return (
-        f"noise before clipping {TOO_LONG:g} times as long as a clip norm of {bench.compared[1]:g} improves "
-        "calibration beyond what DP-SGD has at the clip norm that suits its step size and noise (our addition)"
-    )
+    what = "what DP-SGD has at the clip norm that suits its step size and noise"
+    return f"{_long_noise_helps(bench)} beyond {what} (our addition)"
+
+
+def _long_noise_helps(bench: Bench) -> str:
+    clip = bench.compared[1]
+    return f"noise before clipping {TOO_LONG:g} times as long as a clip norm of {clip:g} improves calibration"
 
 
 def alone(bench: Bench) -> str:
@@ -199,8 +202,8 @@ def long_noise(cells: Cells) -> Iterator[Claim]:
     """Noise before clipping that is longer than the clip norm: beside none, and beside DP-SGD's best clip norm."""
     clip = cells.bench.compared[1]
     after = cells.langevin(clip, pre_noise=TOO_LONG)
-    sentence = f"noise before clipping {TOO_LONG:g} times as long as a clip norm of {clip:g} improves calibration"
-    yield counted(cells, f"{sentence} (our addition)", [Change("last", cells.at(clip), after)])
+    change = Change("last", cells.at(clip), after)
+    yield counted(cells, f"{_long_noise_helps(cells.bench)} (our addition)", [change])
     rivals = [cells.at(one) for one in cells.bench.clips]
     chosen = cells.halves([*rivals, after])
     best = min(rivals, key=lambda one: cells.mean("ece", one, chosen) or 1.0)

@@ -79,9 +79,10 @@ def points(table: pl.DataFrame, scale: Scale, found: Sequence[Claim]) -> Iterato
     """What clip norm does alone, and what Langevin noise adds to it."""
     for bench in BENCHES[scale]:
         cells, named = Cells(part(table, bench=bench.name), bench), f"{bench.name}{_network(bench)}"
-        alone = next(one for one in found if one.sentence.startswith(f"{bench.name}: the clip norm alone"))
-        if alone.holds is not None:  # private-calibration-pairs says what is open here
-            yield point(found, alone.sentence, clip_norm_point(cells, cells.clip_pair()))
+        sentence = f"{bench.name}: {rules.alone(bench)}"
+        (alone,) = [one for one in found if one.sentence == sentence]
+        if alone.holds is not None or bench.name not in TWO_CLIPS.get(scale, {}):  # else private-calibration-pairs says
+            yield point(found, sentence, clip_norm_point(cells, cells.clip_pair()))
         if not bench.others:
             continue
         own = [one for one in found if one.sentence.startswith(f"{bench.name}: {rules.HARM}")]
@@ -158,12 +159,11 @@ def _of_first_seed(scale: Scale, seed: int) -> list[Job]:
 
 def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
     """More seeds; those of private-calibration-pairs where it asks the same."""
-    made = jobs_of_pairs(scale, 0) if scale in TWO_CLIPS else []
     for bench in BENCHES[scale]:
         two, best = (of.get(scale, {}).get(bench.name) for of in (TWO_CLIPS, BEST_CLIP))
         for asked, words in ((two, rules.alone(bench)), (best, rules.beyond(bench))):
             if asked is not None and claim.sentence == f"{bench.name}: {words}":
-                own = [job for job in made if job.tags["bench"] == bench.name]
+                own = [job for job in jobs_of_pairs(scale, 0) if job.tags["bench"] == bench.name]
                 told = f"private-calibration-pairs asks it of {asked.seeds} new seeds, and its runs are made"
                 return f"{told}: {cost(own, TWO_CORES)}"
     return by_seeds(_of_first_seed)(table, scale, claim)

@@ -51,7 +51,7 @@ def points(table: pl.DataFrame, scale: Scale, made: Sequence[Claim]) -> Iterator
     for cells in _cells(table, scale):
         pair = two_clips(cells, scale)
         if pair is not None:
-            yield point(made, f"{cells.name}: the clip norm alone", clip_norm_point(cells, pair))
+            yield point(made, f"{cells.name}: {rules.alone(cells.bench)}", clip_norm_point(cells, pair))
 
 
 def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:

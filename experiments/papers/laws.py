@@ -10,7 +10,7 @@ network that guesses shows nothing. On ten classes it is run without as well, an
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -31,11 +31,21 @@ from pacdp.cli.recipes import Scale, tau_of
 from pacdp.cli.sweep.jobs import Job
 
 GROUPED = Architecture(name="conv", norm="group")
-MORE = 4
-"""Seeds of Figure 2's two networks, four chains each: those of the first had left open how far the two differ. Chains
-of the later ones are recorded twice as often and make no Gibbs classifier, which Figure 2 does not compare."""
+SEEDS_2 = 4
+"""Of Figure 2's two networks, four chains each: those of the first had left open how far the two differ. Chains of the
+later ones are recorded twice as often and make no Gibbs classifier, which Figure 2 does not compare."""
 HOT = 0.05
 """The thermal noise at which Figure 1 has SGLD with almost no gap."""
+
+
+class Kind(NamedTuple):
+    """Chains that share everything but their noise."""
+
+    chains: int
+    settings: dict[str, Any]
+    """Of :func:`ladder`."""
+    later: int = 0
+    """How far their seed is from the first."""
 
 
 def jobs(scale: Scale, seed: int) -> list[Job]:
@@ -43,28 +53,28 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
     root, smoke = math.sqrt(EXAMPLES[DATASETS[scale]]), scale == "smoke"
     small = Architecture(hidden=(64,))
     grouped = SMALL if smoke else GROUPED
-    plan: dict[str, tuple[int, dict[str, Any]]] = {}
+    plan: dict[str, Kind] = {}
     for name, network in (("fc1200", small), ("fc600", SMALL)):
         own = network if smoke else Architecture(name=name)  # type: ignore[arg-type]
         made = {"epochs": 12.0, **ENTROPY, "records": 3, "network": own}
-        plan[f"{name}-entropy-true"] = (4, made)
+        plan[f"{name}-entropy-true"] = Kind(4, made)
         more = {**made, "gibbs": None, "records": 6}
-        plan |= {f"{name}-entropy-true-{number}": (4, {**more, "later": number}) for number in range(1, MORE)}
+        plan |= {f"{name}-entropy-true-{number}": Kind(4, more, number) for number in range(1, SEEDS_2)}
     for labels, share in LABELS.items():
         own = {"random_labels": share, "records": 3}
         ten = {**own, "dataset": "digits" if smoke else "mnist", "epochs": 16.0, **ENTROPY}
         plan |= {
-            f"conv-entropy-{labels}": (2, {**own, "epochs": 10.0, **ENTROPY, "network": grouped, "fit": 2.0}),
-            f"conv-sgld-{labels}": (2, {**own, "epochs": 6.0, "step_size": 0.1, "network": grouped, "fit": 2.0}),
-            f"conv-hot-{labels}": (2, {**own, "epochs": 6.0, "step_size": 0.1, "network": grouped, "fit": 2.0}),
-            f"fc1024-ten-{labels}": (2, {**ten, "network": SMALL if smoke else Architecture(name="fc1024")}),
-            f"conv-ten-{labels}": (2, {**ten, "network": small if smoke else Architecture(name="conv")}),
-            f"conv-group-ten-{labels}": (2, {**ten, "epochs": 10.0, "network": grouped}),
+            f"conv-entropy-{labels}": Kind(2, {**own, "epochs": 10.0, **ENTROPY, "network": grouped, "fit": 2.0}),
+            f"conv-sgld-{labels}": Kind(2, {**own, "epochs": 6.0, "step_size": 0.1, "network": grouped, "fit": 2.0}),
+            f"conv-hot-{labels}": Kind(2, {**own, "epochs": 6.0, "step_size": 0.1, "network": grouped, "fit": 2.0}),
+            f"fc1024-ten-{labels}": Kind(2, {**ten, "network": SMALL if smoke else Architecture(name="fc1024")}),
+            f"conv-ten-{labels}": Kind(2, {**ten, "network": small if smoke else Architecture(name="conv")}),
+            f"conv-group-ten-{labels}": Kind(2, {**ten, "epochs": 10.0, "network": grouped}),
         }
     found = []
-    for key, (count, settings) in plan.items():
-        tau, of = tau_of(HOT) if "hot" in key else root, seed + settings.pop("later", 0)
-        made = ladder(scale, of, tau, about="", times=(1.0,) * count, starts=("sgd",), **settings)
+    for key, (number, settings, later) in plan.items():
+        tau = tau_of(HOT) if "hot" in key else root
+        made = ladder(scale, seed + later, tau, about="", times=(1.0,) * number, starts=("sgd",), **settings)
         found.append(Job(key=key, kind=CLIMB, config=made, tags={"labels": _labels(made), "dataset": _dataset(made)}))
     return found + [one for number in range(seed, seed + SEEDS) for one in _cold(scale, number)]
 

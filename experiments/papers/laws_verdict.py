@@ -8,7 +8,7 @@ import polars as pl
 from experiments.claims import Claim, Measured, Point, by_seeds, every, point, say
 from experiments.costs import of_seconds
 from experiments.job_costs import cost
-from experiments.papers.entropy_sgld_verdict import COLDEST, guessing_claim, order_claim
+from experiments.papers.entropy_sgld_verdict import COLDEST, TIGHTER, guessing_claim, order_claim
 from experiments.papers.gaps import HARMLESS, LETTERS, LITTLE, gap, gaps_claim, nonvacuous_claim, tightness_claim, worse
 from experiments.study import Row
 from experiments.tables import part
@@ -63,10 +63,7 @@ def claims(table: pl.DataFrame, scale: Scale) -> Iterator[Claim]:
         ("Figure 3: the C-bound of SGLD's network is worse than that of Entropy-SGLD's mean.", ("dp_chernoff_2018",)),
     ):
         yield worse(sentence, one, other, names, 0.5)
-    sentence = (
-        "the PAC-Bayes bounds are generally tighter (bound minus the test error of its classifier) than the H- and"
-    )
-    yield tightness_claim(f"Figure 1: {sentence} C-bounds (Entropy-SGLD, true labels).", true(entropy))
+    yield tightness_claim(f"Figure 1: the {TIGHTER}", true(entropy))
     yield _similar(table)
     where = {"among": ten, "chance": 0.9}
     kinds = {row["run"]: row for row in ten}
@@ -147,7 +144,7 @@ def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
     )
     yield (
         "Every bound takes the weights for a draw from the chain's target and is optimistic. Noise is two standard "
-        "errors of the counts, or of pairs of chains."
+        "errors of the counts, or of pairs of seeds."
     )
     agreed = part(table, start="sgd").drop_nulls("r_hat").group_by("run", maintain_order=True).first()
     far = [f"{run} {value:.2f}" for run, value in agreed.select("run", "r_hat").iter_rows() if value > 1.1]

@@ -140,8 +140,7 @@ def jobs_of_pairs(scale: Scale, seed: int) -> list[Job]:
             own = [replace(base, clip_norm=clip, reach=two.reach, steps=two.steps) for clip in (two.more, two.less)]
             found += _judges(bench, own, seed, two.seeds)
         if best:
-            noisy = replace(base, method="DP-SGLD", pre_noise=TOO_LONG, clip_norm=bench.compared[1])
-            found += _judges(bench, [replace(base, clip_norm=best.clip), noisy], seed, best.seeds)
+            found += _judges(bench, [replace(base, clip_norm=best.clip), _noisy(bench)], seed, best.seeds)
     return list({job.key: job for job in found}.values())
 
 
@@ -166,6 +165,10 @@ def _price(run: FrontierRun) -> int:
     return 2 * (run.architecture == "cnn5") + (run.pre_noise > 0.0 or run.method in KL_CLIPPED)
 
 
+def _noisy(bench: Bench) -> FrontierRun:
+    return replace(bench.run, method="DP-SGLD", pre_noise=TOO_LONG, clip_norm=bench.compared[1])
+
+
 def _runs(bench: Bench) -> Iterator[FrontierRun]:
     base = bench.run
     for clip, reach in product(bench.clips, bench.reaches):
@@ -182,7 +185,7 @@ def _runs(bench: Bench) -> Iterator[FrontierRun]:
             yield replace(cell, method="DP-SGLD", slot=slot, decay=decay)
         for decay in (False, True):
             yield replace(cell, method="DP-SGLD", pre_noise=0.5, decay=decay)
-    yield replace(base, method="DP-SGLD", pre_noise=TOO_LONG, clip_norm=bench.compared[1])
+    yield _noisy(bench)
     for method, clip, reach in product(bench.others, bench.compared, bench.reaches):
         yield replace(base, method=method, clip_norm=clip, reach=reach)
     for method, clip in product(KL_CLIPPED, bench.compared):
