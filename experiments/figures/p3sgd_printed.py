@@ -1,5 +1,6 @@
 """Training and testing accuracy by strategy, a panel a problem, and accuracy along the walk of the noise."""
 
+import math
 import statistics
 from typing import Any
 
@@ -16,10 +17,14 @@ def draw(table: pl.DataFrame) -> Any:
     mean share of the most frequent class dotted, with two standard deviations."""
     walks = part(table, strategy=_WALK)
     problems = [name for name in ordered(table, "problem") if part(table, problem=name, strategy="SGD").height]
-    drawn, grid = style.figure(1, len(problems) + 1, width=4.6, height=3.4)
-    for axes, problem in zip(grid[0], problems, strict=False):
+    columns = min(3, len(problems) + 1)
+    drawn, grid = style.figure(math.ceil((len(problems) + 1) / columns), columns, width=4.6, height=3.4)
+    panels = [axes for row in grid for axes in row]
+    for axes, problem in zip(panels, problems, strict=False):
         _compared(axes, part(table, problem=problem).filter(pl.col("test_accuracy").is_not_null()), problem)
-    axes = grid[0][len(problems)]
+    for axes in panels[len(problems) + 1 :]:
+        axes.remove()
+    axes = panels[len(problems)]
     for scales in ordered(walks, "noise_scales"):
         line = part(walks, noise_scales=scales).group_by("step").agg(pl.mean("test_accuracy")).sort("step")
         axes.plot(line["step"], line["test_accuracy"], marker="o", label=f"z in {scales}")

@@ -25,7 +25,21 @@ from experiments.figures import p3sgd_printed as figures
 from experiments.job_costs import every_run
 from experiments.papers.p3sgd_pairs import GUARDED, POINT, RUINED, Guard, Lead, above_by, guarded, margins, told
 from experiments.papers.p3sgd_problems import DROPBLOCK, DROPOUT, PRINTED, PRIVATE, SGD
-from experiments.papers.p3sgd_settled import ACCURATE, BLOCKS, HALVED, OUTPERFORMS, REDUCES, RISES, SECONDS, asked
+from experiments.papers.p3sgd_settled import (
+    ACCURATE,
+    BLOCKS,
+    HALVED,
+    MILDER,
+    OTHERS,
+    OUTPERFORMS,
+    REDUCES,
+    RISES,
+    WRITERS,
+    asked,
+    holding,
+    of_a_seed,
+    of_problem,
+)  # fmt: skip
 from experiments.papers.runs.p3sgd import Network, Plain
 from experiments.papers.runs.p3sgd_printed import COMPARING, WALKING, Comparing, Walking
 from experiments.study import Done, Row, Study, columns, drawing, tabled
@@ -43,6 +57,7 @@ _COLUMNS = columns(
     (pl.String, "problem strategy noise_scales standing"),
     (pl.Int64, "seed people parameters n n_test step choices"),
     (pl.Float64, "majority train_accuracy test_accuracy gap train_loss test_loss best_test_loss"),
+    (pl.Float64, "seconds"),
     (pl.Float64, "better_probability better_taken quieter_taken epsilon published_epsilon delta epsilon_lower"),
     (pl.Boolean, "contradicted"),
 )
@@ -57,15 +72,25 @@ _CELLS = Comparing(
     plain=Plain(epochs=40, learning_rate=0.03, batch_size=32), blocks=True, clip_norm=0.02,
     learning_rate=0.03,
 )  # fmt: skip
-SEEDS = {"xrays224": 4, "malaria": 200}
-"""Sixty of the 24 patients' were added when four had left open what is told apart by a point of accuracy, and 136 when
-64 had left open whether DropBlock leads Dropout by one."""
+_WRITERS = Comparing(
+    dataset="mnist-writers", network=Network(width=8), people=400, each=5,
+    plain=Plain(epochs=20, learning_rate=0.05, batch_size=32), blocks=True, clip_norm=0.5, learning_rate=0.1,
+)  # fmt: skip
 _SMOKE = Comparing(network=Network(width=4), people=20, each=6, plain=Plain(epochs=3, batch_size=32),
                    blocks=True, canaries=0, steps=6)  # fmt: skip
+_PROBLEMS = {
+    "X-rays, head on features": _LUNGS,
+    OTHERS: _CELLS,
+    MILDER: replace(_CELLS, people=40, drop_rate=0.1),
+    WRITERS: _WRITERS,
+}
+SEEDS = {"X-rays, head on features": 4, OTHERS: 200, MILDER: 64, WRITERS: 12}
+"""Sixty of the 24 patients' were added when four had left open what is told apart by a point of accuracy, and 136 when
+64 had left open whether DropBlock leads Dropout by one."""
 PROBLEMS: dict[Scale, dict[str, Comparing]] = {
     "smoke": {"digits": _SMOKE},
-    "cpu": {"X-rays, head on features": _LUNGS, "malaria, trained on others": _CELLS},
-    "paper": {"X-rays, head on features": _LUNGS, "malaria, trained on others": _CELLS},
+    "cpu": _PROBLEMS,
+    "paper": _PROBLEMS,
 }
 _WALKS: dict[Scale, Walking] = {
     "smoke": Walking(images=400, test_images=200, plain=Plain(epochs=2, batch_size=32), walks=2, marks=(0, 1, 5)),
@@ -85,7 +110,10 @@ NOTES = (
     "by one patient more or less.",
     "Each seed draws its own patients; all others are the test. X-rays: a linear layer of 3,843 weights on 1,280 "
     "features of a network that was trained on other images (public), the paper's 1,000 patients. Malaria: a small "
-    "CNN trained on 60 patients who are in neither set, then on 24.",
+    "CNN trained on 60 patients who are in neither set, then on 24; and on 40 with a tenth dropped in place of three "
+    "tenths, since Dropout and the printed noise had left the 24 patients' networks at guessing. MNIST: 400 writers "
+    "with five images each, from the first weights. The settings of the last two were chosen by seeds 900 and 901, "
+    "which are not in the table.",
     "The walk adds the paper's noise, z C_u / 100 for each weight and step, to a trained network, and no gradient; a "
     "set of two scales takes either with probability one half.",
     GUARDED,
@@ -98,7 +126,7 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
     found = [
         Job(key=f"printed-{name.replace(',', '').replace(' ', '-').lower()}-{seed + k}", kind=COMPARING,
             config=_seeded(config, seed + k, audited=k == 0), tags={"problem": name, "seed": seed + k})
-        for name, config in PROBLEMS[scale].items() for k in range(1 if scale == "smoke" else SEEDS[config.dataset])
+        for name, config in PROBLEMS[scale].items() for k in range(1 if scale == "smoke" else SEEDS[name])
     ]  # fmt: skip
     walking = _WALKS[scale]
     return [*found, Job(key="printed-walk", kind=WALKING, config=walking, tags={"problem": walking.dataset})]
@@ -111,7 +139,7 @@ def _seeded(config: Comparing, seed: int, *, audited: bool) -> Comparing:
 def rows(done: Done) -> Iterator[Row]:
     """A row a strategy, a mark of a walk, an audit."""
     for row in done.result["rows"]:
-        yield {**done.tags, **row}
+        yield {**done.tags, "seconds": done.result["seconds"], **row}
     audit = done.result["audit"]
     if audit:
         own = {"epsilon": audit["claimed_epsilon"], "delta": audit["delta"], "epsilon_lower": audit["epsilon_lower"]}
@@ -247,8 +275,9 @@ def _walked(walks: pl.DataFrame, scales: str) -> Claim:
 
 def numbers(table: pl.DataFrame, scale: Scale) -> Iterator[Comparison]:
     """Table 1's and Table 3's rows of ResNet-18 beside ours."""
-    why = "other images, patients and networks: a head on features, and a CNN of 17,826 weights"
     for problem in _problems(table):
+        weights = mean(table, "parameters", problem=problem, strategy=SGD)
+        why = f"other images and people, and a network of {weights:,.0f} weights"
         for strategy, mine in ((SGD, SGD), (DROPOUT, DROPOUT), (DROPBLOCK, DROPBLOCK), ("P3SGD", "P3SGD, printed")):
             for name, number in zip(("train_accuracy", "test_accuracy", "gap"), PRINTED[strategy], strict=True):
                 values = list(_of(table, name, problem, mine).values())
@@ -289,12 +318,23 @@ def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
     made = table.filter(pl.col("problem") == problem)["seed"].n_unique() if problem else 0
     seeds, told = 2 * made, "twice the seeds, each with its own patients"
     if RUINED in claim.evidence:
+        if found := _milder(table, scale, claim, problem):
+            return found
         seeds, told = made, "more patients, quieter noise or less dropout, until the networks are better than guessing"
     elif claim.settled_by:
         seeds, told = seeds_named(claim.settled_by), claim.settled_by
-    if problem not in SECONDS:
+    if not made:
         return f"{told}; what that takes nobody has measured"
-    return f"{told}; {every_run(of_seconds, SECONDS[problem], seeds)}"
+    return f"{told}; {every_run(of_seconds, of_a_seed(table, problem), seeds)}"
+
+
+def _milder(table: pl.DataFrame, scale: Scale, claim: Claim, problem: str) -> str:
+    """Where milder settings have decided what is open since a network is as good as guessing."""
+    if problem != OTHERS:
+        return ""
+    same = claim.sentence.replace(OTHERS, MILDER, 1)
+    found = next((one for one in claims(table, scale) if one.sentence == same and one.holds is not None), None)
+    return f'"{same}" {holding(found)}, by runs of {of_problem(table, MILDER)}' if found else ""
 
 
 STUDY = Study(

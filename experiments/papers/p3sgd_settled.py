@@ -3,6 +3,7 @@ which SGD overfits, networks that learn, or seeds; and what that costs."""
 
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 import polars as pl
@@ -11,7 +12,7 @@ from experiments import job_costs
 from experiments.claims import Claim, Verdict
 from experiments.costs import of_seconds
 from experiments.papers.p3sgd_pairs import POINT, RUINED
-from experiments.tables import ordered
+from experiments.tables import ordered, part
 from pacdp.cli.recipes import Scale
 from pacdp.cli.sweep.jobs import Job
 
@@ -44,18 +45,13 @@ _RISES = "SGD overfits, its test loss ends a tenth above its lowest"
 RISES = Question(_RISES, _RISES)
 QUESTIONS = (NARROWED, HALVED, ACCURATE, OUTPERFORMS, BLOCKS, REDUCES, RISES)
 PRINTED = "p3sgd-printed"
-COUNTERPARTS = {"malaria, conv": "malaria, trained on others"}
+OTHERS, MILDER = "malaria, trained on others", "malaria, 40 patients, less dropout"
+WRITERS = "MNIST writers, five images each"
+COUNTERPARTS = {"malaria, conv": (OTHERS, MILDER), "MNIST writers, conv": (WRITERS,)}
 """Problems with the same data and the same layers in p3sgd-printed, where SGD overfits on fewer people. Its X-rays are
 seen by a linear layer, which is no counterpart of convolutions, and has no DropBlock."""
-SECONDS = {"malaria, trained on others": 20.6}
-"""Of one core that all runs of one seed take in p3sgd-printed, whose table has no times: measured of its jobs."""
 NO_GAP = "SGD has no gap here that anything could narrow"
 """What a claim says that is open for that; the study adds what would have one."""
-_WRITERS = "fewer images of each of fewer writers would give it one, such as five of each of 400"
-_SPOTS = "a network with more weights has one, such as that of {printed}"
-_OVERFIT = {"MNIST writers, conv": (_WRITERS, 67.2, 12)}
-"""By problem: where SGD overfits, the seconds of one core that all runs of one seed were measured to take there, and
-how many seeds. Of others, it is another network."""
 
 
 def asked(problem: str, words: str, rule: str = "corrected") -> str:
@@ -69,33 +65,46 @@ def answered(claim: Claim, of: Callable[[], Verdict | None] | None = None) -> st
     Args:
         of: its verdict; by default that of the committed table.
     """
-    for problem, there in COUNTERPARTS.items():
-        for question in QUESTIONS:
-            if not claim.sentence.startswith(asked(problem, question.here)):
-                continue
+    for problem, places in COUNTERPARTS.items():
+        same = [one for one in QUESTIONS if claim.sentence.startswith(asked(problem, one.here))]
+        for there, question in product(places, same):
             verdict = (of or _committed)()
             begins = asked(there, question.there)
             found = [one for one in verdict.claims if one.sentence.startswith(begins)] if verdict else []
-            if any(one.holds is not None for one in found):
-                holds = "holds" if found[0].holds else "does not hold"
-                taken = of_seconds(SECONDS[there] * _seeds(there))
-                return f'{PRINTED} has asked it where SGD overfits: "{begins}" {holds} there, by runs of {taken}'
+            if found and found[0].holds is not None:
+                taken = of_problem(_table(), there)
+                return f'{PRINTED} has asked it where SGD overfits: "{begins}" {holding(found[0])}, by runs of {taken}'
     return ""
 
 
-def _seeds(there: str) -> int:
-    from experiments.papers.p3sgd_printed import PROBLEMS, SEEDS
+def holding(claim: Claim) -> str:
+    """Of a claim that is decided elsewhere."""
+    return "holds there" if claim.holds else "does not hold there"
 
-    return SEEDS[PROBLEMS["cpu"][there].dataset]
+
+def of_a_seed(table: pl.DataFrame, problem: str) -> float:
+    """Seconds of one core that all runs of one seed took, of p3sgd-printed's table."""
+    return float(part(table, problem=problem).unique("seed")["seconds"].mean())  # type: ignore[arg-type]
+
+
+def of_problem(table: pl.DataFrame, problem: str) -> str:
+    """The same of all seeds, in words."""
+    return of_seconds(of_a_seed(table, problem) * part(table, problem=problem)["seed"].n_unique())
+
+
+@cache
+def _table() -> pl.DataFrame:
+    from experiments.runner import read_table, results_of
+
+    return read_table(results_of(PRINTED, "cpu"))
 
 
 @cache
 def _committed() -> Verdict | None:
     from experiments.papers.p3sgd_printed import STUDY
-    from experiments.runner import read_table, results_of
 
     try:
-        return STUDY.judge(read_table(results_of(PRINTED, "cpu")), "cpu")
+        return STUDY.judge(_table(), "cpu")
     except ValueError:  # no results
         return None
 
@@ -117,10 +126,8 @@ def settled_by(
         if found := answered(claim):
             return found
         if claim.settled_by.startswith(NO_GAP):
-            there = next(iter(COUNTERPARTS.values()))
-            words, seconds, seeds = _OVERFIT.get(problem) or (_SPOTS, SECONDS[there], _seeds(there))
-            cost = job_costs.every_run(of_seconds, seconds, seeds)
-            return f"{claim.settled_by}; {words.format(printed=PRINTED)}; {cost}"
+            there = f"a network with more weights has one, such as that of {PRINTED}"
+            return f"{claim.settled_by}; {there}; {_cost(OTHERS)}"
         return by_seeds(table, scale, claim) + uncounted
 
     return by
@@ -128,6 +135,11 @@ def settled_by(
 
 def learning(problem: str) -> str:
     """Runs in which the network is better than guessing."""
-    there = COUNTERPARTS.get(problem, next(iter(COUNTERPARTS.values())))
-    cost = job_costs.every_run(of_seconds, SECONDS[there], _seeds(there))
-    return f"a network of P3SGD that is better than guessing, such as the corrected one of {PRINTED} on {there}; {cost}"
+    there = COUNTERPARTS.get(problem, (OTHERS,))[0]
+    told = f"a network of P3SGD that is better than guessing, such as the corrected one of {PRINTED} on {there}"
+    return f"{told}; {_cost(there)}"
+
+
+def _cost(there: str) -> str:
+    table = _table()
+    return job_costs.every_run(of_seconds, of_a_seed(table, there), part(table, problem=there)["seed"].n_unique())

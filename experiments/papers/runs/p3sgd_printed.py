@@ -136,6 +136,8 @@ class Comparing:
     """The same for every seed, in neither set: the network's start is trained on them."""
     pretraining: Plain = field(default_factory=Plain)
     plain: Plain = field(default_factory=Plain)
+    drop_rate: float = 0.3
+    """Of Dropout and DropBlock."""
     blocks: bool = False
     """Whether SGD with DropBlock runs beside SGD with Dropout; a linear layer has no blocks."""
     clip_norm: float = 1.0
@@ -225,8 +227,9 @@ def compute(config: Comparing, runtime: Runtime, folder: Path) -> dict[str, Any]
     def fresh() -> nn.Sequential:
         return _copy(start, config.network, tuple(found.inputs.shape[1:]), last.out_features)
 
+    blocks = [DropBlock(rate=config.drop_rate)] if config.blocks else []
     rows = [{"strategy": "start", **_scores(fresh(), found)}]
-    for regulariser in (None, Dropout(), *([DropBlock()] if config.blocks else [])):
+    for regulariser in (None, Dropout(rate=config.drop_rate), *blocks):
         rows.append(_plainly(replace(config.plain, regulariser=regulariser), fresh(), found, config.seed))
     for scales in config.sets:
         rules: tuple[Rule, ...] = ("printed", "corrected", "coin") if len(scales) > 1 else ("printed", "corrected")
