@@ -81,9 +81,15 @@ def notes(table: pl.DataFrame, scale: Scale) -> Iterator[str]:
 
 def _seeds(table: pl.DataFrame) -> str:
     """How many seeds each problem has, for the beginning of a sentence."""
-    counts = {problem: part(table, problem=problem)["seed"].n_unique() for problem in ordered(table, "problem")}
-    more = ", ".join(f"{problem}: {count}" for problem, count in counts.items() if count > 3)
-    return f"Three seeds of each problem{f' ({more})' if more else ''}"
+    told = []
+    for problem in ordered(table, "problem"):
+        rows = part(table, problem=problem)
+        counts = {name: part(rows, strategy=name)["seed"].n_unique() for name in ordered(rows, "strategy")}
+        most = max(counts.values())
+        those = [name for name, count in counts.items() if count == most]
+        if most > 3:
+            told.append(f"{problem}: {most}" + (f" of {' and '.join(those)}" if len(those) < len(counts) else ""))
+    return "Three seeds of each problem" + (f" ({', '.join(told)})" if told else "")
 
 
 def guard(table: pl.DataFrame, problem: str, strategy: str = PRIVATE, scales: str | None = None) -> Guard:

@@ -277,7 +277,7 @@ def numbers(table: pl.DataFrame, scale: Scale) -> Iterator[Comparison]:
     """Table 1's and Table 3's rows of ResNet-18 beside ours."""
     for problem in _problems(table):
         weights = mean(table, "parameters", problem=problem, strategy=SGD)
-        why = f"other images and people, and a network of {weights:,.0f} weights"
+        why = f"other images and people, and a network of {shown(weights, 0)} weights"
         for strategy, mine in ((SGD, SGD), (DROPOUT, DROPOUT), (DROPBLOCK, DROPBLOCK), ("P3SGD", "P3SGD, printed")):
             for name, number in zip(("train_accuracy", "test_accuracy", "gap"), PRINTED[strategy], strict=True):
                 values = list(_of(table, name, problem, mine).values())

@@ -3,7 +3,6 @@ which SGD overfits, networks that learn, or seeds; and what that costs."""
 
 from collections.abc import Callable
 from functools import cache
-from itertools import product
 from typing import NamedTuple
 
 import polars as pl
@@ -66,10 +65,9 @@ def answered(claim: Claim, of: Callable[[], Verdict | None] | None = None) -> st
         of: its verdict; by default that of the committed table.
     """
     for problem, places in COUNTERPARTS.items():
-        same = [one for one in QUESTIONS if claim.sentence.startswith(asked(problem, one.here))]
-        for there, question in product(places, same):
+        same = [one.there for one in QUESTIONS if claim.sentence.startswith(asked(problem, one.here))]
+        for there, begins in [(place, asked(place, words)) for place in places for words in same]:
             verdict = (of or _committed)()
-            begins = asked(there, question.there)
             found = [one for one in verdict.claims if one.sentence.startswith(begins)] if verdict else []
             if found and found[0].holds is not None:
                 taken = of_problem(_table(), there)

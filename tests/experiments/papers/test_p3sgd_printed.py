@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 from experiments.costs import of_seconds
 from experiments.figures import p3sgd_printed as figures
 from experiments.papers.p3sgd_printed import STUDY
-from experiments.papers.p3sgd_settled import SECONDS
+from experiments.papers.p3sgd_settled import MILDER, OTHERS
 from experiments.papers.runs.p3sgd_printed import Comparing, PrintedP3SGD, WatchedP3SGD, sides
 from experiments.runner import RESULTS, read_table
 from pacdp.loop import train
@@ -90,7 +90,8 @@ def planted(
                          "majority": (majority + 0.1 * seed) / 100.0, "train_loss": train_loss,
                          "test_loss": test_loss + 0.001 * seed, "best_test_loss": best,
                          "noise_scales": "{3, 1}" if two else None, "better_probability": 0.5 if two else None,
-                         "quieter_taken": 0.5 if two else None, "standing": None, "step": None,
+                         "seconds": 30.0, "parameters": 100, "quieter_taken": 0.5 if two else None,
+                         "standing": None, "step": None,
                          "epsilon": None, "delta": None, "epsilon_lower": None, "contradicted": None})  # fmt: skip
         for step, accuracy in ((0, 90.0), (100, 20.0 + seed)):
             rows.append({**dict.fromkeys(rows[0]), "problem": "mnist", "strategy": "noise alone", "seed": seed,
@@ -170,11 +171,31 @@ def test_dropblock_is_asked_for_the_point_that_its_siblings_are_asked_for():
 
 
 def test_an_open_claim_of_the_committed_table_has_the_cost_of_all_its_seeds():
-    verdict = STUDY.judge(read_table(RESULTS / STUDY.name / "cpu"), "cpu")
-    (block,) = [one for one in verdict.claims if "DropBlock gains" in one.sentence]
+    table = read_table(RESULTS / STUDY.name / "cpu")
+    alone = table.filter(pl.col("problem") != MILDER)
+    (block,) = [one for one in STUDY.judge(alone, "cpu").claims if one.sentence.startswith(f"{OTHERS}: DropBlock")]
     assert block.holds is None, "Dropout is as good as guessing"
     assert block.settled_by.startswith("more patients, quieter noise or less dropout")
-    assert block.settled_by.endswith(f"of 200 seeds {of_seconds(200 * SECONDS['malaria, trained on others'])}")
+    taken = alone.filter(pl.col("problem") == OTHERS).unique("seed")["seconds"].sum()
+    assert block.settled_by.endswith(f"of 200 seeds {of_seconds(taken)}")
+
+
+def of_problem(table: pl.DataFrame, problem: str) -> pl.DataFrame:
+    return table.with_columns(pl.col("problem").replace("lungs", problem))
+
+
+@pytest.mark.parametrize(("gap", "said"), [(1.0, "holds there"), (9.0, "does not hold there")])
+def test_what_guessing_left_open_is_sent_to_the_milder_settings_where_they_decide(gap, said):
+    open_there = of_problem(planted(GUESSING, majority=50.5), OTHERS)
+    milder = of_problem(planted({"P3SGD, printed": (gap, 70.0, 0.5, 0.6)}), MILDER)
+    words = f"{OTHERS}: P3SGD as printed has a gap"
+    claim = claimed(pl.concat([open_there, milder]), words)
+    assert claim.holds is None
+    assert claim.settled_by.startswith(f"\"{MILDER}: P3SGD as printed has a gap of less than half of SGD's")
+    assert said in claim.settled_by
+    assert claim.settled_by.endswith(f"by runs of {of_seconds(4 * 30.0)}")
+    guessing = of_problem(planted(GUESSING, majority=50.5), MILDER)
+    assert claimed(pl.concat([open_there, guessing]), words).settled_by.startswith("more patients, quieter noise")
 
 
 def test_the_figure_has_the_mean_share_of_the_most_frequent_class_and_the_spread_of_the_runs():
