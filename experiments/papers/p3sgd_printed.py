@@ -36,6 +36,7 @@ from experiments.papers.p3sgd_settled import (
     RISES,
     WRITERS,
     asked,
+    asked_of_more,
     holding,
     of_a_seed,
     of_problem,
@@ -321,6 +322,8 @@ def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
         if found := _milder(table, scale, claim, problem):
             return found
         seeds, told = made, "more patients, quieter noise or less dropout, until the networks are better than guessing"
+    elif found := asked_of_more(claim):
+        return found
     elif claim.settled_by:
         seeds, told = seeds_named(claim.settled_by), claim.settled_by
     if not made:

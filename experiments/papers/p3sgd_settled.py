@@ -2,7 +2,9 @@
 which SGD overfits, networks that learn, or seeds; and what that costs."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 import polars as pl
@@ -72,6 +74,24 @@ def answered(claim: Claim, of: Callable[[], Verdict | None] | None = None) -> st
             if found and found[0].holds is not None:
                 taken = of_problem(_table(), there)
                 return f'{PRINTED} has asked it where SGD overfits: "{begins}" {holding(found[0])}, by runs of {taken}'
+    return ""
+
+
+def asked_of_more(claim: Claim) -> str:
+    """Where Table 1 decides the same question of the same data and layers on all records; else nothing."""
+    from experiments.papers.p3sgd import TABLE_1, claims_1
+    from experiments.runner import read_table, results_of
+
+    pairs = ((here, there) for here, places in COUNTERPARTS.items() for there in places)
+    for (here, there), question in product(pairs, QUESTIONS):
+        if claim.sentence.startswith(asked(there, question.there)):
+            table, begins = read_table(results_of(TABLE_1.name, "cpu")), asked(here, question.here)
+            found = [one for one in claims_1(table, "cpu") if one.sentence.startswith(begins) and one.holds is not None]
+            if found:
+                seeds = part(table, problem=here)["seed"].n_unique()
+                made = replace(found[0], settled_by=f"{seeds} seeds")
+                cost = job_costs.by_seeds(TABLE_1.jobs)(table, "cpu", made)
+                return f'{TABLE_1.name} has asked it on more records: "{begins}" {holding(made)}, by {cost}'
     return ""
 
 

@@ -17,8 +17,10 @@ from experiments.papers.p3sgd_settled import (
     PRINTED,
     QUESTIONS,
     REDUCES,
+    WRITERS,
     answered,
     asked,
+    asked_of_more,
 )
 from experiments.runner import RESULTS, read_table
 
@@ -76,6 +78,21 @@ def test_every_open_claim_that_another_study_answers_is_decided_there(committed)
         assert claim.sentence.startswith(tuple(COUNTERPARTS))
         begins = claim.settled_by.split('"')[1]
         assert any(sentence.startswith(begins) for sentence in decided)
+
+
+def test_what_few_records_leave_open_is_sent_to_table_1_where_that_decides():
+    told = {}
+    for there in (WRITERS, OTHERS):
+        claim = Claim(f"{asked(there, BLOCKS.there)} (Table 3)", None, "x")
+        told[there] = asked_of_more(claim)
+        assert told[there].startswith('p3sgd-table-1 has asked it on more records: "')
+        assert "2.75" not in told[there], "the sentence, without what the paper printed"
+    assert '"MNIST writers, conv: DropBlock gains' in told[WRITERS]
+    assert "does not hold there, by 3 seeds; all runs" in told[WRITERS]
+    assert "holds there, by 100 seeds; all runs" in told[OTHERS]
+    undecided = Claim(asked(WRITERS, HALVED.there), None, "x")
+    assert asked_of_more(undecided) == "", "Table 1 has no gap there to narrow"
+    assert asked_of_more(Claim("lungs: something", None, "x")) == ""
 
 
 def test_what_lacks_seeds_says_so_with_the_whole_cost_and_what_lacks_a_gap_says_where_there_is_one(committed):
