@@ -96,7 +96,7 @@ def asked_of_more(claim: Claim) -> str:
 
 
 def holding(claim: Claim) -> str:
-    """Of a claim that is decided elsewhere."""
+    """What became of a claim that is decided elsewhere, in words."""
     return "holds there" if claim.holds else "does not hold there"
 
 
