@@ -138,12 +138,16 @@ def _counted(job: Job) -> bool:
     return isinstance(_config(job), Run | Alone) or hasattr(_config(job), "work")
 
 
+def measured(table: pl.DataFrame) -> float:
+    """Seconds of one core that all runs of one seed took, by the table's column of that name."""
+    return float(table.unique(["seed", "seconds"])["seconds"].sum()) / table["seed"].n_unique()
+
+
 def _of_a_seed(table: pl.DataFrame, jobs: Sequence[Job]) -> tuple[float, Callable[[float], str]] | None:
     """Seconds, and how they are told: measured of one thread where the table has those of its runs, estimated
     otherwise; None where neither is known."""
     if "seconds" in table.columns:
-        seeds, taken = table["seed"].n_unique(), table.unique(["seed", "seconds"])["seconds"].sum()
-        return float(taken) / seeds, of_seconds
+        return measured(table), of_seconds
     if "seconds_per_epoch" in table.columns:
         taken = dict(table.drop_nulls("seconds_per_epoch").select("run", "seconds_per_epoch").iter_rows())
         known = [(taken[job.key], job.config.config.sampling) for job in jobs if job.key in taken]

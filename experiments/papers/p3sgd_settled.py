@@ -80,12 +80,11 @@ def answered(claim: Claim, of: Callable[[], Verdict | None] | None = None) -> st
 def asked_of_more(claim: Claim) -> str:
     """Where Table 1 decides the same question of the same data and layers on all records; else nothing."""
     from experiments.papers.p3sgd import TABLE_1, claims_1
-    from experiments.runner import read_table, results_of
 
     pairs = ((here, there) for here, places in COUNTERPARTS.items() for there in places)
     for (here, there), question in product(pairs, QUESTIONS):
         if claim.sentence.startswith(asked(there, question.there)):
-            table, begins = read_table(results_of(TABLE_1.name, "cpu")), asked(here, question.here)
+            table, begins = _table(TABLE_1.name), asked(here, question.here)
             found = [one for one in claims_1(table, "cpu") if one.sentence.startswith(begins) and one.holds is not None]
             if found:
                 seeds = part(table, problem=here)["seed"].n_unique()
@@ -102,7 +101,7 @@ def holding(claim: Claim) -> str:
 
 def of_a_seed(table: pl.DataFrame, problem: str) -> float:
     """Seconds of one core that all runs of one seed took, of p3sgd-printed's table."""
-    return float(part(table, problem=problem).unique("seed")["seconds"].mean())  # type: ignore[arg-type]
+    return job_costs.measured(part(table, problem=problem))
 
 
 def of_problem(table: pl.DataFrame, problem: str) -> str:
@@ -111,10 +110,10 @@ def of_problem(table: pl.DataFrame, problem: str) -> str:
 
 
 @cache
-def _table() -> pl.DataFrame:
+def _table(study: str = PRINTED) -> pl.DataFrame:
     from experiments.runner import read_table, results_of
 
-    return read_table(results_of(PRINTED, "cpu"))
+    return read_table(results_of(study, "cpu"))
 
 
 @cache
