@@ -79,6 +79,7 @@ class WorstCaseSum(_Sum):
         return {"sum_mu": self.mu, **({"sum_event": self.event} if self.event else {})}
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """The charge is (√ln(1/failure_prob) + mu √(n/2))² nats, rounded up."""
         _check.count(n=n)
         _check.open_probability(failure_prob=failure_prob)
         root = math.sqrt(log_inverse(failure_prob)) + float(self.mu) * math.sqrt(n / 2.0)
@@ -114,6 +115,7 @@ class PoissonSum(_Sum):
         return {"sum_event": event_to_json(self.event)}
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """The charge is Λ at the best order of the search, which the terms name."""
         _check.count(n=n)
         _check.open_probability(failure_prob=failure_prob)
         nats, order = _least_poisson(self.event, int(n), float(failure_prob))

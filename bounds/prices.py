@@ -86,6 +86,7 @@ class Independent(Price):
     pays_for_a_draw: ClassVar[bool] = True
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """The charge is ln(1/failure_prob): independence costs nothing else."""
         _check.count(n=n)
         _check.open_probability(failure_prob=failure_prob)
         return Charge(name="confidence", nats=log_inverse(failure_prob), budget={"bound": failure_prob})
@@ -177,6 +178,7 @@ class Accounted(Price):
         return {f"privacy_{name}": value for name, value in record.items()}
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """The charge is what :func:`bounds.transfer_cost` finds for the promise."""
         cost = transfer_cost(privacy=self.privacy, n=n, failure_prob=failure_prob)
         return Charge(name="transfer", nats=cost.nats, budget=cost.budget, terms=cost.terms)
 

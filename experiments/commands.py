@@ -40,6 +40,7 @@ class Experiment:
     """Say which runs there would be and what they would cost, and carry out none."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Run the studies that are named, or list them, or say what they would cost."""
         no_more(rest)
         if self.name == "list":
             print(titles())
@@ -105,6 +106,7 @@ class Results:
     """Where the page goes."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Judge the committed rows again and write the page."""
         no_more(rest)
         if not self.results.is_dir():
             raise ValueError(f"{self.results} is no folder: give the folder of the studies' results by --results")

@@ -29,6 +29,7 @@ class Constant:
             raise ValueError(f"value must be a finite number >= 0, got {self.value}")
 
     def __call__(self, step: int) -> float:
+        """Return the one value."""
         return self.value
 
 
@@ -45,6 +46,7 @@ class Exponential:
         require_positive(initial=self.initial, factor=self.factor)
 
     def __call__(self, step: int) -> float:
+        """Return the value after so many steps."""
         value = self.initial * self.factor**step
         if self.final == 0.0:
             return value
@@ -63,6 +65,7 @@ class Polynomial:
         require_positive(initial=self.initial, offset=self.offset)
 
     def __call__(self, step: int) -> float:
+        """Return the value after so many steps."""
         return self.initial * (1.0 + step / self.offset) ** -self.power
 
 
@@ -73,6 +76,7 @@ class Table:
     values: tuple[float, ...]
 
     def __call__(self, step: int) -> float:
+        """Return the number of that step; beyond the table there is none."""
         if not 0 <= step < len(self.values):
             raise ValueError(f"step {step} is beyond the {len(self.values)} steps of the table: give a longer one")
         return self.values[step]
@@ -86,6 +90,7 @@ class Scaled:
     factor: float
 
     def __call__(self, step: int) -> float:
+        """Return the other schedule's value times the factor."""
         return self.factor * self.schedule(step)
 
 

@@ -26,7 +26,9 @@ Coefficients = Mapping[str, Any]
 class Potential(Protocol):
     """A source of stochastic gradients of a mean loss; :class:`pacdp.objective.Objective` is one."""
 
-    def estimate(self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor) -> Estimate: ...
+    def estimate(self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor) -> Estimate:
+        """Estimate the gradient and the loss at each chain's weights, with the minibatch of this tick."""
+        ...
 
 
 class Info(NamedTuple):

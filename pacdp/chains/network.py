@@ -31,7 +31,9 @@ class Network(Protocol):
 
     layout: Layout
 
-    def gather(self, indices: Tensor) -> Any: ...
+    def gather(self, indices: Tensor) -> Any:
+        """Collect what the network needs of the examples at these places."""
+        ...
 
     def backward(
         self,
@@ -41,9 +43,13 @@ class Network(Protocol):
         labels: Sequence[Tensor],
         loss: Loss,
         gradient: Tensor,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Write each chain's gradient of the mean loss into ``gradient``, and return mean losses and errors."""
+        ...
 
-    def logits(self, weights: Tensor, start: int, stop: int) -> Tensor: ...
+    def logits(self, weights: Tensor, start: int, stop: int) -> Tensor:
+        """Return each chain's logits on the resident examples from ``start`` to ``stop``."""
+        ...
 
 
 def resident(

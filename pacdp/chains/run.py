@@ -20,7 +20,9 @@ KEPT = frozenset(4**k - 1 for k in range(20))
 class Steps(Protocol):
     """What is run: ``step(state, keys)`` gives the next state and what the step saw."""
 
-    def step(self, state: Any, keys: Keys) -> tuple[Any, Any]: ...
+    def step(self, state: Any, keys: Keys) -> tuple[Any, Any]:
+        """Advance all chains by one step, without changing the given state."""
+        ...
 
 
 class Chunk(NamedTuple):

@@ -64,7 +64,10 @@ class Snapshots(Protocol):
     """A growing list of snapshots; iterating gives steps and copies of their weights [chains, dim], one at a time."""
 
     @property
-    def steps(self) -> Sequence[int]: ...
+    def steps(self) -> Sequence[int]:
+        """Return the steps after which the snapshots were taken, in order."""
+        ...
+
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[tuple[int, Tensor]]: ...
 
@@ -105,6 +108,7 @@ class MemorySnapshots:
             yield step, self._buffer[row].clone()
 
     def append(self, step: int, weights: Float[Tensor, "*chains dim"]) -> None:
+        """Copy the weights into the buffer; a full one raises ValueError."""
         weights = _accepted(self.shape, self.steps, step, weights)
         if len(self) == len(self._buffer):
             raise ValueError(f"the buffer holds keep={len(self)} snapshots already: raise keep or thin the chain more")
@@ -112,6 +116,7 @@ class MemorySnapshots:
         self.steps.append(step)
 
     def flush(self) -> None:
+        """Do nothing: memory can be no more durable than it is."""
         pass
 
 
@@ -199,6 +204,7 @@ class DiskSnapshots:
         yield from read_snapshots(self.folder)
 
     def append(self, step: int, weights: Float[Tensor, "*chains dim"]) -> None:
+        """Copy the weights into the buffer, which is written first if it is full."""
         weights = _accepted(self.shape, self.steps, step, weights)
         if len(self._filled()) == len(self._buffer):
             self.flush()
@@ -208,6 +214,7 @@ class DiskSnapshots:
         self._durable = False
 
     def flush(self) -> None:
+        """Write what the buffer holds to its file, unless that is done already."""
         if not self._durable:
             capacity = len(self._buffer)
             path = self.folder / name_of(self._full)

@@ -25,7 +25,9 @@ class Learner(Protocol):
     """
 
     @property
-    def record(self) -> Mapping[str, Any]: ...
+    def record(self) -> Mapping[str, Any]:
+        """Return the JSON values that determine the learner."""
+        ...
 
     def view(self, inputs: Shaped[Tensor, "n ..."]) -> Shaped[Tensor, "n ..."]:
         """What the network is given of each record: a fixed map, record by record."""

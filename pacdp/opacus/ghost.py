@@ -31,9 +31,13 @@ class Sink(Protocol):
     examples: int
 
     @property
-    def params(self) -> list[Any]: ...
+    def params(self) -> list[Any]:
+        """Return the parameters whose gradients are summed."""
+        ...
 
-    def zero_grad(self, set_to_none: bool = True) -> None: ...
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of the parameters."""
+        ...
 
 
 class GhostLoss(DPTensorFastGradientClipping):

@@ -30,7 +30,9 @@ class Sum(NamedTuple):
 class Summer(Protocol):
     """The clipped sum of some units' contributions at the network's present weights."""
 
-    def __call__(self, chosen: Tensor, weights: Weights) -> Sum: ...
+    def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
+        """Sum the contributions of the chosen units."""
+        ...
 
 
 class ByExample(NamedTuple):

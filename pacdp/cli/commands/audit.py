@@ -40,6 +40,7 @@ class Audit:
     """Print JSON."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Audit the mechanism and print what was found."""
         if min(self.steps, self.canaries) < 0 or self.processes < 1:
             usage("--steps and --canaries must be 0 or more, --processes at least 1")
         from pacdp.cli.auditing import audit, configuration

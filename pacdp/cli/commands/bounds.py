@@ -30,6 +30,7 @@ class Bound:
     """List what can be given, and compute nothing."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Compute a bound, or plan or compare bounds, and print the answer."""
         rest = ["--help"] if self.options else rest
         if self.name == "plan" and any(word.startswith(("--expected-error", "--expected_error")) for word in rest):
             question, unknown = parsed(calculator.RouteQuestion, rest, prog="pacdp bound plan")
@@ -76,6 +77,7 @@ class Privacy:
     """Print JSON."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Answer the question about privacy and print the answer."""
         no_more(rest)
         question = privacy.Question(
             sample_rate=self.sample_rate, delta=self.delta, adjacency=self.adjacency, steps=self.steps,

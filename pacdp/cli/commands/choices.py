@@ -39,6 +39,7 @@ class Create:
     """What the list is called; by default as its file."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Create the list, with the recipe's settings if a recipe is given."""
         if self.recipe is None:
             if self.vary:
                 raise ValueError("--vary changes fields of a recipe: give --recipe as well")
@@ -58,6 +59,7 @@ class Add:
     settings: tyro.conf.Positional[Path]
 
     def __call__(self, rest: list[str]) -> None:
+        """Add the settings of the file to the list."""
         no_more(rest)
         number = List.load(self.path).add(read_json(self.settings))
         print(f"{self.settings} is number {number} of {self.path}")
@@ -70,6 +72,7 @@ class Close:
     path: tyro.conf.Positional[Path]
 
     def __call__(self, rest: list[str]) -> None:
+        """Close the list, so that nothing can be added."""
         no_more(rest)
         choices = List.load(self.path)
         choices.close()
@@ -86,6 +89,7 @@ class Show:
     """Print JSON: every setting in full."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Print what the list holds."""
         no_more(rest)
         choices = List.load(self.path)
         size = choices.J if choices.closed else None
@@ -111,6 +115,7 @@ class Choices:
     ]
 
     def __call__(self, rest: list[str]) -> None:
+        """Carry out the action that was named."""
         self.action(rest)
 
 

@@ -48,6 +48,7 @@ class Compress:
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
+        """Compress the sample, or go on with a run that was interrupted, and certify the network."""
         if self.recipe is not None:
             config = overridden(recipe(self.recipe, scale=self.scale, seed=self.seed), rest)
             out = self.out or Path("runs") / f"compress-{self.recipe}-{self.scale}"

@@ -39,6 +39,7 @@ class Control:
     """Print JSON."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Choose the thresholds and print what is certified of them."""
         no_more(rest)
         import bounds
         from pacdp.cli.loss_tables import read_columns
@@ -104,6 +105,7 @@ class Watch:
     """Print JSON."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Bring the watch up to date with the losses and print its limits and any alarm."""
         no_more(rest)
         import bounds
         from pacdp.cli.loss_tables import read_columns

@@ -47,6 +47,7 @@ class Export:
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
+        """Write the run's folder for others."""
         no_more(rest)
         if not 0.0 < self.failure_prob < 1.0:
             raise ValueError(

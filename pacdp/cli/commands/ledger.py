@@ -40,6 +40,7 @@ class Show:
     """Print JSON."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Print what the data set has spent."""
         no_more(rest)
         if self.latest < 0:
             raise ValueError(f"--latest must be 0 or more, got {self.latest}")
@@ -89,6 +90,7 @@ class Limit:
     """Allow a limit that is not within the present one; the ledger keeps a record of it."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Set the limit."""
         no_more(rest)
         most = Most(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self.unit)
         book = Book.open(self.path)
@@ -106,6 +108,7 @@ class Explain:
     """At which delta; by default the limit's."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Print how the ledger counts, in paragraphs."""
         no_more(rest)
         book = Book.load(self.path)
         for paragraph in explained(book, _delta(book, self.delta)):
@@ -123,6 +126,7 @@ class Ledger:
     ]
 
     def __call__(self, rest: list[str]) -> None:
+        """Carry out the action that was named."""
         self.action(rest)
 
 

@@ -28,6 +28,7 @@ class Plot:
     """The scale of the study's results; left out, paper before gpu before cpu before smoke."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Draw the figures of the run or of the study's results."""
         no_more(rest)
         folder = _folder(self.path, self.scale)
         if not folder.is_dir():
@@ -51,6 +52,7 @@ class Report:
     """The scale of the study's results; left out, paper before gpu before cpu before smoke."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Write the page of the run or of the study's results."""
         no_more(rest)
         print(f"wrote {write_report(_folder(self.path, self.scale), self.out)}")
 
@@ -75,6 +77,7 @@ class Data:
     json: bool = False
 
     def __call__(self, rest: list[str]) -> None:
+        """Load the data sets and print what they are."""
         no_more(rest)
         found: list[dict[str, Any]] = []
         for name in self.names:

@@ -42,6 +42,7 @@ class CertifyPredictions:
     """The score of an evaluation log; by default all from 0 to 1."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Certify the predictions of the file and print what they prove."""
         no_more(rest)
         if not 0.0 < self.failure_prob < 1.0:
             raise ValueError(

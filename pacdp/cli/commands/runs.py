@@ -40,6 +40,7 @@ class Demo:
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
+        """Train and certify the demonstration's network and show its figure."""
         no_more(rest)
         from pacdp.cli.demo import demonstrate  # for which no other command waits
 
@@ -90,6 +91,7 @@ class Train:
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
+        """Train the recipe's run, or as many of them as there are chains."""
         if self.chains == 1 and self.workers.limit is not None:
             usage("--limit goes with --chains: one run is stopped by Ctrl-C, and goes on with --resume")
         if self.recipe == "[]":  # what tyro makes of a recipe that is missing or preceded by fields of its run
@@ -195,6 +197,7 @@ class Certify:
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
 
     def __call__(self, rest: list[str]) -> None:
+        """Certify the run, or a network of a stranger's, and write the report."""
         no_more(rest)
         if self.failure_prob is not None and not 0.0 < self.failure_prob < 1.0:
             raise ValueError(

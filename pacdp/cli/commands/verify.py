@@ -28,6 +28,7 @@ class Verify:
     """Print JSON instead of lines."""
 
     def __call__(self, rest: list[str]) -> None:
+        """Check the certificates again and print what was found."""
         no_more(rest)
         from pacdp.verify.report import main
 
