@@ -1,6 +1,7 @@
 """What the tests of pacdp.data share."""
 
 import hashlib
+import io
 import struct
 from pathlib import Path
 
@@ -20,21 +21,28 @@ def idx_bytes(array: np.ndarray) -> bytes:
     return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 
+def npz_bytes(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
 def put(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
 
 
+def known(content: bytes) -> FileEntry:
+    """What the registry says of a file of this content."""
+    return FileEntry(size=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
 def register(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     """Make whatever lies in the folders under `root` the registered bytes, and forget PACDP_DATA and the cache."""
     entries = {
         str(folder.relative_to(root)): DatasetEntry(
-            files={
-                path.name: FileEntry(size=path.stat().st_size, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
-                for path in folder.iterdir()
-                if path.is_file()
-            },
+            files={path.name: known(path.read_bytes()) for path in folder.iterdir() if path.is_file()},
             source="it is made up",
         )
         for folder in root.rglob("*")

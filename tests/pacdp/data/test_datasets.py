@@ -1,140 +1,114 @@
-"""Datasets by name: shapes, scales, labels, hashes; and what is refused."""
+"""Data sets by name: what is known of each, on the files that are here; and what a data set's hash is of."""
 
 import os
 import pickle
-import re
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from data_tools import idx_bytes
-from jaxtyping import TypeCheckError
 
-from pacdp.data import ALL_NAMES, DataError, Dataset, load, read_mnist
+from pacdp.data import ALL_NAMES, NAMES, Dataset, Rows, load, require_apart, require_plain
 
-# the hashes that checkpoints carry; a new value here would orphan them
-DIGITS_HASHES = (
-    "9d1f9286ff6716bf69b1b3a02b47ad068063dbf45e8be09d814fec6ba00b978f",
-    "cff7267035caa1385d65491a7a18aab58fb6b94d1145d65e5aafcd9037b72393",
-)
-MNIST_HASHES = (
-    "b0d7725b7d6048b53111c5af80b469f3f926f7aeff57b05be84416f40c2ff592",
-    "1fedc85c2ade70dcaab651f8db6f640f5c6c26d4b9f95fc564beb6ca148f8801",
-)
-HAS_MNIST = (Path(os.environ.get("PACDP_DATA") or "nowhere") / "mnist").is_dir()
+HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
 
 
-def test_digits() -> None:
-    train, test = load("digits")
-    assert train.inputs.shape == (1437, 1, 8, 8)
-    assert test.inputs.shape == (360, 1, 8, 8)
-    assert (train.n, test.n, train.classes) == (1437, 360, 10)
-    for data in (train, test):
-        assert data.name == "digits"
-        assert data.inputs.dtype == np.float32
-        assert data.inputs.min() == 0.0
-        assert data.inputs.max() == 1.0
-        assert set(data.labels.tolist()) == set(range(10))
-    assert train.hash == DIGITS_HASHES[0]
-    assert test.hash == DIGITS_HASHES[1]
-    assert np.bincount(np.concatenate([train.labels, test.labels])).sum() == 1797
+class Facts(NamedTuple):
+    """What is known of a train or a test set."""
+
+    shape: tuple[int, ...]
+    units: int
+    hash: str | None = None
+    """What checkpoints carry: a new value here would orphan them. None where pixels are the JPEG decoder's."""
+    counts: list[int] | None = None
+    repeats: int = 0
 
 
+FACTS = {
+    "digits": (
+        "",
+        Facts((1437, 1, 8, 8), 1437, "9d1f9286ff6716bf69b1b3a02b47ad068063dbf45e8be09d814fec6ba00b978f"),
+        Facts((360, 1, 8, 8), 360, "cff7267035caa1385d65491a7a18aab58fb6b94d1145d65e5aafcd9037b72393"),
+    ),
+    "mnist-writers": (
+        "mnist_writers",
+        Facts((60_000, 1, 28, 28), 539, "f94f8fbc239c67db239121f5760bcee513da25118fb46435201e35d24846ee7d"),
+        Facts((10_000, 1, 28, 28), 297, "177b3ef6c86b857005af31f0431294e9af0feb9a75e69aa75602690be0353231"),
+    ),
+    "cifar10": (
+        "cifar10",
+        Facts((50_000, 3, 32, 32), 50_000, "bdb77ceaada8a361b4c9e2f8f5f3036350cbf15a9d5aaafe737e5232c42a6fc9"),
+        Facts((10_000, 3, 32, 32), 10_000, "286f9ba03db02774178c66d1e688fd72e13f84996fa78ca9ae096421ed831950"),
+    ),
+    "malaria": (
+        "malaria_cells",
+        Facts((21_947, 1, 50, 50), 161, "9df5aa118abf793ad96898773ada6d4ff559d4d0d17242ca23582dfad73fade1"),
+        Facts((5_611, 1, 50, 50), 40, "8bcedd74f217a1a30ce8dca084263cad7b9b91ee5a6847427b0f367900903e17"),
+    ),
+    "xrays": (
+        "chest_xray",
+        Facts((5_216, 1, 64, 64), 3_654, None, [1341, 2530, 1345], 26),
+        Facts((624, 1, 64, 64), 428, None, [234, 242, 148], 6),
+    ),
+    "xrays-mixed": (
+        "chest_xray",
+        Facts((4_672, 1, 64, 64), 3_266, None, [1254, 2211, 1207], 26),
+        Facts((1_168, 1, 64, 64), 816, None, [321, 561, 286], 6),
+    ),
+    "mnist": (
+        "mnist",
+        Facts((60_000, 1, 28, 28), 60_000, "b0d7725b7d6048b53111c5af80b469f3f926f7aeff57b05be84416f40c2ff592"),
+        Facts((10_000, 1, 28, 28), 10_000, "1fedc85c2ade70dcaab651f8db6f640f5c6c26d4b9f95fc564beb6ca148f8801"),
+    ),
+}
+MEANS = {"mnist": [0.1306604], "cifar10": [0.4914, 0.4822, 0.4465]}
+"""Of the pixels, as every tutorial prints them."""
+TWICE = {"xrays-mixed"}
+"""Whose files another name reads already."""
+
+
+@pytest.mark.every_case
 @pytest.mark.parametrize(
-    "base", ["digits", pytest.param("mnist", marks=pytest.mark.skipif(not HAS_MNIST, reason="no MNIST here"))]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in TWICE else ()) for name in FACTS]
 )
-def test_two_classes_are_small_against_large_digits(base: str) -> None:
-    for ten, two in zip(load(base, download=False), load(f"{base}2", download=False), strict=True):
-        assert (two.name, two.classes) == (f"{base}2", 2)
+def test_the_data_here(name: str) -> None:
+    folder, *facts = FACTS[name]
+    if folder and not (HERE / folder).is_dir():
+        pytest.skip(f"PACDP_DATA names no folder with {folder}/")
+    parts = load(name, download=False)
+    for part, known in zip(parts, facts, strict=True):
+        assert (part.name, part.inputs.shape, part.units) == (name, known.shape, known.units)
+        assert part.inputs.min() == 0.0
+        assert 0.8 < part.inputs.max() <= 1.0
+        assert known.hash in (part.people_hash or part.hash, None)
+        assert known.counts in (np.bincount(part.labels).tolist(), None)
+    train, test = (Rows.of(part.inputs, part.labels) for part in parts)
+    require_apart(train, test)
+    assert [rows.repeats for rows in (train, test)] == [known.repeats for known in facts]
+    require_plain(train)
+    require_plain(test)
+    if name in MEANS:
+        assert parts[0].inputs.mean((0, 2, 3)) == pytest.approx(MEANS[name], abs=1e-4)
+
+
+def test_names_and_two_classes_which_are_small_against_large_digits() -> None:
+    assert ALL_NAMES == (*NAMES, "cifar10", "mnist-writers", "malaria", "xrays", "xrays224", "xrays-mixed")
+    for ten, two in zip(load("digits"), load("digits2"), strict=True):
+        assert (two.name, two.classes) == ("digits2", 2)
         np.testing.assert_array_equal(two.labels, (ten.labels < 5).astype(np.int64))
         np.testing.assert_array_equal(two.inputs, ten.inputs)
         assert two.hash != ten.hash
 
 
-@pytest.mark.skipif(not HAS_MNIST, reason="PACDP_DATA names no folder with mnist/")
-def test_mnist() -> None:
-    train, test = load("mnist", download=False)
-    assert train.inputs.shape == (60_000, 1, 28, 28)
-    assert test.inputs.shape == (10_000, 1, 28, 28)
-    # class counts as on the original page
-    assert np.bincount(train.labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    assert np.bincount(test.labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
-    assert train.labels[:5].tolist() == [5, 0, 4, 1, 9]
-    assert float(train.inputs.mean()) == pytest.approx(0.1306604, abs=1e-6)  # the 0.1307 of every tutorial
-    assert (train.inputs.min(), train.inputs.max()) == (0.0, 1.0)
-    assert train.hash == MNIST_HASHES[0]
-    assert test.hash == MNIST_HASHES[1]
-
-
-def test_unknown_name_lists_the_names() -> None:
-    with pytest.raises(DataError, match=f"'mnits' is unknown; choose one of {', '.join(ALL_NAMES)}"):
-        load("mnits")
-
-
-@pytest.fixture
-def small() -> Dataset:
-    return Dataset("small", np.zeros((3, 4), dtype=np.float32), np.array([0, 1, 2]), 3)
-
-
-def test_hash_is_of_the_content_alone(small: Dataset) -> None:
-    assert Dataset("other", small.inputs.copy(), small.labels.copy(), 3).hash == small.hash
-    assert Dataset("small", small.inputs.reshape(3, 2, 2), small.labels, 3).hash != small.hash
-    assert Dataset("small", small.inputs + 1, small.labels, 3).hash != small.hash
-    assert Dataset("small", small.inputs, small.labels[::-1], 3).hash != small.hash
+def test_hash_is_of_the_content_alone_and_arrays_are_read_only() -> None:
+    inputs, labels = np.zeros((3, 4), dtype=np.float32), np.array([0, 1, 2])
+    small = Dataset("small", inputs, labels, 3)
     wide = np.zeros((3, 8), dtype=np.float32)
-    assert Dataset("strided", wide[:, ::2], small.labels, 3).hash == small.hash
-    assert pickle.loads(pickle.dumps(small)).hash == small.hash  # noqa: S301
-
-
-def test_arrays_are_read_only_and_the_callers_are_not(small: Dataset) -> None:
-    labels = np.array([0, 1])
-    data = Dataset("mine", np.zeros((2, 2), dtype=np.float32), labels, 2)
-    with pytest.raises(ValueError, match="read-only"):
-        data.labels[0] = 1
-    with pytest.raises(ValueError, match="read-only"):
-        small.inputs[0] = 1
-    labels[0] = 1
-
-
-ROW = np.zeros((2, 2), dtype=np.float32)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "labels", "classes", "match"),
-    [
-        (ROW.astype(np.float64), [0, 1], 2, "must be float32"),
-        (ROW[0], [0, 1], 2, "must be float32"),
-        (ROW, [0, 1, 1], 2, "2 inputs and 3 labels"),
-        (ROW, [0, 2], 2, r"must lie in 0 \.\. classes - 1"),
-        (ROW, [-1, 0], 2, "must lie in"),
-        (ROW, [0, 0], 1, "at least 2"),
-        (ROW[:0], [], 2, "no examples"),
-        (ROW * np.float32("nan"), [0, 1], 2, "not finite"),
-    ],
-)
-def test_malformed_datasets(inputs: np.ndarray, labels: list[int], classes: int, match: str) -> None:
-    with pytest.raises((DataError, TypeCheckError)) as caught:
-        Dataset("odd", inputs, np.array(labels, dtype=np.int64), classes)
-    if isinstance(caught.value, DataError):  # where shapes are checked, the annotation may speak first
-        assert re.search(f"odd.*{match}", str(caught.value))
-
-
-@pytest.mark.parametrize(
-    ("images", "labels", "match"),
-    [
-        (np.zeros((2, 28, 27), np.uint8), np.zeros(2, np.uint8), r"images holds uint8 \[2, 28, 27\], not 28x28"),
-        (np.zeros((2, 784), np.uint8), np.zeros(2, np.uint8), "images .* not 28x28"),
-        (np.zeros((2, 28, 28), np.int32), np.zeros(2, np.uint8), "images holds int32"),
-        (np.zeros((2, 28, 28), np.uint8), np.array([0, 10], np.uint8), r"labels holds the label 10"),
-        (np.zeros((2, 28, 28), np.uint8), np.zeros((2, 1), np.uint8), "labels .* not a row"),
-        (np.zeros((2, 28, 28), np.uint8), np.zeros(2, np.int32), "labels holds int32"),
-        (np.zeros((2, 28, 28), np.uint8), np.zeros(3, np.uint8), "images holds 2 images and .*labels 3 labels"),
-    ],
-)
-def test_mnist_files_that_are_something_else(
-    tmp_path: Path, images: np.ndarray, labels: np.ndarray, match: str
-) -> None:
-    (tmp_path / "images").write_bytes(idx_bytes(images))
-    (tmp_path / "labels").write_bytes(idx_bytes(labels))
-    with pytest.raises(DataError, match=match):
-        read_mnist(tmp_path / "images", tmp_path / "labels")
+    for same in (Dataset("other", inputs.copy(), labels.copy(), 3), Dataset("strided", wide[:, ::2], labels, 3)):
+        assert same.hash == pickle.loads(pickle.dumps(small)).hash == small.hash  # noqa: S301
+    for changed in ((inputs.reshape(3, 2, 2), labels), (inputs + 1, labels), (inputs, labels[::-1])):
+        assert Dataset("small", *changed, 3).hash != small.hash
+    for array in (small.inputs, small.labels):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    labels[0] = 1  # the caller's own is not
