@@ -4,7 +4,6 @@ import json
 import math
 import re
 import sys
-import time
 from dataclasses import replace
 
 import pytest
@@ -14,42 +13,20 @@ from benchmarks import cold_start, gpu, pages, timing, workload
 from benchmarks.timing import Times, in_turn, spread
 
 
-@pytest.mark.parametrize("name", pages.PAGES)
-def test_tables_on_pages_are_those_of_the_results(name):
-    text = (pages.ROOT / name).read_text(encoding="utf-8")
-    assert "<!-- benchmarks." in text
-    assert pages.written(text) == text, "run python -m benchmarks.pages"
+def test_tables_on_pages_are_those_of_the_results():
+    texts = [(pages.ROOT / name).read_text(encoding="utf-8") for name in pages.PAGES]
+    for text in texts:
+        emptied = re.sub(r"(<!-- benchmarks.*?-->\n).*?(<!-- end -->)", r"\1\2", text, flags=re.DOTALL)
+        assert emptied != text == pages.written(text) == pages.written(emptied), "run python -m benchmarks.pages"
+    assert all(sum(text.count(f"<!-- benchmarks.{name} -->") for text in texts) == 1 for name in pages.TABLES)
 
 
-def test_another_number_on_a_page_is_noticed():
-    """What the test above compares with is made anew, whatever stood between the marks."""
-    text = (pages.ROOT / "docs/chains.md").read_text(encoding="utf-8")
-    start = text.index("<!-- benchmarks.chains_clipped -->")
-    digit = next(re.finditer(r"\d", text[text.index("| fc", start) :]))
-    at = text.index("| fc", start) + digit.start()
-    wrong = text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :]
-    assert wrong != text == pages.written(wrong)
-
-
-def test_marks_are_refused_that_nothing_can_be_written_under():
-    with pytest.raises(ValueError, match="needs an end"):
-        pages.written("<!-- benchmarks.chains -->\n")
-    with pytest.raises(ValueError, match="a mark must name one of"):
-        pages.written("<!-- benchmarks.nothing -->\n<!-- end -->")
-
-
-@pytest.mark.parametrize("name", sorted(pages.TABLES))
-def test_every_table_is_on_a_page(name):
-    mark = f"<!-- benchmarks.{name} -->"
-    assert sum((pages.ROOT / page).read_text(encoding="utf-8").count(mark) for page in pages.PAGES) == 1
-
-
-@pytest.mark.parametrize("path", sorted(timing.RESULTS.glob("*.json")), ids=lambda path: path.stem)
-def test_results_say_where_they_come_from(path):
-    made = json.loads(path.read_text(encoding="utf-8"))
-    assert {"results", "provenance"} <= set(made)
-    assert {"commit", "dirty", "device", "time"} <= set(made["provenance"])
-    assert '"synthetic' not in path.read_text(encoding="utf-8")
+def test_results_say_where_they_come_from():
+    for path in timing.RESULTS.glob("*.json"):
+        made = json.loads(path.read_text(encoding="utf-8"))
+        assert {"commit", "dirty", "device", "time"} <= set(made["provenance"]), path.name
+        assert "results" in made
+        assert '"synthetic' not in str(made)
 
 
 def test_candidates_take_turns_and_the_first_round_does_not_count():
@@ -57,13 +34,6 @@ def test_candidates_take_turns_and_the_first_round_does_not_count():
     times = in_turn({"a": lambda: seen.append("a"), "b": lambda: seen.append("b")}, rounds=3)
     assert seen == ["a", "b"] * 4
     assert {name: (len(own.wall), len(own.processor)) for name, own in times.items()} == {"a": (3, 3), "b": (3, 3)}
-
-
-def test_processor_time_leaves_waiting_out():
-    own = in_turn({"wait": lambda: time.sleep(0.02)}, rounds=2)["wait"]
-    assert own.least >= 0.02
-    assert min(own.processor) < 0.01
-    assert own.table(1e3)["least"] >= 20.0 > 10.0 > own.table(1e3)["least of the processor"]
 
 
 def test_the_spread_of_times():
