@@ -1,15 +1,28 @@
-"""What holds for all tests: Triton's kernels are interpreted where no GPU is, processes share the cores, and hypothesis
-tries the same examples each time, however long one takes.
+"""What holds for all tests: three cases of every function are run, Triton's kernels are interpreted where no GPU is,
+processes share the cores, and hypothesis tries the same examples each time, however long one takes.
 
 Triton decides when it is first imported, by whichever test needs it first, whether its own functions are interpreted.
 """
 
 import os
+import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 import torch
 from hypothesis import settings
+
+from tests.shared_runs import (  # noqa: F401 - fixtures for all folders
+    compressed,
+    copied,
+    counted,
+    exported,
+    private_runs,
+    runs,
+    trained,
+    written,
+)
 
 os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
@@ -29,15 +42,52 @@ def _float32_on_gpus(request: pytest.FixtureRequest) -> Iterator[None]:
     matmul.allow_tf32, cudnn.allow_tf32 = before
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.fixture(autouse=True)
+def _types_are_checked_unless_wrong_ones_are_handed_over(request: pytest.FixtureRequest) -> Iterator[None]:
+    """``tests.typed``, where it is loaded, would refuse values of wrong types before pacdp does."""
+    typed = sys.modules.get("tests.typed")
+    wrong = request.node.get_closest_marker("wrong_types")
+    with typed.unchecked() if typed and wrong else nullcontext():
+        yield
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How many cases of a function are run."""
+    parser.addoption(
+        "--cases", type=int, default=3, metavar="N",
+        help="run at most N parameter cases of a test function, evenly spread (default 3; 0 runs every case)",
+    )  # fmt: skip
+
+
+def spread(cases: int, of: int) -> set[int]:
+    """Places of at most ``cases`` of so many cases, evenly spread from the first to the last."""
+    if not cases or of <= cases:
+        return set(range(of))
+    return {round(k * (of - 1) / max(1, cases - 1)) for k in range(cases)}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """At most three cases of a function are run, but for those whose cases are the point (``every_case``)."""
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {
+        own[place]
+        for own in functions.values()
+        for place in spread(0 if own[0].get_closest_marker("every_case") else config.getoption("cases"), len(own))
+    }
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
     """What compiles functions by torch, and all that runs on a GPU may: it warns of itself, and cannot compile the
     checks of types.
     """
-    for item in items:
-        if item.get_closest_marker("cuda") or item.get_closest_marker("compiles"):
-            item.add_marker(pytest.mark.wrong_types)
-            item.add_marker(pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"))
+    if item.get_closest_marker("cuda") or item.get_closest_marker("compiles"):
+        item.add_marker(pytest.mark.wrong_types)
+        item.add_marker(pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

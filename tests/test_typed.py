@@ -6,13 +6,13 @@ import textwrap
 import pytest
 from jaxtyping import TypeCheckError
 
-from tests.typed import _Wrapped
+from tests.typed import _Wrapped, unchecked
 
 SOURCE = '''
 """A module."""
 import numba
 from dataclasses import dataclass
-from typing import no_type_check
+from typing import NamedTuple, no_type_check
 import numpy as np
 from jaxtyping import Float
 
@@ -23,6 +23,10 @@ def half(x: int) -> float:
 
 def added(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return x + y
+
+class Pair(NamedTuple):
+    x: Float[np.ndarray, " n"]
+    k: int
 
 @dataclass(frozen=True, slots=True)
 class Count:
@@ -69,7 +73,23 @@ def test_wrong_shapes_are_caught(module, call):
 
 
 @pytest.mark.parametrize(
-    ("call", "expected"), [("half(3)", 1.5), ("Count(2).n", 2), ("free(1.0)", 1.0), ("compiled(1)", 2)]
+    ("call", "expected"),
+    [("half(3)", 1.5), ("Count(2).n", 2), ("free(1.0)", 1.0), ("compiled(1)", 2), ("Pair(np.ones(2), 3).k", 3)],
 )
+@pytest.mark.every_case
 def test_what_is_right_unchecked_or_inside_passes(module, call, expected):
     assert eval(call, module) == expected
+
+
+def test_checks_can_be_switched_off_and_come_back(module):
+    with unchecked():
+        assert eval("Count(1).twice", module) == 2
+        assert eval("Rows(np.zeros((2, 3)), np.zeros(3)).y.size", module) == 3
+    with pytest.raises(TypeCheckError):
+        eval("Count(1).twice", module)
+
+
+@pytest.mark.wrong_types
+def test_they_are_off_where_a_test_is_marked(request, module):
+    if request.config.pluginmanager.has_plugin("tests.typed"):
+        assert eval("Count(1).twice", module) == 2

@@ -1,5 +1,6 @@
 """Annotations of pacdp are checked at every call while the suite runs: ``python -m pytest -p tests.typed``.
 
+``unchecked`` switches the checks off while a test hands over values of wrong types, which pacdp itself is to refuse.
 Functions, methods and dataclasses whose annotations carry shapes are wrapped by jaxtyping, all others by beartype
 alone, which costs a tenth of that. Functions inside functions are left as they are: they would be wrapped anew at every
 call of the outer one, which took most of the suite's time.
@@ -9,8 +10,10 @@ import ast
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import is_dataclass
+from functools import wraps
 from types import ModuleType
 from typing import Any
 
@@ -24,17 +27,43 @@ _checked = beartype(conf=BeartypeConf(violation_type=TypeCheckError))
 _UNCHECKED = {"no_type_check", "njit", "jit", "vectorize", "intrinsic", "overload"}
 
 
-def shaped(thing: Callable[..., Any]) -> Callable[..., Any]:
-    """The function or dataclass with its types and shapes checked."""
-    return jaxtyped(thing, typechecker=beartype)
+_on = True
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """While this lasts, annotations are not checked."""
+    global _on  # noqa: PLW0603 - the checks of a process are on or off
+    before, _on = _on, False
+    try:
+        yield
+    finally:
+        _on = before
+
+
+def _switched(checked: Callable[..., Any], thing: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(thing)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return (checked if _on else thing)(*args, **kwargs)
+
+    return called
+
+
+def shaped(thing: Any) -> Any:
+    """The function, or the dataclass's own construction, with its types and shapes checked."""
+    if not isinstance(thing, type):
+        return _switched(jaxtyped(thing, typechecker=beartype), thing)
+    if is_dataclass(thing):  # a tuple with names has no construction of its own to check
+        thing.__init__ = _switched(jaxtyped(thing.__init__, typechecker=beartype), thing.__init__)  # type: ignore[misc]
+    return thing
 
 
 def plain(thing: Any) -> Any:
     """The function, or the dataclass's own construction, with its types checked."""
     if not isinstance(thing, type):
-        return _checked(thing)
+        return _switched(_checked(thing), thing)
     if is_dataclass(thing):
-        thing.__init__ = _checked(thing.__init__)  # type: ignore[misc]
+        thing.__init__ = _switched(_checked(thing.__init__), thing.__init__)  # type: ignore[misc]
     return thing
 
 
