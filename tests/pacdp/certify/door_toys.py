@@ -1,31 +1,25 @@
-"""Small examples, networks and laws for attacks on the door."""
+"""Small examples, networks and laws for the tests of the door."""
 
 import numpy as np
-import pytest
 import torch
 from torch import nn
 
 import bounds
-from pacdp import (
-    BoundSet,
-    DataFree,
-    GaussianPosterior,
-    MonteCarlo,
-    Prior,
-    certify,
-)
+from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, certify
 from pacdp.data import Split, index_hash
 
-pytestmark = pytest.mark.wrong_types
 MU = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
 PURE = bounds.PureDP(epsilon=0.01, adjacency="replace-one", status="exact mechanism")
 QUICK = MonteCarlo(passes=1)
 
 
 def examples(n=60, *, seed=0, people=None):
+    """Two Gaussian classes, which the first coordinate tells apart, but for a few."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(0, 2, (n,), generator=generator)
-    return BoundSet(inputs=torch.randn(n, 4, generator=generator), labels=labels, people=people)
+    inputs = torch.randn(n, 4, generator=generator)
+    inputs[:, 0] += 3.0 * labels - 1.5
+    return BoundSet(inputs=inputs, labels=labels, people=people)
 
 
 def network(outputs=1):
@@ -39,9 +33,16 @@ def law(std=0.1, module=None):
     return GaussianPosterior.around(module or network(), std=std)
 
 
-def gaussian(data=None, **options):
-    given = {"prior": Prior(law=law(), source=DataFree()), "network": network(), "monte_carlo": QUICK, **options}
-    return certify(given.pop("law", law()), examples() if data is None else data, **given)
+def gaussian(data=None, source=None, **options):
+    """The door's assessment of a Gaussian around the network, by default with a prior that is free of data."""
+    prior = Prior(law=law(), source=source or DataFree())
+    given = {"prior": prior, "network": network(), "monte_carlo": QUICK, **options}
+    return certify(given.pop("law", law()), data or examples(), **given)
+
+
+def plain(data=None, **options):
+    """The door's assessment of the network as it is."""
+    return certify(Network(network=network()), data or examples(), **options)
 
 
 def split(start, stop):

@@ -40,18 +40,6 @@ def test_weights_of_one_s_own_favour_whom_they_name():
     assert trusting.weights[0] > 0.99
 
 
-@pytest.mark.parametrize(("errors", "weights"), [([], None), ([-1], None), ([11], None), ([1, 2], [1.0, 0.0])])
-def test_refusals(errors, weights):
-    with pytest.raises(ValueError, match="expected"):
-        assess_finite(np.array(errors, dtype=np.int64), n=10, weights=None if weights is None else np.array(weights))
-
-
-@pytest.mark.wrong_types
-def test_broken_counts_are_refused():
-    with pytest.raises(ValueError, match="whole numbers"):
-        assess_finite(np.array([2.7]), n=10)
-
-
 def test_they_hold_as_often_as_they_say():
     rng = np.random.default_rng(0)
     truth, n, runs = np.full(50, 0.1), 300, 400
