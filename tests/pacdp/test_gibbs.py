@@ -11,7 +11,7 @@ from toys import keys_of, toy_data, toy_objective
 
 from pacdp import Diverged, GibbsSettings, LocalGibbs
 from pacdp.chains import Keys
-from pacdp.gibbs import GibbsEstimate, _average, estimate_gibbs
+from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Estimate, Objective, Risks
 
 DIM = 3
@@ -62,13 +62,6 @@ def mean_risk(risk: QuadraticRisk, q: LocalGibbs) -> float:
     return DIM * a / 2 * ((g * risk.target / (a + g)) ** 2 + 1 / (q.tau * (a + g))) + risk.offset
 
 
-def test_closed_forms_agree_with_the_kl_of_two_gaussians() -> None:
-    risk, q = QuadraticRisk(0.8), posterior()
-    mean, std = 0.8 / 1.3, (6.0 * 1.3) ** -0.5
-    kl = DIM * (math.log(q.prior_std / std) + (std**2 + mean**2) / (2 * q.prior_std**2) - 0.5)
-    assert -q.tau * mean_risk(risk, q) - log_partition(risk, q) == pytest.approx(kl, rel=1e-12)
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_log_partition_is_that_of_the_gaussian_integral(seed: int) -> None:
     risk, q, draws = QuadraticRisk(0.8), posterior(), 4000
@@ -104,13 +97,9 @@ def test_a_constant_loss_teaches_nothing(offset: float) -> None:
     found = estimate(QuadraticRisk(0.0, offset=offset), epochs=0.05)
     assert abs(found.kl_raw_nats) < 1e-6
     assert found.log_partition_nats == pytest.approx(-6.0 * offset, rel=1e-6)
-    assert found.kl_nats == max(0.0, found.kl_raw_nats)
-
-
-def test_a_constant_loss_leaves_the_kl_alone() -> None:
-    plain, shifted = (estimate(QuadraticRisk(0.8, offset=offset), epochs=0.1) for offset in (0.0, 2.0))
+    plain, shifted = (estimate(QuadraticRisk(0.8, offset=some), epochs=0.1) for some in (0.0, offset))
     assert shifted.kl_raw_nats == pytest.approx(plain.kl_raw_nats, rel=1e-4)
-    assert shifted.loss == pytest.approx(plain.loss + 2, rel=1e-5)
+    assert shifted.loss == pytest.approx(plain.loss + offset, rel=1e-5)
 
 
 def test_a_negative_estimate_is_reported_as_zero_and_says_so() -> None:
@@ -142,26 +131,12 @@ def test_averages_are_those_of_the_recursion(alpha: float, burn_in: float) -> No
         assert found.effective_draws <= (2 - alpha) / alpha
 
 
-def test_the_average_of_one_value_is_that_value() -> None:
-    for alpha in (0.0, 0.005, 0.9):
-        assert _average(np.array([0.25]), alpha) == 0.25
-        assert _average(np.full(50, 0.25), alpha) == pytest.approx(0.25, rel=1e-14)
-
-
-@pytest.mark.parametrize("epochs", [1e-9, 0.002, 0.005])
-@pytest.mark.parametrize("burn_in", [0.0, 0.2, 0.99])
-def test_the_shortest_run_keeps_four_draws(epochs: float, burn_in: float) -> None:
+@pytest.mark.parametrize(("epochs", "burn_in", "steps"), [(1e-9, 0.0, 4), (1e-9, 0.99, 4), (0.005, 0.99, 5)])
+def test_the_shortest_run_keeps_four_draws(epochs: float, burn_in: float, steps: int) -> None:
     found = estimate(QuadraticRisk(0.8), epochs=epochs, burn_in=burn_in)
-    assert found.steps == max(4, round(1000 * epochs))
+    assert found.steps == steps
     assert found.draws >= 4
     assert 1 <= found.effective_draws <= found.draws
-
-
-def test_a_diverging_run_names_its_step() -> None:
-    risk = QuadraticRisk(0.8)
-    risk.risk = lambda weights: torch.tensor(torch.nan if len(risk.visited) == 7 else 1.0, dtype=torch.float64)
-    with pytest.raises(Diverged, match="the SGLD run on the Gibbs posterior became NaN or infinite at step 7"):
-        estimate(risk, epochs=0.02)
 
 
 def test_a_network_is_judged_on_both_sets_by_its_keys_alone() -> None:
@@ -203,19 +178,3 @@ def test_a_diverging_run_names_its_chains() -> None:
     with pytest.raises(Diverged, match="at step 1") as caught:
         estimate_gibbs(every, train, None, settings, keys_of(0, 1, 2))
     assert (caught.value.step, caught.value.chains) == (1, (1,))
-
-
-@pytest.mark.parametrize(
-    ("field", "values", "sentence"),
-    [
-        ("epochs", (0.0, -1.0, math.nan), "expected epochs > 0 and 0 <= burn_in < 1"),
-        ("burn_in", (-0.1, 1.0, math.nan), "expected epochs > 0 and 0 <= burn_in < 1"),
-        ("alpha", (-0.1, 1.0, math.nan), "expected 0 <= alpha < 1"),
-        ("prior_draws", (0, -1), "expected prior_draws >= 1 and test_draws >= 1"),
-        ("test_draws", (0, -1), "expected prior_draws >= 1 and test_draws >= 1"),
-    ],
-)
-def test_settings_are_checked(field: str, values: tuple[float, ...], sentence: str) -> None:
-    for value in values:
-        with pytest.raises(ValueError, match=sentence):
-            GibbsSettings(**{field: value})  # type: ignore[arg-type]

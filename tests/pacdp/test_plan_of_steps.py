@@ -32,44 +32,10 @@ def test_listed_steps_are_paid_for_as_made_and_shared(listed: tuple[int, ...], d
     assert found.hypothesis.standing == ("proved" if made in listed else "declared")
 
 
-@pytest.mark.wrong_types
-@pytest.mark.parametrize("plan", [Plan(steps=7), Plan(steps=7, stopping="listed", listed=(2, 7))])
-@pytest.mark.parametrize("made", [-1, 8, 2.0, True, None])
-def test_steps_that_were_not_planned_are_refused(plan: Plan, made) -> None:
-    with pytest.raises(ValueError, match=r"expected 0 <= step <= 7, the planned number of steps, got"):
-        plan.charged(made)
-
-
-@pytest.mark.wrong_types
 def test_without_a_plan_nothing_is_shown() -> None:
     found = charged_steps(None, 5)
     assert (found.steps, found.stopping_times, found.hypothesis.standing) == (5, 1, "unproved")
     assert charged_steps(Plan(steps=9), 5) == Plan(steps=9).charged(5)
-    for step in (-1, 2.0):
-        with pytest.raises(ValueError, match="expected step >= 0, got"):
-            charged_steps(None, step)  # type: ignore[arg-type]
-
-
-@pytest.mark.wrong_types
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"steps": 0}, "planned steps >= 1, got 0"),
-        ({"steps": 3.0}, "planned steps >= 1, got 3.0"),
-        ({"steps": True}, "planned steps >= 1, got True"),
-        ({"steps": 3, "stopping": "cheaper"}, "'planned' or 'listed', got 'cheaper'"),
-        ({"steps": 3, "listed": (3,)}, "stopping='listed' only"),
-        ({"steps": 3, "stopping": "listed"}, "increase from 1 or more up to 3"),
-        ({"steps": 3, "stopping": "listed", "listed": (1, 2)}, "up to 3"),
-        ({"steps": 3, "stopping": "listed", "listed": (2, 1, 3)}, "up to 3"),
-        ({"steps": 3, "stopping": "listed", "listed": (0, 3)}, "up to 3"),
-        ({"steps": 3, "stopping": "listed", "listed": ("1", 3)}, "up to 3"),
-    ],
-)
-def test_plans_that_cannot_be(fields, said: str) -> None:
-    with pytest.raises(ValueError, match="expected ") as refused:
-        Plan(**fields)
-    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("plan", [Plan(steps=7), Plan(steps=7, stopping="listed", listed=(2, 7))])

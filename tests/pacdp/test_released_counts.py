@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import bounds
-from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, privacy_epsilon
+from bounds.accounting import Composed, Gaussian
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
 from pacdp.released_counts import ReleasedErrors, released_errors, sum_of_rates
@@ -29,6 +29,7 @@ def released(randomness=None, ledger=None, **more) -> ReleasedErrors:
 def test_a_release_is_an_entry_before_it_is_drawn(tmp_path: Path) -> None:
     book = Ledger.open(tmp_path)
     found = released(ledger=book, unit="person")
+    assert ReleasedErrors(**found.to_dict(), receipt=found.receipt) == found
     (entry,) = Ledger.load(tmp_path).entries
     both = Composed(events=(Gaussian(noise_multiplier=50.0), Gaussian(noise_multiplier=20.0)))
     assert (entry.stretch.kind, entry.stretch.unit) == ("release", "person")
@@ -107,30 +108,9 @@ def test_a_sum_of_rates_is_released_on_its_grid_and_covered_on_it() -> None:
         assert errors - found.errors < 0.01 * 2.3 + 2 / 1024
         missed += errors < rates or n > 40
     assert stats.binom(draws, 0.05).sf(missed - 1) > 1e-4
-    with pytest.raises(ValueError, match="errors must be a multiple of 1/1024"):
-        released(errors=1 / 3, unit="person")
-    with pytest.raises(ValueError, match="errors"):
-        released(errors=12.5)
-
-
-def test_what_is_kept_of_a_release_makes_it_again() -> None:
-    found = released(unit="person")
-    assert ReleasedErrors(**found.to_dict(), receipt=found.receipt) == found
-    for name, bad in (("errors", math.nan), ("n", math.inf), ("std_n", 0.0)):
-        changed = found.to_dict()
-        changed[name] = bad
-        with pytest.raises(ValueError, match=name):
-            ReleasedErrors(**changed)
 
 
 def test_on_mnist_noise_of_50_errors_is_a_quarter_of_a_point() -> None:
-    """And 0.005 of epsilon after the committed run of DP-SGD (experiments/results/private), whose epsilon is 0.5."""
-    steps = PoissonSampled(sample_rate=0.02, event=Gaussian(noise_multiplier=3.29538442000592))
-    run = SelfComposed(event=steps, count=500)
-    before = privacy_epsilon(event=run, **ABOUT).upper
-    after = privacy_epsilon(event=Composed(events=(run, Gaussian(noise_multiplier=50.0))), **ABOUT).upper
-    assert before == pytest.approx(0.49977, abs=1e-5)
-    assert 0.0050 < after - before < 0.0055
     exact = released(std_errors=1e-9, std_n=1e-9).at_worst(failure_prob=0.001)
     assert exact == (2304, 60_000)
     errors, n = replace(released(std_errors=50.0, std_n=1e-9), errors=2304.0).at_worst(failure_prob=0.002)
@@ -144,22 +124,3 @@ def test_a_seeded_release_may_be_repeated(tmp_path: Path) -> None:
     one, other = (released(SeededRandomness(3), book, stream=stream) for _ in range(2))
     assert (one.errors, one.n) == (other.errors, other.n)
     assert len(book.entries) == 1
-
-
-@pytest.mark.parametrize(
-    ("bad", "named"),
-    [
-        ({"errors": -1}, "errors"),
-        ({"errors": 60_001}, "errors"),
-        ({"n": 0}, "n"),
-        ({"std_errors": 0.0}, "std_errors"),
-        ({"std_n": math.inf}, "std_n"),
-        ({"std_n": math.nan}, "std_n"),
-        ({"run": ""}, "run"),
-    ],
-)
-def test_bad_counts_are_refused_by_a_sentence(bad: dict, named: str) -> None:
-    with pytest.raises(ValueError, match=f"^{named}"):
-        released(**bad)
-    with pytest.raises(ValueError, match="failure_prob"):
-        released().at_worst(failure_prob=0.0)

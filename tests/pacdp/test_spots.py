@@ -1,7 +1,6 @@
 """Features of spots: functions of one image, unmoved by where a spot lies, and blind to the order of the batch."""
 
 import numpy as np
-import pytest
 
 from pacdp.spots import COUNT, spot_features
 
@@ -27,9 +26,3 @@ def test_spots_show_wherever_they_lie():
     plain, one, elsewhere = (spot_features(cell(at)[None])[0] for at in ([], [(20, 20)], [(29, 24)]))
     assert np.abs(one - elsewhere).max() < 0.25
     assert np.abs(one - plain).max() > 1.0
-
-
-def test_wrong_images_are_refused():
-    for shape in ((2, 3, 50, 50), (2, 50, 50), (2, 1, 8, 8)):
-        with pytest.raises(ValueError, match="grey images"):
-            spot_features(np.zeros(shape, dtype=np.float32))
