@@ -19,7 +19,6 @@ from bounds.accounting import (
     SelfComposed,
     privacy_epsilon,
 )
-from pacdp.algorithms.algorithm import Algorithm
 from pacdp.ledger import Ledger
 from pacdp.private import (
     DPBBP,
@@ -72,8 +71,8 @@ def flat(event):
 
 
 @few
-@given(SCHEDULES)
-def test_a_history_is_its_steps(schedule):
+@given(SCHEDULES, st.integers(1, 4))
+def test_a_history_is_its_steps(schedule, count):
     event = event_of(schedule)
     assert flat(event) == [STEPS[i] for i in schedule]
     assert steps_of(event) == len(schedule)
@@ -81,44 +80,22 @@ def test_a_history_is_its_steps(schedule):
     runs = runs_of(event)
     assert all(count > 0 for _, count in runs)
     assert all(one != other for (one, _), (other, _) in pairwise(runs))
-
-
-@few
-@given(SCHEDULES, SCHEDULES, SCHEDULES)
-def test_joining_is_concatenation(a, b, c):
-    x, y, z = map(event_of, (a, b, c))
-    assert joined(x, y) == event_of(a + b)
-    assert joined(joined(x, y), z) == joined(x, joined(y, z)) == joined(x, y, z)
-    assert joined(x, None) == joined(None, x) == joined(x) == x
-    assert steps_of(joined(x, y)) == steps_of(x) + steps_of(y)
-
-
-@few
-@given(SCHEDULES, st.integers(-2, 15))
-def test_the_beginning_and_the_rest_make_the_whole(schedule, k):
-    event, cut = event_of(schedule), max(0, k)
-    assert first(event, k) == event_of(schedule[:cut])
-    assert after(event, k) == event_of(schedule[cut:])
-    assert joined(first(event, k), after(event, k)) == event
-
-
-@few
-@given(SCHEDULES, st.integers(0, 12), st.integers(0, 12))
-def test_cuts_compose(schedule, j, k):
-    event = event_of(schedule)
-    assert first(first(event, j), k) == first(event, min(j, k))
-    assert after(after(event, j), k) == after(event, j + k)
-    assert after(first(event, j + k), j) == first(after(event, j), k)
-
-
-@few
-@given(SCHEDULES, st.integers(1, 4))
-def test_nested_repetitions_are_unrolled_in_their_order(schedule, count):
-    event = event_of(schedule)
-    if event is not None:
+    if event is not None:  # nested repetitions are unrolled in their order
         repeated = SelfComposed(event=event, count=count)
-        assert flat(repeated) == [STEPS[i] for i in schedule] * count
         assert joined(Composed(events=(repeated, STEPS[1]))) == event_of(schedule * count + [1])
+
+
+@few
+@given(SCHEDULES, SCHEDULES, st.integers(-2, 15), st.integers(0, 12))
+def test_joining_is_concatenation_and_cutting_its_inverse(a, b, j, k):
+    x, y, whole = event_of(a), event_of(b), event_of(a + b)
+    assert joined(x, y) == joined(joined(x, None), y) == whole
+    assert steps_of(whole) == steps_of(x) + steps_of(y)
+    assert first(whole, j) == event_of((a + b)[: max(0, j)])
+    assert after(whole, j) == event_of((a + b)[max(0, j) :])
+    assert joined(first(whole, j), after(whole, j)) == whole
+    assert first(first(whole, j), k) == first(whole, min(j, k))
+    assert after(after(whole, max(0, j)), k) == after(whole, max(0, j) + k)
 
 
 def test_one_step_is_the_mechanism_it_says():
@@ -128,9 +105,6 @@ def test_one_step_is_the_mechanism_it_says():
     assert STEPS[3] == PoissonSampled(sample_rate=0.1, event=both)
     assert STEPS[4] == NonPrivate()
     assert sampled_step([1e20], sample_rate=1e-20) == sampled_step([1e10], sample_rate=1e-9)
-    for noise, rate in (([], 0.5), ([-1.0], 0.5), ([math.nan], 0.5), ([math.inf], 0.5), ([1.0], 0.0), ([1.0], 1.5)):
-        with pytest.raises(ValueError, match=r"noise_multiplier|sample_rate"):
-            sampled_step(noise, sample_rate=rate)
 
 
 @pytest.mark.parametrize("noises", [(3.0, 1.0), (2.0, 2.0), (0.5, 7.0, 1.3)])
@@ -158,53 +132,45 @@ def masked():
     return with_example_dropout(nn.Sequential(mlp(), nn.Dropout(0.3)), generator=generator())
 
 
+def run_of(kind, build=mlp, persons=None, **settings):
+    numbers = {"mechanism": M, "learning_rate": 0.1, "noise_multiplier": DECAY, **settings}
+    return kind(**{name: value for name, value in numbers.items() if value is not None}), build, persons
+
+
+def langevin_of(convention):
+    return run_of(DPSGLD, learning_rate=None, noise_multiplier=None, convention=convention)
+
+
+def p3sgd_of(**settings):
+    return run_of(P3SGD, mlp, people(), noise_multiplier=None, **settings)
+
+
 RUNS = {
-    "sgd": (DPSGD(mechanism=M, noise_multiplier=DECAY, learning_rate=0.1, momentum=0.5), mlp, None),
-    "sgd by the reference": (
-        DPSGD(mechanism=mechanism(steps=5, grad_sample_mode="reference"), noise_multiplier=1.0, learning_rate=0.1),
-        mlp,
-        None,
-    ),
-    "without noise": (DPSGD(mechanism=M, noise_multiplier=0.0, learning_rate=0.1), mlp, None),
-    "noise that ends": (DPSGD(mechanism=M, noise_multiplier=lambda t: 2.0 - 0.5 * t, learning_rate=0.1), mlp, None),
-    "adam": (DPAdam(mechanism=M, noise_multiplier=DECAY, learning_rate=0.01), mlp, None),
-    "knolle": (
-        DPSGLD(
-            mechanism=M,
-            convention=GradientSlot(step_size=Polynomial(initial=0.1, power=0.5), temperature=3.0, pre_noise=0.1),
-        ),
-        mlp,
-        None,
-    ),
-    "zhang": (DPSGLD(mechanism=M, convention=ParameterSlot(step_size=1e-3, drift=1.0, noise=2.0), thin=2), mlp, None),
-    "tempered": (DPSGLD(mechanism=M, convention=Tempered(step_size=DECAY, temperature=0.01)), mlp, None),
-    "bbp": (
-        DPBBP(mechanism=M, noise_multiplier=DECAY, learning_rate=0.1, prior=Normal(std=1.0), draws=2),
-        lambda: bayesian(mlp(), generator=generator()),
-        None,
-    ),
-    "dropout": (DPMCDropout(mechanism=M, noise_multiplier=DECAY, learning_rate=0.1), masked, None),
-    "users": (UserLevelDPSGD(mechanism=M, noise_multiplier=DECAY, learning_rate=0.1), mlp, people()),
-    "p3sgd": (P3SGD(mechanism=M, noise_scales=(3.0, 1.0, 2.0), learning_rate=0.1), mlp, people()),
-    "p3sgd, nested": (
-        P3SGD(mechanism=M, noise_scales=(3.0, 1.0), learning_rate=0.1, candidates=NestedNoise()),
-        mlp,
-        people(),
-    ),
-    "p3sgd, no choice": (P3SGD(mechanism=M, noise_scales=(2.0,), learning_rate=0.1), mlp, people()),
+    "sgd": run_of(DPSGD, momentum=0.5),
+    "without noise": run_of(DPSGD, noise_multiplier=0.0),
+    "noise that ends": run_of(DPSGD, noise_multiplier=lambda t: 2.0 - 0.5 * t),
+    "adam": run_of(DPAdam),
+    "knolle": langevin_of(GradientSlot(step_size=Polynomial(initial=0.1, power=0.5), temperature=3.0, pre_noise=0.1)),
+    "zhang": langevin_of(ParameterSlot(step_size=1e-3, drift=1.0, noise=2.0)),
+    "tempered": langevin_of(Tempered(step_size=DECAY, temperature=0.01)),
+    "bbp": run_of(DPBBP, lambda: bayesian(mlp(), generator=generator()), prior=Normal(std=1.0), draws=2),
+    "dropout": run_of(DPMCDropout, masked),
+    "users": run_of(UserLevelDPSGD, mlp, people()),
+    "p3sgd": p3sgd_of(noise_scales=(3.0, 1.0, 2.0)),
+    "p3sgd, nested": p3sgd_of(noise_scales=(3.0, 1.0), candidates=NestedNoise()),
+    "p3sgd, no choice": p3sgd_of(noise_scales=(2.0,)),
 }
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_s_event_is_what_was_promised(name):
     algorithm, build, persons = RUNS[name]
     n = 40 if persons is None else 10
     run = train(algorithm, build(), data(), loss=cross_entropy, people=persons, randomness=SeededRandomness(1))
     whole = algorithm.promise(n, 5)
-    assert isinstance(algorithm, Algorithm)
     assert run.event == whole
     assert steps_of(whole) == 5
-    assert algorithm.promise(n, 0) is None
     assert [algorithm.promise(n, k) for k in range(6)] == [first(whole, k) for k in range(6)]
     assert algorithm.promise(n + 7, 5) == whole  # the number of units is no one's business
 
@@ -216,7 +182,7 @@ class Forgetful(DPSGD):
         return planned(self.noise_multiplier, sample_rate=self.mechanism.sample_rate, steps=steps)
 
 
-@pytest.mark.parametrize("every", [1, 2, 3, 7])
+@pytest.mark.parametrize("every", [1, 2, 7])
 def test_a_ledger_is_told_of_the_very_steps_that_releases_are_held_against(every, tmp_path):
     algorithm = Forgetful(mechanism=M, noise_multiplier=DECAY, learning_rate=0.1)
     book = Ledger.open(tmp_path / "ledger")
@@ -266,13 +232,6 @@ class Late(DPSGD):
         return DPSGD.update(self, step)
 
 
-class Silent(DPSGD):
-    """Promises a release and makes none."""
-
-    def update(self, step):
-        return 0
-
-
 class Choosing(P3SGD):
     """Chooses a second time."""
 
@@ -280,6 +239,13 @@ class Choosing(P3SGD):
         moved = [{name: w.clone() for name, w in step.weights.items()} for _ in range(2)]
         step.choose(moved, selection_epsilon=0.1, score_bound=1.0)
         return P3SGD.update(self, step)
+
+
+class Cheaper(NestedNoise):
+    """Draws independent candidates, which are promised as nested."""
+
+    def draw(self, step, scales):
+        return IndependentNoise().draw(step, scales)
 
 
 @pytest.mark.parametrize(("kind", "ran"), [(Twice, 0), (Quieter, 0), (Free, 0), (Late, 2)])
@@ -291,19 +257,8 @@ def test_a_step_that_releases_something_else_ends_the_run(kind, ran):
     assert seen == list(range(1, ran + 1))
 
 
-def test_a_second_choice_and_no_release_end_the_run():
-    liar = Choosing(mechanism=M, noise_scales=(3.0, 1.0), learning_rate=0.1)
-    with pytest.raises(RuntimeError, match="was promised"):
-        train(liar, mlp(), data(), people=people(), loss=cross_entropy)
-    with pytest.raises(ValueError, match="one number for each release, got none"):
-        train(Silent(mechanism=M, noise_multiplier=1.0, learning_rate=0.1), mlp(), data(), loss=cross_entropy)
-
-
-def test_independent_candidates_that_are_promised_as_nested_end_the_run():
-    class Cheaper(NestedNoise):
-        def draw(self, step, scales):
-            return IndependentNoise().draw(step, scales)
-
-    liar = P3SGD(mechanism=M, noise_scales=(3.0, 1.0), learning_rate=0.1, candidates=Cheaper())
-    with pytest.raises(RuntimeError, match="was promised"):
-        train(liar, mlp(), data(), people=people(), loss=cross_entropy)
+def test_a_second_choice_and_independent_candidates_end_the_run():
+    for kind, more in ((Choosing, {}), (P3SGD, {"candidates": Cheaper()})):
+        liar = kind(mechanism=M, noise_scales=(3.0, 1.0), learning_rate=0.1, **more)
+        with pytest.raises(RuntimeError, match="was promised"):
+            train(liar, mlp(), data(), people=people(), loss=cross_entropy)

@@ -1,0 +1,82 @@
+"""One list of the networks whose chains' clipped sums are looked at, and their slow twin in double precision."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from toys import seeded, sparse_data, toy_data
+
+from pacdp.chains import Batching
+from pacdp.data import Dataset
+from pacdp.losses import bounded_cross_entropy
+from pacdp.models import Architecture, build
+from pacdp.objective import Objective
+
+WIDE = Architecture(hidden=(130, 150))  # products of 128 rows and more go to oneDNN
+
+
+def with_layer(layer: nn.Module) -> Callable[[], nn.Module]:
+    return lambda: nn.Sequential(nn.Flatten(), nn.Linear(20, 6), layer, nn.Identity(), nn.Linear(6, 3, bias=False))
+
+
+KINDS: dict[str, tuple[Callable[[], Dataset], Architecture | Callable[[], nn.Module], int]] = {
+    "small": (lambda: toy_data(n=80), Architecture(hidden=(7, 6)), 20),
+    "classes": (lambda: toy_data(n=80, classes=4), Architecture(hidden=(7,)), 20),
+    "sparse": (lambda: sparse_data(n=80), Architecture(hidden=(9, 8)), 20),
+    "wide": (lambda: sparse_data(n=300, shape=(1, 12, 12)), WIDE, 130),
+    "wide and dense": (lambda: toy_data(n=300, shape=(120,)), WIDE, 130),
+    "conv": (lambda: toy_data(n=60, shape=(1, 28, 28)), Architecture(name="conv"), 40),
+    "group": (lambda: toy_data(n=60), Architecture(hidden=(8,), norm="group"), 10),
+} | {
+    type(layer).__name__: (lambda: toy_data(shape=(1, 4, 5), classes=3), with_layer(layer), 10)
+    for layer in (nn.ReLU(inplace=True), nn.Tanh(), nn.Sigmoid(), nn.ELU(inplace=True), nn.GELU())
+}
+COMPILED = list(KINDS)[:6]
+
+
+def objective_of(
+    kind: str, clip_norm: float = 0.3, *, batching: Batching = "auto", data: Dataset | None = None, **more: Any
+) -> Objective:
+    made, network, size = KINDS[kind]
+    own = data or made()
+    if isinstance(network, Architecture):
+        model = build(network, input_shape=own.inputs.shape[1:], classes=own.classes, generator=seeded(0))
+    else:
+        model = network()
+    loss = bounded_cross_entropy(classes=own.classes)
+    found = Objective(model, loss, own, **{"batch_size": size, "clip_norm": clip_norm, "batching": batching, **more})
+    assert data is not None or (found._sums is not None) == (kind in COMPILED and batching == "auto")
+    assert (found._fixed is not None) == (batching == "vmap")
+    return found
+
+
+def weights_of(objective: Objective, chains: int = 3) -> Tensor:
+    own = objective.weights()
+    spread = torch.randn(chains, objective.dim, generator=seeded(3), dtype=torch.float64).to(own.dtype)
+    return own + 0.5 * own.square().mean().sqrt() * spread
+
+
+def twin(objective: Objective, weights: Tensor, examples: Tensor, labels: Tensor) -> tuple[Tensor, float]:
+    """Every example's gradient by torch.func, clipped and added one by one; and their sizes."""
+    model = objective.model.double()
+    views = {name: value.double() for name, value in objective.layout.views(weights).items()}
+
+    def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        return objective.loss.function(functional_call(model, parameters, (x[None],)), y[None])[0]
+
+    inputs = objective.examples[0][examples].double()
+    rows = vmap(grad(loss), in_dims=(None, 0, 0))(views, inputs, labels[examples])
+    model.float()
+    flat = torch.stack([objective.layout.flatten({k: v[i] for k, v in rows.items()}) for i in range(len(examples))])
+    assert objective.clip_norm is not None
+    factors = (objective.clip_norm / flat.norm(dim=1)).clamp(max=1.0)
+    each = factors[:, None] * flat / objective.batch_size
+    return each.sum(dim=0), float(each.norm(dim=1).sum())
+
+
+def draw_always(objective: Objective, chosen: list[int]) -> None:
+    """One chain's batch is always this one."""
+    objective.draw = lambda keys, tick: ([torch.tensor(chosen)], np.zeros(1, np.int64))

@@ -1,0 +1,90 @@
+"""Clipped sums of many chains, compiled, on rows of one length, or one by one, are those of their slow twin."""
+
+import numpy as np
+import pytest
+import torch
+from chain_sums import KINDS, objective_of, twin, weights_of
+from torch.func import functional_call
+from toys import keys_of, toy_data
+
+from pacdp.chains import Batching, Keys
+from pacdp.data import Dataset
+from pacdp.objective import Objective
+
+pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
+FORMS: list[Batching] = ["auto", "vmap", "loop"]
+SOME = ["small", "group"]
+
+
+def require_the_twin_s(objective: Objective, keys: Keys, tick: int) -> None:
+    weights = weights_of(objective, keys.count)
+    gradient, losses, errors = objective.estimate(weights, keys, tick)[:3]
+    drawn, group = objective.draw(keys, tick)
+    for k, g in enumerate(group):
+        labels = objective._labels_of(k)
+        if not len(drawn[g]):
+            assert not gradient[k].any()
+            assert not losses[k]
+            assert not errors[k]
+            continue
+        expected, size = twin(objective, weights[k], drawn[g], labels)
+        assert (gradient[k].double() - expected).norm() < 5e-5 * size
+        outputs = functional_call(
+            objective.model, objective.layout.views(weights[k]), (objective.examples[0][drawn[g]],)
+        )
+        assert float(losses[k]) == pytest.approx(float(objective.loss(outputs, labels[drawn[g]]).mean()), rel=1e-5)
+        assert 0.0 <= float(errors[k]) <= 1.0
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_chain_s_sum_is_that_of_its_slow_twin(kind: str) -> None:
+    """Clipped or hardly clipped, with batches of its own or shared ones, and with labels of its own."""
+    labels = [np.random.default_rng(k).permutation(KINDS[kind][0]().labels) for k in range(3)]
+    for batching in FORMS if KINDS[kind][2] < 100 else FORMS[:2]:
+        for seeds, clip_norm in (((5, 6, 6), 0.05), ((4, 4, 4), 5.0)):
+            own = {"labels": labels} if clip_norm == 0.05 else {}
+            objective, keys = objective_of(kind, clip_norm, batching=batching, **own), Keys.derive(seeds, [0, 0, 0])
+            assert len(objective.draw(keys, 3)[0]) == len(set(seeds))
+            assert objective.has_fixed_shapes(keys) == (batching == "vmap")
+            require_the_twin_s(objective, keys, 3)
+
+
+@pytest.mark.parametrize("batching", FORMS)
+def test_a_chain_with_an_empty_batch_stands_still_beside_others(batching: Batching) -> None:
+    objective, keys = objective_of("small", batching=batching, batch_size=1), keys_of(*range(6))
+    sizes = [len(objective.draw(keys.select([k]), 0)[0][0]) for k in range(6)]
+    assert 0 in sizes
+    assert max(sizes) > 0
+    require_the_twin_s(objective, keys, 0)
+
+
+@pytest.mark.parametrize("batching", FORMS)
+@pytest.mark.parametrize("kind", SOME)
+def test_an_example_whose_gradient_is_not_finite_counts_as_zero(kind: str, batching: Batching) -> None:
+    plain = toy_data(n=16)
+    data = Dataset("poisoned", np.where(np.arange(16)[:, None] < 3, np.float32(3e38), plain.inputs), plain.labels, 2)
+    broken, whole = (objective_of(kind, 0.1, batching=batching, data=one, batch_size=10) for one in (data, plain))
+    weights, keys = whole.weights().repeat(2, 1), keys_of(1, 2)
+    for tick in range(5):
+        found = broken.estimate(weights, keys, tick)
+        assert bool(found.loss.isfinite().all())
+        for k, chosen in enumerate(broken.draw(keys, tick)[0]):
+            exact, size = twin(whole, weights[k], chosen[chosen > 2], whole._labels_of(k))
+            assert (found.gradient[k].double() - exact).norm() < 1e-5 * size
+
+
+@pytest.mark.parametrize("batching", FORMS)
+@pytest.mark.parametrize("kind", SOME)
+def test_one_example_moves_the_estimate_by_at_most_its_share(kind: str, batching: Batching) -> None:
+    data, fifth = toy_data(n=16), np.arange(16) == 5
+    inputs = np.where(fifth[:, None], np.float32(50.0), data.inputs)
+    other = Dataset("other", inputs, np.where(fifth, 1 - data.labels, data.labels), 2)
+    clip_norm, keys, moved = 0.05, keys_of(1, 2, 3), []
+    risks = [objective_of(kind, clip_norm, batching=batching, data=one, batch_size=10) for one in (data, other)]
+    for tick in range(20):
+        left, right = (risk.estimate(risk.weights().repeat(3, 1), keys, tick).gradient for risk in risks)
+        moved.append((left - right).norm(dim=1))
+    assert float(torch.stack(moved).max()) <= 2 * clip_norm / 10 * (1 + 1e-5)  # replaced: removed and added
+    assert float(torch.stack(moved).max()) > 0.5 * clip_norm / 10
+    assert float(torch.stack(moved).min()) < 1e-7  # where it is in no batch
