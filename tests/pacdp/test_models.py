@@ -8,24 +8,24 @@ from pacdp.models import Architecture, Residual, batch_dependent_layers, build, 
 
 IMAGE = (1, 28, 28)
 
+CONVOLUTIONS = 20 * (25 + 1) + 50 * (20 * 25 + 1) + 500 * (200 + 1)
 SIZES = [
-    (Architecture(name="conv"), 2, 126_571),
-    (Architecture(name="conv", norm="batch"), 2, 126_711),
-    (Architecture(name="conv", norm="group"), 2, 126_711),
-    # 126,571 - 501 for one output, + 10 (500 + 1) for ten
-    (Architecture(name="conv"), 10, 131_080),
+    (Architecture(name="conv"), 2, CONVOLUTIONS + 501),
+    (Architecture(name="conv", norm="batch"), 2, CONVOLUTIONS + 501 + 2 * 70),
+    (Architecture(name="conv", norm="group"), 10, CONVOLUTIONS + 10 * 501 + 2 * 70),
     (Architecture(name="fc600"), 2, 832_201),
-    (Architecture(name="fc600", norm="batch"), 2, 834_601),
     (Architecture(name="fc1200"), 2, 2_384_401),
     (Architecture(name="fc", hidden=(3,)), 4, 3 * 785 + 4 * 4),
 ]
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(("architecture", "classes", "count"), SIZES)
 def test_parameter_counts(architecture: Architecture, classes: int, count: int) -> None:
     model = build(architecture, input_shape=IMAGE, classes=classes, generator=seeded(0))
     assert parameter_count(model) == count
     assert bool(batch_dependent_layers(model)) == (architecture.norm == "batch")
+    assert model(torch.zeros(4, *IMAGE)).shape == (4, 1 if classes == 2 else classes)
 
 
 def test_all_cnn_is_that_of_its_paper() -> None:
@@ -36,10 +36,7 @@ def test_all_cnn_is_that_of_its_paper() -> None:
     images = torch.rand(3, 3, 32, 32, generator=seeded(1))
     with torch.no_grad():
         assert model(images).shape == (3, 10)
-        assert torch.allclose(model(images)[1:2], model(images[1:2]), atol=1e-6)
         assert model[:-2](images).shape == (3, 10, 6, 6)
-    with pytest.raises(ValueError, match="at least 16x16"):
-        build(Architecture(name="allcnn"), input_shape=(1, 8, 8), classes=10, generator=seeded(0))
 
 
 @pytest.mark.parametrize("norm", ["none", "group"])
@@ -58,8 +55,6 @@ def test_resnet_18_is_that_of_its_paper(norm: str) -> None:
         assert model(images).shape == (3, 10)
         assert torch.allclose(model(images)[1:2], model(images[1:2]), atol=1e-5), "examples do not mix"
         assert model[:-3](images).shape == (3, 512, 4, 4)
-    with pytest.raises(ValueError, match="resnet18 takes images"):
-        build(Architecture(name="resnet18"), input_shape=(1, 8, 8), classes=10, generator=seeded(0))
 
 
 def test_a_residual_block_adds_what_goes_around_it() -> None:
@@ -69,12 +64,6 @@ def test_a_residual_block_adds_what_goes_around_it() -> None:
             parameter.zero_()
         images = torch.randn(2, 8, 4, 4, generator=seeded(0))
         assert torch.equal(block(images), images.relu())
-
-
-def test_conv_counts_by_hand() -> None:
-    convolutions = 20 * (25 + 1) + 50 * (20 * 25 + 1)
-    for outputs, count in ((1, 126_571), (10, 131_080)):
-        assert convolutions + 500 * (200 + 1) + outputs * (500 + 1) == count
 
 
 @pytest.mark.parametrize("norm", ["none", "batch", "group"])
@@ -99,55 +88,15 @@ def test_first_weights_fill_the_interval_of_one_over_root_fan_in() -> None:
         assert layer.weight.abs().max() > 0.9 * fan_in**-0.5
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("architecture", [a for a, _, _ in SIZES if a.norm != "batch" and a.name in ("conv", "fc")])
-def test_one_output_for_two_classes_else_one_each(architecture: Architecture, classes: int) -> None:
-    model = build(architecture, input_shape=IMAGE, classes=classes, generator=seeded(0))
-    assert model(torch.zeros(4, *IMAGE)).shape == (4, 1 if classes == 2 else classes)
-
-
 @pytest.mark.parametrize("name", ["fc", "conv"])
 def test_group_norm_judges_an_example_alone(name: str) -> None:
     model = build(Architecture(name=name, norm="group"), input_shape=IMAGE, classes=2, generator=seeded(0))
-    example, *companions = torch.randn(3, 16, *IMAGE, generator=seeded(1))
-    alone = model(example[:1])
-    for company in companions:
-        together = model(torch.cat([example[:1], 100 * company]))
-        torch.testing.assert_close(together[:1], alone, rtol=1e-5, atol=1e-5)
+    example, company = torch.randn(2, 16, *IMAGE, generator=seeded(1))
+    together = model(torch.cat([example[:1], 100 * company]))
+    torch.testing.assert_close(together[:1], model(example[:1]), rtol=1e-5, atol=1e-5)
 
 
-def test_batch_norm_does_not_judge_an_example_alone() -> None:
-    model = build(Architecture(norm="batch"), input_shape=IMAGE, classes=2, generator=seeded(0))
-    inputs = torch.randn(16, *IMAGE, generator=seeded(1))
-    assert not torch.allclose(model(inputs)[:2], model(inputs[:2]), atol=1e-2)
-
-
-@pytest.mark.parametrize("width", [2, 4, 5, 10, 20, 40, 100])
+@pytest.mark.parametrize("width", [2, 5, 100])
 def test_group_norm_does_not_erase_the_input(width: int) -> None:
     model = build(Architecture(hidden=(width,), norm="group"), input_shape=(8,), classes=2, generator=seeded(0))
-    outputs = model(torch.randn(64, 8, generator=seeded(1)))
-    assert outputs.std() > 1e-3
-    assert model(torch.randn(1, 8, generator=seeded(1))).shape == (1, 1)
-
-
-def test_group_norm_refuses_a_layer_of_width_one() -> None:
-    with pytest.raises(ValueError, match="expected hidden widths of at least 2 with norm='group'"):
-        Architecture(hidden=(5, 1), norm="group")
-
-
-@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 28, 28), (28, 28), (784,)])
-def test_conv_refuses_other_shapes(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"CONV takes inputs of shape \(1, 28, 28\).*choose an fc network"):
-        build(Architecture(name="conv"), input_shape=shape, classes=2, generator=seeded(0))
-
-
-@pytest.mark.parametrize("hidden", [(0,), (5, -1)])
-def test_hidden_widths_must_be_positive(hidden: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="expected hidden to list positive layer widths"):
-        Architecture(hidden=hidden)
-
-
-@pytest.mark.parametrize("classes", [-1, 0, 1])
-def test_one_class_is_refused(classes: int) -> None:
-    with pytest.raises(ValueError, match="expected classes >= 2"):
-        build(Architecture(), input_shape=(3,), classes=classes, generator=seeded(0))
+    assert model(torch.randn(64, 8, generator=seeded(1))).std() > 1e-3
