@@ -4,11 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from safetensors import safe_open
 
+from pacdp import load_checkpoint, save_checkpoint
 from pacdp.cli.main import main
+from pacdp.verify.report import check_path
 
 QUICK = (
     "--epochs", "2", "--records", "2", "--track.epochs", "1", "--track.prior-draws", "2", "--track.test-draws", "2",
@@ -51,6 +55,22 @@ def tensors(folder: Path) -> dict[str, bytes]:
     """Every tensor of the checkpoint, as bytes: weights, state and generator."""
     with safe_open(folder / "checkpoint.safetensors", framework="np") as file:
         return {name: file.get_tensor(name).tobytes() for name in file.keys()}
+
+
+def forge(folder: Path, **header: Any) -> None:
+    """Change fields of the checkpoint's header, and make its hash anew."""
+    found = load_checkpoint(folder)
+    save_checkpoint(folder / "checkpoint.safetensors", replace(found, header={**found.header, **header}))
+
+
+def verdicts(path: Path) -> set[str]:
+    """What the verifier says of the statements of a folder or report."""
+    return {one.verdict for one in check_path(path)}
+
+
+def standings(report: dict, name: str) -> set[str]:
+    """How this hypothesis stands on the certificates of a report that need it."""
+    return {one["standing"] for made in report["certificates"] for one in made["hypotheses"] if one["name"] == name}
 
 
 def one_sentence(text: str) -> str:

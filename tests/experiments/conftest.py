@@ -1,13 +1,12 @@
-"""One tiny finished run of each algorithm, shared; tests that change a folder copy it first."""
+"""What tests of the command share; the runs themselves are in ``tests.shared_runs``."""
 
-import shutil
-from pathlib import Path
+import json
 
 import pytest
 import torch
-from cli_tools import QUICK, pacdp
+from cli_tools import one_sentence, pacdp
 
-ALGORITHMS = ("sgd", "sgld", "entropy-sgd", "entropy-sgld")
+from tests.schema import validate
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,19 +17,29 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("trained")
-    for algorithm in ALGORITHMS:
-        assert pacdp("train", f"{algorithm}-digits2", "--out", root / algorithm, *QUICK) == 0
-    return {algorithm: root / algorithm for algorithm in ALGORITHMS}
+@pytest.fixture
+def refused(capsys):
+    """A function that runs a command which must fail, and returns its one sentence."""
+
+    def run(*arguments):
+        capsys.readouterr()
+        assert pacdp(*arguments) in (1, 2), arguments
+        printed = capsys.readouterr()
+        assert printed.out == "", arguments
+        return one_sentence(printed.err)
+
+    return run
 
 
 @pytest.fixture
-def copied(trained, tmp_path):
-    """A function that gives a copy of a finished run's folder."""
+def certify(capsys):
+    """A function that runs `pacdp certify` and returns the report that it prints, which keeps to the schema."""
 
-    def copy(algorithm: str) -> Path:
-        return Path(shutil.copytree(trained[algorithm], tmp_path / f"copy-{algorithm}"))
+    def run(*arguments):
+        capsys.readouterr()
+        assert pacdp("certify", *arguments, "--json", "--threads", 1) == 0
+        report = json.loads(capsys.readouterr().out)
+        validate(report)
+        return report
 
-    return copy
+    return run

@@ -27,14 +27,17 @@ def examples(indices):
     return torch.tensor(inputs[indices] / 16.0, dtype=torch.float32), torch.tensor(labels[indices])
 
 
+def _set(indices, **more):
+    inputs, labels = examples(indices)
+    return BoundSet(inputs=inputs, labels=labels, indices=Split(indices, index_hash(indices)), **more)
+
+
 def bound_set():
-    inputs, labels = examples(BOUND)
-    return BoundSet(inputs=inputs, labels=labels, indices=Split(BOUND, index_hash(BOUND)))
+    return _set(BOUND)
 
 
 def overlapping():
-    inputs, labels = examples(BOUND - 100)
-    return BoundSet(inputs=inputs, labels=labels, indices=Split(BOUND - 100, index_hash(BOUND - 100)))
+    return _set(BOUND - 100)
 
 
 def test_set():
@@ -55,9 +58,7 @@ def persons():
 
 
 def persons_as_bound_set():
-    inputs, labels = examples(BOUND)
-    people = np.arange(len(BOUND)) // 10
-    return BoundSet(inputs=inputs, labels=labels, indices=Split(BOUND, index_hash(BOUND)), people=people)
+    return _set(BOUND, people=np.arange(len(BOUND)) // 10)
 
 
 def persons_before():

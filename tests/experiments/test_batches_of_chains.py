@@ -20,6 +20,12 @@ def _outs(root, runs):
     return [root / f"run-{k}" for k in range(len(runs))]
 
 
+def _together(runs, root, runtime=RUNTIME):
+    """What each of the runs leaves when they are trained in one batch."""
+    train_together(runs, _outs(root, runs), runtime)
+    return [left_behind(out) for out in _outs(root, runs)]
+
+
 def test_a_kind_is_all_that_shapes_a_batch():
     for name in ALGORITHMS:
         one = tiny(name)
@@ -38,7 +44,7 @@ def test_a_kind_is_all_that_shapes_a_batch():
 
 def test_runs_of_two_kinds_are_no_batch(tmp_path):
     with pytest.raises(ValueError, match="one kind"):
-        train_together([tiny("sgd"), tiny("sgld")], _outs(tmp_path, "ab"), RUNTIME)
+        _together([tiny("sgd"), tiny("sgld")], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -47,21 +53,17 @@ def test_runs_together_have_the_numbers_of_each_alone(algorithm, tmp_path):
     # 2,461 weights: chains side by side begin at every place of a cache line
     wide = replace(tiny(algorithm).problem, architecture=Architecture(hidden=(33, 9)))
     runs = variants(replace(tiny(algorithm), problem=wide))
-    train_together(runs, _outs(tmp_path, runs), RUNTIME)
-    together = [left_behind(out) for out in _outs(tmp_path, runs)]
-    assert together == alone(runs, tmp_path)
-    assert len({found["tensors"]["model.1.weight"] for found in together}) == len(runs)
+    found = _together(runs, tmp_path)
+    assert found == alone(runs, tmp_path)
+    assert len({one["tensors"]["model.1.weight"] for one in found}) == len(runs)
 
 
 @pytest.mark.parametrize(
-    "runtime",
-    [replace(RUNTIME, batching="loop"), replace(RUNTIME, bfloat16=True), replace(RUNTIME, checkpoint_seconds=0.0)],
-    ids=["loop", "bfloat16", "checkpoints without end"],
+    "how", [{"batching": "loop"}, {"bfloat16": True}, {"checkpoint_seconds": 0.0}], ids=lambda how: next(iter(how))
 )
-def test_however_it_is_carried_out(runtime, tmp_path):
-    runs = variants(tiny("sgld"))
-    train_together(runs, _outs(tmp_path, runs), runtime)
-    assert [left_behind(out) for out in _outs(tmp_path, runs)] == alone(runs, tmp_path, runtime)
+def test_however_it_is_carried_out(how, tmp_path):
+    runs, runtime = variants(tiny("sgld")), replace(RUNTIME, **how)
+    assert _together(runs, tmp_path, runtime) == alone(runs, tmp_path, runtime)
 
 
 def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(tmp_path):
@@ -92,13 +94,12 @@ def test_a_run_that_diverges_leaves_and_the_others_do_not_notice(algorithm, tmp_
     bad = replace(tiny(algorithm, **BAD[algorithm]), chain=4)
     runs = [good[0], bad, *good[1:]]
     outs = _outs(tmp_path, runs)
-    _, error, *_ = outcomes = train_together(runs, outs, RUNTIME)
-    assert isinstance(error, Diverged)
+    outcomes = train_together(runs, outs, RUNTIME)
     assert [isinstance(outcome, Diverged) for outcome in outcomes] == [False, True, False, False]
     assert [left_behind(outs[k]) for k in (0, 2, 3)] == alone(good, tmp_path)
     with pytest.raises(Diverged) as alone_too:
         train(bad, tmp_path / "bad", RUNTIME)
-    assert str(alone_too.value) == str(error)
+    assert str(alone_too.value) == str(outcomes[1])
     assert left_behind(outs[1]) == left_behind(tmp_path / "bad")
     assert not Folder(outs[1]).finished
 
@@ -107,8 +108,7 @@ def test_runs_may_diverge_one_after_the_other_until_none_is_left(tmp_path):
     slow = tiny("sgld", decay=-1.0, epochs=20.0, records=20)
     runs = [slow, replace(slow, sampler=replace(slow.sampler, tau=1e-30)), replace(slow, chain=1)]
     outs = _outs(tmp_path, runs)
-    outcomes = train_together(runs, outs, RUNTIME)
-    assert all(isinstance(outcome, Diverged) for outcome in outcomes)
+    assert all(isinstance(outcome, Diverged) for outcome in train_together(runs, outs, RUNTIME))
     for k, one in enumerate(runs):
         with pytest.raises(Diverged):
             train(one, tmp_path / f"alone-{k}", RUNTIME)

@@ -9,10 +9,10 @@ from contextlib import suppress
 import psutil
 import pytest
 from cli_tools import QUICK, pacdp, read, rows, start
-from tiny_runs import assert_same_chains, chain_folders
+from tiny_runs import RUNTIME, assert_same_chains, chain_folders
 
 from pacdp import load_checkpoint
-from pacdp.cli.config import Run, Runtime
+from pacdp.cli.config import Run
 from pacdp.cli.main import main
 from pacdp.cli.run import train_together
 from pacdp.cli.serial import from_dict
@@ -52,7 +52,7 @@ def test_chains_that_stand_at_different_steps_go_on_to_the_same_end(uninterrupte
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            train_together(runs, outs, Runtime(threads=1), resume=True, report=stop)
+            train_together(runs, outs, RUNTIME, resume=True, report=stop)
 
     stop_at(1)
     older = shutil.copytree(outs[1], tmp_path / "older")

@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from cli_tools import QUICK, one_sentence, pacdp, rows, tensors
-from tiny_runs import RUNTIME, tiny
+from cli_tools import QUICK, forge, pacdp, rows, tensors
+from tiny_runs import RUNTIME, interrupted, tiny
 
-from pacdp import CheckpointError, load_checkpoint, load_trained, save_checkpoint
+from pacdp import CheckpointError, load_checkpoint, load_trained
 from pacdp.choices import Choices
 from pacdp.cli.folder import write_json
 from pacdp.cli.run import train
@@ -25,13 +25,13 @@ def path(tmp_path):
     return made
 
 
-def stopped(run, folder, **options):
-    def stop(step, steps, row):
-        if row is not None:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(run, folder, RUNTIME, report=stop, **options)
+def listed(path, *runs):
+    """A closed list of runs."""
+    choices = Choices.create(path)
+    for run in runs:
+        choices.add(to_dict(run))
+    choices.close()
+    return choices
 
 
 def test_a_grid_is_listed_shown_and_closed(path, tmp_path, capsys):
@@ -62,73 +62,50 @@ def test_private_recipes_are_listed_too(tmp_path):
     assert [one["budget"]["epsilon"] for one in Choices.load(made).settings] == [1.0, 2.0]
 
 
-def test_what_cannot_be_done_is_one_sentence(path, tmp_path, capsys):
+def test_what_cannot_be_done_is_one_sentence(path, tmp_path, refused):
     (tmp_path / "no.json").write_text("[1]")
-    refused = {
+    for arguments, said in {
         ("create", path): "exists: add to it",
         ("create", tmp_path / "a", "--vary", "seed=1"): "give --recipe as well",
         ("create", tmp_path / "a", "--recipe", "nothing"): "no recipe is called 'nothing'",
-        ("create", tmp_path / "a", "--recipe", "sgd-digits2", "--vary", "seed"): "expected --vary FIELD=VALUE",
         ("create", tmp_path / "a", "--recipe", "sgd-digits2", "--vary", "seed=1,"): "expected --vary FIELD=VALUE",
+        ("create", tmp_path / "a", "--recipe", "sgd-digits2", "--vary", "no.field=1"): "no.field",
         ("add", path, tmp_path / "no.json"): "holds no JSON object",
         ("add", path, path): "is no JSON",
-        ("add", tmp_path / "b", tmp_path / "no.json"): "cannot read the list",
         ("close", tmp_path / "b"): "cannot read the list",
-        ("show", tmp_path / "b"): "cannot read the list",
-    }
-    for arguments, said in refused.items():
-        capsys.readouterr()
-        assert pacdp("choices", *arguments) == 1, arguments
-        printed = capsys.readouterr()
-        assert (printed.out, said in one_sentence(printed.err)) == ("", True), arguments
-    assert pacdp("choices", "create", tmp_path / "a", "--recipe", "sgd-digits2", "--vary", "no.field=1") == 2
-    assert pacdp("choices", "create", tmp_path / "a", "--unknown", 1) == 2
-    assert pacdp("choices") == 2
+    }.items():
+        assert said in refused("choices", *arguments), arguments
     assert not (tmp_path / "a").exists()
 
 
-def test_a_run_is_covered_by_a_closed_list_that_has_it(path, tmp_path, capsys):
+def test_a_run_is_covered_by_a_closed_list_that_has_it_and_is_the_same_run(path, tmp_path, refused):
     folder, own = tmp_path / "run", ("--sampler.tau", 1000)
-    capsys.readouterr()
-    assert pacdp(*RECIPE, *own, "--out", folder, "--choices", path) == 1
-    assert "is not closed" in one_sentence(capsys.readouterr().err)
+    given = (*RECIPE, "--out", folder, "--choices", path)
+    assert "is not closed" in refused(*given, *own)
     assert pacdp("choices", "close", path) == 0
-    capsys.readouterr()
-    assert pacdp(*RECIPE, "--sampler.tau", 500, "--out", folder, "--choices", path) == 1
-    assert "sampler.tau is 500.0 here and 100.0 there" in one_sentence(capsys.readouterr().err)
-    assert pacdp(*RECIPE, *own, "--chains", 2, "--out", folder, "--choices", path) == 1
-    assert "goes with one run here" in one_sentence(capsys.readouterr().err)
+    assert "sampler.tau is 500.0 here and 100.0 there" in refused(*given, "--sampler.tau", 500)
+    assert "goes with one run here" in refused(*given, *own, "--chains", 2)
     assert not folder.exists()
-    assert pacdp(*RECIPE, *own, "--out", folder, "--choices", path) == 0
-    choices = Choices.load(path)
-    assert load_checkpoint(folder).header["choices"] == {"digest": choices.digest, "J": 4, "index": 2}
-    fixed = load_trained(folder).fixed
+    assert pacdp(*given, *own) == 0
+    digest, fixed = Choices.load(path).digest, load_trained(folder).fixed
+    assert load_checkpoint(folder).header["choices"] == {"digest": digest, "J": 4, "index": 2}
     assert (fixed.count, fixed.hypothesis.standing) == (4, "proved")
     (folder / "choices.jsonl").unlink()
     assert load_trained(folder).fixed.hypothesis.standing == "declared"
-
-
-def test_the_list_changes_no_number_of_the_run(path, tmp_path):
-    assert pacdp("choices", "close", path) == 0
-    for name, more in (("with", ("--choices", path)), ("without", ())):
-        assert pacdp(*RECIPE, "--sampler.tau", 100, "--out", tmp_path / name, *more) == 0
-    assert tensors(tmp_path / "with") == tensors(tmp_path / "without")
-    assert rows(tmp_path / "with") == rows(tmp_path / "without")
-    assert "choices" not in load_checkpoint(tmp_path / "without").header
-    assert load_trained(tmp_path / "without").fixed.hypothesis.standing == "declared"
+    without = tmp_path / "without"
+    assert pacdp(*RECIPE, *own, "--out", without) == 0
+    assert (tensors(folder), rows(folder)) == (tensors(without), rows(without))
+    assert "choices" not in load_checkpoint(without).header
+    assert load_trained(without).fixed.hypothesis.standing == "declared"
 
 
 def test_a_list_counts_from_the_first_step_on(tmp_path):
     run = tiny("sgld")
-    first, other = (Choices.create(tmp_path / name) for name in ("first", "other"))
-    for choices in (first, other):
-        choices.add(to_dict(run))
-        choices.add({**to_dict(run), "seed": 7})
-        choices.close()
-    stopped(run, tmp_path / "none")
+    first, other = (listed(tmp_path / name, run, replace(run, seed=7)) for name in ("first", "other"))
+    interrupted(run, tmp_path / "none", after=45)
     with pytest.raises(ValueError, match="was started without a list of settings, and a list counts from the first"):
         train(run, tmp_path / "none", RUNTIME, resume=True, choices=first.path)
-    stopped(run, tmp_path / "run", choices=first.path)
+    interrupted(run, tmp_path / "run", after=45, choices=first.path)
     with pytest.raises(ValueError, match=f"was started with the list {first.digest[:12]}"):
         train(run, tmp_path / "run", RUNTIME, resume=True, choices=other.path)
     train(run, tmp_path / "run", RUNTIME, resume=True)
@@ -136,35 +113,20 @@ def test_a_list_counts_from_the_first_step_on(tmp_path):
     assert load_trained(tmp_path / "run").fixed.hypothesis.standing == "proved"
 
 
-def test_a_list_that_was_extended_or_put_there_afterwards_is_refused(tmp_path):
-    run = tiny("sgld")
-    choices = Choices.create(tmp_path / "list")
-    choices.add(to_dict(run))
-    choices.close()
-    train(run, tmp_path / "run", RUNTIME, choices=choices.path)
-    longer = Choices.create(tmp_path / "longer")
-    for one in (run, replace(run, seed=5)):
-        longer.add(to_dict(one))
-    longer.close()
-    (tmp_path / "run" / "choices.jsonl").write_bytes(longer.path.read_bytes())
+def test_a_list_that_was_extended_or_put_there_afterwards_is_refused_and_force_takes_it_away(tmp_path):
+    run, folder = tiny("sgld"), tmp_path / "run"
+    kept = folder / "choices.jsonl"
+    choices, longer = listed(tmp_path / "list", run), listed(tmp_path / "longer", run, replace(run, seed=5))
+    train(run, folder, RUNTIME, choices=choices.path)
+    kept.write_bytes(longer.path.read_bytes())
     with pytest.raises(CheckpointError, match="was changed or extended after the run's first step"):
-        load_trained(tmp_path / "run")
-    (tmp_path / "run" / "choices.jsonl").write_bytes(choices.path.read_bytes())
-    checkpoint = load_checkpoint(tmp_path / "run")
+        load_trained(folder)
+    kept.write_bytes(choices.path.read_bytes())
+    said = load_checkpoint(folder).header["choices"]
     for change in ({"J": 9}, {"index": 1}):
-        header = {**checkpoint.header, "choices": {**checkpoint.header["choices"], **change}}
-        save_checkpoint(tmp_path / "run" / "checkpoint.safetensors", replace(checkpoint, header=header))
+        forge(folder, choices={**said, **change})
         with pytest.raises(CheckpointError, match="under another number or J"):
-            load_trained(tmp_path / "run")
-
-
-def test_force_takes_the_list_of_an_earlier_run_away(tmp_path):
-    run = tiny("sgld")
-    choices = Choices.create(tmp_path / "list")
-    choices.add(to_dict(run))
-    choices.close()
-    train(run, tmp_path / "run", RUNTIME, choices=choices.path)
-    assert (tmp_path / "run" / "choices.jsonl").is_file()
-    train(run, tmp_path / "run", RUNTIME, force=True)
-    assert not (tmp_path / "run" / "choices.jsonl").exists()
-    assert "choices" not in load_checkpoint(tmp_path / "run").header
+            load_trained(folder)
+    train(run, folder, RUNTIME, force=True)
+    assert not kept.exists()
+    assert "choices" not in load_checkpoint(folder).header

@@ -1,11 +1,14 @@
+"""A run's folder: one process at a time, nobody else's file overwritten, and rows that are what was written."""
+
 import json
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from tiny_runs import RUNTIME, tiny
+from cli_tools import RUN_FILES, read
+from tiny_runs import RUNTIME, interrupted, tiny
 
 from pacdp import load_checkpoint
 from pacdp.canonical import digest
@@ -16,6 +19,7 @@ from pacdp.cli.folder import Folder
 from pacdp.cli.run import train
 from pacdp.files import LIST
 
+SGD = tiny("sgd")
 HOLD = """
 import sys
 from pathlib import Path
@@ -30,6 +34,10 @@ def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(
     other = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
+    leftover = tmp_path / f".checkpoint.safetensors.{other.pid}.partial"
+    mine = [tmp_path / name for name in (".tmpfile", ".tmp1a2b3c", ".film.mkv.partial", ".film.mkv.12.partial")]
+    for path in (leftover, *mine):
+        path.write_bytes(b"half")
     try:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
@@ -39,19 +47,8 @@ def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(
         other.kill()
         other.communicate()
     with Folder(tmp_path).lock():
-        pass
-
-
-def test_what_a_killed_writer_left_is_removed_and_what_looks_like_it_is_not(tmp_path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    leftover = tmp_path / f".checkpoint.safetensors.{process.pid}.partial"
-    mine = [tmp_path / name for name in (".tmpfile", ".tmp1a2b3c", ".film.mkv.partial", ".film.mkv.12.partial")]
-    for path in (leftover, *mine):
-        path.write_bytes(b"half")
-    with Folder(tmp_path).lock():
-        assert not leftover.exists()
-    assert all(path.exists() for path in mine)
+        assert not leftover.exists(), "what a killed writer left is removed"
+    assert all(path.exists() for path in mine), "and what looks like it is not"
 
 
 THEIRS = ("table.csv", "figure.png", "figure.pdf", "report.html", "certificates.json", ".tmp12", "snapshots/mine.txt")
@@ -62,84 +59,85 @@ def test_a_folder_that_pacdp_never_used_keeps_what_is_in_it(tmp_path, force: boo
     (tmp_path / "snapshots").mkdir()
     for name in THEIRS:
         (tmp_path / name).write_text("mine")
-    train(tiny("sgd"), tmp_path, RUNTIME, force=force)
-    train(tiny("sgd"), tmp_path, RUNTIME, force=True)
+    train(SGD, tmp_path, RUNTIME, force=force)
+    train(SGD, tmp_path, RUNTIME, force=True)
     assert {(tmp_path / name).read_text() for name in THEIRS} == {"mine"}
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "checkpoint.safetensors", "provenance.json"])
 def test_a_file_that_the_run_would_write_and_pacdp_did_not_is_not_overwritten(tmp_path, name: str) -> None:
-    for other in {name, "figure.png"}:
+    for other in (name, "figure.png"):
         (tmp_path / other).write_text('{"mine": 1}')
     with pytest.raises(ValueError, match=f"{name} was not written by pacdp: move it away"):
-        train(tiny("sgd"), tmp_path, RUNTIME, force=True)
+        train(SGD, tmp_path, RUNTIME, force=True)
     assert {path.name for path in tmp_path.iterdir() if path.name not in (".lock", ".pacdp")} == {name, "figure.png"}
     assert (tmp_path / name).read_text() == '{"mine": 1}'
 
 
-def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is_known_by_its_provenance(tmp_path):
-    train(tiny("sgd"), tmp_path, RUNTIME)
-    plot(Folder(tmp_path))
-    (tmp_path / "figure.svg").write_text("mine")
-    train(tiny("sgd"), tmp_path, RUNTIME, force=True)
-    left = {"config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json"}
-    assert {path.name for path in tmp_path.iterdir() if path.name[0] != "."} == {*left, "figure.svg"}
-    (tmp_path / LIST).unlink()
-    (tmp_path / "figure.png").write_text("nobody knows whose")
-    train(tiny("sgd"), tmp_path, RUNTIME, force=True)
-    assert (tmp_path / "figure.png").exists()
+def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is_known_by_its_provenance(copied):
+    folder = copied("sgd")
+    plot(Folder(folder))
+    (folder / "figure.svg").write_text("mine")
+    train(SGD, folder, RUNTIME, force=True)
+    assert {path.name for path in folder.iterdir() if path.name[0] != "."} == {*RUN_FILES, "figure.svg"}
+    (folder / LIST).unlink()
+    (folder / "figure.png").write_text("nobody knows whose")
+    train(SGD, folder, RUNTIME, force=True)
+    assert (folder / "figure.png").exists()
 
 
 def test_force_keeps_the_old_run_until_the_new_one_can_start(tmp_path) -> None:
     folder = Folder(tmp_path)
     folder.result.write_text("{}")
     with pytest.raises(ValueError, match="no-such-folder"):
-        train(replace(Run(), problem=replace(Run().problem, dataset="mnist2")), tmp_path,
+        train(replace(SGD, problem=replace(SGD.problem, dataset="mnist2")), tmp_path,
               Runtime(data_root="no-such-folder"), force=True)  # fmt: skip
     assert folder.finished
 
 
-def test_rows_end_at_a_line_cut_short(tmp_path) -> None:
-    folder = Folder(tmp_path)
-    folder.append_row({"step": 1, "time": time.time()})
-    with folder.metrics.open("a") as file:
-        file.write('{"step": 2, "ti')
-    assert [row["step"] for row in folder.rows()] == [1]
+# rows
 
 
-def _three_rows(folder: Folder) -> list[str]:
+@pytest.fixture
+def folder(tmp_path) -> Folder:
+    """A folder with three rows."""
+    made = Folder(tmp_path)
     for step in (5, 10, 15):
-        folder.append_row({"step": step, "bounds": {"maurer": 0.1 + step}, "seconds": step / 7})
+        made.append_row({"step": step, "bounds": {"maurer": 0.1 + step}, "seconds": step / 7})
+    return made
+
+
+def _lines(folder: Folder) -> list[str]:
     return folder.metrics.read_text().splitlines(keepends=True)
 
 
-def _without_row(lines: list[str]) -> str:
-    return lines[0] + lines[2]
+def test_rows_end_at_a_line_cut_short(folder) -> None:
+    with folder.metrics.open("a") as file:
+        file.write('{"step": 20, "ti')
+    assert [row["step"] for row in folder.rows()] == [5, 10, 15]
 
 
 DAMAGE = {
-    "a number": lambda lines: "".join(lines).replace("10.1", "10.0"),
-    "a step": lambda lines: "".join(lines).replace('"step": 10', '"step": 11'),
-    "the seconds": lambda lines: "".join(lines).replace("0.71428", "0.71429"),
-    "a name": lambda lines: "".join([lines[0], lines[1].replace("maurer", "mauler"), lines[2]]),
-    "no JSON": lambda lines: lines[0] + "x" + lines[1] + lines[2],
-    "no line break": lambda lines: "".join(lines).replace("\n", " ", 1),
-    "an empty line": lambda lines: lines[0] + "\n" + lines[1] + lines[2],
-    "a row taken out": _without_row,
-    "the first row taken out": lambda lines: lines[1] + lines[2],
-    "rows changed places": lambda lines: lines[1] + lines[0] + lines[2],
-    "a row twice": lambda lines: lines[0] + lines[0] + lines[1],
-    "a hash taken out": lambda lines: lines[0] + json.dumps({"step": 10}) + "\n" + lines[2],
-    "another program's row": lambda lines: lines[0] + "[1, 2]\n",
-    "a last row that was not cut short": lambda lines: "".join(lines[:2]) + lines[2].replace("15.1", "15.2"),
-    "not finite": lambda lines: "".join(lines[:2]) + lines[2].replace("15.1", "NaN"),
+    "a number": lambda one, two, three: one + two.replace("10.1", "10.0") + three,
+    "no JSON": lambda one, two, three: one + "x" + two + three,
+    "no line break": lambda one, two, three: one[:-1] + " " + two + three,
+    "an empty line": lambda one, two, three: one + "\n" + two + three,
+    "a row taken out": lambda one, two, three: one + three,
+    "the first row taken out": lambda one, two, three: two + three,
+    "rows changed places": lambda one, two, three: two + one + three,
+    "a row twice": lambda one, two, three: one + one + two,
+    "a hash taken out": lambda one, two, three: one + '{"step": 10}\n' + three,
+    "another program's row": lambda one, two, three: one + "[1, 2]\n",
+    "a last row that was not cut short": lambda one, two, three: one + two + three.replace("15.1", "15.2"),
+    "not finite": lambda one, two, three: one + two + three.replace("15.1", "NaN"),
 }
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("what", DAMAGE)
-def test_rows_that_are_not_what_was_written_are_refused_and_none_is_lost(tmp_path, what: str) -> None:
-    folder = Folder(tmp_path)
-    damaged = DAMAGE[what](_three_rows(folder))
+def test_rows_that_are_not_what_was_written_are_refused_and_none_is_lost(folder, what: str) -> None:
+    damaged = DAMAGE[what](*_lines(folder))
     folder.metrics.write_text(damaged)
     for use in (folder.rows, lambda: folder.keep_rows(up_to_step=20), lambda: folder.append_row({"step": 20})):
         with pytest.raises(ValueError, match=r"metrics.jsonl is damaged: row \d is not what was written"):
@@ -147,25 +145,18 @@ def test_rows_that_are_not_what_was_written_are_refused_and_none_is_lost(tmp_pat
         assert folder.metrics.read_text() == damaged
 
 
-def test_each_damaged_byte_of_a_row_that_is_not_the_last_is_found(tmp_path) -> None:
-    folder = Folder(tmp_path)
-    lines = _three_rows(folder)
-    rows, whole = folder.rows(), "".join(lines).encode()
+def test_each_damaged_byte_of_a_row_that_is_not_the_last_is_found(folder) -> None:
+    lines, rows, whole = _lines(folder), folder.rows(), folder.metrics.read_bytes()
     for where in range(len(lines[0]), len(lines[0]) + len(lines[1])):
         for bit in (0, 3, 7):
             damaged = bytearray(whole)
             damaged[where] ^= 1 << bit
             folder.metrics.write_bytes(bytes(damaged))
-            try:
-                found = folder.rows()
-            except ValueError:
-                continue
-            assert found == rows, (where, bit)
+            with suppress(ValueError):
+                assert folder.rows() == rows, (where, bit)
 
 
-def test_rows_of_earlier_versions_have_no_hash_and_get_one_when_their_run_goes_on(tmp_path) -> None:
-    folder = Folder(tmp_path)
-    _three_rows(folder)
+def test_rows_of_earlier_versions_have_no_hash_and_get_one_when_their_run_goes_on(folder) -> None:
     rows, chained = folder.rows(), folder.metrics.read_text()
     folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert folder.rows() == rows
@@ -174,40 +165,29 @@ def test_rows_of_earlier_versions_have_no_hash_and_get_one_when_their_run_goes_o
     assert folder.metrics.read_text() == chained
 
 
-def test_rows_that_are_missing_before_the_checkpoint_are_noticed(tmp_path) -> None:
-    folder = Folder(tmp_path)
-    lines = _three_rows(folder)
+def test_rows_that_are_missing_before_the_checkpoint_are_noticed(folder) -> None:
+    first = _lines(folder)[:2]
     folder.keep_rows(up_to_step=12, expected=[5, 10])
-    assert folder.metrics.read_text() == "".join(lines[:2])
+    assert _lines(folder) == first
     with pytest.raises(ValueError, match=r"has rows for the steps \[5, 10\], but .* has recorded \[5, 10, 15\]"):
         folder.keep_rows(up_to_step=17, expected=[5, 10, 15])
-    assert folder.metrics.read_text() == "".join(lines[:2])
+    assert _lines(folder) == first
 
 
-def test_the_result_names_what_it_rests_on(tmp_path) -> None:
-    folder = Folder(tmp_path)
-    run = tiny("sgd")
-    result = train(run, tmp_path, RUNTIME)
-    assert result == json.loads(folder.result.read_text())
-    header = load_checkpoint(folder.checkpoint).header
-    last = json.loads(folder.metrics.read_text().splitlines()[-1])
+def test_the_result_names_what_it_rests_on(trained) -> None:
+    folder = Folder(trained["sgd"])
+    result, header = read(folder.result), load_checkpoint(folder.checkpoint).header
+    last = json.loads(_lines(folder)[-1])
     expected = {"config": header["config_hash"], "metrics": last["hash"], "checkpoint": header["content_hash"]}
     assert result["rests_on"] == expected
-    assert header["config_hash"] == digest(json.loads(folder.config.read_text()))
+    assert header["config_hash"] == digest(read(folder.config))
     assert {key: value for key, value in last.items() if key != "hash"} == result["final"] == folder.rows()[-1]
 
 
 def test_a_resumed_run_whose_rows_were_damaged_is_refused(tmp_path) -> None:
     """The damage once took all later rows with it, and the run ended with a step that it had not reached."""
-
-    def stop(step, steps, row):
-        if row is not None and step > steps / 2:
-            raise KeyboardInterrupt
-
-    run = tiny("sgd", records=4)
-    with pytest.raises(KeyboardInterrupt):
-        train(run, tmp_path, RUNTIME, report=stop)
-    metrics = tmp_path / "metrics.jsonl"
+    run, metrics = tiny("sgd", records=4), tmp_path / "metrics.jsonl"
+    interrupted(run, tmp_path, after=60)
     whole = metrics.read_text()
     first = whole[: whole.index("\n") + 1]
     damages = {"is damaged: row 1 is not what": whole.replace("train_loss", "train-loss", 1), "run has recorded": first}

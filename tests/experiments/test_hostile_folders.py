@@ -21,18 +21,11 @@ COMMANDS = {
 EXAMPLES = [pytest.param(5, id="few"), pytest.param(500, id="many", marks=pytest.mark.slow)]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    assert pacdp("train", "sgld-digits2", *QUICK, "--out", folder) == 0
-    assert pacdp("certify", folder) == 0
-    assert {*FILES} <= {path.name for path in folder.iterdir()}
-    return folder
-
-
+@pytest.mark.every_case
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_damaged_file_ends_in_a_sentence(whole, tmp_path, capsys, command: str, examples: int):
+def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command: str, examples: int):
+    whole = runs["sgld"]
     damages = {name: contents((whole / name).read_bytes()) for name in FILES}
 
     @settings(

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli_tools import one_sentence, pacdp
+from cli_tools import pacdp
 
 from bounds.accounting import Gaussian, NonPrivate, SelfComposed, privacy_epsilon
 from pacdp.ledger import Ledger, Overdrawn
@@ -27,29 +27,30 @@ def path(tmp_path):
     folder = tmp_path / "ledger"
     assert pacdp("ledger", "limit", folder, "--epsilon", "2", *LIMIT) == 0
     book = Ledger.load(folder)
-    for one in (
-        stretch("aa", 1, 10),
-        stretch("aa", 11, 20),
-        stretch("aa", 11, 20),
-        stretch("bb", 1, 10, unit="person"),
-    ):
-        book.reserve(one)
+    for run, first, unit in (("aa", 1, "example"), ("aa", 11, "example"), ("aa", 11, "example"), ("bb", 1, "person")):
+        book.reserve(stretch(run, first, first + 9, unit=unit))
     book.reserve(stretch("cc", 1, 10, stream=book.stream(keyed_by=1, settings=1)))
     return folder
 
 
-def said(capsys) -> str:
-    return " ".join(capsys.readouterr().out.split())
+@pytest.fixture
+def said(capsys):
+    """A function that runs a command of the ledger and returns what it prints."""
+
+    def run(*arguments):
+        capsys.readouterr()
+        assert pacdp("ledger", *arguments) == 0
+        printed = capsys.readouterr().out
+        return json.loads(printed) if "--json" in arguments else " ".join(printed.split())
+
+    return run
 
 
-def test_show_lists_runs_and_adds_up(path, capsys):
-    capsys.readouterr()
-    assert pacdp("ledger", "show", path) == 0
-    out = said(capsys)
+def test_show_lists_runs_and_adds_up(path, said):
+    shown = said("show", path)
     for part in ("3 runs in 5 entries", "1-10, 11-20 2x", "[bold] try", "seeded", "system", "limit epsilon 2 at delta"):
-        assert part in out
-    assert pacdp("ledger", "show", path, "--json") == 0
-    record = json.loads(capsys.readouterr().out)
+        assert part in shown
+    record = said("show", path, "--json")
     assert [(run["run"], run["unit"], run["seeded"]) for run in record["runs"]] == [
         ("aa", "example", False),
         ("bb", "person", False),
@@ -64,43 +65,34 @@ def test_show_lists_runs_and_adds_up(path, capsys):
     assert totals["person", "add-remove"] is totals["person", "replace-one"] is None
     assert record["limit"] == {"epsilon": 2.0, "delta": 1e-5, "adjacency": "add-remove", "unit": "example"}
     assert record["digest"] == Ledger.load(path).digest
-    assert pacdp("ledger", "show", path, "--latest", "1", "--delta", "1e-6", "--json") == 0
-    later = json.loads(capsys.readouterr().out)
+    later = said("show", path, "--latest", "1", "--delta", "1e-6", "--json")
     assert ([run["run"] for run in later["runs"]], later["delta"]) == (["cc"], 1e-6)
-    assert pacdp("ledger", "show", path, "--latest", "0") == 0
-    assert "and 3 earlier runs, which the totals count" in said(capsys)
+    assert "and 3 earlier runs, which the totals count" in said("show", path, "--latest", "0")
 
 
-def test_explain_says_what_is_counted_and_what_is_not(path, capsys):
-    capsys.readouterr()
-    assert pacdp("ledger", "explain", path) == 0
-    out = said(capsys)
+def test_explain_says_what_is_counted_and_what_is_not(path, said):
+    explained = said("explain", path)
     for part in (
         "counts 5 entries of 3 runs: 5 stretches of training steps, 0 releases",
         "entries here that repeat a stretch of their run: 1",
         "Seeded entries here: 1",
-        "Not counted: what was released without a reservation",
-        "resumes a copy of it",
         "1 of 5 entries hide people",
         "epsilon is unbounded: some entries hide examples, not people",
         Ledger.load(path).digest,
     ):
-        assert part in out
+        assert part in explained
 
 
-def test_a_limit_is_lowered_and_raised_and_refuses(path, capsys):
-    assert pacdp("ledger", "limit", path, "--epsilon", "0.1", *LIMIT) == 0
-    assert "which is passed already: everything is refused" in capsys.readouterr().out
+def test_a_limit_is_lowered_and_raised_and_refuses(path, said, refused):
+    assert "which is passed already" in said("limit", path, "--epsilon", "0.1", *LIMIT)
     with pytest.raises(Overdrawn):
         Ledger.load(path).reserve(stretch("dd", 1, 1))
-    assert pacdp("ledger", "limit", path, "--epsilon", "3", *LIMIT) == 1
-    assert "a limit is raised with raising=True, or --raise" in one_sentence(capsys.readouterr().err)
-    assert pacdp("ledger", "limit", path, "--epsilon", "3", *LIMIT, "--raise") == 0
-    assert "it was raised once" in capsys.readouterr().out
+    assert "a limit is raised with raising=True" in refused("ledger", "limit", path, "--epsilon", "3", *LIMIT)
+    assert "it was raised once" in said("limit", path, "--epsilon", "3", *LIMIT, "--raise")
     Ledger.load(path).reserve(stretch("dd", 1, 1))
 
 
-def test_mistakes_are_one_sentence_each(path, tmp_path, capsys):
+def test_mistakes_are_one_sentence_each(path, tmp_path, refused):
     (tmp_path / "empty").mkdir()
     Ledger.create(tmp_path / "unlimited")
     for arguments, part in (
@@ -109,25 +101,18 @@ def test_mistakes_are_one_sentence_each(path, tmp_path, capsys):
         (("show", tmp_path / "unlimited"), "has no limit that names a delta: give --delta"),
         (("show", path, "--delta", "2"), "delta"),
         (("show", path, "--latest", "-1"), "--latest must be 0 or more"),
-        (("limit", path, "--epsilon", "-1", *LIMIT), "epsilon"),
         (("limit", tmp_path / "empty" / "new", "--epsilon", "nan", *LIMIT), "epsilon"),
     ):
-        capsys.readouterr()
-        assert pacdp("ledger", *arguments) == 1, arguments
-        assert part in one_sentence(capsys.readouterr().err)
+        assert part in refused("ledger", *arguments)
     assert list((tmp_path / "empty").iterdir()) == []
     (path / "ledger.jsonl").write_text((path / "ledger.jsonl").read_text().replace('"aa"', '"ab"'))
-    capsys.readouterr()
-    assert pacdp("ledger", "show", path) == 1
-    assert "is not what was written" in one_sentence(capsys.readouterr().err)
+    assert "is not what was written" in refused("ledger", "show", path)
 
 
-def test_an_empty_ledger_and_an_unbounded_one(tmp_path, capsys):
+def test_an_empty_ledger_and_an_unbounded_one(tmp_path, said):
     book = Ledger.create(tmp_path / "ledger")
-    assert pacdp("ledger", "show", book.folder, "--delta", "1e-5") == 0
-    assert "no limit: nothing is refused" in said(capsys)
+    assert "no limit: nothing is refused" in said("show", book.folder, "--delta", "1e-5")
     book.reserve(stretch("aa", 1, 1, event=NonPrivate()))
-    assert pacdp("ledger", "show", book.folder, "--delta", "1e-5", "--json") == 0
-    record = json.loads(capsys.readouterr().out)
+    record = said("show", book.folder, "--delta", "1e-5", "--json")
     assert record["totals"][0]["epsilon"] is None
     assert record["totals"][0]["because"] == "some entries have no noise, or too little to count"

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_tools import QUICK, one_sentence, pacdp, read
+from cli_tools import QUICK, pacdp, read, verdicts
 from secret_runs import KINDS, secret, stretches
 from tiny_runs import RUNTIME, chain_folders, left_behind, tiny
 
-from pacdp import load_checkpoint, load_trained
+from pacdp import Diverged, load_checkpoint, load_trained
 from pacdp.canonical import digest
 from pacdp.chains import SecretKeys
 from pacdp.cli import batch
 from pacdp.cli.config import Run
-from pacdp.cli.exporting import SEEDED, export_run
+from pacdp.cli.exporting import SEEDED as SEEDED_REMARK
+from pacdp.cli.exporting import export_run
 from pacdp.cli.folder import Folder
 from pacdp.cli.leaving import leaving
 from pacdp.cli.recipes import CLIPPED, RECIPES, recipe
@@ -34,8 +35,8 @@ def key_of(folder: Path) -> str:
     return load_checkpoint(folder).header["noise_key"]
 
 
-def verdicts(folder: Path) -> set[str]:
-    return {one.verdict for one in check_path(folder)}
+SEEDED = replace(secret(), reproducible=True)
+NOISE = {"std_errors": 20.0, "std_n": 20.0}
 
 
 # which runs are secret
@@ -53,65 +54,48 @@ def test_recipes_that_promise_privacy_draw_from_the_system_and_studies_from_thei
         replace(tiny("sgld"), reproducible=False)
 
 
-def test_seeded_runs_repeat_and_secret_ones_do_not(tmp_path):
-    seeded, first = [], []
-    for k in range(2):
-        train(replace(secret(), reproducible=True), tmp_path / f"seeded-{k}", RUNTIME)
-        train(secret(), tmp_path / f"secret-{k}", RUNTIME)
-        seeded.append(left_behind(tmp_path / f"seeded-{k}"))
-        first.append(left_behind(tmp_path / f"secret-{k}"))
-    assert seeded[0] == seeded[1]
-    assert {"noise_key", "ledger"}.isdisjoint(seeded[0]["header"])
-    assert first[0]["tensors"] != first[1]["tensors"]
-    assert len({one["header"]["noise_key"] for one in first}) == 2
-    assert "PRIVATE" not in read(tmp_path / "seeded-0" / "result.json")
-    assert "Private" in read(tmp_path / "secret-0" / "result.json")["private"]
-
-
-def test_certificates_say_where_the_noise_came_from(tmp_path):
-    for name, run in (("seeded", replace(secret(), reproducible=True)), ("secret", secret())):
+def test_seeded_runs_repeat_and_secret_ones_do_not_and_certificates_say_so(counted, tmp_path):
+    places = {"seeded": SEEDED, "again": SEEDED, "secret": secret()}
+    for name, run in places.items():
         train(run, tmp_path / name, RUNTIME)
-        made = load_trained(tmp_path / name).assess(settings=run.certify)
-        said = {h.by for c in made.certificates for h in c.hypotheses if h.name == "noise secret or independent"}
-        (one,) = said
-        assert ("key of the operating system" in one, "seed" in one) == (
-            (True, False) if name == "secret" else (False, True)
-        )
+    seeded, again, other = (left_behind(tmp_path / name) for name in places)
+    first = left_behind(counted / "SGLD")
+    assert seeded == again
+    assert {"noise_key", "ledger"}.isdisjoint(seeded["header"])
+    assert first["tensors"] != other["tensors"]
+    assert first["header"]["noise_key"] != other["header"]["noise_key"]
+    for name, words in (("seeded", "seed"), ("secret", "key of the operating system")):
+        assert ("private" in read(tmp_path / name / "result.json")) == (name == "secret")
+        made = load_trained(tmp_path / name).assess(settings=SEEDED.certify)
+        (said,) = {h.by for c in made.certificates for h in c.hypotheses if h.name == "noise secret or independent"}
+        assert words in said
 
 
 # counted before it is drawn
 
 
-def watched(ledger: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Note of every noise whether its step was counted when it was drawn."""
-    draw = SecretKeys.noised
+def watched(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the step of each noise was counted when it was drawn, filled while the run trains."""
+    draw, seen = SecretKeys.noised, []
 
     def noised(self: SecretKeys, *arguments: Any, tick: int, **more: Any) -> Any:
-        inner = SETTINGS[0].gradients_per_step if more["stream"] == 0 else 1
-        step = tick // inner + 1
-        counted = any(first <= step <= last for first, last in stretches(ledger))
-        with out.open("a") as file:
-            file.write(f"{int(counted)}\n")
+        step = tick // (run.sampler.gradients_per_step if more["stream"] == 0 else 1) + 1
+        seen.append(any(first <= step <= last for first, last in stretches(ledger)))
         return draw(self, *arguments, tick=tick, **more)
 
     monkeypatch.setattr(SecretKeys, "noised", noised)
-
-
-SETTINGS: list[Any] = []
+    return seen
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_noise_is_counted_before_it_is_drawn(name, tmp_path, monkeypatch):
-    SETTINGS[:] = [KINDS[name].sampler]
-    watched(tmp_path / "ledger", tmp_path / "drawn", monkeypatch)
+    seen = watched(KINDS[name], tmp_path / "ledger", monkeypatch)
     train(KINDS[name], tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
-    drawn = (tmp_path / "drawn").read_text().split()
-    assert set(drawn) == {"1"}
-    assert len(drawn) >= KINDS[name].steps(1437)
+    assert all(seen)
+    assert len(seen) >= KINDS[name].steps(1437)
 
 
 def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
-    SETTINGS[:] = [secret().sampler]
     reserve, owed = batch.Batch._reserve, []
 
     def late(self: batch.Batch, first: int, last: int) -> None:
@@ -121,9 +105,9 @@ def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
         del owed[:-1]
 
     monkeypatch.setattr(batch.Batch, "_reserve", late)
-    watched(tmp_path / "ledger", tmp_path / "drawn", monkeypatch)
+    seen = watched(secret(), tmp_path / "ledger", monkeypatch)
     train(secret(), tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
-    assert "0" in (tmp_path / "drawn").read_text().split()
+    assert not all(seen)
 
 
 # what is paid, and how often
@@ -133,20 +117,16 @@ def test_chains_pay_each_and_force_pays_anew_while_a_copy_is_the_same_release(tm
     ledger, runs = tmp_path / "ledger", [replace(secret(), chain=chain) for chain in range(3)]
     outs = [tmp_path / f"chain-{chain}" for chain in range(3)]
     assert all(isinstance(one, dict) for one in train_together(runs, outs, RUNTIME, ledger=ledger))
-    block = [(1, 45), (46, 90)]
-    assert sorted(stretches(ledger)) == sorted(3 * block)
-    assert len({entry.stretch.run for entry in Ledger.load(ledger).entries}) == 3
-    assert len({key_of(out) for out in outs}) == 3
-    shutil.copytree(outs[0], tmp_path / "copy")
-    keys = key_of(outs[0])
+    assert sorted(stretches(ledger)) == sorted(3 * [(1, 45), (46, 90)])
+    assert {entry.stretch.stream.seeded for entry in Ledger.load(ledger).entries} == {False}
+    assert len({entry.stretch.run for entry in Ledger.load(ledger).entries}) == len({*map(key_of, outs)}) == 3
+    copy, key = shutil.copytree(outs[0], tmp_path / "copy"), key_of(outs[0])
     train(runs[0], outs[0], RUNTIME, force=True, ledger=ledger)
-    assert key_of(outs[0]) != keys
+    assert key_of(outs[0]) != key
     assert len(stretches(ledger)) == 8
-    (tmp_path / "copy" / "result.json").unlink()
-    train(runs[0], tmp_path / "copy", RUNTIME, resume=True, ledger=ledger)  # nothing was left to draw
+    (copy / "result.json").unlink()
+    train(runs[0], copy, RUNTIME, resume=True, ledger=ledger)  # nothing was left to draw
     assert len(stretches(ledger)) == 8
-    noises = {entry.stretch.stream.seeded for entry in Ledger.load(ledger).entries}
-    assert noises == {False}
 
 
 def test_a_chain_alone_gives_the_numbers_that_its_key_gives_beside_others(tmp_path, monkeypatch):
@@ -158,30 +138,26 @@ def test_a_chain_alone_gives_the_numbers_that_its_key_gives_beside_others(tmp_pa
     assert left_behind(tmp_path / "a")["tensors"] != left_behind(tmp_path / "b")["tensors"]
 
 
-def test_a_key_that_drew_for_other_settings_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize("run", [secret(), SEEDED], ids=["secret", "seeded"])
+def test_a_key_or_seed_that_drew_for_other_settings_is_refused(run, tmp_path, monkeypatch):
     monkeypatch.setattr(cipher, "new_key", lambda: bytes(32))
-    train(secret(), tmp_path / "a", RUNTIME, ledger=tmp_path / "ledger")
+    train(run, tmp_path / "a", RUNTIME, ledger=tmp_path / "ledger")
+    if run.reproducible:
+        train(run, tmp_path / "again", RUNTIME, ledger=tmp_path / "ledger")  # the same release
+    assert len(stretches(tmp_path / "ledger")) == 2
     with pytest.raises(SharedNoise, match="would draw the random numbers"):
-        train(secret(tau=400.0), tmp_path / "b", RUNTIME, ledger=tmp_path / "ledger")
-    seeded = replace(secret(), reproducible=True)
-    train(seeded, tmp_path / "c", RUNTIME, ledger=tmp_path / "ledger")
-    train(seeded, tmp_path / "d", RUNTIME, ledger=tmp_path / "ledger")  # the same release
-    assert len(stretches(tmp_path / "ledger")) == 4
-    with pytest.raises(SharedNoise):
-        train(replace(seeded, sampler=replace(seeded.sampler, tau=400.0)), tmp_path / "e", RUNTIME,
+        train(replace(run, sampler=replace(run.sampler, tau=400.0)), tmp_path / "b", RUNTIME,
               ledger=tmp_path / "ledger")  # fmt: skip
 
 
 def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):
-    train(secret(records=1), tmp_path / "one", RUNTIME, ledger=tmp_path / "first")
-    about = {"delta": 1e-5, "adjacency": "add-remove"}
+    run, about = secret(records=1), {"delta": 1e-5, "adjacency": "add-remove"}
+    train(run, tmp_path / "one", RUNTIME, ledger=tmp_path / "first")
     cost = Ledger.load(tmp_path / "first").total(**about).epsilon
-    book = Ledger.open(tmp_path / "ledger")
-    book.set_limit(Limit(epsilon=1.2 * cost, **about))
-    runs, outs = [replace(secret(records=1), chain=k) for k in range(2)], [tmp_path / "a", tmp_path / "b"]
-    first, second = train_together(runs, outs, RUNTIME, ledger=tmp_path / "ledger")
-    assert isinstance(first, dict)
-    assert isinstance(second, Overdrawn)
+    Ledger.open(tmp_path / "ledger").set_limit(Limit(epsilon=1.2 * cost, **about))
+    outs = [tmp_path / "a", tmp_path / "b"]
+    first, second = train_together([run, replace(run, chain=1)], outs, RUNTIME, ledger=tmp_path / "ledger")
+    assert (type(first), type(second)) == (dict, Overdrawn)
     assert stretches(tmp_path / "ledger") == [(1, 90)]
     assert not Folder(outs[1]).finished
 
@@ -189,7 +165,7 @@ def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):
 def test_a_chain_that_diverges_costs_the_others_nothing_more(tmp_path):
     runs, outs = [secret(), replace(secret(step_size=3e38), chain=1)], [tmp_path / "a", tmp_path / "b"]
     first, second = train_together(runs, outs, RUNTIME, ledger=tmp_path / "ledger")
-    assert (type(first), type(second).__name__) == (dict, "Diverged")
+    assert (type(first), type(second)) == (dict, Diverged)
     own = load_checkpoint(outs[0]).header["ledger"]["run"]
     paid = [one.stretch for one in Ledger.load(tmp_path / "ledger").entries if one.stretch.run == own]
     assert [(one.first, one.last) for one in paid] == [(1, 45), (46, 90)]
@@ -204,56 +180,32 @@ def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path,
         return replace(kept, inputs=inputs), test
 
     monkeypatch.setattr("pacdp.cli.run.load", with_a_far_record)
-    assert train(KINDS[name], tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")["final"]["step"] > 0
+    assert train(KINDS[name], tmp_path / "run", RUNTIME)["final"]["step"] > 0
 
 
-def test_chains_without_a_clip_norm_enter_no_ledger_and_say_nothing(tmp_path, capsys):
+def test_chains_without_a_clip_norm_enter_no_ledger_and_say_nothing(tmp_path, capsys, refused):
     given = ("train", "sgld-digits2", *QUICK, "--out", tmp_path / "run")
     assert pacdp(*given) == 0
-    said = capsys.readouterr()
-    assert "ledger" not in said.err + said.out
+    assert "ledger" not in capsys.readouterr().err
     assert not (tmp_path / "ledger").exists()
     assert "ledger" not in load_checkpoint(tmp_path / "run").header
-    assert pacdp(*given, "--force", "--no-ledger") == 1
-    assert "has no clip norm" in one_sentence(capsys.readouterr().err)
-
-
-def test_the_command_counts_beside_the_run_unless_it_is_told_otherwise(tmp_path, capsys):
-    given = ("train", "entropy-sgld-clipped-digits2", *QUICK)
-    assert pacdp(*given, "--out", tmp_path / "a") == 0
-    assert f"counted in {tmp_path / 'ledger'}" in capsys.readouterr().err
-    before = stretches(tmp_path / "ledger")
-    assert before
-    assert pacdp(*given, "--out", tmp_path / "b", "--no-ledger") == 0
-    assert "counted in no ledger" in capsys.readouterr().err
-    assert stretches(tmp_path / "ledger") == before
-    assert pacdp(*given, "--out", tmp_path / "c", "--ledger", tmp_path / "a", "--no-ledger") == 1
-    assert "contradict" in one_sentence(capsys.readouterr().err)
-    (tmp_path / "a" / "result.json").unlink()
-    assert pacdp("train", "--resume", "--out", tmp_path / "a", "--no-ledger") == 1
-    assert "name that ledger" in one_sentence(capsys.readouterr().err)
-    (tmp_path / "b" / "result.json").unlink()
-    assert pacdp("train", "--resume", "--out", tmp_path / "b") == 1
-    assert "go on with --no-ledger" in one_sentence(capsys.readouterr().err)
-    assert pacdp("train", "--resume", "--out", tmp_path / "b", "--no-ledger") == 0
+    assert "has no clip norm" in refused(*given, "--force", "--no-ledger")
 
 
 def test_chains_in_other_processes_pay_too(tmp_path):
     given = ("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", tmp_path / "run", "--chains", 2, "--workers", 2)
     assert pacdp(*given) == 0
-    entries = Ledger.load(tmp_path / "ledger").entries
-    runs = {load_checkpoint(one).header["ledger"]["run"] for one in chain_folders(tmp_path / "run")}
-    assert {entry.stretch.run for entry in entries} == runs
-    assert len(runs) == 2
+    paid = {entry.stretch.run for entry in Ledger.load(tmp_path / "ledger").entries}
+    assert paid == {load_checkpoint(one).header["ledger"]["run"] for one in chain_folders(tmp_path / "run")}
+    assert len(paid) == 2
 
 
 # what may leave
 
 
-def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, capsys, monkeypatch):
+def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refused, monkeypatch):
     run, noise = tmp_path / "runs" / "a", ("--std-errors", 20, "--std-n", 20)
-    given = ("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", run, "--chains", 2)
-    assert pacdp(*given) == 0
+    assert pacdp("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", run, "--chains", 2) == 0
     before = stretches(tmp_path / "runs" / "ledger")
     assert pacdp("export", run / "chain-00", tmp_path / "out", *noise) == 0
     assert verdicts(tmp_path / "out") == {"follows"}
@@ -268,49 +220,31 @@ def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, caps
     assert pacdp("train", "--resume", "--out", run / "chain-01") == 0
     assert stretches(tmp_path / "runs" / "ledger") == before
     (tmp_path / "runs" / "ledger").rename(tmp_path / "elsewhere")
-    capsys.readouterr()
-    assert pacdp("export", run / "chain-00", tmp_path / "four", *noise) == 1
-    assert "--ledger" in one_sentence(capsys.readouterr().err)
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Path:
-    root = tmp_path_factory.mktemp("chains")
-    for name, run in KINDS.items():
-        train(run, root / name, RUNTIME, ledger=root / "ledger")
-    return root
+    assert "--ledger" in refused("export", run / "chain-00", tmp_path / "four", *noise)
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_secret_chain_leaves_without_its_key_and_follows(name, trained, tmp_path):
-    said: list[str] = []
-    report = export_run(trained / name, tmp_path / "out", RUNTIME, ledger=trained / "ledger", tell=said.append,
-                        std_errors=20.0, std_n=20.0)  # fmt: skip
+def test_a_secret_chain_leaves_without_its_key_and_follows(name, counted, tmp_path):
+    run = Path(shutil.copytree(counted / name, tmp_path / "run"))
+    (run / "released.json").unlink(missing_ok=True)
+    reports = [export_run(run, tmp_path / out, RUNTIME, ledger=counted / "ledger", **NOISE) for out in ("out", "again")]
+    assert reports[0]["details"]["counts"] == reports[1]["details"]["counts"]
     assert verdicts(tmp_path / "out") == {"follows"}
-    assert {one.name for one in (tmp_path / "out").iterdir()} == {
-        "certificates.json",
-        "settings.json",
-        "weights.safetensors",
-    }
-    one, (made,) = leaving(trained / name, RUNTIME), report["certificates"]
+    one, (made,) = leaving(run, RUNTIME), reports[0]["certificates"]
     assert made["of"] == "weights"
-    assert report["n"] != one.bound.n
-    assert abs(report["details"]["counts"]["n"] - one.bound.n) < 200
-    header, content = one.checkpoint.header, b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
+    assert 0 < abs(reports[0]["n"] - one.bound.n)
+    assert abs(reports[0]["details"]["counts"]["n"] - one.bound.n) < 200
     assert load_checkpoint(tmp_path / "out" / "weights.safetensors").state == {}
+    header, content = one.checkpoint.header, b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
     for private in (header["noise_key"], header["ledger"]["run"], header["ledger"]["receipt"]["hash"],
-                    header["data"]["train"], header["content_hash"], Ledger.load(trained / "ledger").id):  # fmt: skip
+                    header["data"]["train"], header["content_hash"], Ledger.load(counted / "ledger").id):  # fmt: skip
         assert private.encode() not in content
     assert bytes.fromhex(header["noise_key"]) not in content
-    again = export_run(
-        trained / name, tmp_path / "again", RUNTIME, ledger=trained / "ledger", std_errors=20.0, std_n=20.0
-    )
-    assert again["details"]["counts"] == report["details"]["counts"]
-    assert "counted in" in said[0]
 
 
-def test_the_checker_refuses_an_event_that_is_not_the_settings_own(trained, tmp_path):
-    export_run(trained / "SGLD", tmp_path / "out", RUNTIME, ledger=trained / "ledger", std_errors=20.0, std_n=20.0)
+def test_the_checker_refuses_an_event_that_is_not_the_settings_own(counted, tmp_path):
+    run = shutil.copytree(counted / "SGLD", tmp_path / "run")
+    export_run(run, tmp_path / "out", RUNTIME, ledger=counted / "ledger", **NOISE)
     settings = read(tmp_path / "out" / "settings.json")
     settings["run"]["sampler"]["tau"] *= 4.0  # half the noise
     settings["config_hash"] = digest(settings["run"])
@@ -318,28 +252,22 @@ def test_the_checker_refuses_an_event_that_is_not_the_settings_own(trained, tmp_
     assert [one.claim for one in check_path(tmp_path / "out") if one.verdict != "follows"] == ["settings"]
 
 
-def test_what_may_not_leave_is_refused_in_a_sentence(tmp_path, capsys):
-    train(replace(secret(), reproducible=True), tmp_path / "seeded", RUNTIME, ledger=tmp_path / "ledger")
-    train(tiny("sgld"), tmp_path / "unclipped", RUNTIME)
+def test_what_may_not_leave_is_refused_in_a_sentence(tmp_path, trained, refused):
+    train(SEEDED, tmp_path / "seeded", RUNTIME, ledger=tmp_path / "ledger")
     train(secret(), tmp_path / "uncounted", RUNTIME)
-
-    def refused(name: str) -> str:
-        assert pacdp("export", tmp_path / name, tmp_path / "out", "--std-n", "20") == 1
-        return one_sentence(capsys.readouterr().err)
-
-    assert "can subtract it" in refused("seeded")
-    assert "holds no private run" in refused("unclipped")
-    assert "--correct" in refused("uncounted")
-    given = ("--std-n", "20", "--threads", "1")
-    assert pacdp("export", tmp_path / "uncounted", tmp_path / "out", "--correct", *given) == 0
+    out, given = tmp_path / "out", ("--std-n", "20", "--threads", "1")
+    assert "can subtract it" in refused("export", tmp_path / "seeded", out, *given)
+    assert "holds no private run" in refused("export", trained["sgld"], out, *given)
+    assert "--correct" in refused("export", tmp_path / "uncounted", out, *given)
+    assert pacdp("export", tmp_path / "uncounted", out, "--correct", *given) == 0
     assert [one.stretch.kind for one in Ledger.load(tmp_path / "ledger").entries][-2:] == ["correction", "release"]
     assert pacdp("export", tmp_path / "seeded", tmp_path / "tests", "--seeded-for-tests", *given) == 0
-    assert SEEDED in read(tmp_path / "tests" / "settings.json")["remarks"]
+    assert SEEDED_REMARK in read(tmp_path / "tests" / "settings.json")["remarks"]
     assert verdicts(tmp_path / "tests") == {"follows"}
 
 
 def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path):
     train(replace(secret(), stopping="listed"), tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
-    report = export_run(tmp_path / "run", tmp_path / "out", RUNTIME, std_errors=20.0, std_n=20.0)
+    report = export_run(tmp_path / "run", tmp_path / "out", RUNTIME, **NOISE)
     assert report["certificates"][0]["budget"]["other stopping times"] == pytest.approx(0.025)
     assert verdicts(tmp_path / "out") == {"follows"}

@@ -4,12 +4,17 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from cli_tools import read, rows, tensors
 
 from pacdp import Architecture, GibbsSettings, load_checkpoint
 from pacdp.algorithms import PSGLD, SGHMC, SGLD
 from pacdp.cli.config import Run, Runtime
+from pacdp.cli.private.config import Budget, PrivateConfig
+from pacdp.cli.private.recipes import private_recipe
+from pacdp.cli.private.run import train_private
 from pacdp.cli.recipes import run
 from pacdp.cli.run import train
 
@@ -29,6 +34,26 @@ def tiny(algorithm: str, *, epochs: float = 2.0, records: int = 2, **sampler) ->
     problem = replace(one.problem, architecture=Architecture(hidden=(8,)))
     return replace(one, problem=problem, sampler=replace(settings, **sampler), epochs=epochs, records=records,
                    track=_EFFORT, certify=_EFFORT)  # fmt: skip
+
+
+def tiny_private(name: str, *, steps: int = 6, epsilon: float = 0.1, **changes: Any) -> PrivateConfig:
+    """A private run of six steps, with fields replaced."""
+    config = private_recipe(name, scale="smoke")
+    budget, sampling = Budget(epsilon=epsilon, delta=1e-3), replace(config.sampling, steps=steps)
+    return replace(config, sampling=sampling, records=3, **{"budget": budget, **changes})
+
+
+def interrupted(run: Run | PrivateConfig, folder: Path, *, after: int, runtime: Runtime = RUNTIME, **more: Any) -> None:
+    """Train until so many steps are made, of a chain until the next row is written, and stop as Ctrl-C does."""
+    begin = train if isinstance(run, Run) else train_private
+
+    def stop(step: int, steps: int, row: object) -> None:
+        if step >= after and (row is not None or begin is train_private):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        begin(run, folder, runtime, report=stop, **more)
+    assert not (folder / "result.json").exists()
 
 
 def variants(one: Run) -> list[Run]:

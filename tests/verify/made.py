@@ -91,6 +91,14 @@ def at_a_price(price: bounds.Price) -> Iterator[bounds.Certificate]:
     yield plain.charged("log partition", 0.01)
 
 
+SURROGATE = bounds.compression(k=40, n=2000, failure_prob=0.03)
+
+
+def by_another_network(surrogate: bounds.Certificate = SURROGATE) -> bounds.Certificate:
+    """A certificate that rests on another network's."""
+    return bounds.disagreement(surrogate=surrogate, k=9, n=700, failure_prob=0.02)
+
+
 def without_a_price() -> Iterator[bounds.Certificate]:
     """The rest."""
     weights = {"risk": 0.07, "n": N, "epsilon": 0.05, "failure_prob": 0.05}
@@ -112,8 +120,7 @@ def without_a_price() -> Iterator[bounds.Certificate]:
     yield bounds.compression(k=0, n=N, failure_prob=0.05)
     weights = bounds.compression_weights(n=N, expected=[20, 90], failure_prob=0.05)
     yield bounds.compression(k=70, n=N, failure_prob=0.05, weights=weights)
-    surrogate = bounds.compression(k=70, n=N, failure_prob=0.03, weights=weights)
-    yield bounds.disagreement(surrogate=surrogate, k=12, n=800, failure_prob=0.02)
+    yield by_another_network(bounds.compression(k=70, n=N, failure_prob=0.03, weights=weights))
     people = np.repeat(np.arange(300), 3)
     group = bounds.people_sample(losses=(rng.uniform(size=900) < 0.1).astype(float), people=people)
     for name in ("kl", "hoeffding", "second_moment", "bernstein", "betting"):

@@ -1,46 +1,58 @@
-"""A compression's number is recomputed from k, n and the weights, of which nothing can be changed without notice."""
+"""A compression's number, and a certificate by another network, follow from k, n, the weights and what is said."""
+
+import json
+from typing import Any
 
 import pytest
+from made import SURROGATE, by_another_network
 
 import bounds
-from pacdp.verify.certificate import check_certificate
-from pacdp.verify.claim import DOES_NOT, FOLLOWS
-
-CASES = [(0, 1, 0.05), (3, 40, 1e-9), (1137, 60_000, 0.05), (7, 10**9, 1e-300), (40, 40, 0.05)]
+from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
+from tests.edits import judged
 
 
-def _verdicts(record):
-    return {one.verdict for one in check_certificate(record)}
-
-
-@pytest.mark.parametrize(("k", "n", "failure_prob"), CASES)
-def test_what_bounds_writes_follows(k, n, failure_prob):
-    assert _verdicts(bounds.compression(k=k, n=n, failure_prob=failure_prob).to_dict()) == {FOLLOWS}
-    if k < n:
-        weights = bounds.compression_weights(n=n, expected=[k], failure_prob=failure_prob)
-        made = bounds.compression(k=k, n=n, failure_prob=failure_prob, weights=weights)
-        assert _verdicts(made.to_dict()) == {FOLLOWS}
-
-
+@pytest.mark.every_case
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"weight_sizes": "4700, 4800"},
-        {"weight_shares": "0.6, 0.6"},
-        {"weight_shares": "0.9, 0.1"},
-        {"weight_sizes": "4700, 4700"},
-        {"weight_sizes": "4700, 5000"},
-    ],
-    ids=str,
+    ("k", "n", "failure_prob"), [(0, 1, 0.05), (3, 40, 1e-9), (1137, 60_000, 0.05), (7, 10**9, 1e-300), (40, 40, 0.05)]
 )
-def test_weights_cannot_be_changed(change):
-    weights = {4700: 0.5, 4900: 0.5}
-    record = bounds.compression(k=60, n=5000, failure_prob=0.05, weights=weights).to_dict()
-    assert _verdicts(record) == {FOLLOWS}
-    assert DOES_NOT in _verdicts({**record, "inputs": {**record["inputs"], **change}})
+def test_what_bounds_writes_follows(k: int, n: int, failure_prob: float) -> None:
+    given: dict[str, Any] = {"n": n, "failure_prob": failure_prob}
+    assert judged(bounds.compression(k=k, **given).to_dict()) == {FOLLOWS}
+    if k < n:
+        weights = bounds.compression_weights(expected=[k], **given)
+        assert judged(bounds.compression(k=k, weights=weights, **given).to_dict()) == {FOLLOWS}
 
 
-def test_nothing_is_believed_of_a_learner_of_which_nothing_is_said():
-    record = bounds.compression(k=60, n=5000, failure_prob=0.05).to_dict()
-    left = [one for one in record["hypotheses"] if one["name"] != "learner saw picked records alone"]
-    assert DOES_NOT in _verdicts({**record, "hypotheses": left})
+def test_weights_cannot_be_changed() -> None:
+    record = bounds.compression(k=60, n=5000, failure_prob=0.05, weights={4700: 0.5, 4900: 0.5}).to_dict()
+    assert judged(record) == {FOLLOWS}
+    for sizes in ("4700, 4800", "4700, 4700", "4700, 5000"):
+        assert DOES_NOT in judged(record, weight_sizes=sizes)
+    for shares in ("0.6, 0.6", "0.9, 0.1"):
+        assert DOES_NOT in judged(record, weight_shares=shares)
+
+
+@pytest.mark.parametrize("made", [SURROGATE, by_another_network()], ids=lambda made: made.name)
+def test_no_hypothesis_can_be_left_out(made: bounds.Certificate) -> None:
+    record = made.to_dict()
+    for one in record["hypotheses"]:
+        left = [other for other in record["hypotheses"] if other is not one]
+        assert DOES_NOT in judged({**record, "hypotheses": left}), one["name"]
+
+
+def test_nothing_of_another_network_can_be_changed_or_hidden() -> None:
+    record = by_another_network().to_dict()
+    whole = json.loads(record["inputs"]["surrogate"])
+
+    def with_another(**changes: Any) -> set[str]:
+        return judged(record, surrogate=json.dumps({**whole, **changes}))
+
+    assert with_another() == {FOLLOWS}
+    assert CANNOT in with_another(name="a theorem of its own")
+    assert DOES_NOT in with_another(measures="ECE")
+    assert DOES_NOT in judged({**record, "budget": {"surrogate": 0.02, "test set": 0.02}})
+    resting = SURROGATE.resting_on(bounds.unproved("chain stationary", "nothing shows it"))
+    record = by_another_network(resting).to_dict()
+    assert judged(record) == {FOLLOWS}
+    better = [{**one, "standing": "declared"} for one in record["hypotheses"]]
+    assert DOES_NOT in judged({**record, "hypotheses": better, "status": "rigorous"})

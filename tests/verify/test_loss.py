@@ -41,18 +41,41 @@ def test_full_batches_are_one_gaussian(mu: float) -> None:
     assert low <= _stick(2 * mu, mu) <= high
 
 
-@pytest.mark.parametrize(("rate", "noise", "times"), [(0.01, 1.1, 300), (0.002, 12.0, 5000), (0.3, 4.0, 40)])
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_epsilon_lies_in_both_accountants_brackets(rate: float, noise: float, times: int, adjacency: Any) -> None:
-    step = accounting.PoissonSampled(sample_rate=rate, event=accounting.Gaussian(noise_multiplier=noise))
-    event = accounting.SelfComposed(event=step, count=times)
-    theirs = accounting.privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)
-    made = loss.compose(_ran(rate, noise, times), adjacency == "replace-one", 0.01)
-    both = [made.stick(theirs.lower, added=added) for added in (False, True)]
-    assert max(high for _, high in both) >= 1e-5  # no mechanism of this description has less than lower
-    both = [made.stick(theirs.upper, added=added) for added in (False, True)]
-    assert max(low for low, _ in both) <= 1e-5
-    assert max(high for _, high in both) <= 1.01e-5
+def _sampled(rate: float, times: int, *inner: accounting.Event) -> accounting.Event:
+    return accounting.SelfComposed(
+        event=accounting.PoissonSampled(sample_rate=rate, event=accounting.Composed(events=inner)), count=times
+    )
+
+
+def _noise(multiplier: float) -> accounting.Event:
+    return accounting.Gaussian(noise_multiplier=multiplier)
+
+
+CHOICE = accounting.ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove")
+EVENTS = {
+    "few": (_sampled(0.01, 300, _noise(1.1)), "add-remove"),
+    "many": (_sampled(0.002, 5000, _noise(12.0)), "replace-one"),
+    "large samples": (_sampled(0.3, 40, _noise(4.0)), "replace-one"),
+    "p3sgd": (_sampled(0.1, 100, _noise(0.95), CHOICE), "add-remove"),
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", EVENTS)
+def test_epsilon_lies_in_both_accountants_brackets(name: str) -> None:
+    event, adjacency = EVENTS[name]
+    theirs = accounting.privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)  # type: ignore[arg-type]
+    replaced = adjacency == "replace-one"
+    steps = loss.steps_of(accounting.event_to_dict(event), replaced)
+    made = loss.compose(frozenset(steps.items()), replaced, 0.01)
+    ends = [[made.stick(epsilon, added=added) for added in (False, True)] for epsilon in (theirs.lower, theirs.upper)]
+    assert max(high for _, high in ends[0]) >= 1e-5  # no mechanism of this description has less than lower
+    assert max(low for low, _ in ends[1]) <= 1e-5
+    assert max(high for _, high in ends[1]) <= 1.01e-5
+    assert loss.private(steps, theirs.upper, 1e-5, replaced)
+    assert loss.private(steps, 0.98 * theirs.upper, 1e-5, replaced) is False
+    fewer = Counter({step: 9 * times // 10 for step, times in steps.items()})
+    assert loss.private(fewer, 0.98 * theirs.upper, 1e-5, replaced)
 
 
 def test_finer_grids_lie_within_coarser_ones() -> None:
@@ -62,22 +85,6 @@ def test_finer_grids_lie_within_coarser_ones() -> None:
         (low, high), (lower, upper) = fine.stick(epsilon), coarse.stick(epsilon)
         assert lower <= low * (1 + 1e-9) + 1e-12
         assert high <= upper * (1 + 1e-9) + 1e-12
-
-
-def test_one_step_is_bracketed_against_quadrature() -> None:
-    rate, noise = 0.02, 0.9
-    outer, inner = loss.atoms(loss.Step(rate, noise), False, 1e-3, 1, 0.005)
-    z = np.linspace(-9.0, 11.0, 400_001)
-    q = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
-    u = 1 - rate + rate * np.exp(z / noise - 0.5 / noise**2)
-    for g in (0.97, 0.99, 1.0, 1.02, 1.5, 5.0):
-        exact = float(np.sum(q * np.maximum(u - g, 0.0)) * (z[1] - z[0]))
-        high = float(np.sum(np.maximum(outer.p - g * outer.q, 0.0))) + outer.at_infinity
-        low = float(np.sum(np.maximum(inner.p - g * inner.q, 0.0)))
-        assert low <= exact + 1e-7, g
-        assert exact <= high + 1e-7, g
-    for masses in (inner.p, inner.q):
-        assert 1.0 - 1e-10 <= masses.sum() <= 1.0
 
 
 def test_divergence_of_a_gaussian_by_closed_form_and_by_composition() -> None:
@@ -100,22 +107,27 @@ def test_what_is_too_cheap_does_not_follow_and_a_little_more_does() -> None:
 
 
 def test_events_that_are_not_covered_say_so() -> None:
-    step = {"event": "Gaussian", "noise_multiplier": 2.0}
-    sample = {"event": "PoissonSampled", "sample_rate": 0.1, "inner": step}
-    assert loss.steps_of({"event": "SelfComposed", "count": 3, "inner": sample}) == Counter({loss.Step(0.1, 2.0): 3})
-    again = {"event": "PoissonSampled", "sample_rate": 0.5, "inner": sample}
+    sample, step = _sampled(0.1, 1, _noise(2.0)), _noise(2.0)
+    other = accounting.ExponentialMechanism(epsilon=0.1, adjacency="replace-one")
+    choice = accounting.ExponentialMechanism(epsilon=0.1, adjacency="add-remove")
+
+    def steps(event: accounting.Event, replaced: bool = False) -> Counter[Any]:
+        return loss.steps_of(accounting.event_to_dict(event), replaced)
+
+    assert steps(_sampled(0.1, 3, step)) == Counter({loss.Step(0.1, 2.0): 3})
+    again = {"event": "PoissonSampled", "sample_rate": 0.5, "inner": accounting.event_to_dict(sample)}
     assert loss.steps_of(again) == Counter({loss.Step(0.05, 2.0): 1})  # a sample of a sample
-    two = {"event": "PoissonSampled", "sample_rate": 0.5, "inner": {"event": "Composed", "inner": [sample, step]}}
-    chosen = {"event": "ExponentialMechanism", "epsilon": 0.1, "adjacency": "add-remove"}
-    both = {**sample, "inner": {"event": "Composed", "inner": [step, chosen]}}
-    other = {**chosen, "adjacency": "replace-one"}
-    assert loss.steps_of(both) == Counter({loss.Step(0.1, 2.0, (0.1,)): 1})
-    assert loss.steps_of(chosen, True) == Counter({loss.Step(1.0, math.inf, (0.2,)): 1})
-    for event, replaced in ((two, False), (both, True), (other, False)):
+    assert steps(_sampled(0.1, 1, step, choice)) == Counter({loss.Step(0.1, 2.0, (0.1,)): 1})
+    assert steps(choice, True) == Counter({loss.Step(1.0, math.inf, (0.2,)): 1})
+    two = {**again, "inner": {"event": "Composed", "inner": [again["inner"], accounting.event_to_dict(step)]}}
+    with pytest.raises(Unchecked):
+        loss.steps_of(two)
+    for event, replaced in ((_sampled(0.1, 1, step, choice), True), (other, False)):
         with pytest.raises(Unchecked):
-            loss.steps_of(event, replaced)
+            steps(event, replaced)
+    bare = accounting.Composed(events=(sample, accounting.NonPrivate()))
     with pytest.raises(Wrong, match="without any protection"):
-        loss.private(loss.steps_of({"event": "Composed", "inner": [sample, {"event": "NonPrivate"}]}), 5.0, 1e-5, False)
+        loss.private(steps(bare), 5.0, 1e-5, False)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.5])
@@ -140,39 +152,26 @@ def test_pure_mechanisms_are_randomised_responses(epsilon: float, adjacency: str
                 assert at > 4 * epsilon or high - low < 0.25 * exact, (resolution, at, low, exact, high)
 
 
-@pytest.mark.parametrize("rate", [0.05, 1.0])
-def test_choices_on_a_sample_are_bracketed_against_quadrature(rate: float) -> None:
-    """Noise and one response: u = 1 - q + q e^(±epsilon + z s - s²/2)."""
-    noise, epsilon = 1.3, 0.4
-    outer, inner = loss.atoms(loss.Step(rate, noise, (epsilon,)), False, 1e-3, 1, 0.005)
+@pytest.mark.parametrize(
+    ("rate", "noise", "choices"), [(0.02, 0.9, ()), (0.05, 1.3, (0.4,)), (1.0, 1.3, (0.4,))], ids=str
+)
+def test_one_step_is_bracketed_against_quadrature(rate: float, noise: float, choices: tuple[float, ...]) -> None:
+    """Noise and at most one response: u = 1 - q + q e^(±epsilon + z s - s²/2)."""
+    outer, inner = loss.atoms(loss.Step(rate, noise, choices), False, 1e-3, 1, 0.005)
     z = np.linspace(-9.0, 11.0, 400_001)
     q = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
-    yes = 1 / (1 + math.exp(epsilon))
-    parts = [(p * q, 1 - rate + rate * np.exp(r + z / noise - 0.5 / noise**2))
-             for r, p in ((epsilon, yes), (-epsilon, 1 - yes))]  # fmt: skip
+    signed = {sign * e: 1 / (1 + math.exp(sign * e)) for e in choices for sign in (1, -1)} or {0.0: 1.0}
+    parts = [(p * q, 1 - rate + rate * np.exp(r + z / noise - 0.5 / noise**2)) for r, p in signed.items()]
     for g in (0.7, 0.97, 1.0, 1.02, 1.5, 5.0):
-        for added in (False, True):
-            exact = sum(float(np.sum(p * np.maximum((1 - g * u) if added else (u - g), 0.0))) for p, u in parts)
+        for sign, beyond in ((1, outer.at_infinity), (-1, outer.at_zero)):
+            gains = [(u - g) if sign > 0 else (1 - g * u) for _, u in parts]
+            exact = sum(float(np.sum(p * np.maximum(gain, 0.0))) for (p, _), gain in zip(parts, gains, strict=True))
             high, low = (
-                float(np.sum(np.maximum((one.q - g * one.p) if added else (one.p - g * one.q), 0.0)))
+                float(np.sum(np.maximum((one.p - g * one.q) if sign > 0 else (one.q - g * one.p), 0.0)))
                 for one in (outer, inner)
             )
             assert low <= exact + 1e-7, g
-            assert exact <= high + (outer.at_zero if added else outer.at_infinity) + 1e-7, g
+            assert exact <= high + beyond + 1e-7, g
             assert high - low < 0.01
-
-
-def test_p3sgd_lies_in_the_accountants_bracket() -> None:
-    chosen = accounting.ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove")
-    inner = accounting.Composed(events=(accounting.Gaussian(noise_multiplier=0.95), chosen))
-    event = accounting.SelfComposed(event=accounting.PoissonSampled(sample_rate=0.1, event=inner), count=100)
-    upper = accounting.privacy_epsilon(event=event, delta=1e-5, adjacency="add-remove").upper
-    steps = loss.steps_of(accounting.event_to_dict(event))
-    assert loss.private(steps, upper, 1e-5, False)
-    assert loss.private(steps, 0.98 * upper, 1e-5, False) is False
-    cheaper = accounting.SelfComposed(event=event.event, count=90)
-    assert loss.private(loss.steps_of(accounting.event_to_dict(cheaper)), 0.98 * upper, 1e-5, False)
-
-
-def test_wrong_is_not_unchecked() -> None:
-    assert not issubclass(Wrong, Unchecked)
+    for masses in (inner.p, inner.q):
+        assert 1.0 - 1e-10 <= masses.sum() <= 1.0

@@ -1,8 +1,10 @@
 """One number of a record changed: what tests expect the checker to notice."""
 
 import copy
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
+
+from pacdp.verify.certificate import check_certificate
 
 
 def leaves(value: Any, free: Collection[str] = (), at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -17,15 +19,20 @@ def leaves(value: Any, free: Collection[str] = (), at: tuple[Any, ...] = ()) -> 
             yield from leaves(part, free, (*at, key))
 
 
-def moved(values: Any, place: tuple[Any, ...], factor: float = 0.0) -> Any:
-    """A copy in which one number is other by the factor, a whole number by one at least; 0 takes 1.1 or 0.9."""
+def moved(values: Any, place: tuple[Any, ...], factor: float = 0.9) -> Any:
+    """A copy in which one number is other by the factor, a whole number by one at least."""
     changed = copy.deepcopy(values)
     holder = changed
     for key in place[:-1]:
         holder = holder[key]
     old = holder[place[-1]]
+    new = old * factor
     if isinstance(old, int):
-        holder[place[-1]] = old + max(1, old // 10) * (-1 if 0.0 < factor < 1.0 else 1)
-    else:
-        holder[place[-1]] = old * (factor or 0.9)
+        new = round(new) if round(new) != old else old + (1 if factor > 1.0 else -1)
+    holder[place[-1]] = new
     return changed
+
+
+def judged(record: Mapping[str, Any], **inputs: Any) -> set[str]:
+    """What the checker says of a certificate's statements, with some of its inputs replaced."""
+    return {one.verdict for one in check_certificate({**record, "inputs": {**record["inputs"], **inputs}})}

@@ -1,0 +1,115 @@
+"""What `pacdp export` wrote depends on the data by what is counted alone, and none of its numbers can be changed."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cli_tools import pacdp, read, verdicts
+from tiny_runs import RUNTIME
+
+from pacdp.certify import networks
+from pacdp.cli.exporting import export_run
+from pacdp.cli.private.certify import released
+from pacdp.ledger import Ledger
+from tests.edits import leaves, moved
+
+
+def words(folder: Path) -> str:
+    """All text in a folder: JSON, and the headers of safetensors."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            content = path.read_bytes()
+            end = 8 + int.from_bytes(content[:8], "little") if path.suffix == ".safetensors" else len(content)
+            found.append(content[:end].decode(errors="replace"))
+    return "\n".join(found)
+
+
+def secrets(root: Path) -> dict[str, str]:
+    """What the data, the private folder and the ledger know and nobody else may: patterns by name."""
+    one, result = released(root / "run", RUNTIME), read(root / "run" / "result.json")
+    header, rows = one.checkpoint.header, one.bound.rows
+    seen = networks.judge(one.predictor.network, one.bound, scores=True)
+    texts = {
+        "training data": header["about"]["data"]["train"],
+        "test data": header["about"]["data"]["test"],
+        "rows in a report": rows.digest,
+        "checkpoint": one.checkpoint.content_hash,
+        "ledger": Ledger.load(root / "ledger").id,
+        "receipt": header["ledger"]["receipt"]["hash"],
+        "run": header["ledger"]["run"],
+        "when": read(root / "run" / "provenance.json")["time"],
+        "the last row": result["rests_on"]["metrics"],
+        **{f"row {i}": f"{int(each):016x}" for i, each in enumerate(rows.examples[:20])},
+        **{f"row {i} in decimals": str(int(each)) for i, each in enumerate(rows.inputs[:20])},
+    }
+    numbers = {
+        "n": one.bound.n,
+        "n of the test set": one.data.test.n,
+        "errors": seen.errors,
+        "error rate": seen.error,
+        "accuracy": result["private_train"]["accuracy"],
+        "test accuracy": result["test"]["accuracy"],
+        "loss": result["private_train"]["nll_nats"],
+        "test loss": result["test"]["nll_nats"],
+        "batch size": header["public"]["expected_batch_size"],
+        "seconds": result["seconds"],
+    }
+    return {name: re.escape(str(text)) for name, text in texts.items()} | {
+        name: rf"(?<![\d.]){re.escape(repr(number))}(?![\d.])" for name, number in numbers.items()
+    }
+
+
+def found_in(folder: Path, patterns: dict[str, str]) -> set[str]:
+    text = words(folder)
+    return {name for name, pattern in patterns.items() if re.search(pattern, text)}
+
+
+def test_nothing_that_depends_on_the_data_is_in_it_but_what_is_counted(exported: Path) -> None:
+    bound = released(exported / "run", RUNTIME).bound
+    assert found_in(exported / "out", secrets(exported)) == set()
+    content = b"".join(path.read_bytes() for path in (exported / "out").iterdir())
+    assert not any(int(each).to_bytes(8, "little") in content for each in bound.rows.examples[:200])
+    assert not any(row.numpy().tobytes() in content for row in bound.inputs)
+
+
+def test_that_search_finds_each_of_these_where_it_is(exported: Path, tmp_path: Path) -> None:
+    made = Path(shutil.copytree(exported, tmp_path / "made"))
+    assert pacdp("certify", made / "run", "--threads", "1") == 0
+    patterns, rows = secrets(made), released(made / "run", RUNTIME).bound.rows
+    assert {name for name in patterns if not name.startswith("row ")} <= found_in(made, patterns)
+    (made / "out" / "settings.json").write_text(json.dumps([f"{int(each):016x}" for each in rows.examples[:20]]))
+    assert {f"row {i}" for i in range(20)} <= found_in(made / "out", patterns)
+
+
+def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported: Path, tmp_path: Path, monkeypatch):
+    """The data enter through what was released alone: with other errors beneath it, every byte is the same."""
+    made, whole = Path(shutil.copytree(exported, tmp_path / "made")), networks.judge
+
+    def all_wrong(*arguments: Any, **more: Any) -> networks.Judged:
+        found = whole(*arguments, **more)
+        return replace(found, wrong=np.ones_like(found.wrong), error=1.0)
+
+    monkeypatch.setattr(networks, "judge", all_wrong)
+    export_run(made / "run", made / "again", RUNTIME)
+    for path in (made / "out").iterdir():
+        assert (made / "again" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_no_number_of_what_left_changes_without_notice(exported: Path, tmp_path: Path) -> None:
+    out, missed = Path(shutil.copytree(exported / "out", tmp_path / "out")), set()
+    report = read(out / "certificates.json")
+    cost = ("details", "counts", "with_the_run", "epsilon")  # of which more may be said than was spent
+    for place in (*leaves(report, ("provenance", "choices", "spent", "with_the_run")), cost):
+        for factor in (0.9,) if place == cost else (0.9, 1.1):
+            (out / "certificates.json").write_text(json.dumps(moved(report, place, factor)))
+            if "does not follow" not in verdicts(out):
+                missed.add((place, factor))
+    assert missed == set()
+    event = {"event": "Gaussian", "noise_multiplier": 1.0}
+    (out / "certificates.json").write_text(json.dumps({**report, "privacy": {**report["privacy"], "event": event}}))
+    assert "does not follow" in verdicts(out)

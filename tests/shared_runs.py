@@ -1,0 +1,148 @@
+"""One tiny finished run of every kind, made once by each process of the suite.
+
+Tests that change a folder copy it first. Nothing of pacdp is imported before a test asks for a run.
+"""
+
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).parent / "experiments"))  # for tests of other folders
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A chain of each algorithm without clipping, as the command trains it."""
+    from cli_tools import QUICK, pacdp
+
+    folders = {}
+    for algorithm in ("sgd", "sgld", "entropy-sgd", "entropy-sgld"):
+        folders[algorithm] = tmp_path_factory.mktemp("trained") / algorithm
+        assert pacdp("train", f"{algorithm}-digits2", "--out", folders[algorithm], *QUICK) == 0
+    return folders
+
+
+@pytest.fixture
+def copied(trained: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    """A function that gives a copy of a trained chain's folder."""
+
+    def copy(algorithm: str) -> Path:
+        return Path(shutil.copytree(trained[algorithm], tmp_path / f"copy-{algorithm}"))
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def runs(trained: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Chains with their certificates: copies of those above, and two with clipped gradients."""
+    from cli_tools import pacdp
+    from tiny_runs import RUNTIME, tiny
+
+    from pacdp.cli.run import train
+
+    root = tmp_path_factory.mktemp("runs")
+    for name, folder in trained.items():
+        shutil.copytree(folder, root / name)
+    train(tiny("clipped-sgld"), root / "clipped-sgld", RUNTIME)
+    train(tiny("entropy-sgd", clip_norm=1.0), root / "clipped-entropy-sgd", RUNTIME)
+    for folder in root.iterdir():
+        assert pacdp("certify", folder, "--threads", 1) == 0
+    return {folder.name: folder for folder in root.iterdir()}
+
+
+@pytest.fixture(scope="session")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with clipped chains whose noise nobody knows, and the ledger that counted them."""
+    from secret_runs import KINDS
+    from tiny_runs import RUNTIME
+
+    from pacdp.cli.run import train
+
+    root = tmp_path_factory.mktemp("counted")
+    for name, run in KINDS.items():
+        train(run, root / name, RUNTIME, ledger=root / "ledger")
+    return root
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a private run, its ledger and what was exported of it."""
+    from tiny_runs import RUNTIME, tiny_private
+
+    from pacdp.cli.exporting import export_run
+    from pacdp.cli.private.run import train_private
+
+    root = tmp_path_factory.mktemp("exported")
+    train_private(tiny_private("dp-sgd-mnist"), root / "run", RUNTIME, ledger=root / "ledger")
+    export_run(root / "run", root / "out", RUNTIME)
+    return root
+
+
+def with_writers(name: str, **how: Any) -> Any:
+    """The digits, one to five by each of a number of writers."""
+    from pacdp.data import load
+
+    return tuple(
+        replace(part, people=np.arange(part.n) * np.arange(part.n) % 401 + first, unit="writer")
+        for part, first in zip(load(name, **how), (0, 1000), strict=True)
+    )
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digits of writers stand in the place of those without."""
+    monkeypatch.setattr("pacdp.cli.private.data.load", with_writers)
+
+
+@pytest.fixture(scope="session")
+def private_runs(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Private runs with their certificates: noise for a budget, given, by a Langevin step size, and hiding people."""
+    from cli_tools import pacdp
+    from tiny_runs import RUNTIME, tiny_private
+
+    from pacdp.cli.private.run import train_private
+
+    root = tmp_path_factory.mktemp("private")
+    halted, langevin = (
+        tiny_private("dp-sgd-mnist", steps=30, epsilon=1.0), tiny_private("dp-sgld-mnist", epsilon=8.0)
+    )
+    configs = {
+        "halted": replace(halted, sampling=replace(halted.sampling, noise_multiplier=1.0)),
+        "people": tiny_private("p3sgd-malaria", epsilon=8.0),
+    } | {
+        name: replace(langevin, method=replace(langevin.method, **changes))
+        for name, changes in {
+            "langevin": {"decay": 0.3}, "tempered": {"convention": "tempered", "temperature": 6e-5},
+            "parameters": {"convention": "parameter-slot", "step_size": 1.0, "drift": 0.1},
+        }.items()
+    }  # fmt: skip
+    shutil.copytree(exported / "run", root / "calibrated")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, config in configs.items():
+            if name == "people":
+                patch.setattr("pacdp.cli.private.data.load", with_writers)
+            train_private(config, root / name, RUNTIME)
+            patch.undo()
+        for folder in root.iterdir():
+            if folder.name == "people":
+                patch.setattr("pacdp.cli.private.data.load", with_writers)
+            assert pacdp("certify", folder, "--threads", 1) == 0
+            patch.undo()
+    return {folder.name: folder for folder in root.iterdir()}
+
+
+@pytest.fixture(scope="session")
+def compressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished compression with its certificates."""
+    from cli_tools import pacdp
+
+    folder = tmp_path_factory.mktemp("compress") / "run"
+    assert pacdp("compress", "kernel-digits", "--out", folder, "--threads", "1") == 0
+    assert pacdp("certify", folder, "--threads", "1") == 0
+    return folder
