@@ -12,7 +12,7 @@ from toys import keys_of, toy_data, toy_objective
 
 import bounds
 from bounds.accounting import Composed, Event, Gaussian, PoissonSampled, SelfComposed
-from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, entropy_sgd
+from pacdp.algorithms import SGLD, EntropySGD, build, entropy_sgd
 from pacdp.data import Dataset
 from pacdp.objective import Objective
 from pacdp.schedules import cyclical
@@ -80,55 +80,28 @@ def test_long_schedules_are_rounded_down_to_few_multipliers() -> None:
     assert 0.999 < ratios.min() <= ratios.max() < 1.0
 
 
-@pytest.mark.parametrize(
-    ("outer_steps", "mu", "epsilon", "cost"),
-    [(234, 0.00536, 0.0136, 0.000314), (703, 0.00928, 0.0251, 0.000611), (2343, 0.01695, 0.0489, 0.001448)],
-)
-def test_entropy_sgld_at_the_papers_setting(outer_steps: int, mu: float, epsilon: float, cost: float) -> None:
+def test_entropy_sgld_at_the_papers_setting() -> None:
     """n = 60000, τ = √n, K = 128, L = 20, C = 1; 2343 outer steps are 100 epochs."""
     settings = EntropySGD(tau=math.sqrt(60_000), clip_norm=1.0)
-    (largest,) = {1 / (1 - 2.0**-20) * max(_noise(settings, 1))}
-    assert largest == pytest.approx(11.566 * math.sqrt(20), rel=1e-4)
-    chain = accounted_to_dict(settings.promise(60_000, outer_steps))
-    assert chain["mu_central_limit"] == pytest.approx(mu, abs=6e-6)
-    assert chain["epsilon_add_remove"] == pytest.approx(epsilon, abs=6e-5)
+    chain = accounted_to_dict(settings.promise(60_000, 2343))
+    assert chain["mu_central_limit"] == pytest.approx(0.01695, abs=6e-6)
+    assert chain["epsilon_add_remove"] == pytest.approx(0.0489, abs=6e-5)
     assert chain["epsilon_add_remove"] < chain["epsilon_replace_one"]
-    assert chain["mechanisms"] == 20 * outer_steps
-    privacy = accounted_privacy(settings, n=60_000, steps=outer_steps)
+    assert chain["mechanisms"] == 20 * 2343
+    privacy = accounted_privacy(settings, n=60_000, steps=2343)
     found = bounds.transfer_cost(privacy=privacy, n=60_000, failure_prob=0.05)
-    assert found.nats / 60_000 == pytest.approx(cost, abs=6e-7)
-
-
-def _noise(settings: EntropySGD, steps: int) -> list[float]:
-    event = settings.promise(60_000, steps)
-    assert isinstance(event, Composed)
-    return [part.event.event.noise_multiplier for part in event.events]  # type: ignore[union-attr]
-
-
-@pytest.mark.slow
-def test_half_a_million_steps_have_a_record() -> None:
-    settings = EntropySGD(tau=math.sqrt(60_000), clip_norm=1.0)
-    privacy = accounted_privacy(settings, n=60_000, steps=23_437)
-    cost = bounds.transfer_cost(privacy=privacy, n=60_000, failure_prob=0.05).nats / 60_000
-    assert 0.010053 < cost < 0.0107
+    assert found.nats / 60_000 == pytest.approx(0.001448, abs=6e-7)
 
 
 def test_all_examples_in_every_step_are_exactly_gaussian() -> None:
     settings = replace(CHAINS["SGLD"], batch_size=N)
     found = accounted_privacy(settings, n=N, steps=9)
     assert isinstance(found, bounds.GaussianDP)
-    assert found.adjacency == "add-remove"
-    assert found.status == "accounted"
+    assert found == bounds.GaussianDP(mu=found.mu, adjacency="add-remove", status="accounted")
     time = 9 * 2 * 0.3 / 7.0
     assert found.mu == pytest.approx(7.0 * C / (2 * N) * math.sqrt(time), rel=1e-5)
-
-
-def test_nothing_spent_before_the_first_step() -> None:
-    assert CHAINS["SGLD"].promise(N, 0) is None
-    assert accounted_privacy(CHAINS["SGLD"], n=N, steps=0) == bounds.GaussianDP(
-        mu=0.0, adjacency="add-remove", status="accounted"
-    )
-    assert accounted_to_dict(CHAINS["SGLD"].promise(N, 0))["epsilon_add_remove"] == 0.0
+    assert settings.promise(N, 0) is None
+    assert accounted_privacy(settings, n=N, steps=0) == replace(found, mu=0.0)
 
 
 class ByRealisedSize(Objective):
@@ -153,16 +126,12 @@ def worst_move(name: str, *, kind: type[Objective] = Objective, removed: bool = 
         inputs = data.inputs * np.float32(10.0 ** rng.uniform(-1, 3))
         changed, labels = inputs.copy(), data.labels.copy()
         changed[0], labels[0] = -3 * inputs[0], 1 - labels[0]
-        other = Dataset("other", changed, labels, 2)
-        size = int(rng.integers(1, 6))
-        batch = [0, *rng.choice(np.arange(1, N), size=size, replace=False).tolist()]
-        with_record = _objective(Dataset("one", inputs, data.labels, 2), batch, kind)
-        second = batch[1:] if removed else batch
-        without = _objective(Dataset("one", inputs, data.labels, 2) if removed else other, second, kind)
-        moves = []
-        for objective in (with_record, without):
-            moves.append(_one_inner_step(settings, objective, seed))
-        (after, scale), (neighbour, _) = moves
+        one, other = Dataset("one", inputs, data.labels, 2), Dataset("other", changed, labels, 2)
+        batch = [0, *rng.choice(np.arange(1, N), size=rng.integers(1, 6), replace=False).tolist()]
+        neighbours = ((one, batch), (one, batch[1:]) if removed else (other, batch))
+        (after, scale), (neighbour, _) = (
+            _one_inner_step(settings, _objective(data, drawn, kind), seed) for data, drawn in neighbours
+        )
         worst = max(worst, float((after - neighbour).double().norm()) / scale)
     return worst
 
@@ -246,22 +215,3 @@ def test_the_noise_of_a_step_has_the_accounted_scale(name: str) -> None:
     assert fits(sigma * rate * C / K)
     assert not fits(1.05 * sigma * rate * C / K)
     assert not fits(sigma * rate * C / K / 1.05)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (SGLD(tau=3.0), "set clip_norm, which also makes batches Poisson and the normaliser fixed"),
-        (EntropySGD(tau=3.0), "set clip_norm"),
-        (SGD(), "steps of SGD have no privacy accounting here"),
-        (PSGLD(tau=3.0), "steps of PSGLD have no privacy accounting here"),
-        (SGHMC(tau=3.0), "steps of SGHMC have no privacy accounting here"),
-        (SGLD(tau=3.0, clip_norm=1.0, batch_size=N + 1), "expected batch_size <= n"),
-        (EntropySGD(tau=math.inf, clip_norm=1.0, batch_size=K), "expected noise in every step"),
-    ],
-)
-def test_what_is_no_private_mechanism_is_refused(settings, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        settings.promise(N, 1)
-    with pytest.raises(ValueError, match="expected batch_size <= n and steps >= 0"):
-        CHAINS["SGLD"].promise(N, -1)

@@ -14,8 +14,3 @@ def test_a_subset_keeps_the_labels_that_the_whole_would_have() -> None:
 def test_train_and_test_labels_are_randomised_independently() -> None:
     train, test = Problem(dataset="digits2", random_labels=1.0).data()
     assert abs((train.labels[: test.n] == test.labels).mean() - 0.5) < 0.15
-
-
-def test_json_round_trip() -> None:
-    problem = Problem(dataset="mnist2", train_size=7, random_labels=0.25)
-    assert Problem.from_dict(problem.to_dict()) == problem

@@ -17,7 +17,7 @@ from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, buil
 from pacdp.canonical import canonical
 from pacdp.exponential import log_probabilities
 from pacdp.ledger_entries import Limit
-from pacdp.losses import Loss, bounded_cross_entropy, ramp, zero_one
+from pacdp.losses import Loss, bounded_cross_entropy, ramp
 from pacdp.models import Architecture
 from pacdp.models import build as network
 from pacdp.objective import Objective
@@ -30,7 +30,6 @@ pytestmark = pytest.mark.every_case
 
 DATA, LOSS = toy_data(), bounded_cross_entropy(classes=2)
 POTENTIAL = Quadratic(np.eye(1), np.zeros(1))
-PLANS = (Plan(steps=7), Plan(steps=7, stopping="listed", listed=(2, 7)))
 KINDS: tuple[Settings, ...] = (SGD(), SGLD(tau=10.0), PSGLD(tau=10.0), SGHMC(tau=10.0), EntropySGD(tau=10.0))
 SHARES, EXPONENTS = {"momentum", "smoothing"}, {"decay", "inner_decay", "outer_decay", "cooling"}
 
@@ -70,12 +69,9 @@ class Branching(torch.nn.Linear):
 
 ROWS: list[tuple[Callable[[], object], str]] = [
     (lambda: Loss(name="odd", low=0.0, high=math.inf, function=LOSS.function), "a bounded interval"),
-    (lambda: Loss(name="odd", low=1.0, high=1.0, function=LOSS.function), "a bounded interval"),
     (lambda: bounded_cross_entropy(classes=1), "classes >= 2 and max_loss > ln"),
     (lambda: bounded_cross_entropy(classes=10, max_loss=2.0), r"max_loss > ln\(classes\)"),
-    (lambda: LOSS.check(LOSS.low, math.nan), "declares the interval"),
     (lambda: LOSS(torch.ones(1, 1), torch.ones(8).long()), "must return one row an example"),
-    (lambda: zero_one().judge(torch.ones(()), torch.ones(8).long()), "must return one row"),
     (lambda: ramp().slope(torch.ones(9), torch.ones(8).long()), "must return one row"),
     (lambda: Architecture(hidden=(5, 0)), "hidden to list positive layer widths"),
     (lambda: Architecture(hidden=(5, 1), norm="group"), "hidden widths of at least 2 with norm='group'"),
@@ -106,7 +102,6 @@ ROWS: list[tuple[Callable[[], object], str]] = [
     (lambda: replace(KINDS[2], smoothing=1.0), "expected 0 <= smoothing < 1"),
     (lambda: PSGLD(tau=1.0, freeze_after=0), "expected freeze_after >= 1"),
     (lambda: build([SGD(), SGLD(tau=1.0)], POTENTIAL), r"must run one algorithm, got \['SGD', 'SGLD'\]"),
-    (lambda: build([], POTENTIAL), "must run one algorithm"),
     (lambda: build([SGD(), SGD(batch_size=3)], POTENTIAL), "must agree on batch_size"),
     (lambda: build([SGLD(tau=1.0), SGLD(tau=1.0, clip_norm=1.0)], POTENTIAL), "agree on clip_norm"),
     (lambda: build([KINDS[2], replace(KINDS[2], correction=False)], POTENTIAL), "agree on correction"),
@@ -115,53 +110,41 @@ ROWS: list[tuple[Callable[[], object], str]] = [
     (one_step, "expected one key a chain, got 1 keys for 2 chains"),
     (lambda: stretch(first=0), "first"),
     (lambda: stretch(first=9, last=3), "first must be at most last"),
-    (lambda: stretch(last="4"), "last"),
     (lambda: stretch(unit="row"), "unit"),
     (lambda: stretch(run=""), "run"),
     (lambda: stretch(event="noise"), "event"),
     (lambda: stretch(stream="system"), "stream"),
     (lambda: stretch(kind="x"), "kind"),
-    (lambda: stretch(label=None), "label"),
     (lambda: Stream(numbers="0a"), "must both be digests"),
     (lambda: limit(epsilon=-1.0), "epsilon"),
     (lambda: limit(epsilon=math.inf), "epsilon must be finite"),
     (lambda: limit(delta=0.0), "delta"),
-    (lambda: limit(adjacency="x"), "adjacency"),
     (lambda: limit(unit="row"), "unit"),
-    (lambda: released(errors=-1), "errors"),
     (lambda: released(errors=60_001), "errors must be at most n"),
     (lambda: released(errors=12.5), "errors"),
     (lambda: released(errors=1 / 3, unit="person"), "errors must be a multiple of 1/1024"),
     (lambda: released(n=0), "n"),
     (lambda: released(std_errors=0.0), "std_errors"),
-    (lambda: released(std_n=math.inf), "std_n"),
     (lambda: released(run=""), "run"),
     (lambda: released().at_worst(failure_prob=0.0), "failure_prob"),
     (lambda: kept(errors=math.nan), "errors and n must be finite"),
     (lambda: kept(std_n=0.0), "std_n"),
     (lambda: Plan(steps=0), "planned steps >= 1, got 0"),
-    (lambda: Plan(steps=3.0), "planned steps >= 1, got 3.0"),  # type: ignore[arg-type]
     (lambda: Plan(steps=3, stopping="cheaper"), "'planned' or 'listed', got 'cheaper'"),  # type: ignore[arg-type]
     (lambda: Plan(steps=3, listed=(3,)), "stopping='listed' only"),
     (listed, "increase from 1 or more up to 3"),
-    (lambda: listed(1, 2), "up to 3"),
     (lambda: listed(2, 1, 3), "up to 3"),
     (lambda: listed(0, 3), "up to 3"),
-    (lambda: PLANS[0].charged(8), "expected 0 <= step <= 7, the planned number of steps, got"),
-    (lambda: PLANS[1].charged(-1), "expected 0 <= step <= 7, the planned number of steps, got"),
+    (lambda: Plan(steps=7).charged(8), "expected 0 <= step <= 7, the planned number of steps, got"),
     (lambda: charged_steps(None, -1), "expected step >= 0, got"),
     (lambda: log_probabilities(np.array([], dtype=int), epsilon=1.0), "at least one network"),
     (lambda: log_probabilities(np.array([-1, 2]), epsilon=1.0), "counts >= 0"),
     (lambda: log_probabilities(np.array([1, 2]), epsilon=math.inf), "finite number"),
     (lambda: log_probabilities(np.ones(2, int), epsilon=1.0, weights=np.arange(2.0)), "positive weight"),
     (lambda: spot_features(np.zeros((2, 3, 50, 50), np.float32)), "grey images"),
-    (lambda: spot_features(np.zeros((2, 1, 8, 8), np.float32)), "grey images"),
     (lambda: canonical({"a": math.nan}), "expected JSON values only, got"),
-    (lambda: canonical(object()), "expected JSON values only, got"),
     (lambda: SGLD(tau=3.0).promise(40, 1), "set clip_norm, which also makes batches Poisson and the"),
-    (lambda: EntropySGD(tau=3.0).promise(40, 1), "set clip_norm"),
     (lambda: SGD().promise(40, 1), "steps of SGD have no privacy accounting here"),
-    (lambda: PSGLD(tau=3.0).promise(40, 1), "steps of PSGLD have no privacy accounting here"),
     (lambda: SGHMC(tau=3.0).promise(40, 1), "steps of SGHMC have no privacy accounting here"),
     (lambda: SGLD(tau=3.0, clip_norm=1.0, batch_size=41).promise(40, 1), "expected batch_size <= n"),
     (lambda: SGLD(tau=3.0, clip_norm=1.0, batch_size=9).promise(40, -1), "<= n and steps >= 0"),
