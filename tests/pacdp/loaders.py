@@ -7,6 +7,7 @@ import struct
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,8 @@ def checkpoint(folder: Path) -> Path:
 
 
 def contents(found: Checkpoint) -> object:
-    tensors = [
-        {name: (str(x.dtype), tuple(x.shape), x.reshape(-1).view(torch.uint8).tolist()) for name, x in part.items()}
-        for part in (found.model, found.state, found.trace)
-    ]
+    parts = (found.model, found.state, found.trace)
+    tensors = [{name: (x.dtype, x.shape, x.numpy().tobytes()) for name, x in part.items()} for part in parts]
     return json.dumps(dict(found.header), sort_keys=True), tensors
 
 
@@ -91,16 +90,12 @@ def state_dict(found: Any, whole: Any) -> bool:
     return strided and all(isinstance(name, str) for name in found)
 
 
-def settings(folder: Path) -> Choices:
-    listed = Choices.create(folder / "choices.jsonl", name="sweep")
-    for rate in (0.1, 0.2, 0.3):
-        listed.add({"rate": rate, "inside": {"steps": 3, "names": ["a", "b"]}})
-    return listed
-
-
-def closed_settings(folder: Path) -> Path:
-    settings(folder).close()
-    return folder / "choices.jsonl"
+def settings(folder: Path, *, close: bool = False) -> Path:
+    every = [{"rate": rate, "inside": {"steps": 3, "names": ["a", "b"]}} for rate in (0.1, 0.2, 0.3)]
+    listed = Choices.create(folder / "choices.jsonl", name="sweep", settings=every)
+    if close:
+        listed.close()
+    return listed.path
 
 
 def beginning(found: Choices, whole: Choices) -> bool:
@@ -220,6 +215,11 @@ def put(path: Path, content: str | bytes) -> Path:
     return path
 
 
+def holding(name: str, content: str | bytes) -> Callable[[Path], Path]:
+    """A file of that name and content."""
+    return lambda folder: put(folder / name, content)
+
+
 def text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8", "surrogateescape")
@@ -243,10 +243,12 @@ LOADERS = {
         make=weights("a.pt", _use_new_zipfile_serialization=False), read=read_weights, bombs="pt", lawful=state_dict
     ),
     "list of settings": Loader(
-        make=lambda folder: settings(folder) and folder / "choices.jsonl", read=Choices.load, bombs="json",
+        make=settings, read=Choices.load, bombs="json",
         lawful=lambda found, whole: not found.closed and beginning(found, whole),
     ),
-    "closed list": Loader(make=closed_settings, read=Choices.load, bombs="json", lawful=beginning),
+    "closed list": Loader(
+        make=partial(settings, close=True), read=Choices.load, bombs="json", lawful=beginning
+    ),
     "ledger": Loader(make=ledger(".jsonl"), read=lambda path: Ledger.load(path.parent), bombs="json",
                      lawful=lambda found, whole: found.entries == whole.entries),
     "head of a ledger": Loader(make=ledger(".head"), read=lambda path: Ledger.load(path.parent), bombs="json",
@@ -254,49 +256,43 @@ LOADERS = {
     "certificate": Loader(
         make=record, read=lambda path: bounds.Certificate.from_json(text(path)), bombs="json", lawful=certificate
     ),
-    "event": Loader(make=lambda folder: put(folder / "event.json", event_to_json(EVENT)),
+    "event": Loader(make=holding("event.json", event_to_json(EVENT)),
                     read=lambda path: event_from_json(text(path)), bombs="json",
                     lawful=lambda found, whole: event_from_json(event_to_json(found)) == found),
     "configuration": Loader(
-        make=lambda folder: put(
-            folder / "config.json", json.dumps(serial.to_dict(run("sgld", "digits2", scale="smoke")))
-        ),
+        make=holding("config.json", json.dumps(serial.to_dict(run("sgld", "digits2", scale="smoke")))),
         read=lambda path: serial.from_dict(Run, read_json(path)), bombs="json",
     ),
     "rows of a run": Loader(
         make=recorded, read=lambda path: Folder(path.parent).rows(), bombs="json",
         lawful=lambda found, whole: found == whole[: len(found)],
     ),
-    "schedule": Loader(make=lambda folder: put(folder / "s.json", "[1.0, 2, 3.5]"), read=privacy.read_schedule,
+    "schedule": Loader(make=holding("s.json", "[1.0, 2, 3.5]"), read=privacy.read_schedule,
                        bombs="json", lawful=lambda found, whole: min(found) > 0),
-    "schedule, CSV": Loader(make=lambda folder: put(folder / "s.csv", "step,noise_multiplier\n1,2.0\n2,3.0\n"),
+    "schedule, CSV": Loader(make=holding("s.csv", "step,noise_multiplier\n1,2.0\n2,3.0\n"),
                             read=privacy.read_schedule, bombs="csv", lawful=lambda found, whole: min(found) > 0),
     "row hashes": Loader(make=arrays("r.npz", np.savez, **row_hashes()), read=foreign_inputs.rows_in, bombs="npz"),
-    "row hashes, packed": Loader(
-        make=arrays("r.npz", np.savez_compressed, **row_hashes()), read=foreign_inputs.rows_in, bombs="npz"
-    ),
     "row hashes, safetensors": Loader(make=safetensors_rows, read=foreign_inputs.rows_in, bombs="safetensors"),
     "indices": Loader(make=arrays("i.npy", np.save, arr=np.arange(12)), read=foreign_inputs.indices_in, bombs="npy"),
     "indices, JSON": Loader(
-        make=lambda folder: put(folder / "i.json", "[1, 4, 7]"), read=foreign_inputs.indices_in, bombs="json"
+        make=holding("i.json", "[1, 4, 7]"), read=foreign_inputs.indices_in, bombs="json"
     ),
-    "IDX": Loader(make=lambda folder: put(folder / "i", idx(_PIXELS, 8)), read=read_idx, bombs="idx"),
+    "IDX": Loader(make=holding("i", idx(_PIXELS, 8)), read=read_idx, bombs="idx"),
     "IDX, packed": Loader(
-        make=lambda folder: put(folder / "i.gz", gzip.compress(idx(_PIXELS, 8))), read=read_idx, bombs="idx"
+        make=holding("i.gz", gzip.compress(idx(_PIXELS, 8))), read=read_idx, bombs="idx"
     ),
     "writers": Loader(
-        make=lambda folder: put(folder / "w", idx(_WRITERS, 12)), bombs="idx",
+        make=holding("w", idx(_WRITERS, 12)), bombs="idx",
         read=lambda path: read_writers(path, np.arange(5)),
     ),
     "CIFAR-10": Loader(make=archive, read=read_cifar10, bombs="tar"),
     "CIFAR-10, a batch": Loader(make=batches, read=lambda path: read_cifar10(path.parent), bombs="json"),
-    "malaria": Loader(make=arrays("m.npz", np.savez, **_CELLS), read=read_malaria, bombs="npz"),
-    "malaria, packed": Loader(make=arrays("m.npz", np.savez_compressed, **_CELLS), read=read_malaria, bombs="npz"),
+    "malaria": Loader(make=arrays("m.npz", np.savez_compressed, **_CELLS), read=read_malaria, bombs="npz"),
     "table of films": Loader(
-        make=lambda folder: put(folder / "metadata.csv", _FILMS), read=read_table, bombs="csv"
+        make=holding("metadata.csv", _FILMS), read=read_table, bombs="csv"
     ),
     "film": Loader(make=film, read=lambda path: read_films([path]), bombs="jpeg"),
-    "what pacdp wrote": Loader(make=lambda folder: put(folder / LIST, "\nconfig.json\n"),
+    "what pacdp wrote": Loader(make=holding(LIST, "\nconfig.json\n"),
                                read=lambda path: written(path.parent), bombs="json"),
     "snapshots": Loader(make=snapshots, read=lambda path: list(read_snapshots(path.parent)), bombs="safetensors"),
     "sums of a count": Loader(
