@@ -19,13 +19,14 @@ def leaves(value: Any, free: Collection[str] = (), at: tuple[Any, ...] = ()) -> 
             yield from leaves(part, free, (*at, key))
 
 
-def moved(values: Any, place: tuple[Any, ...], factor: float = 0.9) -> Any:
-    """A copy in which one number is other by the factor, a whole number by one at least."""
+def moved(values: Any, place: tuple[Any, ...], factor: float = 0.0) -> Any:
+    """A copy in which one number is other by the factor, a whole number by one at least; 0 takes 1.1 or 0.9."""
     changed = copy.deepcopy(values)
     holder = changed
     for key in place[:-1]:
         holder = holder[key]
     old = holder[place[-1]]
+    factor = factor or (1.1 if isinstance(old, int) else 0.9)
     new = old * factor
     if isinstance(old, int):
         new = round(new) if round(new) != old else old + (1 if factor > 1.0 else -1)

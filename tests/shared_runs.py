@@ -19,12 +19,12 @@ sys.path.append(str(Path(__file__).parent / "experiments"))  # for tests of othe
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A chain of each algorithm without clipping, as the command trains it."""
-    from cli_tools import QUICK, pacdp
+    from cli_tools import QUICK, succeed
 
     folders = {}
     for algorithm in ("sgd", "sgld", "entropy-sgd", "entropy-sgld"):
         folders[algorithm] = tmp_path_factory.mktemp("trained") / algorithm
-        assert pacdp("train", f"{algorithm}-digits2", "--out", folders[algorithm], *QUICK) == 0
+        succeed("train", f"{algorithm}-digits2", "--out", folders[algorithm], *QUICK)
     return folders
 
 
@@ -41,7 +41,7 @@ def copied(trained: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def runs(trained: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Chains with their certificates: copies of those above, and two with clipped gradients."""
-    from cli_tools import pacdp
+    from cli_tools import succeed
     from tiny_runs import RUNTIME, tiny
 
     from pacdp.cli.run import train
@@ -52,7 +52,7 @@ def runs(trained: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     train(tiny("clipped-sgld"), root / "clipped-sgld", RUNTIME)
     train(tiny("entropy-sgd", clip_norm=1.0), root / "clipped-entropy-sgd", RUNTIME)
     for folder in root.iterdir():
-        assert pacdp("certify", folder, "--threads", 1) == 0
+        succeed("certify", folder, "--threads", 1)
     return {folder.name: folder for folder in root.iterdir()}
 
 
@@ -103,15 +103,14 @@ def written(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def private_runs(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Private runs with their certificates: noise for a budget, given, by a Langevin step size, and hiding people."""
-    from cli_tools import pacdp
+    from cli_tools import succeed
     from tiny_runs import RUNTIME, tiny_private
 
     from pacdp.cli.private.run import train_private
 
     root = tmp_path_factory.mktemp("private")
-    halted, langevin = (
-        tiny_private("dp-sgd-mnist", steps=30, epsilon=1.0), tiny_private("dp-sgld-mnist", epsilon=8.0)
-    )
+    halted = tiny_private("dp-sgd-mnist", steps=30, epsilon=1.0)
+    langevin = tiny_private("dp-sgld-mnist", epsilon=8.0)
     configs = {
         "halted": replace(halted, sampling=replace(halted.sampling, noise_multiplier=1.0)),
         "people": tiny_private("p3sgd-malaria", epsilon=8.0),
@@ -123,26 +122,22 @@ def private_runs(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> di
         }.items()
     }  # fmt: skip
     shutil.copytree(exported / "run", root / "calibrated")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, config in configs.items():
+    for name in ("calibrated", *configs):
+        with pytest.MonkeyPatch.context() as patch:
             if name == "people":
                 patch.setattr("pacdp.cli.private.data.load", with_writers)
-            train_private(config, root / name, RUNTIME)
-            patch.undo()
-        for folder in root.iterdir():
-            if folder.name == "people":
-                patch.setattr("pacdp.cli.private.data.load", with_writers)
-            assert pacdp("certify", folder, "--threads", 1) == 0
-            patch.undo()
+            if name in configs:
+                train_private(configs[name], root / name, RUNTIME)
+            succeed("certify", root / name, "--threads", 1)
     return {folder.name: folder for folder in root.iterdir()}
 
 
 @pytest.fixture(scope="session")
 def compressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished compression with its certificates."""
-    from cli_tools import pacdp
+    from cli_tools import succeed
 
     folder = tmp_path_factory.mktemp("compress") / "run"
-    assert pacdp("compress", "kernel-digits", "--out", folder, "--threads", "1") == 0
-    assert pacdp("certify", folder, "--threads", "1") == 0
+    succeed("compress", "kernel-digits", "--out", folder, "--threads", "1")
+    succeed("certify", folder, "--threads", "1")
     return folder

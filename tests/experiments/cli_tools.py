@@ -32,6 +32,11 @@ def pacdp(*arguments) -> int:
     return 0
 
 
+def succeed(*arguments) -> None:
+    """The command, which must succeed, in this process."""
+    assert pacdp(*arguments) == 0, arguments
+
+
 def start(*arguments) -> subprocess.Popen[str]:
     """The command in a process of its own."""
     return subprocess.Popen(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from cli_tools import one_sentence, pacdp
+from cli_tools import one_sentence, pacdp, succeed
 
 from tests.schema import validate
 
@@ -19,14 +19,15 @@ def _one_thread():
 
 @pytest.fixture
 def refused(capsys):
-    """A function that runs a command which must fail, and returns its one sentence."""
+    """A function that runs a command which must fail, and returns its one sentence, which comes last."""
 
     def run(*arguments):
         capsys.readouterr()
         assert pacdp(*arguments) in (1, 2), arguments
         printed = capsys.readouterr()
         assert printed.out == "", arguments
-        return one_sentence(printed.err)
+        assert "Traceback" not in printed.err
+        return one_sentence(printed.err.strip().splitlines()[-1])
 
     return run
 
@@ -37,7 +38,7 @@ def certify(capsys):
 
     def run(*arguments):
         capsys.readouterr()
-        assert pacdp("certify", *arguments, "--json", "--threads", 1) == 0
+        succeed("certify", *arguments, "--json", "--threads", 1)
         report = json.loads(capsys.readouterr().out)
         validate(report)
         return report

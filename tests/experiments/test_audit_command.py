@@ -2,7 +2,7 @@
 
 import json
 
-from cli_tools import pacdp
+from cli_tools import pacdp, succeed
 
 from pacdp.cli.folder import write_json
 from pacdp.cli.private.recipes import private_recipe
@@ -13,7 +13,7 @@ QUICK = ("--steps", "25", "--canaries", "0", "--failure-prob", "1e-6")
 
 
 def test_a_sound_recipe_passes(capsys):
-    assert pacdp("audit", "dp-sgd-mnist", *QUICK, "--canaries", "150") == 0
+    succeed("audit", "dp-sgd-mnist", *QUICK, "--canaries", "150")
     out = " ".join(capsys.readouterr().out.split())
     for part in ("DP-SGD: refuted at p <=", "noise: variance by tensor", "canaries", "nothing refuted"):
         assert part in out
@@ -35,21 +35,12 @@ def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
 def test_the_folder_of_a_run_and_fields_of_its_configuration(capsys, tmp_path):
     config = private_recipe("p3sgd-mnist-writers", scale="smoke")
     write_json(tmp_path / "config.json", to_dict(config))
-    assert pacdp("audit", tmp_path, *QUICK, "--method.nested") == 0
+    succeed("audit", tmp_path, *QUICK, "--method.nested")
     out = " ".join(capsys.readouterr().out.split())
     for part in ("P3SGD: refuted at p <=", "choices", "nothing refuted, which is not a proof, and 1 of "):
         assert part in out  # candidates that are made of each other
 
 
 def test_a_clipped_chain(capsys):
-    assert pacdp("audit", "entropy-sgld-clipped-digits2", "--failure-prob", "1e-6", "--json") == 0
+    succeed("audit", "entropy-sgld-clipped-digits2", "--failure-prob", "1e-6", "--json")
     assert json.loads(capsys.readouterr().out)["algorithm"] == "Entropy-SGLD"
-
-
-def test_refusals(refused):
-    for arguments, said in (
-        (("sgld-digits2",), "promises nothing"),
-        (("no-such-recipe",), "no recipe is called"),
-        (("dp-sgd-mnist", "--failure-prob", "2"), "failure_prob"),
-    ):
-        assert said in refused("audit", *arguments)

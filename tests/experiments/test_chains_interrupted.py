@@ -2,13 +2,9 @@
 
 import random
 import shutil
-import signal
-import time
-from contextlib import suppress
 
-import psutil
 import pytest
-from cli_tools import QUICK, pacdp, read, rows, start
+from cli_tools import QUICK, read, rows, succeed
 from tiny_runs import RUNTIME, assert_same_chains, chain_folders
 
 from pacdp import load_checkpoint
@@ -26,7 +22,7 @@ LONG = (*QUICK, "--problem.architecture.hidden", "8", *LENGTH)
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("uninterrupted") / "run"
-    assert pacdp("train", RECIPE, "--chains", 3, "--out", folder, *LONG) == 0
+    succeed("train", RECIPE, "--chains", 3, "--out", folder, *LONG)
     return folder
 
 
@@ -37,7 +33,7 @@ def test_killed_at_any_operation_and_resumed_gives_the_uninterrupted_chains(unin
         killed = carried_out(main, (arguments,), root=tmp_path, fault=Fault(at=chance.randrange(10, 70)))
         assert killed.killed, killed
     assert not (folder / "diagnosis.json").exists()
-    assert pacdp(*arguments) == 0
+    succeed(*arguments)
     assert_same_chains(folder, uninterrupted)
 
 
@@ -61,36 +57,5 @@ def test_chains_that_stand_at_different_steps_go_on_to_the_same_end(uninterrupte
     older.rename(outs[1])
     shutil.rmtree(outs[2])
     assert load_checkpoint(outs[1]).header["step"] < load_checkpoint(outs[0]).header["step"]
-    assert pacdp("train", RECIPE, "--chains", 3, "--resume", "--out", folder, *LONG) == 0
-    assert_same_chains(folder, uninterrupted)
-
-
-def test_control_c_leaves_resumable_chains(uninterrupted, tmp_path):
-    folder = tmp_path / "run"
-    arguments = ["train", RECIPE, "--chains", "3", "--out", str(folder), *LONG]
-    stopped = carried_out(main, (arguments,), root=tmp_path, fault=Fault(at=220, kind="stop"))
-    assert stopped.exitcode == 130, stopped
-    assert len(rows(folder / "chain-02")) > 0
-    assert not (folder / "diagnosis.json").exists()
-    assert pacdp(*arguments, "--resume") == 0
-    assert_same_chains(folder, uninterrupted)
-
-
-@pytest.mark.slow
-def test_the_real_command_with_two_workers_killed_and_resumed(uninterrupted, tmp_path):
-    folder = tmp_path / "run"
-    arguments = ("train", RECIPE, "--chains", 3, "--workers", 2, "--resume", "--out", folder, *LONG)
-    process = start(*arguments)
-    while not (folder / "chain-00" / "metrics.jsonl").exists():
-        assert process.poll() is None
-        time.sleep(0.002)
-    family = psutil.Process(process.pid).children(recursive=True)
-    process.kill()
-    for child in family:  # orphans would train on
-        with suppress(psutil.NoSuchProcess):
-            child.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert not (folder / "diagnosis.json").exists()
-    assert pacdp(*arguments) == 0
+    succeed("train", RECIPE, "--chains", 3, "--resume", "--out", folder, *LONG)
     assert_same_chains(folder, uninterrupted)

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 import torch
-from cli_tools import QUICK, pacdp, read, verdicts
-from tiny_runs import RUNTIME, interrupted, tiny_private
+from cli_tools import QUICK, read, succeed, verdicts
+from secret_runs import secret
+from tiny_runs import RUNTIME, begin, interrupted, tiny_private
 
+import bounds
+from bounds.accounting import event_to_dict, privacy_record
 from pacdp import load_checkpoint, private
 from pacdp.certify import networks
 from pacdp.cli.exporting import SEEDED, ReleasedErrors, export_run
 from pacdp.cli.private import PRIVATE
+from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.certify import released
 from pacdp.cli.private.run import train_private
 from pacdp.ledger import Ledger, Overdrawn
@@ -76,14 +80,21 @@ def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["p3sgd-malaria", "user-dp-sgd-malaria"])
-def test_a_run_that_hides_people_leaves_with_a_certificate_for_a_new_person(name: str, written, tmp_path: Path) -> None:
-    train_private(tiny_private(name, epsilon=8.0), tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
-    report = export_run(tmp_path / "run", tmp_path / "out", RUNTIME, std_errors=4.0, std_n=4.0)
-    (certificate,) = validate(report)
-    one, entries = released(tmp_path / "run", RUNTIME), Ledger.load(tmp_path / "ledger").entries
+def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name: str, written, tmp_path: Path, certify) -> None:
+    config, run = tiny_private(name, epsilon=8.0), tmp_path / "run"
+    train_private(config, run, RUNTIME, ledger=tmp_path / "ledger")
+    own, report = certify(run), export_run(run, tmp_path / "out", RUNTIME, std_errors=4.0, std_n=4.0)
+    one, entries = released(run, RUNTIME), Ledger.load(tmp_path / "ledger").entries
+    people, (certificate,), found = one.bound.units, validate(report), validate(own)
+    assert (own["n"], own["unit"], own["examples"]) == (people, "person", 1437)
+    planned = algorithm(config, Public(input_shape=(1, 8, 8), classes=10, size=float(people))).promise(people, 6)
+    claim = privacy_record(event=planned, adjacency="add-remove")
+    by_privacy = next(one for one in found if one.name.startswith("private_"))
+    assert by_privacy.nats("transfer") == bounds.transfer_cost(privacy=claim, n=people, failure_prob=0.05).nats
+    assert {made.hypothesis("records independent").unit for made in found} == {"person"}
     assert (report["unit"], report["examples"]) == ("person", None)
-    assert one.bound.units - 40 < report["n"] < one.bound.units
-    assert certificate.measures == "0-1 risk of a new person"
+    assert people - 40 < report["n"] < people
+    assert found[0].measures == certificate.measures == "0-1 risk of a new person"
     assert {entry.stretch.unit for entry in entries} == {"person"}
     rates = networks.judge(one.predictor.network, one.bound, scores=True).sum_of_rates
     assert certificate.inputs["released_errors"] == pytest.approx(rates, abs=30.0)
@@ -94,11 +105,11 @@ def test_a_run_that_hides_people_leaves_with_a_certificate_for_a_new_person(name
 
 
 def test_everything_else_of_a_private_run_says_that_it_is_private(made: Path) -> None:
-    assert pacdp("certify", made / "run", "--threads", "1") == 0
+    succeed("certify", made / "run", "--threads", "1")
     assert read(made / "run" / "certificates.json")["details"]["private"] == PRIVATE
     assert read(made / "run" / "result.json")["private"] == PRIVATE
     for name in ("run", "out"):
-        assert pacdp("report", made / name) == 0
+        succeed("report", made / name)
         assert (PRIVATE in (made / name / "report.html").read_text()) == (name == "run")
 
 
@@ -108,12 +119,12 @@ def test_everything_else_of_a_private_run_says_that_it_is_private(made: Path) ->
 def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made: Path) -> None:
     before = kinds(made / "ledger")
     assert before == [("reservation", 1, 2), ("reservation", 3, 4), ("reservation", 5, 6), ("release", 1, 2)]
-    assert pacdp("export", made / "run", made / "again", "--threads", "1") == 0
+    succeed("export", made / "run", made / "again", "--threads", "1")
     assert all((made / "again" / name).read_bytes() == (made / "out" / name).read_bytes() for name in FILES)
     strict = export_run(made / "run", made / "strict", RUNTIME, failure_prob=0.001)
     assert strict["details"]["counts"] == read(made / "out" / "certificates.json")["details"]["counts"]
     assert kinds(made / "ledger") == before
-    assert pacdp("export", made / "run", made / "third", "--std-errors", "40", "--threads", "1") == 0
+    succeed("export", made / "run", made / "third", "--std-errors", "40", "--threads", "1")
     assert kinds(made / "ledger") == [*before, ("release", 1, 2)]
     assert verdicts(made / "strict") | verdicts(made / "third") == {"follows"}
 
@@ -164,14 +175,13 @@ def test_kills_copies_force_and_tuned_runs_are_all_paid(tmp_path: Path) -> None:
                                    ("entropy-sgld-clipped-digits2", *QUICK)])  # fmt: skip
 def test_the_command_counts_beside_the_run_unless_it_is_told_otherwise(given, tmp_path: Path, refused) -> None:
     a, b, c = (tmp_path / name for name in "abc")
-    assert pacdp("train", *given, "--out", a) == 0
+    succeed("train", *given, "--out", a)
     before = kinds(tmp_path / "ledger")
     assert before
-    assert pacdp("train", *given, "--out", b, "--no-ledger") == 0
+    succeed("train", *given, "--out", b, "--no-ledger")
     assert kinds(tmp_path / "ledger") == before
-    assert pacdp("train", *given, "--out", c, "--ledger", tmp_path / "other") == 0
+    succeed("train", *given, "--out", c, "--ledger", tmp_path / "other")
     assert kinds(tmp_path / "other") == before
-    assert "contradict" in refused("train", *given, "--out", tmp_path / "d", "--ledger", a, "--no-ledger")
     for folder in (a, b, c):
         (folder / "result.json").unlink()
     resume = ("train", "--resume", "--out")
@@ -181,56 +191,31 @@ def test_the_command_counts_beside_the_run_unless_it_is_told_otherwise(given, tm
     elsewhere = shutil.copytree(c, tmp_path / "elsewhere" / "c")
     assert "holds none" in refused(*resume, elsewhere)
     assert not (tmp_path / "elsewhere" / "ledger").exists()
-    assert pacdp(*resume, b, "--no-ledger") == 0
-    assert pacdp(*resume, c, "--ledger", tmp_path / "other") == 0
+    succeed(*resume, b, "--no-ledger")
+    succeed(*resume, c, "--ledger", tmp_path / "other")
 
 
 # runs that may not leave, or not yet
 
 
-def test_what_may_not_leave_is_refused_in_a_sentence(made: Path, trained, refused) -> None:
-    run, out = made / "run", made / "new"
-    Ledger.open(made / "other")
-    for arguments, words in (
-        ((run, made / "out"), "exists"),
-        ((run, run / "out"), "in the private folder"),
-        ((trained["sgld"], out), "holds no private run"),
-        ((made / "nothing", out), "holds no private run"),
-        ((run, out, "--std-n", "300"), "too much noise"),
-        ((run, out, "--std-n", "0"), "std_n must be positive"),
-        ((run, out, "--std-errors", "-1"), "std_errors must be positive"),
-        ((run, out, "--failure-prob", "1"), "--failure-prob"),
-        ((run, out, "--ledger", made / "none"), "holds none"),
-        ((run, out, "--ledger", made / "other"), "another ledger"),
-    ):
-        assert words in refused("export", *arguments)
-    (run / "released.json").write_text('{"format": "pacdp-released-counts/1"}')
-    assert "released.json is damaged" in refused("export", run, out)
-    (run / "result.json").unlink()
-    assert "is not finished" in refused("export", run, out)
-    assert not out.exists()
-    assert not (made / "nothing").exists()
-    assert len(kinds(made / "ledger")) == 4
-
-
-def test_a_seeded_run_leaves_as_what_protects_nobody_or_not_at_all(tmp_path: Path, refused) -> None:
-    run, out = tmp_path / "run", tmp_path / "out"
-    train_private(replace(TINY, reproducible=True), run, RUNTIME, ledger=tmp_path / "ledger")
-    assert "can subtract it" in refused("export", run, out)
-    assert pacdp("export", run, out, "--seeded-for-tests", "--threads", "1") == 0
-    assert load_checkpoint(out / "weights.safetensors").header["remark"] == SEEDED
-    assert read(out / "certificates.json")["details"]["seeded"] == SEEDED
-    assert SEEDED in read(out / "settings.json")["remarks"]
-
-
-def test_a_run_without_a_ledger_is_entered_once_or_stays(tmp_path: Path, refused) -> None:
-    train_private(TINY, tmp_path / "run", RUNTIME)
-    assert "--correct" in refused("export", tmp_path / "run", tmp_path / "out")
-    assert not (tmp_path / "ledger").exists()
+@pytest.mark.parametrize("run", [TINY, secret()], ids=["private", "chain"])
+def test_a_run_that_is_seeded_or_in_no_ledger_leaves_with_a_word_or_stays(run, tmp_path: Path, refused) -> None:
+    given = ("--std-n", "20", "--threads", "1")
+    ledger, seeded, uncounted = (tmp_path / name for name in ("ledger", "seeded", "uncounted"))
+    begin(run)(run, uncounted, RUNTIME)
+    assert "--correct" in refused("export", uncounted, tmp_path / "out", *given)
+    assert not ledger.exists()
     for out, more in (("out", ("--correct",)), ("again", ("--correct",)), ("third", ())):
-        assert pacdp("export", tmp_path / "run", tmp_path / out, *more, "--threads", "1") == 0
-    assert [kind for kind, *_ in kinds(tmp_path / "ledger")] == ["correction", "release"]
-    assert Ledger.load(tmp_path / "ledger").entries[0].stretch.event == released(tmp_path / "run", RUNTIME).event
+        succeed("export", uncounted, tmp_path / out, *more, *given)
+    first, second = (entry.stretch for entry in Ledger.load(ledger).entries)
+    assert (first.kind, second.kind) == ("correction", "release")
+    assert event_to_dict(first.event) == read(tmp_path / "out" / "certificates.json")["privacy"]["event"]
+    begin(run)(replace(run, reproducible=True), seeded, RUNTIME, ledger=ledger)
+    assert "can subtract it" in refused("export", seeded, tmp_path / "tests", *given)
+    succeed("export", seeded, tmp_path / "tests", "--seeded-for-tests", *given)
+    assert load_checkpoint(tmp_path / "tests" / "weights.safetensors").header["remark"] == SEEDED
+    assert SEEDED in read(tmp_path / "tests" / "settings.json")["remarks"]
+    assert verdicts(tmp_path / "out") | verdicts(tmp_path / "tests") == {"follows"}
 
 
 def test_more_than_may_leave_does_not_follow(made: Path) -> None:

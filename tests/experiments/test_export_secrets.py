@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cli_tools import pacdp, read, verdicts
+from cli_tools import read, succeed, verdicts
 from tiny_runs import RUNTIME
 
 from pacdp.certify import networks
@@ -79,7 +79,7 @@ def test_nothing_that_depends_on_the_data_is_in_it_but_what_is_counted(exported:
 
 def test_that_search_finds_each_of_these_where_it_is(exported: Path, tmp_path: Path) -> None:
     made = Path(shutil.copytree(exported, tmp_path / "made"))
-    assert pacdp("certify", made / "run", "--threads", "1") == 0
+    succeed("certify", made / "run", "--threads", "1")
     patterns, rows = secrets(made), released(made / "run", RUNTIME).bound.rows
     assert {name for name in patterns if not name.startswith("row ")} <= found_in(made, patterns)
     (made / "out" / "settings.json").write_text(json.dumps([f"{int(each):016x}" for each in rows.examples[:20]]))

@@ -209,9 +209,7 @@ def test_results_that_were_written_since_the_commit_are_no_change_of_the_code(tm
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
     for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "first")):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    monkeypatch.setattr(module, "__file__", str(files["pacdp/cli/folder.py"]))
-    files["experiments/results/a/table.csv"].write_text("after")
-    files["docs/results.md"].write_text("after")
-    assert module.provenance(device="cpu", seed=0)["dirty"] is False
-    files["pacdp/code.py"].write_text("after")
-    assert module.provenance(device="cpu", seed=0)["dirty"] is True
+    monkeypatch.setattr(module, "__file__", str(files.pop("pacdp/cli/folder.py")))
+    for name, file in files.items():
+        file.write_text("after")
+        assert module.provenance(device="cpu", seed=0)["dirty"] is (name == "pacdp/code.py")

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from cli_tools import read, rows, tensors
+from secret_runs import KINDS, stretches
 from tiny_runs import ALGORITHMS, left_behind, tiny
 
 import pacdp.loop
 from bounds.accounting import Composed, Event, SelfComposed, event_from_dict, privacy_epsilon
 from pacdp import load_checkpoint
+from pacdp.chains import NOISE, SecretKeys
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.methods import METHODS
@@ -20,12 +22,18 @@ from pacdp.cli.private.recipes import PEOPLE, private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.run import train
 from pacdp.ledger import Ledger
+from pacdp.step import cipher
 from pacdp.step import event as events
 from tests.file_faults import Fault, carried_out, note
 
 RUNTIME = Runtime(threads=1, checkpoint_seconds=0.0)
 CHAINS = (*ALGORITHMS, "entropy-sgd-clipped", "entropy-sgld-clipped", "sgld with snapshots")
 PRIVATE = tuple(METHODS)
+SECRET = {
+    name: replace(KINDS[name], records=4, snapshots=9, snapshot_burn_in=0.0)
+    for name in ("SGLD, decaying", "Entropy-SGLD")
+}
+"""Chains whose noise is kept secret, which write some checkpoints in the middle of a stretch."""
 KILLS = 12
 """Of each algorithm; with secret noise too, for the ledger's sake, where the algorithm is private."""
 
@@ -40,10 +48,26 @@ def private(name: str, *, seeded: bool) -> PrivateConfig:
     return replace(found, sampling=replace(found.sampling, steps=6), records=3, reproducible=seeded)
 
 
+def secret_chain(name: str, place: Path) -> None:
+    """Train, or go on, under a key that is known here."""
+    run, draw = SECRET[name], SecretKeys.noised
+
+    def noised(self: SecretKeys, *arguments: Any, stream: int, tick: int, **more: Any) -> Any:
+        note(place / "released", str(1 + tick // (run.sampler.gradients_per_step if stream == NOISE else 1)))
+        return draw(self, *arguments, stream=stream, tick=tick, **more)
+
+    SecretKeys.noised = noised  # type: ignore[method-assign]
+    cipher.new_key = lambda: bytes(range(32))
+    train(run, place / "run", RUNTIME, resume=True, ledger=place / "ledger")
+
+
 def go(name: str, seeded: bool, place: Path) -> None:
     """What `pacdp train --resume` does, and every sum that leaves the mechanism noted as it leaves."""
     if name in CHAINS:
         train(chain(name), place / "run", RUNTIME, resume=True)
+        return
+    if name in SECRET:
+        secret_chain(name, place)
         return
     whole = pacdp.loop.PrivateStep
 
@@ -65,14 +89,16 @@ def left(name: str, place: Path) -> dict[str, Any]:
         result = read(run / "result.json")
         del result["final"]["seconds"], result["rests_on"]["metrics"]
         return left_behind(run) | {"names": names, "result": result}
+    if name in SECRET:
+        return {"tensors": tensors(run), "rows": rows(run), "paid": stretches(place / "ledger")}
     result = {key: value for key, value in read(run / "result.json").items() if key not in ("seconds", "rests_on")}
     return {"names": names, "result": result, "rows": rows(run), "tensors": tensors(run)}
 
 
 def released(name: str, place: Path) -> Counter[int]:
     """How often the sum of each step left the mechanism."""
-    path, method = place / "released", METHODS[name]
-    each = len(method.noise_scales) if name == "p3sgd" else 1  # type: ignore[union-attr]
+    path = place / "released"
+    each = len(METHODS[name].noise_scales) if name == "p3sgd" else 1  # type: ignore[union-attr]
     found = Counter(int(line) for line in path.read_text().splitlines()) if path.exists() else Counter()
     return Counter({step: -(-count // each) for step, count in found.items()})
 
@@ -148,7 +174,8 @@ def _require_equal(name: str, place: Path, expected: dict[str, Any], *, seeded: 
     assert Ledger.load(place / "ledger").total(**relation, unit=unit).epsilon >= spent
 
 
-@pytest.mark.parametrize("name", ["entropy-sgld", "dp-sgld", "p3sgd"])
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", ["entropy-sgld", "dp-sgld", "p3sgd", *SECRET])
 def test_a_few_kills(name: str, tmp_path: Path) -> None:
     assert killed_often(name, tmp_path, kills=4).tried == 4
 

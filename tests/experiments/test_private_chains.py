@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_tools import QUICK, pacdp, read, verdicts
+from cli_tools import QUICK, read, succeed, verdicts
 from secret_runs import KINDS, secret, stretches
 from tiny_runs import RUNTIME, chain_folders, left_behind, tiny
 
@@ -16,13 +16,12 @@ from pacdp.canonical import digest
 from pacdp.chains import SecretKeys
 from pacdp.cli import batch
 from pacdp.cli.config import Run
-from pacdp.cli.exporting import SEEDED as SEEDED_REMARK
 from pacdp.cli.exporting import export_run
 from pacdp.cli.folder import Folder
 from pacdp.cli.leaving import leaving
 from pacdp.cli.recipes import CLIPPED, RECIPES, recipe
 from pacdp.cli.run import train, train_together
-from pacdp.cli.serial import from_dict, to_dict
+from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.kinds import sampler_job
 from pacdp.data import load
 from pacdp.ledger import Ledger, Overdrawn, SharedNoise
@@ -48,7 +47,6 @@ def test_recipes_that_promise_privacy_draw_from_the_system_and_studies_from_thei
         private = any(name.startswith(clipped) for clipped in CLIPPED)
         assert (one.promising, one.reproducible) == (private, not private)
         assert sampler_job(one).config.reproducible
-        assert from_dict(Run, json.loads(json.dumps(to_dict(one)))) == one
         assert ("reproducible" in to_dict(one)) == private  # so that the keys of others stay what they were
     with pytest.raises(ValueError, match="reproducible=False keeps the noise secret"):
         replace(tiny("sgld"), reproducible=False)
@@ -183,18 +181,17 @@ def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path,
     assert train(KINDS[name], tmp_path / "run", RUNTIME)["final"]["step"] > 0
 
 
-def test_chains_without_a_clip_norm_enter_no_ledger_and_say_nothing(tmp_path, capsys, refused):
+def test_chains_without_a_clip_norm_enter_no_ledger_and_say_nothing(tmp_path, capsys):
     given = ("train", "sgld-digits2", *QUICK, "--out", tmp_path / "run")
-    assert pacdp(*given) == 0
+    succeed(*given)
     assert "ledger" not in capsys.readouterr().err
     assert not (tmp_path / "ledger").exists()
     assert "ledger" not in load_checkpoint(tmp_path / "run").header
-    assert "has no clip norm" in refused(*given, "--force", "--no-ledger")
 
 
 def test_chains_in_other_processes_pay_too(tmp_path):
     given = ("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", tmp_path / "run", "--chains", 2, "--workers", 2)
-    assert pacdp(*given) == 0
+    succeed(*given)
     paid = {entry.stretch.run for entry in Ledger.load(tmp_path / "ledger").entries}
     assert paid == {load_checkpoint(one).header["ledger"]["run"] for one in chain_folders(tmp_path / "run")}
     assert len(paid) == 2
@@ -205,19 +202,19 @@ def test_chains_in_other_processes_pay_too(tmp_path):
 
 def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refused, monkeypatch):
     run, noise = tmp_path / "runs" / "a", ("--std-errors", 20, "--std-n", 20)
-    assert pacdp("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", run, "--chains", 2) == 0
+    succeed("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", run, "--chains", 2)
     before = stretches(tmp_path / "runs" / "ledger")
-    assert pacdp("export", run / "chain-00", tmp_path / "out", *noise) == 0
+    succeed("export", run / "chain-00", tmp_path / "out", *noise)
     assert verdicts(tmp_path / "out") == {"follows"}
     assert stretches(tmp_path / "runs" / "ledger") == before
     assert stretches(tmp_path / "runs" / "ledger", "release")
     monkeypatch.chdir(run / "chain-01")
-    assert pacdp("export", ".", tmp_path / "too", *noise) == 0
+    succeed("export", ".", tmp_path / "too", *noise)
     Ledger.open(run / "ledger")  # another one, which counts nothing of theirs
-    assert pacdp("export", run / "chain-01", tmp_path / "three", *noise) == 0
+    succeed("export", run / "chain-01", tmp_path / "three", *noise)
     (run / "chain-01" / "result.json").unlink()
     (run / "ledger" / "ledger.jsonl").unlink()
-    assert pacdp("train", "--resume", "--out", run / "chain-01") == 0
+    succeed("train", "--resume", "--out", run / "chain-01")
     assert stretches(tmp_path / "runs" / "ledger") == before
     (tmp_path / "runs" / "ledger").rename(tmp_path / "elsewhere")
     assert "--ledger" in refused("export", run / "chain-00", tmp_path / "four", *noise)
@@ -250,20 +247,6 @@ def test_the_checker_refuses_an_event_that_is_not_the_settings_own(counted, tmp_
     settings["config_hash"] = digest(settings["run"])
     (tmp_path / "out" / "settings.json").write_text(json.dumps(settings))
     assert [one.claim for one in check_path(tmp_path / "out") if one.verdict != "follows"] == ["settings"]
-
-
-def test_what_may_not_leave_is_refused_in_a_sentence(tmp_path, trained, refused):
-    train(SEEDED, tmp_path / "seeded", RUNTIME, ledger=tmp_path / "ledger")
-    train(secret(), tmp_path / "uncounted", RUNTIME)
-    out, given = tmp_path / "out", ("--std-n", "20", "--threads", "1")
-    assert "can subtract it" in refused("export", tmp_path / "seeded", out, *given)
-    assert "holds no private run" in refused("export", trained["sgld"], out, *given)
-    assert "--correct" in refused("export", tmp_path / "uncounted", out, *given)
-    assert pacdp("export", tmp_path / "uncounted", out, "--correct", *given) == 0
-    assert [one.stretch.kind for one in Ledger.load(tmp_path / "ledger").entries][-2:] == ["correction", "release"]
-    assert pacdp("export", tmp_path / "seeded", tmp_path / "tests", "--seeded-for-tests", *given) == 0
-    assert SEEDED_REMARK in read(tmp_path / "tests" / "settings.json")["remarks"]
-    assert verdicts(tmp_path / "tests") == {"follows"}
 
 
 def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path):

@@ -2,12 +2,10 @@
 
 import pytest
 import torch
-from tiny_runs import tiny
+from tiny_runs import begin, tiny
 
-from pacdp.cli.config import Run, Runtime
+from pacdp.cli.config import Runtime
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.run import train_private
-from pacdp.cli.run import train
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +36,5 @@ def test_checkpoints_record_what_changes_numbers_and_earlier_ones_stay_as_they_a
     ids=["clipped", "kept", "private"],
 )
 def test_clipped_or_kept_sums_are_not_rounded(tmp_path, run):
-    begin = train if isinstance(run, Run) else train_private
     with pytest.raises(ValueError, match="leave out --tf32"):
-        begin(run, tmp_path / "run", Runtime(tf32=True))
+        begin(run)(run, tmp_path / "run", Runtime(tf32=True))

@@ -1,7 +1,10 @@
 """`pacdp certify` on files that are no checkpoint, or not one of the data found here."""
 
+import json
+
 import torch
 from cli_tools import forge
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from pacdp import load_checkpoint
@@ -18,12 +21,20 @@ def _flipped(whole):
     return whole[:-1] + bytes([whole[-1] ^ 1])
 
 
+def _of_the_first_format(path):
+    with safe_open(path, framework="np") as file:
+        found = {name: file.get_tensor(name) for name in file.keys()}
+        header = json.loads(file.metadata()["pacdp"])
+    save_file(found, path, metadata={"pacdp": json.dumps({**header, "format": "pacdp-checkpoint/1"})})
+
+
 DAMAGE = {
     "missing": (lambda path: path.unlink(), "no checkpoint at"),
     "empty": (lambda path: path.write_bytes(b""), "is empty"),
     "truncated": (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is truncated or no safetensors file"),
     "cut in its header": (lambda path: path.write_bytes(path.read_bytes()[:50]), "is truncated or no safetensors file"),
     "foreign": (lambda path: save_file({"w": torch.zeros(3).numpy()}, path), "is a safetensors file but no"),
+    "first format": (_of_the_first_format, "no pacdp-checkpoint/3"),
     "a pickle": (lambda path: torch.save({"w": torch.zeros(3)}, path), "was written by torch.save"),
     "other data": (lambda path: forge(path.parent, data={"train": "0" * 64, "test": "0"}), "was trained on train data"),
     "header of another program": (lambda path: forge(path.parent, problem={}), "does not say how it was trained"),

@@ -1,7 +1,7 @@
 """Runs of a few steps, one for every algorithm, and what they leave."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,16 +43,20 @@ def tiny_private(name: str, *, steps: int = 6, epsilon: float = 0.1, **changes: 
     return replace(config, sampling=sampling, records=3, **{"budget": budget, **changes})
 
 
+def begin(run: Run | PrivateConfig) -> Callable[..., dict[str, Any]]:
+    """What trains such a run."""
+    return train if isinstance(run, Run) else train_private
+
+
 def interrupted(run: Run | PrivateConfig, folder: Path, *, after: int, runtime: Runtime = RUNTIME, **more: Any) -> None:
     """Train until so many steps are made, of a chain until the next row is written, and stop as Ctrl-C does."""
-    begin = train if isinstance(run, Run) else train_private
 
     def stop(step: int, steps: int, row: object) -> None:
-        if step >= after and (row is not None or begin is train_private):
+        if step >= after and (row is not None or isinstance(run, PrivateConfig)):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        begin(run, folder, runtime, report=stop, **more)
+        begin(run)(run, folder, runtime, report=stop, **more)
     assert not (folder / "result.json").exists()
 
 

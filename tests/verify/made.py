@@ -96,7 +96,7 @@ SURROGATE = bounds.compression(k=40, n=2000, failure_prob=0.03)
 
 def by_another_network(surrogate: bounds.Certificate = SURROGATE) -> bounds.Certificate:
     """A certificate that rests on another network's."""
-    return bounds.disagreement(surrogate=surrogate, k=9, n=700, failure_prob=0.02)
+    return bounds.disagreement(surrogate=surrogate, k=12, n=800, failure_prob=0.02)
 
 
 def without_a_price() -> Iterator[bounds.Certificate]:
