@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from door_toys import MU, QUICK, examples, gaussian, law, network, plain, split
+from door_toys import MU, QUICK, examples, gaussian, network, plain, split
 from torch import nn
 
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.data import DataError
-from pacdp.data.rows import Rows
 
 DATA, FRESH, OTHER = examples(), examples(20, seed=1), examples(seed=2)
 OWNERS = np.arange(60) // 2

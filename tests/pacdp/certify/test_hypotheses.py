@@ -8,7 +8,6 @@ import pytest
 from door_toys import MU, PURE, examples, gaussian, network, plain, split
 
 import bounds
-from bounds.sentence import headline
 from pacdp import Finite, HeldOut, Network, Private, Settings, certify
 
 DATA, FRESH = examples(80), examples(40, seed=2)
@@ -90,18 +89,3 @@ def test_the_best_certificate_pays_for_every_one_that_it_compared():
 def test_assessments_of_the_same_examples_are_joined():
     same = certify(Network(network=network(), of="another"), DATA)
     assert len(plain(DATA).joined(same).certificates) == 2 * len(same.certificates)
-
-
-def test_the_headline_is_one_true_sentence():
-    made = plain(DATA)
-    said, value = made.headline(), made.certificates[0].value
-    shown = float(said.split("at most ")[1].split("%")[0])
-    assert 100.0 * value <= shown <= 100.0 * value + 0.0101
-    for part in ("95% confidence", "from 80 examples", "new data follow the same law (declared)"):
-        assert part in said
-    vacuous = bounds.maurer(risk=0.5, kl_nats=math.inf, n=10, failure_prob=0.05)
-    assert headline(vacuous).startswith("Nothing is known")
-    optimistic = made.certificates[0].resting_on(bounds.unproved("chain stationary", "nobody knows"))
-    assert "optimistic" in headline(optimistic)
-    for exact, printed in ((0.0123, "1.23%"), (0.01230001, "1.24%"), (0.1, "10.00%"), (0.99999, "100.00%")):
-        assert f"at most {printed}" in headline(replace(made.certificates[0], value=exact))
