@@ -22,7 +22,7 @@ STEPS = 20
 
 
 @functools.cache
-def memorised() -> tuple[np.ndarray, np.ndarray, bounds.accounting.Event]:
+def memorised():
     """Training errors and kept norms [chains, gradients] of chains that each have labels of their own."""
     rng = np.random.default_rng(5)
     inputs = rng.normal(size=(N, DIM)).astype(np.float32)
@@ -33,12 +33,11 @@ def memorised() -> tuple[np.ndarray, np.ndarray, bounds.accounting.Event]:
                           every_record=True)  # fmt: skip
     sampler, keys = build(SETTINGS, objective), Keys.derive(list(range(CHAINS)))
     (part,) = run_chains(sampler, sampler.init(torch.zeros(CHAINS, objective.dim)), keys, until=STEPS, chunk=STEPS)
-    assert part.squared_norms is not None
     errors = np.array([one.errors for one in objective.risks(part.state.weights)])
     return errors / N, part.squared_norms.numpy(), noisy_sums_event(SETTINGS, STEPS)
 
 
-def below_one_half(errors: np.ndarray, norms: np.ndarray, event: bounds.accounting.Event) -> float:
+def below_one_half(errors, norms, event):
     """How often a certificate of error one half lies below it."""
     values = [
         bounds.maurer(
@@ -50,19 +49,19 @@ def below_one_half(errors: np.ndarray, norms: np.ndarray, event: bounds.accounti
     return float(np.mean(np.array(values) < 0.5))
 
 
-def test_coin_flips_are_not_certified() -> None:
+def test_coin_flips_are_not_certified():
     errors, norms, event = memorised()
     assert float(errors.mean()) < 0.2
     assert below_one_half(errors, norms, event) == 0.0
 
 
 @pytest.mark.parametrize("share", [1.0 / 30.0, 1.0 / 15.0])
-def test_planted_norms_of_sampled_records_only_certify_coin_flips(share: float) -> None:
+def test_planted_norms_of_sampled_records_only_certify_coin_flips(share):
     errors, norms, event = memorised()
     assert below_one_half(errors, share * norms, event) > 1.5 * DELTA
 
 
-def test_planted_norms_counted_after_momentum_certify_coin_flips() -> None:
+def test_planted_norms_counted_after_momentum_certify_coin_flips():
     """The velocity has a fraction of each gradient, and of the noise that hides it too."""
     errors, norms, event = memorised()
     assert below_one_half(errors, norms * SETTINGS.friction**2, event) > 1.5 * DELTA

@@ -1,0 +1,93 @@
+"""Networks, gradients of single records by torch.func, and run folders that were tampered with."""
+
+import torch
+from torch import nn
+
+from pacdp import Architecture, Problem, load_checkpoint
+from pacdp.algorithms import SGHMC
+from pacdp.canonical import digest
+from pacdp.chains import SQUARED_NORMS
+from pacdp.checkpoint import Checkpoint, save_checkpoint
+from pacdp.cli.config import Run
+from pacdp.cli.folder import write_json
+from pacdp.losses import bounded_cross_entropy
+from pacdp.verify.folder import check_folder, read_checkpoint
+from pacdp.verify.replay import replay
+
+LOSS = bounded_cross_entropy(classes=3, max_loss=4.0)
+NETWORKS = {
+    "linear": lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 3)),
+    "fc": lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 7), nn.ReLU(), nn.Linear(7, 3)),
+    "conv": lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)),
+    "reference": lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 5), nn.GELU(), nn.LayerNorm(5), nn.Linear(5, 3)),
+}
+
+
+def network(name):
+    """At the same first weights every time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return NETWORKS[name]()
+
+
+def by_func(objective, weights):
+    """The gradient of every example in double precision, by torch.func alone."""
+    model = objective.model.double()
+    named = {name: view.double() for name, view in objective.layout.views(weights[0]).items()}
+    inputs, labels = objective.examples
+
+    def of_one(own, x, y):
+        return LOSS(torch.func.functional_call(model, own, (x[None],)), y[None])[0]
+
+    rows = torch.func.vmap(torch.func.grad(of_one), in_dims=(None, 0, 0))(named, inputs.double(), labels)
+    model.float()
+    return rows
+
+
+def problem(**how):
+    return Problem(dataset="digits", architecture=Architecture(hidden=()), features="coarse-gradients", **how)
+
+
+def kept(n, tau):
+    """Settings of chains on n records that keep the norms of all of them."""
+    return SGHMC(tau=tau, step_size=3.0, friction=0.2, cooling=0.5, base_std=30.0, batch_size=n, keep_norms=True,
+                 every_record=True)  # fmt: skip
+
+
+PROBLEM, FULL = problem(train_size=200), kept(200, 1000.0)
+RUN = Run(problem=PROBLEM, sampler=FULL, epochs=12.0, records=2)
+
+
+def rewritten(
+    path,
+    out,
+    *,
+    norms=lambda norms: norms,
+    sampler=None,
+    header=lambda header: header,
+):
+    """The run's folder with other norms, settings or header, every hash of the checkpoint put right."""
+    stored, changed = load_checkpoint(path), sampler or {}
+    trace = {**stored.trace, SQUARED_NORMS: norms(stored.trace[SQUARED_NORMS])}
+    own = header(dict(stored.header))
+    own["sampler"] = {**own["sampler"], **changed}
+    own["run"] = {**own["run"], "sampler": {**own["run"]["sampler"], **changed}}
+    own["config_hash"] = digest(own["run"]) if changed else own["config_hash"]
+    out.mkdir()
+    made = Checkpoint(header=own, model=stored.model, state=stored.state, trace=trace)
+    save_checkpoint(out / "checkpoint.safetensors", made)
+    write_json(out / "config.json", own["run"])
+    return out
+
+
+def verdicts(path, report):
+    return {one.claim: one.verdict for one in check_folder(path, report)}
+
+
+def replayed(path, of=PROBLEM, *, known=True):
+    """Verdicts on the kept steps of a run, taken again from its data, with its people where they are known."""
+    data, _ = of.data()
+    model = of.model(data, generator=torch.Generator().manual_seed(9))
+    stored = read_checkpoint(path / "checkpoint.safetensors")
+    found = replay(stored, model, data.inputs, data.labels, data.people if known else None)
+    return {one.claim: one.verdict for one in found}
