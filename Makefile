@@ -5,17 +5,20 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 export PIP_NO_INPUT := 1
 
-.PHONY: site size demo test test-slow lean lint bench bench-gpu coverage mutation papers clean
+.PHONY: site size demo test test-all lean lint bench bench-gpu coverage mutation papers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pacdp demo
 
+# at most three cases of every test function, evenly spread, and all of those whose cases are the point
+SUITE := -n 2 --dist worksteal -p tests.typed
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -p tests.typed -m "not slow and not wrong_types"
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and wrong_types"
+	$(BIN)/python -m pytest $(SUITE) -m "not slow"
 
-test-slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m slow
+# every case, the slow ones and the tables of faults; renews docs/suite.md and docs/faults.md
+test-all: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest $(SUITE) --cases 0 -p tests.suite_page --page docs/suite.md -m ""
+	$(BIN)/python -m tests.fault_table
 
 # `bounds` alone, in an environment without torch
 lean:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
@@ -41,30 +41,38 @@ def unchecked() -> Iterator[None]:
         _on = before
 
 
-def _switched(checked: Callable[..., Any], thing: Callable[..., Any]) -> Callable[..., Any]:
+def _switched(check: Callable[[Any], Callable[..., Any]], thing: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, made to check its types when it is first called so: most are never called in a process."""
+    checked: list[Callable[..., Any]] = []
+
     @wraps(thing)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return (checked if _on else thing)(*args, **kwargs)
+        if not _on:
+            return thing(*args, **kwargs)
+        if not checked:
+            checked.append(check(thing))
+        return checked[0](*args, **kwargs)
 
     return called
 
 
-def shaped(thing: Any) -> Any:
-    """The function, or the dataclass's own construction, with its types and shapes checked."""
+def _constructed(check: Callable[[Any], Callable[..., Any]], thing: Any) -> Any:
+    """The function, or the dataclass's own construction, switched; a tuple with names has none to check."""
     if not isinstance(thing, type):
-        return _switched(jaxtyped(thing, typechecker=beartype), thing)
-    if is_dataclass(thing):  # a tuple with names has no construction of its own to check
-        thing.__init__ = _switched(jaxtyped(thing.__init__, typechecker=beartype), thing.__init__)  # type: ignore[misc]
+        return _switched(check, thing)
+    if is_dataclass(thing):
+        thing.__init__ = _switched(check, thing.__init__)  # type: ignore[misc]
     return thing
+
+
+def shaped(thing: Any) -> Any:
+    """With its types and shapes checked."""
+    return _constructed(partial(jaxtyped, typechecker=beartype), thing)
 
 
 def plain(thing: Any) -> Any:
-    """The function, or the dataclass's own construction, with its types checked."""
-    if not isinstance(thing, type):
-        return _switched(_checked(thing), thing)
-    if is_dataclass(thing):
-        thing.__init__ = _switched(_checked(thing.__init__), thing.__init__)  # type: ignore[misc]
-    return thing
+    """With its types checked."""
+    return _constructed(_checked, thing)
 
 
 class _Wrapped(ast.NodeTransformer):

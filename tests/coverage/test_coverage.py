@@ -26,20 +26,23 @@ def has_power(entry, datasets):
     return min(outcome.p_value for outcome in run_at(entry, datasets, entry.caught)) < LEVEL
 
 
+@pytest.mark.every_case
 @every_entry
 def test_bounds_fail_at_most_as_often_as_they_say_and_for_less_than_their_cost_more_often(entry):
-    check(entry, 2000)
+    check(entry, entry.datasets)
 
 
 @pytest.mark.slow
+@pytest.mark.every_case
 @every_entry
 def test_bounds_fail_at_most_as_often_as_they_say_on_twenty_thousand_data_sets(entry):
     check(entry, 20_000)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("entry", BROKEN, ids=lambda entry: entry.name)
 def test_broken_bounds_are_caught(entry):
-    assert worst(run(entry, 2000)).p_value < LEVEL
+    assert worst(run(entry, entry.datasets)).p_value < LEVEL
 
 
 def test_every_public_bound_has_an_entry():
