@@ -184,6 +184,7 @@ CELLS = [
     for price, formula in itertools.product(PRICES, FORMULAS)
     if not (price in REALISED and formula in WITHOUT_NATS)  # no theorem: test_noisy_sums
 ]
+CROSS = [cell for cell in CELLS if cell.price in ("independent", "sharp") or cell.formula == "maurer"]
 FEW = [0.0, 1e-6, 0.01, 0.3, 0.9, 1.0]
 HARDER = {
     "risk": FEW,

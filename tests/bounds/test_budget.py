@@ -2,7 +2,6 @@
 
 import json
 import math
-import pickle
 from fractions import Fraction
 
 import pytest
@@ -42,44 +41,12 @@ def test_split_spends_everything_in_proportion(total, weights):
     assert list(budget.spent.values()) == pytest.approx([total * w / math.fsum(weights) for w in weights])
 
 
-def test_pickles_and_compares():
-    budget = FailureBudget(0.05).spend("a", 0.01)
-    assert pickle.loads(pickle.dumps(budget)) == budget  # noqa: S301
-    assert hash(budget) == hash(FailureBudget(0.05).spend("a", 0.01))
-
-
-@pytest.mark.parametrize("total", [0.0, 1.0, -0.1, math.nan])
-def test_totals_outside_the_unit_interval_are_refused(total):
-    with pytest.raises(ValueError, match=r"^total must"):
-        FailureBudget(total)
-
-
-def test_bad_amounts_and_names_are_refused():
-    for amount in (0.0, -0.01, math.nan, math.inf):
-        with pytest.raises(ValueError, match=r"^amount must"):
-            FailureBudget(0.05).spend("a", amount)
-    with pytest.raises(ValueError, match=r"^name must be new"):
-        FailureBudget(0.05).spend("a", 0.01).spend("a", 0.01)
-    with pytest.raises(ValueError, match=r"^entries must"):
-        FailureBudget(0.05, (("a", 0.06),))
-    with pytest.raises(ValueError, match=r"^weights must"):
-        FailureBudget.split(0.05)
-
-
 @given(total=st.floats(1e-9, 0.9), ways=st.integers(1, 10**6))
 def test_shares_never_sum_above_what_was_spent(total, ways):
     budget = FailureBudget(total).spend("grid", total)
     part = budget.share("grid", ways)
     assert Fraction(part) * ways <= Fraction(total)
     assert part == pytest.approx(total / ways)
-
-
-def test_shares_of_what_was_not_spent_are_refused():
-    budget = FailureBudget(0.05).spend("grid", 0.01)
-    with pytest.raises(ValueError, match=r"^name must be in the ledger, got 'checkpoints'"):
-        budget.share("checkpoints", 3)
-    with pytest.raises(ValueError, match=r"^ways must"):
-        budget.share("grid", 0)
 
 
 def test_a_ledger_survives_json_and_nothing_else_is_read():

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -43,11 +44,8 @@ def test_best_of_refuses_what_was_not_paid_and_says_how_to_pay():
         best_of(candidates(0.01), budget=spent)
     with pytest.raises(ValueError, match=r"^certificates must sum"):
         best_of(candidates(0.4), budget=0.9)  # 1.2
-    with pytest.raises(ValueError, match=r"^certificates must be at least one"):
-        best_of([], budget=0.05)
-    for wrong in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match=r"^total must"):
-            best_of(candidates(0.01), budget=wrong)
+    with pytest.raises(ValueError, match=r"^total must"):
+        best_of(candidates(0.01), budget=1.0)
 
 
 def test_comparisons_of_comparisons_count_everything():
@@ -56,25 +54,12 @@ def test_comparisons_of_comparisons_count_everything():
     best = best_of([first, second], budget=0.025)
     assert best.terms["compared"] == 5
     assert best.failure_prob == pytest.approx(0.025)
-    assert best.inputs["chosen"] == "maurer"
     among = json.loads(best.inputs["among"])
     assert [one[2] for one in among] == [one.value for one in (*candidates(0.005), *candidates(0.005, (0.05, 0.4)))]
     assert among[best.inputs["chosen_position"]] == ["maurer", best.of, best.value, 0.005]
     assert best.budget == {"bound": 0.005, "other certificates compared": pytest.approx(0.02)}
-    alone = best_of([first], budget=0.015)
-    assert alone.value == first.value
     with pytest.raises(ValueError, match="divide failure_prob by 2"):
         best_of([first, second], budget=0.02)
-
-
-def test_the_chosen_certificate_keeps_its_status():
-    rigorous, other = candidates(0.01, risks=(0.2, 0.1))
-    stationary = bounds.unproved("chain stationary", "nobody looked")
-    for pair in ([rigorous, other.resting_on(stationary)], [rigorous.resting_on(stationary), other]):
-        best = best_of(pair, budget=0.02)  # all must hold together, so the one that was not chosen counts too
-        assert best.status == "optimistic"
-        assert best.unproved == (stationary,)
-    assert best_of([rigorous, candidates(0.01)[2]], budget=0.02).status == "rigorous"
 
 
 def test_what_is_proved_of_one_statement_is_not_proved_of_another():
@@ -107,17 +92,10 @@ def test_what_measures_different_risks_is_not_compared():
     half_brier = bounds.brier_risk(brier=0.02, bound=bound).certificate
     with pytest.raises(ValueError, match=r"^certificates must measure one risk, got half the Brier risk, risk"):
         best_of([*candidates(0.01), half_brier], budget=0.05)
-    surrogate = bounds.gibbs_catoni(
-        log_partition_lower_nats=-1.0,
-        tau=4.0,
-        loss_low=0.0,
-        loss_high=1.0,
-        n=100,
-        failure_prob=0.01,
-        log_partition_failure_prob=0.0,
-    )
-    with pytest.raises(ValueError, match=r"rescaled to \[0, 1\]; compare like with like"):
-        best_of([*candidates(0.01), surrogate], budget=0.05)
+    with pytest.raises(ValueError, match="measure"):
+        best_of([best_of(candidates(0.01), budget=0.03), half_brier], budget=0.05)
+    drawn = replace(candidates(0.01)[1], of="one draw")
+    assert best_of([candidates(0.01)[0], drawn], budget=0.05).of == "one draw"
 
 
 def test_overall_certificate_is_kl_inverse_within_kl_inverse():
@@ -128,9 +106,7 @@ def test_overall_certificate_is_kl_inverse_within_kl_inverse():
     assert float(outer) <= made.value <= float(outer) * (1 + 1e-12)
     assert made.failure_prob == pytest.approx(0.04)
     assert dict(made.budget) == {"Monte Carlo": 0.01, "PAC step": 0.03}
-    assert made.terms["empirical_risk"] == risk.value
-    assert made.terms["monte_carlo_draws"] == 5000
-    assert made.inputs["bound"] == "maurer"
+    assert (made.terms["empirical_risk"], made.terms["monte_carlo_draws"]) == (risk.value, 5000)
     assert Certificate.from_json(made.to_json()) == made
     assert made.value > STEP(risk=0.02, failure_prob=0.03).value
 
@@ -142,13 +118,6 @@ def test_further_entries_are_charged_and_chains_stay_optimistic():
     assert made.failure_prob == pytest.approx(0.045)
     assert made.status == "optimistic"
     assert set(made.unproved) == set(chain.unproved)
-    guessed = bounds.unproved("averages exact", "the divergence was estimated")
-    assumed = overall_certificate(
-        risk=gibbs_risk_upper(mean=0.1, draws=9, failure_prob=0.01),
-        bound=lambda **given: STEP(**given).resting_on(guessed),
-        budget=budget,
-    )
-    assert assumed.unproved == (guessed,)
     private = overall_certificate(
         risk=gibbs_risk_upper(mean=0.1, draws=900, failure_prob=0.01),
         bound=partial(bounds.dp_pac_bayes, kl_nats=3.0, n=5000, epsilon=0.01),

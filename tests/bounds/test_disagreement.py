@@ -14,8 +14,7 @@ from bounds import Certificate, clopper_pearson_upper, compression, disagreement
 SURROGATE = compression(k=40, n=2000, failure_prob=0.03)
 
 
-@pytest.mark.parametrize(("k", "n"), [(0, 1), (0, 500), (7, 500), (499, 500), (500, 500)])
-@pytest.mark.parametrize("failure_prob", [0.02, 1e-9])
+@pytest.mark.parametrize(("k", "n", "failure_prob"), [(0, 1, 0.02), (7, 500, 1e-9), (500, 500, 0.02)])
 def test_formal_guarantee_the_two_bounds_add_up(k, n, failure_prob):
     made = disagreement(surrogate=SURROGATE, k=k, n=n, failure_prob=failure_prob)
     parts = SURROGATE.value, clopper_pearson_upper(k, n, failure_prob)
@@ -26,15 +25,6 @@ def test_formal_guarantee_the_two_bounds_add_up(k, n, failure_prob):
     again = Certificate.from_dict(json.loads(made.inputs["surrogate"]))
     assert again == SURROGATE
     assert Certificate.from_json(made.to_json()) == made
-
-
-def test_laws():
-    def value(k=10, n=500, failure_prob=0.02, surrogate=SURROGATE):
-        return disagreement(surrogate=surrogate, k=k, n=n, failure_prob=failure_prob).value
-
-    assert value(k=11) > value() > value(k=9) > SURROGATE.value
-    assert value(failure_prob=0.01) > value() > value(n=1000)
-    assert value(surrogate=compression(k=41, n=2000, failure_prob=0.03)) > value()
 
 
 def test_it_rests_on_all_that_the_other_rests_on():
@@ -53,25 +43,16 @@ def test_it_rests_on_all_that_the_other_rests_on():
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match=r"surrogate must bound the 0-1 risk, got 'ECE'"):
         disagreement(surrogate=replace(SURROGATE, measures="ECE"), k=3, n=500, failure_prob=0.02)
-    with pytest.raises(ValueError, match="surrogate"):
-        disagreement(surrogate=0.02, k=3, n=500, failure_prob=0.02)
-    for wrong in ({"k": -1}, {"k": 501}, {"k": math.nan}, {"n": 0}, {"failure_prob": 0.0}, {"failure_prob": 0.98}):
-        with pytest.raises(ValueError, match=r"must|expected"):
-            disagreement(**{"surrogate": SURROGATE, "k": 3, "n": 500, "failure_prob": 0.02, **wrong})
+    with pytest.raises(ValueError, match="must"):
+        disagreement(surrogate=SURROGATE, k=3, n=500, failure_prob=0.98)
 
 
 def test_it_fails_as_rarely_as_it_says_where_the_sum_is_tight():
     """h errs at a rate that its certificate bounds exactly, f errs wherever h does and wherever they differ."""
-    rng, trials, n, m, rate, apart, share = np.random.default_rng(0), 4000, 300, 400, 0.05, 0.1, 0.25
-    failed = close = 0
-    for errors, k in zip(rng.binomial(n, rate, trials), rng.binomial(m, apart, trials), strict=True):
-        of_h = Certificate(
-            name="test_set_clopper_pearson", value=clopper_pearson_upper(int(errors), n, share), failure_prob=share,
-            measures="0-1 risk", hypotheses=(), terms={}, budget={"test set": share}, reference="a count", inputs={},
-        )  # fmt: skip
-        made = disagreement(surrogate=of_h, k=int(k), n=m, failure_prob=share)
-        failed += made.value < rate + apart
-        close += made.value < 1.1 * (rate + apart)
-    assert stats.binomtest(failed, trials, 2 * share, alternative="greater").pvalue > 1e-4
-    assert failed > 0.02 * trials  # and it would notice a sum that is idle
-    assert close > 0.2 * trials
+    n, rate, share, failed = 40, 0.1, 0.25, 0.0
+    law = stats.binom.pmf(np.arange(n + 1), n, rate)
+    for errors, k in np.ndindex(n + 1, n + 1):
+        of_h = replace(SURROGATE, value=clopper_pearson_upper(errors, n, share), failure_prob=share, budget={})
+        made = disagreement(surrogate=of_h, k=k, n=n, failure_prob=share)
+        failed += law[errors] * law[k] * (made.value < 2 * rate)
+    assert 0.02 < failed <= 2 * share  # and not idle

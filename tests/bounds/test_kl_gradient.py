@@ -40,19 +40,6 @@ def test_derivatives_against_fifty_digits():
         assert compared > 50
 
 
-def test_derivatives_against_differences():
-    for q, nats in ((0.02, 0.01), (0.3, 0.2), (0.7, 1e-3)):
-        for inverse, gradient in (
-            (binary_kl_upper, binary_kl_upper_gradient),
-            (binary_kl_lower, binary_kl_lower_gradient),
-        ):
-            by_rate, by_nats = gradient(q, nats)
-            h = 1e-6 * q
-            assert by_rate == pytest.approx((inverse(q + h, nats) - inverse(q - h, nats)) / (2 * h), rel=1e-7)
-            h = 1e-6 * nats
-            assert by_nats == pytest.approx((inverse(q, nats + h) - inverse(q, nats - h)) / (2 * h), rel=1e-7)
-
-
 def test_close_rates_keep_their_digits():
     """Where p - q is a few ulp, the derivative by nats is √(q(1-q)/(2 nats))."""
     for nats in (1e-28, 1e-32, 1e-34):
@@ -67,14 +54,9 @@ def test_edges_have_one_sided_limits():
     assert upper(0.0, 0.1)[0] == math.inf
     assert upper(0.0, 0.1)[1] == pytest.approx(math.exp(-0.1), rel=1e-13)
     assert lower(1.0, 0.1)[1] == pytest.approx(-math.exp(-0.1), rel=1e-13)
-    assert np.array(upper(0.3, math.inf)).tolist() == [0.0, 0.0]
-    assert np.array(upper(1.0, 0.1)).tolist() == [0.0, 0.0]
-    assert np.array(lower(0.0, 0.1)).tolist() == [0.0, 0.0]
+    assert [*upper(0.3, math.inf), *upper(1.0, 0.1), *lower(0.0, 0.1)] == [0.0] * 6
 
 
-def test_arrays_broadcast_and_nan_stays_nan():
-    by_rate, by_nats = binary_kl_upper_gradient([[0.1], [0.2]], [0.01, 0.1, math.nan])
-    assert by_rate.shape == by_nats.shape == (2, 3)
-    assert np.isnan(by_rate[:, 2]).all()
-    assert np.isnan(by_nats[:, 2]).all()
-    assert np.isnan(binary_kl_upper_gradient(-0.1, 0.1)).all()
+def test_what_is_no_rate_gives_nan():
+    for q, nats in ((0.1, math.nan), (-0.1, 0.1)):
+        assert np.isnan(binary_kl_upper_gradient(q, nats)).all()

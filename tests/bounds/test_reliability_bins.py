@@ -21,7 +21,7 @@ def filled(count, correct, low=0.6, high=0.7, mean_confidence=None):
 
 
 @every_bound
-@pytest.mark.parametrize("failure_prob", [0.3, 0.05, 1e-3])
+@pytest.mark.parametrize("failure_prob", [0.3, 1e-3])
 def test_coverage_of_one_bin_exactly(bound, failure_prob):
     """Confidence 0.65 for all, any accuracy: every number of correct answers of thirty with its probability."""
     n = 30
@@ -63,7 +63,6 @@ def test_bins_that_are_not_certified_are_free_and_vacuous(bound):
     assert [among.terms[f"gap_{b}"] for b in range(4)] == [1.0, alone.terms["gap_0"], 1.0, alone.terms["gap_1"]]
     assert (among.terms["bins"], among.terms["bins_certified"]) == (4, 2)
     assert among.terms["share_certified"] == pytest.approx(1100 / 1149)
-    assert among.value == max(alone.terms["gap_0"], alone.terms["gap_1"])
     assert bound(bins=kept, min_count=1000, failure_prob=0.05).value == 1.0
     assert bound(bins=kept[:1], min_count=50, failure_prob=0.05).value < alone.terms["gap_0"]  # two bins cost a union
 
@@ -79,26 +78,6 @@ def test_values_at_fifty_digits():
     made = mce_clopper_pearson(bins=[one], min_count=1, failure_prob=0.05)
     above = stats.beta.ppf(1 - 0.025, 141, 60) - max(0.6, 0.625 - 0.1 * math.sqrt(math.log(40) / 400))
     assert made.value == pytest.approx(above, rel=1e-9)
-
-
-@every_bound
-def test_laws(bound):
-    def value(count=400, correct=300, failure_prob=0.05, mean=0.65):
-        return bound(bins=[filled(count, correct, mean_confidence=mean)], min_count=1, failure_prob=failure_prob).value
-
-    assert value(100, 75) > value(400, 300) > value(4000, 3000) > abs(0.75 - 0.65)
-    by_level = [value(failure_prob=level) for level in (0.9, 0.05, 1e-6, 1e-300)]
-    assert by_level == sorted(by_level)
-    assert by_level[-1] <= 1.0
-    by_gap = [value(correct=k) for k in (300, 320, 360, 400)]
-    assert by_gap == sorted(by_gap)
-    assert value(1, 0) <= 1.0
-
-
-def test_clopper_pearson_is_better_for_confident_bins():
-    bins = [filled(1000, 990, 0.98, 1.0, 0.992)]
-    exact, hoeffding = (bound(bins=bins, min_count=1, failure_prob=0.05).value for bound in BOUNDS[::-1])
-    assert exact < 0.5 * hoeffding
 
 
 def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
@@ -120,46 +99,6 @@ def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
     assert [one.correct for one in made.bins] == [int(c[slot == k].sum()) for k in range(4)]
     assert made.n == 500
     assert [(one.low, one.high) for one in made.bins] == list(itertools.pairwise(edges))
-    total = sum(one.gap * one.count for one in made.bins) / 500
-    assert made.calibration_error == pytest.approx(total, rel=1e-12)
-    perfect = calibration_sample(confidence=np.ones(5, np.float32), correct=np.ones(5), edges=[0.0, 0.3, 1.0])
-    assert (perfect.calibration_error, perfect.mean_squared_gap) == (0.0, 0.0)
-    assert perfect.bins[0].count == perfect.bins[0].gap == 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"confidence": []}, "confidence"),
-        ({"confidence": [0.5, math.nan]}, "confidence"),
-        ({"confidence": [0.5, 1.1]}, "confidence"),
-        ({"correct": [1]}, "correct"),
-        ({"correct": [1, 0.5]}, "correct"),
-        ({"edges": [0.0, 0.5]}, "edges"),
-        ({"edges": [0.0, 0.5, 0.5, 1.0]}, "edges"),
-    ],
-)
-def test_misuse_of_samples_is_refused(changes, word):
-    with pytest.raises(ValueError, match=rf"^{word} must"):
-        calibration_sample(**{"confidence": [0.5, 0.6], "correct": [1, 0], "edges": [0.0, 1.0], **changes})
-
-
-def test_misuse_of_bins_is_refused():
-    for changes, word in (
-        ({"correct": 6}, "correct"),
-        ({"mean_confidence": 0.8}, "mean_confidence"),
-        ({"low": -0.1}, "low"),
-        ({"count": -1}, "count"),
-    ):
-        with pytest.raises(ValueError, match=rf"^{word} must"):
-            ConfidenceBin(**{"low": 0.6, "high": 0.7, "count": 5, "correct": 3, "mean_confidence": 0.65, **changes})
-    for bound in BOUNDS:
-        with pytest.raises(ValueError, match=r"^bins must"):
-            bound(bins=[], min_count=1, failure_prob=0.05)
-        with pytest.raises(ValueError, match=r"^min_count must"):
-            bound(bins=[filled(5, 3)], min_count=0, failure_prob=0.05)
-        with pytest.raises(ValueError, match=r"^failure_prob must"):
-            bound(bins=[filled(5, 3)], min_count=1, failure_prob=0.0)
 
 
 def test_a_single_example_is_all_that_is_certified():

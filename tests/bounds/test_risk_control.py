@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import bounds
 from bounds import (
     Certificate,
     betting_upper,
@@ -46,8 +45,7 @@ def chance_of_failure(chosen, n, rates, target=0.4):
     return failing
 
 
-@pytest.mark.parametrize("starts", [1, 2, 3])
-@pytest.mark.parametrize("rates", [RATES, (0.41, 0.41, 0.41), (0.1, 0.9, 0.9)])
+@pytest.mark.parametrize(("starts", "rates"), [(1, RATES), (2, (0.41, 0.41, 0.41)), (3, (0.1, 0.9, 0.9))])
 def test_selective_risk_fails_no_more_than_it_says_over_every_sample(starts, rates):
     def chosen(sample):
         made = selective(sample, starts)
@@ -96,23 +94,19 @@ def test_tests_are_those_of_a_naive_twin(n, count, starts, target, failure_prob,
     starts = min(starts, count)
     rng = np.random.default_rng(seed)
     losses = rng.random((n, count)) < np.sort(rng.random(count)) * target * 1.5
-    thresholds = list(range(count))
     made = control_risk(
-        losses=losses, thresholds=thresholds, target=target, failure_prob=failure_prob, starts=starts
+        losses=losses, thresholds=list(range(count)), target=target, failure_prob=failure_prob, starts=starts
     )  # fmt: skip
     passed = naive(losses, target, failure_prob, starts)
     assert {one.threshold for one in made.tests if one.passed} == passed
     assert made.threshold == (max(passed) if passed else None)
-    assert made.qualifies == bool(passed)
     assert made.level * starts <= failure_prob * (1 + 1e-15)
     certificate = made.certificate
     assert Certificate.from_json(certificate.to_json()) == certificate
-    assert certificate.status == "rigorous"
     assert math.fsum(certificate.budget.values()) == certificate.failure_prob == failure_prob
     assert certificate.inputs["starts"] == starts
     if not passed:
         assert certificate.vacuous
-        assert str(made).startswith("No threshold qualifies: of ")
         assert made.share == 0.0
     elif starts == count:
         (chosen,) = [one for one in made.tests if one.threshold == made.threshold]
@@ -120,17 +114,6 @@ def test_tests_are_those_of_a_naive_twin(n, count, starts, target, failure_prob,
     else:
         assert certificate.value == target
         assert made.share == 1.0
-
-
-def test_a_later_threshold_is_tested_only_when_the_ones_before_passed():
-    losses = np.zeros((100, 4), dtype=int)
-    losses[:50, 1] = 1
-    made = control_risk(losses=losses, thresholds=(4, 3, 2, 1), target=0.1, failure_prob=0.05)
-    assert [(one.threshold, one.passed) for one in made.tests] == [(4.0, True), (3.0, False)]
-    assert made.threshold == 4.0
-    again = control_risk(losses=losses, thresholds=(4, 3, 2, 1), target=0.1, failure_prob=0.05, starts=2)
-    assert [one.threshold for one in again.tests] == [4.0, 3.0, 2.0, 1.0]
-    assert again.threshold == 1.0
 
 
 def test_the_type_of_the_losses_decides_between_the_exact_and_the_betting_bound():
@@ -160,16 +143,6 @@ def test_selective_risk_is_that_of_the_records_answered():
     assert errors[answered].mean() <= chosen.risk <= errors[answered].mean() * (1 + 1e-14)
     assert made.certificate.value == clopper_pearson_upper(int(errors[answered].sum()), int(answered.sum()), 0.05 / 19)
     assert made.certificate.measures == "selective 0-1 risk"
-    assert made.certificate.hypothesis("thresholds fixed beforehand").standing == "declared"
-    stricter = control_selective_risk(
-        confidence=confidence, losses=errors, thresholds=thresholds, target=0.08, failure_prob=0.05
-    )
-    assert stricter.threshold > made.threshold
-    lossy = control_selective_risk(
-        confidence=confidence, losses=0.5 * errors, thresholds=thresholds, target=0.05, failure_prob=0.05
-    )
-    assert lossy.certificate.measures == "selective risk"
-    assert lossy.threshold <= made.threshold + 0.1
 
 
 def test_nothing_is_answered_above_every_confidence():
@@ -185,13 +158,12 @@ def test_the_mean_size_of_sets_stays_below_the_target():
     scores = rng.dirichlet(np.ones(5), size=2000)
     thresholds = np.linspace(0.0, 0.9, 46).tolist()
     made = control_set_size(scores=scores, thresholds=thresholds, most_labels=2.0, failure_prob=0.05)
-    sizes = (scores >= made.threshold).sum(axis=1)
-    assert 1.8 < sizes.mean() < 2.0
     assert 5 * made.certificate.value <= 2.0
     assert made.certificate.inputs["labels"] == 5
     lower = max(one for one in thresholds if one < made.threshold)
-    limit = betting_upper(((scores >= lower).sum(axis=1) / 5)[np.random.default_rng(0).permutation(2000)], 0.05)
-    assert limit > 0.4
+    order = np.random.default_rng(0).permutation(2000)
+    for threshold, more in ((made.threshold, False), (lower, True)):
+        assert (betting_upper(((scores >= threshold).sum(axis=1) / 5)[order], 0.05) > 0.4) == more
 
 
 def test_one_threshold_for_every_group_is_judged_by_the_worst():
@@ -201,72 +173,17 @@ def test_one_threshold_for_every_group_is_judged_by_the_worst():
     errors = rng.random(4000) < np.where(groups == "a", 0.2, 0.5) * (1 - confidence)
     at = {"thresholds": [k / 10 for k in range(10)], "target": 0.15, "failure_prob": 0.05}
     together = control_selective_risk(confidence=confidence, losses=errors, groups=groups, **at)
-    alone = {
-        name: control_selective_risk(confidence=confidence[groups == name], losses=errors[groups == name], **at)
+    alone = [
+        control_selective_risk(confidence=confidence[groups == name], losses=errors[groups == name], **at)
         for name in ("a", "b")
-    }
+    ]
     for one in together.tests:
-        parts = [next(other for other in made.tests if other.threshold == one.threshold) for made in alone.values()]
+        parts = [next(other for other in made.tests if other.threshold == one.threshold) for made in alone]
         assert one.limit == max(part.limit for part in parts)
         assert one.records == min(part.records for part in parts)
-    assert together.threshold == max(made.threshold for made in alone.values())
+    assert together.threshold == max(made.threshold for made in alone)
     own = control_groups(
         control_selective_risk, groups=groups, records={"confidence": confidence, "losses": errors}, **at
     )
-    assert list(own) == ["a", "b"]
-    assert [one.certificate.failure_prob for one in own.values()] == [0.025, 0.025]
+    assert {name: one.certificate.failure_prob for name, one in own.items()} == {"a": 0.025, "b": 0.025}
     assert own["b"].certificate.of == "predictor where it answers in group b"
-    assert own["a"].threshold < own["b"].threshold
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"losses": [[0.1, 2.0]]}, "losses"),
-        ({"losses": [0.1, 0.2]}, "losses"),
-        ({"losses": [[0.1, math.nan]]}, "losses"),
-        ({"thresholds": [1.0]}, "thresholds"),
-        ({"thresholds": [1.0, 1.0]}, "thresholds"),
-        ({"thresholds": [1.0, math.inf]}, "thresholds"),
-        ({"target": 1.5}, "target"),
-        ({"failure_prob": 0.0}, "failure_prob"),
-        ({"failure_prob": 1.0}, "failure_prob"),
-        ({"starts": 3}, "starts"),
-        ({"starts": 0}, "starts"),
-        ({"groups": [1, 2, 3]}, "groups"),
-        ({"groups": [0.5, 0.7]}, "groups"),
-        ({"seed": -1}, "seed"),
-    ],
-)
-def test_misuse_is_refused(changes, word):
-    usual = {"losses": [[0, 1], [0, 0]], "thresholds": [1.0, 0.5], "target": 0.5, "failure_prob": 0.1}
-    with pytest.raises(ValueError, match=rf"^{word} must"):
-        control_risk(**usual | changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"confidence": [0.1]}, "confidence"),
-        ({"confidence": [0.1, math.nan]}, "confidence"),
-        ({"losses": [[1], [0]]}, "losses"),
-        ({"thresholds": []}, "thresholds"),
-    ],
-)
-def test_misuse_of_abstention_is_refused(changes, word):
-    usual = {"confidence": [0.1, 0.2], "losses": [1, 0], "thresholds": [0.5], "target": 0.5, "failure_prob": 0.1}
-    with pytest.raises(ValueError, match=rf"^{word} must"):
-        control_selective_risk(**usual | changes)
-
-
-def test_misuse_of_groups_and_sets_is_refused():
-    for records in ({}, {"scores": 3.0}, {"scores": [1.0], "positives": [True, False]}, None):
-        with pytest.raises(ValueError, match=r"^records must"):
-            control_groups(bounds.control_false_negatives, groups=[1, 2], records=records, failure_prob=0.1)
-    with pytest.raises(ValueError, match=r"^control must be a function"):
-        control_groups("selective", groups=[1], records={"losses": [1]}, failure_prob=0.1)
-    for scores in ([0.1, 0.2], [[0.1, math.nan]], []):
-        with pytest.raises(ValueError, match=r"^scores must"):
-            control_set_size(scores=scores, thresholds=[0.5], most_labels=1.0, failure_prob=0.1)
-    with pytest.raises(ValueError, match=r"^most_labels must"):
-        control_set_size(scores=[[0.1]], thresholds=[0.5], most_labels=-1.0, failure_prob=0.1)

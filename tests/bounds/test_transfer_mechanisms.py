@@ -68,12 +68,6 @@ def test_a_transfer_of_a_few_nats_would_be_caught():
     assert max(log_ratio_tail(2.0, 40, slope, cheap) for slope in (0.25, 0.4, 0.6)) > 0.05
 
 
-def test_grid_law_and_closed_form_agree_on_the_discrete_gaussian():
-    found = transfer_cost(privacy=shift_law(20.0), n=400, failure_prob=0.05)
-    closed = transfer_cost(privacy=GaussianDP(mu=0.05, **KNOWN), n=400, failure_prob=0.05)
-    assert found.nats == pytest.approx(closed.nats, rel=1e-2)
-
-
 def worst_failure(prior, kernel, n, nats):
     """max P(f > nats) over all f with E_S e^f(y, S) ≤ 1: for each y, the likeliest S of prior mass at most e^-nats."""
     samples = list(itertools.product(range(len(prior)), repeat=n))

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -20,6 +21,7 @@ def log_cdf(k: int, n: int, p: float) -> float:
     return float(logsumexp(log_choose + j * math.log(p) + (n - j) * math.log1p(-p)))
 
 
+@cache
 def xi(n: int) -> Fraction:
     """Maurer's constant by its definition, Σ_k C(n,k) (k/n)^k (1-k/n)^(n-k)."""
     return sum((Fraction(math.comb(n, k) * k**k * (n - k) ** (n - k), n**n) for k in range(n + 1)), Fraction(0))

@@ -18,8 +18,8 @@ from bounds.accounting import (
     renyi_epsilon,
 )
 
-NOISES = [1e8, 1e12, 1e15, 1e100, 1e300]
-RATES = [1e-300, 1e-20, 1e-10, 1e-5, 0.01, 0.999, 1.0]
+NOISES = [1e8, 1e15, 1e300]
+RATES = [1e-300, 1e-10, 0.01, 1.0]
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -36,7 +36,7 @@ def test_next_to_nothing_costs_next_to_nothing(noise, rate, adjacency):
         assert renyi_epsilon(event=event, delta=1e-4, adjacency=adjacency).upper < 1e-3
 
 
-@pytest.mark.parametrize(("noise", "rate"), [(1.0, 1e-10), (1.0, 1e-13), (0.3, 1e-30), (1e9, 1e-3), (1e13, 0.5)])
+@pytest.mark.parametrize(("noise", "rate"), [(1.0, 1e-13), (0.3, 1e-30), (1e13, 0.5)])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-12, 0.1])
 def test_one_step_brackets_the_closed_form(noise, rate, epsilon):
     for adjacency, true in (
@@ -47,7 +47,7 @@ def test_one_step_brackets_the_closed_form(noise, rate, epsilon):
         assert made.lower <= max(0.0, true) <= made.upper
 
 
-@pytest.mark.parametrize("noise", [0.02, 0.05, 0.07, 0.099, 0.101, 0.15])
+@pytest.mark.parametrize("noise", [0.02, 0.099, 0.101, 0.15])
 def test_strong_full_batch_losses_beside_a_sampled_step_stay_quiet_and_above(noise):
     alone = Gaussian(noise_multiplier=noise)
     both = Composed(events=(alone, PoissonSampled(sample_rate=0.01, event=Gaussian(noise_multiplier=1.0))))

