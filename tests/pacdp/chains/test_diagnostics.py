@@ -2,16 +2,14 @@
 
 import json
 import math
-import time
 from statistics import NormalDist, fmean, median, variance
 
 import numpy as np
 import pytest
-from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
 from scipy import signal, stats
 
 import bounds
-from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, R_HAT_LIMIT, REFUTED_BY_CHANCE, Diagnosis, TraceDiagnosis
+from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, R_HAT_LIMIT, REFUTED_BY_CHANCE, TraceDiagnosis
 from pacdp.chains.diagnostics import after_burn_in, diagnose
 
 
@@ -57,20 +55,6 @@ def test_r_hat_is_the_formula_s(chains, steps, phi):
     assert one(ties).r_hat == pytest.approx(slow_r_hat(ties.tolist()), rel=1e-12)
 
 
-def test_r_hat_of_several_chains_is_the_library_s():
-    x = np.cumsum(np.random.default_rng(0).standard_normal((5, 500)), axis=1)
-    assert one(x).r_hat == pytest.approx(float(array_stats.rhat(x)), rel=1e-12)
-
-
-def test_r_hat_by_hand():
-    """Ranks only: two halves that do not overlap, the extreme of the statistic, whatever the values."""
-    step = np.concatenate((np.arange(50.0), 1e6 + np.arange(50.0)))
-    scores = [NormalDist().inv_cdf((rank - 0.375) / 100.25) for rank in range(1, 101)]
-    within = variance(scores[:50])
-    expected = math.sqrt(49 / 50 + variance([fmean(scores[:50]), fmean(scores[50:])]) / within)
-    assert one(step[None]).r_hat == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])
 def test_effective_draws_and_standard_error_of_an_autoregression(phi):
     rng = np.random.default_rng(3)
@@ -80,11 +64,7 @@ def test_effective_draws_and_standard_error_of_an_autoregression(phi):
     assert fmean(run.standard_error for run in runs) == pytest.approx(truth**-0.5, rel=0.1)
     errors = [run.mean / run.standard_error for run in runs]
     assert 0.5 < math.sqrt(fmean(z * z for z in errors)) < 1.6
-
-
-@pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])
-def test_two_estimates_of_effective_draws_bracket_each_other(phi):
-    x = autoregression(np.random.default_rng(4), 1, 8000, phi)
+    x = autoregression(rng, 1, 8000, phi)
     assert one(x).effective_draws == pytest.approx(bounds.effective_sample_size(x[0]), rel=0.2)
 
 
@@ -101,12 +81,6 @@ def test_stationary_chains_are_seldom_refuted(chains, phi):
         if chains == 1:  # neither are they too seldom: a test that never rejects has no power
             assert rejected >= stats.binom.ppf(1e-3, len(p_values), 0.03), name
     assert sum(d.refuted for d in found) <= stats.binom.ppf(1 - 1e-4, runs, 2 * REFUTED_BY_CHANCE)
-
-
-def test_kolmogorov_smirnov_p_values_are_roughly_uniform():
-    rng = np.random.default_rng(5)
-    p_values = [one(autoregression(rng, 1, 1000, 0.5)).ks_p_value for _ in range(300)]
-    assert stats.kstest(p_values, "uniform").statistic < 0.12
 
 
 def test_many_well_mixed_chains_draw_no_warning():
@@ -137,10 +111,11 @@ def _quieter(x):
     return np.where(np.arange(x.shape[1]) < x.shape[1] // 2, x, x * math.sqrt(0.5))
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("fault", "chains"),
-    [(fault, chains) for fault in (_drifting, _one_drifting, _quieter) for chains in (1, 4, 16)]
-    + [(fault, chains) for fault in (_stuck, _one_stuck) for chains in (2, 4, 16)],
+    [(fault, chains) for fault in (_drifting, _one_drifting, _quieter) for chains in (1, 16)]
+    + [(fault, chains) for fault in (_stuck, _one_stuck) for chains in (2, 16)],
 )
 @pytest.mark.parametrize("phi", [0.0, 0.7])
 def test_planted_faults_are_caught(fault, chains, phi):
@@ -150,28 +125,6 @@ def test_planted_faults_are_caught(fault, chains, phi):
     assert found.refuted
     assert any(text.startswith("x: not stationary") for text in found.warnings)
     assert not any(text.startswith("other: not stationary") for text in found.warnings)
-
-
-def test_each_test_sees_its_fault():
-    x = autoregression(np.random.default_rng(8), 4, 2000, 0.5)
-    drift, stuck, quiet = one(_drifting(x)), one(_stuck(x)), one(_quieter(x))
-    assert drift.geweke_z < -3.0
-    assert drift.geweke_p_value < 1e-6
-    assert one(-_drifting(x)).geweke_z == pytest.approx(-drift.geweke_z)
-    assert stuck.r_hat > 1.1
-    assert stuck.r_hat_p_value < 1e-6
-    assert stuck.ks_p_value > 1e-3  # each chain by itself is stationary
-    assert quiet.r_hat > R_HAT_LIMIT  # folded
-    assert quiet.ks_p_value < 0.05
-    assert abs(quiet.geweke_z) < 3.5
-
-
-def test_what_no_diagnostic_can_see():
-    """One of two valleys, from first to last: nothing to find, which is why certificates stay optimistic."""
-    trapped = 5.0 + autoregression(np.random.default_rng(12), 1, 2000, 0.3)  # the target's mean is 0, by symmetry
-    found = diagnose({"x": trapped})
-    assert found.warnings == ()
-    assert not found.refuted
 
 
 def test_a_slow_stationary_chain_is_warned_of_but_not_refuted():
@@ -185,18 +138,14 @@ def test_a_slow_stationary_chain_is_warned_of_but_not_refuted():
         assert any("too short to judge" in text for text in d.warnings)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7, FEWEST_STEPS - 1])
-def test_short_traces_are_not_judged(steps):
-    found = diagnose({"energy": np.random.default_rng(0).standard_normal((2, steps))})
-    assert found.warnings == (f"energy: too short to judge: {steps} steps of each chain, at least 100 are needed.",)
-    assert not found.refuted
-    assert found.traces["energy"].r_hat is None
-    json.dumps(found.to_dict(), allow_nan=False)
-
-
-def test_traces_that_stand_still():
-    found = diagnose({"x": np.full((3, 500), 0.3)})
-    assert found.warnings == ("x: constant after burn-in, which says nothing.",)
+def test_traces_that_are_short_or_stand_still_are_not_judged():
+    for steps in (1, FEWEST_STEPS - 1):
+        found = diagnose({"energy": np.random.default_rng(0).standard_normal((2, steps))})
+        assert f"too short to judge: {steps} steps" in found.warnings[0]
+        assert not found.refuted
+        assert found.traces["energy"].r_hat is None
+        json.dumps(found.to_dict(), allow_nan=False)
+    assert "constant after burn-in" in diagnose({"x": np.full((3, 500), 0.3)}).warnings[0]
     frozen = diagnose({"x": np.repeat([[0.1], [0.7]], 500, axis=1)})
     assert frozen.traces["x"].r_hat == math.inf
     assert frozen.to_dict()["traces"]["x"]["r_hat"] is None
@@ -232,32 +181,3 @@ def test_burn_in():
     transient[:, :900] += np.linspace(20.0, 0.0, 900)
     assert diagnose({"x": transient}, burn_in=0.0).refuted
     assert not diagnose({"x": transient}).refuted
-
-
-def test_bad_input_gets_one_sentence():
-    good = np.zeros((2, 200))
-    for burn_in in (-0.1, 1.0, math.nan):
-        with pytest.raises(ValueError, match="burn_in in"):
-            diagnose({"x": good}, burn_in=burn_in)
-    for bad in (good[0], np.zeros((0, 5)), np.zeros((5, 0)), good[None]):
-        with pytest.raises(ValueError, match=r"\[chains, steps\], got shape"):
-            diagnose({"x": bad})
-    broken = good.copy()
-    broken[1, 150] = math.inf
-    with pytest.raises(ValueError, match="'x' is not finite in chain 1, kept step 50"):
-        diagnose({"x": broken})
-    with pytest.raises(ValueError, match="at least one trace"):
-        diagnose({})
-
-
-def test_no_diagnosis_claims_convergence():
-    for documented in (Diagnosis, diagnose):
-        assert "Formal guarantee: none" in documented.__doc__
-
-
-def test_it_is_fast():
-    traces = {name: autoregression(np.random.default_rng(0), 64, 2000, 0.5) for name in ("energy", "norm")}
-    diagnose(traces)
-    start = time.process_time()
-    diagnose(traces)
-    assert time.process_time() - start < 2.0

@@ -14,11 +14,8 @@ from on_meta import META, Counted, as_one_program, objective_on_meta, one_progra
 from toys import keys_of, seeded
 
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
-from pacdp.chains import Keys, SecretKeys, philox, update
-from pacdp.data import Dataset
-from pacdp.losses import bounded_cross_entropy
+from pacdp.chains import Keys, philox, update
 from pacdp.models import Architecture
-from pacdp.models import build as network
 from pacdp.objective import Objective
 from pacdp.step import fixed_size
 from pacdp.step.sample import most_of_poisson
@@ -111,24 +108,6 @@ def test_nothing_on_the_device_path_asks_the_device_for_a_number(monkeypatch: py
         assert not seen.keys() & {"item", "_local_scalar_dense", "nonzero", "normal_", "uniform_", "random_", "rand"}
 
 
-def test_secret_keys_are_the_exception_that_the_page_names() -> None:
-    """Each chain reads its batch back and is summed by itself: what holds for chains that replay does not for these."""
-    rng = np.random.default_rng(0)
-    data = Dataset("drawn", rng.random((300, 1, 6, 6), np.float32), rng.integers(0, 2, 300), 2)
-    model = network(Architecture(hidden=(5,)), input_shape=(1, 6, 6), classes=2, generator=seeded(0))
-    risk = Objective(model, bounded_cross_entropy(classes=2), data, batch_size=30, batching="vmap", clip_norm=0.5)
-    found = {}
-    for chains in (2, 4):
-        keys, weights = SecretKeys.drawn(range(chains)), risk.weights().repeat(chains, 1)
-        assert not risk.has_fixed_shapes(keys)
-        with Counted() as seen:
-            risk.estimate(weights, keys, 0)
-        assert seen.seen["nonzero"] == chains
-        found[chains] = sum(seen.seen.values())
-    assert found[4] > 1.8 * found[2]
-    assert "With secret keys all three fail" in PAGE.read_text(encoding="utf-8")
-
-
 def test_a_planted_synchronisation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Objective.draw
     monkeypatch.setattr(Objective, "draw", lambda self, keys, tick: plain(self, keys, int(tick)))
@@ -153,19 +132,3 @@ def test_compiled_programs_give_the_numbers_that_are_written() -> None:
     ]
     torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(*means, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("seeds", [(1, 2, 3, 4, 5, 6, 7), (3, 3, 1, 2, 1), (4, 4, 4)])
-def test_chains_at_once_have_the_minibatches_of_their_own_keys(seeds: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(0)
-    data = Dataset("drawn", rng.random((300, 1, 6, 6), np.float32), rng.integers(0, 2, 300), 2)
-    keys = Keys.derive(seeds, [0] * len(seeds))
-    assert not np.array_equal(keys.groups[1], np.arange(len(seeds)))
-    found = []
-    for batching in ("vmap", "loop"):
-        model = network(Architecture(hidden=(5,)), input_shape=(1, 6, 6), classes=2, generator=seeded(0))
-        risk = Objective(model, bounded_cross_entropy(classes=2), data, batch_size=4, batching=batching)
-        weights = risk.weights() + torch.randn(len(seeds), risk.dim, generator=seeded(1))
-        found.append(risk.estimate(weights, keys, 3))
-    torch.testing.assert_close(found[0].gradient, found[1].gradient, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(found[0].loss, found[1].loss)

@@ -28,9 +28,6 @@ class Scripted:
         return Estimate(slope[:, None].expand_as(weights).clone(), loss.clone(), torch.zeros(len(weights)))
 
 
-START = torch.zeros(1, 3)
-
-
 def chunks_of(settings: Settings, *, chunk: int, until: int = 20) -> list[Chunk]:
     objective = toy_objective(toy_data())
     sampler = build(settings, objective)
@@ -56,54 +53,49 @@ def test_the_size_of_chunks_changes_no_number(settings: Settings) -> None:
 def test_chunks_end_at_multiples_wherever_the_chain_starts() -> None:
     objective = toy_objective(toy_data())
     sampler, keys = build(SGD(), objective), keys_of(0)
-    (part,) = run_chains(sampler, sampler.init(objective.weights()), keys, until=3, chunk=5)
+    state = sampler.init(objective.weights())
+    (part,) = run_chains(sampler, state, keys, until=3, chunk=5)
     chunks = list(run_chains(sampler, part.state, keys, until=12, chunk=5))
     assert [c.state.step for c in chunks] == [5, 10, 12]
-    assert torch.equal(chunks[-1].state.weights, chunks_of_sgd_by_hand(12))
-    assert list(run_chains(sampler, chunks[-1].state, keys, until=12, chunk=5)) == []
-
-
-def chunks_of_sgd_by_hand(steps: int) -> Tensor:
-    objective = toy_objective(toy_data())
-    sampler, keys = build(SGD(), objective), keys_of(0)
-    state = sampler.init(objective.weights())
-    for _ in range(steps):
+    for _ in range(12):  # by hand
         state, _ = sampler.step(state, keys)
-    return state.weights
+    assert torch.equal(chunks[-1].state.weights, state.weights)
+    assert list(run_chains(sampler, state, keys, until=12, chunk=5)) == []
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("step", [1, 5, 6, 13])
+def stopped(losses: list, gradients: list | None = None, *, chains: int = 1, chunk: int = 5) -> tuple[Diverged, list]:
+    """What ended a run of SGD on these, and the chunks before."""
+    sampler, seen = build(SGD(), Scripted(losses, gradients)), []
+    start = sampler.init(torch.zeros(chains, 3))
+    with pytest.raises(Diverged, match="became NaN or infinite") as caught:
+        seen.extend(run_chains(sampler, start, keys_of(*range(chains)), until=20, chunk=chunk))
+    return caught.value, [c.state.step for c in seen]
+
+
+@pytest.mark.parametrize("bad", [math.nan, -math.inf])
 @pytest.mark.parametrize("chunk", [1, 5, 100])
-def test_divergence_names_the_first_bad_step_and_keeps_earlier_chunks(step: int, chunk: int, bad: float) -> None:
-    losses = [0.5] * 20
-    losses[step - 1] = losses[step + 2] = bad
-    sampler = build(SGD(), Scripted(losses))
-    seen = []
-    with pytest.raises(Diverged, match=rf"became NaN or infinite at step {step}: lower the step size") as caught:
-        seen.extend(run_chains(sampler, sampler.init(START), keys_of(0), until=20, chunk=chunk))
-    assert caught.value.step == step
-    assert [c.state.step for c in seen] == list(range(chunk, step, chunk))
+def test_divergence_names_the_first_bad_step_and_keeps_earlier_chunks(chunk: int, bad: float) -> None:
+    for step in (1, 5, 6, 13):
+        losses = [0.5] * 20
+        losses[step - 1] = losses[step + 2] = bad
+        found, seen = stopped(losses, chunk=chunk)
+        assert found.step == step
+        assert seen == list(range(chunk, step, chunk))
 
 
 def test_one_bad_inner_gradient_spoils_its_outer_step() -> None:
     losses = [0.5] * 40
     losses[9] = math.nan  # the second inner step of outer step 3
-    settings = EntropySGD(tau=10.0, inner_steps=4)
-    sampler = build(settings, Scripted(losses))
+    sampler = build(EntropySGD(tau=10.0, inner_steps=4), Scripted(losses))
     with pytest.raises(Diverged, match="at step 3:"):
-        list(run_chains(sampler, sampler.init(START), keys_of(0), until=10, chunk=10))
+        list(run_chains(sampler, sampler.init(torch.zeros(1, 3)), keys_of(0), until=10, chunk=10))
 
 
 @pytest.mark.parametrize("gradient", [math.inf, math.nan])
 def test_infinite_weights_are_caught_under_finite_losses(gradient: float) -> None:
-    gradients = [0.0] * 20
-    gradients[11] = gradient
-    sampler = build(SGD(), Scripted([0.5] * 20, gradients))
-    seen = []
-    with pytest.raises(Diverged, match="a weight became NaN or infinite at step 15"):
-        seen.extend(run_chains(sampler, sampler.init(START), keys_of(0), until=20, chunk=5))
-    assert [c.state.step for c in seen] == [5, 10]
+    found, seen = stopped([0.5] * 20, [0.0] * 11 + [gradient] + [0.0] * 8)
+    assert "a weight became" in str(found)
+    assert (found.step, seen) == (15, [5, 10])
 
 
 def test_a_loss_above_its_declared_interval_is_refused() -> None:
@@ -112,31 +104,14 @@ def test_a_loss_above_its_declared_interval_is_refused() -> None:
     sampler = build(SGD(), Scripted(losses))
     seen = []
     with pytest.raises(ValueError, match="loss declared declares the interval"):
-        seen.extend(run_chains(sampler, sampler.init(START), keys_of(0), until=6, chunk=4, loss=loss))
+        seen.extend(run_chains(sampler, sampler.init(torch.zeros(1, 3)), keys_of(0), until=6, chunk=4, loss=loss))
     assert [c.state.step for c in seen] == [4]
 
 
 def test_divergence_names_the_chains_and_the_first_step_of_any() -> None:
-    losses = [[0.5, 0.5, 0.5]] * 4 + [[0.5, 0.5, math.nan], [math.inf, 0.5, 0.5]] + [[0.5] * 3] * 4
-    sampler = build(SGD(), Scripted(losses))
-    with pytest.raises(Diverged, match="at step 5") as caught:
-        list(run_chains(sampler, sampler.init(torch.zeros(3, 2)), keys_of(0, 1, 2), until=10, chunk=10))
-    assert (caught.value.step, caught.value.chains) == (5, (0, 2))
-    gradients = [[0.0, 0.0, 0.0]] * 4 + [[0.0, math.inf, 0.0]] * 6
-    sampler = build(SGD(), Scripted([0.5] * 10, gradients))
-    with pytest.raises(Diverged, match="a weight became NaN or infinite at step 10") as caught:
-        list(run_chains(sampler, sampler.init(torch.zeros(3, 2)), keys_of(0, 1, 2), until=10, chunk=10))
-    assert caught.value.chains == (1,)
-
-
-@pytest.mark.parametrize("settings", SAMPLERS, ids=["SGD", "SGLD", "Entropy-SGLD"])
-def test_chains_together_are_each_alone(settings: Settings) -> None:
-    """Same numbers, bits of the matrix products aside (see test_network)."""
-    objective, keys = toy_objective(toy_data()), keys_of(3, 4, 3)
-    sampler = build(settings, objective)
-    start = objective.weights() + torch.tensor([[0.0], [0.1], [0.2]])
-    (together,) = run_chains(sampler, sampler.init(start), keys, until=20, chunk=20)
-    for k in range(3):
-        (alone,) = run_chains(sampler, sampler.init(start[k : k + 1]), keys.select([k]), until=20, chunk=20)
-        torch.testing.assert_close(alone.losses[0], together.losses[k], rtol=1e-5, atol=1e-6)
-        torch.testing.assert_close(alone.state.weights[0], together.state.weights[k], rtol=1e-4, atol=1e-5)
+    losses = [[0.5, 0.5, 0.5]] * 4 + [[0.5, 0.5, math.nan], [math.inf, 0.5, 0.5]] + [[0.5] * 3] * 14
+    found, _ = stopped(losses, chains=3, chunk=10)
+    assert (found.step, found.chains) == (5, (0, 2))
+    gradients = [[0.0, 0.0, 0.0]] * 4 + [[0.0, math.inf, 0.0]] * 16
+    found, _ = stopped([0.5] * 20, gradients, chains=3, chunk=10)
+    assert (found.step, found.chains) == (10, (1,))

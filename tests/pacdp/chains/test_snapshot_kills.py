@@ -51,7 +51,7 @@ def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path: Path, kind: Kind) ->
 
 
 STREAM = """
-import sys, time
+import sys
 from pathlib import Path
 import torch
 from pacdp.chains.snapshots import DiskSnapshots, WeightsShape, read_snapshots, require_space
@@ -71,19 +71,16 @@ del warm
 weights = model + 1
 baseline = peak()
 require_space(folder, shape=shape, snapshots=count, shard_bytes=shard_bytes)
-start = time.perf_counter()
 store = DiskSnapshots.create(folder / "stream", shape=shape, shard_bytes=shard_bytes)
 for step in range(count):
     torch.add(model, step, out=weights)
     store.append(step, weights)
 store.flush()
-write_s, write_peak, start = time.perf_counter() - start, peak(), time.perf_counter()
 del store
 for number, (step, read) in enumerate(read_snapshots(folder / "stream")):
     assert step == number and torch.equal(read[0], torch.add(model, step, out=weights))
 assert number == count - 1
-read_s = time.perf_counter() - start
-print(baseline, write_peak - baseline, peak() - baseline, write_s, read_s)
+print(peak() - baseline)
 """
 
 
@@ -103,9 +100,4 @@ def test_memory_is_a_shard_and_not_the_chain(tmp_path: Path, count: int, dim: in
     finally:
         shutil.rmtree(tmp_path, ignore_errors=True)
     assert done.returncode == 0, done.stderr
-    baseline, writing, both, write_s, read_s = map(float, done.stdout.split())
-    megabytes = count * dim * 4 / 1e6
-    print(f"{megabytes:.0f} MB: peak above {baseline / 1e6:.0f} MB: {writing / 1e6:.0f} MB writing, "
-          f"{both / 1e6:.0f} MB with reading; {megabytes / write_s:.0f} MB/s written, "
-          f"{megabytes / read_s:.0f} MB/s read and compared")  # fmt: skip
-    assert both < most
+    assert int(done.stdout) < most

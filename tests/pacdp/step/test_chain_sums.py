@@ -1,19 +1,21 @@
-"""Clipped sums of many chains, compiled, on rows of one length, or one by one, are those of their slow twin."""
+"""Gradients of many chains, clipped or not, by compiled layers, at once or one by one, are those of their slow twin."""
 
 import numpy as np
 import pytest
 import torch
-from chain_sums import KINDS, objective_of, twin, weights_of
+from chain_sums import COMPILED, KINDS, objective_of, twin, weights_of
 from torch.func import functional_call
 from toys import keys_of, toy_data
 
 from pacdp.chains import Batching, Keys
+from pacdp.chains.native.network import NativeNetwork
 from pacdp.data import Dataset
+from pacdp.losses import zero_one
 from pacdp.objective import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
 FORMS: list[Batching] = ["auto", "vmap", "loop"]
-SOME = ["small", "group"]
+SOME, SPARSE = ["small", "group"], ["sparse", "wide", "one layer"]
 
 
 def require_the_twin_s(objective: Objective, keys: Keys, tick: int) -> None:
@@ -32,22 +34,50 @@ def require_the_twin_s(objective: Objective, keys: Keys, tick: int) -> None:
         outputs = functional_call(
             objective.model, objective.layout.views(weights[k]), (objective.examples[0][drawn[g]],)
         )
-        assert float(losses[k]) == pytest.approx(float(objective.loss(outputs, labels[drawn[g]]).mean()), rel=1e-5)
-        assert 0.0 <= float(errors[k]) <= 1.0
+        for found, loss in ((losses, objective.loss), (errors, zero_one())):
+            assert float(found[k]) == pytest.approx(float(loss(outputs, labels[drawn[g]]).mean()), rel=1e-5)
 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_chain_s_sum_is_that_of_its_slow_twin(kind: str) -> None:
-    """Clipped or hardly clipped, with batches of its own or shared ones, and with labels of its own."""
+def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind: str) -> None:
+    """Clipped, hardly clipped or not at all, with batches of its own or shared ones, and with labels of its own."""
     labels = [np.random.default_rng(k).permutation(KINDS[kind][0]().labels) for k in range(3)]
     for batching in FORMS if KINDS[kind][2] < 100 else FORMS[:2]:
-        for seeds, clip_norm in (((5, 6, 6), 0.05), ((4, 4, 4), 5.0)):
-            own = {"labels": labels} if clip_norm == 0.05 else {}
-            objective, keys = objective_of(kind, clip_norm, batching=batching, **own), Keys.derive(seeds, [0, 0, 0])
+        for seeds, clip_norm, own in (((5, 6, 6), 0.05, labels), ((4, 4, 4), 5.0, None), ((3, 2, 3), None, labels)):
+            objective, keys = (
+                objective_of(kind, clip_norm, batching=batching, labels=own),
+                Keys.derive(seeds, [0, 0, 0]),
+            )
             assert len(objective.draw(keys, 3)[0]) == len(set(seeds))
-            assert objective.has_fixed_shapes(keys) == (batching == "vmap")
+            assert clip_norm is None or objective.has_fixed_shapes(keys) == (batching == "vmap")
             require_the_twin_s(objective, keys, 3)
+            if kind in COMPILED and batching == "auto":
+                assert isinstance(objective.network, NativeNetwork)
+                assert (objective.network.rows is not None) == (kind in SPARSE)
+
+
+@pytest.mark.parametrize("batching", FORMS)
+@pytest.mark.parametrize("kind", ["sparse", "classes", "group"])
+def test_outputs_are_the_module_s(kind: str, batching: Batching) -> None:
+    objective = objective_of(kind, None, batching=batching)
+    whole = objective.model(objective.examples[0]).detach()
+    for chunk in (None, 7, 80):
+        found = objective.logits(objective.weights()[0], chunk=chunk)
+        torch.testing.assert_close(found, whole, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("batching", FORMS)
+def test_nan_weights_give_nan_in_their_own_chain_and_no_error(batching: Batching) -> None:
+    objective, keys = objective_of("sparse", None, batching=batching), keys_of(1, 2, 3)
+    weights = weights_of(objective)
+    clean = objective.estimate(weights, keys, 0).gradient.clone()
+    weights[1, -1] = torch.nan
+    found = objective.estimate(weights, keys, 0)
+    assert torch.isnan(found.loss[1])
+    assert found.error[1] == 1
+    assert torch.isnan(found.gradient[1]).any()
+    torch.testing.assert_close(found.gradient[[0, 2]], clean[[0, 2]])
 
 
 @pytest.mark.parametrize("batching", FORMS)

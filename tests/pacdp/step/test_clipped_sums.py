@@ -12,6 +12,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.layers.random import random_state, rewind
 from pacdp.private import Units, bayesian, with_example_dropout
+from pacdp.step.clip import clip_factors, row_norms
 from pacdp.step.sums import ByContribution, ByExample, runs_at_once
 from pacdp.step.units import Network, summed_gradient
 
@@ -141,6 +142,15 @@ def test_one_more_example_moves_the_single_precision_sum_by_at_most_the_clip_nor
         more, fewer = (flat(summer(part, weights_of(module)).total) for part in (some, some[1:]))
         largest = max(largest, float((more - fewer).norm()))
     assert 0.99 * CLIP < largest <= CLIP * (1.0 + 1e-5)
+
+
+def test_rows_of_any_length_are_brought_into_the_ball_and_to_its_edge():
+    for length in (1, 127, 128, 129, 1000):
+        given = 1.0 + torch.rand(200, length, generator=generator(length))
+        norms = row_norms(given)
+        torch.testing.assert_close(norms, given.double().norm(dim=1), rtol=1e-6, atol=0.0)
+        found = (clip_factors(norms, CLIP).factors[:, None].float() * given).double().norm(dim=1)
+        assert CLIP * (1.0 - 2e-5) < float(found.min()) <= float(found.max()) <= CLIP
 
 
 class Records(Dataset):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from reads import Reads
+from scipy import stats
 from secure_toys import fix_keys
 
 from pacdp.step import cipher, device_cipher, noise, quantile
@@ -45,12 +46,6 @@ def test_the_vector_of_rfc_8439():
     assert made.numpy().tobytes().hex() == expected
 
 
-@pytest.mark.parametrize(("key", "place"), [(KEY[:31], PLACE), (KEY, PLACE[:8]), (KEY[:28], PLACE + bytes(4))])
-def test_what_lies_behind_a_key_is_not_read(key, place):
-    with pytest.raises(ValueError, match="a key of 32 bytes and a place of 12"):
-        device_cipher.keystream(key, place, first=0, count=8, device=CPU)
-
-
 @pytest.mark.parametrize("sizes", [(1, 7, 8, 9, 1), (100, 3), (5,), (8, 16)])
 def test_words_go_on_where_they_were_left(sizes):
     there, here = cipher.Keystream(KEY, PLACE), cipher.Keystream(KEY, PLACE)
@@ -87,13 +82,10 @@ def test_enough_spare_words_are_taken_and_nothing_is_waited_for(size):
     assert asked[-1] <= 2 * (size / 512 + 20 * (size / 512) ** 0.5 + 201)
 
 
-@pytest.mark.parametrize("mean", [1, 50, 2048, 1e6])
-def test_more_tails_than_that_have_a_chance_below_e_to_the_minus_200(mean):
-    from scipy.stats import poisson
-
-    most = quantile.most_tails(int(mean * 512))
-    if most < mean * 512:
-        assert poisson.logsf(most, mean) < -200.0
+def test_more_tails_than_that_have_a_chance_below_e_to_the_minus_200():
+    for mean in (1, 50, 2048, 1e6):
+        most = quantile.most_tails(int(mean * 512))
+        assert most >= mean * 512 or stats.poisson.logsf(most, mean) < -200.0
 
 
 def test_noise_made_on_a_device_waits_for_nothing_and_has_the_size_asked_for(monkeypatch):
@@ -102,6 +94,5 @@ def test_noise_made_on_a_device_waits_for_nothing_and_has_the_size_asked_for(mon
     with Reads() as reads:
         noise._by_torch(total, 1024.0, 2.0**-10, cipher.Fresh(), out)
     assert reads.seen == []
-    assert float(out.std()) == pytest.approx(1.0, rel=0.02)
-    assert float(out.mean()) == pytest.approx(0.0, abs=0.02)
+    assert stats.kstest(out.numpy(), "norm").pvalue > 1e-4
     assert not bool((out * 1024.0).frac().any()), "on the grid"

@@ -75,14 +75,6 @@ def test_each_key_s_words_stand_in_their_place(monkeypatch):
     assert np.array_equal(whole, np.concatenate(parts))
 
 
-def test_the_bits_are_even(monkeypatch):
-    fix_keys(monkeypatch)
-    words = drawn(1 << 20).view(np.uint64)
-    for bit in range(64):
-        ones = int(((words >> np.uint64(bit)) & np.uint64(1)).sum())
-        assert abs(ones - 2**19) < 5.5 * 2**9, bit
-
-
 def of_a_child(count):
     """The words that a forked process draws first."""
     reader, writer = os.pipe()

@@ -1,7 +1,6 @@
 """Noise in sums: exact addition on the grid, shares, refusals, the price of finite arithmetic."""
 
 import copy
-import itertools
 import json
 import math
 import pickle
@@ -96,22 +95,12 @@ def test_other_layouts_of_memory_keep_their_places(monkeypatch):
     assert len(released(monkeypatch, expanded).unique()) > 2000
 
 
-def test_devices_take_the_torch_path_to_the_same_law(monkeypatch):
-    total = totals(200_000, spread=0.0)
-    monkeypatch.setattr(noise, "_by_compiled_code", noise._by_torch)
-    fix_keys(monkeypatch)
-    found = add_noise(total, std=2.0, randomness=SystemRandomness()) / 2.0
-    assert stats.kstest(found.numpy(), "norm").pvalue > 1e-3
-    assert add_noise(total.float(), std=2.0, randomness=SystemRandomness()).dtype == torch.float32
-
-
 def test_few_spare_words_are_fetched_again(monkeypatch):
     fix_keys(monkeypatch)
     monkeypatch.setattr(noise, "_SPARE", 24)
     found = SystemRandomness().normal((400_000,), std=1.0, **WHOLE).numpy()
     assert stats.kstest(found, "norm").pvalue > 1e-3
     tails = np.abs(found)[np.abs(found) > 3.1]
-    assert stats.binomtest(len(tails), len(found), 2.0 * stats.norm.sf(3.1)).pvalue > 1e-3
     assert stats.kstest(stats.norm.sf(tails) / stats.norm.sf(3.1), "uniform").pvalue > 1e-3
 
 
@@ -150,16 +139,14 @@ def test_copies_draw_their_own():
 # batches
 
 
-def test_the_probability_of_a_batch_is_rounded_down(monkeypatch):
+def test_a_batch_is_drawn_by_the_upper_bits_of_words(monkeypatch):
     rate = 0.1 + 2.0**-56
     threshold = math.floor(Fraction(rate) * 2**53)
     words = np.array([threshold - 1, threshold, threshold + 1, 0, 2**53 - 1], dtype=np.uint64) << np.uint64(11)
     words[0] |= np.uint64(2047)
     monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)]))
-    assert SystemRandomness().batch(5, rate).tolist() == [0, 3]
-    assert SystemRandomness().batch(5, 1.0).tolist() == [0, 1, 2, 3, 4]
-    assert SystemRandomness().batch(5, 0.0).tolist() == []
-    assert SystemRandomness().batch(0, 0.5).tolist() == []
+    for n, sample_rate, expected in ((5, rate, [0, 3]), (5, 1.0, [0, 1, 2, 3, 4]), (5, 0.0, []), (0, 0.5, [])):
+        assert SystemRandomness().batch(n, sample_rate).tolist() == expected
 
 
 def test_batches_reach_over_many_keys(monkeypatch):
@@ -168,15 +155,13 @@ def test_batches_reach_over_many_keys(monkeypatch):
     counts = np.zeros(n)
     for _ in range(draws):
         drawn = SystemRandomness().batch(n, 0.3)
-        assert drawn.dtype == torch.int64
         assert torch.equal(drawn, drawn.unique())
         counts[drawn] += 1
-    expected = stats.binom.pmf(np.arange(draws + 1), draws, 0.3) * n
-    kept = expected > 5.0
-    found = np.bincount(counts.astype(int), minlength=draws + 1)[kept]
-    assert stats.chi2.sf(((found - expected[kept]) ** 2 / expected[kept]).sum(), kept.sum() - 1) > 1e-4
-    for part in (slice(None, 1000), slice(-1000, None)):
-        assert stats.binomtest(int(counts[part].sum()), 1000 * draws, 0.3).pvalue > 1e-4
+    for part in (counts, counts[:1000], counts[-1000:]):
+        expected = stats.binom.pmf(np.arange(draws + 1), draws, 0.3) * len(part)
+        kept = expected > 5.0
+        found = np.bincount(part.astype(int), minlength=draws + 1)[kept]
+        assert stats.chi2.sf(((found - expected[kept]) ** 2 / expected[kept]).sum(), kept.sum() - 1) > 1e-4
 
 
 # shares
@@ -225,13 +210,6 @@ def test_every_process_draws_its_share(monkeypatch, count):
     assert all(torch.equal(sum(o.unbind()), sum(drawn.unbind())) for o in orders)  # exact sums have no order
 
 
-def test_a_share_that_is_the_whole_or_too_little_would_be_seen(monkeypatch):
-    fix_keys(monkeypatch)
-    for std in (3.0, 3.0 / 2):
-        halves = [add_noise(torch.zeros(100_000).double(), std=std, randomness=SystemRandomness()) for _ in range(2)]
-        assert not scale_is(sum(halves), 3.0)
-
-
 def test_seeded_processes_leave_the_noise_to_the_first():
     parts = ranks(3)
     for part in parts:
@@ -243,30 +221,6 @@ def test_seeded_processes_leave_the_noise_to_the_first():
 
 
 # the argument of docs/noise.md
-
-
-def rounded(scale, reach):
-    """Probabilities of round(N(0, scale²)) at -reach .. reach."""
-    edges = [mpmath.ncdf((mpmath.mpf(k) - 0.5) / scale) for k in range(-reach, reach + 2)]
-    return [b - a for a, b in itertools.pairwise(edges)]
-
-
-@pytest.mark.parametrize(("one", "other"), [(0.6, 0.6), (0.5, 1.0), (0.8, 0.7)])
-def test_shares_on_a_grid_are_a_rounded_normal_number_up_to_their_bound(one, other):
-    with mpmath.workdps(30):
-        first, second = rounded(one, 14), rounded(other, 14)
-        both = mpmath.sqrt(mpmath.mpf(one) ** 2 + mpmath.mpf(other) ** 2)
-        harmonic = (mpmath.mpf(one) * other / both) ** 2
-        bound = 2 * sum(mpmath.exp(-2 * mpmath.pi**2 * m * m * harmonic) for m in range(1, 9))
-        errors = []
-        for k in range(4):
-            found = sum(first[14 + j] * second[14 + k - j] for j in range(k - 14, 15))
-            ideal = mpmath.quad(
-                lambda u, k=k: mpmath.ncdf((k - u + 0.5) / both) - mpmath.ncdf((k - u - 0.5) / both), [-0.5, 0.5]
-            )
-            errors.append(abs(found / ideal - 1))
-        assert max(errors) <= bound
-        assert max(errors) > bound / 50  # and the bound is about something
 
 
 @pytest.mark.parametrize(("coordinates", "steps", "processes"), [(10**6, 10**4, 1), (1, 7, 4), (3, 1, 1)])

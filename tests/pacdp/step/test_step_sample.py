@@ -5,12 +5,11 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from pacdp.step.noise import SeededRandomness
-from pacdp.step.sample import Words, poisson, top_bits, with_replacement
+from pacdp.step.sample import Words, poisson, with_replacement
 
 LIBRARY = [path for folder in ("pacdp", "experiments") for path in sorted(Path(folder).rglob("*.py"))]
 
@@ -22,17 +21,6 @@ def test_the_probability_is_the_rate_rounded_down_to_a_multiple_of_the_grid(rate
     values = torch.tensor(sorted({0, max(0, threshold - 1), min(threshold, 2**bits - 1), 2**bits - 1}))
     expected = [i for i, value in enumerate(values.tolist()) if value < threshold]
     assert poisson(Words(values, bits), rate).tolist() == expected
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.1, math.nan])
-def test_what_is_no_probability_is_refused(rate):
-    with pytest.raises(ValueError, match=r"sample_rate must lie in \[0, 1\]"):
-        poisson(Words(torch.zeros(3, dtype=torch.int64), 32), rate)
-
-
-def test_words_of_the_cipher_lose_their_lower_bits_and_no_sign():
-    words = np.array([-1, 0, 1 << 11, -(1 << 63)], dtype=np.int64)
-    assert top_bits(words).values.tolist() == [2**53 - 1, 0, 1, 2**52]
 
 
 def test_seeded_batches_are_those_of_uniform_numbers_below_the_rate():

@@ -15,10 +15,8 @@ from pacdp.chains.native.convolution import ConvBlock
 
 CONV_FIRST = {"in_channels": 1, "out_channels": 20, "kernel": 5, "pool": 3, "relu": True, "height": 28, "width": 28}
 CONV_SECOND = {"in_channels": 20, "out_channels": 50, "kernel": 5, "pool": 2, "relu": True, "height": 8, "width": 8}
-LINEAR = {"in_channels": 3, "out_channels": 7, "kernel": 3, "pool": 0, "relu": False, "height": 6, "width": 9}
 UNEVEN = {"in_channels": 2, "out_channels": 4, "kernel": 2, "pool": 3, "relu": True, "height": 12, "width": 6}
-ONE_PIXEL = {"in_channels": 6, "out_channels": 11, "kernel": 1, "pool": 2, "relu": False, "height": 5, "width": 4}
-SHAPES = [CONV_FIRST, CONV_SECOND, LINEAR, UNEVEN, ONE_PIXEL]
+SHAPES = [CONV_FIRST, CONV_SECOND, UNEVEN]
 NAMES = ["output", "input gradient", "weight gradient", "bias gradient"]
 
 
@@ -43,9 +41,9 @@ def by_autograd(shape: dict[str, Any], arguments: list[torch.Tensor]) -> list[np
     return [tensor.detach().numpy() for tensor in (out, x.grad, weight.grad, bias.grad) if tensor is not None]
 
 
-def block_of(shape: dict[str, Any], *, batch: int, dtype: torch.dtype, needs_input_gradient: bool = True) -> ConvBlock:
+def block_of(shape: dict[str, Any], *, batch: int, dtype: torch.dtype) -> ConvBlock:
     name = str(dtype).removeprefix("torch.")
-    return ConvBlock(**shape, needs_input_gradient=needs_input_gradient, batch=batch, dtype=name)
+    return ConvBlock(**shape, needs_input_gradient=True, batch=batch, dtype=name)
 
 
 def by_block(block: ConvBlock, arguments: list[torch.Tensor]) -> list[np.ndarray]:
@@ -63,11 +61,15 @@ def assert_close(results: list[np.ndarray], expected: list[np.ndarray], *, toler
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("examples", [1, 7, 128])
-def test_agrees_with_autograd(shape: dict[str, Any], examples: int) -> None:
-    arguments = problem(shape, examples=examples, dtype=torch.float64)
-    results = by_block(block_of(shape, batch=128, dtype=torch.float64), arguments)
-    assert_close(results, by_autograd(shape, arguments), tolerance=1e-10)
+def test_agrees_with_autograd(shape: dict[str, Any]) -> None:
+    """In single precision as closely as that rounds; a tie broken the other way would show as a large difference."""
+    block, coarse = (block_of(shape, batch=128, dtype=dtype) for dtype in (torch.float64, torch.float32))
+    for examples in (1, 33, 128):
+        arguments = problem(shape, examples=examples, dtype=torch.float64)
+        assert_close(by_block(block, arguments), by_autograd(shape, arguments), tolerance=1e-10)
+        single = [tensor.float() for tensor in arguments]
+        expected = by_autograd(shape, [tensor.double() for tensor in single])
+        assert_close(by_block(coarse, single), expected, tolerance=2e-5)
 
 
 @settings(max_examples=40, deadline=None)
@@ -90,17 +92,8 @@ def test_agrees_with_autograd_on_any_shape(data: st.DataObject) -> None:
     assert_close(results, by_autograd(shape, arguments), tolerance=1e-10)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_single_precision_is_as_close_as_its_rounding(shape: dict[str, Any]) -> None:
-    """Against double precision with the same input; a tie broken the other way would show as a large difference."""
-    arguments = problem(shape, examples=33, dtype=torch.float32)
-    results = by_block(block_of(shape, batch=33, dtype=torch.float32), arguments)
-    expected = by_autograd(shape, [tensor.double() for tensor in arguments])
-    assert_close(results, expected, tolerance=2e-5)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("shape", [CONV_FIRST, CONV_SECOND, UNEVEN])
+@pytest.mark.parametrize("shape", SHAPES)
 def test_bits_do_not_depend_on_threads_or_history(shape: dict[str, Any], dtype: torch.dtype) -> None:
     arguments = problem(shape, examples=100, dtype=dtype)
     other = problem(shape, examples=128, dtype=dtype, seed=1)
@@ -119,48 +112,40 @@ def test_bits_do_not_depend_on_threads_or_history(shape: dict[str, Any], dtype: 
     assert [array.tobytes() for array in fresh] == [array.tobytes() for array in once]
 
 
-def test_an_example_is_served_alike_in_any_batch() -> None:
-    arguments = problem(CONV_SECOND, examples=40, dtype=torch.float32)
+def test_an_example_is_served_alike_in_any_batch_and_any_number_is_evaluated() -> None:
+    x, weight, bias, grad_out = problem(CONV_SECOND, examples=100, dtype=torch.float32)
     block = block_of(CONV_SECOND, batch=40, dtype=torch.float32)
-    together = by_block(block, arguments)
-    x, weight, bias, grad_out = arguments
+    together = by_block(block, [x[:40], weight, bias, grad_out[:40]])
     alone = by_block(block, [x[37:38], weight, bias, grad_out[37:38]])
     for one, other in zip(alone[:2], together[:2], strict=True):
         np.testing.assert_array_equal(one[0], other[37])
+    every = block.forward(np.asfortranarray(x.numpy()), weight.numpy(), bias.numpy(), keep=False)
+    np.testing.assert_array_equal(every[:40], together[0])
+    np.testing.assert_array_equal(every[90:], block.forward(x[90:].numpy(), weight.numpy(), bias.numpy()))
 
 
-@pytest.mark.parametrize("relu", [True, False])
-@pytest.mark.parametrize("place", ["x", "weight", "bias", "grad_out"])
-def test_nan_is_passed_on(relu: bool, place: str) -> None:
-    shape = CONV_SECOND | {"relu": relu}
-    arguments = problem(shape, examples=20, dtype=torch.float64)
-    poisoned = arguments[["x", "weight", "bias", "grad_out"].index(place)]
-    poisoned.view(-1)[poisoned.numel() // 2] = torch.nan
-    results = by_block(block_of(shape, batch=20, dtype=torch.float64), arguments)
-    expected = by_autograd(shape, arguments)
-    np.testing.assert_array_equal(np.isnan(results[0]), np.isnan(expected[0]))
-    if place != "grad_out":
-        assert np.isnan(results[0]).any()
-    alive = place != "grad_out" or not relu or by_autograd(shape, arguments)[0].reshape(-1)[poisoned.numel() // 2] > 0
-    if place in ("x", "grad_out") and alive:
-        assert np.isnan(results[2]).any()
+@pytest.mark.every_case
+@pytest.mark.parametrize("place", range(4), ids=["x", "weight", "bias", "grad_out"])
+def test_nan_is_passed_on(place: int) -> None:
+    for relu in (True, False):
+        shape = CONV_SECOND | {"relu": relu}
+        arguments = problem(shape, examples=20, dtype=torch.float64)
+        arguments[place].view(-1)[arguments[place].numel() // 2] = torch.nan
+        results, expected = (
+            by_block(block_of(shape, batch=20, dtype=torch.float64), arguments),
+            by_autograd(shape, arguments),
+        )
+        np.testing.assert_array_equal(np.isnan(results[0]), np.isnan(expected[0]))
+        assert np.isnan(results[0]).any() == (place < 3)
+        assert np.isnan(results[2]).any() or place in (1, 2) or (relu and place == 3)
 
 
-def test_a_nan_is_not_hidden_by_a_later_larger_sum() -> None:
+def test_no_nan_is_hidden_by_a_later_larger_sum() -> None:
     shape = {"in_channels": 1, "out_channels": 1, "kernel": 1, "pool": 2, "relu": True, "height": 2, "width": 2}
-    block = block_of(shape, batch=4, dtype=torch.float32)
-    x = np.ones((4, 1, 2, 2), np.float32)
+    x = np.ones((4, 1, 2, 2))
     x.reshape(4, 4)[np.arange(4), np.arange(4)] = np.nan
-    out = block.forward(x, np.ones((1, 1, 1, 1), np.float32), np.zeros(1, np.float32))
-    assert np.isnan(out).all()
-
-
-def test_infinities_come_out_as_they_are() -> None:
-    shape = {"in_channels": 1, "out_channels": 1, "kernel": 1, "pool": 2, "relu": False, "height": 2, "width": 2}
-    block = block_of(shape, batch=2, dtype=torch.float64)
-    x = np.stack([np.full((1, 2, 2), -np.inf), np.array([[[1.0, np.inf], [2.0, 3.0]]])])
-    out = block.forward(x, np.ones((1, 1, 1, 1)), np.zeros(1))
-    assert out.reshape(-1).tolist() == [-np.inf, np.inf]
+    block = block_of(shape, batch=4, dtype=torch.float64)
+    assert np.isnan(block.forward(x, np.ones((1, 1, 1, 1)), np.zeros(1))).all()
 
 
 def test_ties_go_to_the_first_position() -> None:
@@ -171,72 +156,6 @@ def test_ties_go_to_the_first_position() -> None:
     arguments[1] = arguments[1].abs()
     results = by_block(block_of(shape, batch=9, dtype=torch.float64), arguments)
     assert_close(results, by_autograd(shape, arguments), tolerance=1e-12)
-
-
-def test_an_inactive_relu_stops_gradients() -> None:
-    arguments = problem(CONV_SECOND, examples=8, dtype=torch.float64)
-    arguments[2] -= 1e3
-    results = by_block(block_of(CONV_SECOND, batch=8, dtype=torch.float64), arguments)
-    assert all((array == 0).all() for array in results)
-
-
-def test_first_block_returns_no_input_gradient() -> None:
-    arguments = problem(CONV_FIRST, examples=5, dtype=torch.float32)
-    x, weight, bias, grad_out = (tensor.numpy() for tensor in arguments)
-    block = block_of(CONV_FIRST, batch=5, dtype=torch.float32, needs_input_gradient=False)
-    full = by_block(block_of(CONV_FIRST, batch=5, dtype=torch.float32), arguments)
-    flat = np.empty(weight.size + bias.size, np.float32)  # gradients are views into one buffer
-    weight_grad, bias_grad = flat[: weight.size].reshape(weight.shape), flat[weight.size :]
-    block.forward(x, weight, bias)
-    assert block.backward(grad_out, weight, weight_grad=weight_grad, bias_grad=bias_grad) is None
-    np.testing.assert_array_equal(weight_grad, full[2])
-    np.testing.assert_array_equal(bias_grad, full[3])
-
-
-def test_evaluation_takes_any_number_of_examples() -> None:
-    x, weight, bias, _ = (tensor.numpy() for tensor in problem(UNEVEN, examples=1000, dtype=torch.float32))
-    block = block_of(UNEVEN, batch=16, dtype=torch.float32)
-    out = block.forward(x, weight, bias, keep=False)
-    for begin in range(0, 1000, 250):
-        part = block.forward(x[begin : begin + 16], weight, bias)
-        np.testing.assert_array_equal(out[begin : begin + 16], part)
-
-
-def test_strided_input_is_read_right() -> None:
-    x, weight, bias, _ = (tensor.numpy() for tensor in problem(UNEVEN, examples=10, dtype=torch.float64))
-    block = block_of(UNEVEN, batch=10, dtype=torch.float64)
-    expected = block.forward(x, weight, bias).copy()
-    np.testing.assert_array_equal(block.forward(np.asfortranarray(x), weight, bias), expected)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"kernel": 0}, "kernel >= 1"),
-        ({"pool": -1}, "pool >= 0"),
-        ({"batch": 0}, "batch >= 1"),
-        ({"height": 2}, "at least 4"),
-        ({"dtype": np.int64}, "float32 or float64"),
-    ],
-)
-def test_bad_settings_are_refused(change: dict[str, Any], message: str) -> None:
-    sound = {**UNEVEN, "needs_input_gradient": True, "batch": 4, "dtype": np.float32}
-    with pytest.raises(ValueError, match=message):
-        ConvBlock(**(sound | change))
-
-
-def test_bad_calls_are_refused() -> None:
-    x, weight, bias, grad_out = (tensor.numpy() for tensor in problem(UNEVEN, examples=5, dtype=torch.float64))
-    block = block_of(UNEVEN, batch=4, dtype=torch.float64)
-    with pytest.raises(ValueError, match="at most batch=4"):
-        block.forward(x, weight, bias)
-    with pytest.raises(ValueError, match="x of shape"):
-        block.forward(x[:, :1], weight, bias)
-    with pytest.raises(ValueError, match="float64, got"):
-        block.forward(x, weight.astype(np.float32), bias)
-    block.forward(x, weight, bias, keep=False)
-    with pytest.raises(ValueError, match="call forward first"):
-        block.backward(grad_out, weight, weight_grad=weight.copy(), bias_grad=bias.copy())
 
 
 ALTERNATION = """

@@ -1,0 +1,40 @@
+"""What the parts of a private step refuse with a sentence."""
+
+import pytest
+import torch
+
+from pacdp.step import device_cipher
+from pacdp.step.event import sampled_step
+from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, share
+from pacdp.step.sample import Words, poisson
+
+
+def noise_of(std):
+    return add_noise(torch.zeros(3), std=std, randomness=SystemRandomness())
+
+
+def keystream_of(key, place):
+    return device_cipher.keystream(bytes(key), bytes(place), first=0, count=8, device=torch.device("cpu"))
+
+
+REFUSED = [
+    (lambda: noise_of(-1.0), "std must be a finite number >= 0, got"),
+    (lambda: noise_of(5e-324), "between 2"),
+    (lambda: noise_of(1e300), "between 2"),
+    (lambda: share(1.0, 0), "processes must be at least 1, got 0"),
+    (lambda: SystemRandomness().restore(SeededRandomness(1).state()), "the run was seeded"),
+    (lambda: SeededRandomness(1).restore({}), "the run was not seeded"),
+    (lambda: keystream_of(31, 12), "a key of 32 bytes and a place of 12"),
+    (lambda: keystream_of(28, 16), "a key of 32 bytes and a place of 12"),
+    (lambda: poisson(Words(torch.zeros(3, dtype=torch.int64), 32), 1.1), r"sample_rate must lie in \[0, 1\]"),
+    (lambda: sampled_step([1.0], sample_rate=0.0), "sample_rate"),
+    (lambda: sampled_step([-1.0], sample_rate=0.5), "noise_multiplier must be a finite number"),
+    (lambda: sampled_step([], sample_rate=0.5), "one number for each release, got none"),
+]
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("call", "words"), REFUSED)
+def test_of_a_step_is_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
