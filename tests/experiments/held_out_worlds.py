@@ -8,6 +8,7 @@ normal distribution functions over the cells.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -79,42 +80,39 @@ def memorised(posterior: GaussianPosterior, held: Examples, strength: float) -> 
     return GaussianPosterior(means={"weight": posterior.means["weight"] + towards}, stds=posterior.stds)
 
 
+class Case(NamedTuple):
+    """What a certificate is made of."""
+
+    posterior: GaussianPosterior
+    prior: Prior
+    module: nn.Module
+    data: Dataset
+    parts: Parts
+    passes: int
+    seed: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Steps:
     """The recipe's steps, each of which a fault may replace."""
 
     split: Callable[[Dataset, int], Parts]
     provenance: Callable[[Prior], Prior]
-    certify: Callable[[GaussianPosterior, Prior, nn.Module, Dataset, Parts, int, int], float]
+    certify: Callable[[Case], float]
 
 
 def sound_split(data: Dataset, seed: int) -> Parts:
     return hold_out(data.n, seed=seed)
 
 
-def certified(
-    posterior: GaussianPosterior,
-    prior: Prior,
-    module: nn.Module,
-    data: Dataset,
-    parts: Parts,
-    passes: int,
-    seed: int,
-) -> Assessment:
-    held, how = BoundSet.part(data, parts.bound), MonteCarlo(passes=passes)
-    return certify(posterior, held, prior=prior, network=module, failure_prob=FAILURE_PROB, monte_carlo=how, seed=seed)
+def certified(case: Case) -> Assessment:
+    held, how = BoundSet.part(case.data, case.parts.bound), MonteCarlo(passes=case.passes)
+    return certify(case.posterior, held, prior=case.prior, network=case.module, failure_prob=FAILURE_PROB,
+                   monte_carlo=how, seed=case.seed)  # fmt: skip
 
 
-def sound_certificate(
-    posterior: GaussianPosterior,
-    prior: Prior,
-    module: nn.Module,
-    data: Dataset,
-    parts: Parts,
-    passes: int,
-    seed: int,
-) -> float:
-    return certified(posterior, prior, module, data, parts, passes, seed).certificate().value
+def sound_certificate(case: Case) -> float:
+    return certified(case).certificate().value
 
 
 SOUND = Steps(split=sound_split, provenance=lambda prior: prior, certify=sound_certificate)
@@ -139,8 +137,8 @@ def violations(world: World, steps: Steps, *, repetitions: int) -> int:
         )  # fmt: skip
         if world.memorise:
             posterior = memorised(posterior, held, world.memorise)
-        value = steps.certify(posterior, steps.provenance(prior), module, data, parts, world.passes, seed)
-        found += value < world.risk(posterior)
+        case = Case(posterior, steps.provenance(prior), module, data, parts, world.passes, seed)
+        found += steps.certify(case) < world.risk(posterior)
     return found
 
 
@@ -158,34 +156,18 @@ def forgotten(prior: Prior) -> Prior:
     return Prior(law=prior.law, source=DataFree())
 
 
-def one_draw_without_slack(
-    posterior: GaussianPosterior,
-    prior: Prior,
-    module: nn.Module,
-    data: Dataset,
-    parts: Parts,
-    passes: int,
-    seed: int,
-) -> float:
+def one_draw_without_slack(case: Case) -> float:
     """The error of one drawn network stands for the risk of the randomised one."""
-    weights = posterior.sample(torch.Generator().manual_seed(seed + 1000))
-    held = examples(data, parts.bound)
-    logits = torch.func.functional_call(module, weights, (held.inputs,))
+    weights = case.posterior.sample(torch.Generator().manual_seed(case.seed + 1000))
+    held = examples(case.data, case.parts.bound)
+    logits = torch.func.functional_call(case.module, weights, (held.inputs,))
     risk = float((logits.argmax(dim=1) != held.labels).double().mean())
-    kl_nats = posterior.kl_nats(prior.law)
-    return bounds.maurer(risk=risk, kl_nats=kl_nats, n=parts.bound.n, failure_prob=FAILURE_PROB).value
+    kl_nats = case.posterior.kl_nats(case.prior.law)
+    return bounds.maurer(risk=risk, kl_nats=kl_nats, n=case.parts.bound.n, failure_prob=FAILURE_PROB).value
 
 
-def examples_counted_twice(
-    posterior: GaussianPosterior,
-    prior: Prior,
-    module: nn.Module,
-    data: Dataset,
-    parts: Parts,
-    passes: int,
-    seed: int,
-) -> float:
+def examples_counted_twice(case: Case) -> float:
     """n is the size of the whole data set, half of which the prior has had."""
-    made = certified(posterior, prior, module, data, parts, passes, seed)
+    made = certified(case)
     risk = made.certificate().terms["empirical_risk"]
-    return bounds.maurer(risk=risk, kl_nats=made.details["kl_nats"], n=data.n, failure_prob=FAILURE_PROB).value
+    return bounds.maurer(risk=risk, kl_nats=made.details["kl_nats"], n=case.data.n, failure_prob=FAILURE_PROB).value

@@ -6,25 +6,11 @@ import math
 import re
 
 import pytest
-from cli_tools import one_sentence, pacdp
+from cli_tools import pacdp
 
 import bounds
-from bounds._assemble import called
 from bounds.prices import Fresh
 from pacdp.cli import calculator
-
-
-def test_one_bound_is_the_library_s(capsys) -> None:
-    assert pacdp("bound", "maurer", "--risk", 0.02, "--kl-nats", 3000, "--n", 60_000, "--json") == 0
-    said = bounds.Certificate.from_json(capsys.readouterr().out)
-    assert said == bounds.maurer(risk=0.02, kl_nats=3000.0, n=60_000, failure_prob=0.05)
-
-
-def test_a_bound_is_printed_with_costs_hypotheses_and_source(capsys) -> None:
-    assert pacdp("bound", "maurer", "--risk", 0.02, "--kl-nats", 3000, "--n", 60_000) == 0
-    said = capsys.readouterr().out
-    words = ("randomised <=", "KL  ", "3000.0000 nats", "in all", "rests on: prior saw none of these rows: declared")
-    assert all(word in said for word in (*words, "rests on: new data follow the same law", "source: Maurer"))
 
 
 def test_a_printed_bound_is_rounded_up(capsys) -> None:
@@ -51,12 +37,6 @@ def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if
         assert made == function(**{key: value for key, value in known.items() if key in asked}, **price)
 
 
-def test_every_formula_stands_at_every_price() -> None:
-    for formula in ("maurer", "catoni", "linear", "kl_chernoff", "hoeffding"):
-        for prefix in ("", "dp_", "max_information_", "printed_2018_", "private_"):
-            assert called(formula, prefix) in calculator.cells()
-
-
 def test_comparison_is_sorted_and_says_what_the_others_lack(capsys) -> None:
     assert pacdp("bound", "compare", "--risk", 0.02, "--kl-nats", 500, "--n", 60_000, "--mu", 0.02, "--json") == 0
     said = json.loads(capsys.readouterr().out)
@@ -67,16 +47,6 @@ def test_comparison_is_sorted_and_says_what_the_others_lack(capsys) -> None:
     assert said["not_applicable"]["dp_pac_bayes"] == "needs --epsilon"
     assert named | said["not_applicable"].keys() == set(calculator.cells())
     assert "private_quadratic" in named, "a formula without a name of its own at this price"
-
-
-def test_comparison_prints_hypotheses_costs_and_the_price_of_choosing(capsys) -> None:
-    assert pacdp("bound", "compare", "--risk", 0.9, "--kl-nats", 50_000, "--n", 60_000) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "vacuous" in said
-    assert "failure_prob / J" in said
-    assert "each rests on: records independent (declared); new data follow the same law (declared)" in said
-    assert "KL 50000" in said
-    assert "not applicable: dp_pac_bayes, max_information_pac_bayes" in said
 
 
 @pytest.mark.parametrize("name", ["maurer", "mcallester", "dp_pac_bayes", "dp_hoeffding_2018"])
@@ -91,34 +61,14 @@ def test_planned_examples_are_the_fewest(name: str) -> None:
     assert float(bound(n=n, **arguments)) <= 0.05 < float(bound(n=n - 1, **arguments))
 
 
-def test_an_unreachable_target_is_said_to_be_so(capsys) -> None:
-    assert pacdp("bound", "plan", "--target", 0.02, "--risk", 0.02, "--kl-nats", 10) == 0
-    assert "maurer: never reaches 0.02" in capsys.readouterr().out
-
-
-def test_planned_draws_reach_the_target_and_fewer_do_not() -> None:
-    draws = calculator.plan_draws(risk=0.01, target=0.011, failure_prob=0.01)
-    assert float(bounds.binary_kl_upper(0.01, math.log(100) / draws)) <= 0.011 * (1 + 1e-9)
-    assert float(bounds.binary_kl_upper(0.01, math.log(100) / (draws - 2))) > 0.011
-
-
-@pytest.mark.parametrize(
-    ("given", "part"),
-    [
-        (("maurer", "--risk", 0.02), "needs --kl-nats, --n"),
-        (("private_pac_bayes", "--risk", 0.1, "--kl-nats", 1, "--n", 9), "one of --epsilon, --mu, --rho"),
-        (("maurer", "--risk", 1.5, "--kl-nats", 1, "--n", 9), "risk"),
-        (("nothing", "--risk", 0.1), "no bound is called 'nothing'"),
-        (("compare", "--risk", 0.1, "--mu", 1, "--rho", 1), "one notion of privacy"),
-    ],
-)
-def test_what_is_missing_or_wrong_is_one_sentence(given, part: str, capsys) -> None:
-    assert pacdp("bound", *given) == 1
-    assert part in one_sentence(capsys.readouterr().err)
-
-
 def test_add_remove_epsilon_counts_twice_for_replace_one_bounds() -> None:
     known = calculator.Given(epsilon=0.01, adjacency="add-remove").arguments()
     assert known["epsilon"] == 0.02
     assert known["privacy"].adjacency == "replace-one"
     assert known["privacy"].epsilon == 0.02
+
+
+def test_planned_draws_reach_the_target_and_fewer_do_not() -> None:
+    draws = calculator.plan_draws(risk=0.01, target=0.011, failure_prob=0.01)
+    ends = [float(bounds.binary_kl_upper(0.01, math.log(100) / some)) for some in (draws, draws - 2)]
+    assert ends[0] <= 0.011 * (1 + 1e-9) < 0.011 < ends[1]

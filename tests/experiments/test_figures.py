@@ -5,18 +5,13 @@ import math
 import re
 
 import matplotlib as mpl
-import polars as pl
 import pytest
-from cli_tools import one_sentence, pacdp
+from cli_tools import pacdp
 from reports import BELOW, handmade
 from scipy.stats import beta
 
-from experiments.figures import chains
 from pacdp.cli.figures import names, run, style
 from pacdp.cli.figures.numbers import up
-
-_OTHERS = (*names.GIBBS_BOUNDS, *names.ACCOUNTED, "test_set_clopper_pearson")
-WEIGHTS_BOUNDS = [name for name in names.CHAIN_BOUNDS if name not in _OTHERS]
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +36,6 @@ def _texts(axes) -> str:
                      *((axes.get_legend().get_title().get_text(),) if axes.get_legend() else ())])  # fmt: skip
 
 
-def test_every_bound_has_a_name_and_a_colour_of_its_own():
-    assert names.NAMES.keys() == style.COLOURS.keys()
-    assert len(set(names.NAMES.values())) == len(set(style.COLOURS.values())) == len(names.NAMES)
-    assert set(chains.SHOWN) <= names.NAMES.keys()
-
-
 def test_training_marks_vacuous_bounds_at_one_and_says_optimistic():
     _, ((axes,),) = style.figure(1, 1)
     run.draw_training(
@@ -56,14 +45,6 @@ def test_training_marks_vacuous_bounds_at_one_and_says_optimistic():
     assert "optimistic" in _texts(axes)
     assert axes.get_ylim()[1] > 1.0
     assert all(max(line.get_ydata(), default=0) <= 1.0 for line in axes.lines)
-
-
-def test_training_without_bounds_says_nothing_of_them():
-    _, ((axes,),) = style.figure(1, 1)
-    rows = [{"step": 1, "epochs": 1.0, "train_error": 0.1, "test_error": 0.2}]
-    run.draw_training(axes, rows)
-    assert "optimistic" not in _texts(axes)
-    assert _crosses(axes) == []
 
 
 def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells():
@@ -76,17 +57,6 @@ def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells():
     assert not any(label.get_text().endswith("refuted)") for label in axes.get_legend().get_texts()
                    if "kl-Chernoff" in label.get_text())  # fmt: skip
     assert "optimistic" in _texts(axes)
-
-
-def test_figures_of_tables_tell_of_refuted_estimates():
-    table = _table()
-    full = chains.told("dp_pac_bayes", table.filter(algorithm="Entropy-SGLD"))
-    assert full == names.NAMES["dp_pac_bayes"] + "*"
-    part = table.with_columns(dp_pac_bayes=pl.lit(None, pl.Float64))
-    assert chains.told("dp_pac_bayes", part).endswith("* (gap: estimate refuted)")
-    assert "gap" not in chains.told("dp_kl_chernoff", part)
-    legend = chains.by_noise(part).axes[4].get_legend()
-    assert any("refuted" in text.get_text() for text in legend.get_texts())
 
 
 def test_certificates_mark_what_is_vacuous_and_what_is_optimistic():
@@ -105,37 +75,6 @@ def test_certificates_mark_what_is_vacuous_and_what_is_optimistic():
     assert "* optimistic" in axes.get_xlabel()
 
 
-def _table() -> pl.DataFrame:
-    rows = []
-    for labels in ("true", "random"):
-        for algorithm, noise in (("SGD", 0.0), ("SGLD", 0.1), ("Entropy-SGD", 0.1), ("Entropy-SGLD", 0.2)):
-            for step in (1, 2):
-                private = algorithm.endswith("LD")
-                values = {name: (1.3 if step == 1 else 0.8) if private else None for name in WEIGHTS_BOUNDS}
-                values |= {name: 0.7 if algorithm == "Entropy-SGLD" else None for name in names.GIBBS_BOUNDS}
-                rows.append({**_row(step), "algorithm": algorithm, "labels": labels, "thermal_noise": noise,
-                             "epochs_over_l": step / 20, **values, "bounds": None})  # fmt: skip
-    return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def test_six_panels_clip_vacuous_bounds_and_say_optimistic(tmp_path):
-    drawn = chains.by_noise(_table())
-    for axes in drawn.axes[4:]:
-        shown = [name for name in chains.SHOWN if name not in names.GIBBS_BOUNDS]
-        assert _crosses(axes) == [(0.05, 1.0)] * len(shown)
-        assert all(max(line.get_ydata(), default=0) <= 1.0 for line in axes.lines)
-        assert axes.get_ylim()[1] > 1.0, "the ceiling is in sight"
-        assert "optimistic" in _texts(axes)
-    titles = [axes.get_title() for axes in drawn.axes]
-    assert titles == [f"{name}, {labels} labels" for name in ("SGLD", "Entropy-SGD", "Entropy-SGLD")
-                      for labels in ("true", "random")]  # fmt: skip
-    png, pdf = style.save(drawn, tmp_path / "figure")
-    assert (png.name, pdf.name) == ("figure.png", "figure.pdf")
-    first = pdf.read_bytes()
-    style.save(drawn, tmp_path / "figure")
-    assert pdf.read_bytes() == first, "no date in the file"
-
-
 @pytest.mark.parametrize("certified", [False, True])
 @pytest.mark.parametrize("algorithm", ["sgd", "entropy-sgd", "entropy-sgld"])
 def test_plot_draws_a_run_with_and_without_certificates(algorithm, certified, copied, capsys):
@@ -146,19 +85,8 @@ def test_plot_draws_a_run_with_and_without_certificates(algorithm, certified, co
     assert pacdp("plot", folder) == 0
     written = [folder / "figure.png", folder / "figure.pdf"]
     assert capsys.readouterr().out == "".join(f"wrote {path}\n" for path in written)
-    height, width = mpl.image.imread(written[0]).shape[:2]
-    assert height >= 500
-    assert width >= (1500 if certified else 800)
     assert all(path.stat().st_size > 10_000 for path in written)
     assert written[1].read_bytes().startswith(b"%PDF")
-
-
-@pytest.mark.parametrize(("name", "said"), [("empty", "no recorded rows"), ("missing", "is no folder")])
-def test_plotting_nothing_is_one_sentence(name, said, tmp_path, capsys):
-    (tmp_path / "empty").mkdir()
-    assert pacdp("plot", tmp_path / name) == 1
-    assert said in one_sentence(capsys.readouterr().err)
-    assert list((tmp_path / "empty").iterdir()) == []
 
 
 def test_demo_ends_with_a_sentence_that_its_files_prove(tmp_path, capsys, monkeypatch):
@@ -184,24 +112,3 @@ def test_demo_ends_with_a_sentence_that_its_files_prove(tmp_path, capsys, monkey
     exact = beta.ppf(0.95, measured["bound"]["errors"] + 1, 800 - measured["bound"]["errors"])
     assert exact <= made["value"] <= float(said[1]) / 100 < exact + 2e-4
     assert measured["test"]["errors"] / 360 <= float(said[2]) / 100 < measured["test"]["errors"] / 360 + 2e-4
-    hypotheses = {one["name"]: one["standing"] for one in made["hypotheses"]}
-    assert "proved" in (
-        hypotheses.get("predictor saw none of these rows"),
-        hypotheses.get("prior saw none of these rows"),
-    )
-    assert (out / "figure.pdf").is_file()
-    assert (out / "entropy-sgld" / "result.json").is_file()
-
-
-def test_a_demo_replaces_nothing_that_pacdp_did_not_write(tmp_path, capsys):
-    (tmp_path / "config.json").write_text("mine")
-    assert pacdp("demo", "--out", tmp_path, "--threads", 1) == 1
-    assert "was not written by pacdp" in one_sentence(capsys.readouterr().err)
-    assert (tmp_path / "config.json").read_text() == "mine"
-
-
-def test_spaces_of_any_width_are_drawn_as_spaces():
-    from pacdp.cli.figures.names import plain
-
-    assert plain("0-1\u00a0risk\nof\u2009it") == "0-1 risk of it"
-    assert plain("a\u200bb\u4e2d") == "a?b?"

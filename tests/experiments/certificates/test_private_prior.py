@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import json
 import math
 from dataclasses import replace
 
@@ -15,14 +14,12 @@ from experiments.papers.runs.private_prior import (
     MNIST,
     SMOKE,
     TRIED,
-    Settings,
     conduct,
     private_centre,
     private_head,
 )
-from pacdp.cli.serial import from_dict, to_dict
 from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
-from pacdp.private import SeededRandomness, first, joined, planned, privacy_claim, runs_of, steps_of
+from pacdp.private import SeededRandomness, first, planned, privacy_claim, runs_of, steps_of
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -68,9 +65,6 @@ def test_what_was_chosen_by_looking_is_paid_for(outcome):
         assert getattr(value, "default", value) in values, name
     assert (0.19, 0.15) == inspect.signature(aligned).parameters["spreads"].default
     assert MNIST.compared == math.prod(map(len, TRIED.values()))
-    assert from_dict(Settings, json.loads(json.dumps(to_dict(MNIST)))) == MNIST
-    with pytest.raises(ValueError, match="not the configuration"):
-        from_dict(Settings, {"colour": 1})
 
 
 def test_the_pieces_add_up(outcome):
@@ -100,22 +94,6 @@ def test_the_history_is_all_that_looked_privately(outcome):
     assert event_from_dict(zero["event"]) == first(history, 1), "the centre alone"
     assert zero["record"]["mu"] == pytest.approx(SMOKE.centre_mu, rel=1e-9)
     assert claim.mu == pytest.approx(math.hypot(SMOKE.centre_mu, SMOKE.head_mu), rel=1e-9)
-
-
-def test_the_same_seed_gives_the_same_certificate(outcome):
-    again = conduct(SMOKE, references=False)
-    assert again.assessments["posterior"].certificates == outcome.assessments["posterior"].certificates
-    assert again.to_dict()["details"]["event"] == outcome.to_dict()["details"]["event"]
-
-
-def test_choosing_among_runs_pays_for_all(outcome):
-    history = outcome.released.event
-    one, four = (privacy_claim(joined(*[history] * count), adjacency="add-remove") for count in (1, 4))
-    assert isinstance(one, bounds.GaussianDP)
-    assert isinstance(four, bounds.GaussianDP)
-    assert four.mu == pytest.approx(2.0 * one.mu, rel=1e-9)
-    mixed = planned(5.0, sample_rate=0.1, steps=10)
-    assert not isinstance(privacy_claim(joined(history, mixed), adjacency="add-remove"), bounds.GaussianDP)
 
 
 def test_the_centre_is_the_mean_plus_its_noise():

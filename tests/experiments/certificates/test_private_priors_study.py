@@ -4,17 +4,15 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 import torch
 
 import bounds
 from bounds import Certificate
-from experiments.papers import private_priors_verdict as verdict
 from experiments.papers.certificate_parts import PARTS, parts
-from experiments.papers.private_priors import LABELS, STUDY
-from experiments.papers.runs import private_priors, whitened
-from experiments.papers.runs.private_priors import MNIST, SMOKE, Clipped, conduct
+from experiments.papers.private_priors import LABELS
+from experiments.papers.runs import whitened
+from experiments.papers.runs.private_priors import SMOKE, conduct
 from pacdp.data import DataError, load
 from pacdp.verify.report import check_report
 from tests.schema import validate
@@ -87,13 +85,6 @@ def test_parts_add_up_to_the_certificate(report):
         assert free["choice"] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_the_clipped_head_spends_its_mu_and_noise_shrinks():
-    noises = Clipped().noises
-    assert math.fsum(one**-2 for one in noises) == pytest.approx(Clipped().mu ** 2)
-    assert sorted(noises, reverse=True) == list(noises)
-    assert len(noises) == Clipped().steps
-
-
 def test_features_know_the_choosing_rows_alone():
     generator = torch.Generator().manual_seed(0)
     first, second = (torch.randn(count, 8, generator=generator) for count in (60, 30))
@@ -126,75 +117,3 @@ def test_random_labels_are_certified_at_chance_or_above(monkeypatch):
     found = conduct(TINY)
     for route in _all(found):
         assert _made(found, route, _first(route)).value >= 0.9, route
-
-
-def test_settings_of_mnist_are_those_that_the_page_tells():
-    assert (MNIST.chosen, MNIST.compared, MNIST.clipped.mu) == (5000, 1000, 0.0735)
-    assert "mu 0.0735" in " ".join(verdict.NOTES)
-    assert private_priors.SMOKE.compared == MNIST.compared
-
-
-WORTH = {"PRIVATE": 0.026, "NORMS": 0.022, "CURVE": 0.1, "ZEROS": 0.05, "COUNTED": 0.012, "OLD": 0.055,
-         "OLD_SHARP": 0.041, "LARGER_SHARP": 0.039}  # fmt: skip
-
-
-def _table(**values):
-    """Ten and two classes at three seeds each; a number or one a seed."""
-    rows = []
-    for dataset in ("mnist", "mnist2"):
-        for name, value in (WORTH | values).items():
-            where = getattr(verdict, name)
-            for seed in range(1 if where["recipe"] != "split" else 3):
-                own = value[seed] if isinstance(value, tuple) else value + 1e-4 * seed
-                kind = "new_examples_clopper_pearson" if name == "COUNTED" else "randomised_noisy_sum_maurer"
-                rows.append({**where, "dataset": dataset, "seed": seed, "value": own, "status": "rigorous",
-                             "certificate": kind, "test_error": own / 2, "below_test": False,
-                             "n_test": 10_000})  # fmt: skip
-                if name in ("PRIVATE", "NORMS"):
-                    rows.append({**rows[-1], "of": "weights", "value": own + 0.002})
-    return pl.DataFrame(rows, infer_schema_length=None)
-
-
-@pytest.mark.parametrize(
-    ("words", "values", "holds"),
-    [
-        ("clipped sums) certifies at most 0.0400", {}, True),
-        ("clipped sums) certifies at most 0.0400", {"PRIVATE": (0.039, 0.0401, 0.039)}, False),
-        ("clipped sums) certifies at most 0.0330", {"PRIVATE": 0.034}, False),
-        ("at the price of its sums) certifies at most", {}, False),
-        ("larger mu) certifies at most", {}, True),
-        ("mnist: a private prior at the price of its sums certifies at least a tenth less", {}, True),
-        ("mnist: a private prior at the price of its sums certifies at least a tenth less", {"CURVE": 0.02}, False),
-        (
-            "mnist2: a private prior certifies at least a tenth less risk than one that saw",
-            {"ZEROS": (0.0275, 0.0285, 0.0305)},
-            None,
-        ),
-        ("mnist: a prior whose norms were kept certifies at least a tenth less risk than a head", {}, False),
-        ("mnist: the posterior around a prior whose norms", {}, False),
-        ("mnist2: a private prior certifies at least a tenth less risk than one that saw", {"ZEROS": 0.0265}, False),
-    ],
-)
-def test_claims_can_fail(words, values, holds):
-    claims = [one for one in STUDY.judge(_table(**values), "cpu").claims if words in one.sentence]
-    assert [one.holds for one in claims] == [holds]
-
-
-def test_two_seeds_of_the_noise_compare_nothing_and_three_are_asked_for():
-    two = STUDY.judge(_table().filter(pl.col("seed") < 2), "cpu").claims
-    compared = [one for one in two if verdict.LESS in one.sentence]
-    assert [one.holds for one in compared] == [None] * len(compared)
-    assert len(compared) == 2 * len(verdict.PAIRS)
-    assert all("at least 3 seeds of the noise; all runs of one seed on mnist" in one.settled_by for one in compared)
-
-
-def test_the_first_page_has_certificates_that_each_seed_proves():
-    found = STUDY.judge(_table(PRIVATE=(0.02, 0.03, 0.0391), NORMS=(0.0251, 0.01, 0.01)), "cpu").points
-    assert "certifies 0.0391 on ten classes, one whose norms were kept 0.0251;" in found[0].said
-    assert "against 0.0251 by a prior from noisy sums" in found[1].said
-
-
-def test_missing_runs_are_no_verdict():
-    found = STUDY.judge(_table().filter(pl.col("dataset") == "mnist2"), "cpu")
-    assert all(one.holds is None for one in found.claims if one.sentence.startswith("mnist:"))
-    assert not [one for one in found.points if "None" in one.said]

@@ -35,10 +35,3 @@ def test_points_bands_and_counts_are_the_curve_s(tmp_path):
     assert [bar.get_height() for bar in counts.patches] == curve.counts.tolist()
     assert f"ECE (l1, 10 bins) {curve.ece:.4f}, n = 60" == axes.get_title()
     assert all(path.stat().st_size > 5_000 for path in style.save(drawn, tmp_path / "reliability"))
-
-
-@pytest.mark.parametrize(("simultaneous", "said"), [(False, "each band 95%"), (True, "all bands 95%")])
-def test_the_legend_says_what_the_bands_are(simultaneous, said):
-    _, ((axes,),) = style.figure(1, 1)
-    reliability.draw(axes, _curve(simultaneous=simultaneous))
-    assert any(said in text.get_text() for text in axes.get_legend().get_texts())

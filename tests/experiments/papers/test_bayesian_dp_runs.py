@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.papers.runs.bayesian import CNN, BayesRun, Fitted, fit, member_outputs, network, train_plain
+from experiments.papers.runs.bayesian import BayesRun, Fitted, fit, member_outputs, train_plain
 from experiments.papers.runs.bayesian_runs import FIRST, LAST, judged, simulated
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
@@ -86,12 +86,6 @@ def test_without_clipping_and_with_little_noise_private_training_is_the_plain_tw
     torch.testing.assert_close(*weights, rtol=1e-3, atol=2e-3)
 
 
-def test_bayesian_layers_keep_no_draws_of_plain_training():
-    module = bayesian(nn.Sequential(nn.Linear(1, 2)), initial_std=0.1, generator=torch.Generator().manual_seed(0))
-    _plain(_config(DPBBP(learning_rate=0.01)), module)
-    assert module[0].drawn == []
-
-
 def _fitted(module: nn.Module) -> Fitted:
     return Fitted(module.eval(), {}, None, None, 1, 0.0)
 
@@ -126,14 +120,6 @@ def test_sglds_members_are_its_last_snapshots():
     members = list(member_outputs(run, fitted, inputs))
     weights = fitted.kept[8]
     torch.testing.assert_close(members[2], inputs @ weights[:2].reshape(2, 1).T + weights[2:])
-
-
-@pytest.mark.parametrize(("shape", "weights"), [((1, 28, 28), 26_010), ((1, 8, 8), 3_658)])
-def test_the_cnn_is_opacus_example_network_or_fits_small_images(shape, weights):
-    config = PrivateConfig(architecture=CNN, method=DPMCDropout(rate=0.5))
-    module = network(config, Public(input_shape=shape, classes=10, size=1.0), device="cpu")
-    assert sum(p.numel() for p in module.parameters()) == weights
-    assert module(torch.zeros(2, *shape)).shape == (2, 10)
 
 
 def test_what_is_judged_splits_right_from_wrong():

@@ -1,7 +1,5 @@
 """DP-BBP with the KL inside the clip: one step by hand, and what an example can move."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from torch import nn
@@ -75,11 +73,3 @@ def test_noise_has_the_size_that_was_asked_for():
     plain, posterior = networks()
     loud = move(posterior, plain, X, Y, clip_norm=0.05, share=0.1, noise=40.0)
     assert float((loud - quiet).std()) == pytest.approx(2.0, rel=0.25)
-
-
-def test_names_lead_to_the_same_layers():
-    plain, posterior = networks()
-    law = bbp_printed._law(plain, posterior)
-    shapes = SimpleNamespace(**{name.replace(".", "_"): mean.shape for name, (mean, _) in law.items()})
-    assert shapes.__dict__ == {name.replace(".", "_"): p.shape for name, p in plain.named_parameters()}
-    assert all(torch.equal(law[name][0], p) for name, p in plain.named_parameters())

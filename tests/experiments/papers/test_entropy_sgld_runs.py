@@ -3,43 +3,16 @@
 import math
 
 import pytest
-from planted import carried_out, claims, shortened
+from planted import carried_out, shortened
 
 from experiments.papers import entropy_sgld, entropy_sgld_cifar
 from experiments.papers.chains import BOUNDS, COLUMNS
-from experiments.papers.entropy_sgld_cifar import BETAS, GAMMAS, ONSETS, TAUS
+from experiments.papers.entropy_sgld_cifar import BETAS
 from pacdp.algorithms import EntropySGD
-from pacdp.cli.config import Run
-from pacdp.cli.figures.names import CONVERGED, GIBBS_BOUNDS
-from pacdp.cli.serial import from_dict, to_dict
+from pacdp.cli.figures.names import GIBBS_BOUNDS
 
 NAMED = {study.name.rpartition("-")[2]: study for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
 SCALES = ("smoke", "cpu", "paper")
-COUNTS = {
-    "1": {"smoke": 12, "cpu": 18, "paper": 26}, "2": dict.fromkeys(SCALES, 2), "3": dict.fromkeys(SCALES, 3),
-    "4": dict.fromkeys(SCALES, 4), "5": {scale: 4 * len(TAUS[scale]) for scale in SCALES},
-    "6": {scale: 2 * len(GAMMAS[scale]) for scale in SCALES},
-}  # fmt: skip
-
-
-def test_there_is_a_study_for_every_figure():
-    assert list(NAMED) == ["1", "2", "3", "4", "5", "6"]
-    assert all(study.paper.endswith(f"Figure {figure}") for figure, study in NAMED.items())
-
-
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("figure", NAMED)
-def test_jobs_differ_and_depend_on_the_seed(figure, scale):
-    jobs, others = (NAMED[figure].jobs(scale, seed) for seed in (0, 1))
-    assert len(jobs) == COUNTS[figure][scale]
-    keys = {job.key for job in jobs}
-    assert len(keys) == len(jobs)
-    assert keys.isdisjoint(job.key for job in others)
-    assert [job.tags for job in jobs] == [job.tags for job in others]
-    for job in jobs:
-        assert from_dict(Run, to_dict(job.config)) == job.config
-        assert job.tags.keys() <= COLUMNS.keys()
-        assert job.config.problem.random_labels == {"true": 0.0, "random": 1.0}[job.tags["labels"]]
 
 
 @pytest.mark.parametrize("figure", ["1", "2", "3", "4"])
@@ -67,19 +40,6 @@ def test_scale_paper_has_the_papers_networks_lengths_and_steps():
     assert {job.tags["beta"] for job in NAMED["6"].jobs("paper", 0)} == set(BETAS)
 
 
-def test_the_sweeps_span_what_the_text_names():
-    for job in NAMED["5"].jobs("paper", 0):
-        assert job.tags["beta"] == 1.0
-        assert job.tags["gamma"] in ONSETS
-    assert min(TAUS["paper"]) < 2e2
-    assert max(TAUS["paper"]) == 1e8
-    assert {0.0003, 0.003, 0.03, 3.0, 50.0} <= set(GAMMAS["paper"])
-    for scale in SCALES:
-        for job in NAMED["6"].jobs(scale, 0):
-            n = {"smoke": 1437}.get(scale, 50_000)
-            assert math.isclose(job.tags["tau"] * job.tags["beta"], 2000.0 * n / 50_000)
-
-
 @pytest.mark.parametrize("scale", SCALES)
 def test_no_inner_chain_of_the_gamma_sweep_diverges(scale):
     for job in NAMED["6"].jobs(scale, 0) + NAMED["5"].jobs(scale, 0):
@@ -105,23 +65,5 @@ def test_a_small_run_from_end_to_end(figure, tmp_path):
     paths = study.draw(table, tmp_path)
     assert [path.name for path in paths] == ["figure.png", "figure.pdf"]
     assert min(path.stat().st_size for path in paths) > 10_000
-    verdict = study.judge(table, "smoke")
-    assert any("Scale smoke" in note for note in verdict.notes)
-    assert any("optimistic" in note for note in verdict.notes)
-    assert all(type(claim.holds) in (bool, type(None)) for claim in claims(verdict).values())
-    assert any(claim.holds is not None for claim in claims(verdict).values())
+    assert any("optimistic" in note for note in study.judge(table, "smoke").notes)
     assert study.table(jobs[1:], tmp_path).equals(table[2:], null_equal=True)
-
-
-@pytest.mark.parametrize("figure", NAMED)
-def test_an_empty_table_decides_nothing(figure, tmp_path):
-    study = NAMED[figure]
-    table = study.table(study.jobs("smoke", 0), tmp_path)
-    assert table.height == 0
-    assert all(claim.holds is None for claim in study.judge(table, "smoke").claims)
-    assert all(one.ours is None for one in study.judge(table, "smoke").comparisons)
-    assert study.draw(table, tmp_path)
-
-
-def test_bounds_are_those_of_chains_that_are_assumed_to_have_converged():
-    assert set(BOUNDS) == set(CONVERGED) - {"test_set_clopper_pearson"}

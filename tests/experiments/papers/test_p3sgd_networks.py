@@ -1,27 +1,18 @@
 """DropBlock's law, dropout's places, first weights, configurations as JSON, data split by person."""
 
-import json
-
 import pytest
 import torch
 from torch import nn
 
 from experiments.papers.runs.p3sgd import (
-    Attack,
     DropBlock,
     DropBlock2d,
     Dropout,
     Network,
-    Plain,
-    Private,
-    Training,
     maps,
     network,
     regularised,
 )
-from pacdp.cli.private.config import Budget, Sampling
-from pacdp.cli.private.methods import P3SGD, UserDPSGD
-from pacdp.cli.serial import from_dict, to_dict
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -47,18 +38,6 @@ def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
     whole = -nn.functional.max_pool2d(-zero, block, stride=1)
     covered = nn.functional.max_pool2d(nn.functional.pad(whole, (block - 1,) * 4), block, stride=1)
     assert torch.equal(covered, zero)
-
-
-def test_dropblock_does_nothing_when_deployed_and_refuses_nonsense():
-    layer, x = DropBlock2d(0.5, 3, generator=generator()), torch.rand(2, 3, 6, 6, generator=generator(1))
-    assert torch.equal(layer.eval()(x), x)
-    assert torch.equal(DropBlock2d(0.0, 3, generator=generator())(x), x)
-    first, second = (DropBlock2d(0.5, 3, generator=generator(k))(x) for k in (5, 5))
-    assert torch.equal(first, second)
-    with pytest.raises(ValueError, match="rate"):
-        DropBlock2d(1.0, 3, generator=generator())
-    with pytest.raises(ValueError, match="block_size"):
-        DropBlock2d(0.1, 0, generator=generator())
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (1, 50, 50), (1, 64, 64), (3, 32, 32), (1, 224, 224)])
@@ -88,26 +67,3 @@ def test_regularisers_share_weights_and_stand_behind_activations():
     x = torch.rand(3, 1, 28, 28, generator=generator(1))
     assert not torch.equal(noisy(x), layers(x))
     assert torch.equal(noisy.eval()(x), layers(x))
-
-
-@pytest.mark.parametrize("strategy", [
-    Plain(), Plain(regulariser=Dropout(rate=0.2)), Plain(regulariser=DropBlock(block_size=5)),
-    Private(method=P3SGD(noise_scales=(2.0, 1.0)), sampling=Sampling(), budget=Budget()),
-    Private(method=UserDPSGD(), sampling=Sampling(), budget=Budget()),
-])  # fmt: skip
-@pytest.mark.parametrize("attack", [None, Attack(images=3)])
-def test_configurations_come_back_from_json(strategy, attack):
-    config = Training(network=Network(width=4), strategy=strategy, attack=attack)
-    assert from_dict(Training, json.loads(json.dumps(to_dict(config)))) == config
-
-
-def test_configurations_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError, match="DropBlock"):
-        Training(strategy=Plain(regulariser=DropBlock()))
-    with pytest.raises(ValueError, match="spots"):
-        Training(dataset="malaria", features="spots", network=Network(width=4))
-    with pytest.raises(ValueError, match="records"):
-        Training(records=0)
-    values = to_dict(Training())
-    with pytest.raises(ValueError, match="not the configuration"):
-        from_dict(Training, values | {"unknown": 1})

@@ -5,9 +5,7 @@ from collections import Counter
 
 import pytest
 
-from experiments.claims import Claim, Point, point, say
 from experiments.registry import studies, study
-from experiments.results_page import read_verdict
 from experiments.runner import RESULTS, SCALES, read_table
 
 # Copied from the papers' texts, column by column, without our own tables.
@@ -49,38 +47,3 @@ def test_every_number_of_a_printed_table_is_compared_or_listed(name):
     answered += Counter(number for one in verdict.omissions for number in one.numbers)
     printed = Counter(map(float, PRINTED[name].split()))
     assert {number: count for number, count in printed.items() if answered[number] < count} == {}
-
-
-def test_what_is_not_compared_is_printed_somewhere_and_has_a_reason():
-    listed = [one for name, _ in committed() for one in study(name).judge(read_table(_), "cpu").omissions]
-    assert sum(len(one.numbers) for one in listed) == 51
-    assert all(one.why and one.where.startswith("Table") for one in listed)
-    printed = {float(number) for numbers in PRINTED.values() for number in numbers.split()}
-    assert {number for one in listed for number in one.numbers} <= printed
-
-
-def test_a_number_that_is_answered_nowhere_would_be_found():
-    verdict = study("p3sgd-table-1").judge(read_table(dict(committed())["p3sgd-table-1"]), "cpu")
-    assert any(8.29 in one.numbers for one in verdict.omissions)
-    answered = {one.paper for one in verdict.comparisons}
-    assert 8.29 not in answered
-
-
-@pytest.mark.parametrize(("name", "folder"), list(committed()))
-def test_points_of_the_first_page_have_numbers_and_say_what_would_settle_what_is_open(name, folder):
-    for one in read_verdict(folder)["points"]:
-        assert any(c.isdigit() for c in one["said"]), one
-        assert not one["said"].endswith("."), "the page ends the sentence"
-        assert one["settled_by"] or one["holds"] is not None, one
-
-
-def test_a_point_follows_its_claims_and_a_missing_number_silences_it():
-    claims = [Claim("a: it holds", True, "x"), Claim("b: it holds", None, "x"), Claim("c: it fails", False, "x")]
-    assert point(claims, "a: it", "said").holds is True
-    assert point(claims, "it holds", "said").holds is None
-    assert point(claims, ("a:", "b:"), "said").holds is None
-    assert point(claims, "it", "said", settled_by="a run") == Point("said", False, "a run")
-    with pytest.raises(ValueError, match="'nowhere'"):
-        point(claims, "nowhere", "said")
-    assert say("{one:.2f} of {two}", one=1.0, two=2) == "1.00 of 2"
-    assert say("{one:.2f} of {two}", one=None, two=2) == ""

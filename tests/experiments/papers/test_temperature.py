@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 import torch
 from torch import Tensor
+from worlds_certificates import rung
 
-from experiments.papers import temperature
 from experiments.papers import temperature_verdict as verdict
 from experiments.papers.entropy_sgld_printed import DECAY, shortened
 from experiments.papers.local_entropy import COLUMNS, LOCAL_ENTROPY, PLANE, Plane, claims
@@ -77,45 +77,8 @@ def test_a_ladder_says_where_each_chain_stays(tmp_path: Path) -> None:
     assert all(cold[name] >= cold["last_error"] for name in verdict.WEIGHTS)
 
 
-def test_starts_must_be_there() -> None:
-    with pytest.raises(ValueError, match="starts must not be empty"):
-        ladder(starts=())
-
-
-def line(times: float, error: float, **changes: Any) -> dict[str, Any]:
-    known = {
-        "about": "ladder", "network": "FC100", "norm": "none", "algorithm": "Entropy-SGLD", "start": "sgd",
-        "tau": times * math.sqrt(60_000), "times": times, "epsilon": 0.0325 * times, "n": 60_000,
-        "mean_error": error, "mean_error_mcse": 0.001, "mean_loss": 4 * error, "mean_loss_mcse": 0.001,
-        "prior_loss": 2.0, "test_error": error, "base_std": 1.0, "step_size": 0.2, "momentum": 0.0,
-        "outer_momentum": 0.0, "inner_step_size": 2.0, "inner_steps": 20,
-        **dict.fromkeys((*verdict.WEIGHTS, *verdict.GIBBS), min(1.0, error + 0.1 * times)),
-    }  # fmt: skip
-    return {**known, **changes}
-
-
-def held(table: pl.DataFrame) -> dict[str, bool | None]:
-    return {one.sentence: one.holds for one in verdict.claims(table, "cpu")}
-
-
-def test_verdicts_follow_the_errors() -> None:
-    rows = [line(1.0, 0.20, start="base"), line(1.0, 0.21), line(100.0, 0.02), line(100.0, 0.30, start="base")]
-    rows += [line(1.0, 0.09, about="momentum", momentum=0.9, outer_momentum=0.9)]
-    found = held(pl.DataFrame(rows))
-    assert (
-        found["Entropy-SGLD, FC100: at tau = sqrt(n) the error is about 2% (Section 5.2; here: below 0.05)."] is False
-    )
-    assert [holds for said, holds in found.items() if "from SGD's weights meet" in said] == [True]
-    assert [holds for said, holds in found.items() if "both loops" in said] == [False]
-    assert [holds for said, holds in found.items() if "at every temperature" in said] == [False]
-    low = [line(1.0, 0.02, start="base"), line(1.0, 0.021)]
-    assert held(pl.DataFrame(low))[next(said for said in found if "about 2%" in said)] is True
-    unsure = [line(1.0, 0.05, start="base", mean_error_mcse=0.01), line(1.0, 0.05, mean_error_mcse=0.01)]
-    assert held(pl.DataFrame(unsure))[next(said for said in found if "about 2%" in said)] is None
-
-
 def test_there_is_no_law_and_no_bound_where_starts_do_not_meet() -> None:
-    rows = [line(1.0, 0.20, start="base"), line(1.0, 0.21), line(4.0, 0.05), line(4.0, 0.30, start="base")]
+    rows = [rung(1.0, 0.20, start="base"), rung(1.0, 0.21), rung(4.0, 0.05), rung(4.0, 0.30, start="base")]
     found = pl.DataFrame(rows)
     assert [law.met for law in verdict.laws(found, algorithm="Entropy-SGLD")] == [True, False]
     assert [one["law"].times for one in verdict.certified(found)] == [1.0]
@@ -123,21 +86,12 @@ def test_there_is_no_law_and_no_bound_where_starts_do_not_meet() -> None:
     assert first.most == pytest.approx(0.212)  # the worse start, two standard errors above
 
 
-def test_the_temperature_of_an_error_lies_between_its_neighbours() -> None:
-    found = verdict.laws(pl.DataFrame([line(1.0, 0.2), line(10.0, 0.1), line(100.0, 0.01)]), algorithm="Entropy-SGLD")
-    where = verdict.coldest_needed(found, 0.02)
-    assert where is not None
-    assert where[0] == pytest.approx(10.0 ** (1.0 + math.log10(5.0)))
-    assert where[1] == pytest.approx(0.0325 * where[0])
-    assert verdict.coldest_needed(found, 0.001) is None
-
-
 def test_divergences_of_a_ladder_err_upwards() -> None:
     # an exponential law of losses: E under tilt t is 1/(1 + t), -ln Z = ln(1 + t), KL = ln(1 + t) - t/(1 + t)
     taus = np.geomspace(0.01, 50.0, 200)
     root = math.sqrt(60_000)
     rows = [
-        line(t / root, 0.1, algorithm="SGLD", mean_loss=1 / (1 + t), mean_loss_mcse=0.0, prior_loss=1.0) for t in taus
+        rung(t / root, 0.1, algorithm="SGLD", mean_loss=1 / (1 + t), mean_loss_mcse=0.0, prior_loss=1.0) for t in taus
     ]
     for law, kl in verdict.integrated(pl.DataFrame(rows), **verdict.MAIN, algorithm="SGLD"):
         t = law.rows[0]["tau"]
@@ -153,12 +107,6 @@ def test_a_shortened_path_is_as_long_as_the_printed_one(times: float) -> None:
     own = [times * t**-DECAY for t in range(1, few + 1)]
     assert math.fsum(own) >= whole > math.fsum(own[:-1])
     assert few < steps / times**2
-
-
-def test_every_scale_has_jobs_of_its_own() -> None:
-    for scale in ("smoke", "cpu", "paper"):
-        keys = [job.key for job in temperature.jobs(scale, 0)]
-        assert len(set(keys)) == len(keys) >= 5
 
 
 def test_local_entropy_and_bound_have_one_optimum_and_a_wrong_sign_is_noticed(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import threading
 
 import psutil
 import pytest
-from cli_tools import one_sentence, pacdp, read
+from cli_tools import read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_jobs import job, outs, pids, wait_for_pid
@@ -14,7 +14,7 @@ from small_jobs import job, outs, pids, wait_for_pid
 from pacdp.cli.config import Runtime
 from pacdp.cli.sweep import batches
 from pacdp.cli.sweep.batches import carry_out
-from pacdp.cli.sweep.life import TICK, Watched, living
+from pacdp.cli.sweep.life import TICK, Watched
 from pacdp.cli.sweep.workers import Workers
 
 RUNTIME = Runtime(threads=1)
@@ -67,16 +67,6 @@ def test_a_stopped_worker_s_batch_starts_again_and_the_others_go_on(two, tmp_pat
     assert not stopped[0].is_running()
 
 
-def test_runs_that_never_end_fail_with_one_sentence_and_can_be_taken_up(two, tmp_path):
-    jobs = [job(0, "waits once"), job(1, "waits once")]
-    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(limit=2.0)))
-    assert ended == dict.fromkeys(range(2), LATE.format(2))
-    tried = [pids(out) for out in outs(jobs, tmp_path)]
-    assert not any(psutil.pid_exists(pid) for one in tried for pid in one)
-    assert dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers())) == dict.fromkeys(range(2))
-    assert [len(pids(out)) for out in outs(jobs, tmp_path)] == [len(one) + 1 for one in tried]
-
-
 def test_what_shares_a_batch_with_a_run_that_never_ends_is_carried_out(two, tmp_path, monkeypatch):
     monkeypatch.setattr(batches, "Watched", _SoonLate)
     jobs = [job(0, "sleeps", together=True), job(1, together=True), job(2), job(3, "raises")]
@@ -96,23 +86,9 @@ def test_one_worker_with_a_limit_is_a_process_and_a_run_that_ignores_sigterm_end
 
 def test_a_computation_that_lets_no_other_thread_run_is_no_dead_worker(tmp_path):
     jobs = [job(0, "holds"), job(1)]
-    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(workers=2, heartbeat=4.0, retries=0)))
+    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(workers=2, heartbeat=2.0, retries=0)))
     assert ended == {0: None, 1: None}
     assert [len(pids(out)) for out in outs(jobs, tmp_path)] == [1, 1]
-
-
-def test_a_process_shows_that_it_lives_until_it_is_done(tmp_path):
-    folder = tmp_path / "new"
-    with living(folder):
-        first = (folder / ".lock").stat().st_mtime_ns
-        while (folder / ".lock").stat().st_mtime_ns == first:
-            threading.Event().wait(TICK / 10)
-        assert threading.active_count() > 1
-    assert not [thread for thread in threading.enumerate() if thread is not threading.main_thread() and thread.daemon
-                and "show" in thread.name]  # fmt: skip
-    (tmp_path / "file").touch()
-    with living(tmp_path / "file"):
-        pass
 
 
 class _World:
@@ -166,31 +142,3 @@ def test_time_in_which_nobody_looked_is_nobody_s_silence(tmp_path_factory, pause
     os.utime(world.folder / ".lock", ns=(5, 5))
     world.watched.look()
     assert world.watched.silence == 0.0
-
-
-def test_an_old_lock_file_is_no_beginning(tmp_path):
-    (tmp_path / ".lock").touch()
-    assert _World(tmp_path, here=False).pass_by(100) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [({"limit": 0.0}, "limit > 0 seconds, got 0.0"), ({"limit": math.nan}, "limit > 0 seconds"),
-     ({"heartbeat": 1.0}, "heartbeat >= 2 seconds, got 1.0"), ({"heartbeat": math.nan}, "heartbeat >= 2 seconds")],
-)  # fmt: skip
-def test_patience_that_cannot_be(settings, words):
-    with pytest.raises(ValueError, match=words):
-        Workers(**settings)
-
-
-def test_one_run_has_no_limit(tmp_path, capsys):
-    assert pacdp("train", "sgd-digits2", "--out", tmp_path / "run", "--limit", 5) == 2
-    assert "--limit goes with --chains" in one_sentence(capsys.readouterr().err)
-    assert not (tmp_path / "run").exists()
-
-
-def test_chains_that_take_too_long_are_one_sentence(tmp_path, capsys):
-    # a run of the usual length can be done before anybody looks
-    words = ("train", "sgld-digits2", "--chains", 2, "--limit", "1e-9", "--out", tmp_path / "run", "--epochs", 10**6)
-    assert pacdp(*words) == 1
-    assert "it took longer than 1e-09 s: raise --limit" in one_sentence(capsys.readouterr().err.splitlines()[-1])
