@@ -24,29 +24,30 @@ def _lower(k: int, n: int, failure_prob: float) -> float:
     return float(stats.beta.ppf(failure_prob, k, n - k + 1)) if k else 0.0
 
 
-def test_the_error_alone_has_the_whole_failure_probability_and_is_exact():
-    found = pacdp.certify_predictions(LABELS, SAID, ask="error", failure_prob=0.05)
-    (row,), k = found.statements, int((LABELS != SAID).sum())
+def certified(said=SAID, *, labels=LABELS, **how):
+    """What is said of these predictions, of the error alone unless something else is asked."""
+    return pacdp.certify_predictions(labels, said, **{"ask": "error", **how})
+
+
+def soft(**how):
+    return pacdp.certify_predictions(LABELS, probabilities=SOFT, **how)
+
+
+def test_the_error_alone_has_the_whole_failure_probability_and_is_scipy_s():
+    found, k = certified(), int((LABELS != SAID).sum())
+    (row,) = found.statements
     assert (row.quantity, row.measured, row.n, row.lower) == ("error", k / 2000, 2000, None)
     assert row.upper == pytest.approx(_upper(k, 2000, 0.05), rel=1e-9)
     assert found.certificates[0].failure_prob == 0.05
-    assert found.headline().startswith(
-        f"The error of your model on new data is at most {100 * row.upper + 0.005:.2f}%, with 95%"
-    )
-
-
-def test_an_interval_is_clopper_pearson_s_by_scipy():
-    found = pacdp.certify_predictions(LABELS, SAID, ask="error", failure_prob=0.1, interval=True)
-    (row,), k = found.statements, int((LABELS != SAID).sum())
+    assert f"at most {100 * row.upper + 0.005:.2f}%, with 95%" in found.headline()
+    (both,) = certified(failure_prob=0.1, interval=True).statements
     theirs = stats.binomtest(k, 2000).proportion_ci(0.9, method="exact")
-    assert row.lower == pytest.approx(theirs.low, rel=1e-9)
-    assert row.upper == pytest.approx(theirs.high, rel=1e-9)
-    assert row.lower <= theirs.low
-    assert row.upper >= theirs.high
+    assert theirs.low * (1 - 1e-9) <= both.lower <= theirs.low
+    assert theirs.high <= both.upper <= theirs.high * (1 + 1e-9)
 
 
 def test_rows_are_the_rates_of_their_definition_with_their_own_counts():
-    found = pacdp.certify_predictions(LABELS, SAID, failure_prob=0.05)
+    found = certified(ask=None)
     assert dict(found.budget.spent) == {
         "error": 0.025, "recall": 0.025 / 3, "precision": 0.025 / 3, "false-alarms": 0.025 / 3
     }  # fmt: skip
@@ -69,7 +70,7 @@ def test_rows_are_the_rates_of_their_definition_with_their_own_counts():
 
 def test_everything_together_costs_what_was_said_and_the_report_keeps_its_format():
     groups = RNG.choice(["north", "south", "west"], size=2000)
-    found = pacdp.certify_predictions(LABELS, probabilities=SOFT, groups=groups, ask=None, interval=True)
+    found = soft(groups=groups, ask=None, interval=True)
     own = [made.failure_prob for made in found.certificates if made.name != "largest_gap"]
     assert math.fsum(own) <= 0.05 * (1 + 1e-12)
     assert math.fsum(own) > 0.05 * (1 - 1e-9), "nothing of the budget is left over"
@@ -80,8 +81,8 @@ def test_everything_together_costs_what_was_said_and_the_report_keeps_its_format
 
 
 def test_the_largest_gap_is_that_of_the_groups_intervals():
-    groups = np.where(np.arange(2000) % 3 == 0, "a", np.where(np.arange(2000) % 3 == 1, "b", "c"))
-    found = pacdp.certify_predictions(LABELS, SAID, groups=groups, ask="groups")
+    groups = np.array(["a", "b", "c"])[np.arange(2000) % 3]
+    found = certified(groups=groups, ask="groups")
     rows = [row for row in found.statements if row.quantity.startswith("error in group")]
     gap = found.statement("largest gap between groups")
     expected = max(one.upper - other.lower for one in rows for other in rows if one is not other)
@@ -93,28 +94,21 @@ def test_the_largest_gap_is_that_of_the_groups_intervals():
 
 def test_two_models_on_the_same_examples_are_compared_example_by_example():
     other = np.where(RNG.random(2000) < 0.02, (LABELS + 1) % 3, SAID)  # errs where the first does, but for a few
-    found = pacdp.certify_predictions(LABELS, {"old": SAID, "new": other}, ask=["differences"])
+    found = certified({"old": SAID, "new": other}, ask=["differences"])
     row = found.statement("error of new minus error of old")
     truth = (other != LABELS).mean() - (SAID != LABELS).mean()
     assert row.measured == pytest.approx(truth)
     assert row.lower <= truth <= row.upper
-    errors = [found.statement("error", of=name) for name in ("old", "new")]
-    apart = errors[1].upper - errors[0].measured
-    assert row.upper - row.lower < 2 * apart, "pairs that agree cost nothing"
+    old, new = (found.statement("error", of=name) for name in ("old", "new"))
+    assert row.upper - row.lower < 2 * (new.upper - old.measured), "pairs that agree cost nothing"
     assert [one.family for one in found.statements] == ["error", "error", "differences"]
-
-
-def test_an_interval_of_a_difference_turns_when_the_models_change_places():
-    other = np.where(RNG.random(2000) < 0.05, (SAID + 1) % 3, SAID)
-    one = pacdp.certify_predictions(LABELS, {"a": SAID, "b": other}, ask=["differences"])
-    two = pacdp.certify_predictions(LABELS, {"b": other, "a": SAID}, ask=["differences"])
-    first, second = one.statement("error of b minus error of a"), two.statement("error of a minus error of b")
-    assert (first.lower, first.upper) == (pytest.approx(-second.upper), pytest.approx(-second.lower))
+    turned = certified({"new": other, "old": SAID}, ask=["differences"]).statement("error of old minus error of new")
+    assert (turned.lower, turned.upper) == (pytest.approx(-row.upper), pytest.approx(-row.lower))
 
 
 def test_people_are_counted_where_they_are_given():
     people = np.repeat(np.arange(200), 10)
-    found = pacdp.certify_predictions(LABELS, SAID, people=people, ask="error")
+    found = certified(people=people)
     wrong = (LABELS != SAID).reshape(200, 10).mean(1)
     row, made = found.statements[0], found.certificates[0]
     assert (found.n, found.unit, found.examples, row.n) == (200, "person", 2000, 200)
@@ -126,32 +120,25 @@ def test_people_are_counted_where_they_are_given():
     assert row.upper == pytest.approx(expected.value, abs=1e-9)
     assert row.upper >= expected.value
     assert made.hypothesis("records independent").unit == "person"
-    names = np.array([f"p{k // 10}" for k in range(2000)])
-    again = pacdp.certify_predictions(LABELS, SAID, people=names, ask="error")
-    assert again.statements[0].upper == pytest.approx(row.upper, rel=0.05)
-
-
-def test_people_with_one_answer_each_are_counted_exactly():
-    found = pacdp.certify_predictions(LABELS, SAID, people=RNG.permutation(2000), ask="error")
-    alone = pacdp.certify_predictions(LABELS, SAID, ask="error")
-    assert found.statements[0].upper == alone.statements[0].upper
-    assert found.certificates[0].name == "new_examples_new_person_clopper_pearson"
+    named = certified(people=np.array([f"p{k // 10}" for k in range(2000)])).statements[0]
+    assert named.upper == pytest.approx(row.upper, rel=0.05)
+    alone = certified(people=RNG.permutation(2000))
+    assert alone.statements[0].upper == certified().statements[0].upper, "one answer each is counted exactly"
+    assert alone.certificates[0].name == "new_examples_new_person_clopper_pearson"
 
 
 def test_equal_weights_change_nothing_but_the_method_and_others_change_the_population():
-    plain = pacdp.certify_predictions(LABELS, SAID, ask="error").statements[0]
-    even = pacdp.certify_predictions(LABELS, SAID, weights=np.full(2000, 0.5), ask="error").statements[0]
+    plain, even = (certified(weights=weights).statements[0] for weights in (None, np.full(2000, 0.5)))
     assert even.measured == pytest.approx(plain.measured)
     assert plain.upper <= even.upper < 1.1 * plain.upper
     weights = np.where(LABELS == 2, 1.0, 0.1)
-    heavy = pacdp.certify_predictions(LABELS, SAID, weights=weights, ask="error").statements[0]
+    heavy = certified(weights=weights).statements[0]
     assert heavy.measured == pytest.approx(np.average(LABELS != SAID, weights=weights))
     assert heavy.measured < heavy.upper
 
 
 def test_probabilities_say_what_predictions_say_and_more():
-    found = pacdp.certify_predictions(LABELS, probabilities=SOFT)
-    hard = pacdp.certify_predictions(LABELS, SOFT.argmax(1), ask="error", failure_prob=0.025)
+    found, hard = soft(), certified(SOFT.argmax(1), failure_prob=0.025)
     assert found.statements[0].upper == hard.statements[0].upper
     brier = found.statement("Brier risk")
     assert brier.measured == pytest.approx(((SOFT - np.eye(3)[LABELS]) ** 2).sum(1).mean())
@@ -184,24 +171,22 @@ def test_a_tie_for_the_largest_probability_predicts_no_class():
 def test_losses_of_one_s_own_alone_and_beside_predictions():
     loss = RNG.random(2000) ** 3
     alone = pacdp.certify_predictions(losses={"squared error": loss})
-    assert alone.headline().startswith("The squared error of your model on new data is at most")
     assert loss.mean() < alone.statements[0].upper < loss.mean() + 0.03
-    beside = pacdp.certify_predictions(LABELS, SAID, losses={"squared error": loss}, ask=["losses"])
+    beside = certified(losses={"squared error": loss}, ask=["losses"])
     assert [row.quantity for row in beside.statements] == ["error", "squared error"]
 
 
 def test_calibration_of_people_is_of_their_mean_gaps():
     people = np.repeat(np.arange(400), 5)
-    found = pacdp.certify_predictions(LABELS, probabilities=SOFT, people=people, ask="calibration")
+    found = soft(people=people, ask="calibration")
     gap = (SOFT.argmax(1) == LABELS) - SOFT.max(1)
     slot = np.minimum((SOFT.max(1) * 15).astype(int), 14)
     plug = sum(abs(np.where(slot == b, gap, 0).reshape(400, 5).mean(1).mean()) for b in range(15))
     row = found.statement("calibration error (ECE)")
     assert row.measured == pytest.approx(plug, rel=1e-9)
     assert row.n == 400
-    single = pacdp.certify_predictions(LABELS, probabilities=SOFT, ask="calibration")
-    alone = pacdp.certify_predictions(LABELS, probabilities=SOFT, people=np.arange(2000), ask="calibration")
-    assert alone.statements[1].upper == pytest.approx(single.statements[1].upper, rel=1e-9)
+    single, alone = (soft(people=who, ask="calibration").statements[1] for who in (None, np.arange(2000)))
+    assert alone.upper == pytest.approx(single.upper, rel=1e-9)
 
 
 def test_what_has_one_record_or_none_is_listed_and_not_claimed():
@@ -210,27 +195,21 @@ def test_what_has_one_record_or_none_is_listed_and_not_claimed():
     reasons = dict(found.not_applicable)
     assert "one example" in reasons["error on class 'c' of your model"]
     assert "no example has the label 'd'" in reasons["error on class 'd' of your model"]
-    assert (
-        "no example is predicted to be 'd'" in reasons["share of errors among predictions of class 'd' of your model"]
-    )
+    assert "is predicted to be 'd'" in reasons["share of errors among predictions of class 'd' of your model"]
     assert "one example" in reasons["error in group 'y' of your model"]
     assert not any("gap" in row.quantity for row in found.statements), "one group alone has no gap"
 
 
 def test_more_failure_probability_more_examples_and_fewer_questions_never_make_a_bound_larger():
-    ends = [pacdp.certify_predictions(LABELS, SAID, ask="error", failure_prob=p).statements[0].upper
-            for p in (0.001, 0.01, 0.1, 0.5)]  # fmt: skip
+    ends = [certified(failure_prob=share).statements[0].upper for share in (0.001, 0.01, 0.1, 0.5)]
     assert ends == sorted(ends, reverse=True)
-    once = pacdp.certify_predictions(LABELS, SAID).statements[0].upper
-    twice = pacdp.certify_predictions(np.tile(LABELS, 2), np.tile(SAID, 2)).statements[0].upper
-    assert twice < once
-    assert pacdp.certify_predictions(LABELS, SAID, ask="error").statements[0].upper < once
+    once, twice = certified(ask=None), certified(np.tile(SAID, 2), labels=np.tile(LABELS, 2), ask=None)
+    assert twice.statements[0].upper < once.statements[0].upper
+    assert certified().statements[0].upper < once.statements[0].upper
 
 
 def test_names_and_order_of_rows_do_not_matter_to_counts():
-    order = RNG.permutation(2000)
-    names = np.array(["cat", "dog", "eel"])
-    plain = pacdp.certify_predictions(LABELS, SAID)
-    moved = pacdp.certify_predictions(names[LABELS][order], list(names[SAID][order]))
+    order, names = RNG.permutation(2000), np.array(["cat", "dog", "eel"])
+    plain, moved = certified(ask=None), certified(list(names[SAID][order]), labels=names[LABELS][order], ask=None)
     assert [row.upper for row in plain.statements] == [row.upper for row in moved.statements]
     assert moved.statement("recall of class 'dog'").lower == plain.statement("recall of class 1").lower
