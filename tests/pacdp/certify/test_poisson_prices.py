@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,13 +24,13 @@ PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(4,)), tra
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("clipped") / "run"
     train(Run(problem=PROBLEM, sampler=CLIPPED, epochs=2.0, records=1), path, Runtime())
     return path, certify_folder(path, Runtime())
 
 
-def test_a_clipped_chain_pays_less_for_its_sums_than_for_its_privacy(folder: tuple[Path, dict]) -> None:
+def test_a_clipped_chain_pays_less_for_its_sums_than_for_its_privacy(folder):
     path, report = folder
     of_weights = {one["name"]: one for one in report["certificates"] if one["of"] == "weights"}
     cheap, dear = of_weights["poisson_sum_kl_chernoff"], of_weights["private_kl_chernoff"]
@@ -43,12 +41,12 @@ def test_a_clipped_chain_pays_less_for_its_sums_than_for_its_privacy(folder: tup
     assert found["report"] == "follows"
 
 
-def test_planted_noise_of_another_event_is_seen(folder: tuple[Path, dict]) -> None:
+def test_planted_noise_of_another_event_is_seen(folder):
     """A certificate in itself sound, for noise a tenth larger than that of the settings."""
     path, report = folder
     (cheap,) = [one for one in report["certificates"] if one["name"] == "poisson_sum_kl_chernoff"]
 
-    def louder(event: Any) -> Any:
+    def louder(event):
         if isinstance(event, Mapping):
             return {k: 1.1 * v if k == "noise_multiplier" else louder(v) for k, v in event.items()}
         return [louder(one) for one in event] if isinstance(event, list) else event
@@ -59,22 +57,20 @@ def test_planted_noise_of_another_event_is_seen(folder: tuple[Path, dict]) -> No
     assert {one.claim: one.verdict for one in check_folder(path, changed)}["report"] == "does not follow"
 
 
-def test_a_released_network_has_both_certificates_where_its_steps_are_sums() -> None:
+def test_a_released_network_has_both_certificates_where_its_steps_are_sums():
     rng = np.random.default_rng(0)
     inputs = torch.tensor(rng.normal(size=(500, 3)), dtype=torch.float32)
     bound = BoundSet(inputs=inputs, labels=torch.tensor(rng.integers(0, 2, 500)))
     law = Network(network=lambda x: x[:, 0], of="predictor")
     claim = privacy_record(event=RUN, adjacency="add-remove")
     sums = poisson_sums(RUN, whose="the settings of a test", noise="a test")
-    names = []
-    for source in (Private(privacy=claim), Private(privacy=claim, sums=sums)):
-        found = certify(law, bound, prior=source)
-        names.append([one.name for one in found.certificates])
-    assert names == [["private_kl_chernoff"], ["poisson_sum_kl_chernoff", "private_kl_chernoff"]]
+    private, found = (certify(law, bound, prior=Private(privacy=claim, sums=each)) for each in (None, sums))
+    assert [one.name for one in private.certificates] == ["private_kl_chernoff"]
+    assert [one.name for one in found.certificates] == ["poisson_sum_kl_chernoff", "private_kl_chernoff"]
     first, second = found.certificates
     assert first.value < second.value
     assert {one.name for one in first.hypotheses} >= {"batches secret and Poisson", "contributions bounded"}
 
 
-def test_choices_by_scores_are_no_sums() -> None:
+def test_choices_by_scores_are_no_sums():
     assert {name for name, method in METHODS.items() if not method.NOISY_SUMS} == {"p3sgd"}
