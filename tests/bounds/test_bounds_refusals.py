@@ -219,7 +219,7 @@ TABLE = [
     (
         bounds.thermodynamic_integration,
         {"taus": [0.0, 1.0], "mean_losses": [0.1, 0.1]},
-        {"taus": [[0.0], [0.5, 1.0], [0.0, -1.0]], "mean_losses": [[0.1, NAN]]},
+        {"taus": [[0.0], [0.0, 0.5, 1.0], [0.5, 1.0], [0.0, -1.0]], "mean_losses": [[0.1, NAN]]},
     ),
     (
         bounds.annealed_log_weights,
@@ -307,7 +307,7 @@ TABLE = [
             "spacing": [0.0],
             "lowest": [1.5],
             "zero_mass": [-0.1],
-            "with_record": [[], [-0.1, 1.1]],
+            "with_record": [[], [1.0, 0.0, 0.2], [-0.1, 0.0, 1.1]],
             "without_record": [[1.0], LOSS_GRID["with_record"]],
         },
     ),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bounds
-from bounds.sentence import headline, records
+from bounds.sentence import first_sentence, headline, records
 
 MADE = bounds.maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
 MADE = replace(MADE, of="weights", measures="0-1 risk")
@@ -56,6 +56,12 @@ def test_people_are_called_people():
 def test_other_risks_go_by_their_names_and_a_vacuous_bound_says_nothing():
     assert "ECE of the weights" in headline(replace(MADE, measures="ECE"))
     assert headline(replace(MADE, value=1.0)).startswith("Nothing is known")
+
+
+def test_the_first_sentence_is_that_of_the_error_where_it_was_certified():
+    ece = replace(MADE, measures="ECE")
+    assert first_sentence([ece, MADE]) == headline(MADE)
+    assert first_sentence([ece]) == headline(ece)
 
 
 def test_records_are_named_only_where_number_and_unit_are_known():

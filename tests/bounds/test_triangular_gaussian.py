@@ -52,6 +52,11 @@ def test_formal_guarantee_above_the_exact_value() -> None:
         assert mpmath.mpf(bounds.triangular_gaussian_kl(**laws, std_q=std_q)) >= exact / 2
 
 
+def test_equal_laws_cost_nothing() -> None:
+    mean = RNG.normal(size=(3, 6))
+    assert bounds.triangular_gaussian_kl(mean_q=mean, mean_p=mean, factor=np.eye(6), std_p=1.0) == 0.0
+
+
 def test_an_ill_conditioned_factor_keeps_the_ratio_above_the_truth() -> None:
     mpmath.mp.dps = 60
     lower = np.tril(RNG.normal(size=(8, 8)), -1) + np.diag(10.0 ** -np.arange(8.0))
