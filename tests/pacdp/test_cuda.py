@@ -29,7 +29,7 @@ NAMES = ["SGLD", "SGHMC", "pSGLD", "Entropy-SGLD"]
 def test_words_are_equal_and_normals_agree(tick: int) -> None:
     drawn = np.empty(1001, np.uint32)
     words(drawn, KEYS.batch[0], np.uint32(BATCH), np.uint64(tick))
-    (found,), _ = KEYS.select([0]).batches(1001, tick, CUDA)[0].values, None
+    (found,) = KEYS.select([0]).batches(1001, tick, CUDA)[0].values
     assert np.array_equal(found.cpu().numpy().astype(np.uint32), drawn)
     x = torch.empty(3, 10_000)
     ours, theirs = (normal_like(y, keys=KEYS, stream=0, tick=tick) for y in (x, x.cuda()))
@@ -64,6 +64,7 @@ def test_an_estimate_agrees(name: str, clip_norm: float | None) -> None:
         assert (left.gradient - right.gradient.cpu()).norm() < 1e-3 * left.gradient.norm()
         torch.testing.assert_close(left.loss, right.loss.cpu(), rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(left.error, right.error.cpu())
+    assert theirs.risks(weights.cuda())[0].loss == pytest.approx(ours.risks(weights)[0].loss, rel=1e-5)
 
 
 @pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
@@ -104,15 +105,6 @@ def test_what_cannot_be_recorded_is_carried_out_with_a_warning() -> None:
         graph, found = recorded(lambda: torch.ones(3, device="cuda").nonzero(), CUDA)
     assert (graph, found) == (None, None)
     assert torch.cuda.current_stream() == stream
-    assert float(torch.ones(3, device="cuda").sum()) == 3.0
-
-
-def test_risks_agree_with_the_cpu() -> None:
-    train, test = PROBLEM.data()
-    on_cpu, _ = objectives(PROBLEM, SGLD(tau=38.0), train, test, device="cpu")
-    on_gpu, _ = objectives(PROBLEM, SGLD(tau=38.0), train, test, device="cuda")
-    weights = on_cpu.weights()
-    assert on_gpu.risks(weights.cuda())[0].loss == pytest.approx(on_cpu.risks(weights)[0].loss, rel=1e-5)
 
 
 @pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)

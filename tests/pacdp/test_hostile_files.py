@@ -9,6 +9,7 @@ from loaders import LOADERS, Loader
 from tests.hostile import bombs, contents, outcome, pickle_that_creates
 
 pytestmark = [
+    pytest.mark.every_case,
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited by what /proc says"),
     pytest.mark.filterwarnings("ignore::UserWarning"),  # of libraries, about what is odd in a file
 ]

@@ -130,30 +130,25 @@ def reserving(folder: Path, run: str, queue: Any) -> None:
     queue.put(granted)
 
 
-def test_processes_that_reserve_at_once_keep_to_one_limit(tmp_path: Path) -> None:
-    about = {"delta": 1e-5, "adjacency": "add-remove"}
-    most = privacy_epsilon(event=SelfComposed(event=Gaussian(noise_multiplier=50.0), count=20), **about).upper
-    Ledger.open(tmp_path).set_limit(Limit(epsilon=most, **about))
+def raced(folder: Path) -> tuple[int, Ledger]:
+    """How many reservations were granted to three processes that ask at once, and their ledger."""
     queue = FORK.Queue()
-    processes = [FORK.Process(target=reserving, args=(tmp_path, run, queue)) for run in ("a", "b", "c")]
+    processes = [FORK.Process(target=reserving, args=(folder, run, queue)) for run in ("a", "b", "c")]
     for process in processes:
         process.start()
     granted = [queue.get(timeout=60) for _ in processes]
     for process in processes:
         process.join()
         assert process.exitcode == 0
-    book = Ledger.load(tmp_path)
-    assert sum(granted) == len(book.entries) == 20
+    return sum(granted), Ledger.load(folder)
+
+
+def test_processes_that_start_a_ledger_or_reserve_at_once_have_one_ledger_and_keep_to_one_limit(tmp_path: Path) -> None:
+    granted, book = raced(tmp_path / "new")
+    assert granted == len(book.entries) == 45
+    about = {"delta": 1e-5, "adjacency": "add-remove"}
+    most = privacy_epsilon(event=SelfComposed(event=Gaussian(noise_multiplier=50.0), count=20), **about).upper
+    Ledger.open(tmp_path).set_limit(Limit(epsilon=most, **about))
+    granted, book = raced(tmp_path)
+    assert granted == len(book.entries) == 20
     assert book.total(**about).epsilon <= most
-
-
-def test_processes_that_start_a_ledger_at_once_start_one(tmp_path: Path) -> None:
-    queue = FORK.Queue()
-    processes = [FORK.Process(target=reserving, args=(tmp_path / "new", run, queue)) for run in ("a", "b", "c")]
-    for process in processes:
-        process.start()
-    assert sum(queue.get(timeout=60) for _ in processes) == 45
-    for process in processes:
-        process.join()
-        assert process.exitcode == 0
-    assert len(Ledger.load(tmp_path / "new").entries) == 45
