@@ -10,18 +10,17 @@ import bounds
 from pacdp.certify.finite import assess_finite
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_bounds_are_their_formulas_and_the_best_of_their_kind(seed):
-    rng = np.random.default_rng(seed)
-    errors = rng.integers(0, 300, size=12)
+    errors = np.random.default_rng(seed).integers(0, 300, size=12)
     found = assess_finite(errors, n=1000, failure_prob=0.05)
     assert math.fsum(found.weights) == pytest.approx(1.0)
-    kl_nats = float((found.weights * np.log(np.maximum(found.weights, 1e-300) * 12)).sum())
-    twin = bounds.maurer(risk=float(found.weights @ errors) / 1000, kl_nats=kl_nats, n=1000, failure_prob=0.05)
-    assert twin.value <= found.ensemble.value <= twin.value * (1 + 1e-6)
-    uniform = bounds.maurer(risk=errors.mean() / 1000, kl_nats=0.0, n=1000, failure_prob=0.05)
-    single = bounds.maurer(risk=errors.min() / 1000, kl_nats=math.log(12), n=1000, failure_prob=0.05)
-    assert found.ensemble.value <= min(uniform.value, single.value) * (1 + 1e-6)
+    own = float((found.weights * np.log(np.maximum(found.weights, 1e-300) * 12)).sum())
+    twin, uniform, single = (
+        bounds.maurer(risk=float(risk) / 1000, kl_nats=nats, n=1000, failure_prob=0.05).value
+        for risk, nats in ((found.weights @ errors, own), (errors.mean(), 0.0), (errors.min(), math.log(12)))
+    )
+    assert twin <= found.ensemble.value <= min(twin, uniform, single) * (1 + 1e-6)
     assert found.one.value == pytest.approx(bounds.clopper_pearson_upper(int(errors.min()), 1000, 0.05 / 12), rel=1e-9)
     assert found.best == int(np.argmin(errors))
     assert found.vote.value == min(1.0, 2 * found.ensemble.value)

@@ -54,8 +54,8 @@ added(run, 3000, 60_000)
 """
 
 
-def added(code: str, folder: Path) -> float:
-    """Megabytes."""
+def added(code, folder):
+    """How many megabytes more many take than few."""
     there = {**os.environ, "PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-P", "-W", "ignore", "-c", _HEAD + code]
     return float(subprocess.run(command, cwd=folder, env=there, stdout=subprocess.PIPE, text=True, check=True).stdout)
