@@ -1,6 +1,11 @@
 """The networks' first layers have inputs without gradients, which torch's hooks remark upon."""
 
+import sys
+from pathlib import Path
+
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "step"))
 
 
 def pytest_collection_modifyitems(items):

@@ -1,11 +1,52 @@
 """Small networks, data and loops that the tests of private training share."""
 
 import torch
+from scipy import stats
+from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import TensorDataset
 
-from pacdp.private import Mechanism, PrivateEngine, SeededRandomness
+from pacdp.private import (
+    DPBBP,
+    DPSGD,
+    DPSGLD,
+    P3SGD,
+    DPAdam,
+    DPMCDropout,
+    Exponential,
+    GradientSlot,
+    Mechanism,
+    NestedNoise,
+    Normal,
+    ParameterSlot,
+    PrivateEngine,
+    SeededRandomness,
+    Tempered,
+    UserLevelDPSGD,
+    bayesian,
+    train,
+    with_example_dropout,
+)
+
+DECAY = Exponential(initial=1.5, factor=0.9)
+ADD = {"delta": 1e-5, "adjacency": "add-remove"}
+RECORDS = (1, 7, 3, 1, 12, 5)
+"""How many records each person of :func:`patients` has."""
+
+
+class Interrupted(Exception):
+    """A run is cut short by its progress."""
+
+
+def stopping(at):
+    """A progress that cuts a run short after a step."""
+
+    def stop(progress):
+        if progress.step == at:
+            raise Interrupted
+
+    return stop
 
 
 def generator(seed=0):
@@ -33,18 +74,102 @@ def cnn(seed=0):
 NETWORKS = {"mlp": mlp, "cnn": cnn}
 
 
+def dropout_network(seed=0, rate=0.3):
+    layers = mlp(seed)
+    dropped = nn.Sequential(*layers[:2], nn.Dropout(rate), layers[2])
+    return with_example_dropout(dropped, generator=generator())
+
+
+def bayes_network(seed=0, **options):
+    return bayesian(mlp(seed), generator=generator(), **options)
+
+
+def flat(weights):
+    """The weights of a run or of a network as one vector."""
+    tensors = weights.parameters() if isinstance(weights, nn.Module) else weights.values()
+    return torch.cat([w.detach().reshape(-1) for w in tensors]).clone()
+
+
 def data(n=40, *, inputs=4, classes=3, seed=1):
     draw = generator(seed)
     return TensorDataset(torch.randn(n, inputs, generator=draw), torch.randint(0, classes, (n,), generator=draw))
+
+
+def mechanism(**changes):
+    numbers = {"clip_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0, "steps": 6}
+    return Mechanism(**{**numbers, **changes})
+
+
+M, REFERENCE, GHOST = (mechanism(grad_sample_mode=mode) for mode in ("hooks", "reference", "ghost"))
+COMMON = {"noise_multiplier": 1.3, "learning_rate": 0.1}
+LOCAL = {"noise_scales": (2.0, 1.0), "learning_rate": 0.3}
+
+
+def sgld(convention):
+    return DPSGLD(mechanism=M, convention=convention, prior=Normal(std=1.0), burn_in=1, thin=2)
+
+
+SLOW = Exponential(initial=0.4, factor=0.99)
+SOUND = {
+    "DP-SGD": (DPSGD(mechanism=M, **COMMON, momentum=0.9, prior=Normal(std=1.0)), mlp, False),
+    "DP-SGD by the reference": (DPSGD(mechanism=REFERENCE, **COMMON), cnn, False),
+    "DP-SGD by ghosts": (DPSGD(mechanism=GHOST, noise_multiplier=SLOW, learning_rate=0.1), mlp, False),
+    "DP-Adam": (DPAdam(mechanism=M, noise_multiplier=1.0, learning_rate=0.01, prior=Normal(std=1.0)), mlp, False),
+    "gradient slot": (sgld(GradientSlot(step_size=SLOW, temperature=2.0, pre_noise=0.1)), mlp, False),
+    "parameter slot": (sgld(ParameterSlot(step_size=1e-3, drift=0.5, noise=1.0)), mlp, False),
+    "tempered": (sgld(Tempered(step_size=0.1, temperature=1e-3)), mlp, False),
+    "DP-BBP": (DPBBP(mechanism=M, **COMMON, prior=Normal(std=1.0), draws=2), bayes_network, False),
+    "DP-BBP by ghosts": (DPBBP(mechanism=GHOST, **COMMON, prior=Normal(std=1.0)), bayes_network, False),
+    "DP-MC-Dropout": (DPMCDropout(mechanism=M, **COMMON, draws=2), dropout_network, False),
+    "user level": (UserLevelDPSGD(mechanism=M, **COMMON, records_at_once=2), mlp, True),
+    "P3SGD": (P3SGD(mechanism=M, **LOCAL, local_batch_size=2), mlp, True),
+    "P3SGD, nested": (P3SGD(mechanism=M, **LOCAL, candidates=NestedNoise()), mlp, True),
+}
+"""Settings of every algorithm, a network for it, and whether people are its units."""
+
+
+def doubles(n=40):
+    inputs, targets = data(n).tensors
+    return TensorDataset(inputs.double(), targets)
+
+
+def patients(seed=3):
+    """The person of each record, in no order."""
+    ids = torch.arange(len(RECORDS)).repeat_interleave(torch.tensor(RECORDS))
+    return ids[torch.randperm(len(ids), generator=generator(seed))]
+
+
+def digits():
+    """Scikit-learn's, shuffled: 1400 to learn from, and inputs and labels of the others."""
+    bunch = load_digits()
+    x, y = torch.tensor(bunch.data / 16.0, dtype=torch.float32), torch.tensor(bunch.target)
+    order = torch.randperm(len(x), generator=generator())
+    x, y = x[order], y[order]
+    return TensorDataset(x[:1400], y[:1400]), x[1400:], y[1400:]
 
 
 def cross_entropy(outputs, targets):
     return functional.cross_entropy(outputs, targets, reduction="none")
 
 
-def mechanism(**changes):
-    numbers = {"clip_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0, "steps": 6}
-    return Mechanism(**{**numbers, **changes})
+def trained(algorithm, module=None, dataset=None, *, seed=0, **options):
+    """A run on toy data from a seed."""
+    own = {"loss": cross_entropy, "randomness": SeededRandomness(seed), **options}
+    return train(algorithm, module or mlp(), data() if dataset is None else dataset, **own)
+
+
+def scale_is(sample, std):
+    """Two-sided chi-square test of the scale at level 1e-6, plus Kolmogorov-Smirnov of the shape."""
+    n = sample.numel()
+    statistic = float(sample.square().sum()) / std**2
+    tail = min(stats.chi2.cdf(statistic, n), stats.chi2.sf(statistic, n))
+    shape = stats.kstest(sample.flatten().numpy() / std, "norm").pvalue
+    return tail > 5e-7 and shape > 1e-6
+
+
+def scale_is_this_and_no_other(sample, std):
+    """A twentieth more or less would be noticed."""
+    return [scale_is(sample, factor * std) for factor in (1 / 1.05, 1.0, 1.05)] == [False, True, False]
 
 
 def private(module, dataset, *, mode="hooks", lr=0.1, seed=0, engine=None, **changes):
@@ -73,6 +198,11 @@ def sweep(module, optimizer, criterion, loader):
     return sizes
 
 
+def gradient(module):
+    """What an optimiser sees, as one vector."""
+    return torch.cat([p.grad.reshape(-1) for p in module.parameters()]).clone()
+
+
 def clipped_sum(module, inputs, targets, *, mode="hooks", clip_norm=0.5):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
     dataset = TensorDataset(torch.randn(4, 4, generator=generator()), torch.zeros(4, dtype=torch.int64))
@@ -81,4 +211,4 @@ def clipped_sum(module, inputs, targets, *, mode="hooks", clip_norm=0.5):
     optimizer.zero_grad()
     criterion(module(inputs), targets).backward()
     optimizer.step()
-    return torch.cat([p.grad.reshape(-1) for p in module.parameters()]).clone(), optimizer
+    return gradient(module), optimizer

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from private_toys import cross_entropy, generator
+from private_toys import cross_entropy, fresh, generator
+from scipy import stats
 from torch import nn
 
 from bounds.accounting import best_true_positive_rate
@@ -16,7 +17,6 @@ from pacdp.audit.membership import (
     likelihood_ratios,
     logit_confidence,
     offline_scores,
-    shadow_confidences,
 )
 from pacdp.private import planned
 
@@ -26,8 +26,7 @@ def test_confidence_is_the_logit_of_the_softmax():
     targets = torch.randint(0, 5, (20,), generator=generator(1))
     p = outputs.softmax(1).gather(1, targets[:, None])[:, 0]
     torch.testing.assert_close(logit_confidence(outputs, targets), torch.log(p / (1 - p)), rtol=1e-12, atol=1e-12)
-    sure = logit_confidence(torch.tensor([[900.0, 0.0]]), torch.tensor([0]))
-    assert float(sure) == 900.0
+    assert float(logit_confidence(torch.tensor([[900.0, 0.0]]), torch.tensor([0]))) == 900.0
 
 
 def test_area_counts_pairs():
@@ -52,64 +51,40 @@ def test_likelihood_ratios_by_hand():
     np.testing.assert_allclose(offline_scores(attacked, shadows, member), [3.5 / pooled, -4.5 / pooled], rtol=1e-12)
 
 
-def test_halves_are_complementary():
-    confidences, member = shadow_confidences(
-        lambda members: np.isin(np.arange(11), members) * 1.0,
-        examples=11,
-        shadows=6,
-        generator=np.random.default_rng(0),
-    )
-    assert (member.sum(0) == 3).all()
-    np.testing.assert_array_equal(confidences, member)
-    assert len({tuple(row) for row in member}) == 6
-
-
 def test_chance_on_scores_that_know_nothing():
     """Over repetitions the band misses 1/2 no oftener than it says, and neither does the rate."""
-    missed = 0
-    for seed in range(100):
+    missed, runs = 0, 60
+    for seed in range(runs):
         rng = np.random.default_rng(seed)
         made = evaluate_attack(rng.standard_normal(300), np.arange(300) < 150, failure_prob=0.1)
         missed += not made.auc_lower <= 0.5 <= made.auc_upper
         assert made.auc_lower <= made.auc <= made.auc_upper
         assert made.true_positive_lower <= made.true_positive_rate <= made.true_positive_upper
-    assert missed <= 20
+    assert missed <= stats.binom.isf(1e-6, runs, 0.1)
 
 
 def test_the_rate_at_few_false_alarms():
     outside, inside = np.arange(200.0), np.array([198.5, 197.5, 500.0, 196.5])
     member = np.arange(204) >= 200
-    made = evaluate_attack(np.concatenate([outside, inside]), member, false_positive_rate=0.01)
-    assert made.true_positive_rate == 0.75
-    assert (made.members, made.non_members) == (4, 200)
-    none = evaluate_attack(np.concatenate([outside, inside]), member, false_positive_rate=0.001)
-    assert none.true_positive_rate == 0.25
-    assert made.best_true_positive_rate is None
-
-
-def test_the_accountant_s_limit_stands_beside():
     event = planned(1.0, sample_rate=0.1, steps=50)
-    scores = np.random.default_rng(0).standard_normal(400)
-    made = evaluate_attack(scores, np.arange(400) < 200, event=event)
+    made, none = (evaluate_attack(np.concatenate([outside, inside]), member, false_positive_rate=rate, event=event)
+                  for rate in (0.01, 0.001))  # fmt: skip
+    assert (made.true_positive_rate, none.true_positive_rate) == (0.75, 0.25)
+    assert (made.members, made.non_members) == (4, 200)
     direct = best_true_positive_rate(event=event, adjacency="add-remove", false_positive_rate=0.01)
     assert made.best_true_positive_rate == direct
     assert 0.01 < direct < 0.5
 
 
-def _fit(x, y, steps, weight_decay=0.0):
+def _fit(x, y, steps):
     """Full-batch Adam on the members; confidences on all."""
 
     def fit(members):
-        draw = generator(0)
-        module = nn.Sequential(nn.Linear(10, 64), nn.ReLU(), nn.Linear(64, 2))
-        with torch.no_grad():
-            for p in module.parameters():
-                p.copy_(0.3 * torch.randn(p.shape, generator=draw))
-        adam = torch.optim.Adam(module.parameters(), lr=0.02, weight_decay=weight_decay)
-        chosen = torch.from_numpy(members)
+        module = nn.Sequential(fresh(nn.Linear(10, 64)), nn.ReLU(), fresh(nn.Linear(64, 2)))
+        adam = torch.optim.Adam(module.parameters(), lr=0.02)
         for _ in range(steps):
             adam.zero_grad()
-            cross_entropy(module(x[chosen]), y[chosen]).mean().backward()
+            cross_entropy(module(x[members]), y[members]).mean().backward()
             adam.step()
         return logit_confidence(module(x), y).numpy()
 
@@ -117,28 +92,14 @@ def _fit(x, y, steps, weight_decay=0.0):
 
 
 def test_a_network_that_learnt_by_heart_is_found_out_and_one_that_learnt_nothing_is_not():
-    """Random labels: nothing but the members' own labels can be learnt."""
-    x, y = torch.randn(200, 10, generator=generator(1)), torch.randint(0, 2, (200,), generator=generator(2))
-    options = {"examples": 200, "shadows": 8}
-    overfitted = attack_training(_fit(x, y, 150), generator=np.random.default_rng(0), **options)
-    assert overfitted.auc_lower > 0.65
-    assert overfitted.true_positive_lower > 0.05
-    untrained = attack_training(
-        lambda members: np.random.default_rng(len(members) + int(members.sum())).standard_normal(200),
-        generator=np.random.default_rng(1), **options)  # fmt: skip
-    assert untrained.auc_lower < 0.5 < untrained.auc_upper
-    assert abs(untrained.auc - 0.5) < 0.15
-
-
-def test_refusals():
-    scores, member = np.zeros(4), np.array([True, False, True, False])
-    with pytest.raises(ValueError, match="finite"):
-        evaluate_attack(np.array([0.0, math.inf, 0.0, 0.0]), member)
-    with pytest.raises(ValueError, match="members"):
-        evaluate_attack(scores, np.ones(4, dtype=bool))
-    with pytest.raises(ValueError, match="false_positive_rate"):
-        evaluate_attack(scores, member, false_positive_rate=0.0)
-    with pytest.raises(ValueError, match="shadows"):
-        shadow_confidences(lambda m: scores, examples=4, shadows=3, generator=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="shadow models"):
-        likelihood_ratios(scores, np.zeros((2, 4)), np.array([[True] * 4, [False] * 4]), common_std=False)
+    """Random labels: nothing but the members' own labels can be learnt. Over seeds, found each time and never."""
+    rates = []
+    for seed in range(3):
+        x, y = torch.randn(200, 10, generator=generator(seed)), torch.arange(200) % 2
+        learnt, not_learnt = (attack_training(_fit(x, y, steps), examples=200, shadows=6,
+                                              generator=np.random.default_rng(seed), failure_prob=1e-3)
+                              for steps in (100, 0))  # fmt: skip
+        assert learnt.auc_lower > 0.55
+        rates.append(learnt.true_positive_rate)
+        assert not_learnt.auc_lower < 0.5 < not_learnt.auc_upper
+    assert np.mean(rates) > 0.03, "three times the false alarms"

@@ -5,7 +5,6 @@ import pytest
 from private_toys import cross_entropy, mechanism, mlp
 
 from pacdp.audit.canaries import audit_training
-from pacdp.audit.canary_network import gain_of
 from pacdp.audit.mechanism import made_up
 from pacdp.private import P3SGD, IndependentNoise, NestedNoise, SeededRandomness, Units, UserLevelDPSGD
 
@@ -45,11 +44,6 @@ def test_half_the_noise_is_caught_and_the_claim_is_not(name):
     assert audited(name, factor=0.5).contradicted
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_person_with_many_records_counts_once(name):
-    assert not audited(name, records=6, canaries=400).contradicted
-
-
 @pytest.mark.parametrize("name", ["user level", "P3SGD"])
 def test_a_patient_cut_in_two_is_caught(name, monkeypatch):
     group = Units.group.__func__
@@ -58,15 +52,9 @@ def test_a_patient_cut_in_two_is_caught(name, monkeypatch):
         made = group(cls, dataset, people)
         return made if made.records is None else cls(dataset, tuple(x for own in made.records for x in own.split(1)))
 
-    sound = audited(name, records=3)
+    sound = audited(name, records=3, canaries=600)
+    assert not sound.contradicted
     monkeypatch.setattr(Units, "group", classmethod(cut))
-    found = audited(name, records=3)
+    found = audited(name, records=3, canaries=600)
     assert found.contradicted
     assert found.result.mu_lower > 1.5 * sound.result.mu_lower
-
-
-def test_what_a_canary_adds_is_found_by_trying():
-    data, _ = made_up((4,), classes=3, units=5)
-    for name, gain, sums in (("user level", 2.0, 1), ("P3SGD", -0.3, 2), ("P3SGD, nested", -0.3, 1)):
-        found = gain_of(ALGORITHMS[name], mlp(), data, cross_entropy, (4,), 2)
-        assert found == (pytest.approx(gain, rel=1e-4), sums)

@@ -1,38 +1,22 @@
 """How often a private step asks for numbers: a GPU is waited for once in so many steps."""
 
-import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
-from torch.utils.data import TensorDataset
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "step"))
+from private_toys import mechanism, trained
 from reads import Reads
 
 from pacdp import loop
 from pacdp.algorithms.dp_sgd import DPSGD
 from pacdp.errors import Diverged
-from pacdp.step.mechanism import Mechanism
-from pacdp.step.noise import SeededRandomness
 
-X = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
-Y = (X.sum(1) > 0).long()
 STEPS = 7
 
 
-def run(mode="hooks", *, progress=None, x=X, checkpoint=None, every=0, rate=0.5, clip_norm=1.0):
-    torch.manual_seed(1)
-    module = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2))
-    mechanism = Mechanism(
-        clip_norm=clip_norm, sample_rate=0.3, expected_batch_size=18.0, steps=STEPS, grad_sample_mode=mode
-    )
-    settings = DPSGD(mechanism=mechanism, noise_multiplier=1.0, learning_rate=rate)
-    loss = nn.CrossEntropyLoss(reduction="none")
-    return loop.train(settings, module, TensorDataset(x, Y), loss=loss, randomness=SeededRandomness(3),
-                      progress=progress, checkpoint=checkpoint, checkpoint_every=every)  # fmt: skip
+def run(mode="hooks", *, rate=0.5, clip_norm=1.0, **options):
+    numbers = mechanism(clip_norm=clip_norm, steps=STEPS, grad_sample_mode=mode)
+    return trained(DPSGD(mechanism=numbers, noise_multiplier=1.0, learning_rate=rate), **options)
 
 
 @pytest.fixture
@@ -59,7 +43,7 @@ def test_a_step_before_its_checkpoint_is_told_before_it_is_written(later, tmp_pa
     saved = loop.save_run
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "save_run", lambda *a, **k: (order.append("saved"), saved(*a, **k))[1])
-        run(progress=lambda one: order.append(one.step), checkpoint=tmp_path / "c", every=3)
+        run(progress=lambda one: order.append(one.step), checkpoint=tmp_path / "c", checkpoint_every=3)
     assert order == [1, 2, 3, "saved", 4, 5, 6, "saved", 7, "saved"]
 
 

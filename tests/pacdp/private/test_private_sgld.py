@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from private_toys import cross_entropy, data, mechanism, mlp
+from private_toys import cross_entropy, data, doubles, flat, mechanism, mlp, trained
 from torch.utils.data import TensorDataset
 
 from pacdp.private import (
@@ -18,13 +18,11 @@ from pacdp.private import (
     SeededRandomness,
     Tempered,
     average_over_snapshots,
-    joined,
     runs_of,
     steps_of,
-    train,
 )
 
-DOUBLE = TensorDataset(data(40).tensors[0].double(), data(40).tensors[1])
+DOUBLE = doubles()
 STEPS = Polynomial(initial=2e-3, power=0.5, offset=3.0)
 PRIORS = {"flat": None, "normal": Normal(std=0.7), "laplace": Laplace(scale=0.4)}
 
@@ -35,7 +33,7 @@ def clipped_gradient(module, batch, clip_norm):
     for i in batch.tolist():
         x, y = DOUBLE[i]
         loss = cross_entropy(module(x[None]), y[None]).sum()
-        g = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, list(module.parameters()))])
+        g = flat(dict(enumerate(torch.autograd.grad(loss, list(module.parameters())))))
         total += g * min(1.0, clip_norm * (1.0 - 64.0 * 2.0**-52) / float(g.norm()))
     return total
 
@@ -47,7 +45,7 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
     m = mechanism(steps=8)
     convention = ParameterSlot(step_size=STEPS, drift=drift, noise=noise)
     settings = DPSGLD(mechanism=m, convention=convention, prior=PRIORS[prior], thin=1)
-    chain = train(settings, mlp().double(), DOUBLE, loss=cross_entropy, randomness=SeededRandomness(5))
+    chain = trained(settings, mlp().double(), DOUBLE, seed=5)
 
     n, size, clip = m.public_size, m.expected_batch_size, m.clip_norm
     twin = DPSGD(
@@ -56,7 +54,7 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
         learning_rate=lambda t: drift * n * STEPS(t),
         noise_multiplier=lambda t: math.sqrt(noise) * size / (drift * n * clip * math.sqrt(STEPS(t))),
     )
-    other = train(twin, mlp().double(), DOUBLE, loss=cross_entropy, randomness=SeededRandomness(5))
+    other = trained(twin, mlp().double(), DOUBLE, seed=5)
     assert steps_of(chain.event) == steps_of(other.event) == 8
     for (mine, count), (theirs, other_count) in zip(runs_of(chain.event), runs_of(other.event), strict=True):
         assert (mine.sample_rate, count) == (theirs.sample_rate, other_count) == (m.sample_rate, 1)
@@ -66,7 +64,7 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
     parameters = list(module.parameters())
     for t in range(8):
         eta, batch = STEPS(t), random.batch(len(DOUBLE), m.sample_rate)
-        w = torch.cat([p.detach().reshape(-1) for p in parameters])
+        w = flat(module)
         drive = (n / size) * clipped_gradient(module, batch, clip)
         drive = drive + (PRIORS[prior].energy_gradient(w) if PRIORS[prior] else 0.0)
         xi = torch.cat(
@@ -75,8 +73,7 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
         w = w - drift * eta * drive - math.sqrt(noise * eta) * xi  # ξ and -ξ have one law; DP-SGD's sign is minus
         torch.nn.utils.vector_to_parameters(w, parameters)
         torch.testing.assert_close(chain.snapshots[t], w, atol=1e-12, rtol=1e-12)
-    final = torch.cat([p.reshape(-1) for p in other.weights.values()])
-    torch.testing.assert_close(chain.snapshots[-1], final, atol=1e-12, rtol=1e-12)
+    torch.testing.assert_close(chain.snapshots[-1], flat(other.weights), atol=1e-12, rtol=1e-12)
 
 
 def test_the_conventions_are_their_formulas_and_far_apart():
@@ -85,6 +82,8 @@ def test_the_conventions_are_their_formulas_and_far_apart():
     true = Tempered(step_size=Polynomial(initial=0.1, power=1 / 3), temperature=1.0)
     assert math.isclose(slot.noise_multiplier(0, m), math.sqrt(0.2))
     assert math.isclose(true.noise_multiplier(0, m), 128.0 * math.sqrt(20.0))
+    stated = 0.1 * slot.noise_multiplier(0, m) * m.clip_norm / m.expected_batch_size
+    assert 2.0 * 0.1 * slot.effective_temperature(0, m) == pytest.approx(stated**2)
     assert slot.noise_multiplier(7, m) == pytest.approx(math.sqrt(0.2) * 8.0 ** (-1 / 6))
     assert true.noise_multiplier(7, m) == pytest.approx(128.0 * math.sqrt(20.0) * 8.0 ** (1 / 6))
     welling_teh = ParameterSlot(step_size=1e-5, drift=0.5, noise=1.0)
@@ -95,30 +94,6 @@ def test_the_conventions_are_their_formulas_and_far_apart():
     assert posterior.learning_rate(0, m) == pytest.approx(welling_teh.learning_rate(0, m))
 
 
-@pytest.mark.parametrize(
-    "convention",
-    [GradientSlot(step_size=0.05, temperature=3.0), Tempered(step_size=0.05, temperature=0.02),
-     ParameterSlot(step_size=1e-3, drift=1.0, noise=2.0)], ids=lambda c: type(c).__name__,
-)  # fmt: skip
-def test_the_update_s_noise_is_the_stated_one(convention):
-    m = mechanism(steps=400, sample_rate=1e-12, expected_batch_size=4e-11)  # always empty; public size 40
-    module = mlp(inputs=4).double()
-    run = train(DPSGLD(mechanism=m, convention=convention, thin=1), module, DOUBLE, loss=cross_entropy,
-                randomness=SeededRandomness(2))  # fmt: skip
-    start = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
-    steps = torch.diff(torch.cat([start[None], run.snapshots]), dim=0)
-    stated = {
-        GradientSlot: 0.05 * math.sqrt(2.0 * 0.05 * 3.0) * m.clip_norm / m.expected_batch_size,
-        Tempered: math.sqrt(2.0 * 0.05 * 0.02),
-        ParameterSlot: math.sqrt(2.0 * 1e-3),
-    }[type(convention)]
-    ratio = float(steps.square().mean()) / stated**2
-    assert abs(ratio - 1.0) < 5.0 * math.sqrt(2.0 / steps.numel()) < 0.1
-    if isinstance(convention, GradientSlot):
-        temperature = convention.effective_temperature(0, m)
-        assert 2.0 * 0.05 * temperature == pytest.approx(stated**2)
-
-
 def test_tempered_langevin_reaches_its_law():
     """ℓ_i(w) = ‖w - x_i‖²/2, full batches: the posterior at τ is Gaussian; its variance under Euler steps is known."""
     x = torch.linspace(-0.5, 1.5, 50, dtype=torch.float64)[:, None].expand(50, 200)
@@ -127,8 +102,7 @@ def test_tempered_langevin_reaches_its_law():
     module = torch.nn.Linear(1, 200, bias=False, dtype=torch.float64)
     settings = DPSGLD(mechanism=m, convention=Tempered(step_size=0.2, temperature=0.3), prior=Normal(std=0.1),
                       burn_in=50, thin=5)  # fmt: skip
-    run = train(settings, module, dataset, loss=lambda w, y: 0.5 * (w - y).square().sum(1),
-                randomness=SeededRandomness(1))  # fmt: skip
+    run = trained(settings, module, dataset, seed=1, loss=lambda w, y: 0.5 * (w - y).square().sum(1))
     precision = 1.0 + 1.0 / (50.0 * 0.1**2)  # of the potential: mean loss + r/n
     mean, variance = 0.5 / precision, 0.3 / precision / (1.0 - 0.1 * precision)
     count = run.snapshots.numel()  # five steps apart, correlation 0.4^5
@@ -139,10 +113,9 @@ def test_tempered_langevin_reaches_its_law():
 def test_snapshots_predictions_and_chains():
     m = mechanism(steps=20)
     settings = DPSGLD(mechanism=m, convention=Tempered(step_size=0.1, temperature=0.01), burn_in=5, thin=5)
-    one, two = (train(settings, mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(s)) for s in (0, 1))
-    assert one.snapshots.shape == (3, sum(p.numel() for p in mlp().parameters()))
-    final = torch.cat([p.reshape(-1) for p in one.weights.values()])
-    assert torch.equal(one.snapshots[-1], final)
+    one, two = (trained(settings, seed=seed) for seed in (0, 1))
+    assert len(one.snapshots) == 3
+    assert torch.equal(one.snapshots[-1], flat(one.weights))
     inputs = data(7).tensors[0]
     together = torch.cat([one.snapshots, two.snapshots])
     averaged = average_over_snapshots(mlp(), together, inputs)
@@ -152,20 +125,11 @@ def test_snapshots_predictions_and_chains():
         torch.nn.utils.vector_to_parameters(w, module.parameters())
         by_hand.append(module(inputs).softmax(-1).detach())
     torch.testing.assert_close(averaged, torch.stack(by_hand).mean(0))
-    both = joined(one.event, two.event)
-    assert steps_of(both) == 40
-    assert len(runs_of(both)) == 1
-    with pytest.raises(ValueError, match="no snapshot"):
-        average_over_snapshots(mlp(), together[:0], inputs)
 
 
 def test_pre_noise_changes_the_path_and_not_the_history():
-    runs = [train(DPSGLD(mechanism=mechanism(), convention=GradientSlot(step_size=0.1, temperature=1.0, pre_noise=rho)),
-                  mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(3)) for rho in (0.0, 0.5)]  # fmt: skip
+    runs = [trained(DPSGLD(mechanism=mechanism(),
+                           convention=GradientSlot(step_size=0.1, temperature=1.0, pre_noise=rho)))
+            for rho in (0.0, 0.5)]  # fmt: skip
     assert runs[0].event == runs[1].event
-    assert any(not torch.equal(a, b) for a, b in zip(runs[0].weights.values(), runs[1].weights.values(), strict=True))
-
-
-def test_settings_that_keep_nothing_are_refused():
-    with pytest.raises(ValueError, match="no snapshot would be kept"):
-        DPSGLD(mechanism=mechanism(), convention=GradientSlot(step_size=0.1, temperature=1.0), burn_in=6, thin=1)
+    assert not torch.equal(flat(runs[0].weights), flat(runs[1].weights))

@@ -1,0 +1,212 @@
+"""Algorithms whose unit is a person: people are clipped whole, whoever else is there, and pay for what they release."""
+
+import math
+
+import pytest
+import torch
+from clipped_networks import Branching
+from private_toys import (
+    RECORDS,
+    cnn,
+    cross_entropy,
+    data,
+    digits,
+    doubles,
+    dropout_network,
+    flat,
+    fresh,
+    mlp,
+    patients,
+    scale_is_this_and_no_other,
+    trained,
+)
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from pacdp.private import (
+    P3SGD,
+    Mechanism,
+    NestedNoise,
+    UserLevelDPSGD,
+    with_weights,
+)
+from pacdp.step.units import Units, each_unit
+
+CLIP = 0.5
+PEOPLE = len(RECORDS)
+
+
+def numbers(**changes):
+    usual = {"clip_norm": CLIP, "sample_rate": 0.5, "expected_batch_size": 3.0, "steps": 6}
+    return Mechanism(**{**usual, **changes})
+
+
+def user_level(noise=1.0, *, records_at_once=None, learning_rate=0.3, **changes):
+    return UserLevelDPSGD(mechanism=numbers(**changes), noise_multiplier=noise, learning_rate=learning_rate,
+                          records_at_once=records_at_once)  # fmt: skip
+
+
+def p3sgd(*scales, learning_rate=0.2, **changes):
+    return P3SGD(mechanism=numbers(**changes), noise_scales=scales or (3.0, 1.0), learning_rate=learning_rate,
+                 local_batch_size=3, local_epochs=2)  # fmt: skip
+
+
+ALGORITHMS = {"user level": user_level, "P3SGD": p3sgd}
+SILENT = {"user level": 0.0, "P3SGD": 1e-13}
+
+
+def run_of(algorithm, module=None, dataset=None, **options):
+    return trained(algorithm, module, dataset or data(sum(RECORDS)), **{"people": patients(), **options})
+
+
+def released_sum(name, module, dataset=None, ids=None, **changes):
+    """What one step (almost) without noise releases of all people."""
+    algorithm, seen = ALGORITHMS[name](SILENT[name], steps=1, sample_rate=1.0, **changes), []
+    people = patients() if ids is None else ids
+    run_of(algorithm, module, dataset or doubles(sum(RECORDS)), people=people, watch=lambda one: seen.append(flat(one)))
+    return seen[0]
+
+
+def gradient_by_hand(module, x, y):
+    """Of all records of a person."""
+    return flat(dict(enumerate(torch.autograd.grad(cross_entropy(module(x), y).sum(), list(module.parameters())))))
+
+
+def local_sgd_by_hand(module, x, y):
+    """How far torch.optim.SGD moves over the mini-batches of a person."""
+    twin = fresh(cnn() if isinstance(module[0], nn.Unflatten) else mlp()).double()
+    optimizer = torch.optim.SGD(twin.parameters(), lr=0.2)
+    for xs, ys in [*zip(x.split(3), y.split(3), strict=True)] * 2:
+        optimizer.zero_grad()
+        cross_entropy(twin(xs), ys).mean().backward()
+        optimizer.step()
+    return flat(twin) - flat(module)
+
+
+BY_HAND = {"user level": gradient_by_hand, "P3SGD": local_sgd_by_hand}
+
+
+def sum_by_hand(name, module, clip_norm=CLIP):
+    """Of contributions that are made and clipped person by person; the shortest of them, and the longest."""
+    ids, (x, y) = patients(), doubles(sum(RECORDS)).tensors
+    rows = torch.stack([BY_HAND[name](module, x[ids == i], y[ids == i]) for i in range(PEOPLE)])
+    norms = rows.norm(dim=1, keepdim=True)
+    return (rows * (clip_norm / norms).clamp(max=1.0)).sum(0), float(norms.min()), float(norms.max())
+
+
+@pytest.mark.parametrize("network", [mlp, cnn])
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.every_case
+def test_the_sum_is_that_of_whole_people_however_it_is_made(name, network):
+    module = network().double()
+    expected, _, longest = sum_by_hand(name, module)
+    assert longest > CLIP
+    ways = [{}, {"vectorise": False}, {"max_physical_batch": 2}]
+    if name == "user level":
+        ways += [{"records_at_once": 2}, {"vectorise": False, "records_at_once": 5}]
+    for changes in ways:
+        made = released_sum(name, module, **changes)
+        torch.testing.assert_close(made, expected, atol=1e-10, rtol=1e-10)
+    loose = released_sum(name, module, clip_norm=1e3)
+    torch.testing.assert_close(loose, sum_by_hand(name, module, 1e3)[0], atol=1e-9, rtol=1e-10)
+
+
+def test_networks_that_cannot_run_side_by_side_run_one_after_the_other(monkeypatch):
+    module = Branching().double()
+    expected = sum_by_hand("user level", module)[0]
+    torch.testing.assert_close(released_sum("user level", module), expected, atol=1e-10, rtol=1e-10)
+    seen = set()
+
+    def spy(*args, vectorised):
+        seen.add(vectorised)
+        return each_unit(*args, vectorised=vectorised)
+
+    monkeypatch.setattr("pacdp.step.sums.each_unit", spy)
+    apart = {}
+    for network in (mlp, cnn, dropout_network, Branching):
+        seen.clear()
+        run_of(user_level(steps=1, sample_rate=1.0), network())
+        apart[network] = False in seen
+    assert apart == {mlp: False, cnn: False, dropout_network: True, Branching: True}
+
+
+def without(dataset, person):
+    keep = patients() != person
+    return TensorDataset(*(t[keep] for t in dataset.tensors)), patients()[keep]
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e6, 1e300, math.inf, math.nan])
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.every_case
+def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale):
+    """All records of the person removed: C. Replaced by others: 2C."""
+    module, usual, largest = mlp().double(), doubles(sum(RECORDS)), 0.0
+    options = {"learning_rate": 1.0, "vectorise": scale not in (1e-4, math.inf)}
+    before = released_sum(name, module, **options)
+    for person in (0, 4):  # of one record, and of twelve
+        inputs, own = usual.tensors[0].clone(), patients() == person
+        inputs[own] = scale * (inputs[own].abs() + 0.5)
+        whole = released_sum(name, module, TensorDataset(inputs, usual.tensors[1]), **options)
+        removed = released_sum(name, module, *without(usual, person), **options)
+        assert torch.isfinite(whole).all()
+        largest = max(largest, float((whole - removed).norm()))
+        assert float((whole - before).norm()) <= 2.0 * CLIP + 1e-11
+        if not math.isfinite(scale):
+            torch.testing.assert_close(whole, removed, atol=1e-11, rtol=0.0)
+    assert largest <= CLIP + 1e-11
+    assert largest > 0.99 * CLIP or scale not in (1.0, 1e6)
+
+
+def test_a_person_cut_in_two_would_break_the_bound():
+    dataset, module, big = doubles(sum(RECORDS)), mlp().double(), (patients() == 4).nonzero().flatten()
+    dataset.tensors[0][big], dataset.tensors[1][big] = 100.0 * dataset.tensors[0][big[0]], 1
+    rest = released_sum("user level", module, *without(dataset, 4))
+    assert 0.999 * CLIP < float((released_sum("user level", module, dataset) - rest).norm()) <= CLIP
+    cut = patients()
+    cut[big[::2]] = 1000
+    assert float((released_sum("user level", module, dataset, cut) - rest).norm()) > 1.9 * CLIP
+
+
+def test_noise_has_the_scale_that_is_accounted_on_empty_samples_too():
+    algorithm, sizes, sums = user_level(1.3, sample_rate=1e-12, steps=400), [], []
+    run = run_of(algorithm, mlp().double(), doubles(sum(RECORDS)), watch=lambda one: sums.append(flat(one)),
+                 progress=lambda p: sizes.append(p.private_units))  # fmt: skip
+    assert sizes == [0] * 400
+    assert run.event == algorithm.promise(PEOPLE, 400)
+    assert scale_is_this_and_no_other(torch.stack(sums), 1.3 * CLIP)
+
+
+def test_frozen_parameters_stay_and_the_caller_s_network_is_left_alone():
+    module = mlp()
+    module[0].weight.requires_grad_(False)
+    before = {k: p.detach().clone() for k, p in module.named_parameters()}
+    run = run_of(user_level(), module)
+    assert all(torch.equal(before[k], p) for k, p in module.named_parameters())
+    changed = {k for k in before if not torch.equal(run.weights[k], before[k])}
+    assert changed == {"0.bias", "2.weight", "2.bias"}
+
+
+def test_records_are_grouped_by_person_in_their_order():
+    ids = torch.tensor([5, 2, 5, 9, 2, 5])
+    made = Units.group(data(6), ids)
+    assert [r.tolist() for r in made.records] == [[1, 4], [0, 2, 5], [3]]
+    batch = made.batch(torch.arange(3), 2, torch.device("cpu"))
+    assert batch.kept.tolist() == [[[1, 1], [0, 0]], [[1, 1], [1, 0]], [[1, 0], [0, 0]]]
+    assert torch.equal(batch.inputs[1, 1, 0], data(6).tensors[0][5])
+    assert torch.equal(batch.inputs[1, 1, 1], data(6).tensors[0][5])  # padding is a copy from the same batch
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [UserLevelDPSGD(mechanism=numbers(clip_norm=2.0, sample_rate=0.1, expected_batch_size=35.0, steps=60),
+                    noise_multiplier=1.0, learning_rate=0.5),
+     P3SGD(mechanism=numbers(clip_norm=1.0, sample_rate=0.1, expected_batch_size=35.0, steps=60),
+           noise_scales=(3.0, 1.0), learning_rate=0.5, local_batch_size=2, candidates=NestedNoise())],
+    ids=lambda one: type(one).__name__,
+)  # fmt: skip
+def test_digits_are_learnt_by_groups_of_four(algorithm):
+    dataset, x, y = digits()
+    module = fresh(nn.Sequential(nn.Linear(64, 10)))
+    run = trained(algorithm, module, dataset, people=torch.arange(1400) // 4, seed=1)
+    predicted = with_weights(module, run.weights)(x).argmax(1)
+    assert float((predicted == y).float().mean()) > 0.7
