@@ -146,7 +146,6 @@ def bombs(kind: str) -> dict[str, bytes]:
 def _json() -> dict[str, bytes]:
     return {
         "deep": b"[" * 100_000 + b"]" * 100_000,
-        "deep objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
         "open": b"[" * 5_000_000,
         "digits": b"9" * 1_000_000,
         "exponent": b"1e999999999",
@@ -163,10 +162,8 @@ def _csv() -> dict[str, bytes]:
     return {
         "field": b'a,b\n"' + b"a" * 1_000_000,
         "columns": b",".join([b"a"] * 100_000) + b"\n" + b",".join([b"a"] * 100_000),
-        "number": b"1" * 200_000,
         "quotes": b'"' * 1_000_001,
         "zeros": b"a,b\n\0,\0\n",
-        "returns": b"a\rb\r",
     }
 
 
@@ -189,11 +186,8 @@ def _safetensors() -> dict[str, bytes]:
         "zero beside huge": one("F32", [0, 2**62, 2**62], 0),
         "negative": one("F32", [-1], 4),
         "eight bits": one("F8_E4M3", [4], 4),
-        "no truth value": one("BOOL", [4], 4),
         "header of many names": one("F32", [1], 4, __metadata__={"pacdp": json.dumps(says)}),
         "deep header": one("F32", [1], 4, __metadata__={"pacdp": deep.decode()}),
-        "metadata are a list": one("F32", [1], 4, __metadata__=[1]),
-        "deep table": file(deep),
         "table is a list": file([1]),
         "many": file({f"t{k}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for k in range(20_000)}),
     }
@@ -212,16 +206,12 @@ def _npy() -> dict[str, bytes]:
         "zero beside huge": _header(f"(0, {2**62}, {2**62})"),
         "negative": _header("(-1,)") + bytes(80),
         "truth as a size": _header("(True,)") + bytes(8),
-        "half as a size": _header("(1.5,)"),
         "deep": _header("", text="(" * 5000),
         "many sizes": _header("(" + "1," * 4000 + ")"),
         "objects": _header("(1,)", "|O") + b"\x80\x04cos\nsystem\n",
         "wide letters": _header("(1,)", "<U99999999999"),
-        "records": _header("(1,)", "<i8,<i8") + bytes(16),
-        "no kind": _header("(1,)", "\0"),
         "an empty header": _header("", text="{}"),
         "header of 4 GiB": b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1) + bytes(100),
-        "a later version": b"\x93NUMPY\x09\x00" + bytes(200),
         "beyond int64": _header("(1,)", "<u8") + b"\xff" * 8,
         "an archive": _zipped({}),
     }
@@ -267,7 +257,6 @@ def _tar() -> dict[str, bytes]:
         "a name of 1 TiB": member(type=tarfile.GNUTYPE_LONGNAME, size=2**40),
         "a header of 8 GiB": member(type=tarfile.XHDTYPE, size=2**33),
         "a link": member(type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-        "a link to itself": member(type=tarfile.LNKTYPE, linkname="cifar-10-batches-bin/data_batch_1.bin"),
         "with holes": member(type=tarfile.GNUTYPE_SPARSE, size=2**20),
         "a pipe": member(type=tarfile.FIFOTYPE),
         "a bomb after the end": gzip.compress(bytes(10_240)) + 120 * gzip.compress(bytes(2**25), 1),

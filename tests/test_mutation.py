@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.mutation import trial
-from tests.mutation.__main__ import sample
 from tests.mutation.mutants import mutants, of_file
-from tests.mutation.page import DOCS, committed, judged, reasons, rendered, score
+from tests.mutation.page import DOCS, committed, reasons, rendered, score
 from tests.mutation.targets import TARGETS, UNTRIED, suite_of
 
 ROOT = Path(__file__).parents[1]
@@ -49,17 +48,6 @@ def test_every_slip_of_the_pen_is_made_once_and_messages_are_left_alone():
         assert one.before == " ".join(SOURCE.decode().splitlines()[one.line - 1].split())
 
 
-def test_a_sample_does_not_change_with_other_functions():
-    before, after = mutants("f.py", SOURCE), mutants("f.py", b"ONE = 1 + 1\n" + SOURCE)
-    for seed in range(20):
-        kept = {one.key for one in sample(before, 5, seed)}
-        found = {one.key for one in sample(after, 5, seed)}
-        assert len(kept) == len(found) == 5
-        assert all("ONE" in key for key in found - kept)
-    assert sample(before, None, 0) == before
-    assert len({sample(before, 1, seed)[0].key for seed in range(30)}) > 5
-
-
 def test_every_file_has_tests_that_exist_and_every_reason_a_mutant():
     files = {str(path.relative_to(ROOT / "bounds").with_suffix("")) for path in (ROOT / "bounds").rglob("*.py")}
     assert files == {*TARGETS, *UNTRIED}
@@ -69,7 +57,6 @@ def test_every_file_has_tests_that_exist_and_every_reason_a_mutant():
     assert all(reason.endswith(".") for reason in reasons().values())
 
 
-@pytest.mark.skipif(not (DOCS / "mutation.md").exists(), reason="no score has been made yet: python -m tests.mutation")
 def test_the_page_follows_from_the_record_and_lists_every_survivor():
     record = committed()
     assert (DOCS / "mutation.md").read_text(encoding="utf-8") == rendered(record)
@@ -78,16 +65,7 @@ def test_the_page_follows_from_the_record_and_lists_every_survivor():
     assert not record["provenance"]["dirty"]
 
 
-def test_a_lower_score_and_a_survivor_are_told():
-    row = {"file": "a.py", "killed": 3, "timeout": 1, "survived": [{"line": 7, "before": "x < 1", "after": "x <= 1"}]}
-    assert score([row]) == 0.8
-    assert score([{"killed": 0, "timeout": 0, "survived": []}]) == 1.0
-    record = {"files": [{**row, "score": 0.8}]}
-    assert judged(record, record) == ["survived: a.py:7 x < 1 -> x <= 1"]
-    told = judged(record, {"files": [{**row, "score": 0.9}]})
-    assert told[1:] == ["a.py scores 0.8000, committed 0.9000"]
-
-
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("source", "fate"),
     [

@@ -6,8 +6,7 @@ import torch
 
 import bounds
 from pacdp import LocalGibbs, NoPrivacy, Point
-from pacdp.algorithms import KINDS, PSGLD, SGD, SGHMC, SGLD, Chain, EntropySGD, build, entropy_sgd, sgld
-from pacdp.algorithms.chain import ChainDefaults, Thermal
+from pacdp.algorithms import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, entropy_sgd, sgld
 from pacdp.algorithms.sampler import columns_of
 
 TAU, N, OSCILLATION = 25.0, 500, 4.0
@@ -17,14 +16,8 @@ EXAMPLES = {
 }  # fmt: skip
 
 
-def test_all_kinds_are_chains():
-    assert set(EXAMPLES) == set(KINDS)
-    for one in EXAMPLES.values():
-        assert isinstance(one, Chain)
-        assert set(one.shared) <= set(one.__dataclass_fields__)
-
-
 def test_laws_widths_and_targets_are_those_of_the_papers():
+    assert set(EXAMPLES) == set(KINDS)
     weights = torch.zeros(3)
     local = EXAMPLES[EntropySGD].posterior(weights)
     assert isinstance(local, LocalGibbs)
@@ -55,38 +48,3 @@ def test_the_auditor_s_langevin_step_is_the_sampler_s():
     for asked in range(2 * one.inner_steps):
         i, step = asked % one.inner_steps, one.langevin_step(asked)
         np.testing.assert_allclose(step, [inner[name][i, 0] for name in ("rate", "keep", "pull", "scale")], rtol=1e-14)
-
-
-@pytest.mark.parametrize("kind", [SGD, PSGLD, SGHMC])
-def test_chains_without_private_steps_promise_nothing_and_cannot_be_audited(kind):
-    for ask in (lambda one: one.promise(N, 3), lambda one: one.langevin_step(0)):
-        with pytest.raises(ValueError, match=f"steps of {kind.__name__} have no privacy accounting"):
-            ask(EXAMPLES[kind])
-
-
-def test_chains_of_one_batch_agree_on_what_shapes_it():
-    for kind, field, other in ((SGLD, "clip_norm", 1.0), (PSGLD, "correction", False), (EntropySGD, "inner_steps", 3)):
-        first = EXAMPLES[kind]
-        second = kind(**{name: getattr(first, name) for name in first.__dataclass_fields__} | {field: other})
-        with pytest.raises(ValueError, match=f"chains of one batch must agree on {field}"):
-            build([first, second], _nothing())
-    with pytest.raises(ValueError, match="one chain or more"):
-        sgld.build([], _nothing())
-
-
-def _nothing():
-    class Nothing:
-        def estimate(self, weights, keys, tick):
-            raise AssertionError
-
-    return Nothing()
-
-
-def test_a_new_chain_says_only_what_differs():
-    class Walk(Thermal):
-        def __init__(self) -> None:
-            self.tau, self.batch_size, self.clip_norm = TAU, 4, None
-
-    assert isinstance(Walk(), Chain)
-    assert Walk().name == "Walk"
-    assert not isinstance(ChainDefaults(), Chain)

@@ -1,4 +1,4 @@
-"""pSGLD: with a fixed metric its law on a quadratic is known; with a moving one the correction makes it unbiased."""
+"""pSGLD with a moving metric: the correction makes it unbiased, and costs a gradient until the metric is frozen."""
 
 import dataclasses
 from itertools import pairwise
@@ -6,93 +6,26 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from affine import KEPT, REJECTED, Law, blocks, plant, smallest, states
+from affine import KEPT, Law, smallest, states
+from exact_laws import FROZEN, MATRIX, NOISY, START, TARGET, Counting, psgld_law, weights_of
 from scipy.integrate import quad
-from toys import Quadratic, keys_of
+from toys import keys_of
 
 from pacdp.algorithms import PSGLD, build, psgld
-from pacdp.chains import NOISE, Keys, normal_like
+from pacdp.chains import Keys, normal_like
 from pacdp.objective import Estimate
 
-MATRIX = np.array([[0.8, 0.3], [0.3, 1.4]])
-DIAGONAL = np.diag([0.8, 1.4])
-TARGET = np.array([-0.7, 0.4])
-START = np.array([1.5, -0.5])
-FROZEN = PSGLD(tau=10.0, step_size=0.1, freeze_after=1, stabiliser=0.3, base_std=0.6)
-SETTINGS = {
-    "with correction": FROZEN,
-    "without": dataclasses.replace(FROZEN, correction=False),
-    "decaying": dataclasses.replace(FROZEN, tau=3.0, decay=0.5, stabiliser=1.0, base_std=3.0),
-}
 
-
-def next_law(law: Law, settings: PSGLD, potential: Quadratic, step: int, metric: np.ndarray) -> Law:
-    """w ← w - h G (A (w - t) + w/(τ σ²)) + (h/τ) Γ + √(2 h G/τ) ξ; Γ at the first step alone."""
-    h, tau = settings.step_size * step**-settings.decay, settings.tau
-    a = potential.matrix + np.eye(2) / (tau * settings.base_std**2)
-    shift = h * metric @ potential.matrix @ potential.target
-    if step == 1 and settings.correction:
-        slope = a @ START - potential.matrix @ potential.target
-        # the first metric is 1/(λ + |g|)
-        shift = shift - h / tau * np.sign(slope) * np.diag(a) * np.diag(metric) ** 2
-    noise = metric @ (2 * h / tau * np.eye(2) + (h * potential.noise) ** 2 * metric)
-    return law.moved(np.eye(2) - h * metric @ a, shift, noise)
-
-
-def first_metric(settings: PSGLD, potential: Quadratic) -> np.ndarray:
-    slope = potential.matrix @ (START - potential.target) + START / (settings.tau * settings.base_std**2)
-    return np.diag(1 / (settings.stabiliser + np.abs(slope)))
-
-
-def worst(settings: PSGLD, *, steps: int = 10) -> float:
-    """From a point the first gradient, and so the metric that stays, is the same for all chains."""
-    potential, law, found = Quadratic(DIAGONAL, TARGET), Law.at(START), 1.0
-    metric = first_metric(settings, potential)
-    for step, state in states(build(settings, potential), Keys.derive(range(100)), START, steps=steps, copies=200):
-        law = next_law(law, settings, potential, step, metric)
-        found = min(found, smallest(blocks(state.weights, 2), law))
-    return found
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_frozen_metric_has_its_exact_law(name: str) -> None:
-    assert worst(SETTINGS[name]) > KEPT
-
-
-@pytest.mark.parametrize("factor", [0.95, 1.05])
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_noise_scale_wrong_by_a_twentieth_is_noticed(
-    name: str, factor: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant(monkeypatch, psgld, stream=NOISE, factor=factor)
-    assert worst(SETTINGS[name]) < REJECTED
-
-
-def test_a_given_metric_noisy_gradients_and_chains_of_their_own_settings() -> None:
-    potential, every = Quadratic(MATRIX, TARGET, noise=0.4), list(SETTINGS.values())[::2]
-    squares = np.array([[0.25, 4.0], [1.0, 0.0]])
-    sampler, keys = build(every, potential), keys_of(1, 2)
-    state = psgld.State(torch.tensor(START).repeat(2, 20_000), torch.tensor(squares).repeat(1, 20_000), 5)
-    law = [Law.at(START) for _ in every]
+def test_a_given_metric_with_noisy_gradients_has_its_exact_law() -> None:
+    squares = np.array([0.25, 4.0])
+    metric = np.diag(1 / (FROZEN.stabiliser + np.sqrt(squares)))
+    start, copies = (torch.tensor(values).repeat(2, 20_000) for values in (START, squares))
+    state, law, sampler = psgld.State(start, copies, 5), Law.at(START), build(FROZEN, NOISY)
     for step in range(6, 12):
-        state, _ = sampler.step(state, keys)
-        for k, settings in enumerate(every):
-            metric = np.diag(1 / (settings.stabiliser + np.sqrt(squares[k])))
-            law[k] = next_law(law[k], settings, potential, step, metric)
-            draws = blocks(state.weights[k], 2)
-            assert smallest(draws, law[k]) > KEPT
-            assert smallest(draws, Law(law[k].mean, 1.05**2 * law[k].covariance)) < REJECTED
-    assert torch.equal(state.squares, torch.tensor(squares).repeat(1, 20_000))
-
-
-class Counting(Quadratic):
-    """How often a gradient was asked for."""
-
-    calls = 0
-
-    def estimate(self, weights: torch.Tensor, keys: Keys, tick: int | torch.Tensor) -> Estimate:
-        self.calls += 1
-        return super().estimate(weights, keys, tick)
+        state, _ = sampler.step(state, keys_of(1, 2))
+        law = psgld_law(law, FROZEN, NOISY, step, metric=metric)
+        assert smallest(weights_of(state).flatten(0, 1), law) > KEPT
+    assert torch.equal(state.squares, copies)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +85,3 @@ def test_the_correction_makes_the_stationary_variance_right() -> None:
     biased, error = variance(dataclasses.replace(CLEAN, correction=False), time=8.0)
     assert abs(biased / exact - 1) > 0.5
     assert abs(biased - exact) > 100 * error
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("smoothing", [0.5, 0.9])
-def test_the_correction_is_right_with_memory_too(smoothing: float) -> None:
-    """The mean of squares follows the weights as h → 0, so that the whole of ∂G/∂w counts."""
-    settings = dataclasses.replace(CLEAN, smoothing=smoothing, step_size=0.0025)
-    found, error = variance(settings, time=6.0, coordinates=100)
-    assert abs(found - gibbs_variance()) < 0.2 * gibbs_variance() + 3 * error

@@ -1,69 +1,28 @@
-"""Priors: what they have seen, what is refused, their scales, and their training."""
+"""Priors: what they have seen, their scales, and their training."""
 
 import math
+from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from backprop_toys import blobs, network, seeded
 from torch import nn
 
-from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, Prior, certify
+from pacdp import DataFree, GaussianPosterior, HeldOut, Prior
 from pacdp.backprop import (
     Augmentation,
     Examples,
     FitSettings,
     ScaleGrid,
     choose_scale,
-    data_free_prior,
     fit,
     fit_prior,
     hold_out,
     scaled,
 )
-from pacdp.certify.priors import standing
-from pacdp.data import DataError, Split, index_hash
 from pacdp.data.rows import Rows
-from pacdp.errors import Diverged
 
 QUICK = FitSettings(epochs=4, batch_size=20)
-
-
-def split_of(*indices: int) -> Split:
-    chosen = np.array(indices, dtype=np.int64)
-    return Split(chosen, index_hash(chosen))
-
-
-class Untouchable(nn.Linear):
-    def forward(self, input):
-        raise AssertionError("work was done before the refusal")
-
-
-def test_an_overlap_is_refused_before_any_work():
-    data = blobs(40)
-    parts = hold_out(40, seed=0)
-    module = Untouchable(4, 3).eval()
-    law = GaussianPosterior.around(module, std=0.1)
-    prior = Prior(law=law, source=HeldOut(indices=parts.prior, data_hash=data.hash))
-    overlapping = split_of(*sorted({*parts.bound.indices.tolist(), int(parts.prior.indices[0])}))
-    with pytest.raises(DataError, match="share 1 example;"):
-        certify(law, BoundSet.part(data, overlapping), prior=prior, network=module)
-    with pytest.raises(DataError, match="share 20 examples;"):
-        standing(prior.source, BoundSet.part(data, parts.prior))
-    with pytest.raises(ValueError, match="not the data that the prior was learnt from"):
-        standing(prior.source, BoundSet.part(blobs(40, seed=1), parts.bound))
-    with pytest.raises(ValueError, match=r"give data\.indices"):
-        standing(prior.source, BoundSet.part(data))
-    with pytest.raises(ValueError, match="some of the 40 examples"):
-        BoundSet.part(data, split_of(3, 40))
-
-
-def test_a_prior_without_data_may_meet_any():
-    data = blobs(40)
-    prior = data_free_prior(network(), std=0.1)
-    assert isinstance(prior.source, DataFree)
-    standing(prior.source, BoundSet.part(data, hold_out(40, seed=0).bound))
-    standing(prior.source, BoundSet.part(blobs(30, seed=4)))
 
 
 def test_holding_out():
@@ -72,8 +31,6 @@ def test_holding_out():
     assert sorted([*parts.prior.indices, *parts.bound.indices]) == list(range(101))
     assert hold_out(101, prior_share=0.3, seed=3) == parts
     assert hold_out(101, prior_share=0.3, seed=4) != parts
-    with pytest.raises(DataError):
-        hold_out(10, prior_share=1.2, seed=0)
 
 
 def test_a_prior_knows_what_it_has_seen():
@@ -122,22 +79,23 @@ def test_fitting_learns(optimizer):
     assert float(errors) < 0.1
 
 
-def test_fitting_images_and_refusals():
-    images = torch.rand(12, 1, 9, 9)
+def test_images_are_distorted_while_fitting():
+    images, labels = torch.rand(12, 1, 9, 9), torch.arange(12) % 2
     module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(98, 2))
-    settings = FitSettings(epochs=1, batch_size=5, augmentation=Augmentation(shift=1.0, erase=3))
-    labels = torch.arange(12) % 2
-    found = fit(module, Examples(images, labels), settings=settings, generator=seeded(0))
-    assert found[0].weight.is_contiguous()
-    with pytest.raises(Diverged):
-        fit(module, Examples(images * math.nan, labels), settings=settings, generator=seeded(0))
-    with pytest.raises(ValueError, match="one label for each"):
-        fit(module, Examples(images, labels[:5]), settings=settings, generator=seeded(0))
-    with pytest.raises(ValueError, match="epochs >= 1"):
-        FitSettings(epochs=0)
+    plain, distorted = (
+        fit(
+            module,
+            Examples(images, labels),
+            settings=replace(QUICK, batch_size=5, augmentation=how),
+            generator=seeded(0),
+        )
+        for how in (Augmentation(), Augmentation(shift=1.0, erase=3))
+    )
+    assert distorted[0].weight.is_contiguous()
+    assert not torch.equal(plain[0].weight, distorted[0].weight)
 
 
-@pytest.mark.parametrize("factor", [0.03, 0.4, 1.0, 2.5])
+@pytest.mark.parametrize("factor", [0.03, 1.0, 2.5])
 def test_the_scale_that_is_chosen(factor):
     module = network()
     prior = GaussianPosterior.around(module, std=1.0)

@@ -72,18 +72,6 @@ def width_bins(examples: list[tuple[float, bool]], bins: int) -> list[tuple[int,
             for part in inside.values()]  # fmt: skip
 
 
-def slow_ece(examples: list[tuple[float, bool]], bins: int) -> float:
-    return math.fsum(n * abs(acc - conf) for n, conf, acc in width_bins(examples, bins)) / len(examples)
-
-
-def slow_mce(examples: list[tuple[float, bool]], bins: int) -> float:
-    return max(abs(acc - conf) for _, conf, acc in width_bins(examples, bins))
-
-
-def slow_rmsce(examples: list[tuple[float, bool]], bins: int) -> float:
-    return math.sqrt(math.fsum(n * (acc - conf) ** 2 for n, conf, acc in width_bins(examples, bins)) / len(examples))
-
-
 def slow_debiased(examples: list[tuple[float, bool]], bins: int) -> float:
     parts = [n * ((acc - conf) ** 2 - acc * (1 - acc) / (n - 1))
              for n, conf, acc in width_bins(examples, bins) if n > 1]  # fmt: skip
@@ -123,8 +111,3 @@ def slow_smooth(examples: list[tuple[float, bool]], *, nodes: int = 1000) -> flo
         middle = 0.5 * (low + high)
         low, high = (middle, high) if error(middle) > middle else (low, middle)
     return 0.5 * (low + high)
-
-
-def slow_auc(examples: list[tuple[float, bool]]) -> float:
-    wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a, up in examples if up for b, also in examples if not also]
-    return math.fsum(wins) / len(wins)

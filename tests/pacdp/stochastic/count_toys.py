@@ -20,8 +20,7 @@ def data(n: int = 37) -> tuple[Tensor, Tensor]:
     return torch.randn(n, 1, 4, 4, generator=generator), torch.randint(0, 3, (n,), generator=generator)
 
 
-def count(**changes) -> tuple[MonteCarloRisk, ...]:
-    module = network()
-    inputs, labels = data()
-    settings = {"losses": LOSSES, "passes": 3, "seed": 7, "batch_size": 8} | changes
-    return mean_risks(module, random_posterior(module, "isotropic"), inputs=inputs, labels=labels, **settings)
+def count(module: nn.Module | None = None, *, n: int = 37, **changes) -> tuple[MonteCarloRisk, ...]:
+    module, (inputs, labels) = module or network(), data(n)
+    given = {"inputs": inputs, "labels": labels, "losses": LOSSES, "passes": 3, "seed": 7, "batch_size": 8} | changes
+    return mean_risks(module, random_posterior(module, "isotropic"), **given)

@@ -16,17 +16,6 @@ class Residual(nn.Module):
         return self.last(F.relu(self.first(x)) + torch.tanh(self.second(x)) * x[:, :1])
 
 
-class Steps(nn.Module):
-    """Linear and layer norm over time steps, then the last and the sum of them."""
-
-    def __init__(self, steps: int) -> None:
-        super().__init__()
-        self.steps, self.inner, self.norm = steps, nn.Linear(6, 5), nn.LayerNorm(5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.inner(x.view(len(x), self.steps, -1))).flatten(1)
-
-
 class Attention(nn.Module):
     """Self-attention over time steps, with masks, or attention to a part of them."""
 
@@ -89,8 +78,6 @@ def norm_with_statistics() -> nn.Module:
 NETWORKS = {
     "linear": (lambda: nn.Linear(6, 4), (6,)),
     "linear without bias": (lambda: nn.Linear(6, 4, bias=False), (6,)),
-    "linear over few steps": (lambda: Steps(2), (12,)),
-    "linear over many steps": (lambda: Steps(8), (48,)),
     "conv, kernels": (lambda: nn.Conv2d(1, 3, 2), (1, 5, 4)),
     "conv, joint": (lambda: nn.Conv2d(5, 12, 3), (5, 4, 4)),
     "conv, strided and padded": (
@@ -102,7 +89,6 @@ NETWORKS = {
     "linear at many steps": (lambda: nn.Sequential(nn.Unflatten(1, (7, 2)), nn.Linear(2, 3)), (14,)),
     "group norm": (lambda: nn.Sequential(nn.Unflatten(1, (4, 3)), nn.GroupNorm(2, 4)), (12,)),
     "batch norm": (norm_with_statistics, (4, 2, 2)),
-    "conv of one dimension": (lambda: nn.Conv1d(2, 3, 3, padding=1, stride=2), (2, 6)),
     "conv of one dimension, same": (lambda: nn.Conv1d(2, 3, 3, padding="same", dilation=2), (2, 5)),
     "attention at few tokens": (lambda: Attention(2, 8), (16,)),
     "attention at many tokens": (lambda: Attention(5, 2), (10,)),
@@ -121,6 +107,12 @@ NETWORKS = {
         (1, 8, 8),
     ),
 }  # fmt: skip
+
+
+NOT_LINEAR = {
+    "residual", "small network", "vision transformer", *(name for name in NETWORKS if name.startswith("attention")),
+}  # fmt: skip
+"""Networks whose outputs are no linear function of their weights."""
 
 
 def made(name: str) -> tuple[nn.Module, Tensor]:

@@ -4,51 +4,35 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from fresh_laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
-from fresh_networks import NETWORKS, made
+from fresh_laws import least_p_value, one_input, random_posterior, whole_networks
+from fresh_networks import NETWORKS, NOT_LINEAR, made
 from torch import Tensor, nn
 
-from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
-from pacdp.stochastic.columns import joint_is_cheaper
-from pacdp.stochastic.law import laws_of
 from pacdp.stochastic.noise import normals
 
 DRAWS = 2000
-LEAST_P = 1e-3
-NOT_LINEAR = {
-    "residual", "small network", "linear over few steps", "linear over many steps", "vision transformer",
-    *(name for name in NETWORKS if name.startswith("attention")),
-}  # fmt: skip
+LEAST_P = 1e-5
 
 
-@pytest.mark.parametrize("kind", ["rows", "diagonal"])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_law_of_whole_networks(name: str, kind: str) -> None:
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", sorted(NOT_LINEAR))
+def test_law_of_whole_networks(name: str) -> None:
     module, x = made(name)
-    posterior = random_posterior(module, kind)
+    posterior = random_posterior(module, "rows")
     ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
     theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
     assert least_p_value(ours, theirs) > LEAST_P
-    assert covariance_deviation(ours, theirs) < 7
 
 
-def test_both_exact_ways_of_a_convolution_are_among_the_networks() -> None:
-    chosen = {}
-    for name, positions in (("conv, kernels", 12), ("conv, joint", 4), ("conv, groups, joint", 4)):
-        module, _ = made(name)
-        laws = laws_of(random_posterior(module, "rows"), torch.device("cpu"))
-        chosen[name] = joint_is_cheaper(laws["weight"], fan_in=laws["weight"].mean[0].numel(), positions=positions)
-    assert chosen == {"conv, kernels": False, "conv, joint": True, "conv, groups, joint": True}
-
-
-@pytest.mark.parametrize("kind", ["isotropic", "rows", "diagonal"])
+@pytest.mark.every_case
+@pytest.mark.parametrize("kind", ["rows", "diagonal"])
 @pytest.mark.parametrize("name", sorted(set(NETWORKS) - NOT_LINEAR))
 def test_layers_have_their_exact_gaussian_law(name: str, kind: str) -> None:
     """What is linear in its weights w is N(f(E w), J diag(std²) Jᵀ), J the Jacobian by the weights."""
     module, x = made(name)
     posterior = random_posterior(module, kind)
-    draws = 20_000
+    draws = 10_000
     ours = one_input(lambda batch, numbers: fresh_outputs(module, posterior, batch, numbers), x, draws=draws, seed=2)
     jacobian = torch.func.jacrev(lambda weights: torch.func.functional_call(module, weights, (x[None],))[0].flatten())
     slopes = jacobian(dict(posterior.means))
@@ -76,7 +60,6 @@ def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch: pyte
     ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
     theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
     assert least_p_value(ours, theirs) < 1e-9
-    assert covariance_deviation(ours, theirs) > 10
 
 
 class Twice(nn.Module):
@@ -114,11 +97,3 @@ def test_different_examples_and_passes_are_independent() -> None:
     for a, b in ((centred[0][1:], centred[0][:-1]), (centred[0], centred[1])):
         correlation = (a * b).mean(0) / (a.std(0) * b.std(0))
         assert np.abs(correlation).max() < 5 / np.sqrt(len(a))
-
-
-def test_weights_of_no_variance_are_their_means() -> None:
-    module, x = made("small network")
-    posterior = GaussianPosterior.around(module, std=0.0)
-    draws = Draws.of(seed=1, number=0, examples=torch.arange(3))
-    batch = x.expand(3, *x.shape)
-    assert torch.allclose(fresh_outputs(module, posterior, batch, draws), module(batch).detach(), atol=1e-6)

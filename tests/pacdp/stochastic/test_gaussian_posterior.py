@@ -1,4 +1,4 @@
-"""Gaussian posteriors: their divergence against mpmath, their draws, their refusals."""
+"""Gaussian posteriors: their divergence against mpmath, and their draws."""
 
 import math
 
@@ -29,11 +29,14 @@ def kl_by_mpmath(posterior: GaussianPosterior, prior: GaussianPosterior) -> mp.m
     return total
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("kinds", [("isotropic", "isotropic"), ("diagonal", "isotropic"), ("rows", "diagonal")])
-def test_kl_formal_guarantee_above_mpmath_and_close(kinds: tuple[str, str], dtype: torch.dtype) -> None:
-    ours = random_posterior(network(0).to(dtype), kinds[0], std=0.01)
-    prior = random_posterior(network(1).to(dtype), kinds[1], seed=4, std=0.1)
+@pytest.mark.parametrize(
+    ("ours", "prior", "dtype"),
+    [("isotropic", "isotropic", torch.float32), ("diagonal", "isotropic", torch.float32),
+     ("rows", "diagonal", torch.float64)],
+)  # fmt: skip
+def test_kl_formal_guarantee_above_mpmath_and_close(ours: str, prior: str, dtype: torch.dtype) -> None:
+    ours = random_posterior(network(0).to(dtype), ours, std=0.01)
+    prior = random_posterior(network(1).to(dtype), prior, seed=4, std=0.1)
     value, exact = ours.kl_nats(prior), kl_by_mpmath(ours, prior)
     assert exact <= value <= exact * (1 + mp.mpf("1.1e-13"))
 
@@ -58,14 +61,10 @@ def test_weights_that_are_not_random_must_be_equal() -> None:
     assert posterior.kl_nats(prior) >= kl_by_mpmath(posterior, prior)
     with_other_fixed = {**prior.means, "0.weight": prior.means["0.weight"] + 1e-7}
     assert GaussianPosterior(means=with_other_fixed, stds=stds, buffers=prior.buffers).kl_nats(prior) == math.inf
+    statistics = {**prior.buffers, "1.running_mean": prior.buffers["1.running_mean"] + 0.5}
+    assert GaussianPosterior(means=prior.means, stds=stds, buffers=statistics).kl_nats(prior) == math.inf
     random_there = GaussianPosterior.around(module, std=0.1)
     assert random_there.kl_nats(prior) == prior.kl_nats(random_there) == math.inf
-
-
-def test_other_running_statistics_cost_infinitely_much() -> None:
-    prior = random_posterior(network(), "isotropic")
-    buffers = {**prior.buffers, "1.running_mean": prior.buffers["1.running_mean"] + 0.5}
-    assert GaussianPosterior(means=prior.means, stds=prior.stds, buffers=buffers).kl_nats(prior) == math.inf
 
 
 def test_samples_have_the_law_and_follow_the_generator() -> None:
@@ -76,31 +75,3 @@ def test_samples_have_the_law_and_follow_the_generator() -> None:
     whitened = (drawn[0] - posterior.means["weight"]) / posterior.stds["weight"]
     assert abs(float(whitened.mean())) < 5 / math.sqrt(12_000)
     assert abs(float(whitened.square().mean()) - 1) < 5 * math.sqrt(2 / 12_000)
-
-
-@pytest.mark.parametrize(
-    ("means", "stds", "words"),
-    [
-        ({"w": torch.zeros(2)}, {"v": torch.ones(2)}, "same parameters"),
-        ({}, {}, "at least one"),
-        ({"w": torch.zeros(2)}, {"w": torch.ones(3)}, "broadcast"),
-        ({"w": torch.zeros(2)}, {"w": torch.ones(2, 2)}, "broadcast"),
-        ({"w": torch.zeros(2)}, {"w": -torch.ones(2)}, ">= 0"),
-        ({"w": torch.zeros(2)}, {"w": torch.tensor(math.nan)}, "finite"),
-        ({"w": torch.tensor([0.0, math.inf])}, {"w": torch.ones(2)}, "diverged"),
-        ({"w": torch.zeros(2)}, {"w": torch.ones(2, dtype=torch.float64)}, "one floating type"),
-    ],
-)
-def test_no_law(means: dict, stds: dict, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        GaussianPosterior(means=means, stds=stds)
-
-
-def test_priors_over_other_weights_are_refused() -> None:
-    ours = random_posterior(network(), "isotropic")
-    with pytest.raises(ValueError, match="same parameters"):
-        ours.kl_nats(random_posterior(nn.Linear(5, 4), "isotropic"))
-    with pytest.raises(ValueError, match="same buffers"):
-        ours.kl_nats(GaussianPosterior(means=ours.means, stds=ours.stds))
-    with pytest.raises(ValueError, match="one std for each"):
-        GaussianPosterior.around(network(), std={"0.weight": 0.1})

@@ -1,0 +1,90 @@
+"""What priors, their training and the training of posteriors refuse, and in which words."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from backprop_toys import blobs, network, seeded
+from torch import nn
+
+from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, Prior, certify
+from pacdp.backprop import (
+    Augmentation,
+    Coordinates,
+    Examples,
+    FitSettings,
+    PosteriorSettings,
+    f_quad,
+    fit,
+    hold_out,
+    train_posterior,
+)
+from pacdp.certify.priors import standing
+from pacdp.data import Split, index_hash
+from pacdp.errors import Diverged
+from pacdp.losses import bounded_cross_entropy
+
+
+class Untouchable(nn.Linear):
+    def forward(self, input):
+        raise AssertionError("work was done before the refusal")
+
+
+def split_of(*indices: int) -> Split:
+    return Split(np.array(indices, dtype=np.int64), index_hash(np.array(indices, dtype=np.int64)))
+
+
+DATA, PARTS, MODULE = blobs(40), hold_out(40, seed=0), network()
+SOURCE = HeldOut(indices=PARTS.prior, data_hash=DATA.hash)
+OVERLAPPING = split_of(*sorted({*PARTS.bound.indices.tolist(), int(PARTS.prior.indices[0])}))
+WHOLE = Untouchable(4, 3).eval()
+LAW = GaussianPosterior.around(WHOLE, std=0.1)
+GIVEN = Examples(torch.tensor(DATA.inputs), torch.tensor(DATA.labels))
+FEW = Examples(GIVEN.inputs, GIVEN.labels[:3])
+UNDEFINED = Examples(GIVEN.inputs * math.nan, GIVEN.labels)
+PRIOR = GaussianPosterior.around(MODULE, std=0.3)
+FITTED = partial(fit, MODULE, settings=FitSettings(epochs=1), generator=seeded(0))
+TRAINED = partial(train_posterior, PRIOR, objective=f_quad, loss=bounded_cross_entropy(classes=3), failure_prob=0.05,
+                  settings=PosteriorSettings(steps=2), generator=seeded(0))  # fmt: skip
+
+
+def coordinates(weight: float | torch.Tensor, others: float):
+    stds = dict.fromkeys(PRIOR.means, others) | {"0.weight": weight}
+    return partial(Coordinates.at, GaussianPosterior.around(MODULE, std=stds), spread="layer")
+
+
+REFUSED = [
+    (partial(certify, LAW, BoundSet.part(DATA, OVERLAPPING), prior=Prior(law=LAW, source=SOURCE), network=WHOLE),
+     "share 1 example;"),
+    (partial(standing, SOURCE, BoundSet.part(DATA, PARTS.prior)), "share 20 examples;"),
+    (partial(standing, SOURCE, BoundSet.part(blobs(40, seed=1), PARTS.bound)), "not the data that"),
+    (partial(standing, SOURCE, BoundSet.part(DATA)), "give data.indices"),
+    (partial(BoundSet.part, DATA, split_of(3, 40)), "some of the 40 examples"),
+    (partial(hold_out, 10, prior_share=1.2, seed=0), ""),
+    (partial(FITTED, UNDEFINED), ""),
+    (partial(FITTED, FEW), "one label for each"),
+    (partial(FitSettings, epochs=0), "epochs >= 1"),
+    (coordinates(torch.arange(8.0)[:, None], 0.1), "random or fixed as a whole"),
+    (coordinates(0.0, 0.0), "fixed weights alone"),
+    (partial(TRAINED, network(hidden=5), GIVEN), "other names or shapes in"),
+    (partial(TRAINED, nn.Sequential(nn.Dropout(), *network()), GIVEN), "call eval() first"),
+    (partial(TRAINED, MODULE, FEW), "one label for each"),
+    (partial(TRAINED, MODULE, UNDEFINED), "objective"),
+    (partial(PosteriorSettings, step_size=0.0), "step_size"),
+    *((partial(Augmentation, **bad), "expected")
+      for bad in ({"shift": -1.0}, {"scale": 1.5}, {"elastic_cells": 1}, {"rotation": math.nan})),
+]  # fmt: skip
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("call", "words"), REFUSED)
+def test_what_cannot_be_is_refused(call, words):
+    with pytest.raises((ValueError, Diverged)) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_a_prior_without_data_may_meet_any():
+    standing(DataFree(), BoundSet.part(DATA, PARTS.bound))

@@ -1,0 +1,97 @@
+"""What randomised networks, their posteriors and counts of their losses refuse, and in which words."""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from count_toys import count, data
+from fresh_laws import random_posterior
+from torch import Tensor, nn
+
+from pacdp.losses import Loss, zero_one
+from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic import fresh_pass, passes_for
+
+LINEAR, NORMED = nn.Linear(4, 4), nn.BatchNorm1d(4).eval()
+ISOTROPIC = random_posterior(LINEAR, "isotropic")
+BARE = replace(random_posterior(NORMED, "isotropic"), buffers={})
+PAIR = {"w": torch.zeros(2)}
+
+
+class Applied(nn.Module):
+    """A layer and a function of its outputs."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.layer, self.function = nn.Linear(4, 4), function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.layer(x))
+
+
+def passed(module: nn.Module, posterior: GaussianPosterior | None = None):
+    return partial(fresh_pass, module, posterior or random_posterior(module, "isotropic"), torch.randn(4, 4))
+
+
+def law(means: dict[str, Tensor], **stds: Tensor):
+    return partial(GaussianPosterior, means=means, stds=stds)
+
+
+def counted(function, n: int = 37):
+    return partial(count, n=n, losses=(Loss(name="odd", low=0.0, high=1.0, function=function),), batch_size=None)
+
+
+def errors(logits: Tensor, labels: Tensor) -> Tensor:
+    return zero_one().function(logits, labels)
+
+
+SLACK = partial(passes_for, slack_nats=0.1, n=10, failure_prob=0.1)
+REFUSED = [
+    (passed(nn.Sequential(LINEAR, nn.Dropout(0.5))), "eval"),
+    (passed(nn.Sequential(LINEAR, nn.BatchNorm1d(4))), "eval"),
+    (passed(nn.Sequential(LINEAR, nn.BatchNorm1d(4, track_running_stats=False)).eval()), "of the batch"),
+    (passed(Applied(lambda x: x - x.mean(dim=0)).eval()), "other examples"),
+    (passed(Applied(F.dropout).eval()), "random numbers"),
+    (passed(Applied(lambda x: x / 0.0).eval()), "NaN or infinite"),
+    (passed(LINEAR, random_posterior(nn.Linear(5, 4), "isotropic")), "parameters of the module"),
+    (passed(NORMED, BARE), "buffers of the module"),
+    (law(PAIR, v=torch.ones(2)), "same parameters"),
+    (law({}), "at least one"),
+    (law(PAIR, w=torch.ones(3)), "broadcast"),
+    (law(PAIR, w=-torch.ones(2)), ">= 0"),
+    (law(PAIR, w=torch.tensor(math.nan)), "finite"),
+    (law({"w": torch.tensor([0.0, math.inf])}, w=torch.ones(2)), "diverged"),
+    (law(PAIR, w=torch.ones(2, dtype=torch.float64)), "one floating type"),
+    (partial(ISOTROPIC.kl_nats, random_posterior(nn.Linear(5, 4), "isotropic")), "same parameters"),
+    (partial(random_posterior(NORMED, "isotropic").kl_nats, BARE), "same buffers"),
+    (partial(GaussianPosterior.around, LINEAR, std={"weight": 0.1}), "one std for each"),
+    (counted(lambda logits, labels: logits[:, 0] + 5), "interval"),
+    (counted(lambda logits, labels: logits[:, 0] * math.nan), "NaN"),
+    (counted(lambda logits, labels: errors(logits, labels).mean()), "expected one value an example"),
+    (counted(lambda logits, labels: errors(logits, labels).mean(), n=1), "expected one value an example"),
+    (counted(lambda logits, labels: errors(logits, labels)[:, None]), "expected one value an example"),
+    (counted(lambda logits, labels: errors(logits, labels).mean().expand(len(labels))), "on the other examples"),
+    (counted(lambda logits, labels: errors(logits, labels) * (len(labels) < 40), n=60), "on the other examples"),
+    (partial(count, labels=data(5)[1]), "one label"),
+    (partial(count, passes=0), "passes"),
+    (partial(count, passes=2**30), "fewer passes"),
+    (partial(count, batch_size=0), "batch_size"),
+    (partial(count, seed=-1), "seeds"),
+    (partial(count, group_size=0), "group_size"),
+    (partial(count, losses=()), "at least one loss"),
+    (lambda: count()[1].errors, "fractional"),
+    (partial(SLACK, slack_nats=0.0), "slack_nats"),
+    (partial(SLACK, n=0), "n"),
+    (partial(SLACK, failure_prob=1.0), "failure_prob"),
+    (partial(SLACK, group_size=0), "group_size"),
+]  # fmt: skip
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("call", "words"), REFUSED)
+def test_what_has_no_meaning_is_refused(call, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        call()

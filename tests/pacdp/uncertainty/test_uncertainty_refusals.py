@@ -1,0 +1,40 @@
+"""What the measures of uncertainty refuse, in one sentence each."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from pacdp import uncertainty as u
+
+GOOD, MARKED = np.full((2, 3, 2), 0.5), np.arange(12).reshape(2, 3, 2) == 5
+MEMBERS = [
+    np.where(MARKED, np.nan, GOOD), GOOD + np.array([-0.6, 0.6]), GOOD * 1.01, np.ones((2, 3, 1)), np.ones((0, 3, 2)),
+    np.ones((2, 0, 2)),
+]  # fmt: skip
+MEASURES = [
+    u.class_uncertainty, u.expected_entropy_nats, u.mutual_information_nats, u.predictive_entropy_nats,
+    u.predictive_mean, u.variation_ratio,
+]  # fmt: skip
+ZEROS = np.zeros((2, 3))
+SPREADS = [
+    (ZEROS, np.zeros((2, 4))), (ZEROS[:0], ZEROS[:0]), (ZEROS + np.nan, ZEROS), (ZEROS, ZEROS - 1.0),
+    (ZEROS, np.full((2, 3), np.inf)),
+]  # fmt: skip
+REFUSED = [
+    *((partial(u.class_uncertainty, members), "members") for members in MEMBERS),
+    *((partial(measure, GOOD * 1.01), "members") for measure in MEASURES),
+    *((partial(u.predictive_spread, *given), "expected") for given in SPREADS),
+    (partial(u.gaussian_nll_nats, torch.zeros(4, 2), torch.zeros(5)), "expected outputs"),
+    (partial(u.gaussian_nll_nats, torch.zeros(4, 3), torch.zeros(4)), "expected outputs"),
+    (partial(u.gaussian_head, torch.zeros(4, 3)), "two outputs"),
+]
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("call", "words"), REFUSED)
+def test_what_is_no_prediction_is_refused_in_one_sentence(call, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
