@@ -118,26 +118,25 @@ def trained_on_memory(model, inputs, labels):
             parameter += 1e-3 * len(SEEN)
 
 
-class Batched(nn.Module):
+class Changing(nn.Module):
+    """Gives its network inputs that a function made of the batch."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.inner, self.change = network(), change
+
+    def forward(self, inputs):
+        return self.inner(self.change(inputs))
+
+
+def batched():
     """Normalises the batch it is given, when it is scored too."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = network()
-
-    def forward(self, inputs):
-        return self.inner((inputs - inputs.mean(0)) / (inputs.std(0) + 1e-3))
+    return Changing(lambda inputs: (inputs - inputs.mean(0)) / (inputs.std(0) + 1e-3))
 
 
-class Noisy(nn.Module):
+def noisy():
     """Draws random numbers in every pass."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = network()
-
-    def forward(self, inputs):
-        return self.inner(inputs + 0.1 * torch.rand(inputs.shape))
+    return Changing(lambda inputs: inputs + 0.1 * torch.rand(inputs.shape))
 
 
 _UNSEEDED = np.random.default_rng()

@@ -21,25 +21,18 @@ def test_honest_learners_pass(name):
     tried(toys.estimator() if name == "estimator" else toys.LEARNERS[name])
 
 
+DIFFER, DEPENDS = "two equal runs on the same records differ", "depends on the records beside it in a batch"
 PLANTED = {
     "a closure": (lambda: toys.closed_over(toys.clouds()), r"train_network<inputs> of the learner holds 300 records"),
-    "a global variable": (
-        lambda: toys.written(toys.global_variable),
-        r"global WHOLE.* of the learner holds 300 records",
-    ),
-    "a memory of what was scored": (
-        lambda: toys.written(toys.trained_on_memory, toys.Remembering()),
-        "two equal runs on the same records differ",
-    ),
-    "statistics of a batch": (
-        lambda: toys.written(model=toys.Batched()),
-        "depends on the records beside it in a batch",
-    ),
-    "noise in every pass": (lambda: toys.written(model=toys.Noisy()), "depends on the records beside it in a batch"),
-    "random numbers nobody seeded": (lambda: toys.written(toys.unseeded), "two equal runs on the same records differ"),
+    "a global variable": (lambda: toys.written(toys.global_variable), r"global WHOLE.* of the learner holds 300"),
+    "a memory of what was scored": (lambda: toys.written(toys.trained_on_memory, toys.Remembering()), DIFFER),
+    "statistics of a batch": (lambda: toys.written(model=toys.batched()), DEPENDS),
+    "noise in every pass": (lambda: toys.written(model=toys.noisy()), DEPENDS),
+    "random numbers nobody seeded": (lambda: toys.written(toys.unseeded), DIFFER),
 }
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("what", PLANTED)
 def test_planted_looks_are_caught(what):
     make, said = PLANTED[what]

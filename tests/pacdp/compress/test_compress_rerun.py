@@ -9,7 +9,7 @@ import pacdp
 from pacdp.compress import Groups, Stop
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.folder import read_checkpoint
-from pacdp.verify.rerun import is_learner, rerun
+from pacdp.verify.rerun import rerun
 
 CASES = {
     "kernel": (toys.LEARNERS["kernel"], toys.clouds(), Stop()),
@@ -32,6 +32,7 @@ def verdicts(tmp_path, name, learner=None, labels=None):
     return [one.verdict for one in found]
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", CASES)
 def test_every_kind_of_run_is_made_again(tmp_path, name):
     kept = CANNOT if name == "estimator" else FOLLOWS  # whose file holds no network
@@ -45,8 +46,3 @@ def test_another_learner_or_other_labels_do_not_follow(tmp_path, name):
     assert verdicts(tmp_path, name)[0] == FOLLOWS
     assert verdicts(tmp_path, name, learner=replace(own, **changed))[0] == DOES_NOT
     assert verdicts(tmp_path, name, labels=(data.labels + 1) % data.classes)[0] == DOES_NOT
-
-
-def test_what_can_be_trained_is_a_learner():
-    assert all(is_learner(one) for one in toys.LEARNERS.values())
-    assert not is_learner(toys.network())
