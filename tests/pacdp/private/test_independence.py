@@ -5,42 +5,59 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from private_toys import cross_entropy, fresh, generator
+from torch import nn
 
-from pacdp.private import require_independent_examples
+from pacdp.private import bayesian, require_independent_examples
 from pacdp.step.independence import made_up_batch
-
-
-def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, targets, reduction="none")
 
 
 class Mixing(nn.Module):
     """A network that passes its activations through ``mix``."""
 
-    def __init__(self, mix) -> None:
+    def __init__(self, mix):
         super().__init__()
-        torch.manual_seed(0)
-        self.first, self.last, self.mix = nn.Linear(5, 6), nn.Linear(6, 3), mix
+        self.first, self.last, self.mix = fresh(nn.Linear(5, 6)), fresh(nn.Linear(6, 3)), mix
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.last(self.mix(torch.tanh(self.first(x))))
+
+
+class Network(nn.Module):
+    """A function as a layer."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
 
 
 class Bank(nn.Module):
     """Remembers the last batch outside of its buffers."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.kept: list[Tensor] = []
+        self.kept = []
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         out = x + self.kept[0] if self.kept else x
         self.kept = [x.detach().mean()]
         return out
 
 
-def only_from(size: int):
+class RunningMean(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(6))
+
+    def forward(self, x):
+        self.seen.mul_(0.9).add_(0.1 * x.detach().mean(0))
+        return x
+
+
+def only_from(size):
     return lambda h: h - h.mean(dim=0) if len(h) >= size else h
 
 
@@ -55,117 +72,75 @@ class HiddenInBackward(torch.autograd.Function):
         return slope * ctx.saved_tensors[0].mean()
 
 
-NETWORKS = {
-    "batch mean": lambda: Mixing(lambda h: h - h.mean(dim=0)),
-    "from nine on": lambda: Mixing(only_from(9)),
-    "from eighteen on": lambda: Mixing(only_from(18)),
-    "batch maximum beyond a value": lambda: nn.Sequential(
-        nn.Linear(5, 3),
-        type("Clamped", (nn.Module,), {"forward": lambda self, x: x / x.abs().amax().clamp(min=40.0)})(),
+MIXING = {
+    "batch size": lambda h: h / len(h),
+    "from eighteen on": only_from(18),
+    "batch maximum beyond a value": lambda h: h / h.abs().amax().clamp(min=0.999),
+    "memory": Bank(),
+    "a buffer": RunningMean(),
+    "in the backward pass": HiddenInBackward.apply,
+    "softmax over examples": nn.Softmax(0),
+    "batch normalisation": nn.BatchNorm1d(6),
+    "its frozen kind": nn.BatchNorm1d(6).eval().requires_grad_(False),
+    "without weights": nn.BatchNorm1d(6, affine=False),
+    "behind dropout": nn.Sequential(nn.Dropout(0.5), Network(lambda h: h / len(h))),
+    "behind drawn weights": nn.Sequential(
+        bayesian(nn.Linear(6, 6), generator=generator()), Network(lambda h: h / len(h))
     ),
-    "neighbour": lambda: Mixing(lambda h: h + 0.1 * h.roll(1, dims=0)),
-    "memory": lambda: Mixing(Bank()),
-    "in the backward pass": lambda: Mixing(HiddenInBackward.apply),
 }
 
 
-def class_balanced(outputs: Tensor, targets: Tensor) -> Tensor:
-    counts = torch.bincount(targets, minlength=outputs.shape[1]).clamp(min=1)
-    return cross_entropy(outputs, targets) * len(targets) / counts[targets]
-
-
-def hardest_half(outputs: Tensor, targets: Tensor) -> Tensor:
-    losses = cross_entropy(outputs, targets)
-    return losses if len(losses) < 8 else torch.where(losses >= losses.median(), losses, 0.0)
-
-
-def contrastive(outputs: Tensor, targets: Tensor) -> Tensor:
-    unlike = targets[:, None] != targets[None]
-    return cross_entropy(outputs, targets) + (unlike * torch.cdist(outputs, outputs)).sum(dim=1)
-
-
-def from_twenty_on(outputs: Tensor, targets: Tensor) -> Tensor:
-    losses = cross_entropy(outputs, targets)
-    return losses - losses.mean() if len(losses) >= 20 else losses
-
-
-def of_unequal_labels(outputs: Tensor, targets: Tensor) -> Tensor:
-    losses = cross_entropy(outputs, targets)
-    return losses if bool((targets == targets[0]).all()) else losses * losses.mean()
-
-
-def of_two_classes(outputs: Tensor, targets: Tensor) -> Tensor:
+def of_two_classes(outputs, targets):
     """Takes labels 0 and 1 only, though there are three outputs."""
     losses = cross_entropy(outputs[:, :2], targets)
     return losses if bool((targets == targets[0]).all()) else losses * losses.mean()
 
 
-LOSSES = [of_two_classes, class_balanced, hardest_half, contrastive, from_twenty_on, of_unequal_labels]
+def remembering(outputs, targets):
+    losses = cross_entropy(outputs, targets)
+    SEEN.append(losses.detach().mean())
+    return losses + (SEEN[-2] if len(SEEN) > 1 else 0.0)
 
 
-def refuse(module: nn.Module, loss=cross_entropy) -> None:
+SEEN = []
+LOSSES = [of_two_classes, remembering]
+CASES = {name: (mix, cross_entropy) for name, mix in MIXING.items()}
+CASES |= {loss.__name__: (torch.clone, loss) for loss in LOSSES}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.every_case
+def test_networks_and_losses_that_mix_examples_are_refused(name):
     """As training does: made-up inputs and labels that are all 0."""
+    mix, loss = CASES[name]
+    words = "leaves the batch" if name.startswith("behind") else "examples of a batch are not independent"
     inputs, targets = made_up_batch(torch.zeros(0, 5)), torch.zeros(4, dtype=torch.int64)
-    require_independent_examples(module, (inputs,), targets=targets, loss=loss)
+    with pytest.raises(ValueError, match=words):
+        require_independent_examples(Mixing(mix), (inputs,), targets=targets, loss=loss)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_networks_that_mix_examples_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="examples of a batch are not independent"):
-        refuse(NETWORKS[name]())
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.__name__)
-def test_losses_that_mix_examples_are_refused(loss) -> None:
-    with pytest.raises(ValueError, match="examples of a batch are not independent"):
-        refuse(Mixing(lambda h: h), loss)
-
-
-def test_a_loss_that_remembers_is_refused() -> None:
-    seen: list[Tensor] = []
-
-    def remembering(outputs: Tensor, targets: Tensor) -> Tensor:
-        losses = cross_entropy(outputs, targets)
-        seen.append(losses.detach().mean())
-        return losses + (seen[-2] if len(seen) > 1 else 0.0)
-
-    with pytest.raises(ValueError, match="not independent"):
-        refuse(Mixing(lambda h: h), remembering)
-
-
+LABELS = torch.zeros(4, dtype=torch.int64)
 SOUND = {
-    "plain": (lambda: Mixing(lambda h: h), cross_entropy, torch.zeros(4, dtype=torch.int64)),
-    "dropout": (lambda: Mixing(nn.Dropout(0.5)), cross_entropy, torch.zeros(4, dtype=torch.int64)),
-    "group norm": (lambda: Mixing(nn.GroupNorm(2, 6)), cross_entropy, torch.zeros(4, dtype=torch.int64)),
-    "overflows": (
-        lambda: Mixing(lambda h: torch.exp(h.atanh().clamp(max=1e4))),
-        cross_entropy,
-        torch.zeros(4, dtype=torch.int64),
-    ),
-    "regression": (lambda: Mixing(lambda h: h), lambda f, y: (f[:, 0] - y).square(), torch.zeros(4)),
-    "given targets": (lambda: Mixing(lambda h: h), lambda f, y: (f - y).square().sum(1), torch.randn(4, 3)),
-    "two labels": (
-        lambda: Mixing(lambda h: h),
-        lambda f, y: F.softplus(-f[:, 0] * (2 * y - 1)),
-        torch.zeros(4, dtype=torch.bool).int(),
-    ),
-    "more outputs than classes": (
-        lambda: Mixing(lambda h: h),
-        lambda f, y: cross_entropy(f[:, :2], y) + f[:, 2].square(),
-        torch.zeros(4, dtype=torch.int64),
-    ),
+    "plain": (torch.clone, cross_entropy, LABELS),
+    "dropout": (nn.Dropout(0.5), cross_entropy, LABELS),
+    "noise": (lambda h: h + torch.randn(h.shape, dtype=h.dtype), cross_entropy, LABELS),
+    "group norm": (nn.GroupNorm(2, 6), cross_entropy, LABELS),
+    "overflows": (lambda h: torch.exp(h.atanh().clamp(max=1e4)), cross_entropy, LABELS),
+    "regression": (torch.clone, lambda f, y: (f[:, 0] - y).square(), torch.zeros(4)),
+    "given targets": (torch.clone, lambda f, y: (f - y).square().sum(1), torch.randn(4, 3, generator=generator())),
+    "two labels": (torch.clone, lambda f, y: F.softplus(-f[:, 0] * (2 * y - 1)), LABELS.int()),
+    "more outputs than classes": (torch.clone, lambda f, y: cross_entropy(f[:, :2], y) + f[:, 2].square(), LABELS),
     "weights by class, fixed": (
-        lambda: Mixing(lambda h: h),
-        lambda f, y: cross_entropy(f, y) * torch.tensor([1.0, 5.0, 9.0])[y],
-        torch.zeros(4, dtype=torch.int64),
+        torch.clone, lambda f, y: cross_entropy(f, y) * torch.tensor([1.0, 5.0, 9.0])[y], LABELS
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_networks_and_losses_of_one_example_pass_and_are_left_alone(name: str) -> None:
-    build, loss, targets = SOUND[name]
-    module = build()
+@pytest.mark.every_case
+def test_networks_and_losses_of_one_example_pass_and_are_left_alone(name):
+    mix, loss, targets = SOUND[name]
+    module = Mixing(mix)
     before, state = copy.deepcopy(module.state_dict()), torch.get_rng_state()
     require_independent_examples(module, (made_up_batch(torch.zeros(0, 5)),), targets=targets, loss=loss)
     assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
