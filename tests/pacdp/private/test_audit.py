@@ -17,7 +17,6 @@ from pacdp.audit.scores import (
     epsilon_lower_bound,
     epsilon_p_value,
     guess,
-    mu_lower_bound,
     trade_off_refuted,
 )
 
@@ -30,9 +29,9 @@ def _slow_p_value(m, r, v, epsilon, delta):
     return min(mpmath.mpf(1), mpmath.fsum(mass[v:]) + 2 * m * delta * alpha)
 
 
-@pytest.mark.parametrize(("m", "r", "v"), [(1000, 100, 75), (50, 50, 1), (50, 50, 50), (400, 30, 29), (300, 200, 120)])
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.5, 9.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-2])
+@pytest.mark.parametrize(("m", "r", "v"), [(1000, 100, 75), (50, 50, 1), (50, 50, 50), (300, 200, 120)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-5), (0.3, 1e-2), (2.5, 0.0), (9.0, 1e-5)])
+@pytest.mark.every_case
 def test_the_p_value_is_the_theorem_s_rounded_up(m, r, v, epsilon, delta):
     with mpmath.workdps(40):
         slow = _slow_p_value(m, r, v, epsilon, delta)
@@ -48,17 +47,24 @@ def test_the_value_printed_in_the_paper():
 
 
 @pytest.mark.parametrize("r", [1, 10, 200])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.1, 3.0])
+@pytest.mark.every_case
 def test_on_randomised_response_the_level_is_used_up(r, epsilon):
     """Guesses are Binomial(r, q) exactly: the event "bound above epsilon" is the largest tail of at most the level."""
-    level = 0.05
-    counts = {"canaries": r, "guesses": r, "delta": 0.0, "failure_prob": level}
-    bounds = [epsilon_lower_bound(correct=v, **counts) for v in range(r + 1)]
+    level, q, counts = 0.05, float(expit(epsilon)), {"canaries": r, "guesses": r, "failure_prob": 0.05}
+
+    def trade_off(power):
+        return max(power * math.exp(-epsilon), 1 - math.exp(epsilon) * (1 - power))
+
+    bounds = [epsilon_lower_bound(correct=v, delta=0.0, **counts) for v in range(r + 1)]
     assert bounds == sorted(bounds)
     least = next((v for v, bound in enumerate(bounds) if bound > epsilon), r + 1)
-    q = float(expit(epsilon))
-    assert binom.sf(least - 1, r, q) <= level
-    assert binom.sf(least - 2, r, q) > level
+    assert binom.sf(least - 1, r, q) <= level < binom.sf(least - 2, r, q)
+    refused = [trade_off_refuted(trade_off, correct=v, **counts) for v in range(r + 1)]
+    assert refused == sorted(refused)
+    assert binom.sf(r - sum(refused), r, q) <= level
+    if r == 200 and epsilon == 0.1:
+        assert r + 1 - sum(refused) <= 1.25 * r * q
 
 
 @pytest.mark.parametrize("delta", [1e-4, 1e-2])
@@ -72,27 +78,9 @@ def test_the_p_value_covers_mechanisms_that_fail_with_probability_delta(delta):
         assert (1 - delta) * binom.sf(v - 1, m, q) + delta <= p_value
 
 
-def _pure(epsilon):
-    return lambda power: max(power * math.exp(-epsilon), 1 - math.exp(epsilon) * (1 - power))
-
-
-@pytest.mark.parametrize("r", [1, 10, 200])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("level", [0.05, 0.4])
-def test_the_trade_off_test_keeps_its_level_on_randomised_response(r, epsilon, level):
-    refused = [
-        trade_off_refuted(_pure(epsilon), canaries=r, guesses=r, correct=v, failure_prob=level) for v in range(r + 1)
-    ]
-    assert refused == sorted(refused)
-    least = r + 1 - sum(refused)
-    assert binom.sf(least - 1, r, float(expit(epsilon))) <= level
-    if r == 200 and epsilon <= 1.0:
-        assert least <= 1.25 * r * expit(epsilon)
-
-
 def test_the_trade_off_test_is_the_linear_programme():
     """The recursion finds the smallest total probability that the inequalities allow; so does a search over p."""
-    r, m, v, level, mu = 4, 6, 4, 0.3, 0.5
+    r, m, v, mu = 4, 6, 4, 0.5
 
     def inverse(power):
         return float(ndtr(ndtri(power) - mu))
@@ -102,21 +90,17 @@ def test_the_trade_off_test_is_the_linear_programme():
         wrong = [sum((r - j) * p[j] for j in range(c, r + 1)) / m for c in range(r + 2)]
         return np.array([wrong[c] - inverse(min(max(right[c + 1], 0.0), 1.0)) for c in range(v)])
 
-    start = np.full(r + 1, 0.3)
-    constraints = [{"type": "ineq", "fun": slack}, {"type": "ineq", "fun": lambda p: p[v:].sum() - level}]
-    found = minimize(lambda p: p.sum(), start, bounds=[(0, 1)] * (r + 1), constraints=constraints, method="SLSQP",
-                     options={"ftol": 1e-14, "maxiter": 2000})  # fmt: skip
-    assert found.success
     # the total is proportional to neither the level nor mu; bracket the level at which it reaches one
     low, high = 1e-6, 1.0
     for _ in range(60):
         middle = (low + high) / 2
         refuted = trade_off_refuted(inverse, canaries=m, guesses=r, correct=v, failure_prob=middle)
         low, high = (low, middle) if refuted else (middle, high)
-    constraints[1] = {"type": "ineq", "fun": lambda p: p[v:].sum() - low}
-    total = minimize(lambda p: p.sum(), start, bounds=[(0, 1)] * (r + 1), constraints=constraints, method="SLSQP",
-                     options={"ftol": 1e-14, "maxiter": 2000}).fun  # fmt: skip
-    assert total == pytest.approx(1.0, abs=1e-4)
+    constraints = [{"type": "ineq", "fun": slack}, {"type": "ineq", "fun": lambda p: p[v:].sum() - low}]
+    found = minimize(lambda p: p.sum(), np.full(r + 1, 0.3), bounds=[(0, 1)] * (r + 1), constraints=constraints,
+                     method="SLSQP", options={"ftol": 1e-14, "maxiter": 2000})  # fmt: skip
+    assert found.success
+    assert found.fun == pytest.approx(1.0, abs=1e-4)
 
 
 def _toy(rng, m, mu, signal=None):
@@ -159,30 +143,13 @@ def test_the_bound_is_not_vacuous():
         assert 0.5 * epsilon < made.epsilon_lower < epsilon
 
 
-def test_all_right_and_none_right():
-    for r in (1, 5, 1000):
-        counts = {"canaries": 1000, "guesses": r, "correct": r, "failure_prob": 0.05}
-        exact = max(0.0, -math.log(math.expm1(-math.log(0.05) / r)))
-        assert epsilon_lower_bound(delta=0.0, **counts) == pytest.approx(exact, abs=1e-9)
-        none = counts | {"correct": 0}
-        assert epsilon_lower_bound(delta=0.0, **none) == mu_lower_bound(**none) == 0.0
-    mus = [mu_lower_bound(canaries=100, guesses=50, correct=v, failure_prob=0.05) for v in range(51)]
-    assert mus == sorted(mus)
-    assert mus[25] == 0.0
-    assert math.isfinite(mus[50])
-
-
 def test_guesses_and_abstentions_are_counted():
     scores = np.array([5.0, -1.0, 3.0, 0.0, 4.0, -2.0, 0.5])
     assert guess(scores, guesses=4).tolist() == [1, -1, 0, 0, 1, -1, 0]
     assert guess(scores, guesses=3).tolist() == [1, 0, 0, 0, 1, -1, 0]
-    assert guess(scores, guesses=1).tolist() == [1, 0, 0, 0, 0, 0, 0]
-    assert np.abs(guess(scores, guesses=7)).sum() == 7
     included = np.array([True, True, True, False, False, False, True])
     made = audit_scores(scores, included, delta=0.0, guesses=[4, 7])
     assert made.attempts == (Attempt(0, 4, 2), Attempt(0, 7, 5))
-    assert made.adjacency == "add-remove"
-    assert made.canaries == 7
     assert (made.guesses, made.correct) == (7, 5)
     assert made.epsilon_lower == made.mu_lower == 0.0
 
@@ -206,21 +173,3 @@ def test_a_sampled_mechanism_is_held_to_its_own_trade_off_function():
     claims = {noise: SelfComposed(event=PoissonSampled(sample_rate=q, event=Gaussian(noise_multiplier=noise)), count=1)
               for noise in (0.3, 0.6, 2.4)}  # fmt: skip
     assert {noise: contradicts(made, claim) for noise, claim in claims.items()} == {0.3: False, 0.6: False, 2.4: True}
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: audit_scores([1.0, 2.0], [1, 0], delta=0.0), "bool"),
-        (lambda: audit_scores([1.0, math.nan], [True, False], delta=0.0), "finite"),
-        (lambda: audit_scores([1.0, 2.0], [True, False], delta=1.0), "delta"),
-        (lambda: audit_scores([1.0, 2.0], [True, False], delta=0.0, failure_prob=0.0), "failure_prob"),
-        (lambda: audit_scores([1.0, 2.0], [True, False], delta=0.0, guesses=[3]), "guesses"),
-        (lambda: audit_scores([1.0, 2.0], [True, False], delta=0.0, guesses=[]), "guesses"),
-        (lambda: epsilon_p_value(canaries=5, guesses=3, correct=4, epsilon=1.0, delta=0.0), "correct"),
-        (lambda: epsilon_p_value(canaries=5, guesses=3, correct=2, epsilon=-1.0, delta=0.0), "epsilon"),
-    ],
-)
-def test_refusals(call, said):
-    with pytest.raises(ValueError, match=said):
-        call()

@@ -3,18 +3,24 @@
 import numpy as np
 import pytest
 import torch
-from private_toys import cross_entropy, data, generator, mechanism, mlp
+from private_toys import (
+    bayes_network,
+    cross_entropy,
+    data,
+    dropout_network,
+    flat,
+    mechanism,
+    mlp,
+    trained,
+)
 from scipy.stats import binom
-from sklearn.datasets import load_digits
-from torch import nn
-from torch.utils.data import TensorDataset
 
 import pacdp.loop
 import pacdp.opacus.ghost
 import pacdp.step.clip
 import pacdp.step.gradients
 from bounds import clopper_pearson_lower, clopper_pearson_upper
-from bounds.accounting import NonPrivate, gaussian_epsilon
+from bounds.accounting import NonPrivate
 from pacdp.audit.canaries import (
     CanaryNetwork,
     Recorder,
@@ -31,15 +37,11 @@ from pacdp.private import (
     DPSGLD,
     DPAdam,
     DPMCDropout,
-    Mechanism,
     Normal,
     SeededRandomness,
     Tempered,
-    bayesian,
     planned,
     runs_of,
-    train,
-    with_example_dropout,
 )
 from pacdp.step.clip import Clipping
 from pacdp.step.mechanism import MODES
@@ -60,27 +62,16 @@ def audited(algorithm, *, module=None, randomness=None, seed=0, canaries=1000, *
                           randomness=randomness or SeededRandomness(seed + 100), **options)  # fmt: skip
 
 
-class Faulty:
+class Faulty(SeededRandomness):
     """Randomness whose noise is ``factor`` times what it should be, or, ``stuck``, the first draw for ever."""
 
-    def __init__(self, *, factor=1.0, stuck=False):
-        self.inner, self.factor, self.stuck, self.first = SeededRandomness(7), factor, stuck, {}
+    def __init__(self, *, factor=1.0, stuck=False, seed=7):
+        super().__init__(seed)
+        self.factor, self.stuck, self.first = factor, stuck, {}
 
     def normal(self, shape, *, std, dtype, device):
-        drawn = self.inner.normal(shape, std=self.factor * std, dtype=dtype, device=device)
+        drawn = super().normal(shape, std=self.factor * std, dtype=dtype, device=device)
         return self.first.setdefault(tuple(shape), drawn) if self.stuck else drawn
-
-    def batch(self, n, sample_rate):
-        return self.inner.batch(n, sample_rate)
-
-    def generator(self, stream, device="cpu"):
-        return self.inner.generator(stream, device)
-
-    def state(self):
-        return self.inner.state()
-
-    def restore(self, state):
-        self.inner.restore(state)
 
 
 @pytest.fixture
@@ -97,29 +88,25 @@ def unclipped(monkeypatch):
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.every_case
 def test_a_canary_is_a_clipped_dirac_that_no_other_example_touches(mode):
     """Without noise the released slots hold C·s_t for the included canaries that came, exactly 0 elsewhere."""
     included = np.array([True, False, True, True, False])
     recorder = Recorder(signs=np.array([1.0, -1.0, -1.0, 1.0]))
-    algorithm = settings(mode, noise=0.0, steps=4)
     network = CanaryNetwork(mlp(), canaries=5, shape=(4,))
-    train(algorithm, network, canary_dataset(data(), included), loss=canary_loss(cross_entropy, recorder, 5.0),
-          randomness=SeededRandomness(0), watch=recorder.record)  # fmt: skip
+    run = trained(settings(mode, noise=0.0, steps=4), network, canary_dataset(data(), included),
+                  loss=canary_loss(cross_entropy, recorder, 5.0), watch=recorder.record)  # fmt: skip
     released = np.stack(recorder.released)
     np.testing.assert_allclose(released, 0.5 * recorder.signs[:, None] * included, atol=1e-4)
     assert (released[:, ~included] == 0.0).all()
+    # the others' training is that of a run that never heard of canaries
+    plain = trained(settings(mode, noise=0.0, steps=4))
+    torch.testing.assert_close(flat(without_prefix(run.weights)), flat(plain.weights), atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("mode", ["reference", "hooks", "ghost"])
-def test_canaries_leave_the_training_of_the_others_alone(mode):
-    """Data's weights with canaries but without noise are those of a run that never heard of canaries."""
-    algorithm = settings(mode, noise=0.0, steps=5)
-    plain = train(algorithm, mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(0))
-    recorder = Recorder(signs=np.resize([1.0, -1.0], 5))
-    run = train(algorithm, CanaryNetwork(mlp(), canaries=6, shape=(4,)), canary_dataset(data(), np.ones(6, dtype=bool)),
-                loss=canary_loss(cross_entropy, recorder, 5.0), randomness=SeededRandomness(0))  # fmt: skip
-    for name, value in plain.weights.items():
-        torch.testing.assert_close(run.weights[f"inner.{name}"], value, atol=1e-6, rtol=1e-5)
+def without_prefix(weights):
+    """Of the network inside."""
+    return {name: w for name, w in weights.items() if name.startswith("inner.")}
 
 
 def test_canaries_come_at_the_sample_rate():
@@ -136,35 +123,37 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("sample_rate", [1.0, 0.5])
-def test_faulty_noise_is_caught(fault, sample_rate):
-    made = audited(settings(sample_rate=sample_rate), randomness=Faulty(**FAULTS[fault]))
-    assert made.contradicted
-    if sample_rate == 1.0:
-        assert gaussian_epsilon(mu=made.result.mu_lower, delta=DELTA) > made.claimed_epsilon
-        assert made.independent_mu_lower > made.result.mu_lower
-    if fault != "noise of half the claim":
-        assert made.result.epsilon_lower > made.claimed_epsilon
+@pytest.mark.parametrize(("fault", "sample_rate"), [*((fault, 1.0) for fault in FAULTS), ("no noise", 0.5)])
+@pytest.mark.every_case
+def test_faulty_noise_is_caught_each_time(fault, sample_rate):
+    for seed in range(2):
+        made = audited(settings(sample_rate=sample_rate), randomness=Faulty(**FAULTS[fault], seed=seed), seed=seed)
+        assert made.contradicted
+        if sample_rate == 1.0:
+            assert made.independent_mu_lower > made.result.mu_lower
+        if fault == "no noise":
+            assert made.result.epsilon_lower > made.claimed_epsilon
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.every_case
 def test_forgotten_clipping_is_caught(mode, unclipped):
     made = audited(settings(mode))
     assert made.contradicted
     assert made.result.epsilon_lower > made.claimed_epsilon
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("sample_rate", [1.0, 0.5])
-def test_sound_trainers_are_not_flagged_and_not_vacuous(mode, sample_rate):
-    made = audited(settings(mode, sample_rate, noise=2.0), seed=11)
-    assert not made.contradicted
-    assert made.result.epsilon_lower < made.claimed_epsilon
-    if sample_rate == 1.0:
-        mu = STEPS**0.5 / 2.0
-        assert 0.4 * mu < made.result.mu_lower < made.independent_mu_lower < mu
-        assert made.independent_mu_lower > 0.7 * mu
+def test_sound_trainers_are_not_flagged_and_not_vacuous(sample_rate):
+    """Over seeds, each at a level of 1e-4."""
+    for seed in range(3):
+        made = audited(settings("hooks", sample_rate, noise=2.0), seed=seed, failure_prob=1e-4)
+        assert not made.contradicted
+        assert made.result.epsilon_lower < made.claimed_epsilon
+        if sample_rate == 1.0:
+            mu = STEPS**0.5 / 2.0
+            assert 0.2 * mu < made.result.mu_lower < made.independent_mu_lower < mu
+            assert made.independent_mu_lower > 0.5 * mu
 
 
 def test_every_algorithm_can_be_audited():
@@ -175,27 +164,14 @@ def test_every_algorithm_can_be_audited():
         "adam": (DPAdam(**common, learning_rate=0.02, prior=Normal(std=1.0)), mlp()),
         "sgld": (DPSGLD(mechanism=numbers, convention=tempered), mlp()),
         "bbp": (DPBBP(**common, learning_rate=0.1, prior=Normal(std=0.5), kl_weight=0.1),
-                bayesian(mlp(), initial_std=0.05, generator=generator())),
-        "dropout": (DPMCDropout(**common, learning_rate=0.1),
-                    with_example_dropout(nn.Sequential(*mlp()[:2], nn.Dropout(0.1), mlp()[2]), generator=generator())),
+                bayes_network(initial_std=0.05)),
+        "dropout": (DPMCDropout(**common, learning_rate=0.1), dropout_network(rate=0.1)),
     }  # fmt: skip
     for name, (algorithm, module) in runs.items():
         sound = audited(algorithm, module=module, seed=3, canaries=600)
         assert not sound.contradicted, name
         assert min(sound.independent_mu_lower, sound.result.mu_lower) > 0.15, name
         assert audited(algorithm, module=module, randomness=Faulty(factor=0.0), canaries=600).contradicted, name
-
-
-@pytest.mark.parametrize("factor", [1.0, 0.5, 0.0])
-def test_digits_with_the_noise_of_the_claim_half_of_it_and_none(factor):
-    bunch = load_digits()
-    x, y = torch.tensor(bunch.data / 16.0, dtype=torch.float32), torch.tensor(bunch.target)
-    numbers = Mechanism(clip_norm=1.0, sample_rate=0.1, expected_batch_size=140.0, steps=100)
-    algorithm = DPSGD(mechanism=numbers, noise_multiplier=0.8, learning_rate=1.0, momentum=0.5)
-    made = audit_training(algorithm, mlp(inputs=64, classes=10), TensorDataset(x, y), loss=cross_entropy, delta=1e-4,
-                          generator=np.random.default_rng(0), randomness=Faulty(factor=factor))  # fmt: skip
-    assert made.contradicted == (factor < 1.0)
-    assert 0.1 * made.claimed_epsilon < made.result.epsilon_lower < made.claimed_epsilon
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.5])
@@ -222,8 +198,6 @@ def test_error_rates_by_hand():
         said_in, said_out = rates[10 * row + 4 : 10 * row + 6]
         assert said_in == (clopper_pearson_upper(1, 2, 0.01), clopper_pearson_lower(2, 3, 0.01))
         assert said_out == (clopper_pearson_upper(1, 3, 0.01), clopper_pearson_lower(1, 2, 0.01))
-    with pytest.raises(ValueError, match="both sorts"):
-        error_rates(scores, np.ones(5, dtype=bool), failure_prob=0.2)
 
 
 def test_the_likelihood_ratio_is_that_of_the_mixture():
@@ -237,11 +211,3 @@ def test_the_likelihood_ratio_is_that_of_the_mixture():
     np.testing.assert_allclose(half, canary_scores(released, noise / 2, q)[1], rtol=1e-12)
     np.testing.assert_allclose(ratio, by_hand, rtol=1e-12)
     np.testing.assert_allclose(linear, (released / noise[:, None] ** 2).sum(0) / (q * (noise**-2).sum()), rtol=1e-12)
-
-
-def test_refusals():
-    for changes, said in (({"canaries": 0}, "canaries"), ({"scale": 0.0}, "scale")):
-        with pytest.raises(ValueError, match=said):
-            audited(settings(), **changes)
-    with pytest.raises(ValueError, match="outputs"):
-        audited(settings(), module=nn.Sequential(mlp(), nn.Unflatten(1, (3, 1))))

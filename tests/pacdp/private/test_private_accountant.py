@@ -6,13 +6,13 @@ import math
 import pytest
 import torch
 from opacus import PrivacyEngine
-from opacus.accountants import PRVAccountant, RDPAccountant, create_accountant, register_accountant
+from opacus.accountants import PRVAccountant, RDPAccountant, create_accountant
 from opacus.accountants.utils import get_noise_multiplier
-from private_toys import cross_entropy, data, mechanism, mlp, private, sweep
+from private_toys import ADD, data, mechanism, mlp, private, sweep, trained
 
 import bounds
 import pacdp
-from bounds.accounting import event_from_dict, event_to_dict, privacy_epsilon, sampled_gaussians
+from bounds.accounting import event_from_dict
 from pacdp.private import (
     DPSGD,
     EventAccountant,
@@ -21,23 +21,20 @@ from pacdp.private import (
     calibrated,
     epsilon,
     epsilon_by_renyi,
-    first,
     joined,
     planned,
     privacy_claim,
     privacy_spent,
     runs_of,
     sampled_step,
-    train,
 )
 from pacdp.step import event as events
 
-ADD = {"delta": 1e-5, "adjacency": "add-remove"}
-DECAY = planned(Exponential(initial=0.9, factor=1.04), sample_rate=0.05, steps=25)
+DECAYING = planned(Exponential(initial=0.9, factor=1.04), sample_rate=0.05, steps=25)
 HISTORIES = {
     "constant": planned(1.1, sample_rate=0.02, steps=400),
-    "decaying": DECAY,
-    "two rates": joined(DECAY, planned(1.5, sample_rate=0.2, steps=30)),
+    "decaying": DECAYING,
+    "two rates": joined(DECAYING, planned(1.5, sample_rate=0.2, steps=30)),
     "full batch": planned(Polynomial(initial=20.0, power=0.1), sample_rate=1.0, steps=12),
 }
 
@@ -77,68 +74,30 @@ def test_the_bracket_agrees_with_connected_dots_elsewhere():
     dp = pytest.importorskip("dp_accounting")
     pld = pytest.importorskip("dp_accounting.pld")
     theirs = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    for noise, rate, steps in numbers(DECAY):
+    for noise, rate, steps in numbers(DECAYING):
         theirs.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps)
-    made = privacy_spent(DECAY, **ADD)
+    made = privacy_spent(DECAYING, **ADD)
     assert made.lower <= theirs.get_epsilon(1e-5) * (1.0 + 1e-9)
     assert made.upper == pytest.approx(theirs.get_epsilon(1e-5), rel=2e-3)
 
 
-def test_a_history_is_the_accountant_s_event():
-    sigmas = [noise for noise, _, _ in numbers(DECAY)]
-    event = sampled_gaussians(sample_rate=0.05, noise_multipliers=sigmas)
-    assert privacy_spent(DECAY, **ADD) == privacy_epsilon(event=event, **ADD)
-    double = {"delta": 1e-5, "adjacency": "replace-one"}
-    assert privacy_spent(DECAY, **double) == privacy_epsilon(event=DECAY, **double)
-    assert epsilon(DECAY, **double) > 1.1 * epsilon(DECAY, **ADD)
-
-
-def test_the_neighbours_are_never_a_default():
-    for question in (epsilon, epsilon_by_renyi, privacy_spent):
-        with pytest.raises(TypeError):
-            question(DECAY, delta=1e-5)
-    with pytest.raises(TypeError):
-        privacy_claim(DECAY)
-
-
 def test_no_steps_no_noise_and_extreme_noise():
-    nothing, bare = joined(), one_step(0.0, 0.1)
-    assert epsilon(nothing, **ADD) == epsilon_by_renyi(nothing, **ADD) == 0.0
-    assert epsilon(bare, **ADD) == math.inf
-    assert privacy_claim(nothing, adjacency="add-remove").mu == 0.0
-    with pytest.raises(ValueError, match="promise something"):
-        privacy_claim(bare, adjacency="add-remove")
-    assert nothing is None, "what did not run is no event"
-    assert planned(1.0, sample_rate=0.1, steps=0) is None
+    assert joined() is planned(1.0, sample_rate=0.1, steps=0) is None, "what did not run is no event"
+    assert epsilon(None, **ADD) == epsilon_by_renyi(None, **ADD) == 0.0
+    assert privacy_claim(None, adjacency="add-remove").mu == 0.0
     for rate in (1.0, 0.3, 1e-300):
-        assert epsilon(one_step(1e-300, rate), **ADD) == math.inf
+        assert epsilon(one_step(0.0, rate), **ADD) == epsilon(one_step(1e-300, rate), **ADD) == math.inf
         assert 0.0 <= epsilon(one_step(1e300, rate), **ADD) < 1e-3
-    for wrong in ({"delta": 0.0}, {"delta": 1.0}, {"delta": math.nan}, {"adjacency": "zero-out"}):
-        for history in (nothing, DECAY):
-            with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
-                epsilon(history, **{**ADD, **wrong})
-
-
-def test_the_first_steps_of_a_history():
-    history = HISTORIES["two rates"]
-    assert first(history, 0) is None
-    assert numbers(first(history, 3)) == numbers(DECAY)[:3]
-    assert first(history, 25) == DECAY
-    assert numbers(first(history, 31))[-1] == (1.5, 0.2, 6)
-    assert first(history, 10**6) == history
+    assert epsilon(one_step(20.0, 1e-3), delta=0.01, adjacency="add-remove") == 0.0, "Opacus says less than 0"
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order")
 def test_opacus_knows_the_accountant_by_name():
     assert isinstance(create_accountant("pld"), EventAccountant)
-    with pytest.raises(ValueError, match="already registered"):
-        register_accountant("pld", RDPAccountant)
-    noise = get_noise_multiplier(target_epsilon=2.0, target_delta=1e-5, sample_rate=0.05, steps=40, accountant="pld")
+    question = {"target_epsilon": 2.0, "target_delta": 1e-5, "sample_rate": 0.05, "steps": 40}
+    noise, theirs = (get_noise_multiplier(**question, accountant=name) for name in ("pld", "prv"))
     assert 1.97 < epsilon(planned(noise, sample_rate=0.05, steps=40), **ADD) <= 2.0
-    assert noise == pytest.approx(
-        get_noise_multiplier(target_epsilon=2.0, target_delta=1e-5, sample_rate=0.05, steps=40, accountant="prv"),
-        rel=0.02,
-    )
+    assert noise == pytest.approx(theirs, rel=0.02)
 
 
 @pytest.mark.filterwarnings("ignore:Secure RNG")
@@ -166,42 +125,35 @@ def test_an_engine_of_opacus_counts_with_it(tmp_path):
 
 def test_a_step_is_recorded_without_a_look_at_those_before(monkeypatch):
     mine = EventAccountant()
-    mine.event = DECAY
+    mine.event = DECAYING
     monkeypatch.setattr(events, "joined", None)
     monkeypatch.setattr(events, "runs_of", None)
     for noise in (3.0, 2.0, 2.0):
         mine.step(noise_multiplier=noise, sample_rate=0.1)
     monkeypatch.undo()
     more = [sampled_step([noise], sample_rate=0.1) for noise in (3.0, 2.0, 2.0)]
-    assert mine.event == joined(DECAY, *more)
+    assert mine.event == joined(DECAYING, *more)
     assert numbers(mine.event)[-1] == (2.0, 0.1, 2)
 
 
-def test_the_state_of_another_mechanism_is_refused():
-    mine = EventAccountant()
-    mine.step(noise_multiplier=1.0, sample_rate=0.1)
-    mine.step(noise_multiplier=2.0, sample_rate=0.1)
+def test_the_state_comes_back_and_that_of_another_mechanism_is_refused():
+    mine, fresh, theirs = EventAccountant(), EventAccountant(), RDPAccountant()
+    for noise in (1.0, 2.0, 2.0):
+        mine.step(noise_multiplier=noise, sample_rate=0.1)
+    assert numbers(mine.event) == [(1.0, 0.1, 1), (2.0, 0.1, 2)]
+    assert len(mine) == 3, "Opacus counts entries"
     state = json.loads(json.dumps(mine.state_dict()))
-    assert state == {"event": event_to_dict(mine.event), "mechanism": "pld"}
-    assert numbers(mine.event) == [(1.0, 0.1, 1), (2.0, 0.1, 1)]
-    fresh = EventAccountant()
     fresh.load_state_dict(state)
     assert fresh.event == mine.event
-    theirs = RDPAccountant()
     theirs.step(noise_multiplier=1.0, sample_rate=0.1)
-    wrong = (theirs.state_dict(), {}, {"mechanism": "pld"}, {**state, "mechanism": "gdp"},
-             {**state, "event": {"event": "SelfComposed", "count": 1}}, {**state, "event": [[1.0, 0.1, 1]]},
-             {**state, "event": {"event": "Gaussian", "noise_multiplier": -1.0}})  # fmt: skip
-    for other in wrong:
+    for other in (theirs.state_dict(), {"mechanism": "pld"}, {**state, "event": [[1.0, 0.1, 1]]},
+                  {**state, "event": {"event": "Gaussian", "noise_multiplier": -1.0}}):  # fmt: skip
         empty = EventAccountant()
         with pytest.raises(ValueError, match=r"^state must be|^record must hold|^event must be|^noise_multiplier must"):
             empty.load_state_dict(other)
         assert empty.event is None
-        assert empty.history == []
     with pytest.raises(ValueError, match="would forget"):
         mine.load_state_dict(state)
-    with pytest.raises(ValueError, match="annot be loaded"):
-        theirs.load_state_dict(state)
 
 
 def test_the_engine_s_epsilon_is_this_one():
@@ -216,32 +168,20 @@ def test_the_engine_s_epsilon_is_this_one():
 def test_calibration_scales_the_whole_schedule_and_rounds_to_the_safe_side(adjacency):
     question = {"delta": 1e-4, "adjacency": adjacency}
     decay = Exponential(initial=1.0, factor=0.97)
-    schedule = calibrated(decay, sample_rate=0.1, steps=12, target_epsilon=2.0, **question)
+    schedule, finer = (calibrated(decay, sample_rate=0.1, steps=12, target_epsilon=2.0, tolerance=tolerance, **question)
+                       for tolerance in (1e-3, 1e-5))  # fmt: skip
     history = planned(schedule, sample_rate=0.1, steps=12)
     assert [noise for noise, _, _ in numbers(history)] == [schedule.factor * decay(t) for t in range(12)]
     assert 1.98 < epsilon(history, **question) <= 2.0
-    finer = calibrated(decay, sample_rate=0.1, steps=12, target_epsilon=2.0, tolerance=1e-5, **question)
     assert schedule.factor * (1.0 - 1.1e-3) < finer.factor <= schedule.factor * (1.0 + 1e-9)
 
 
-def test_calibration_refuses_in_one_sentence():
-    given = {"sample_rate": 0.1, "steps": 3, "target_epsilon": 1.0, **ADD}
-    for change, word in (({"target_epsilon": 0.0}, "target_epsilon"), ({"delta": 0.0}, "delta"),
-                         ({"steps": 0}, "at least 1"), ({"sample_rate": 0.0}, "sample_rate")):  # fmt: skip
-        with pytest.raises(ValueError, match=word):
-            calibrated(1.0, **{**given, **change})
-    with pytest.raises(ValueError, match="within reach"):
-        calibrated(lambda step: float(step > 0), **given)
-    calls = iter(range(100))
-    with pytest.raises(ValueError, match="same Python floats"):
-        calibrated(lambda step: 1.0 + 0.01 * next(calls), **given)
-
-
 def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
-    path = tmp_path / "run.safetensors"
-    settings = DPSGD(mechanism=mechanism(sample_rate=0.002, expected_batch_size=4.0, steps=20),
-                     noise_multiplier=Exponential(initial=3.0, factor=0.99), learning_rate=0.1)  # fmt: skip
-    run = train(settings, mlp(), data(), loss=cross_entropy, checkpoint=path)
+    path, numbers = tmp_path / "run.safetensors", mechanism(sample_rate=0.002, expected_batch_size=4.0, steps=20)
+    run = trained(
+        DPSGD(mechanism=numbers, noise_multiplier=Exponential(initial=3.0, factor=0.99), learning_rate=0.1),
+        checkpoint=path,
+    )
     history = event_from_dict(pacdp.load_checkpoint(path).header["event"])
     assert history == run.event
     claim = privacy_claim(history, adjacency="add-remove")

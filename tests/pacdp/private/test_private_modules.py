@@ -2,21 +2,11 @@
 
 import pytest
 import torch
+from private_toys import doubles, fresh, generator
 from torch import nn
 
 from pacdp.opacus.modules import PrivateModule, wrap
 from pacdp.private import PrivateEngine, SeededRandomness
-
-
-class Twice(nn.Module):
-    """One layer used twice, and one once."""
-
-    def __init__(self):
-        super().__init__()
-        self.shared, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.last(torch.tanh(self.shared(torch.tanh(self.shared(x)))))
 
 
 def no_bias():
@@ -34,8 +24,7 @@ def convolution():
 
 
 def drawn(network):
-    torch.manual_seed(0)
-    return network().double()
+    return fresh(network()).double()
 
 
 def one_by_one(model, inputs, targets):
@@ -47,24 +36,18 @@ def one_by_one(model, inputs, targets):
 
 
 def batch():
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(7, 4, generator=generator, dtype=torch.float64), torch.arange(7) % 3
+    return torch.randn(7, 4, generator=generator(1), dtype=torch.float64), torch.arange(7) % 3
 
 
-@pytest.mark.parametrize("network", [Twice, no_bias, frozen_bias, convolution])
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-@pytest.mark.parametrize("mode", ["hooks", "functorch"])
-def test_gradients_are_each_example_s(network, reduction, mode):
-    inputs, targets = batch()
-    expected = one_by_one(drawn(network), inputs, targets)
-    wrapped = wrap(drawn(network), mode, loss_reduction=reduction, clip_norm=1.0)
-    for _ in range(2):  # a second batch of the same size finds nothing of the first
-        nn.functional.cross_entropy(wrapped(inputs), targets, reduction=reduction).backward()
-        trained = [p for p in wrapped.parameters() if p.requires_grad]
-        for parameter, rows in zip(trained, expected, strict=True):
-            assert parameter.grad_sample.shape == rows.shape
-            torch.testing.assert_close(parameter.grad_sample, rows)
-            parameter.grad_sample = None
+def ghost(model, *, clip_norm, expected_batch_size, reduction="mean"):
+    """(module, optimizer, criterion) of ghost clipping without noise."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    return PrivateEngine(randomness=SeededRandomness(0)).make_private(
+        module=model, optimizer=torch.optim.SGD(trained, lr=0.0), noise_schedule=0.0, clip_norm=clip_norm,
+        sample_rate=0.1, expected_batch_size=expected_batch_size, dataset=doubles(),
+        criterion=nn.CrossEntropyLoss(reduction=reduction), loss_reduction=reduction, grad_sample_mode="ghost",
+        batches="own",
+    )[:3]  # fmt: skip
 
 
 def test_gradients_own_their_memory():
@@ -82,6 +65,7 @@ def test_gradients_own_their_memory():
 
 @pytest.mark.parametrize("network", [no_bias, frozen_bias, convolution])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.every_case
 def test_ghost_sums_are_those_of_clipped_gradients(network, reduction):
     inputs, targets = batch()
     rows = one_by_one(drawn(network), inputs, targets)
@@ -90,36 +74,8 @@ def test_ghost_sums_are_those_of_clipped_gradients(network, reduction):
     factors = (clip_norm / norms).clamp(max=1.0)
     model = drawn(network)
     trained = [p for p in model.parameters() if p.requires_grad]
-    wrapped, optimizer, criterion, _ = PrivateEngine(randomness=SeededRandomness(0)).make_private(
-        module=model, optimizer=torch.optim.SGD(trained, lr=0.0), noise_schedule=0.0, clip_norm=clip_norm,
-        sample_rate=0.1, expected_batch_size=2.0, dataset=torch.utils.data.TensorDataset(inputs, targets),
-        criterion=nn.CrossEntropyLoss(reduction=reduction), loss_reduction=reduction, grad_sample_mode="ghost",
-        batches="own",
-    )  # fmt: skip
+    wrapped, optimizer, criterion = ghost(model, clip_norm=clip_norm, expected_batch_size=2.0, reduction=reduction)
     criterion(wrapped(inputs), targets).backward()
     optimizer.step()
     for parameter, row in zip(trained, rows, strict=True):
         torch.testing.assert_close(parameter.grad, torch.einsum("i,i...->...", factors, row) / 2.0, rtol=1e-5, atol=0)
-
-
-def test_physical_batches_of_ghost_clipping_add_up():
-    inputs, targets = batch()
-    model = drawn(no_bias)
-    wrapped, optimizer, criterion, _ = PrivateEngine(randomness=SeededRandomness(0)).make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.0), noise_schedule=0.0, clip_norm=0.5,
-        sample_rate=0.1, expected_batch_size=1.0, dataset=torch.utils.data.TensorDataset(inputs, targets),
-        criterion=nn.CrossEntropyLoss(), grad_sample_mode="ghost", batches="own",
-    )  # fmt: skip
-
-    def gradients(parts):
-        for i, part in enumerate(parts):
-            optimizer.zero_grad()
-            optimizer.signal_skip_step(do_skip=i + 1 < len(parts))
-            criterion(wrapped(inputs[part]), targets[part]).backward()
-            optimizer.step()
-        found = [p.grad.clone() for p in model.parameters()]
-        optimizer.zero_grad()
-        return found
-
-    whole, cut = gradients([slice(0, 7)]), gradients([slice(0, 3), slice(3, 4), slice(4, 7)])
-    torch.testing.assert_close(whole, cut)
