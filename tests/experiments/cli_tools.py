@@ -78,6 +78,13 @@ def standings(report: dict, name: str) -> set[str]:
     return {one["standing"] for made in report["certificates"] for one in made["hypotheses"] if one["name"] == name}
 
 
+def exported_bytes(out: Path) -> list[bytes]:
+    """What an export wrote, but for the commit that wrote it."""
+    report = {**read(out / "certificates.json"), "provenance": None}
+    others = [(out / name).read_bytes() for name in ("settings.json", "weights.safetensors")]
+    return [json.dumps(report).encode(), *others]
+
+
 def one_sentence(text: str) -> str:
     """The one line on standard error that an error leaves, without a traceback."""
     lines = text.strip().splitlines()
