@@ -1,29 +1,25 @@
 """A budget is never overspent, whatever the schedule, and however often the run is interrupted."""
 
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
-import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from private_toys import cross_entropy, data, mechanism, mlp
+from private_toys import Interrupted, data, mechanism, mlp, stopping, trained
 
-from pacdp.errors import CheckpointError
 from pacdp.private import (
     DPSGD,
     PrivacyBudget,
-    SeededRandomness,
     Table,
-    calibrated,
     epsilon,
     first,
     joined,
     planned,
     steps_of,
-    train,
 )
 from pacdp.step.release import PrivateStep
 
@@ -45,11 +41,7 @@ def algorithm(sigmas, **changes):
                  learning_rate=0.1)  # fmt: skip
 
 
-class Interrupted(Exception):
-    pass
-
-
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     sigmas=SIGMAS, share=st.floats(0.15, 1.2), rate=st.sampled_from([0.1, 0.5]), every=st.integers(1, 3),
     adjacency=st.sampled_from(["add-remove", "replace-one"]),
@@ -68,20 +60,14 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
         return released
 
     def go(stop):
-        def progress(seen):
-            if seen.step == stop:
-                raise Interrupted
-
-        return train(settings, mlp(), data(20), loss=cross_entropy, checkpoint=path, checkpoint_every=every,
-                     progress=progress)  # fmt: skip
+        return trained(settings, mlp(), data(20), randomness=None, checkpoint=path, checkpoint_every=every,
+                       progress=stopping(stop))  # fmt: skip
 
     with tempfile.TemporaryDirectory() as folder, patch.object(PrivateStep, "release", watched):
         path = Path(folder) / "run.safetensors"
         for stop in stops:
-            try:
+            with suppress(Interrupted):
                 go(stop)
-            except Interrupted:
-                pass
         run = go(None)
         assert go(None).event == run.event, "a run that ended goes no further"
     assert all(spent(history, adjacency) <= limit for history in [*moments, run.event])
@@ -106,34 +92,8 @@ def test_affordable_steps_are_the_most_and_count_what_ran_before(sigmas, before,
 
 def test_a_halted_run_is_the_beginning_of_the_whole_one():
     sigmas = [1.0] * 12
-    whole = train(algorithm(sigmas[:7]), mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(3))
-    limit = budget(epsilon(whole.event, delta=DELTA, adjacency="add-remove"))
-    run = train(algorithm(sigmas, budget=limit), mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(3))
-    assert run.halted
-    assert not whole.halted
+    whole = trained(algorithm(sigmas[:7]))
+    run = trained(algorithm(sigmas, budget=budget(spent(whole.event))))
+    assert (run.halted, whole.halted) == (True, False)
     assert run.event == whole.event
     assert all(torch.equal(run.weights[name], whole.weights[name]) for name in whole.weights)
-
-
-def test_calibrated_noise_uses_its_budget_up():
-    question = {"delta": DELTA, "adjacency": "add-remove"}
-    noise = calibrated(Table(values=(1.0, 2.0, 3.0)), sample_rate=0.25, steps=3, target_epsilon=1.5, **question)
-    assert budget(1.5).affordable_steps(planned(noise, sample_rate=0.25, steps=3)) == 3
-
-
-def test_what_no_step_keeps_to_is_refused_before_any_work():
-    for sigma in (0.5, 0.0):
-        with pytest.raises(ValueError, match="first step alone"):
-            train(algorithm([sigma] * 3, budget=budget(0.1)), mlp(), data(), loss=cross_entropy)
-    for wrong in ({"epsilon": 0.0}, {"epsilon": float("inf")}, {"delta": 0.0}, {"adjacency": "zero-out"}):
-        with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
-            budget(**{"at": 1.0, **wrong}) if "epsilon" not in wrong else budget(wrong["epsilon"])
-    assert budget(1.0).affordable_steps(joined()) == 0
-
-
-def test_a_checkpoint_keeps_its_budget(tmp_path):
-    path = tmp_path / "run.safetensors"
-    run = train(algorithm([1.0] * 6, budget=budget(2.0)), mlp(), data(), loss=cross_entropy, checkpoint=path)
-    assert run.halted
-    with pytest.raises(CheckpointError, match="settings"):
-        train(algorithm([1.0] * 6, budget=budget(20.0)), mlp(), data(), loss=cross_entropy, checkpoint=path)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from private_toys import cross_entropy, data, mechanism, mlp, private, sweep
+from private_toys import data, mechanism, mlp, private, sweep, trained
 
 from pacdp.opacus.modules import MODES
 from pacdp.private import (
@@ -14,7 +14,6 @@ from pacdp.private import (
     Tempered,
     bayesian,
     steps_of,
-    train,
 )
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -24,10 +23,9 @@ pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available()
 def test_training_agrees_with_the_cpu_and_resumes(mode, tmp_path):
     settings = DPSGLD(mechanism=mechanism(grad_sample_mode=mode), convention=Tempered(step_size=0.1, temperature=0.1),
                       prior=Normal(std=1.0), thin=2)  # fmt: skip
-    cpu = train(settings, mlp(), data(), loss=cross_entropy, randomness=SeededRandomness(1))
+    cpu = trained(settings)
     for _ in range(2):
-        gpu = train(settings, mlp().cuda(), data(), loss=cross_entropy, randomness=SeededRandomness(1),
-                    checkpoint=tmp_path / "run")  # fmt: skip
+        gpu = trained(settings, mlp().cuda(), checkpoint=tmp_path / "run")
         assert gpu.event == cpu.event
         torch.testing.assert_close(gpu.snapshots.cpu(), cpu.snapshots, atol=1e-4, rtol=1e-4)
 
@@ -35,7 +33,7 @@ def test_training_agrees_with_the_cpu_and_resumes(mode, tmp_path):
 def test_weights_are_drawn_on_the_gpu():
     module = bayesian(mlp().cuda(), generator=torch.Generator("cuda").manual_seed(0))
     settings = DPBBP(mechanism=mechanism(), noise_multiplier=1.0, learning_rate=0.1, prior=Normal(std=1.0), draws=2)
-    run = train(settings, module, data(), loss=cross_entropy, randomness=SeededRandomness(1, device="cuda"))
+    run = trained(settings, module, randomness=SeededRandomness(1, device="cuda"))
     assert all(p.is_cuda and torch.isfinite(p).all() for p in run.weights.values())
 
 
