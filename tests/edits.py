@@ -1,13 +1,11 @@
 """One number of a record changed: what tests expect the checker to notice."""
 
 import copy
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 from pacdp.verify.certificate import check_certificate
 
 
-def leaves(value: Any, free: Collection[str] = (), at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def leaves(value, free=(), at=()):
     """Where the numbers other than 0 are, but for those under the names in ``free``."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if parts is None:
@@ -19,7 +17,7 @@ def leaves(value: Any, free: Collection[str] = (), at: tuple[Any, ...] = ()) -> 
             yield from leaves(part, free, (*at, key))
 
 
-def moved(values: Any, place: tuple[Any, ...], factor: float = 0.0) -> Any:
+def moved(values, place, factor=0.0):
     """A copy in which one number is other by the factor, a whole number by one at least; 0 takes 1.1 or 0.9."""
     changed = copy.deepcopy(values)
     holder = changed
@@ -34,6 +32,6 @@ def moved(values: Any, place: tuple[Any, ...], factor: float = 0.0) -> Any:
     return changed
 
 
-def judged(record: Mapping[str, Any], **inputs: Any) -> set[str]:
+def judged(record, **inputs):
     """What the checker says of a certificate's statements, with some of its inputs replaced."""
     return {one.verdict for one in check_certificate({**record, "inputs": {**record["inputs"], **inputs}})}

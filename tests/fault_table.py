@@ -5,14 +5,12 @@ python -m tests.fault_table
 
 import json
 import tempfile
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from pacdp.cli.folder import provenance, write_json
 from pacdp.files import replacing
-from tests.fault_worlds import KINDS, WORLDS, World, put_to
+from tests.fault_worlds import KINDS, WORLDS, put_to
 
 DOCS = Path(__file__).parents[1] / "docs"
 MARK = "## Faults of disks and processes\n"
@@ -38,7 +36,7 @@ it leaves, and the ledger must count all of them after every kill; with secret n
 """
 
 
-def main() -> int:
+def main():
     """Run everything, write both files; 1 if anything was lost."""
     made_by = provenance(device="cpu", seed=0)
     with tempfile.TemporaryDirectory() as root, ThreadPoolExecutor(2) as pool:
@@ -53,7 +51,7 @@ def main() -> int:
     return int(any(one["lost"] for one in [*commands, *algorithms]))
 
 
-def rendered(record: dict[str, Any]) -> str:
+def rendered(record):
     """The part of the page."""
     rows = record["commands"]
     text = MARK + _HEAD + "".join(
@@ -67,19 +65,19 @@ def rendered(record: dict[str, Any]) -> str:
     return text + _line(["all", "", kills, runs, *_together(rows)])
 
 
-def _command(world: World, root: Path, made_by: dict[str, Any]) -> dict[str, Any]:
+def _command(world, root, made_by):
     found = put_to(world, root / world.name.replace(" ", "-"), choose=lambda kind, all_of: all_of)
     print(json.dumps([world.name, found.tried, found.lost]), flush=True)
     return {"name": world.name, "tried": dict(found.tried), "lost": found.lost, "commit": made_by["commit"]}
 
 
-def _algorithms() -> Iterable[tuple[str, bool]]:
+def _algorithms():
     from test_killed_runs import CHAINS, PRIVATE
 
     return [(name, True) for name in (*CHAINS, *PRIVATE)] + [(name, False) for name in PRIVATE]
 
 
-def _algorithm(name: str, seeded: bool, root: Path, made_by: dict[str, Any]) -> dict[str, Any]:
+def _algorithm(name, seeded, root, made_by):
     from test_killed_runs import KILLS, PRIVATE, killed_often
 
     place = root / f"{name}-{seeded}".replace(" ", "-")
@@ -95,17 +93,17 @@ def _algorithm(name: str, seeded: bool, root: Path, made_by: dict[str, Any]) -> 
     return {**found, "commit": made_by["commit"]}
 
 
-def _fate(one: dict[str, Any]) -> list[int]:
+def _fate(one):
     lost = len(one["lost"])
     return [sum(one["tried"].values()) - lost, lost]
 
 
-def _together(rows: list[dict[str, Any]]) -> list[int]:
+def _together(rows):
     survived, lost = zip(*map(_fate, rows), strict=True)
     return [sum(survived), sum(lost)]
 
 
-def _line(cells: Iterable[object]) -> str:
+def _line(cells):
     return f"| {' | '.join(map(str, cells))} |\n"
 
 

@@ -21,7 +21,7 @@ from pacdp import load_checkpoint  # noqa: E402
 from pacdp.choices import Choices  # noqa: E402
 from pacdp.cli.main import main  # noqa: E402
 from pacdp.ledger import Ledger  # noqa: E402
-from tests.file_faults import KINDS, Fault, Kind, Outcome, carried_out, places  # noqa: E402
+from tests.file_faults import KINDS, Fault, Kind, carried_out, places  # noqa: E402
 
 Words = Sequence[str]
 SHORT = tuple("1" if one == "2" else one for one in QUICK)
@@ -51,24 +51,24 @@ class World:
     """What must be equal to what is left without a fault, besides the names of the files."""
 
 
-def _weights(place: Path) -> Any:
+def _weights(place):
     return tensors(place / "run")
 
 
-def _second_chain(place: Path) -> Any:
+def _second_chain(place):
     return tensors(place / "run" / "chain-01")
 
 
-def _table(place: Path) -> Any:
+def _table(place):
     return (place / "results" / "table.csv").read_bytes()
 
 
-def _settings(place: Path) -> Any:
+def _settings(place):
     found = Choices.load(place / "list.jsonl")
     return found.settings, found.closed
 
 
-def _limit(place: Path) -> Any:
+def _limit(place):
     return Ledger.load(place / "ledger").limit
 
 
@@ -114,13 +114,13 @@ class Tally:
     lost: list[str] = field(default_factory=list)
 
 
-def given(words: Words, place: Path) -> None:
+def given(words, place):
     """Give the command in this process."""
     studies()["tiny"] = tiny_study.STUDY
     main([word.replace("@", str(place)) for word in words])
 
 
-def prepared(world: World, place: Path) -> Path:
+def prepared(world, place):
     """The folder as it is before the command."""
     place.mkdir(parents=True)
     for words in world.before:
@@ -136,7 +136,7 @@ def prepared(world: World, place: Path) -> Path:
     return place
 
 
-def put_to(world: World, root: Path, *, choose: Callable[[Kind, list[int]], Sequence[int]]) -> Tally:
+def put_to(world, root, *, choose):
     """Try the command under the faults that are chosen among all of each kind."""
     fresh, tally = prepared(world, root / "fresh"), Tally()
     whole = Path(shutil.copytree(fresh, root / "whole"))
@@ -158,13 +158,13 @@ def put_to(world: World, root: Path, *, choose: Callable[[Kind, list[int]], Sequ
     return tally
 
 
-def at_once(world: World, place: Path, outcome: Outcome) -> list[str]:
+def at_once(world, place, outcome):
     """What was lost by a fault, in sentences."""
     wrong = [] if outcome.killed or outcome.exitcode == 0 else _more_than_a_sentence(outcome)
     return wrong + _half_written(place) + _touched(world, place)
 
 
-def after_the_next_try(world: World, place: Path, expected: Any) -> list[str]:
+def after_the_next_try(world, place, expected):
     """What a fault left that the next try does not get over, in sentences."""
     again, wrong = carried_out(given, (world.words, place), root=place), []
     if again.exitcode:
@@ -180,32 +180,32 @@ def after_the_next_try(world: World, place: Path, expected: Any) -> list[str]:
     return wrong
 
 
-def _state(place: Path) -> frozenset[tuple[str, int]]:
+def _state(place):
     found = [path for path in place.rglob("*") if not path.is_dir()]
     return frozenset(
         (re.sub(r"\.\d+\.partial|tmp\d+", "", str(one.relative_to(place))), one.stat().st_size) for one in found
     )
 
 
-def names_of(place: Path) -> set[str]:
+def names_of(place):
     """The names of all files but locks and lists."""
     found = {str(path.relative_to(place)) for path in place.rglob("*") if not path.is_dir()}
     return {name for name in found if not name.endswith((".lock", ".pacdp"))}
 
 
-def _more_than_a_sentence(outcome: Outcome) -> list[str]:
+def _more_than_a_sentence(outcome):
     last = outcome.err.strip().split("\n")[-1]
     fine = outcome.exitcode == 1 and last.startswith("pacdp: ") and "Traceback" not in outcome.err
     return [] if fine else [f"exit status {outcome.exitcode}, {outcome.err.strip()[-600:]}"]
 
 
-def _touched(world: World, place: Path) -> list[str]:
+def _touched(world, place):
     theirs = [place / folder / name for folder in world.theirs for name in NOT_OURS]
     return [f"{one.name} of the user is not what it was" for one in theirs
             if not one.exists() or one.read_text() != f"mine: {one.name}"]  # fmt: skip
 
 
-def _half_written(place: Path) -> list[str]:
+def _half_written(place):
     """Files under their own name that are not whole."""
     wrong = []
     for path in place.rglob("*"):

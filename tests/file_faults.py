@@ -16,11 +16,10 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import safetensors
 import safetensors.numpy
@@ -28,7 +27,7 @@ import safetensors.torch
 import torch
 
 Kind = Literal["kill", "tear", "full", "io", "stop"]
-KINDS: tuple[Kind, ...] = ("kill", "tear", "full", "io")
+KINDS = ("kill", "tear", "full", "io")
 _WRITES = {"write", "sendfile"}
 _GROWS = {"create", "mkdir", "link", "symlink", *_WRITES}
 """What a full disk refuses; it lets files be removed and renamed."""
@@ -67,12 +66,12 @@ class Outcome:
     err: str
 
     @property
-    def killed(self) -> bool:
+    def killed(self):
         """Whether the fault killed it."""
         return self.exitcode == -signal.SIGKILL
 
 
-def places(operations: Sequence[str], kind: Kind) -> list[int]:
+def places(operations, kind):
     """The operations, counted from 1, at which a fault of that kind is another one than at those before."""
     concerned = {"tear": _WRITES, "full": _GROWS}
     names = [one.split()[0] for one in operations]
@@ -80,13 +79,13 @@ def places(operations: Sequence[str], kind: Kind) -> list[int]:
 
 
 def carried_out(
-    function: Callable[..., Any],
-    arguments: Sequence[Any] = (),
+    function,
+    arguments=(),
     *,
-    root: Path,
-    fault: Fault | None = None,
-    of_this: bool = False,
-) -> Outcome:
+    root,
+    fault=None,
+    of_this=False,
+):
     """Call ``function``, which must be importable by name, in another process, with a fault or without one.
 
     ``of_this``: the process is a fork of this one, with all that it remembers, and the function may have any name.
@@ -104,22 +103,20 @@ def carried_out(
         return Outcome(exitcode=process.exitcode, operations=tuple(operations.splitlines()), out=out, err=err)
 
 
-def note(path: Path, line: str) -> None:
+def note(path, line):
     """Add a line to a file of the test's own by operations that are not counted, so that it outlives any fault."""
     descriptor = _real["open"](path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     _real["write"](descriptor, f"{line}\n".encode())
     _real["close"](descriptor)
 
 
-def _context() -> Any:
+def _context():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_PRELOADED))
     return context
 
 
-def _child(
-    function: Callable[..., Any], arguments: Sequence[Any], root: Path, fault: Fault | None, notes: Path
-) -> None:
+def _child(function, arguments, root, fault, notes):
     for name, stream in (("out", 1), ("err", 2)):
         os.dup2(os.open(notes / name, os.O_WRONLY | os.O_CREAT), stream)
         setattr(sys, f"std{name}", os.fdopen(stream, "w", buffering=1, closefd=False))
@@ -132,17 +129,17 @@ def _child(
 class _Shim:
     """Stands between Python and the system for files below ``root``."""
 
-    def __init__(self, root: Path, fault: Fault | None, log: int) -> None:
+    def __init__(self, root, fault, log):
         self.root, self.fault, self.log, self.done, self.failing = os.path.realpath(root), fault, log, 0, False
 
-    def install(self) -> None:
+    def install(self):
         """Take the place of the functions that change files."""
         for name in _CALLS:
             setattr(os, name, self._counted(name))
         io.open = builtins.open = self._open  # type: ignore[assignment]
         safetensors.torch.serialize_file = safetensors.numpy.serialize_file = self._serialize_file
 
-    def met(self, name: str, path: str, act: Callable[[], Any], half: Callable[[], int]) -> Any:
+    def met(self, name, path, act, half):
         """Count an operation and do it, do half of it, or fail; ``half`` returns how many bytes it wrote, or 0."""
         _real["write"](self.log, f"{name} {path}\n".encode())
         self.done += 1
@@ -171,10 +168,10 @@ class _Shim:
                 (half if name in _WRITES else act)()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def _counted(self, name: str) -> Callable[..., Any]:
+    def _counted(self, name):
         real = _real[name]
 
-        def operation(*arguments: Any, **more: Any) -> Any:
+        def operation(*arguments, **more):
             where = _TARGETS.get(name, 0)
             dir_fd = more.get("dst_dir_fd" if where else "dir_fd")
             path = self._below(arguments[where], dir_fd) if len(arguments) > where else None
@@ -184,7 +181,7 @@ class _Shim:
             if name == "open" and arguments[1] & os.O_CREAT and not os.path.lexists(os.path.join(self.root, path)):
                 called = "create"
 
-            def half() -> int:
+            def half():
                 if name == "write":
                     return real(arguments[0], arguments[1][: len(arguments[1]) // 2])
                 return real(*arguments[:3], os.fstat(arguments[1]).st_size // 2) if name == "sendfile" else 0
@@ -194,21 +191,21 @@ class _Shim:
         return operation
 
     def _open(
-        self, file: Any, mode: str = "r", buffering: int = -1, encoding: str | None = None, errors: str | None = None,
-        newline: str | None = None, closefd: bool = True, opener: Any = None,
-    ) -> Any:  # fmt: skip
+        self, file, mode = "r", buffering = -1, encoding = None, errors = None,
+        newline = None, closefd = True, opener = None,
+    ):  # fmt: skip
         """What :func:`open` does, on a raw file whose writes are counted."""
         if not set(mode) & set("wax+") or self._below(file) is None:
             return _real_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
         shim = self
 
         class Raw(io.FileIO):
-            def write(self, content: Any) -> int:
+            def write(self, content):
                 content, path = bytes(content), shim._below(self.fileno()) or "?"
                 write = super().write
                 return shim.met("write", path, lambda: write(content), lambda: write(content[: len(content) // 2]))
 
-            def truncate(self, size: int | None = None) -> int:
+            def truncate(self, size=None):
                 truncate = super().truncate
                 return shim.met("truncate", str(self.name), lambda: truncate(size), lambda: 0)
 
@@ -223,7 +220,7 @@ class _Shim:
         text.mode = mode  # type: ignore[misc]
         return text
 
-    def _serialize_file(self, tensors: Any, filename: Any, metadata: Any = None) -> None:
+    def _serialize_file(self, tensors, filename, metadata=None):
         """What safetensors 0.8 was seen to do, by strace: a file .tmp*, cut to length, written and renamed."""
         content = bytes(safetensors.serialize(tensors, metadata=metadata))
         temporary = Path(filename).with_name(f".tmp{os.getpid()}")
@@ -240,7 +237,7 @@ class _Shim:
         except OSError as error:
             raise safetensors.SafetensorError(f"Error while serializing: I/O error: {error}") from error
 
-    def _below(self, what: Any, dir_fd: int | None = None) -> str | None:
+    def _below(self, what, dir_fd=None):
         """The path below the root of a file name or descriptor, or None where it lies elsewhere."""
         if isinstance(what, int):
             path = os.readlink(f"/proc/self/fd/{what}")

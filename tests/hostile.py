@@ -8,11 +8,9 @@ import signal
 import struct
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -37,35 +35,35 @@ _accident = st.one_of(
 )
 
 
-def contents(whole: bytes) -> st.SearchStrategy[bytes]:
+def contents(whole):
     """The file after one to three accidents, at shares of its length; of JSON, values too; now and then other bytes."""
     accidents = st.lists(_accident | _edit if _lines_of_json(whole) else _accident, min_size=1, max_size=3)
     return accidents.map(lambda happened: damaged(whole, happened)) | st.binary(max_size=300)
 
 
-def damaged(content: bytes, happened: list[tuple[Any, ...]]) -> bytes:
+def damaged(content, happened):
     """The content after these accidents."""
     for what, where, *more in happened:
         a = int(where * len(content))
         match what, more:
-            case "cut", _:
+            case ["cut", _]:
                 content = content[:a]
-            case "drop" | "twice", [other]:
+            case ["drop" | "twice", [other]]:
                 a, b = sorted((a, int(other * len(content))))
                 content = content[:a] + content[b:] if what == "drop" else content[:b] + content[a:]
-            case "put", [new]:
+            case ["put", [new]]:
                 content = content[:a] + new + content[a:]
-            case "over", [new]:
+            case ["over", [new]]:
                 content = content[:a] + new + content[a + len(new) :]
-            case "flip", [bit] if content:
+            case ["flip", [bit]] if content:
                 a = min(a, len(content) - 1)
                 content = content[:a] + bytes([content[a] ^ 1 << bit]) + content[a + 1 :]
-            case "edit", [places, leaf]:
+            case ["edit", [places, leaf]]:
                 content = _edited(content, where, places, leaf)
     return content
 
 
-def _lines_of_json(content: bytes) -> list[Any]:
+def _lines_of_json(content):
     """The values of a JSON text, one; or of its lines; none if there is another line."""
     try:
         return [json.loads(content)]
@@ -77,12 +75,12 @@ def _lines_of_json(content: bytes) -> list[Any]:
         return []
 
 
-def _edited(content: bytes, where: float, places: list[float], leaf: Any) -> bytes:
+def _edited(content, where, places, leaf):
     """One value in a JSON text, or in a line of JSON, replaced; other content as it is."""
     lines = _lines_of_json(content)
     if not lines:
         return content
-    inside: Any = lines
+    inside = lines
     for place in [where, *places]:
         keys = list(inside) if isinstance(inside, dict) else range(len(inside))
         key = keys[min(int(place * len(keys)), len(keys) - 1)]
@@ -94,10 +92,10 @@ def _edited(content: bytes, where: float, places: list[float], leaf: Any) -> byt
 
 
 @contextmanager
-def limited(*, memory: int = MEMORY, seconds: float = SECONDS) -> Iterator[None]:
+def limited(*, memory=MEMORY, seconds=SECONDS):
     """So much more address space than now, and so many seconds of the processor: then MemoryError or TimeoutError."""
 
-    def late(*_: object) -> None:
+    def late(*_):
         raise TimeoutError(f"not done after {seconds} seconds")
 
     pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -113,7 +111,7 @@ def limited(*, memory: int = MEMORY, seconds: float = SECONDS) -> Iterator[None]
         signal.signal(signal.SIGPROF, before)
 
 
-def outcome(read: Callable[[Path], Any], path: Path) -> tuple[Any] | None:
+def outcome(read, path):
     """What the reader made of the file, in a tuple; None where it refused it in words. Anything else is raised."""
     with limited():
         try:
@@ -128,14 +126,14 @@ RUNS = b"\x80\x04cbuiltins\nopen\n(X%s%sX\x01\x00\x00\x00wtR."
 """A pickle that creates a file when it is loaded: the length of its path, the path."""
 
 
-def pickle_that_creates(path: Path) -> bytes:
+def pickle_that_creates(path):
     """A pickle that creates ``path`` when it is loaded."""
     name = str(path).encode()
     return RUNS % (struct.pack("<I", len(name)), name)
 
 
 @cache
-def bombs(kind: str) -> dict[str, bytes]:
+def bombs(kind):
     """Files of one format whose headers lie, or that hold far more than their size says."""
     return {
         "json": _json, "csv": _csv, "safetensors": _safetensors, "npz": _npz, "npy": _npy, "idx": _idx, "tar": _tar,
@@ -143,7 +141,7 @@ def bombs(kind: str) -> dict[str, bytes]:
     }[kind]()  # fmt: skip
 
 
-def _json() -> dict[str, bytes]:
+def _json():
     return {
         "deep": b"[" * 100_000 + b"]" * 100_000,
         "open": b"[" * 5_000_000,
@@ -158,7 +156,7 @@ def _json() -> dict[str, bytes]:
     }
 
 
-def _csv() -> dict[str, bytes]:
+def _csv():
     return {
         "field": b'a,b\n"' + b"a" * 1_000_000,
         "columns": b",".join([b"a"] * 100_000) + b"\n" + b",".join([b"a"] * 100_000),
@@ -167,12 +165,12 @@ def _csv() -> dict[str, bytes]:
     }
 
 
-def _safetensors() -> dict[str, bytes]:
-    def file(table: Any, body: bytes = b"", *, length: int | None = None) -> bytes:
+def _safetensors():
+    def file(table, body=b"", *, length=None):
         text = table if isinstance(table, bytes) else json.dumps(table).encode()
         return struct.pack("<Q", len(text) if length is None else length) + text + body
 
-    def one(kind: str, shape: list[int], end: int, **more: Any) -> bytes:
+    def one(kind, shape, end, **more):
         return file({"rows": {"dtype": kind, "shape": shape, "data_offsets": [0, end]}, **more}, bytes(4))
 
     deep = b"[" * 100_000 + b"]" * 100_000
@@ -193,13 +191,13 @@ def _safetensors() -> dict[str, bytes]:
     }
 
 
-def _header(shape: str, kind: str = "<i8", *, text: str | None = None) -> bytes:
+def _header(shape, kind="<i8", *, text=None):
     said = (text or f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}").encode()
     said += b" " * (64 - (len(said) + 11) % 64) + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(said)) + said
 
 
-def _npy() -> dict[str, bytes]:
+def _npy():
     return {
         "8 TiB": _header(f"({2**40},)"),
         "product overflows": _header(f"({2**62}, {2**62})"),
@@ -217,7 +215,7 @@ def _npy() -> dict[str, bytes]:
     }
 
 
-def _zipped(members: dict[str, bytes]) -> bytes:
+def _zipped(members):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, content in members.items():
@@ -225,7 +223,7 @@ def _zipped(members: dict[str, bytes]) -> bytes:
     return file.getvalue()
 
 
-def _npz() -> dict[str, bytes]:
+def _npz():
     names = ("examples", "inputs", "key_mark", "images", "labels", "patient")
     size = 80_000_000
     found = {name: _zipped({f"{one}.npy": content for one in names}) for name, content in _npy().items()}
@@ -233,7 +231,7 @@ def _npz() -> dict[str, bytes]:
     return {**found, "a bomb": _zipped({"examples.npy": big, "images.npy": big}), "one array": _npy()["8 TiB"]}
 
 
-def _idx() -> dict[str, bytes]:
+def _idx():
     zeros = gzip.compress(bytes(2**25), 1)  # members of a gzip file follow each other
     return {
         "32 sizes": b"\0\0\x08\x20" + b"\xff" * 128,
@@ -243,8 +241,8 @@ def _idx() -> dict[str, bytes]:
     }
 
 
-def _tar() -> dict[str, bytes]:
-    def member(**fields: Any) -> bytes:
+def _tar():
+    def member(**fields):
         info = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
         for name, value in fields.items():
             setattr(info, name, value)
@@ -263,10 +261,10 @@ def _tar() -> dict[str, bytes]:
     }
 
 
-def _jpeg() -> dict[str, bytes]:
+def _jpeg():
     from PIL import Image
 
-    def film(side: int, **how: Any) -> bytes:
+    def film(side, **how):
         file = io.BytesIO()
         Image.new("L", (side, side)).save(file, "JPEG", **how)
         return file.getvalue()

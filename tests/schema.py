@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 
@@ -13,7 +12,7 @@ SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "certificates.schema.j
 _REPORT = jsonschema.Draft202012Validator(SCHEMA)
 
 
-def validate(report: dict[str, Any]) -> list[Certificate]:
+def validate(report):
     """The certificates of a report that is written to disk as pacdp-certificates/2 says.
 
     Raises ``jsonschema.ValidationError`` where the schema says otherwise, and ValueError where JSON has no such value,

@@ -5,10 +5,8 @@ Tests that change a folder copy it first. Nothing of pacdp is imported before a 
 
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ sys.path.append(str(Path(__file__).parent / "experiments"))  # for tests of othe
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def trained(tmp_path_factory):
     """A chain of each algorithm without clipping, as the command trains it."""
     from cli_tools import QUICK, succeed
 
@@ -29,17 +27,17 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def copied(trained: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+def copied(trained, tmp_path):
     """A function that gives a copy of a trained chain's folder."""
 
-    def copy(algorithm: str) -> Path:
+    def copy(algorithm):
         return Path(shutil.copytree(trained[algorithm], tmp_path / f"copy-{algorithm}"))
 
     return copy
 
 
 @pytest.fixture(scope="session")
-def runs(trained: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(trained, tmp_path_factory):
     """Chains with their certificates: copies of those above, and two with clipped gradients."""
     from cli_tools import succeed
     from tiny_runs import RUNTIME, tiny
@@ -57,7 +55,7 @@ def runs(trained: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="session")
-def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def counted(tmp_path_factory):
     """A folder with clipped chains whose noise nobody knows, and the ledger that counted them."""
     from secret_runs import KINDS
     from tiny_runs import RUNTIME
@@ -71,7 +69,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(tmp_path_factory):
     """A folder with a private run, its ledger and what was exported of it."""
     from tiny_runs import RUNTIME, tiny_private
 
@@ -84,7 +82,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def with_writers(name: str, **how: Any) -> Any:
+def with_writers(name, **how):
     """The digits, one to five by each of a number of writers."""
     from pacdp.data import load
 
@@ -95,13 +93,13 @@ def with_writers(name: str, **how: Any) -> Any:
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> None:
+def written(monkeypatch):
     """Digits of writers stand in the place of those without."""
     monkeypatch.setattr("pacdp.cli.private.data.load", with_writers)
 
 
 @pytest.fixture(scope="session")
-def private_runs(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def private_runs(exported, tmp_path_factory):
     """Private runs with their certificates: noise for a budget, given, by a Langevin step size, and hiding people."""
     from cli_tools import succeed
     from tiny_runs import RUNTIME, tiny_private
@@ -133,7 +131,7 @@ def private_runs(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> di
 
 
 @pytest.fixture(scope="session")
-def compressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compressed(tmp_path_factory):
     """A finished compression with its certificates."""
     from cli_tools import succeed
 

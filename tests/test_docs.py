@@ -7,9 +7,7 @@ import json
 import pydoc
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -40,13 +38,13 @@ OF_ALL = r"(torch|torch\.cuda)\.(manual_seed|manual_seed_all|seed)|(np|numpy)\.r
 
 
 @pytest.fixture(scope="module")
-def library() -> dict[str, str]:
+def library():
     """The sources by their paths."""
     paths = [path for package in ("bounds", "pacdp", "experiments") for path in sorted((ROOT / package).rglob("*.py"))]
     return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
 
 
-def unseeded(source: str) -> Iterator[str]:
+def unseeded(source):
     """Calls that seed the process, or draw without a generator of their own."""
     mentioned = re.search(rf"\b({'|'.join(DRAWING)}|\w*seed\w*|rand\w*_like)\(", source)  # few sources are parsed
     for node in ast.walk(ast.parse(source if mentioned else "")):
@@ -151,7 +149,7 @@ def test_the_readme_s_picture_and_numbers_are_of_the_demo_s_code():
 def printed(capsys):
     """What the Python of a page that holds a word prints, given some names."""
 
-    def run(page: str, word: str, *edit: str, **names: Any) -> list[str]:
+    def run(page, word, *edit, **names):
         (block,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if word in block]
         capsys.readouterr()
         exec(block.replace(*edit) if edit else block, names)
@@ -160,7 +158,7 @@ def printed(capsys):
     return run
 
 
-def digits() -> tuple[torch.Tensor, torch.Tensor]:
+def digits():
     data, _ = load("digits")
     return torch.tensor(data.inputs), torch.tensor(data.labels)
 

@@ -28,7 +28,7 @@ main(["bound", "maurer", "--risk", "0.02", "--kl-nats", "500", "--n", "60000"])
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
+def wheel(tmp_path_factory):
     (path,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"])
     return Path(path)
 

@@ -52,7 +52,7 @@ def compiled(x: int) -> int:
 
 @pytest.fixture(scope="module")
 def module():
-    names: dict = {}
+    names = {}
     tree = ast.fix_missing_locations(_Wrapped().visit(ast.parse(textwrap.dedent(SOURCE))))
     exec(compile(tree, "<module>", "exec"), names)
     return names

@@ -118,7 +118,7 @@ def test_an_inner_maximum_is_found_to_a_millionth():
 
 
 @given(st.floats(1e-3, 1e3), st.floats(-3.0, 3.0), st.floats(0.01, 5.0), st.floats(0.05, 0.95))
-def test_the_upper_bound_on_kl_is_at_least_the_exact_one(tau: float, low: float, width: float, share: float):
+def test_the_upper_bound_on_kl_is_at_least_the_exact_one(tau, low, width, share):
     high = low + width
     partition = -tau * (low + share * share * width)
     value = gibbs_kl_upper(log_partition_lower_nats=partition, tau=tau, loss_low=low, loss_high=high)

@@ -12,7 +12,7 @@ EDGE_RATES = [0.0, 5e-324, 1e-320, 2.3e-308, 1e-300, 1e-160, 1e-20, 0.25, 0.5, 0
 EDGE_NATS = [0.0, 5e-324, 1e-320, 2.3e-308, 1e-300, 1e-250, 1e-240, 1e-160, 1e-32, 1e-16, 0.3, 39.9, 40.0, 1e3]
 
 
-def points(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def points(count, seed):
     """(q, nats) at all magnitudes: log-uniform, near 1, typical of certificates, and every pair of edges."""
     rng = np.random.default_rng(seed)
     third = count // 3

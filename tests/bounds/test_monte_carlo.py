@@ -77,7 +77,7 @@ def test_a_chain_is_optimistic_and_worth_its_effective_draws():
     assert stuck.terms["monte_carlo_draws"] == 1.0  # a chain that never moved is one draw
 
 
-def effective_size_by_sums(chain: np.ndarray) -> float:
+def effective_size_by_sums(chain):
     """The same number, each autocovariance summed by itself."""
     n, centred = len(chain), chain - chain.mean()
     rho = [float(np.dot(centred[: n - t], centred[t:]) / np.dot(centred, centred)) for t in range(n - n % 2)]
@@ -91,7 +91,7 @@ def effective_size_by_sums(chain: np.ndarray) -> float:
 
 @pytest.mark.parametrize("memory", [0.0, 0.1, 0.5, 0.95, -0.4])
 @pytest.mark.parametrize("n", [64, 401])
-def test_the_effective_size_is_that_of_slow_sums(memory: float, n: int):
+def test_the_effective_size_is_that_of_slow_sums(memory, n):
     rng = np.random.default_rng(int(100 * abs(memory)) + n)
     chain = [0.0]
     for noise in rng.normal(size=n - 1):

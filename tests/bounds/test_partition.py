@@ -165,5 +165,5 @@ def test_streaming_takes_every_float(largest):
 
 
 @given(st.floats(1e-3, 1e6), st.floats(-100.0, 100.0), st.floats(1e-3, 100.0))
-def test_the_floor_of_a_partition_function_is_below_the_exact_one(tau: float, low: float, width: float):
+def test_the_floor_of_a_partition_function_is_below_the_exact_one(tau, low, width):
     assert Fraction(_floor(tau, low, low + width)) <= -Fraction(tau) * Fraction(low + width)

@@ -14,7 +14,7 @@ def test_an_independent_prior_pays_for_prior_and_draw_in_one_step():
 
 
 @pytest.mark.parametrize("still", [{"beta": 0.0, "tau": 3.0}, {"beta": 3.0, "tau": 0.0}])
-def test_a_mechanism_that_does_not_look_at_its_records_loses_no_privacy(still: dict[str, float]):
+def test_a_mechanism_that_does_not_look_at_its_records_loses_no_privacy(still):
     assert bounds.exponential_mechanism_epsilon(**still, loss_range=2.0, n=10) == 0.0
 
 
@@ -24,7 +24,7 @@ def test_a_price_that_is_missing_is_missed_by_name():
 
 
 @pytest.mark.parametrize("units", range(1, 12))
-def test_half_of_the_smallest_brier_losses_is_rounded_up(units: int):
+def test_half_of_the_smallest_brier_losses_is_rounded_up(units):
     brier = units * math.ulp(0.0)
     made = bounds.brier_risk(brier=brier, bound=partial(bounds.maurer, kl_nats=0.0, n=9, failure_prob=0.05))
     assert 2.0 * made.certificate.terms["empirical_risk"] >= brier

@@ -80,7 +80,7 @@ def test_exponential_mechanism_is_as_private_as_said_on_a_finite_set():
     losses = [[0.0, 1.0, 0.5], [1.0, 0.0, 0.2]]  # loss of three hypotheses on two possible records
     n, beta, tau = 4, 1.3, 6.0
 
-    def law(ones: int) -> list[float]:
+    def law(ones):
         weights = [math.exp(-beta * tau * ((n - ones) * a + ones * b) / n) for a, b in zip(*losses, strict=True)]
         return [weight / sum(weights) for weight in weights]
 

@@ -30,7 +30,7 @@ def _columns(counts, gaps, n, bins):
     }
 
 
-def held_out(n: int, law, confidence, name: str, bins: int = 2):
+def held_out(n, law, confidence, name, bins=2):
     """One predictor of two confidences."""
     law, gaps = np.asarray(law), _kinds(confidence)
 
@@ -42,7 +42,7 @@ def held_out(n: int, law, confidence, name: str, bins: int = 2):
     return world
 
 
-def chosen(n: int, hypotheses: int, law, confidence, release: str = "", strength: float = 0.0, bins: int = 2):
+def chosen(n, hypotheses, law, confidence, release="", strength=0.0, bins=2):
     """Predictors of one law with independent labels: the one of least plug-in ECE, or one that is released privately.
 
     Replacing an example moves n times a plug-in ECE by at most 2, leaving one out by at most 1.
@@ -74,7 +74,7 @@ def chosen(n: int, hypotheses: int, law, confidence, release: str = "", strength
     return world
 
 
-def bins_of(n: int, accuracies, confidences, name: str):
+def bins_of(n, accuracies, confidences, name):
     """Examples over bins at random; for every data set the counts, corrects and mean confidences of all bins."""
     accuracies, confidences = np.asarray(accuracies), np.asarray(confidences)
     size = accuracies.size
@@ -90,7 +90,7 @@ def bins_of(n: int, accuracies, confidences, name: str):
     return world
 
 
-def brier(n: int, hypotheses: int, sure: float, rate: float):
+def brier(n, hypotheses, sure, rate):
     """Two classes, one confidence: Brier losses 2(1-p)² and 2p²; the luckiest predictor."""
     right, wrong = 2 * (1 - sure) ** 2, 2 * sure**2
 

@@ -10,12 +10,12 @@ from tests.coverage.worlds import DELTA, chunks, gibbs, luckiest
 _JUST_ABOVE = 1 + 1e-9
 
 
-def rate_of_none(n: int, nats: float) -> float:
+def rate_of_none(n, nats):
     """Just above what a kl bound of this cost (without ln(1/failure_prob)) says of a sample without an error."""
     return float(-np.expm1(-(nats + np.log(1 / DELTA)) / n)) * _JUST_ABOVE
 
 
-def draws(name: str, n: int, sample, mean: float):
+def draws(name, n, sample, mean):
     """Independent draws in [0, 1] of one law."""
 
     def world(rng, datasets):
@@ -27,11 +27,11 @@ def draws(name: str, n: int, sample, mean: float):
     return world
 
 
-def coins(n: int, rate: float, name: str):
+def coins(n, rate, name):
     return draws(f"coins of rate {rate:.3f}, {name}", n, lambda rng, shape: 1.0 * (rng.random(shape) < rate), rate)
 
 
-def levels(n: int, law, hypotheses: int = 1):
+def levels(n, law, hypotheses=1):
     """Losses 0, 1/4 and 1; a point posterior on the hypothesis of least mean loss."""
 
     def world(rng, datasets):
@@ -57,7 +57,7 @@ def levels(n: int, law, hypotheses: int = 1):
     return world
 
 
-def half_lucky(n: int, hypotheses: int, paid: bool):
+def half_lucky(n, hypotheses, paid):
     """One draw of a posterior that is half its uniform prior and half the luckiest hypothesis."""
     on_lucky, elsewhere = 0.5 * hypotheses + 0.5, 0.5  # dQ/dP
     mass = (0.5 + 0.5 / hypotheses, 0.5 * (1 - 1 / hypotheses))
@@ -138,7 +138,7 @@ def chain(rng, datasets):
     return Cases(columns, np.concatenate(truth))
 
 
-def lucky_chain(seen: bool):
+def lucky_chain(seen):
     """The luckiest of very many hypotheses on half of the sample, kept in the second step."""
     half, hypotheses, rate = 20, 10_000_000, 0.5
 
@@ -157,7 +157,7 @@ def lucky_chain(seen: bool):
     return world
 
 
-def prior_scales(n: int, count: int, paid: bool, fraction: float = 1.0):
+def prior_scales(n, count, paid, fraction=1.0):
     """Point priors, one for each scale e^(-j/10); the scale with the fewest errors is chosen, of equals the largest."""
     index = np.arange(1, count + 1)
     scales = np.exp(-index / 10)
@@ -178,11 +178,11 @@ def prior_scales(n: int, count: int, paid: bool, fraction: float = 1.0):
     return world
 
 
-def neighbours(scale: float):
+def neighbours(scale):
     return prior_scale_grid(scale=scale, largest=1.0, precision=10)
 
 
-def one_hypothesis(n: int):
+def one_hypothesis(n):
     """One hypothesis, the rate where a sample without errors fails an exact kl bound."""
 
     def world(rng, datasets):

@@ -67,7 +67,7 @@ def _nearest(x, y, at):
     return y[np.abs(at[:, None] - x).argmin(axis=1)]
 
 
-def line(n: int, predict, noise: float, name: str):
+def line(n, predict, noise, name):
     """Points of [0, 1], labelled by a threshold at 0.7 and flipped at a rate, learnt until no error is left."""
     grid = (np.arange(4000) + 0.5) / 4000
 
@@ -85,7 +85,7 @@ def line(n: int, predict, noise: float, name: str):
     return world
 
 
-def by_heart(n: int, rate: float):
+def by_heart(n, rate):
     """A learner that knows the records it picked by heart and answers 0 otherwise: it needs every record of class 1."""
 
     def world(rng, datasets):
@@ -96,7 +96,7 @@ def by_heart(n: int, rate: float):
     return world
 
 
-def rounds(n: int, rate: float):
+def rounds(n, rate):
     """Every round's network errs independently at one rate; a record is picked a round."""
 
     def world(rng, datasets):
@@ -109,7 +109,7 @@ def rounds(n: int, rate: float):
     return world
 
 
-def one_record(fraction: float):
+def one_record(fraction):
     """One record, which each round's network gets right with the probability that is its share."""
     rate = 1.0 - DELTA**fraction / ROUNDS * (1 - 1e-9)
 
@@ -121,7 +121,7 @@ def one_record(fraction: float):
     return world
 
 
-def apart(held_out: int, m: int, rate: float, differ: float):
+def apart(held_out, m, rate, differ):
     """A network that errs wherever its stand-in does, and wherever the two differ."""
 
     def world(rng, datasets):

@@ -19,7 +19,7 @@ _ABOVE = 1 + 1e-9
 _LATER = (8, 13, 21)
 
 
-def nested(n: int, risks, target: float, name: str):
+def nested(n, risks, target, name):
     """Rules of rising risk: an example on which one errs is an error of all later ones."""
     listed = np.asarray(risks)
 
@@ -32,7 +32,7 @@ def nested(n: int, risks, target: float, name: str):
     return world
 
 
-def answering(counts, risk: float, name: str):
+def answering(counts, risk, name):
     """A predictor of several levels of confidence, with so many examples of each and the same risk at all."""
     levels = np.arange(len(counts), 0, -1) / len(counts)
     confidence = np.repeat(levels, counts)
@@ -46,7 +46,7 @@ def answering(counts, risk: float, name: str):
     return world
 
 
-def sizes(n: int, size: float):
+def sizes(n, size):
     """Sets of one of one labels, or of none."""
 
     def world(rng, datasets):
@@ -58,7 +58,7 @@ def sizes(n: int, size: float):
     return world
 
 
-def uniform_scores(n: int, target: float, name: str):
+def uniform_scores(n, target, name):
     """Scores of positives, uniform: the rate of misses below a threshold is the threshold."""
 
     def world(rng, datasets):
@@ -69,7 +69,7 @@ def uniform_scores(n: int, target: float, name: str):
     return world
 
 
-def stream(n: int, rate: float):
+def stream(n, rate):
     """Losses one after another."""
 
     def world(rng, datasets):
@@ -81,7 +81,7 @@ def stream(n: int, rate: float):
     return world
 
 
-def scores_of_one_law(old: int, new: int, kinds: int = 0):
+def scores_of_one_law(old, new, kinds=0):
     """Old and new scores of one law."""
 
     def world(rng, datasets):

@@ -13,7 +13,7 @@ MOST = FRACTIONS[0]
 _JUST_ABOVE = 1 + 1e-9
 
 
-def crowd(n: int, kinds, of: str, name: str):
+def crowd(n, kinds, of, name):
     """n people of a finite set of kinds, (probability, size, sum of losses); the risk of a new person or example."""
     probability, size, total = (np.array(column, dtype=np.float64) for column in zip(*kinds, strict=True))
     truth = probability @ (total / size) if of == "person" else probability @ total / (probability @ size)
@@ -27,7 +27,7 @@ def crowd(n: int, kinds, of: str, name: str):
     return world
 
 
-def few_small(n: int, bound, fraction: float = 1.0, small: float = 0.05, allowed: int = 1):
+def few_small(n, bound, fraction=1.0, small=0.05, allowed=1):
     """Some people have one example, the others 200, all or none lost, at the rate where the bound at this fraction of
     its cost is refuted by no loss and at most so many small people."""
     large = 200
@@ -38,7 +38,7 @@ def few_small(n: int, bound, fraction: float = 1.0, small: float = 0.05, allowed
     return crowd(n, kinds, "example", f"{small:.0%} with 1 example, the others with 200, {fraction:.2g} of the cost")
 
 
-def lucky_crowd(n: int, nats: float, rate: float, full: float):
+def lucky_crowd(n, nats, rate, full):
     """The luckiest of e^nats hypotheses; a part of the people gave 10⁶ examples, all or none lost, the others one."""
     large, many = 10**6, np.arange(n + 1)
 
@@ -58,7 +58,7 @@ def lucky_crowd(n: int, nats: float, rate: float, full: float):
     return world
 
 
-def fresh_weights(sizes, passes: int, rates):
+def fresh_weights(sizes, passes, rates):
     """Fresh weights for every example in every pass: each example errs at the rate of its person."""
     sizes, rates = np.array(sizes), np.array(rates)
 

@@ -67,42 +67,42 @@ class Outcome:
     slack: float
 
     @property
-    def observed(self) -> float:
+    def observed(self):
         return self.failures / self.datasets
 
     @property
-    def p_value(self) -> float:
+    def p_value(self):
         """Probability of so many failures or more if the bound fails just as often as it says."""
         return float(stats.binom.sf(self.failures - 1, self.datasets, self.nominal))
 
     @property
-    def interval(self) -> tuple[float, float]:
+    def interval(self):
         """Clopper and Pearson's for the failure probability, at 99%."""
         lower = clopper_pearson_lower(self.failures, self.datasets, 0.005)
         return lower, clopper_pearson_upper(self.failures, self.datasets, 0.005)
 
 
-def run(entry: Entry, datasets: int) -> list[Outcome]:
+def run(entry, datasets):
     """The entry at its full cost, in each of its worlds."""
     return [_run(entry, world, datasets, 1.0) for world in (*entry.worlds, *entry.power)]
 
 
-def run_at(entry: Entry, datasets: int, fraction: float) -> list[Outcome]:
+def run_at(entry, datasets, fraction):
     """The entry at a fraction of its cost, in the worlds that were made to show it."""
     return [_run(entry, world, datasets, fraction) for world in entry.power or entry.worlds]
 
 
-def worst(outcomes: list[Outcome]) -> Outcome:
+def worst(outcomes):
     """The world with the most failures, relative to what the bound allows itself; of equals the closest one."""
     return max(outcomes, key=lambda outcome: (outcome.observed / outcome.nominal, -outcome.slack))
 
 
-def world_name(world: World) -> str:
+def world_name(world):
     function = world.func if isinstance(world, partial) else world
     return (function.__doc__ or function.__name__).strip().splitlines()[0].rstrip(".")
 
 
-def value_at(bound: Callable[..., Any], given: dict[str, Any], fraction: float) -> float:
+def value_at(bound, given, fraction):
     """The bound at a fraction of its cost: its own idea of that, its formula, or ln(1/failure_prob) scaled.
 
     The last is the whole cost of a confidence bound. Where there is more to the cost than that, so much less of it is
@@ -120,9 +120,9 @@ def value_at(bound: Callable[..., Any], given: dict[str, Any], fraction: float) 
     return _number(bound(**given | {"failure_prob": given["failure_prob"] ** fraction}))
 
 
-def _run(entry: Entry, world: World, datasets: int, fraction: float) -> Outcome:
+def _run(entry, world, datasets, fraction):
     cases = cases_of(world, datasets)
-    seen: dict[Any, float] = {}
+    seen = {}
     values = np.empty(datasets)
     for row in range(datasets):
         given = given_to(entry.bound, cases, row)
@@ -137,27 +137,27 @@ def _run(entry: Entry, world: World, datasets: int, fraction: float) -> Outcome:
 
 
 @lru_cache(maxsize=64)
-def cases_of(world: World, datasets: int) -> Cases:
+def cases_of(world, datasets):
     """Data sets of a world; each world has its own seed."""
     return world(np.random.default_rng([SEED, zlib.crc32(world_name(world).encode())]), datasets)
 
 
-def given_to(bound: Callable[..., Any], cases: Cases, row: int) -> dict[str, Any]:
+def given_to(bound, cases, row):
     """What a bound asks for of one data set."""
     return {name: _cell(cases.columns[name], row) for name in _asked(bound) if name in cases.columns}
 
 
 @lru_cache(maxsize=256)
-def _asked(bound: Callable[..., Any]) -> tuple[str, ...]:
+def _asked(bound):
     return tuple(inspect.signature(bound).parameters)
 
 
-def _cell(column: Any, row: int) -> Any:
+def _cell(column, row):
     if not isinstance(column, np.ndarray):
         return column
     value = column[row]
     return value if isinstance(value, np.ndarray) else value.item()
 
 
-def _number(made: Any) -> float:
+def _number(made):
     return made.nats if isinstance(made, LogPartition) else float(made)

@@ -13,24 +13,24 @@ class World:
     wrong: tuple[float, ...]
 
     @property
-    def error(self) -> float:
+    def error(self):
         return float(np.dot(self.share, self.wrong))
 
     @property
-    def predicted(self) -> np.ndarray:
+    def predicted(self):
         """The probability with which each class is predicted."""
         share, wrong = np.array(self.share), np.array(self.wrong)
         return share * (1 - wrong) + np.roll(share * wrong, 1)
 
     @property
-    def precision(self) -> np.ndarray:
+    def precision(self):
         return np.array(self.share) * (1 - np.array(self.wrong)) / self.predicted
 
     @property
-    def false_alarms(self) -> np.ndarray:
+    def false_alarms(self):
         return np.roll(np.array(self.share) * np.array(self.wrong), 1) / (1 - np.array(self.share))
 
-    def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, n, rng):
         labels = rng.choice(len(self.share), size=n, p=self.share)
         errs = rng.random(n) < np.array(self.wrong)[labels]
         return labels, np.where(errs, (labels + 1) % len(self.share), labels)
@@ -39,7 +39,7 @@ class World:
 THREE = World(share=(0.5, 0.3, 0.2), wrong=(0.05, 0.2, 0.4))
 
 
-def probabilities(labels: np.ndarray, rng: np.random.Generator, classes: int = 3, sharpness: float = 2.0) -> np.ndarray:
+def probabilities(labels, rng, classes=3, sharpness=2.0):
     """Softmax outputs that lean towards the label."""
     scores = rng.normal(size=(labels.size, classes))
     scores[np.arange(labels.size), labels] += sharpness

@@ -26,12 +26,12 @@ from tests.coverage.worlds import DELTA
 EXACT = {"status": "exact mechanism"}
 
 
-def response_rate(epsilon: float, rate: float) -> float:
+def response_rate(epsilon, rate):
     """How often a prediction fails at its own record, if it fails at a fresh one at this rate."""
     return rate * math.exp(-epsilon) / (1 - rate + rate * math.exp(-epsilon))
 
 
-def randomised_response(n: int, epsilon: float, rate: float = 0.5, step: int = 1):
+def randomised_response(n, epsilon, rate=0.5, step=1):
     """Randomised response: the location of an arc of errors, of density e^-epsilon where the arc meets the record.
 
     Errors are rounded up to the step, so that few different risks occur where a bound is slow.
@@ -47,12 +47,12 @@ def randomised_response(n: int, epsilon: float, rate: float = 0.5, step: int = 1
     return world
 
 
-def randomised_gaps(n: int, epsilon: float):
+def randomised_gaps(n, epsilon):
     """The same of the calibration error."""
     return _gaps(randomised_response(n, epsilon), n, 1 - response_rate(epsilon, 0.5))
 
 
-def shared_noise(n: int, mu: float, share: float | None = None):
+def shared_noise(n, mu, share=None):
     """Shared noise; with a share, coarse: |g| is large with that probability."""
     chances, correct = _levels(mu, share) if share else (None, None)
 
@@ -72,17 +72,17 @@ def shared_noise(n: int, mu: float, share: float | None = None):
     return world
 
 
-def shared_gaps(n: int, mu: float, share: float):
+def shared_gaps(n, mu, share):
     """The same of the calibration error."""
     return _gaps(shared_noise(n, mu, share), n, _levels(mu, share)[1][1])
 
 
-def response_failure(n: int, epsilon: float, nats: float) -> float:
+def response_failure(n, epsilon, nats):
     """How often so many nats are not enough under randomised response: the probability of the ``rarest`` errors."""
     return float(stats.binom.cdf(rarest(n, nats), n, response_rate(epsilon, 0.5)))
 
 
-def noise_failure(n: int, mu: float, nats: float, share: float | None = None) -> float:
+def noise_failure(n, mu, nats, share=None):
     """The same under shared noise."""
     if share:
         chances, correct = _levels(mu, share)
@@ -92,7 +92,7 @@ def noise_failure(n: int, mu: float, nats: float, share: float | None = None) ->
     return float(chances @ stats.binom.cdf(rarest(n, nats), n, 1 - correct))
 
 
-def own_loss(mu: float, spacing: float) -> PrivacyLossDistribution:
+def own_loss(mu, spacing):
     """The law of shared noise's own privacy loss against a coin for record i, x = ln 2 - ln(1 + e^(-2 mu g)).
 
     Each cell's mass is split between its ends so that both P and Q keep theirs: a pair that dominates.
@@ -127,7 +127,7 @@ def _levels(mu, share):
     return np.array([1 - share, share]), np.array([(all_right - large) / (1 - share), large / share])
 
 
-def rarest(n: int, nats: float) -> int:
+def rarest(n, nats):
     """The most errors k with P(Bin(n, 1/2) ≤ k) ≤ e^-nats, the tail bounded by a geometric series; -1 if there is none.
 
     f = nats on k errors or fewer has E_S e^f ≤ 1 for every release, so the price of privacy must be paid for it.

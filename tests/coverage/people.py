@@ -74,7 +74,7 @@ def _sizes(rng, shape):
     return np.where(rng.random(shape) < 0.3, LARGEST, 1)
 
 
-def uneven(n: int, few: float, many: float):
+def uneven(n, few, many):
     """People with one example or ten, who are wrong on all of theirs at a rate that goes with how many they have."""
 
     def world(rng, datasets):
@@ -90,7 +90,7 @@ def uneven(n: int, few: float, many: float):
     return world
 
 
-def fresh_weights(of_people: bool):
+def fresh_weights(of_people):
     """12 people with one to six examples, fresh weights for every example in two passes."""
     owned = np.array([1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 6])
     owner = np.repeat(np.arange(12), owned)

@@ -15,7 +15,7 @@ from scipy import stats
 
 import pacdp
 from pacdp import PredictionReport
-from tests.coverage.labelled import THREE, World, probabilities
+from tests.coverage.labelled import THREE, probabilities
 
 TRIALS = 400
 FAILURE = 0.2
@@ -26,23 +26,23 @@ Case = tuple[PredictionReport, dict[str, float]]
 Report = Callable[[np.random.Generator], Case]
 
 
-def false(found: PredictionReport, truths: dict[str, float]) -> bool:
+def false(found, truths):
     rows = [(row, truths[row.quantity]) for row in found.statements if row.quantity in truths]
     assert rows
     return any(not (row.lower is None or row.lower <= truth) or not (row.upper is None or truth <= row.upper)
                for row, truth in rows)  # fmt: skip
 
 
-def failures(report: Report, trials: int) -> int:
+def failures(report, trials):
     rng = np.random.default_rng(7)
     return sum(false(*report(rng)) for _ in range(trials))
 
 
-def refuted(failed: int, trials: int) -> bool:
+def refuted(failed, trials):
     return stats.binomtest(failed, trials, FAILURE, alternative="greater").pvalue < 1e-4
 
 
-def _truths(world: World) -> dict[str, float]:
+def _truths(world):
     each = zip(world.wrong, world.precision, world.false_alarms, strict=True)
     return {"error": world.error} | {
         name: value
@@ -54,7 +54,7 @@ def _truths(world: World) -> dict[str, float]:
     }  # fmt: skip
 
 
-def plain(rng: np.random.Generator, *, apart: bool = False) -> Case:
+def plain(rng, *, apart=False):
     """Error, recall, precision and false alarms of three classes, in one report or ``apart``, a report for each."""
     labels, said = THREE.draw(150, rng)
     asked = {
@@ -66,12 +66,12 @@ def plain(rng: np.random.Generator, *, apart: bool = False) -> Case:
     return replace(made[0], statements=tuple(row for one in made for row in one.statements)), _truths(THREE)
 
 
-def error(rng: np.random.Generator, *, factor: float = 1.0) -> Case:
+def error(rng, *, factor=1.0):
     labels, said = THREE.draw(2000, rng)
     return pacdp.certify_predictions(labels, said, ask="error", failure_prob=factor * FAILURE), _truths(THREE)
 
 
-def groups(rng: np.random.Generator, *, paid: bool = True, gap: bool = False) -> Case:
+def groups(rng, *, paid=True, gap=False):
     """Six groups with errors of 0.1 to 0.35, all compared."""
     group, rates = rng.integers(0, 6, 600), 0.1 + 0.05 * np.arange(6)
     labels = rng.integers(0, 2, 600)
@@ -83,7 +83,7 @@ def groups(rng: np.random.Generator, *, paid: bool = True, gap: bool = False) ->
     return found, {"largest gap between groups": 0.25} if gap else truths
 
 
-def crowd(rng: np.random.Generator, *, ask: str = "error", counted: bool = True) -> Case:
+def crowd(rng, *, ask="error", counted=True):
     """Sixty people with twenty examples each; of a fifth of them nearly all are wrong, of the others hardly any."""
     rate = np.where(rng.random(60) < 0.2, 0.9, 0.05)
     wrong = rng.random((60, 20)) < rate[:, None]
@@ -94,7 +94,7 @@ def crowd(rng: np.random.Generator, *, ask: str = "error", counted: bool = True)
     return found, {"error": 0.22, "error on class 0": 0.22, "error on class 1": 0.22}
 
 
-def difference(rng: np.random.Generator, *, shrunk: float = 1.0) -> Case:
+def difference(rng, *, shrunk=1.0):
     """Two models, of which one errs on 0.2 and the other on 0.29; the interval shrunk towards what was measured."""
     labels = rng.integers(0, 2, 400)
     first = np.where(rng.random(400) < 0.2, 1 - labels, labels)
@@ -106,7 +106,7 @@ def difference(rng: np.random.Generator, *, shrunk: float = 1.0) -> Case:
     return replace(found, statements=(replace(row, **ends),)), {row.quantity: 0.09}
 
 
-def weighted(rng: np.random.Generator, *, given: bool = True) -> Case:
+def weighted(rng, *, given=True):
     """Half of the examples weigh five times what the others do, and are four times as hard."""
     heavy = rng.random(400) < 0.5
     labels = rng.integers(0, 2, 400)
@@ -117,7 +117,7 @@ def weighted(rng: np.random.Generator, *, given: bool = True) -> Case:
 
 
 @lru_cache
-def _soft() -> dict[str, float]:
+def _soft():
     """Brier risk and calibration of a law, by 400,000 draws."""
     rng = np.random.default_rng(3)
     many = rng.integers(0, 3, 400_000)
@@ -130,7 +130,7 @@ def _soft() -> dict[str, float]:
     return {"Brier risk": float(((soft - np.eye(3)[many]) ** 2).sum(1).mean()), "calibration error (ECE)": ece, **bins}
 
 
-def calibration(rng: np.random.Generator, *, people: bool = False) -> Case:
+def calibration(rng, *, people=False):
     labels = rng.integers(0, 3, 300)
     ask = ["brier", "calibration"] if people else ["brier", "calibration", "bins"]
     found = pacdp.certify_predictions(
@@ -175,7 +175,7 @@ ROWS = [
 ]
 
 
-def lines(trials: int) -> list[dict[str, str | float | bool | None]]:
+def lines(trials):
     """The rows with how often each was false, and whether the test says what it should."""
     found = []
     for row in ROWS:

@@ -7,7 +7,7 @@ from tests.coverage.harness import Cases
 from tests.coverage.worlds import DELTA, chunks, gibbs
 
 
-def noisy_sums(n: int, hypotheses: int, rate: float, mu: float, posterior_tau: float = 0.0, free: int = 0):
+def noisy_sums(n, hypotheses, rate, mu, posterior_tau=0.0, free=0):
     """Σ (loss - 1/2) + N(0, s²) of every hypothesis; the least one is released, or a prior that is half on it.
 
     Without one record the vector of sums moves by √hypotheses/2: mu = √hypotheses/(2s) for adding or removing one.

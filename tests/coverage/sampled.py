@@ -31,7 +31,7 @@ def shared_weights(rng, datasets):
     return Cases(columns, np.full(datasets, rate))
 
 
-def unequal_batches(alike: bool, fraction: float = 1.0):
+def unequal_batches(alike, fraction=1.0):
     """Gibbs risk, eleven mini-batches of which the last is smaller, at the rate that no error certifies."""
     sizes = np.array([10.0] * 10 + [3.0])
     least = 1 - DELTA ** (fraction * 10 / sizes.sum())
@@ -64,7 +64,7 @@ def sampled_posterior(rng, datasets):
     return Cases(columns, posterior @ rates)
 
 
-def coin_loss(probability: float, tau: float, draws: int, name: str):
+def coin_loss(probability, tau, draws, name):
     """R̂ under the prior is 0 with this probability, else 1."""
 
     def world(rng, datasets):
@@ -86,7 +86,7 @@ def coin_loss(probability: float, tau: float, draws: int, name: str):
     return world
 
 
-def gibbs_without_draws(released: bool, hypotheses: int, tau: float):
+def gibbs_without_draws(released, hypotheses, tau):
     """Exact Gibbs posteriors of which only prior draws are seen; cross-entropy is ln 2 on errors, else 0."""
 
     def world(rng, datasets):
@@ -158,7 +158,7 @@ def annealed(rng, datasets):
     return Cases({"log_mean_exp": estimates, "failure_prob": DELTA}, np.full(datasets, truth))
 
 
-def log_partition(fraction: float):
+def log_partition(fraction):
     """Where ln(1/failure_prob), or the best method's ln(2/failure_prob), is just not enough at this fraction of it."""
     nats, of = -fraction * math.log(DELTA), "" if fraction == 1.0 else f" at {fraction:.2g} of the cost"
     good, half = math.exp(-nats) * (1 - 1e-9), math.exp(-nats - fraction * math.log(2)) * (1 - 1e-9)

@@ -87,7 +87,7 @@ BROKEN_HEAD = """
 """
 
 
-def main() -> int:
+def main():
     """Run every entry, write both files; 1 if a bound fails too often, has no power, or a broken one is not caught."""
     began, made_by, rows, wrong = time.perf_counter(), provenance(device="cpu", seed=SEED), [], []
     text = HEAD.format(datasets=f"{DATASETS:,}", seed=SEED, level=LEVEL, nominal=DELTA)

@@ -16,12 +16,12 @@ MOST = FRACTIONS[0]
 _JUST_ABOVE = 1 + 1e-9
 
 
-def tilt(n: int, seen: float, rate: float) -> float:
+def tilt(n, seen, rate):
     """Catoni's inverse temperature at which his bound is the inverse kl, if this rate is certified from that risk."""
     return n * math.log(rate * (1 - seen) / (seen * (1 - rate)))
 
 
-def lucky(n: int, nats: float, rate: float):
+def lucky(n, nats, rate):
     """A point posterior on the luckiest of e^nats independent hypotheses of one rate."""
     spread = math.sqrt(2 * n * rate * (nats + 40))
     least = np.arange(max(0, int(n * rate - spread)), int(n * rate) + 1)
@@ -54,7 +54,7 @@ def lucky_brier(rng, datasets):
     return Cases({**cases.columns, "brier": 2 * cases.columns["risk"]}, 2 * cases.truth)
 
 
-def lucky_step(n: int, nats: float, rate: float, gamma: float):
+def lucky_step(n, nats, rate, gamma):
     """The prior on e^nats hypotheses is kept for half of the sample; then the luckiest on the other half is taken."""
     second = lucky(n // 2, nats, rate)
 
@@ -79,7 +79,7 @@ def lucky_step(n: int, nats: float, rate: float, gamma: float):
     return world
 
 
-def by_heart(n: int, rate: float, inverse_temperature: float, draws: int):
+def by_heart(n, rate, inverse_temperature, draws):
     """The prior labels every input by a coin of its own, so its Gibbs posterior learns the sample and nothing else.
 
     The mean loss of a hypothesis is ln 2 times its share of errors on the n examples; of ``draws`` prior draws the
@@ -110,7 +110,7 @@ def by_heart(n: int, rate: float, inverse_temperature: float, draws: int):
     return world
 
 
-def one_bin(n: int, rate: float, how: str):
+def one_bin(n, rate, how):
     """One bin of confidence 0 that holds all examples, correct at this rate."""
 
     def world(rng, datasets):
@@ -123,7 +123,7 @@ def one_bin(n: int, rate: float, how: str):
     return world
 
 
-def coins(n: int, rate: float):
+def coins(n, rate):
     """A large sample of coins, of which confidence bounds see mean and squares."""
 
     def world(rng, datasets):
@@ -135,7 +135,7 @@ def coins(n: int, rate: float):
     return world
 
 
-def gaps(n: int, rate: float):
+def gaps(n, rate):
     """Gaps of 1 and -1 in one bin."""
 
     def world(rng, datasets):
@@ -147,6 +147,6 @@ def gaps(n: int, rate: float):
     return world
 
 
-def none_at(n: int, nats: float) -> float:
+def none_at(n, nats):
     """The rate at which n examples are free of errors with probability e^-nats, or hardly less."""
     return -math.expm1(-nats / n) * _JUST_ABOVE

@@ -13,7 +13,7 @@ DELTA = 0.05
 _JUST_ABOVE = 1 + 1e-9
 
 
-def tail(n: int, *, at: int | None = None, rate: float = 0.0):
+def tail(n, *, at=None, rate=0.0):
     """A given rate, or one just above the exact upper bound ``at`` so many errors: the least favourable one."""
     rate = rate if at is None else clopper_pearson_upper(at, n, DELTA) * _JUST_ABOVE
 
@@ -27,7 +27,7 @@ def tail(n: int, *, at: int | None = None, rate: float = 0.0):
     return world
 
 
-def point(n: int, cost: float, hypotheses: int = 1, fraction: float = 1.0):
+def point(n, cost, hypotheses=1, fraction=1.0):
     """A point posterior on the luckiest of hypotheses, at the rate that a kl bound of this cost gives for no error."""
     rate = -np.expm1(-fraction * (cost + np.log(hypotheses / DELTA)) / n) * (1 + 1e-6)
 
@@ -46,7 +46,7 @@ def luckiest(rng, datasets, hypotheses, n, rate):
     return np.concatenate([rng.binomial(n, rate, (len(part), hypotheses)).min(axis=1) for part in chunks(datasets)])
 
 
-def chunks(datasets: int):
+def chunks(datasets):
     return np.array_split(np.arange(datasets), max(1, datasets // 1000))
 
 
@@ -61,7 +61,7 @@ def gibbs(prior, empirical, tau):
     return posterior, np.maximum(kl, 0.0), log_partition
 
 
-def gibbs_class(n: int, tau: float, rates, correlated: bool = False):
+def gibbs_class(n, tau, rates, correlated=False):
     """Exact Gibbs posteriors over a finite class."""
     rates = np.asarray(rates)
 
@@ -81,7 +81,7 @@ def gibbs_class(n: int, tau: float, rates, correlated: bool = False):
     return world
 
 
-def private_release(n: int, hypotheses: int, rate: float, tau: float, posterior_tau: float = 0.0):
+def private_release(n, hypotheses, rate, tau, posterior_tau=0.0):
     """A hypothesis released by the exponential mechanism; prior half on it, half uniform, if a posterior is formed."""
 
     def world(rng, datasets):
@@ -117,7 +117,7 @@ def private_release(n: int, hypotheses: int, rate: float, tau: float, posterior_
     return world
 
 
-def checkpoints(n: int, count: int, at: float):
+def checkpoints(n, count, at):
     """Hypotheses compared on one test set each, at the rate where no error at all has probability ``at``."""
     rate = (1 - at ** (1 / n)) * _JUST_ABOVE
 
@@ -129,7 +129,7 @@ def checkpoints(n: int, count: int, at: float):
     return world
 
 
-def prior_grid(n: int, count: int):
+def prior_grid(n, count):
     """Point priors on every hypothesis of a class, the best chosen by its certificate."""
 
     def world(rng, datasets):

@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from safetensors import safe_open
 
@@ -23,7 +21,7 @@ QUICK = (
 RUN_FILES = {"config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json"}
 
 
-def pacdp(*arguments) -> int:
+def pacdp(*arguments):
     """Exit status of the command, run in this process."""
     try:
         main([str(argument) for argument in arguments])
@@ -32,12 +30,12 @@ def pacdp(*arguments) -> int:
     return 0
 
 
-def succeed(*arguments) -> None:
+def succeed(*arguments):
     """The command, which must succeed, in this process."""
     assert pacdp(*arguments) == 0, arguments
 
 
-def start(*arguments) -> subprocess.Popen[str]:
+def start(*arguments):
     """The command in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "pacdp.cli", *map(str, arguments)],
@@ -45,47 +43,47 @@ def start(*arguments) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def read(path: Path) -> dict:
+def read(path):
     """A JSON file."""
     return json.loads(path.read_text())
 
 
-def rows(folder: Path) -> list[dict]:
+def rows(folder):
     """The rows of metrics.jsonl but for the time they took and what follows from it."""
     found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [{name: value for name, value in row.items() if name not in ("seconds", "hash")} for row in found]
 
 
-def tensors(folder: Path) -> dict[str, bytes]:
+def tensors(folder):
     """Every tensor of the checkpoint, as bytes: weights, state and generator."""
     with safe_open(folder / "checkpoint.safetensors", framework="np") as file:
         return {name: file.get_tensor(name).tobytes() for name in file.keys()}
 
 
-def forge(folder: Path, **header: Any) -> None:
+def forge(folder, **header):
     """Change fields of the checkpoint's header, and make its hash anew."""
     found = load_checkpoint(folder)
     save_checkpoint(folder / "checkpoint.safetensors", replace(found, header={**found.header, **header}))
 
 
-def verdicts(path: Path) -> set[str]:
+def verdicts(path):
     """What the verifier says of the statements of a folder or report."""
     return {one.verdict for one in check_path(path)}
 
 
-def standings(report: dict, name: str) -> set[str]:
+def standings(report, name):
     """How this hypothesis stands on the certificates of a report that need it."""
     return {one["standing"] for made in report["certificates"] for one in made["hypotheses"] if one["name"] == name}
 
 
-def exported_bytes(out: Path) -> list[bytes]:
+def exported_bytes(out):
     """What an export wrote, but for the commit that wrote it."""
     report = {**read(out / "certificates.json"), "provenance": None}
     others = [(out / name).read_bytes() for name in ("settings.json", "weights.safetensors")]
     return [json.dumps(report).encode(), *others]
 
 
-def one_sentence(text: str) -> str:
+def one_sentence(text):
     """The one line on standard error that an error leaves, without a traceback."""
     lines = text.strip().splitlines()
     assert len(lines) == 1, text

@@ -16,9 +16,8 @@ from scipy.special import ndtr
 from torch import nn
 
 import bounds
-from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
+from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
 from pacdp.backprop import (
-    Examples,
     FitSettings,
     Parts,
     PosteriorSettings,
@@ -49,7 +48,7 @@ class World:
     """How far, in standard deviations an example, the posterior is moved towards the labels after training."""
     passes: int = 2
 
-    def data(self, seed: int) -> Dataset:
+    def data(self, seed):
         rng = np.random.default_rng([7, seed])
         where = rng.integers(self.cells, size=self.n)
         labels = (where % 2) ^ (rng.random(self.n) < self.noise)
@@ -57,7 +56,7 @@ class World:
         inputs *= 1.0 + np.arange(self.n, dtype=np.float32)[:, None] * 2.0**-20
         return Dataset("cells", inputs, labels.astype(np.int64), 2)
 
-    def risk(self, posterior: GaussianPosterior) -> float:
+    def risk(self, posterior):
         """The exact risk of predicting with weights drawn anew each time."""
         mean, std = posterior.means["weight"].double(), posterior.stds["weight"].double().expand(2, self.cells)
         score = ((mean[1] - mean[0]) / torch.hypot(std[0], std[1])).numpy()
@@ -66,7 +65,7 @@ class World:
         return float(np.mean(right * self.noise + (1.0 - right) * (1.0 - self.noise)))
 
 
-def memorised(posterior: GaussianPosterior, held: Examples, strength: float) -> GaussianPosterior:
+def memorised(posterior, held, strength):
     """Every cell's weights moved towards the labels it has among ``held``: no less a posterior than a trained one.
 
     By t standard deviations of the score with t exp(t²/2) = strength · (ones - zeros): of all laws with that divergence
@@ -101,24 +100,24 @@ class Steps:
     certify: Callable[[Case], float]
 
 
-def sound_split(data: Dataset, seed: int) -> Parts:
+def sound_split(data, seed):
     return hold_out(data.n, seed=seed)
 
 
-def certified(case: Case) -> Assessment:
+def certified(case):
     held, how = BoundSet.part(case.data, case.parts.bound), MonteCarlo(passes=case.passes)
     return certify(case.posterior, held, prior=case.prior, network=case.module, failure_prob=FAILURE_PROB,
                    monte_carlo=how, seed=case.seed)  # fmt: skip
 
 
-def sound_certificate(case: Case) -> float:
+def sound_certificate(case):
     return certified(case).certificate().value
 
 
 SOUND = Steps(split=sound_split, provenance=lambda prior: prior, certify=sound_certificate)
 
 
-def violations(world: World, steps: Steps, *, repetitions: int) -> int:
+def violations(world, steps, *, repetitions):
     """In how many of the repetitions the certificate lies below the true risk."""
     found = 0
     module = nn.Linear(world.cells, 2, bias=False).eval()
@@ -145,18 +144,18 @@ def violations(world: World, steps: Steps, *, repetitions: int) -> int:
 # Faults, each as it is seen in published code.
 
 
-def same_examples(data: Dataset, seed: int) -> Parts:
+def same_examples(data, seed):
     """The prior learns from the bound's own examples."""
     parts = hold_out(data.n, seed=seed)
     return Parts(parts.bound, parts.bound)
 
 
-def forgotten(prior: Prior) -> Prior:
+def forgotten(prior):
     """And nobody writes down what it has seen."""
     return Prior(law=prior.law, source=DataFree())
 
 
-def one_draw_without_slack(case: Case) -> float:
+def one_draw_without_slack(case):
     """The error of one drawn network stands for the risk of the randomised one."""
     weights = case.posterior.sample(torch.Generator().manual_seed(case.seed + 1000))
     held = examples(case.data, case.parts.bound)
@@ -166,7 +165,7 @@ def one_draw_without_slack(case: Case) -> float:
     return bounds.maurer(risk=risk, kl_nats=kl_nats, n=case.parts.bound.n, failure_prob=FAILURE_PROB).value
 
 
-def examples_counted_twice(case: Case) -> float:
+def examples_counted_twice(case):
     """n is the size of the whole data set, half of which the prior has had."""
     made = certified(case)
     risk = made.certificate().terms["empirical_risk"]

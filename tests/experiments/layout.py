@@ -1,9 +1,6 @@
 """What is wrong with the layout of a page, as a browser draws it: text over text, text cut off, a page too wide."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
-
-from playwright.sync_api import Browser
 
 # Rectangles of every line of text, with the element that holds it; those in a box that scrolls are cut to the box.
 _FAULTS = """
@@ -66,11 +63,11 @@ class Seen:
     headline_bottom: float = 0.0
 
 
-def seen(browser: Browser, path: Path, *, width: int, picture: Path) -> Seen:
+def seen(browser, path, *, width, picture):
     """Open a file in a window of this width, and look."""
     page = browser.new_page(viewport={"width": width, "height": 900})
-    console: list[str] = []
-    requests: list[str] = []
+    console = []
+    requests = []
     page.on("console", lambda message: console.append(message.text))
     page.on("pageerror", lambda error: console.append(str(error)))
     page.on("request", lambda request: requests.append(request.url))

@@ -2,7 +2,6 @@
 
 import json
 from html.parser import HTMLParser
-from pathlib import Path
 
 _VOID = {"meta", "br", "hr", "img", "link", "input"}
 _ADDRESSES = ("src", "href", "xlink:href", "action", "data", "poster", "srcset", "formaction", "background")
@@ -11,15 +10,15 @@ _ADDRESSES = ("src", "href", "xlink:href", "action", "data", "poster", "srcset",
 class Page(HTMLParser):
     """Text, tags, ids, references and tables of a page; tags that are not closed in order are an error."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__(convert_charrefs=True)
         self.source, self.text = text, ""
-        self.tags: list[str] = []
-        self.ids: list[str] = []
-        self.references: list[str] = []
-        self.attributes: list[tuple[str, dict[str, str | None]]] = []
-        self.tables: list[list[list[str]]] = []
-        self._open: list[str] = []
+        self.tags = []
+        self.ids = []
+        self.references = []
+        self.attributes = []
+        self.tables = []
+        self._open = []
         self.feed(text)
         self.close()
         assert self._open == [], f"not closed: {self._open}"
@@ -59,12 +58,12 @@ class Page(HTMLParser):
         self.references += [value or "" for name, value in attrs if name in _ADDRESSES]
 
 
-def page_of(path: Path) -> Page:
+def page_of(path):
     """The page in a file, parsed."""
     return Page(path.read_text(encoding="utf-8"))
 
 
-def write(path: Path, values: dict) -> None:
+def write(path, values):
     """A JSON file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(values))

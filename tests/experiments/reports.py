@@ -1,8 +1,6 @@
 """Reports of certificates to show: one made by hand with something of every kind, and real ones, small."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import nn
@@ -21,7 +19,7 @@ BELOW = 0.35
 """The measured test error of the randomised predictor, above its rigorous certificate."""
 
 
-def handmade() -> dict[str, Any]:
+def handmade():
     """A report with rigorous, optimistic and vacuous certificates, examples and people, costs of many kinds."""
     risk = bounds.gibbs_risk_upper(mean=0.2, draws=1000, failure_prob=0.01)
     sampled = bounds.overall_certificate(
@@ -56,7 +54,7 @@ def handmade() -> dict[str, Any]:
     ).to_dict(subject={"checkpoint": "run/checkpoint.safetensors", "step": 45}, provenance={"commit": "0" * 40})
 
 
-def _digits() -> tuple[BoundSet, BoundSet, nn.Module]:
+def _digits():
     train, test = Problem(dataset="digits2").data()
     module = nn.Linear(train.inputs[0].size, 2)
     generator = torch.Generator().manual_seed(0)
@@ -67,29 +65,29 @@ def _digits() -> tuple[BoundSet, BoundSet, nn.Module]:
     return sets[0], sets[1], nn.Sequential(nn.Flatten(), module).eval()
 
 
-def _fresh() -> Assessment:
+def _fresh():
     data, test, module = _digits()
     return certify(Network(network=module), data, test=test)
 
 
-def _released() -> Assessment:
+def _released():
     data, test, module = _digits()
     return certify(Network(network=module), data, prior=PRIVATE, test=test)
 
 
-def _finite() -> Assessment:
+def _finite():
     data, test, module = _digits()
     return certify(Finite(networks=[module, _digits()[2]], epsilon=0.1), data, test=test)
 
 
-def _gaussian() -> Assessment:
+def _gaussian():
     data, test, module = _digits()
     law = GaussianPosterior.around(module, std=0.1)
     prior = Prior(law=law, source=DataFree())
     return certify(law, data, prior=prior, network=module, test=test, monte_carlo=MonteCarlo(passes=1))
 
 
-def _chain() -> Assessment:
+def _chain():
     problem = Problem(dataset="digits2")
     data, test = objectives(problem, EntropySGD(tau=20.0), *problem.data(), device="cpu")
     privacy = replace(PRIVATE, status="assumes stationarity")
@@ -98,7 +96,7 @@ def _chain() -> Assessment:
     return certify(law, data, prior=privacy, test=test, gibbs=effort)
 
 
-REAL: dict[str, Callable[[], Assessment]] = {
+REAL = {
     "new examples": _fresh,
     "released": _released,
     "finite": _finite,

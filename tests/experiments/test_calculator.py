@@ -13,7 +13,7 @@ from bounds.prices import Fresh
 from pacdp.cli import calculator
 
 
-def test_a_printed_bound_is_rounded_up(capsys) -> None:
+def test_a_printed_bound_is_rounded_up(capsys):
     made = bounds.maurer(risk=0.0856, kl_nats=1.4, n=1437, failure_prob=0.05)
     assert float(f"{made.value:.6g}") < made.value, "one that the nearest digit would make smaller"
     assert pacdp("bound", "maurer", "--risk", 0.0856, "--kl-nats", 1.4, "--n", 1437) == 0
@@ -23,7 +23,7 @@ def test_a_printed_bound_is_rounded_up(capsys) -> None:
 
 
 @pytest.mark.parametrize("name", calculator.cells())
-def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if_it_has_one(name: str) -> None:
+def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if_it_has_one(name):
     given = calculator.Given(risk=0.02, kl_nats=100.0, n=60_000, n_bound=60_000, epsilon=0.001, lam=1.0,
                              inverse_temperature=6e4)  # fmt: skip
     made = calculator.compute(name, given)
@@ -37,7 +37,7 @@ def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if
         assert made == function(**{key: value for key, value in known.items() if key in asked}, **price)
 
 
-def test_comparison_is_sorted_and_says_what_the_others_lack(capsys) -> None:
+def test_comparison_is_sorted_and_says_what_the_others_lack(capsys):
     assert pacdp("bound", "compare", "--risk", 0.02, "--kl-nats", 500, "--n", 60_000, "--mu", 0.02, "--json") == 0
     said = json.loads(capsys.readouterr().out)
     values = [certificate["value"] for certificate in said["certificates"]]
@@ -50,7 +50,7 @@ def test_comparison_is_sorted_and_says_what_the_others_lack(capsys) -> None:
 
 
 @pytest.mark.parametrize("name", ["maurer", "mcallester", "dp_pac_bayes", "dp_hoeffding_2018"])
-def test_planned_examples_are_the_fewest(name: str) -> None:
+def test_planned_examples_are_the_fewest(name):
     goal = calculator.Goal(target=0.05, risk=0.02, kl_nats=100.0, epsilon=0.005)
     n = calculator.plan_examples(goal)[name]
     assert n is not None
@@ -61,14 +61,14 @@ def test_planned_examples_are_the_fewest(name: str) -> None:
     assert float(bound(n=n, **arguments)) <= 0.05 < float(bound(n=n - 1, **arguments))
 
 
-def test_add_remove_epsilon_counts_twice_for_replace_one_bounds() -> None:
+def test_add_remove_epsilon_counts_twice_for_replace_one_bounds():
     known = calculator.Given(epsilon=0.01, adjacency="add-remove").arguments()
     assert known["epsilon"] == 0.02
     assert known["privacy"].adjacency == "replace-one"
     assert known["privacy"].epsilon == 0.02
 
 
-def test_planned_draws_reach_the_target_and_fewer_do_not() -> None:
+def test_planned_draws_reach_the_target_and_fewer_do_not():
     draws = calculator.plan_draws(risk=0.01, target=0.011, failure_prob=0.01)
     ends = [float(bounds.binary_kl_upper(0.01, math.log(100) / some)) for some in (draws, draws - 2)]
     assert ends[0] <= 0.011 * (1 + 1e-9)

@@ -109,7 +109,7 @@ REFUSED = (
 
 
 @pytest.fixture(scope="module")
-def place(trained, exported, compressed, tmp_path_factory) -> Path:
+def place(trained, exported, compressed, tmp_path_factory):
     """A folder with runs, lists, ledgers and weights, sound and damaged."""
     root = Path(shutil.copytree(exported, tmp_path_factory.mktemp("refused") / "place"))
     copies = {"unfinished": root / "run", "damaged": root / "run", "edited": root / "ledger", "compressed": compressed}
@@ -139,14 +139,14 @@ def place(trained, exported, compressed, tmp_path_factory) -> Path:
     return root
 
 
-def contents(root: Path) -> dict[Path, bytes]:
+def contents(root):
     """All files but for locks and what Python keeps."""
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(("line", "words"), REFUSED)
-def test_what_is_refused(place: Path, refused, monkeypatch: pytest.MonkeyPatch, line: str, words: str) -> None:
+def test_what_is_refused(place, refused, monkeypatch, line, words):
     monkeypatch.chdir(Path(__file__).parent)  # the stranger's own folder
     before = contents(place)
     assert words in refused(*line.replace("@", str(place)).split())

@@ -25,7 +25,7 @@ def mirror(tmp_path):
         server.shutdown()
 
 
-def test_a_download_is_shown_and_verified(mirror, tmp_path, capfd) -> None:
+def test_a_download_is_shown_and_verified(mirror, tmp_path, capfd):
     target = tmp_path / "cache" / "file.gz"
     known = {"size": len(CONTENT), "sha256": hashlib.sha256(CONTENT).hexdigest()}
     fetch([f"{mirror}/missing", mirror], target, **known, progressbar=DownloadBar())

@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-from pathlib import Path
 
 import pytest
 from cli_tools import one_sentence, pacdp
@@ -10,7 +9,7 @@ from cli_tools import one_sentence, pacdp
 import pacdp as library
 
 
-def _harness(folder: Path, task: str, scores: list[float], *, filters: tuple[str, ...] = ("none",)) -> Path:
+def _harness(folder, task, scores, *, filters=("none",)):
     """Samples as lm-evaluation-harness 0.4 writes them; under a second filter every other answer is right."""
     path = folder / f"samples_{task}_2025-08-03T12-36-20.123456.jsonl"
     lines = [
@@ -27,9 +26,7 @@ def _harness(folder: Path, task: str, scores: list[float], *, filters: tuple[str
     return path
 
 
-def _inspect(
-    path: Path, values: list[object], *, model: str = "openai/gpt", task: str = "quiz", epochs: int = 1
-) -> Path:
+def _inspect(path, values, *, model="openai/gpt", task="quiz", epochs=1):
     samples = [
         {"id": k, "epoch": epoch, "input": "?", "target": "A", "scores": {"match": {"value": value, "answer": "A"}}}
         for epoch in range(1, epochs + 1)
@@ -46,7 +43,7 @@ def _inspect(
     return path
 
 
-def _certified(path: Path, *words: str) -> dict:
+def _certified(path, *words):
     assert pacdp("certify", "--predictions", path, *words) == 0
     return json.loads(((path if path.is_dir() else path.parent) / "certificates.json").read_text())
 
@@ -101,7 +98,7 @@ def test_two_models_on_the_same_documents_are_compared(tmp_path):
     assert rows["1 - match of two minus 1 - match of one"]["measured"] == pytest.approx(0.1)
 
 
-def _text(name: str, content: str):
+def _text(name, content):
     return lambda folder: (folder / name).write_text(content)
 
 

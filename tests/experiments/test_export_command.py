@@ -4,7 +4,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -27,28 +26,28 @@ from tests.schema import validate
 
 FILES = {"certificates.json", "settings.json", "weights.safetensors"}
 TINY = tiny_private("dp-sgd-mnist")
-ABOUT: Any = {"delta": 1e-3, "adjacency": "add-remove"}
+ABOUT = {"delta": 1e-3, "adjacency": "add-remove"}
 
 
 @pytest.fixture
-def made(exported: Path, tmp_path: Path) -> Path:
+def made(exported, tmp_path):
     """A copy of a folder with a run, its ledger and what was exported of it."""
     return Path(shutil.copytree(exported, tmp_path / "made"))
 
 
-def kinds(ledger: Path) -> list[tuple[str, int, int]]:
+def kinds(ledger):
     entries = [entry.stretch for entry in Ledger.load(ledger).entries]
     return [(one.kind, one.first, one.last) for one in entries]
 
 
-def paid(ledger: Path) -> list[tuple[int, int]]:
+def paid(ledger):
     return [(first, last) for _, first, last in kinds(ledger)]
 
 
 # what leaves
 
 
-def test_three_files_leave_and_each_of_their_statements_follows(exported: Path) -> None:
+def test_three_files_leave_and_each_of_their_statements_follows(exported):
     out = exported / "out"
     assert {path.name for path in out.iterdir()} == FILES
     assert verdicts(out) == {"follows"}
@@ -68,7 +67,7 @@ def test_three_files_leave_and_each_of_their_statements_follows(exported: Path) 
     assert theirs.state == {}
 
 
-def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path: Path) -> None:
+def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path):
     config = tiny_private("dp-sgld-mnist")
     config = replace(config, method=replace(config.method, temperature=500.0, snapshots=3))
     train_private(config, tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
@@ -80,7 +79,7 @@ def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["p3sgd-malaria", "user-dp-sgd-malaria"])
-def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name: str, written, tmp_path: Path, certify) -> None:
+def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written, tmp_path, certify):
     config, run = tiny_private(name, epsilon=8.0), tmp_path / "run"
     train_private(config, run, RUNTIME, ledger=tmp_path / "ledger")
     own, report = certify(run), export_run(run, tmp_path / "out", RUNTIME, std_errors=4.0, std_n=4.0)
@@ -104,7 +103,7 @@ def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name: str, wr
     assert verdicts(tmp_path / "out") == {"follows"}
 
 
-def test_everything_else_of_a_private_run_says_that_it_is_private(made: Path) -> None:
+def test_everything_else_of_a_private_run_says_that_it_is_private(made):
     succeed("certify", made / "run", "--threads", "1")
     assert read(made / "run" / "certificates.json")["details"]["private"] == PRIVATE
     assert read(made / "run" / "result.json")["private"] == PRIVATE
@@ -116,7 +115,7 @@ def test_everything_else_of_a_private_run_says_that_it_is_private(made: Path) ->
 # what is released, and what it costs
 
 
-def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made: Path) -> None:
+def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made):
     before = kinds(made / "ledger")
     assert before == [("reservation", 1, 2), ("reservation", 3, 4), ("reservation", 5, 6), ("release", 1, 2)]
     succeed("export", made / "run", made / "again", "--threads", "1")
@@ -129,7 +128,7 @@ def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made: 
     assert verdicts(made / "strict") | verdicts(made / "third") == {"follows"}
 
 
-def test_counts_of_an_earlier_run_in_the_folder_are_not_taken_for_this_one(made: Path) -> None:
+def test_counts_of_an_earlier_run_in_the_folder_are_not_taken_for_this_one(made):
     old = (made / "run" / "released.json").read_text()
     train_private(TINY, made / "run", RUNTIME, force=True, ledger=made / "ledger")
     assert not (made / "run" / "released.json").exists()
@@ -138,7 +137,7 @@ def test_counts_of_an_earlier_run_in_the_folder_are_not_taken_for_this_one(made:
     assert [kind for kind, *_ in kinds(made / "ledger")].count("release") == 2
 
 
-def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(made: Path) -> None:
+def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(made):
     (made / "run" / "released.json").unlink()
     before = kinds(made / "ledger")
     Ledger.load(made / "ledger").set_limit(Limit(epsilon=0.001, **ABOUT))
@@ -154,7 +153,7 @@ def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(m
 # what training costs
 
 
-def test_kills_copies_force_and_tuned_runs_are_all_paid(tmp_path: Path) -> None:
+def test_kills_copies_force_and_tuned_runs_are_all_paid(tmp_path):
     ledger, run = tmp_path / "ledger", tmp_path / "run"
     interrupted(TINY, run, after=3, ledger=ledger)
     assert paid(ledger) == [(1, 2), (3, 4)], "a stretch that was begun is counted"
@@ -173,7 +172,7 @@ def test_kills_copies_force_and_tuned_runs_are_all_paid(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [("dp-sgd-mnist", "--sampling.steps", "3", "--threads", "1"),
                                    ("entropy-sgld-clipped-digits2", *QUICK)])  # fmt: skip
-def test_the_command_counts_beside_the_run_unless_it_is_told_otherwise(given, tmp_path: Path, refused) -> None:
+def test_the_command_counts_beside_the_run_unless_it_is_told_otherwise(given, tmp_path, refused):
     a, b, c = (tmp_path / name for name in "abc")
     succeed("train", *given, "--out", a)
     before = kinds(tmp_path / "ledger")
@@ -199,7 +198,7 @@ def test_the_command_counts_beside_the_run_unless_it_is_told_otherwise(given, tm
 
 
 @pytest.mark.parametrize("run", [TINY, secret()], ids=["private", "chain"])
-def test_a_run_that_is_seeded_or_in_no_ledger_leaves_with_a_word_or_stays(run, tmp_path: Path, refused) -> None:
+def test_a_run_that_is_seeded_or_in_no_ledger_leaves_with_a_word_or_stays(run, tmp_path, refused):
     given = ("--std-n", "20", "--threads", "1")
     ledger, seeded, uncounted = (tmp_path / name for name in ("ledger", "seeded", "uncounted"))
     begin(run)(run, uncounted, RUNTIME)
@@ -218,7 +217,7 @@ def test_a_run_that_is_seeded_or_in_no_ledger_leaves_with_a_word_or_stays(run, t
     assert verdicts(tmp_path / "out") | verdicts(tmp_path / "tests") == {"follows"}
 
 
-def test_more_than_may_leave_does_not_follow(made: Path) -> None:
+def test_more_than_may_leave_does_not_follow(made):
     out = made / "out"
     shutil.copyfile(made / "run" / "metrics.jsonl", out / "metrics.jsonl")
     assert "does not follow" in verdicts(out)

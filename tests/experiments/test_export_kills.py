@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli_tools import read, verdicts
@@ -15,11 +14,11 @@ from pacdp.step.noise import SystemRandomness
 from tests.file_faults import Fault, carried_out, note
 
 
-def export(folder: Path, out: str) -> None:
+def export(folder, out):
     """Export the run, noting each draw of noise."""
 
     class Noted(SystemRandomness):
-        def normal(self, *arguments: Any, **more: Any) -> Any:
+        def normal(self, *arguments, **more):
             note(folder / "drawn", "1")
             return super().normal(*arguments, **more)
 
@@ -28,15 +27,15 @@ def export(folder: Path, out: str) -> None:
         export_run(folder / "run", folder / out, RUNTIME)
 
 
-def releases(folder: Path) -> int:
+def releases(folder):
     return [one.stretch.kind for one in Ledger.load(folder / "ledger").entries].count("release")
 
 
-def draws(folder: Path) -> int:
+def draws(folder):
     return len((folder / "drawn").read_text().splitlines()) if (folder / "drawn").exists() else 0
 
 
-def test_an_export_may_be_killed_at_any_operation(exported: Path, tmp_path: Path, monkeypatch) -> None:
+def test_an_export_may_be_killed_at_any_operation(exported, tmp_path, monkeypatch):
     place, fresh = tmp_path / "first", Path(shutil.copytree(exported, tmp_path / "fresh"))
     shutil.rmtree(fresh / "out")
     (fresh / "run" / "released.json").unlink()

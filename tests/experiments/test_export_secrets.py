@@ -5,7 +5,6 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from cli_tools import exported_bytes, read, succeed, verdicts
@@ -18,7 +17,7 @@ from pacdp.ledger import Ledger
 from tests.edits import leaves, moved
 
 
-def words(folder: Path) -> str:
+def words(folder):
     """All text in a folder: JSON, and the headers of safetensors."""
     found = []
     for path in sorted(folder.rglob("*")):
@@ -29,7 +28,7 @@ def words(folder: Path) -> str:
     return "\n".join(found)
 
 
-def secrets(root: Path) -> dict[str, str]:
+def secrets(root):
     """What the data, the private folder and the ledger know and nobody else may: patterns by name."""
     one, result = released(root / "run", RUNTIME), read(root / "run" / "result.json")
     header, rows = one.checkpoint.header, one.bound.rows
@@ -64,12 +63,12 @@ def secrets(root: Path) -> dict[str, str]:
     }
 
 
-def found_in(folder: Path, patterns: dict[str, str]) -> set[str]:
+def found_in(folder, patterns):
     text = words(folder)
     return {name for name, pattern in patterns.items() if re.search(pattern, text)}
 
 
-def test_nothing_that_depends_on_the_data_is_in_it_but_what_is_counted(exported: Path) -> None:
+def test_nothing_that_depends_on_the_data_is_in_it_but_what_is_counted(exported):
     bound = released(exported / "run", RUNTIME).bound
     assert found_in(exported / "out", secrets(exported)) == set()
     content = b"".join(path.read_bytes() for path in (exported / "out").iterdir())
@@ -77,7 +76,7 @@ def test_nothing_that_depends_on_the_data_is_in_it_but_what_is_counted(exported:
     assert not any(row.numpy().tobytes() in content for row in bound.inputs)
 
 
-def test_that_search_finds_each_of_these_where_it_is(exported: Path, tmp_path: Path) -> None:
+def test_that_search_finds_each_of_these_where_it_is(exported, tmp_path):
     made = Path(shutil.copytree(exported, tmp_path / "made"))
     succeed("certify", made / "run", "--threads", "1")
     patterns, rows = secrets(made), released(made / "run", RUNTIME).bound.rows
@@ -86,11 +85,11 @@ def test_that_search_finds_each_of_these_where_it_is(exported: Path, tmp_path: P
     assert {f"row {i}" for i in range(20)} <= found_in(made / "out", patterns)
 
 
-def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported: Path, tmp_path: Path, monkeypatch):
+def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported, tmp_path, monkeypatch):
     """The data enter through what was released alone: with other errors beneath it, every byte is the same."""
     made, whole = Path(shutil.copytree(exported, tmp_path / "made")), networks.judge
 
-    def all_wrong(*arguments: Any, **more: Any) -> networks.Judged:
+    def all_wrong(*arguments, **more):
         found = whole(*arguments, **more)
         return replace(found, wrong=np.ones_like(found.wrong), error=1.0)
 
@@ -99,7 +98,7 @@ def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported: Pa
     assert exported_bytes(made / "again") == exported_bytes(made / "out")
 
 
-def test_no_number_of_what_left_changes_without_notice(exported: Path, tmp_path: Path) -> None:
+def test_no_number_of_what_left_changes_without_notice(exported, tmp_path):
     out, missed = Path(shutil.copytree(exported / "out", tmp_path / "out")), set()
     report = read(out / "certificates.json")
     cost = ("details", "counts", "with_the_run", "epsilon")  # of which more may be said than was spent

@@ -1,22 +1,20 @@
 """Every command that writes, at every operation on a file that may fail; a sample of them by default."""
 
 import random
-from pathlib import Path
 
 import pytest
 
-from tests.fault_worlds import WORLDS, World, carried_out, given, prepared, put_to
-from tests.file_faults import Kind
+from tests.fault_worlds import WORLDS, carried_out, given, prepared, put_to
 
 BY_NAME = {world.name: world for world in WORLDS}
-SAMPLE: tuple[tuple[str, Kind], ...] = (
+SAMPLE = (
     ("train --force", "full"), ("train, private", "kill"), ("train, private", "io"), ("certify", "tear"),
     ("export", "full"), ("ledger limit", "io"), ("experiment", "kill"),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "of"), SAMPLE)
-def test_a_fault(name: str, of: Kind, tmp_path: Path) -> None:
+def test_a_fault(name, of, tmp_path):
     chance = random.Random(f"{name}, {of}")
     found = put_to(BY_NAME[name], tmp_path, choose=lambda kind, all_of: chance.sample(all_of, 1) if kind == of else ())
     assert found.lost == []
@@ -25,12 +23,12 @@ def test_a_fault(name: str, of: Kind, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
-def test_every_fault_of_every_command(world: World, tmp_path: Path) -> None:
+def test_every_fault_of_every_command(world, tmp_path):
     found = put_to(world, tmp_path, choose=lambda kind, all_of: all_of)
     assert found.lost == []
     assert found.tried.total() > 10
 
 
-def test_verifying_writes_nothing(tmp_path: Path) -> None:
+def test_verifying_writes_nothing(tmp_path):
     place = prepared(BY_NAME["report"], tmp_path / "run")
     assert carried_out(given, (("verify", "@/run"), place), root=place).operations == ()

@@ -20,17 +20,17 @@ def _style_of_the_session():
         yield
 
 
-def _row(step: int, **bounds: float) -> dict:
+def _row(step, **bounds):
     errors = {"train_error": 0.1, "test_error": 0.2, "gibbs_train_error": 0.15, "gibbs_test_error": 0.22}
     return {"step": step, "epochs": float(step), **errors, "bounds": bounds}
 
 
-def _crosses(axes) -> list[tuple[float, float]]:
+def _crosses(axes):
     lines = [line for line in axes.lines if line.get_marker() == "x"]
     return [(float(x), float(y)) for line in lines for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]
 
 
-def _texts(axes) -> str:
+def _texts(axes):
     return " ".join([axes.get_title(), axes.get_xlabel(), *(text.get_text() for text in axes.texts),
                      *(label.get_text() for label in axes.get_yticklabels()),
                      *((axes.get_legend().get_title().get_text(),) if axes.get_legend() else ())])  # fmt: skip

@@ -30,7 +30,7 @@ with Folder(Path(sys.argv[1])).lock():
 """
 
 
-def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(tmp_path) -> None:
+def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(tmp_path):
     other = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -55,7 +55,7 @@ THEIRS = ("table.csv", "figure.png", "figure.pdf", "report.html", "certificates.
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_folder_that_pacdp_never_used_keeps_what_is_in_it(tmp_path, force: bool) -> None:
+def test_a_folder_that_pacdp_never_used_keeps_what_is_in_it(tmp_path, force):
     (tmp_path / "snapshots").mkdir()
     for name in THEIRS:
         (tmp_path / name).write_text("mine")
@@ -66,7 +66,7 @@ def test_a_folder_that_pacdp_never_used_keeps_what_is_in_it(tmp_path, force: boo
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "checkpoint.safetensors", "provenance.json"])
-def test_a_file_that_the_run_would_write_and_pacdp_did_not_is_not_overwritten(tmp_path, name: str) -> None:
+def test_a_file_that_the_run_would_write_and_pacdp_did_not_is_not_overwritten(tmp_path, name):
     for other in (name, "figure.png"):
         (tmp_path / other).write_text('{"mine": 1}')
     with pytest.raises(ValueError, match=f"{name} was not written by pacdp: move it away"):
@@ -87,7 +87,7 @@ def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is
     assert (folder / "figure.png").exists()
 
 
-def test_force_keeps_the_old_run_until_the_new_one_can_start(tmp_path) -> None:
+def test_force_keeps_the_old_run_until_the_new_one_can_start(tmp_path):
     folder = Folder(tmp_path)
     folder.result.write_text("{}")
     with pytest.raises(ValueError, match="no-such-folder"):
@@ -100,7 +100,7 @@ def test_force_keeps_the_old_run_until_the_new_one_can_start(tmp_path) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path) -> Folder:
+def folder(tmp_path):
     """A folder with three rows."""
     made = Folder(tmp_path)
     for step in (5, 10, 15):
@@ -108,11 +108,11 @@ def folder(tmp_path) -> Folder:
     return made
 
 
-def _lines(folder: Folder) -> list[str]:
+def _lines(folder):
     return folder.metrics.read_text().splitlines(keepends=True)
 
 
-def test_rows_end_at_a_line_cut_short(folder) -> None:
+def test_rows_end_at_a_line_cut_short(folder):
     with folder.metrics.open("a") as file:
         file.write('{"step": 20, "ti')
     assert [row["step"] for row in folder.rows()] == [5, 10, 15]
@@ -136,7 +136,7 @@ DAMAGE = {
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("what", DAMAGE)
-def test_rows_that_are_not_what_was_written_are_refused_and_none_is_lost(folder, what: str) -> None:
+def test_rows_that_are_not_what_was_written_are_refused_and_none_is_lost(folder, what):
     damaged = DAMAGE[what](*_lines(folder))
     folder.metrics.write_text(damaged)
     for use in (folder.rows, lambda: folder.keep_rows(up_to_step=20), lambda: folder.append_row({"step": 20})):
@@ -145,7 +145,7 @@ def test_rows_that_are_not_what_was_written_are_refused_and_none_is_lost(folder,
         assert folder.metrics.read_text() == damaged
 
 
-def test_each_damaged_byte_of_a_row_that_is_not_the_last_is_found(folder) -> None:
+def test_each_damaged_byte_of_a_row_that_is_not_the_last_is_found(folder):
     lines, rows, whole = _lines(folder), folder.rows(), folder.metrics.read_bytes()
     for where in range(len(lines[0]), len(lines[0]) + len(lines[1])):
         for bit in (0, 3, 7):
@@ -156,7 +156,7 @@ def test_each_damaged_byte_of_a_row_that_is_not_the_last_is_found(folder) -> Non
                 assert folder.rows() == rows, (where, bit)
 
 
-def test_rows_of_earlier_versions_have_no_hash_and_get_one_when_their_run_goes_on(folder) -> None:
+def test_rows_of_earlier_versions_have_no_hash_and_get_one_when_their_run_goes_on(folder):
     rows, chained = folder.rows(), folder.metrics.read_text()
     folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert folder.rows() == rows
@@ -165,7 +165,7 @@ def test_rows_of_earlier_versions_have_no_hash_and_get_one_when_their_run_goes_o
     assert folder.metrics.read_text() == chained
 
 
-def test_rows_that_are_missing_before_the_checkpoint_are_noticed(folder) -> None:
+def test_rows_that_are_missing_before_the_checkpoint_are_noticed(folder):
     first = _lines(folder)[:2]
     folder.keep_rows(up_to_step=12, expected=[5, 10])
     assert _lines(folder) == first
@@ -174,7 +174,7 @@ def test_rows_that_are_missing_before_the_checkpoint_are_noticed(folder) -> None
     assert _lines(folder) == first
 
 
-def test_the_result_names_what_it_rests_on(trained) -> None:
+def test_the_result_names_what_it_rests_on(trained):
     folder = Folder(trained["sgd"])
     result, header = read(folder.result), load_checkpoint(folder.checkpoint).header
     last = json.loads(_lines(folder)[-1])
@@ -184,7 +184,7 @@ def test_the_result_names_what_it_rests_on(trained) -> None:
     assert {key: value for key, value in last.items() if key != "hash"} == result["final"] == folder.rows()[-1]
 
 
-def test_a_resumed_run_whose_rows_were_damaged_is_refused(tmp_path) -> None:
+def test_a_resumed_run_whose_rows_were_damaged_is_refused(tmp_path):
     """The damage once took all later rows with it, and the run ended with a step that it had not reached."""
     run, metrics = tiny("sgd", records=4), tmp_path / "metrics.jsonl"
     interrupted(run, tmp_path, after=60)

@@ -9,7 +9,7 @@ from bounds import declared
 from experiments.papers.runs import held_out as config
 from experiments.papers.runs.held_out import certify_on, held_out, held_out_config
 from pacdp.backprop import FitSettings, PosteriorSettings, ScaleGrid, hold_out
-from pacdp.data import DataError, Dataset, load
+from pacdp.data import DataError, load
 from tests.schema import validate
 
 QUICK = replace(
@@ -80,7 +80,7 @@ def test_what_was_tried_is_in_the_lists_that_are_paid_for():
     assert held_out_config(seed=1).compared == cpu.compared * 196 * 4 * 6 * 6 * 4 * 5
 
 
-def people() -> tuple[Dataset, Dataset]:
+def people():
     train, test = load("digits")
     return replace(train, people=np.arange(train.n) // 3, unit="writer"), test
 

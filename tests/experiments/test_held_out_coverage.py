@@ -21,7 +21,7 @@ ONE_CELL = World(cells=1, n=120, noise=0.1, epochs=1, std=5.0, steps=0)
 OVERFITTING = World(cells=5000, n=5000, noise=0.5, epochs=1, std=20.0, steps=0, memorise=0.45, passes=60)
 
 
-def too_often(found: int, repetitions: int) -> float:
+def too_often(found, repetitions):
     """Probability of so many violations or more if the certificate fails as often as it may."""
     return float(stats.binom.sf(found - 1, repetitions, FAILURE_PROB))
 

@@ -24,7 +24,7 @@ EXAMPLES = [pytest.param(5, id="few"), pytest.param(500, id="many", marks=pytest
 @pytest.mark.every_case
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command: str, examples: int):
+def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command, examples):
     whole = runs["sgld"]
     damages = {name: contents((whole / name).read_bytes()) for name in FILES}
 
@@ -33,7 +33,7 @@ def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command: str,
         phases=[Phase.generate],
     )  # fmt: skip
     @given(st.data())
-    def damage(data: st.DataObject) -> None:
+    def damage(data):
         name = data.draw(st.sampled_from(FILES))
         folder = Path(shutil.copytree(whole, tmp_path / "run"))
         (folder / name).write_bytes(data.draw(damages[name]))

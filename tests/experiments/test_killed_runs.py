@@ -3,8 +3,6 @@
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from cli_tools import read, rows, tensors
@@ -12,11 +10,10 @@ from secret_runs import KINDS, stretches
 from tiny_runs import ALGORITHMS, left_behind, tiny
 
 import pacdp.loop
-from bounds.accounting import Composed, Event, SelfComposed, event_from_dict, privacy_epsilon
+from bounds.accounting import Composed, SelfComposed, event_from_dict, privacy_epsilon
 from pacdp import load_checkpoint
 from pacdp.chains import NOISE, SecretKeys
-from pacdp.cli.config import Run, Runtime
-from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.config import Runtime
 from pacdp.cli.private.methods import METHODS
 from pacdp.cli.private.recipes import PEOPLE, private_recipe
 from pacdp.cli.private.run import train_private
@@ -38,21 +35,21 @@ KILLS = 12
 """Of each algorithm; with secret noise too, for the ledger's sake, where the algorithm is private."""
 
 
-def chain(name: str) -> Run:
+def chain(name):
     one = tiny(name.removesuffix(" with snapshots"), records=4)
     return replace(one, snapshots=3) if name.endswith("snapshots") else one
 
 
-def private(name: str, *, seeded: bool) -> PrivateConfig:
+def private(name, *, seeded):
     found = private_recipe(f"{name}-{PEOPLE[0] if METHODS[name].BY_PERSON else 'mnist'}", scale="smoke")
     return replace(found, sampling=replace(found.sampling, steps=6), records=3, reproducible=seeded)
 
 
-def secret_chain(name: str, place: Path) -> None:
+def secret_chain(name, place):
     """Train, or go on, under a key that is known here."""
     run, draw = SECRET[name], SecretKeys.noised
 
-    def noised(self: SecretKeys, *arguments: Any, stream: int, tick: int, **more: Any) -> Any:
+    def noised(self, *arguments, stream, tick, **more):
         note(place / "released", str(1 + tick // (run.sampler.gradients_per_step if stream == NOISE else 1)))
         return draw(self, *arguments, stream=stream, tick=tick, **more)
 
@@ -61,7 +58,7 @@ def secret_chain(name: str, place: Path) -> None:
     train(run, place / "run", RUNTIME, resume=True, ledger=place / "ledger")
 
 
-def go(name: str, seeded: bool, place: Path) -> None:
+def go(name, seeded, place):
     """What `pacdp train --resume` does, and every sum that leaves the mechanism noted as it leaves."""
     if name in CHAINS:
         train(chain(name), place / "run", RUNTIME, resume=True)
@@ -71,8 +68,8 @@ def go(name: str, seeded: bool, place: Path) -> None:
         return
     whole = pacdp.loop.PrivateStep
 
-    def watched(**values: Any) -> Any:
-        def watch(weights: Any) -> None:
+    def watched(**values):
+        def watch(weights):
             note(place / "released", str(1 + values["number"]))
 
         return whole(**{**values, "watch": watch})
@@ -81,7 +78,7 @@ def go(name: str, seeded: bool, place: Path) -> None:
     train_private(private(name, seeded=seeded), place / "run", RUNTIME, resume=True, ledger=place / "ledger")
 
 
-def left(name: str, place: Path) -> dict[str, Any]:
+def left(name, place):
     """All that a resumed run must have in common with one that was never interrupted."""
     run = place / "run"
     names = {path.name for path in run.rglob("*")} - {".lock"}
@@ -95,7 +92,7 @@ def left(name: str, place: Path) -> dict[str, Any]:
     return {"names": names, "result": result, "rows": rows(run), "tensors": tensors(run)}
 
 
-def released(name: str, place: Path) -> Counter[int]:
+def released(name, place):
     """How often the sum of each step left the mechanism."""
     path = place / "released"
     each = len(METHODS[name].noise_scales) if name == "p3sgd" else 1  # type: ignore[union-attr]
@@ -103,7 +100,7 @@ def released(name: str, place: Path) -> Counter[int]:
     return Counter({step: -(-count // each) for step, count in found.items()})
 
 
-def short(name: str, place: Path, *, seeded: bool) -> dict[int, int]:
+def short(name, place, *, seeded):
     """Steps whose sums left the mechanism more often than the ledger counts them, and how much more often.
 
     A seeded sum that leaves again is the same one, and tells nothing more.
@@ -116,7 +113,7 @@ def short(name: str, place: Path, *, seeded: bool) -> dict[int, int]:
     return dict((Counter(found.keys()) if seeded else found) - counted)
 
 
-def cost(name: str, place: Path) -> Event:
+def cost(name, place):
     """The event of all sums that left the mechanism, from the events that the run's checkpoint records."""
     told = load_checkpoint(place / "run").header["event"]
     made = [one for one, count in events.runs_of(event_from_dict(told)) for _ in range(count)]
@@ -130,7 +127,7 @@ class Tally:
     runs: int = 0
 
 
-def killed_often(name: str, root: Path, *, kills: int, seeded: bool = True) -> Tally:
+def killed_often(name, root, *, kills, seeded=True):
     """Kill runs of the algorithm, each until it ends, until there were so many kills."""
     whole = root / "whole"
     whole.mkdir()
@@ -155,11 +152,11 @@ def killed_often(name: str, root: Path, *, kills: int, seeded: bool = True) -> T
     return tally
 
 
-def _ended(place: Path) -> bool:
+def _ended(place):
     return (place / "run" / "result.json").exists()
 
 
-def _require_equal(name: str, place: Path, expected: dict[str, Any], *, seeded: bool) -> None:
+def _require_equal(name, place, expected, *, seeded):
     """The uninterrupted run's numbers; with secret noise its files, and a ledger that counts all that was released."""
     found = left(name, place)
     if name in CHAINS or seeded:
@@ -168,7 +165,7 @@ def _require_equal(name: str, place: Path, expected: dict[str, Any], *, seeded: 
     assert found["names"] == expected["names"]
     assert [row["step"] for row in found["rows"]] == [row["step"] for row in expected["rows"]]
     config = private(name, seeded=False)
-    relation: dict[str, Any] = {"delta": config.budget.delta, "adjacency": config.budget.adjacency}
+    relation = {"delta": config.budget.delta, "adjacency": config.budget.adjacency}
     unit = "person" if config.method.BY_PERSON else "example"
     spent = privacy_epsilon(event=cost(name, place), **relation).lower
     assert Ledger.load(place / "ledger").total(**relation, unit=unit).epsilon >= spent
@@ -176,17 +173,17 @@ def _require_equal(name: str, place: Path, expected: dict[str, Any], *, seeded: 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", ["entropy-sgld", "dp-sgld", "p3sgd", *SECRET])
-def test_a_few_kills(name: str, tmp_path: Path) -> None:
+def test_a_few_kills(name, tmp_path):
     assert killed_often(name, tmp_path, kills=4).tried == 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*CHAINS, *PRIVATE])
-def test_kills_at_random_operations_leave_the_weights_of_an_uninterrupted_run(name: str, tmp_path: Path) -> None:
+def test_kills_at_random_operations_leave_the_weights_of_an_uninterrupted_run(name, tmp_path):
     assert killed_often(name, tmp_path, kills=KILLS).tried == KILLS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRIVATE)
-def test_with_secret_noise_the_ledger_counts_whatever_was_released(name: str, tmp_path: Path) -> None:
+def test_with_secret_noise_the_ledger_counts_whatever_was_released(name, tmp_path):
     assert killed_often(name, tmp_path, kills=KILLS, seeded=False).tried == KILLS

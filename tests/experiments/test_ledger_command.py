@@ -12,11 +12,11 @@ from pacdp.reservation import Stretch
 LIMIT = ("--delta", "1e-5", "--adjacency", "add-remove")
 
 
-def steps(count: int) -> SelfComposed:
+def steps(count):
     return SelfComposed(event=Gaussian(noise_multiplier=30.0), count=count)
 
 
-def stretch(run: str, first: int, last: int, **more) -> Stretch:
+def stretch(run, first, last, **more):
     given = {"unit": "example", "event": steps(last - first + 1), "label": "[bold] try"} | more
     return Stretch(run=run, algorithm="toy", first=first, last=last, **given)
 

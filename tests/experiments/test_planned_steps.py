@@ -9,7 +9,6 @@ from tiny_runs import RUNTIME, interrupted, tiny
 import bounds
 from pacdp import load_checkpoint, load_trained
 from pacdp.canonical import digest
-from pacdp.cli.config import Run
 from pacdp.cli.run import train
 from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
@@ -19,16 +18,16 @@ N = 1437
 CLIPPED = tiny("clipped-sgld", records=3)
 
 
-def cost(run: Run, *, steps: int, failure_prob: float = 0.05) -> float:
+def cost(run, *, steps, failure_prob=0.05):
     privacy = accounted_privacy(run.sampler, n=N, steps=steps)
     return bounds.transfer_cost(privacy=privacy, n=N, failure_prob=failure_prob).nats
 
 
-def private_bound(report: dict) -> bounds.Certificate:
+def private_bound(report):
     return next(one for one in validate(report) if one.name == "private_kl_chernoff")
 
 
-def test_the_plan_follows_from_the_run() -> None:
+def test_the_plan_follows_from_the_run():
     assert CLIPPED.marks(N) == (30, 60, 90)
     assert CLIPPED.plan(N) == Plan(steps=90)
     assert replace(CLIPPED, stopping="listed").plan(N) == Plan(steps=90, stopping="listed", listed=(30, 60, 90))
@@ -36,12 +35,12 @@ def test_the_plan_follows_from_the_run() -> None:
 
 
 @pytest.mark.wrong_types
-def test_a_rule_for_stopping_that_there_is_not_is_refused() -> None:
+def test_a_rule_for_stopping_that_there_is_not_is_refused():
     with pytest.raises(ValueError, match="expected stopping to be 'planned' or 'listed', got 'never'"):
         replace(CLIPPED, stopping="never")
 
 
-def test_a_run_stopped_by_hand_is_charged_as_planned(tmp_path, certify) -> None:
+def test_a_run_stopped_by_hand_is_charged_as_planned(tmp_path, certify):
     interrupted(CLIPPED, tmp_path, after=30)
     assert load_checkpoint(tmp_path).header["step"] == 30
     one = private_bound(certify(tmp_path))
@@ -51,13 +50,13 @@ def test_a_run_stopped_by_hand_is_charged_as_planned(tmp_path, certify) -> None:
     assert row["bounds"]["private_kl_chernoff"] == one.value
 
 
-def test_a_finished_run_is_proved_to_have_kept_to_its_plan(runs) -> None:
+def test_a_finished_run_is_proved_to_have_kept_to_its_plan(runs):
     folder = runs["clipped-sgld"]
     assert private_bound(read(folder / "certificates.json")).nats("transfer") == cost(CLIPPED, steps=90)
     assert load_trained(folder).charged.hypothesis.standing == "proved"
 
 
-def test_listed_records_share_the_failure_probability(tmp_path, certify) -> None:
+def test_listed_records_share_the_failure_probability(tmp_path, certify):
     run = replace(CLIPPED, stopping="listed")
     interrupted(run, tmp_path, after=60)
     one, charged = private_bound(certify(tmp_path)), load_trained(tmp_path).charged
@@ -68,7 +67,7 @@ def test_listed_records_share_the_failure_probability(tmp_path, certify) -> None
     assert rows(tmp_path)[-1]["bounds"]["private_kl_chernoff"] == one.value
 
 
-def test_the_choice_between_the_two_is_not_made_afterwards(tmp_path, refused) -> None:
+def test_the_choice_between_the_two_is_not_made_afterwards(tmp_path, refused):
     """Neither by another configuration, nor in the header."""
     interrupted(CLIPPED, tmp_path, after=30)
     with pytest.raises(ValueError, match="holds a run of another configuration"):

@@ -4,7 +4,6 @@ import copy
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -29,7 +28,7 @@ PEOPLE = np.repeat(np.arange(N // 4), 4)
 COLUMNS = {"label": LABELS, "prediction": SAID, "group": GROUPS, "person": PEOPLE}
 
 
-def _write(path: Path, columns: dict[str, object]) -> Path:
+def _write(path, columns):
     frame = pl.DataFrame(columns)
     if path.suffix == ".csv":
         frame.write_csv(path)
@@ -40,7 +39,7 @@ def _write(path: Path, columns: dict[str, object]) -> Path:
     return path
 
 
-def _report(path: Path, *words: str) -> dict:
+def _report(path, *words):
     assert pacdp("certify", "--predictions", path, *words) == 0
     return json.loads((path.parent / "certificates.json").read_text())
 
@@ -168,10 +167,10 @@ def test_no_number_of_a_report_can_be_changed_without_notice():
     assert odd == []
     assert all("losses" in one.why for one in check_report(report) if one.verdict == CANNOT)
 
-    def row(r: dict) -> dict:
+    def row(r):
         return r["details"]["statements"][0]
 
-    def gap(r: dict) -> dict:
+    def gap(r):
         return next(one for one in r["certificates"] if one["name"] == "largest_gap")
 
     edits = {
@@ -192,7 +191,7 @@ def test_no_number_of_a_report_can_be_changed_without_notice():
         assert any(one.verdict == DOES_NOT for one in check_report(edited)), why
 
 
-def _loaded(*words: str) -> set[str]:
+def _loaded(*words):
     script = (
         "import atexit, sys; atexit.register(lambda: print('loaded', *sys.modules, file=sys.stderr)); "
         "from pacdp.cli.main import main; main(sys.argv[1:])"

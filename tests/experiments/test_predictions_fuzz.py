@@ -2,7 +2,6 @@
 
 import io
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -29,7 +28,7 @@ FEW = settings(
 )
 
 
-def _outcome(path: Path) -> str:
+def _outcome(path):
     """What reading and certifying says; anything but a report or a sentence raises."""
     try:
         given = read_logs(path) if path.suffix in (".jsonl", ".eval") else examples_of(path, read_table(path))
@@ -58,7 +57,7 @@ NAMES = st.sampled_from(["cat", "dog"])
 @FEW
 @given(data=st.data(), rows=st.integers(2, 12))
 def test_tables_that_fit_are_certified(data, rows, tmp_path):
-    def column(values: st.SearchStrategy) -> list:
+    def column(values):
         return data.draw(st.lists(values, min_size=rows, max_size=rows))
 
     labels = column(NAMES)
@@ -101,12 +100,12 @@ def test_a_file_with_damaged_bytes_is_certified_or_refused(data, tmp_path):
     assert _outcome(path) in ("certified", "refused")
 
 
-def _answers(path: Path) -> bytearray:
+def _answers(path):
     np.savez(path, label=np.arange(8) % 2, prediction=np.arange(8)[::-1] % 2)
     return bytearray(path.read_bytes())
 
 
-def _log(path: Path) -> bytearray:
+def _log(path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as stored:
         stored.writestr("header.json", '{"eval": {"model": "m", "task": "t"}}')
         for k in range(3):

@@ -4,7 +4,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli_tools import QUICK, read, succeed, verdicts
@@ -15,7 +14,6 @@ from pacdp import Diverged, load_checkpoint, load_trained
 from pacdp.canonical import digest
 from pacdp.chains import SecretKeys
 from pacdp.cli import batch
-from pacdp.cli.config import Run
 from pacdp.cli.exporting import export_run
 from pacdp.cli.folder import Folder
 from pacdp.cli.leaving import leaving
@@ -30,7 +28,7 @@ from pacdp.step import cipher
 from pacdp.verify.report import check_path
 
 
-def key_of(folder: Path) -> str:
+def key_of(folder):
     return load_checkpoint(folder).header["noise_key"]
 
 
@@ -72,11 +70,11 @@ def test_seeded_runs_repeat_and_secret_ones_do_not_and_certificates_say_so(count
 # counted before it is drawn
 
 
-def watched(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def watched(run, ledger, monkeypatch):
     """Whether the step of each noise was counted when it was drawn, filled while the run trains."""
     draw, seen = SecretKeys.noised, []
 
-    def noised(self: SecretKeys, *arguments: Any, tick: int, **more: Any) -> Any:
+    def noised(self, *arguments, tick, **more):
         step = tick // (run.sampler.gradients_per_step if more["stream"] == 0 else 1) + 1
         seen.append(any(first <= step <= last for first, last in stretches(ledger)))
         return draw(self, *arguments, tick=tick, **more)
@@ -96,7 +94,7 @@ def test_noise_is_counted_before_it_is_drawn(name, tmp_path, monkeypatch):
 def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
     reserve, owed = batch.Batch._reserve, []
 
-    def late(self: batch.Batch, first: int, last: int) -> None:
+    def late(self, first, last):
         owed.append((first, last))
         for one in owed[:-1]:
             reserve(self, *one)

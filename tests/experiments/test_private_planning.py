@@ -28,7 +28,7 @@ def gaussians(runs):
     return made and event_to_dict(made)
 
 
-def test_a_run_stopped_by_hand_pays_for_all_its_steps(exported, tmp_path, certify) -> None:
+def test_a_run_stopped_by_hand_pays_for_all_its_steps(exported, tmp_path, certify):
     config = from_dict(PrivateConfig, read(exported / "run" / "config.json"))
     interrupted(config, tmp_path / "part", after=4)
     (tmp_path / "whole").symlink_to(exported / "run")
@@ -41,14 +41,14 @@ def test_a_run_stopped_by_hand_pays_for_all_its_steps(exported, tmp_path, certif
     assert validate(first)[0].nats("transfer") == validate(second)[0].nats("transfer")
 
 
-def test_a_run_that_its_budget_halts_has_kept_to_its_plan(private_runs) -> None:
+def test_a_run_that_its_budget_halts_has_kept_to_its_plan(private_runs):
     folder = private_runs["halted"]
     config, result = from_dict(PrivateConfig, read(folder / "config.json")), read(folder / "result.json")
     history, steps = charge(folder, config)
     assert (steps_of(history), steps.hypothesis.standing, result["halted"]) == (result["steps"], "proved", True)
 
 
-def test_histories_that_the_configuration_does_not_make_are_refused(exported, tmp_path, refused) -> None:
+def test_histories_that_the_configuration_does_not_make_are_refused(exported, tmp_path, refused):
     run = shutil.copytree(exported / "run", tmp_path / "run")
     config, header = from_dict(PrivateConfig, read(run / "config.json")), dict(load_checkpoint(run).header)
     ((step, steps),) = runs_of(read_event(header))

@@ -106,7 +106,7 @@ def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
     drawn, labels = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], size=50), np.arange(50) % 3
     data = Dataset(name="made up", inputs=np.arange(50, dtype=np.float32)[:, None], labels=labels, classes=3)
 
-    def judge(probabilities: np.ndarray) -> dict:
+    def judge(probabilities):
         return judged(lambda some: torch.tensor(probabilities)[some[:, 0].long()], data, curve=True)
 
     broken, wrong = drawn.copy(), drawn.copy()

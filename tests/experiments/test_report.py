@@ -8,7 +8,7 @@ from dataclasses import replace
 import matplotlib as mpl
 import pytest
 from cli_tools import one_sentence, pacdp, read
-from report_pages import Page, page_of, write
+from report_pages import page_of, write
 from secret_runs import KINDS
 
 from pacdp.cli.config import Runtime
@@ -43,7 +43,7 @@ def private(tmp_path_factory):
     return folder
 
 
-def report(folder, *, out) -> Page:
+def report(folder, *, out):
     assert pacdp("report", folder, "--out", out) == 0
     return page_of(out)
 

@@ -38,7 +38,7 @@ def test_bounds_as_text(value, shown):
     assert numbers.probability(0.0123456) == "0.01235", "a failure probability is rounded up"
 
 
-def _made(name: str, standing: str, nats: dict[str, float], **terms: float) -> Certificate:
+def _made(name, standing, nats, **terms):
     """A certificate of one record that pays these nats."""
     fixed = Hypothesis(name="settings fixed beforehand", standing=standing, by="somebody")  # type: ignore[arg-type]
     paid = tuple(Cost(name=cost, nats=paid, per_example=paid) for cost, paid in nats.items())

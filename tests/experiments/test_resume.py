@@ -1,7 +1,6 @@
 """Runs that are killed, stopped or diverge: what remains goes on to the same weights, bit for bit."""
 
 import random
-from pathlib import Path
 
 import pytest
 import torch
@@ -26,7 +25,7 @@ def uninterrupted(tmp_path_factory):
     return folder
 
 
-def _assert_same_run(folder: Path, expected: Path) -> None:
+def _assert_same_run(folder, expected):
     assert tensors(folder) == tensors(expected)
     assert rows(folder) == rows(expected)
     steps = [row["step"] for row in rows(folder)]
@@ -35,7 +34,7 @@ def _assert_same_run(folder: Path, expected: Path) -> None:
     assert read(folder / "result.json").keys() == read(expected / "result.json").keys()
 
 
-def _again(folder: Path) -> list[str]:
+def _again(folder):
     return ["train", RECIPE, "--resume", "--out", str(folder), *LENGTH]
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
@@ -38,7 +38,7 @@ MAKERS = (
 )  # fmt: skip
 
 
-def text(config: Any) -> str:
+def text(config):
     return json.dumps(to_dict(config), sort_keys=True)
 
 
@@ -90,7 +90,7 @@ def test_committed_configurations_are_read_and_written_alike(path):
 class _Part:
     size: int
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         if self.size < 0:
             raise ValueError(f"expected size >= 0, got {self.size}")
 

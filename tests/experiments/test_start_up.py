@@ -34,7 +34,7 @@ STARTS = {
 }  # fmt: skip
 
 
-def _loaded(code: str, *arguments: str) -> tuple[int, set[str]]:
+def _loaded(code, *arguments):
     done = subprocess.run([sys.executable, "-c", SCRIPT + code, *arguments], capture_output=True, text=True,
                           cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)  # fmt: skip
     (names,) = (line for line in done.stderr.splitlines() if line.startswith("loaded "))

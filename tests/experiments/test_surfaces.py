@@ -23,7 +23,7 @@ def _style_of_the_session():
         yield
 
 
-def _figure(report) -> str:
+def _figure(report):
     drawn, ((axes,),) = style.figure(1, 1, width=6.0, height=4.0)
     run.draw_certificates(axes, report)
     labels = [label.get_text() for label in axes.get_yticklabels()]
@@ -32,7 +32,7 @@ def _figure(report) -> str:
     return "\n".join([axes.get_title(), axes.get_xlabel(), *labels, *texts, small])
 
 
-def _page(report, tmp_path) -> Page:
+def _page(report, tmp_path):
     write(tmp_path / "certificates.json", report)
     return page_of(write_report(tmp_path, tmp_path / "page.html"))
 
@@ -41,7 +41,7 @@ def _page(report, tmp_path) -> Page:
 def shown(request, tmp_path, monkeypatch, capsys):
     """A function that gives what a surface shows of a report, as text without line breaks."""
 
-    def show(surface: str, report) -> str:
+    def show(surface, report):
         if surface == "page":
             page = _page(report, tmp_path)
             text = re.sub(r"<svg.*?</svg>", "", page.source, flags=re.DOTALL)
@@ -108,7 +108,7 @@ def real():
     """A function that gives a route's report, made once."""
     made = {}
 
-    def get(route: str):
+    def get(route):
         if route not in made:
             made[route] = REAL[route]().to_dict(subject={"checkpoint": "here"})
         return made[route]

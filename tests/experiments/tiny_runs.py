@@ -1,10 +1,7 @@
 """Runs of a few steps, one for every algorithm, and what they leave."""
 
 import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from cli_tools import read, rows, tensors
@@ -27,7 +24,7 @@ _OTHERS = {
 ALGORITHMS = ("sgd", "sgld", "entropy-sgd", "entropy-sgld", *_OTHERS)
 
 
-def tiny(algorithm: str, *, epochs: float = 2.0, records: int = 2, **sampler) -> Run:
+def tiny(algorithm, *, epochs=2.0, records=2, **sampler):
     """A run on digits2 of two passes, with fields of its sampler replaced."""
     one = run("sgd" if algorithm in _OTHERS else algorithm, "digits2", scale="smoke")
     settings = _OTHERS.get(algorithm, one.sampler)
@@ -36,22 +33,22 @@ def tiny(algorithm: str, *, epochs: float = 2.0, records: int = 2, **sampler) ->
                    track=_EFFORT, certify=_EFFORT)  # fmt: skip
 
 
-def tiny_private(name: str, *, steps: int = 6, epsilon: float = 0.1, **changes: Any) -> PrivateConfig:
+def tiny_private(name, *, steps=6, epsilon=0.1, **changes):
     """A private run of six steps, with fields replaced."""
     config = private_recipe(name, scale="smoke")
     budget, sampling = Budget(epsilon=epsilon, delta=1e-3), replace(config.sampling, steps=steps)
     return replace(config, sampling=sampling, records=3, **{"budget": budget, **changes})
 
 
-def begin(run: Run | PrivateConfig) -> Callable[..., dict[str, Any]]:
+def begin(run):
     """What trains such a run."""
     return train if isinstance(run, Run) else train_private
 
 
-def interrupted(run: Run | PrivateConfig, folder: Path, *, after: int, runtime: Runtime = RUNTIME, **more: Any) -> None:
+def interrupted(run, folder, *, after, runtime=RUNTIME, **more):
     """Train until so many steps are made, of a chain until the next row is written, and stop as Ctrl-C does."""
 
-    def stop(step: int, steps: int, row: object) -> None:
+    def stop(step, steps, row):
         if step >= after and (row is not None or isinstance(run, PrivateConfig)):
             raise KeyboardInterrupt
 
@@ -60,7 +57,7 @@ def interrupted(run: Run | PrivateConfig, folder: Path, *, after: int, runtime: 
     assert not (folder / "result.json").exists()
 
 
-def variants(one: Run) -> list[Run]:
+def variants(one):
     """The run with other temperatures or step sizes, seeds, chain numbers and labels."""
     changed = {"step_size": 0.03, "momentum": 0.5} if one.algorithm == "SGD" else {"tau": 77.0}
     random = replace(one.problem, random_labels=1.0)
@@ -71,13 +68,13 @@ def variants(one: Run) -> list[Run]:
     ]  # fmt: skip
 
 
-def left_behind(folder: Path) -> dict:
+def left_behind(folder):
     """Everything that a run's numbers are in: rows but for their seconds, the checkpoint's header and bits."""
     checkpoint = load_checkpoint(folder)
     return {"rows": rows(folder), "header": checkpoint.header, "tensors": tensors(folder)}
 
 
-def alone(runs: Sequence[Run], root: Path, runtime: Runtime = RUNTIME) -> list[dict]:
+def alone(runs, root, runtime=RUNTIME):
     """What each run leaves when it is trained by itself."""
     found = []
     for k, one in enumerate(runs):
@@ -87,12 +84,12 @@ def alone(runs: Sequence[Run], root: Path, runtime: Runtime = RUNTIME) -> list[d
     return found
 
 
-def chain_folders(folder: Path) -> list[Path]:
+def chain_folders(folder):
     """The folders of a run's chains, in order."""
     return sorted(folder.glob("chain-*"))
 
 
-def assert_same_chains(folder: Path, expected: Path) -> None:
+def assert_same_chains(folder, expected):
     """All chains, their configurations and their diagnosis are equal."""
     assert [one.name for one in chain_folders(folder)] == [one.name for one in chain_folders(expected)]
     for one, other in zip(chain_folders(folder), chain_folders(expected), strict=True):

@@ -7,10 +7,9 @@ moved which numbers; where nothing is meant to move, nothing is written.
 import json
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ import pacdp
 from bounds import accounting
 from bounds.certificate import total_of
 from pacdp import private
-from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.certify.finite import assess_finite
 from pacdp.chains import Keys
 from pacdp.cli.certifying import certify as certify_run
@@ -45,7 +44,7 @@ RUNTIME, EFFORT = Runtime(threads=1), pacdp.GibbsSettings(epochs=1.0, prior_draw
 SINGLE, FOURIER, DOUBLE = 1e-6, 1e-8, 1e-12
 """Relative tolerances: of float32 training and searches, of tails by a fast Fourier transform, and of float64."""
 
-SAMPLERS: dict[str, Settings] = {
+SAMPLERS = {
     "SGD": SGD(step_size=0.3, momentum=0.9, decay=0.3),
     "SGLD": SGLD(tau=30.0, decay=0.3),
     "SGLD clipped": SGLD(tau=30.0, clip_norm=0.5),
@@ -56,7 +55,7 @@ SAMPLERS: dict[str, Settings] = {
 }
 
 
-def certificates(made: Iterable[bounds.Certificate | Mapping[str, Any]]) -> list[Any]:
+def certificates(made):
     """Of each certificate what must not move: numbers, names, status, hypotheses with their standing."""
     records = [one.to_dict() if isinstance(one, bounds.Certificate) else one for one in made]
     kept = ("name", "value", "failure_prob", "status", "of", "measures")
@@ -70,7 +69,7 @@ def certificates(made: Iterable[bounds.Certificate | Mapping[str, Any]]) -> list
     ]
 
 
-def report(found: Any) -> dict[str, Any]:
+def report(found):
     """A report's certificates, what was measured, how many records, and what was refused."""
     record = found if isinstance(found, Mapping) else found.to_dict()
     measured = [
@@ -80,14 +79,14 @@ def report(found: Any) -> dict[str, Any]:
     return {"certificates": certificates(record["certificates"]), "measured": measured, "refused": refused}
 
 
-def weights_of(tensors: Mapping[str, torch.Tensor] | torch.Tensor) -> list[float]:
+def weights_of(tensors):
     """Numbers by which weights are known: their sum, their sum of squares, and both ends."""
     named = tensors if isinstance(tensors, Mapping) else {"": tensors}
     flat = torch.cat([named[name].detach().reshape(-1).double() for name in sorted(named)])
     return [float(flat.sum()), float(flat.square().sum()), *flat[:3].tolist(), *flat[-3:].tolist()]
 
 
-def toy(seed: int = 0, clip_norm: float | None = None) -> Objective:
+def toy(seed=0, clip_norm=None):
     """Sixty Gaussian examples whose classes a small network can learn in part."""
     rng = np.random.default_rng(seed)
     inputs = rng.normal(size=(60, 5)).astype(np.float32)
@@ -98,7 +97,7 @@ def toy(seed: int = 0, clip_norm: float | None = None) -> Objective:
     return Objective(model, bounded_cross_entropy(classes=2), data, batch_size=10, clip_norm=clip_norm)
 
 
-def examples(n: int, *, classes: int = 2, people: int | None = None) -> pacdp.BoundSet:
+def examples(n, *, classes=2, people=None):
     """Noisy classes apart along the first coordinate."""
     rng = np.random.default_rng(n)
     labels = rng.integers(0, classes, n)
@@ -109,7 +108,7 @@ def examples(n: int, *, classes: int = 2, people: int | None = None) -> pacdp.Bo
     return pacdp.BoundSet(inputs=torch.tensor(inputs), labels=torch.tensor(labels), people=owners)
 
 
-def linear(scale: float, outputs: int = 2) -> nn.Module:
+def linear(scale, outputs=2):
     """A network along the first coordinate."""
     module = nn.Linear(5, outputs)
     with torch.no_grad():
@@ -119,13 +118,13 @@ def linear(scale: float, outputs: int = 2) -> nn.Module:
     return module.eval()
 
 
-def catalogue() -> dict[str, Any]:
+def catalogue():
     """Every formula of `bounds` at every price."""
     priced = {name: certificates(at_a_price(price)) for name, price in prices().items()}
     return {**priced, "without a price": certificates(without_a_price())}
 
 
-def events() -> dict[str, accounting.Event]:
+def events():
     """Mechanisms of every kind."""
     selection = accounting.ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove")
     sampled = private.sampled_step([1.1], sample_rate=0.05)
@@ -140,12 +139,12 @@ def events() -> dict[str, accounting.Event]:
     }
 
 
-def accountant() -> dict[str, Any]:
+def accountant():
     """Epsilon, delta, Rényi, the cost of a prior, calibrated noise."""
-    found: dict[str, Any] = {}
+    found = {}
     for name, event in events().items():
         for adjacency in ("add-remove", "replace-one"):
-            at: dict[str, Any] = {"event": event, "adjacency": adjacency}
+            at = {"event": event, "adjacency": adjacency}
             brackets = [accounting.privacy_epsilon(delta=delta, **at) for delta in (1e-5, 1e-3)]
             brackets += [accounting.privacy_delta(epsilon=1.0, **at), accounting.renyi_epsilon(delta=1e-5, **at)]
             cost = bounds.transfer_cost(privacy=accounting.privacy_record(**at), n=500, failure_prob=0.05)
@@ -154,7 +153,7 @@ def accountant() -> dict[str, Any]:
     return {**found, "calibrated noise": noise.scale}
 
 
-def laws() -> dict[str, Any]:
+def laws():
     """Gaussians under every kind of prior, and chains by what is known of their privacy."""
     q, p = (pacdp.GaussianPosterior.around(linear(scale), std=std) for scale, std in ((1.5, 0.1), (1.2, 0.15)))
     data, test, of_people = examples(300), examples(100), examples(300, people=100)
@@ -168,7 +167,7 @@ def laws() -> dict[str, Any]:
     priors = {name: pacdp.Prior(law=p, source=source) for name, source in sources.items()}
     priors["chosen"] = replace(priors["data-free"], choice_nats=2.0)
     priors["itself"] = replace(priors["private"], law=q)
-    how: dict[str, Any] = {"network": linear(1.0), "monte_carlo": pacdp.MonteCarlo(passes=2, share=0.2), "seed": 3}
+    how = {"network": linear(1.0), "monte_carlo": pacdp.MonteCarlo(passes=2, share=0.2), "seed": 3}
     found = {name: report(pacdp.certify(q, data, prior=prior, test=test, **how)) for name, prior in priors.items()}
     found["people"] = report(pacdp.certify(q, of_people, prior=priors["data-free"], **how))
     pure = bounds.PureDP(epsilon=0.05, adjacency="replace-one", status="exact mechanism")
@@ -189,7 +188,7 @@ def laws() -> dict[str, Any]:
     return found
 
 
-def networks() -> dict[str, Any]:
+def networks():
     """A network as it is, its predictions, an estimator, and compression."""
     data, of_people = examples(300, classes=3), examples(300, classes=3, people=100)
     module, rng = linear(1.0, outputs=3), np.random.default_rng(0)
@@ -217,9 +216,9 @@ def networks() -> dict[str, Any]:
     return {**found, "compressed": report(compressed.assessment)}
 
 
-def seeded_weights() -> dict[str, Any]:
+def seeded_weights():
     """Weights that seeded chains reach in a dozen steps, alone and beside others."""
-    found: dict[str, Any] = {}
+    found = {}
     for name, settings in SAMPLERS.items():
         risk = toy(clip_norm=getattr(settings, "clip_norm", None))
         start = risk.weights() + torch.arange(3.0)[:, None] / 10
@@ -232,15 +231,15 @@ def seeded_weights() -> dict[str, Any]:
     return found
 
 
-def commands() -> dict[str, Any]:
+def commands():
     """What `pacdp train` and `pacdp certify` leave, for every chain and every private recipe."""
-    small: dict[str, Any] = {"epochs": 2.0, "records": 1, "track": EFFORT, "certify": EFFORT}
+    small = {"epochs": 2.0, "records": 1, "track": EFFORT, "certify": EFFORT}
     recipes = ("sgd", "sgld", "entropy-sgd", "entropy-sgld", "entropy-sgd-clipped", "entropy-sgld-clipped")
     runs = {name: replace(run(name, "digits2", scale="smoke"), **small) for name in recipes}
     sgld = runs["sgld"]
     runs["trajectory"] = replace(sgld, sampler=replace(sgld.sampler, keep_norms=True))
     runs["random labels"] = replace(sgld, problem=replace(sgld.problem, random_labels=1.0))
-    found: dict[str, Any] = {}
+    found = {}
     for name, one in runs.items():
         with tempfile.TemporaryDirectory() as place:
             hidden = replace(one.problem, architecture=Architecture(hidden=(8,)))
@@ -260,19 +259,19 @@ def commands() -> dict[str, Any]:
     return found
 
 
-SECTIONS: dict[str, tuple[Callable[[], dict[str, Any]], float]] = {
+SECTIONS = {
     "catalogue": (catalogue, DOUBLE), "accountant": (accountant, FOURIER), "laws": (laws, SINGLE),
     "networks": (networks, SINGLE), "seeded weights": (seeded_weights, SINGLE), "commands": (commands, SINGLE),
 }  # fmt: skip
 
 
-def computed(name: str) -> dict[str, Any]:
+def computed(name):
     """The values of a section as JSON reads them back, on one thread, so that sums of float32 have one order."""
     torch.set_num_threads(1)
     return json.loads(json.dumps(SECTIONS[name][0]()))
 
 
-def differences(path: str, frozen: Any, found: Any, rel: float) -> Iterable[str]:
+def differences(path, frozen, found, rel):
     """Where two values differ by more than rounding; entries of a list of numbers are as near as its largest."""
     if isinstance(frozen, dict) and isinstance(found, dict) and frozen.keys() == found.keys():
         for name in frozen:

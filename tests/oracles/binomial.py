@@ -8,13 +8,13 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 
-def cdf(k: int, n: int, p: float) -> Fraction:
+def cdf(k, n, p):
     """P(Bin(n, p) ≤ k), exactly."""
     p = Fraction(p)
     return sum((math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k + 1)), Fraction(0))
 
 
-def log_cdf(k: int, n: int, p: float) -> float:
+def log_cdf(k, n, p):
     """ln P(Bin(n, p) ≤ k), where SciPy's cdf would underflow."""
     j = np.arange(k + 1)
     log_choose = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
@@ -22,6 +22,6 @@ def log_cdf(k: int, n: int, p: float) -> float:
 
 
 @cache
-def xi(n: int) -> Fraction:
+def xi(n):
     """Maurer's constant by its definition, Σ_k C(n,k) (k/n)^k (1-k/n)^(n-k)."""
     return sum((Fraction(math.comb(n, k) * k**k * (n - k) ** (n - k), n**n) for k in range(n + 1)), Fraction(0))

@@ -7,7 +7,7 @@ from kl_by_mpmath import kl
 import bounds
 
 
-def kl_lower(q: float, nats) -> mp.mpf:
+def kl_lower(q, nats):
     """inf{p : kl(q‖p) ≤ nats} to 30 digits, by bisection of ln p; 0 below e^-700."""
     low, high, nats = mp.mpf(-700), mp.log(q), mp.mpf(nats)
     if kl(q, mp.exp(low)) <= nats:

@@ -5,7 +5,7 @@ import mpmath as mp
 mp.mp.dps = 50
 
 
-def kl(q: float, p: float) -> mp.mpf:
+def kl(q, p):
     """kl(q‖p) of the exact rationals that the floats are."""
     q, p = mp.mpf(q), mp.mpf(p)
     if p in (0, 1):
@@ -14,7 +14,7 @@ def kl(q: float, p: float) -> mp.mpf:
     return total + ((1 - q) * (mp.log1p(-q) - mp.log1p(-p)) if q != 1 else 0)
 
 
-def kl_upper(q: float, nats: float) -> mp.mpf:
+def kl_upper(q, nats):
     """sup{p : kl(q‖p) ≤ nats} to 30 digits, by bisection."""
     low, high, nats = mp.mpf(q), mp.mpf(1), mp.mpf(nats)
     if not mp.isfinite(nats):

@@ -1,17 +1,10 @@
 """Exact laws of affine Gaussian recursions, and tests of draws against them."""
 
-from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 import torch
 from scipy import linalg, stats
-from torch import Tensor
-
-from pacdp.algorithms import Sampler
-from pacdp.chains import Keys
 
 KEPT, REJECTED = 1e-4, 1e-6
 """Right code stays above the first at every check; a noise scale wrong by 5% falls below the second at some."""
@@ -24,20 +17,20 @@ class Law(NamedTuple):
     covariance: np.ndarray
 
     @classmethod
-    def at(cls, point: np.ndarray) -> "Law":
+    def at(cls, point):
         """A point."""
         return cls(np.asarray(point, float), np.zeros((len(point), len(point))))
 
-    def moved(self, matrix: np.ndarray, shift: np.ndarray | float = 0.0, noise: np.ndarray | float = 0.0) -> "Law":
+    def moved(self, matrix, shift=0.0, noise=0.0):
         """The law of matrix x + shift + N(0, noise)."""
         return Law(matrix @ self.mean + shift, matrix @ self.covariance @ matrix.T + noise)
 
-    def of(self, part: slice) -> "Law":
+    def of(self, part):
         """The law of some coordinates."""
         return Law(self.mean[part], self.covariance[part, part])
 
 
-def pvalues(draws: Tensor | np.ndarray, law: Law) -> dict[str, float]:
+def pvalues(draws, law):
     """p-values of whitened draws [n, d]: of the mean and of the squared length (exact), and of the products of pairs of
     coordinates (normal approximation).
     """
@@ -55,20 +48,18 @@ def pvalues(draws: Tensor | np.ndarray, law: Law) -> dict[str, float]:
     return found
 
 
-def smallest(draws: Tensor | np.ndarray, law: Law) -> float:
+def smallest(draws, law):
     """Bonferroni's p-value of all of :func:`pvalues`."""
     found = pvalues(draws, law)
     return min(1.0, len(found) * min(found.values()))
 
 
-def blocks(weights: Tensor, dim: int) -> Tensor:
+def blocks(weights, dim):
     """[chains, blocks x dim] as draws [chains x blocks, dim]."""
     return weights.reshape(-1, dim)
 
 
-def states(
-    sampler: Sampler, keys: Keys, start: np.ndarray, *, steps: int, copies: int = 1
-) -> Iterator[tuple[int, tuple]]:
+def states(sampler, keys, start, *, steps, copies=1):
     """Step number and state along a run of ``keys.count`` chains of ``copies`` blocks each, in double precision."""
     state = sampler.init(torch.tensor(start, dtype=torch.float64).repeat(keys.count, copies))
     for step in range(1, steps + 1):
@@ -77,12 +68,12 @@ def states(
         yield step, state
 
 
-def plant(monkeypatch: pytest.MonkeyPatch, module: ModuleType, *, stream: int, factor: float = 1.05) -> None:
+def plant(monkeypatch, module, *, stream, factor=1.05):
     """Give the noise of ``stream`` in a sampler's module a scale wrong by ``factor``."""
     name = "langevin" if hasattr(module, "langevin") else "normal_like"
-    original: Callable[..., Tensor] = getattr(module, name)
+    original = getattr(module, name)
 
-    def wrong(x: Tensor, **given: object) -> Tensor:
+    def wrong(x, **given):
         if given["stream"] != stream:
             return original(x, **given)
         if name == "normal_like":

@@ -54,7 +54,7 @@ class Loader:
     """Whether a damaged file may be read so, where the whole one is read so."""
 
 
-def checkpoint(folder: Path) -> Path:
+def checkpoint(folder):
     made = Checkpoint(
         header={"step": 12, "n": 60, "run": {"seed": 3, "tags": ["a", None]}, "loss": {"high": 4.0}},
         model={"weight": torch.full((2, 3), 1.5), "bias": torch.arange(2.0)},
@@ -65,16 +65,16 @@ def checkpoint(folder: Path) -> Path:
     return folder / "checkpoint.safetensors"
 
 
-def contents(found: Checkpoint) -> object:
+def contents(found):
     parts = (found.model, found.state, found.trace)
     tensors = [{name: (x.dtype, x.shape, x.numpy().tobytes()) for name, x in part.items()} for part in parts]
     return json.dumps(dict(found.header), sort_keys=True), tensors
 
 
-def weights(name: str, **how: Any) -> Callable[[Path], Path]:
+def weights(name, **how):
     state = {"0.weight": torch.ones(3, 2), "0.bias": torch.zeros(3), "count": torch.tensor(4)}
 
-    def make(folder: Path) -> Path:
+    def make(folder):
         path = folder / name
         if path.suffix == ".safetensors":
             save_file(state, path)
@@ -85,12 +85,12 @@ def weights(name: str, **how: Any) -> Callable[[Path], Path]:
     return make
 
 
-def state_dict(found: Any, whole: Any) -> bool:
+def state_dict(found, whole):
     strided = all(x.layout == torch.strided and x.numel() == len(x.flatten().tolist()) for x in found.values())
     return strided and all(isinstance(name, str) for name in found)
 
 
-def settings(folder: Path, *, close: bool = False) -> Path:
+def settings(folder, *, close=False):
     every = [{"rate": rate, "inside": {"steps": 3, "names": ["a", "b"]}} for rate in (0.1, 0.2, 0.3)]
     listed = Choices.create(folder / "choices.jsonl", name="sweep", settings=every)
     if close:
@@ -98,7 +98,7 @@ def settings(folder: Path, *, close: bool = False) -> Path:
     return listed.path
 
 
-def beginning(found: Choices, whole: Choices) -> bool:
+def beginning(found, whole):
     """An open list may have lost its end, and nothing else; a closed one nothing."""
     if found.closed:
         return (found.settings, found.J, found.digest) == (whole.settings, whole.J, whole.digest)
@@ -106,52 +106,52 @@ def beginning(found: Choices, whole: Choices) -> bool:
     return same and found.settings == whole.settings[: len(found.settings)]
 
 
-def ledger(ending: str) -> Callable[[Path], Path]:
-    def make(folder: Path) -> Path:
+def ledger(ending):
+    def make(folder):
         Ledger.create(folder / "books").correct(event=EVENT, unit="example", label="by hand")
         return next((folder / "books").glob(f"*{ending}"))
 
     return make
 
 
-def record(folder: Path) -> Path:
+def record(folder):
     claim = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="approximate accountant")
     made = bounds.private_pac_bayes(risk=0.1, kl_nats=3.0, n=100, failure_prob=0.05, privacy=claim)
     return put(folder / "certificate.json", made.to_json())
 
 
-def certificate(found: bounds.Certificate, whole: bounds.Certificate) -> bool:
+def certificate(found, whole):
     shared = sum(found.budget.values()) <= found.failure_prob * (1 + 1e-12)
     inside = 0.0 <= found.value <= 1.0 and 0.0 < found.failure_prob < 1.0 and found.total_nats >= 0.0
     told = found.status == ("optimistic" if found.unproved else "rigorous")
     return shared and inside and told and bounds.Certificate.from_json(found.to_json()) == found and hash(found) != 0.5
 
 
-def recorded(folder: Path) -> Path:
+def recorded(folder):
     for step in range(4):
         Folder(folder).append_row({"step": step, "loss": 1.0 / (step + 1), "x": None})
     return Folder(folder).metrics
 
 
-def row_hashes() -> dict[str, np.ndarray]:
+def row_hashes():
     made = Rows.of(np.arange(27, dtype=np.float32).reshape(9, 3), np.arange(9)).to_arrays()
     return {name: np.array(value) for name, value in made.items()}
 
 
-def safetensors_rows(folder: Path) -> Path:
+def safetensors_rows(folder):
     save_file({name: torch.from_numpy(value) for name, value in row_hashes().items()}, folder / "rows.safetensors")
     return folder / "rows.safetensors"
 
 
-def arrays(name: str, save: Callable[..., None], **named: Any) -> Callable[[Path], Path]:
-    def make(folder: Path) -> Path:
+def arrays(name, save, **named):
+    def make(folder):
         save(folder / name, **named)
         return folder / name
 
     return make
 
 
-def idx(values: np.ndarray, code: int) -> bytes:
+def idx(values, code):
     head = struct.pack(f">BBBB{values.ndim}I", 0, 0, code, values.ndim, *values.shape)
     return head + values.astype(values.dtype.newbyteorder(">")).tobytes()
 
@@ -159,13 +159,13 @@ def idx(values: np.ndarray, code: int) -> bytes:
 BATCHES = (*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin")
 
 
-def batches(folder: Path) -> Path:
+def batches(folder):
     for name in BATCHES:
         put(folder / name, bytes(2 * 3073))
     return folder / "data_batch_3.bin"
 
 
-def archive(folder: Path) -> Path:
+def archive(folder):
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as tar:
         for name in BATCHES:
@@ -175,14 +175,14 @@ def archive(folder: Path) -> Path:
     return put(folder / "cifar.tar.gz", gzip.compress(file.getvalue()))
 
 
-def film(folder: Path) -> Path:
+def film(folder):
     from PIL import Image
 
     Image.fromarray(np.arange(224 * 224, dtype=np.uint8).reshape(224, 224)).save(folder / "film.jpg")
     return folder / "film.jpg"
 
 
-def snapshots(folder: Path) -> Path:
+def snapshots(folder):
     store = DiskSnapshots.create(folder / "s", shape=WeightsShape(chains=1, parameters=(("w", (2, 2)),), layout="x"))
     for step in (1, 2):
         store.append(step, torch.full((1, 4), float(step)))
@@ -190,7 +190,7 @@ def snapshots(folder: Path) -> Path:
     return next((folder / "s").glob("snapshots-*"))
 
 
-def sums(path: Path) -> object:
+def sums(path):
     """The risks of a count that goes on from the sums in a file."""
     module = torch.nn.Linear(3, 1, bias=False).eval()
     torch.nn.init.constant_(module.weight, 0.25)
@@ -201,26 +201,26 @@ def sums(path: Path) -> object:
     )  # fmt: skip
 
 
-def counted(folder: Path) -> Path:
+def counted(folder):
     sums(folder / "sums.json")
     return folder / "sums.json"
 
 
-def features(folder: Path) -> backbone_cache.Entry:
+def features(folder):
     return backbone_cache.entry(np.zeros((3, 1, 2, 2), np.float32), weights_sha256="0" * 64, dim=2, folder=folder)
 
 
-def put(path: Path, content: str | bytes) -> Path:
+def put(path, content):
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
-def holding(name: str, content: str | bytes) -> Callable[[Path], Path]:
+def holding(name, content):
     """A file of that name and content."""
     return lambda folder: put(folder / name, content)
 
 
-def text(path: Path) -> str:
+def text(path):
     try:
         return path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:  # none of the reader's, which is given text

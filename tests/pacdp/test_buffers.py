@@ -1,14 +1,13 @@
 """Networks that carry the bound's rows, wherever they hide them; and networks that do not."""
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import TensorDataset
 
 from pacdp.buffers import held_rows, require_no_rows
@@ -21,7 +20,7 @@ INPUTS = torch.tensor(np.divide(PIXELS, 255, dtype=np.float32))
 class Nearest(nn.Module):
     """Finding C5: the label of the nearest stored example, so that the error on the stored ones is zero."""
 
-    def __init__(self, inputs: Tensor, *, persistent: bool = True) -> None:
+    def __init__(self, inputs, *, persistent=True):
         super().__init__()
         self.layer = nn.Linear(25, 25)
         self.register_buffer("memory", inputs.flatten(1), persistent=persistent)
@@ -34,19 +33,19 @@ class Store:
     kept: Any
 
 
-def attribute(value: Any) -> nn.Module:
+def attribute(value):
     module = nn.Linear(3, 3)
     module.extra = value  # type: ignore[assignment]
     return module
 
 
-def hooked(rows: Tensor) -> nn.Module:
+def hooked(rows):
     module = nn.Linear(3, 3)
     module.register_forward_hook(lambda _module, _args, output: output + rows.sum())
     return module
 
 
-PLACES: dict[str, Callable[[], tuple[nn.Module, str, int]]] = {
+PLACES = {
     "buffer": lambda: (Nearest(INPUTS), "memory", 40),
     "buffer that no file holds": lambda: (nn.Sequential(Nearest(INPUTS[:9], persistent=False)), "0.memory", 9),
     "attribute": lambda: (attribute(INPUTS[3:5]), "extra", 2),
@@ -65,7 +64,7 @@ PLACES: dict[str, Callable[[], tuple[nn.Module, str, int]]] = {
 }
 
 
-def tagged(rows: Tensor) -> Tensor:
+def tagged(rows):
     tensor = torch.zeros(2)
     tensor.memory = rows  # type: ignore[attr-defined]
     return tensor
@@ -73,7 +72,7 @@ def tagged(rows: Tensor) -> Tensor:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("place", PLACES)
-def test_rows_are_found(place: str) -> None:
+def test_rows_are_found(place):
     module, where, count = PLACES[place]()
     found = held_rows(module, INPUTS)
     assert [held.rows for held in found] == [count]
@@ -83,7 +82,7 @@ def test_rows_are_found(place: str) -> None:
         require_no_rows(module, INPUTS)
 
 
-def test_parameters_that_the_bound_pays_for_may_be_rows() -> None:
+def test_parameters_that_the_bound_pays_for_may_be_rows():
     module = nn.Linear(25, 40)
     module.weight.data.copy_(INPUTS.flatten(1))
     require_no_rows(module, INPUTS, paid=["weight"])
@@ -91,7 +90,7 @@ def test_parameters_that_the_bound_pays_for_may_be_rows() -> None:
         require_no_rows(module, INPUTS, paid=["bias"])
 
 
-def test_networks_without_rows() -> None:
+def test_networks_without_rows():
     inputs = INPUTS.clone()
     inputs[0], inputs[1] = 0.0, 1.0  # constant rows look like any fresh bias or running variance
     module = nn.Sequential(
@@ -107,7 +106,7 @@ def test_networks_without_rows() -> None:
     require_no_rows(module, inputs)
 
 
-def test_inputs_of_one_number() -> None:
+def test_inputs_of_one_number():
     inputs = torch.linspace(0, 1, 30)[:, None]
     require_no_rows(nn.Linear(1, 5), torch.zeros(30, 1))
     require_no_rows(attribute(inputs[:9]), inputs)

@@ -5,7 +5,6 @@ import json
 import os
 import pickle
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,10 +13,10 @@ from safetensors.torch import save_file
 
 from pacdp import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from pacdp.checkpoint import FORMAT
-from tests.file_faults import Fault, Kind, carried_out, places
+from tests.file_faults import Fault, carried_out, places
 
 
-def example(fill: float = 1.0) -> Checkpoint:
+def example(fill=1.0):
     """Parameters whose order is not that of the alphabet."""
     model = {"z.weight": torch.full((2, 3), fill), "a.bias": torch.arange(4.0), "b.scale": torch.tensor(7.0)}
     state = {"velocity": torch.linspace(0, 1, 11)}
@@ -26,20 +25,20 @@ def example(fill: float = 1.0) -> Checkpoint:
     return Checkpoint(header=header, model=model, state=state, trace=trace)
 
 
-def saved(folder: Path) -> Path:
+def saved(folder):
     path = folder / "checkpoint.safetensors"
     save_checkpoint(path, example())
     return path
 
 
-def same(left: Checkpoint, right: Checkpoint) -> bool:
+def same(left, right):
     return all(
         sorted(a) == sorted(b) and all(torch.equal(a[name], b[name]) for name in a)
         for a, b in ((left.model, right.model), (left.state, right.state), (left.trace, right.trace))
     )
 
 
-def test_round_trip(tmp_path: Path) -> None:
+def test_round_trip(tmp_path):
     written, read = example(), load_checkpoint(saved(tmp_path))
     assert same(written, read)
     added = {"format": FORMAT, "parameters": ["z.weight", "a.bias", "b.scale"], "content_hash": read.content_hash}
@@ -50,12 +49,12 @@ def test_round_trip(tmp_path: Path) -> None:
     assert (tmp_path / "again").read_bytes() == (tmp_path / "checkpoint.safetensors").read_bytes()
 
 
-def refused(path: Path, words: str) -> None:
+def refused(path, words):
     with pytest.raises(CheckpointError, match=words):
         load_checkpoint(path)
 
 
-def test_files_that_are_not_whole_or_something_else_are_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_whole_or_something_else_are_refused(tmp_path):
     path = saved(tmp_path)
     assert same(load_checkpoint(str(tmp_path)), example()), "the run's folder will do"
     whole, old = path.read_bytes(), {"format": "pacdp-checkpoint/2"}
@@ -86,15 +85,15 @@ def test_files_that_are_not_whole_or_something_else_are_refused(tmp_path: Path) 
 class Bomb:
     """Unpickling this creates a file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path = path
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self):
         return os.mkdir, (str(self.path),)
 
 
 @pytest.mark.parametrize("writer", ["pickle", "torch"])
-def test_a_pickle_is_refused_and_never_run(tmp_path: Path, writer: str) -> None:
+def test_a_pickle_is_refused_and_never_run(tmp_path, writer):
     path, mark = tmp_path / "checkpoint.safetensors", tmp_path / "ran"
     if writer == "pickle":
         path.write_bytes(pickle.dumps(Bomb(mark)))
@@ -109,7 +108,7 @@ def test_a_pickle_is_refused_and_never_run(tmp_path: Path, writer: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["full", "io"])
-def test_a_full_or_failing_disk_leaves_the_old_file(tmp_path: Path, kind: Kind) -> None:
+def test_a_full_or_failing_disk_leaves_the_old_file(tmp_path, kind):
     path = saved(tmp_path)
     before = path.read_bytes()
     operations = carried_out(
@@ -129,7 +128,7 @@ def test_a_full_or_failing_disk_leaves_the_old_file(tmp_path: Path, kind: Kind) 
     assert load_checkpoint(path).model["z.weight"][0, 0] == 2
 
 
-def test_what_is_written_may_be_read_and_is_json(tmp_path: Path) -> None:
+def test_what_is_written_may_be_read_and_is_json(tmp_path):
     (tmp_path / "plain").touch()
     assert saved(tmp_path).stat().st_mode == (tmp_path / "plain").stat().st_mode
     with pytest.raises(CheckpointError, match="cannot write checkpoint"):
@@ -140,7 +139,7 @@ def test_what_is_written_may_be_read_and_is_json(tmp_path: Path) -> None:
     assert not (tmp_path / "nan").exists()
 
 
-def rewritten(path: Path, *, tensors: dict[str, torch.Tensor] | None = None, **header: object) -> Path:
+def rewritten(path, *, tensors=None, **header):
     """The file with another header or other tensors, written by somebody who leaves the hash as it is."""
     with safe_open(path, framework="pt") as file:
         found = {name: file.get_tensor(name) for name in file.keys()}
@@ -150,14 +149,14 @@ def rewritten(path: Path, *, tensors: dict[str, torch.Tensor] | None = None, **h
     return path
 
 
-def test_the_hash_follows_from_its_description(tmp_path: Path) -> None:
+def test_the_hash_follows_from_its_description(tmp_path):
     """By hand, from the file alone."""
     with safe_open(saved(tmp_path), framework="np") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}
         header = json.loads(file.metadata()["pacdp"])
     said = header.pop("content_hash")
 
-    def text(values: object) -> str:
+    def text(values):
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     content = text(header).encode()
@@ -166,7 +165,7 @@ def test_the_hash_follows_from_its_description(tmp_path: Path) -> None:
     assert hashlib.sha256(content).hexdigest() == said == load_checkpoint(tmp_path).content_hash
 
 
-def test_all_kinds_of_numbers_have_a_hash(tmp_path: Path) -> None:
+def test_all_kinds_of_numbers_have_a_hash(tmp_path):
     kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool)
     state = {str(kind): torch.tensor([[0, 1, 1]]).to(kind) for kind in kinds}
     state |= {"empty": torch.empty(0, 3), "turned": torch.arange(6.0).reshape(2, 3).T}
@@ -186,11 +185,11 @@ NOT_WRITTEN = r"is not what was written: its content has the hash \w{12}, its he
      {"content_hash": None}, {"format": "pacdp-checkpoint/2"}],
     ids=str,
 )  # fmt: skip
-def test_an_edited_header_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+def test_an_edited_header_is_refused(tmp_path, change):
     refused(rewritten(saved(tmp_path), **change), NOT_WRITTEN)
 
 
-def test_edited_tensors_are_refused(tmp_path: Path) -> None:
+def test_edited_tensors_are_refused(tmp_path):
     path = saved(tmp_path)
     whole = path.read_bytes()
     with safe_open(path, framework="pt") as file:
@@ -207,7 +206,7 @@ def test_edited_tensors_are_refused(tmp_path: Path) -> None:
         refused(rewritten(path, tensors={**tensors, **changed}), NOT_WRITTEN)
 
 
-def test_a_file_of_the_format_without_hashes_is_read_and_says_that_nothing_shows_it_whole(tmp_path: Path) -> None:
+def test_a_file_of_the_format_without_hashes_is_read_and_says_that_nothing_shows_it_whole(tmp_path):
     old = rewritten(saved(tmp_path), format="pacdp-checkpoint/2", content_hash=...)
     read = load_checkpoint(old)
     assert same(read, example())

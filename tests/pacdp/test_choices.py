@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from pacdp.fixed_settings import carried_on, fixed_settings
 RUNS = ({"sampler": {"tau": 1.0}, "seed": 0}, {"sampler": {"tau": 10.0}, "seed": 0}, {"anything": [1, None, "é"]})
 
 
-def listed(folder: Path, *, close: bool = True, runs=RUNS) -> Choices:
+def listed(folder, *, close=True, runs=RUNS):
     choices = Choices.create(folder / "list.jsonl", name="three")
     for run in runs:
         choices.add(run)
@@ -21,7 +20,7 @@ def listed(folder: Path, *, close: bool = True, runs=RUNS) -> Choices:
     return choices
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_what_was_written_is_read(tmp_path):
     made = listed(tmp_path)
     read = Choices.load(tmp_path / "list.jsonl")
     for one in (made, read):
@@ -37,7 +36,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert started.settings == Choices.load(tmp_path / "started").settings == RUNS
 
 
-def test_settings_are_listed_once_and_numbers_by_their_text(tmp_path: Path) -> None:
+def test_settings_are_listed_once_and_numbers_by_their_text(tmp_path):
     choices = Choices.create(tmp_path / "list")
     assert [choices.add(run) for run in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1.0, "b": 2})] == [0, 0, 1]
     choices.close()
@@ -46,7 +45,7 @@ def test_settings_are_listed_once_and_numbers_by_their_text(tmp_path: Path) -> N
     assert not choices.covers({"a": True, "b": 2})
 
 
-def test_j_is_not_known_before_closing_and_nothing_is_added_after(tmp_path: Path) -> None:
+def test_j_is_not_known_before_closing_and_nothing_is_added_after(tmp_path):
     choices = Choices.create(tmp_path / "list")
     with pytest.raises(ValueError, match="has no settings: add those of the runs before closing"):
         choices.close()
@@ -63,7 +62,7 @@ def test_j_is_not_known_before_closing_and_nothing_is_added_after(tmp_path: Path
     assert choices.path.read_bytes() == before
 
 
-def test_a_run_carries_the_list_that_covers_it(tmp_path: Path) -> None:
+def test_a_run_carries_the_list_that_covers_it(tmp_path):
     choices = listed(tmp_path)
     assert choices.require(RUNS[1]) == {"digest": choices.digest, "J": 3, "index": 1}
     with pytest.raises(ValueError) as refused:
@@ -73,7 +72,7 @@ def test_a_run_carries_the_list_that_covers_it(tmp_path: Path) -> None:
     )
 
 
-def edited(lines: list[str], number: int, **values: object) -> list[str]:
+def edited(lines, number, **values):
     line = {**json.loads(lines[number]), **values}
     return [*lines[:number], json.dumps(line) + "\n", *lines[number + 1 :]]
 
@@ -93,7 +92,7 @@ TAMPERING = {
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("what", TAMPERING)
-def test_a_list_that_was_tampered_with_is_refused(tmp_path: Path, what: str) -> None:
+def test_a_list_that_was_tampered_with_is_refused(tmp_path, what):
     """And so is a ledger: both are chained lines."""
     path = listed(tmp_path).path
     path.write_text("".join(TAMPERING[what](path.read_text().splitlines(keepends=True))))
@@ -101,7 +100,7 @@ def test_a_list_that_was_tampered_with_is_refused(tmp_path: Path, what: str) -> 
         Choices.load(path)
 
 
-def test_a_cut_list_is_never_a_closed_one_and_nothing_follows_the_closing_line(tmp_path: Path) -> None:
+def test_a_cut_list_is_never_a_closed_one_and_nothing_follows_the_closing_line(tmp_path):
     path = listed(tmp_path).path
     whole = path.read_bytes()
     for cut in range(0, len(whole), 7):
@@ -118,7 +117,7 @@ def test_a_cut_list_is_never_a_closed_one_and_nothing_follows_the_closing_line(t
 
 
 @pytest.mark.wrong_types
-def test_other_files_and_places_and_what_is_no_setting(tmp_path: Path) -> None:
+def test_other_files_and_places_and_what_is_no_setting(tmp_path):
     path = listed(tmp_path, close=False).path
     for text in ("", "no list", '{"format": "pacdp-choices/0"}\n', "[" * 10**5 + "\n"):
         (tmp_path / "file").write_text(text)
@@ -139,13 +138,13 @@ def test_other_files_and_places_and_what_is_no_setting(tmp_path: Path) -> None:
     assert Choices.open(tmp_path / "new").settings == ()
 
 
-def _add_many(path: Path, first: int) -> None:
+def _add_many(path, first):
     choices = Choices.load(path)
     for value in range(first, first + 15):
         choices.add({"value": value})
 
 
-def test_two_processes_add_to_one_list(tmp_path: Path) -> None:
+def test_two_processes_add_to_one_list(tmp_path):
     path = Choices.create(tmp_path / "list").path
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=_add_many, args=(path, first)) for first in (0, 10)]
@@ -158,7 +157,7 @@ def test_two_processes_add_to_one_list(tmp_path: Path) -> None:
     assert sorted(one["value"] for one in found) == list(range(25))
 
 
-def test_with_the_list_at_hand_the_hypothesis_is_proved(tmp_path: Path) -> None:
+def test_with_the_list_at_hand_the_hypothesis_is_proved(tmp_path):
     choices = listed(tmp_path)
     record = choices.require(RUNS[1])
     found = fixed_settings(record, RUNS[1], choices=choices)
@@ -177,7 +176,7 @@ def test_with_the_list_at_hand_the_hypothesis_is_proved(tmp_path: Path) -> None:
 
 
 @pytest.mark.wrong_types
-def test_another_list_or_another_run_proves_nothing(tmp_path: Path) -> None:
+def test_another_list_or_another_run_proves_nothing(tmp_path):
     choices = listed(tmp_path)
     record = choices.require(RUNS[1])
     (tmp_path / "other").mkdir()
@@ -194,7 +193,7 @@ def test_another_list_or_another_run_proves_nothing(tmp_path: Path) -> None:
             fixed_settings(bad, RUNS[1], choices=choices)  # type: ignore[arg-type]
 
 
-def test_a_resumed_run_keeps_the_list_of_its_first_step() -> None:
+def test_a_resumed_run_keeps_the_list_of_its_first_step():
     one, other = {"digest": "a", "J": 1, "index": 0}, {"digest": "b", "J": 1, "index": 0}
     assert carried_on(None, None, where="run") is None
     assert carried_on(one, None, where="run") == carried_on(one, dict(one), where="run") == one

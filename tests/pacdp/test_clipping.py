@@ -1,13 +1,12 @@
 """With a clip norm C, one example moves the estimate by at most C / batch_size, whatever the example."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils import prune
 from toys import keys_of, toy_data, toy_objective
 
@@ -20,26 +19,26 @@ from pacdp.step import gradients as clipped
 CONV = Architecture(name="conv", norm="group")
 
 
-def estimate_on(objective: Objective, indices: list[int]) -> Estimate:
+def estimate_on(objective, indices):
     """The estimate of a batch that is given instead of drawn."""
     objective.draw = lambda keys, tick: ([torch.tensor(indices, dtype=torch.int64)], np.zeros(1, np.int64))
     gradient, loss, error, _ = objective.estimate(objective.weights(), keys_of(0), 0)
     return Estimate(gradient[0], loss, error)
 
 
-def drawn(objective: Objective, tick: int) -> Tensor:
+def drawn(objective, tick):
     """The minibatch of a chain."""
     (indices,), _ = objective.draw(keys_of(1), tick)
     return indices
 
 
-def gradients_of_each(data: Dataset, architecture: Architecture | None = None) -> Tensor:
+def gradients_of_each(data, architecture=None):
     """Slow twin: one plain backward pass an example."""
     plain = toy_objective(data, architecture=architecture)
     return torch.stack([estimate_on(plain, [i]).gradient.clone() for i in range(data.n)])
 
 
-def poisoned(data: Dataset) -> Dataset:
+def poisoned(data):
     """The data, with an enormous example in place 0 and one whose gradient is NaN in place 1."""
     inputs = data.inputs.copy()
     inputs[0] *= 1e4
@@ -57,7 +56,7 @@ def poisoned(data: Dataset) -> Dataset:
     [(Architecture(hidden=(7, 6)), (5,)), (Architecture(hidden=(8,), norm="group"), (5,)), (CONV, (1, 28, 28))],
     ids=["plain", "group", "conv"],
 )
-def test_clipping_is_per_example(architecture: Architecture, shape: tuple[int, ...], quantile: float) -> None:
+def test_clipping_is_per_example(architecture, shape, quantile):
     data = toy_data(n=12, shape=shape)
     each = gradients_of_each(data, architecture)
     norms = each.norm(dim=1)
@@ -71,7 +70,7 @@ def test_clipping_is_per_example(architecture: Architecture, shape: tuple[int, .
 
 
 @pytest.mark.parametrize("clip_norm", [1e-3, 0.1, 10.0])
-def test_removing_an_example_moves_the_estimate_by_at_most_clip_norm_over_batch_size(clip_norm: float) -> None:
+def test_removing_an_example_moves_the_estimate_by_at_most_clip_norm_over_batch_size(clip_norm):
     data = poisoned(toy_data(n=16, shape=(20,)))
     objective = toy_objective(data, batch_size=4, clip_norm=clip_norm)
     everyone = estimate_on(objective, list(range(16))).gradient.clone()
@@ -88,7 +87,7 @@ def test_removing_an_example_moves_the_estimate_by_at_most_clip_norm_over_batch_
     torch.testing.assert_close(estimate_on(objective, [0, 1, 2, 5]).gradient, others)
 
 
-def test_every_example_joins_independently_with_probability_batch_size_over_n() -> None:
+def test_every_example_joins_independently_with_probability_batch_size_over_n():
     """And without a clip norm, draws are uniform and with replacement."""
     n, batch_size, draws = 100, 20, 2000
     objective = toy_objective(toy_data(n=n), batch_size=batch_size, clip_norm=1.0)
@@ -113,7 +112,7 @@ def test_every_example_joins_independently_with_probability_batch_size_over_n() 
     assert stats.chisquare(torch.bincount(draws, minlength=20).numpy()).pvalue > 1e-6
 
 
-def test_an_empty_batch_has_no_gradient() -> None:
+def test_an_empty_batch_has_no_gradient():
     objective = toy_objective(toy_data(), clip_norm=1.0)
     estimate_on(objective, [3])
     estimate = estimate_on(objective, [])
@@ -123,9 +122,7 @@ def test_an_empty_batch_has_no_gradient() -> None:
 
 @pytest.mark.parametrize("hidden", [(7, 6), (3000,)])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 30.0])
-def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(
-    hidden: tuple[int, ...], scale: float
-) -> None:
+def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(hidden, scale):
     data = toy_data(n=8, shape=(500,))
     data = Dataset("scaled", (data.inputs * np.float32(scale)), data.labels, 2)
     objective = toy_objective(data, architecture=Architecture(hidden=hidden), batch_size=1, clip_norm=0.3)
@@ -138,37 +135,37 @@ def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(
 class Doubled(nn.Linear):
     """A subclass that computes something else."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input):
         return 2.0 * super().forward(input)
 
 
-def reused_relu() -> nn.Module:
+def reused_relu():
     relu = nn.ReLU()
     return nn.Sequential(nn.Linear(6, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3))
 
 
-def reused_linear() -> nn.Module:
+def reused_linear():
     layer = nn.Linear(6, 6)
     return nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(6, 3))
 
 
-def tied() -> nn.Module:
+def tied():
     module = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Linear(6, 3))
     module[2].weight = module[0].weight
     return module
 
 
-def changed(change: Callable[[nn.Sequential], object]) -> nn.Module:
+def changed(change):
     module = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
     change(module)
     return module
 
 
-def replace_forward(module: nn.Sequential) -> None:
+def replace_forward(module):
     module[1].forward = torch.sin
 
 
-UNUSUAL: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+UNUSUAL = {
     "a ReLU used twice": (reused_relu, (6,)),
     "a layer used twice": (reused_linear, (6,)),
     "tied weights": (tied, (6,)),
@@ -207,7 +204,7 @@ UNUSUAL: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 @pytest.mark.every_case
 @pytest.mark.parametrize("clip_norm", [0.05, 1e4], ids=["clipped", "not clipped"])
 @pytest.mark.parametrize("name", UNUSUAL)
-def test_clipped_sums_are_those_of_the_network_itself(name: str, clip_norm: float) -> None:
+def test_clipped_sums_are_those_of_the_network_itself(name, clip_norm):
     """Slow twin: module(x) and .backward(), one example at a time, then clipped."""
     build, shape = UNUSUAL[name]
     torch.manual_seed(0)
@@ -225,7 +222,7 @@ def test_clipped_sums_are_those_of_the_network_itself(name: str, clip_norm: floa
     assert (found - expected / 2).norm() < 1e-4 * expected.norm()
 
 
-def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient() -> None:
+def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient():
     """Each example's gradient is that of its own loss, whatever the loss makes of a batch."""
     honest = bounded_cross_entropy(classes=3)
     mixing = Loss(
@@ -245,7 +242,7 @@ def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient() -> None:
 
 
 @pytest.mark.parametrize("far", [None, 3e38])
-def test_layer_by_layer_sums_of_another_network_are_found_out(far, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layer_by_layer_sums_of_another_network_are_found_out(far, monkeypatch):
     """The planted fault: repeated layers are left out, as once they were. Records far away hide nothing."""
     torch.manual_seed(0)
     module, data = reused_relu(), toy_data(n=9, classes=3, shape=(6,))
@@ -253,7 +250,7 @@ def test_layer_by_layer_sums_of_another_network_are_found_out(far, monkeypatch: 
         data = replace(data, inputs=np.full_like(data.inputs, far))
     plain = clipped._by_layers
 
-    def faulty(model: nn.Module, *rest):
+    def faulty(model, *rest):
         short = nn.Sequential()
         for name, layer in model.named_children():
             short.add_module(name, layer)

@@ -1,7 +1,6 @@
 """On a GPU the numbers are those of the CPU up to rounding, and a resumed chain goes on bit for bit."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import torch
 from toys import keys_of, sparse_data, toy_data, toy_objective
 
 from pacdp import Architecture, Problem
-from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
+from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import BATCH, Keys, Replayed, langevin, normal_like, run_chains
 from pacdp.chains.graphs import recorded
 from pacdp.chains.native.philox import words
@@ -26,7 +25,7 @@ NAMES = ["SGLD", "SGHMC", "pSGLD", "Entropy-SGLD"]
 
 
 @pytest.mark.parametrize("tick", [0, 2**32 + 5, 2**40])
-def test_words_are_equal_and_normals_agree(tick: int) -> None:
+def test_words_are_equal_and_normals_agree(tick):
     drawn = np.empty(1001, np.uint32)
     words(drawn, KEYS.batch[0], np.uint32(BATCH), np.uint64(tick))
     (found,) = KEYS.select([0]).batches(1001, tick, CUDA)[0].values
@@ -36,7 +35,7 @@ def test_words_are_equal_and_normals_agree(tick: int) -> None:
     assert (ours - theirs.cpu()).abs().max() < 2e-5
 
 
-def test_an_update_agrees() -> None:
+def test_an_update_agrees():
     x, gradient, centre, average = torch.randn(4, 3, 5000, generator=torch.Generator().manual_seed(0))
     column = np.array([0.1, 0.5, 0.9])
     found = []
@@ -52,7 +51,7 @@ def test_an_update_agrees() -> None:
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
 @pytest.mark.parametrize("name", ["fc", "conv"])
-def test_an_estimate_agrees(name: str, clip_norm: float | None) -> None:
+def test_an_estimate_agrees(name, clip_norm):
     data = sparse_data(shape=(1, 28, 28), n=30, classes=3) if name == "fc" else toy_data(shape=(1, 28, 28), n=30)
     architecture = Architecture(hidden=(20, 10)) if name == "fc" else Architecture(name="conv")
     ours, theirs = (
@@ -68,7 +67,7 @@ def test_an_estimate_agrees(name: str, clip_norm: float | None) -> None:
 
 
 @pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
-def test_twenty_steps_agree(settings: Settings) -> None:
+def test_twenty_steps_agree(settings):
     data = toy_data(n=60)
     ends = []
     for device in ("cpu", "cuda"):
@@ -83,7 +82,7 @@ def test_twenty_steps_agree(settings: Settings) -> None:
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
 @pytest.mark.parametrize("kind", [SGLD, EntropySGD])
-def test_replayed_steps_are_the_steps(kind: type[SGLD] | type[EntropySGD], clip_norm: float | None) -> None:
+def test_replayed_steps_are_the_steps(kind, clip_norm):
     settings = kind(tau=38.0, batch_size=10, clip_norm=clip_norm)
     objective = toy_objective(toy_data(n=60), clip_norm=clip_norm, device="cuda")
     assert objective.has_fixed_shapes(KEYS)
@@ -99,7 +98,7 @@ def test_replayed_steps_are_the_steps(kind: type[SGLD] | type[EntropySGD], clip_
     torch.testing.assert_close(*ends, rtol=1e-4, atol=1e-5)
 
 
-def test_what_cannot_be_recorded_is_carried_out_with_a_warning() -> None:
+def test_what_cannot_be_recorded_is_carried_out_with_a_warning():
     stream = torch.cuda.current_stream()
     with pytest.warns(UserWarning, match="not recorded as a CUDA graph"):
         graph, found = recorded(lambda: torch.ones(3, device="cuda").nonzero(), CUDA)
@@ -108,7 +107,7 @@ def test_what_cannot_be_recorded_is_carried_out_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
-def test_a_resumed_chain_goes_on_bit_for_bit(settings: Settings, tmp_path: Path) -> None:
+def test_a_resumed_chain_goes_on_bit_for_bit(settings, tmp_path):
     train, test = PROBLEM.data()
     hashes = {"train": train.hash, "test": test.hash}
     objective, _ = objectives(PROBLEM, settings, train, test, device="cuda")
@@ -126,14 +125,14 @@ def test_a_resumed_chain_goes_on_bit_for_bit(settings: Settings, tmp_path: Path)
     assert torch.equal(resumed.weights, state.weights)
 
 
-def test_a_gpu_makes_the_words_of_chacha20() -> None:
+def test_a_gpu_makes_the_words_of_chacha20():
     found = device_cipher.keystream(bytes(range(32)), bytes(range(12)), first=5, count=100_003, device=CUDA)
     words = np.empty(5 + 100_003, np.int64)
     cipher.Keystream(bytes(range(32)), bytes(range(12))).fill(words)
     assert np.array_equal(found.cpu().numpy(), words[5:])
 
 
-def test_noise_of_the_system_is_made_on_the_gpu_with_the_size_asked_for() -> None:
+def test_noise_of_the_system_is_made_on_the_gpu_with_the_size_asked_for():
     made = SystemRandomness().noised(torch.ones(300_000, device=CUDA), std=3.0)
     assert float(made.mean()) == pytest.approx(1.0, abs=0.04)
     assert float(made.std()) == pytest.approx(3.0, rel=0.01)

@@ -41,7 +41,7 @@ def test_privacy_ratio_over_all_neighbours(epsilon):
 def test_error_counts_are_of_the_networks_and_count_ties():
     torch.manual_seed(0)
     inputs, labels = torch.randn(50, 4), torch.randint(0, 3, (50,))
-    networks: list[nn.Module] = [nn.Linear(4, 3) for _ in range(3)]
+    networks = [nn.Linear(4, 3) for _ in range(3)]
     tie = nn.Linear(4, 3)
     nn.init.zeros_(tie.weight)
     nn.init.zeros_(tie.bias)

@@ -2,21 +2,20 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from pacdp.files import LIST, begin, remove_own, replacing, written
-from tests.file_faults import KINDS, Fault, Kind, carried_out, places
+from tests.file_faults import KINDS, Fault, carried_out, places
 
 
-def write(path: Path, text: str) -> None:
+def write(path, text):
     with replacing(path) as file:
         file.write(text.encode())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_is_the_old_one_or_the_new_one_and_the_next_write_leaves_nothing_else(tmp_path: Path, kind: Kind):
+def test_a_file_is_the_old_one_or_the_new_one_and_the_next_write_leaves_nothing_else(tmp_path, kind):
     path = tmp_path / "file.json"
     begin(tmp_path)
     write(path, "old")
@@ -30,7 +29,7 @@ def test_a_file_is_the_old_one_or_the_new_one_and_the_next_write_leaves_nothing_
         assert written(tmp_path) == known
 
 
-def test_a_living_writer_s_half_is_left_alone_and_a_dead_one_s_folder_goes(tmp_path: Path) -> None:
+def test_a_living_writer_s_half_is_left_alone_and_a_dead_one_s_folder_goes(tmp_path):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as alive:
         dead = subprocess.Popen([sys.executable, "-c", ""])
         dead.wait()
@@ -43,7 +42,7 @@ def test_a_living_writer_s_half_is_left_alone_and_a_dead_one_s_folder_goes(tmp_p
         alive.communicate()
 
 
-def test_what_is_not_in_the_list_is_somebody_else_s(tmp_path: Path) -> None:
+def test_what_is_not_in_the_list_is_somebody_else_s(tmp_path):
     (tmp_path / "mine").write_text("mine")
     assert written(tmp_path) is None
     begin(tmp_path)

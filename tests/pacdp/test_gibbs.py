@@ -5,12 +5,10 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 from toys import keys_of, toy_data, toy_objective
 
 from pacdp import Diverged, GibbsSettings, LocalGibbs
-from pacdp.chains import Keys
-from pacdp.gibbs import GibbsEstimate, estimate_gibbs
+from pacdp.gibbs import estimate_gibbs
 from pacdp.objective import Estimate, Objective, Risks
 
 DIM = 3
@@ -19,35 +17,35 @@ DIM = 3
 class QuadraticRisk(Objective):
     """R̂(w) = curvature/2 |w - target|² + offset, known without data; the error of a batch is what the test scripts."""
 
-    def __init__(self, curvature: float, target: float = 1.0, *, offset: float = 0.0, n: int = 1000) -> None:
+    def __init__(self, curvature, target=1.0, *, offset=0.0, n=1000):
         self.curvature, self.target, self.offset = curvature, target, offset
         self.n, self.batch_size = n, 1
-        self.visited: list[Tensor] = []
+        self.visited = []
 
-    def risk(self, weights: Tensor) -> Tensor:
+    def risk(self, weights):
         return self.curvature / 2 * ((weights - self.target) ** 2).sum() + self.offset
 
-    def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
+    def estimate(self, weights, keys, tick):
         del keys, tick
         self.visited.append(weights[0].clone())
         losses = torch.stack([self.risk(own) for own in weights])
         return Estimate(self.curvature * (weights - self.target), losses, (weights[:, 0] > 0).to(weights.dtype))
 
-    def risks(self, weights: Tensor, *, chunk: int = 10_000) -> list[Risks]:
+    def risks(self, weights, *, chunk=10_000):
         del chunk
         return [Risks(float(self.risk(own)), float(own[0]), 0.0, 0, self.n) for own in weights]
 
 
-def posterior(*, tau: float = 6.0, gamma: float = 0.5) -> LocalGibbs:
+def posterior(*, tau=6.0, gamma=0.5):
     return LocalGibbs(weights=torch.zeros(DIM, dtype=torch.float64), tau=tau, gamma=gamma)
 
 
-def estimate(risk: QuadraticRisk, *, seed: int = 0, **settings: float) -> GibbsEstimate:
+def estimate(risk, *, seed=0, **settings):
     (found,) = estimate_gibbs([posterior()], risk, None, GibbsSettings(**settings), keys_of(seed))  # type: ignore[arg-type]
     return found
 
 
-def log_partition(risk: QuadraticRisk, q: LocalGibbs, *, power: int = 1) -> float:
+def log_partition(risk, q, *, power=1):
     """ln E exp(-power τ R̂) under the prior N(0, 1/(γτ)): one Gaussian integral a coordinate."""
     a, g = power * risk.curvature, q.gamma
     return (
@@ -55,13 +53,13 @@ def log_partition(risk: QuadraticRisk, q: LocalGibbs, *, power: int = 1) -> floa
     )
 
 
-def mean_risk(risk: QuadraticRisk, q: LocalGibbs) -> float:
+def mean_risk(risk, q):
     """E_Q R̂ under Q = N(a t/(a+γ), 1/(τ(a+γ)))."""
     a, g = risk.curvature, q.gamma
     return DIM * a / 2 * ((g * risk.target / (a + g)) ** 2 + 1 / (q.tau * (a + g))) + risk.offset
 
 
-def test_log_partition_is_that_of_the_gaussian_integral() -> None:
+def test_log_partition_is_that_of_the_gaussian_integral():
     risk, q, draws = QuadraticRisk(0.8), posterior(), 4000
     found = estimate(risk, epochs=0.002, prior_draws=draws).log_partition_nats
     exact = log_partition(risk, q)
@@ -70,7 +68,7 @@ def test_log_partition_is_that_of_the_gaussian_integral() -> None:
     assert abs(math.expm1(found - exact)) < 5 * relative
 
 
-def test_kl_is_that_of_two_gaussians() -> None:
+def test_kl_is_that_of_two_gaussians():
     risk, q, h = QuadraticRisk(0.8), posterior(), 0.1
     settings = {"epochs": 8.0, "step_size": h, "step_floor": h, "prior_draws": 4000, "test_draws": 1}
     found = estimate(risk, **settings)
@@ -90,7 +88,7 @@ def test_kl_is_that_of_two_gaussians() -> None:
 
 
 @pytest.mark.parametrize("offset", [0.0, 0.3, 2.5])
-def test_a_constant_loss_teaches_nothing(offset: float) -> None:
+def test_a_constant_loss_teaches_nothing(offset):
     found = estimate(QuadraticRisk(0.0, offset=offset), epochs=0.05)
     assert abs(found.kl_raw_nats) < 1e-6
     assert found.log_partition_nats == pytest.approx(-6.0 * offset, rel=1e-6)
@@ -99,7 +97,7 @@ def test_a_constant_loss_teaches_nothing(offset: float) -> None:
     assert shifted.loss == pytest.approx(plain.loss + offset, rel=1e-5)
 
 
-def test_a_negative_estimate_is_reported_as_zero_and_says_so() -> None:
+def test_a_negative_estimate_is_reported_as_zero_and_says_so():
     clipped = 0
     for seed in range(20):  # short runs that start in the prior's mean, which is the minimum: noise decides the sign
         found = estimate(QuadraticRisk(0.05, target=3.0), seed=seed, epochs=0.004, burn_in=0.0, prior_draws=1)
@@ -110,7 +108,7 @@ def test_a_negative_estimate_is_reported_as_zero_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(("alpha", "burn_in"), [(0.0, 0.25), (0.005, 0.0), (0.3, 0.25)])
-def test_averages_are_those_of_the_recursion(alpha: float, burn_in: float) -> None:
+def test_averages_are_those_of_the_recursion(alpha, burn_in):
     risk = QuadraticRisk(0.8)
     found = estimate(risk, epochs=0.2, alpha=alpha, burn_in=burn_in)
     kept = risk.visited[int(burn_in * 200) :]
@@ -128,14 +126,14 @@ def test_averages_are_those_of_the_recursion(alpha: float, burn_in: float) -> No
 
 
 @pytest.mark.parametrize(("epochs", "burn_in", "steps"), [(1e-9, 0.0, 4), (1e-9, 0.99, 4), (0.005, 0.99, 5)])
-def test_the_shortest_run_keeps_four_draws(epochs: float, burn_in: float, steps: int) -> None:
+def test_the_shortest_run_keeps_four_draws(epochs, burn_in, steps):
     found = estimate(QuadraticRisk(0.8), epochs=epochs, burn_in=burn_in)
     assert found.steps == steps
     assert found.draws >= 4
     assert 1 <= found.effective_draws <= found.draws
 
 
-def test_a_network_is_judged_on_both_sets_by_its_keys_alone() -> None:
+def test_a_network_is_judged_on_both_sets_by_its_keys_alone():
     train, test = toy_objective(toy_data()), toy_objective(toy_data(seed=1))
     q = LocalGibbs(weights=train.weights()[0], tau=20.0, gamma=1.0)
     ambient, calls = torch.get_rng_state(), []
@@ -154,7 +152,7 @@ def test_a_network_is_judged_on_both_sets_by_its_keys_alone() -> None:
     assert torch.equal(q.weights, toy_objective(toy_data()).weights()[0])
 
 
-def test_posteriors_together_are_each_alone() -> None:
+def test_posteriors_together_are_each_alone():
     train, test = toy_objective(toy_data()), toy_objective(toy_data(seed=1))
     settings, keys = GibbsSettings(epochs=3.0, prior_draws=3, test_draws=2), keys_of(4, 5)
     every = [LocalGibbs(weights=train.weights()[0] + k, tau=20.0 * (k + 1), gamma=1.0 / (k + 1)) for k in range(2)]
@@ -165,7 +163,7 @@ def test_posteriors_together_are_each_alone() -> None:
             assert getattr(together[k], name) == pytest.approx(value, rel=1e-4, abs=1e-6), name
 
 
-def test_a_diverging_run_names_its_chains() -> None:
+def test_a_diverging_run_names_its_chains():
     train = toy_objective(toy_data())
     every = [LocalGibbs(weights=train.weights()[0] + shift, tau=20.0, gamma=1.0) for shift in (0.0, 1.0, 0.0)]
     settings, risks = GibbsSettings(epochs=1.0, prior_draws=1), train.risks

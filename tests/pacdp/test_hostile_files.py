@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from loaders import LOADERS, Loader
+from loaders import LOADERS
 
 from tests.hostile import bombs, contents, outcome, pickle_that_creates
 
@@ -19,7 +19,7 @@ EXAMPLES = [pytest.param(20, id="few"), pytest.param(2000, id="many", marks=pyte
 
 @every_loader
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_damaged_files_are_refused_in_words_or_read_as_they_may_be(tmp_path: Path, loader: Loader, examples: int):
+def test_damaged_files_are_refused_in_words_or_read_as_they_may_be(tmp_path, loader, examples):
     path = loader.make(tmp_path)
     whole, expected = path.read_bytes(), loader.read(path)
 
@@ -28,7 +28,7 @@ def test_damaged_files_are_refused_in_words_or_read_as_they_may_be(tmp_path: Pat
         phases=[Phase.generate] if examples == 20 else [Phase.generate, Phase.shrink],
     )  # fmt: skip
     @given(contents(whole))
-    def damage(content: bytes) -> None:
+    def damage(content):
         path.write_bytes(content)
         found = outcome(loader.read, path)
         assert found is None or loader.lawful(*found, expected)
@@ -37,7 +37,7 @@ def test_damaged_files_are_refused_in_words_or_read_as_they_may_be(tmp_path: Pat
 
 
 @every_loader
-def test_headers_that_lie_and_bombs_take_no_memory_and_no_time(tmp_path: Path, loader: Loader):
+def test_headers_that_lie_and_bombs_take_no_memory_and_no_time(tmp_path, loader):
     path = loader.make(tmp_path)
     left = tmp_path / "a pickle ran"
     for content in (b"", pickle_that_creates(left), *bombs(loader.bombs).values()):
@@ -47,7 +47,7 @@ def test_headers_that_lie_and_bombs_take_no_memory_and_no_time(tmp_path: Path, l
 
 
 @every_loader
-def test_what_is_no_file_is_refused_in_words(tmp_path: Path, loader: Loader):
+def test_what_is_no_file_is_refused_in_words(tmp_path, loader):
     path = loader.make(tmp_path)
     whole = path.read_bytes()
     places = {"itself": path, "nothing": tmp_path / "gone", "a folder": Path("/"), "no bytes": Path("/dev/null")}

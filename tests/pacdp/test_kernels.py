@@ -41,7 +41,7 @@ print(ours(1), plain(1), sum(ours.stats.cache_hits.values()))
 """
 
 
-def answers(folder: Path) -> list[int]:
+def answers(folder):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(PACKAGE.parent)])}
     found = subprocess.run(
         [sys.executable, "loops.py"], cwd=folder, env=environment, capture_output=True, text=True, check=True
@@ -61,7 +61,7 @@ def test_an_edit_of_what_is_taken_in_is_seen(tmp_path):
     assert answers(tmp_path) == [11, 11, 1]
 
 
-def kernel_files() -> list[Path]:
+def kernel_files():
     return [path for path in sorted(PACKAGE.rglob("*.py")) if "@kernel(" in path.read_text(encoding="utf-8")]
 
 

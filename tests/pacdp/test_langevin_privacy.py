@@ -11,7 +11,7 @@ from scipy import stats
 from toys import keys_of, toy_data, toy_objective
 
 import bounds
-from bounds.accounting import Composed, Event, Gaussian, PoissonSampled, SelfComposed
+from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed
 from pacdp.algorithms import SGLD, EntropySGD, build, entropy_sgd
 from pacdp.data import Dataset
 from pacdp.objective import Objective
@@ -27,10 +27,10 @@ CHAINS = {
 }
 
 
-def multipliers(event: Event | None) -> Counter[float]:
+def multipliers(event):
     """How often each noise multiplier occurs; every step must be a Poisson-sampled Gaussian of rate K/N."""
     assert isinstance(event, Composed)
-    found: Counter[float] = Counter()
+    found = Counter()
     for part in event.events:
         assert isinstance(part, SelfComposed)
         assert isinstance(part.event, PoissonSampled)
@@ -40,7 +40,7 @@ def multipliers(event: Event | None) -> Counter[float]:
     return found
 
 
-def assert_counted(found: Counter[float], expected: list[float]) -> None:
+def assert_counted(found, expected):
     """Equal as lists, but for the rounding down of each by a few millionths."""
     values = sorted(found.elements())
     assert len(values) == len(expected)
@@ -48,7 +48,7 @@ def assert_counted(found: Counter[float], expected: list[float]) -> None:
         assert true * (1 - 3e-6) < value < true
 
 
-def test_events_equal_lists_by_hand() -> None:
+def test_events_equal_lists_by_hand():
     """σ_i = 2K/(τ C √η_i), η the step's Langevin time."""
     sgld = replace(CHAINS["SGLD"], decay=0.5).promise(N, 4)
     times = [2 * 0.3 * t**-0.5 / 7.0 for t in (1, 2, 3, 4)]
@@ -60,7 +60,7 @@ def test_events_equal_lists_by_hand() -> None:
     assert_counted(multipliers(CHAINS["Entropy-SGD"].promise(N, 5)), 5 * slower)
 
 
-def test_schedules_are_in_the_event() -> None:
+def test_schedules_are_in_the_event():
     settings = CHAINS["SGLD"]
     step_size = cyclical(period=3)
     found = settings.promise(N, 3, step_size=step_size, temperature=lambda t: 1.0 / t)
@@ -70,7 +70,7 @@ def test_schedules_are_in_the_event() -> None:
     assert multipliers(halted).total() == 2, "a step of size 0 reads nothing"
 
 
-def test_long_schedules_are_rounded_down_to_few_multipliers() -> None:
+def test_long_schedules_are_rounded_down_to_few_multipliers():
     settings = replace(CHAINS["SGLD"], decay=0.5)
     found = multipliers(settings.promise(N, 3000))
     assert found.total() == 3000
@@ -80,7 +80,7 @@ def test_long_schedules_are_rounded_down_to_few_multipliers() -> None:
     assert 0.999 < ratios.min() <= ratios.max() < 1.0
 
 
-def test_entropy_sgld_at_the_papers_setting() -> None:
+def test_entropy_sgld_at_the_papers_setting():
     """n = 60000, τ = √n, K = 128, L = 20, C = 1; 2343 outer steps are 100 epochs."""
     settings = EntropySGD(tau=math.sqrt(60_000), clip_norm=1.0)
     chain = accounted_to_dict(settings.promise(60_000, 2343))
@@ -93,7 +93,7 @@ def test_entropy_sgld_at_the_papers_setting() -> None:
     assert found.nats / 60_000 == pytest.approx(0.001448, abs=6e-7)
 
 
-def test_all_examples_in_every_step_are_exactly_gaussian() -> None:
+def test_all_examples_in_every_step_are_exactly_gaussian():
     settings = replace(CHAINS["SGLD"], batch_size=N)
     found = accounted_privacy(settings, n=N, steps=9)
     assert isinstance(found, bounds.GaussianDP)
@@ -113,7 +113,7 @@ class ByRealisedSize(Objective):
         return found._replace(gradient=found.gradient * (self.batch_size / max(1, len(drawn[0]))))
 
 
-def worst_move(name: str, *, kind: type[Objective] = Objective, removed: bool = True, tries: int = 25) -> float:
+def worst_move(name, *, kind=Objective, removed=True, tries=25):
     """The largest move of one inner step, in standard deviations of its noise, over random neighbours.
 
     Both worlds have the same batches but for the record in question, and the same noise.
@@ -136,14 +136,14 @@ def worst_move(name: str, *, kind: type[Objective] = Objective, removed: bool = 
     return worst
 
 
-def _objective(data: Dataset, batch: list[int], kind: type[Objective]) -> Objective:
+def _objective(data, batch, kind):
     made = toy_objective(data, batch_size=K, clip_norm=C)
     made.__class__ = kind
     made.draw = lambda keys, tick: ([torch.tensor(batch, dtype=torch.int64)], np.zeros(1, np.int64))
     return made
 
 
-def _one_inner_step(settings: SGLD | EntropySGD, objective: Objective, seed: int) -> tuple[torch.Tensor, float]:
+def _one_inner_step(settings, objective, seed):
     """The weights after the first step that reads data, and the standard deviation of its noise."""
     start = objective.weights() * 3
     sampler = build(replace(settings, inner_steps=1, alpha=1.0) if isinstance(settings, EntropySGD) else settings,
@@ -156,13 +156,13 @@ def _one_inner_step(settings: SGLD | EntropySGD, objective: Objective, seed: int
     return state.weights[0], float(coefficients["scale"][0])
 
 
-def strongest(name: str) -> float:
+def strongest(name):
     """1/σ of the costliest step: that of the first inner step."""
     return 1.0 / min(multipliers(CHAINS[name].promise(N, 1)))
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_one_example_moves_a_step_by_at_most_the_accounted_share_of_its_noise(name: str) -> None:
+def test_one_example_moves_a_step_by_at_most_the_accounted_share_of_its_noise(name):
     removed, replaced = worst_move(name), worst_move(name, removed=False)
     rounding = 1 + 1e-5  # of the weights themselves, which are single numbers near 1
     assert 0.98 * strongest(name) < removed <= strongest(name) * rounding, "reached, never passed"
@@ -170,7 +170,7 @@ def test_one_example_moves_a_step_by_at_most_the_accounted_share_of_its_noise(na
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_planted_faults_are_caught(name: str) -> None:
+def test_planted_faults_are_caught(name):
     realised = worst_move(name, kind=ByRealisedSize, tries=10)
     assert realised > 1.2 * strongest(name), "dividing by the realised size of the batch"
     forgotten_half = 0.5 * strongest(name)
@@ -178,11 +178,11 @@ def test_planted_faults_are_caught(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_every_noisy_step_that_reads_data_is_counted(name: str) -> None:
+def test_every_noisy_step_that_reads_data_is_counted(name):
     """An event of outer steps alone would be L times too short."""
     settings = CHAINS[name]
     objective = toy_objective(toy_data(n=N), batch_size=K, clip_norm=C)
-    seen: list[int] = []
+    seen = []
     draw = objective.draw
     objective.draw = lambda keys, tick: seen.append(int(tick)) or draw(keys, tick)
     sampler = build(settings, objective)
@@ -194,7 +194,7 @@ def test_every_noisy_step_that_reads_data_is_counted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SGLD", "Entropy-SGLD"])
-def test_the_noise_of_a_step_has_the_accounted_scale(name: str) -> None:
+def test_the_noise_of_a_step_has_the_accounted_scale(name):
     """Batches without examples leave the noise alone; σ h C / K is its standard deviation."""
     settings = replace(CHAINS[name], base_std=1e6) if name == "SGLD" else replace(CHAINS[name], gamma=1e-9)
     data = toy_data(n=N, shape=(200,))
@@ -208,7 +208,7 @@ def test_the_noise_of_a_step_has_the_accounted_scale(name: str) -> None:
     rate = 0.3 if name == "SGLD" else 0.4
     sigma = min(multipliers(settings.promise(N, 1)))
 
-    def fits(std: float) -> bool:
+    def fits(std):
         tail = stats.chi2.cdf(float(sample.square().sum()) / std**2, len(sample))
         return 5e-7 < tail < 1 - 5e-7
 

@@ -10,7 +10,6 @@ import pytest
 
 from bounds.accounting import (
     Composed,
-    Event,
     ExponentialMechanism,
     Gaussian,
     NonPrivate,
@@ -21,37 +20,35 @@ from bounds.accounting import (
 from pacdp import chained_lines, ledger_totals
 from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
-from pacdp.reservation import SYSTEM, Books, NoLedger, NotReserved, Stream, Stretch, Unit
+from pacdp.reservation import SYSTEM, NoLedger, NotReserved, Stretch
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
 
 
-def steps(count: int, *, noise: float = 1.0) -> Event:
+def steps(count, *, noise=1.0):
     step = PoissonSampled(sample_rate=0.01, event=Gaussian(noise_multiplier=noise))
     return SelfComposed(event=step, count=count)
 
 
-def stretch(
-    first: int, last: int, *, run: str = "a", stream: Stream = SYSTEM, unit: Unit = "example", **more
-) -> Stretch:
+def stretch(first, last, *, run="a", stream=SYSTEM, unit="example", **more):
     event = more.pop("event", steps(last - first + 1))
     return Stretch(run=run, algorithm="toy", unit=unit, first=first, last=last, event=event, stream=stream, **more)
 
 
-def epsilon(event: Event, adjacency="add-remove") -> float:
+def epsilon(event, adjacency="add-remove"):
     return privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency).upper
 
 
 def toy(
-    books: Books,
-    drawn: list[tuple[str, int]],
+    books,
+    drawn,
     *,
-    run: str,
-    start: int = 0,
-    last: int = 12,
-    stop: int | None = None,
-    stream: Stream = SYSTEM,
-) -> int:
+    run,
+    start=0,
+    last=12,
+    stop=None,
+    stream=SYSTEM,
+):
     """A loop with a checkpoint every four steps, killed after the step ``stop``; returns its last checkpoint."""
     for first in range(start + 1, last + 1, 4):
         granted = books.reserve(stretch(first, first + 3, run=run, stream=stream))
@@ -63,11 +60,11 @@ def toy(
     return last
 
 
-def counted(book: Ledger, run: str, step: int) -> int:
+def counted(book, run, step):
     return sum(one.stretch.run == run and one.stretch.first <= step <= one.stretch.last for one in book.entries)
 
 
-def test_what_is_reserved_is_on_the_disk_and_adds_up(tmp_path: Path) -> None:
+def test_what_is_reserved_is_on_the_disk_and_adds_up(tmp_path):
     book = Ledger.open(tmp_path / "ledger", name="mnist")
     assert book.total(**ABOUT).epsilon == 0.0
     granted = book.reserve(stretch(1, 100))
@@ -85,7 +82,7 @@ def test_what_is_reserved_is_on_the_disk_and_adds_up(tmp_path: Path) -> None:
     assert read.digest != read.id
 
 
-def test_a_killed_loop_pays_again_for_what_it_may_have_drawn(tmp_path: Path) -> None:
+def test_a_killed_loop_pays_again_for_what_it_may_have_drawn(tmp_path):
     book, drawn = Ledger.open(tmp_path), []
     saved = toy(book, drawn, run="a", stop=6)
     assert saved == 4
@@ -99,7 +96,7 @@ def test_a_killed_loop_pays_again_for_what_it_may_have_drawn(tmp_path: Path) -> 
     assert book.total(**ABOUT).epsilon == pytest.approx(epsilon(steps(36)), rel=1e-9)
 
 
-def test_a_seeded_repeat_is_the_same_release(tmp_path: Path) -> None:
+def test_a_seeded_repeat_is_the_same_release(tmp_path):
     book, drawn = Ledger.open(tmp_path), []
     stream = book.stream(keyed_by={"seed": 7}, settings={"noise": 1.0})
     saved = toy(book, drawn, run="a", stop=6, stream=stream)
@@ -116,7 +113,7 @@ def test_a_seeded_repeat_is_the_same_release(tmp_path: Path) -> None:
     assert book.total(**ABOUT).epsilon == pytest.approx(epsilon(steps(17)), rel=1e-9)
 
 
-def test_seeded_streams_are_told_apart_by_all_that_fixes_them(tmp_path: Path) -> None:
+def test_seeded_streams_are_told_apart_by_all_that_fixes_them(tmp_path):
     book = Ledger.open(tmp_path)
     stream = book.stream(keyed_by=7, settings={"noise": 1.0})
     assert stream == Ledger.load(tmp_path).stream(keyed_by=7, settings={"noise": 1.0})
@@ -140,7 +137,7 @@ def test_seeded_streams_are_told_apart_by_all_that_fixes_them(tmp_path: Path) ->
         book.stream(keyed_by=math.nan, settings=None)
 
 
-def test_a_limit_refuses_before_anything_is_drawn(tmp_path: Path) -> None:
+def test_a_limit_refuses_before_anything_is_drawn(tmp_path):
     book = Ledger.open(tmp_path)
     most = epsilon(steps(200))
     book.set_limit(Limit(epsilon=most * (1 + 1e-9), delta=1e-5, adjacency="add-remove"))
@@ -161,7 +158,7 @@ def test_a_limit_refuses_before_anything_is_drawn(tmp_path: Path) -> None:
         book.reserve(stretch(201, 201, event=NonPrivate()))
 
 
-def test_a_limit_is_lowered_freely_and_raised_on_record(tmp_path: Path) -> None:
+def test_a_limit_is_lowered_freely_and_raised_on_record(tmp_path):
     book = Ledger.open(tmp_path)
     low = Limit(epsilon=1.0, delta=1e-6, adjacency="add-remove")
     high = replace(low, epsilon=1.5)
@@ -183,7 +180,7 @@ def test_a_limit_is_lowered_freely_and_raised_on_record(tmp_path: Path) -> None:
     assert [line["raised"] for line in read.limits] == [False, False, True]
 
 
-def test_people_cover_their_examples_and_not_the_other_way(tmp_path: Path) -> None:
+def test_people_cover_their_examples_and_not_the_other_way(tmp_path):
     book = Ledger.open(tmp_path)
     book.reserve(stretch(1, 10, unit="person"))
     for adjacency in ("add-remove", "replace-one"):
@@ -200,7 +197,7 @@ def test_people_cover_their_examples_and_not_the_other_way(tmp_path: Path) -> No
         book.reserve(stretch(1, 5))
 
 
-def test_events_without_a_theorem(tmp_path: Path) -> None:
+def test_events_without_a_theorem(tmp_path):
     book = Ledger.open(tmp_path)
     twice = PoissonSampled(sample_rate=0.5, event=PoissonSampled(sample_rate=0.5, event=Gaussian(noise_multiplier=1.0)))
     with pytest.raises(ValueError, match="must not hold another PoissonSampled"):
@@ -213,7 +210,7 @@ def test_events_without_a_theorem(tmp_path: Path) -> None:
     assert "is stated for replace-one neighbours" in refused.because
 
 
-def test_corrections_only_add(tmp_path: Path) -> None:
+def test_corrections_only_add(tmp_path):
     book = Ledger.open(tmp_path)
     book.set_limit(Limit(epsilon=0.0, **ABOUT))
     book.correct(event=steps(10), unit="example", label="accuracy on a slide, March")
@@ -225,7 +222,7 @@ def test_corrections_only_add(tmp_path: Path) -> None:
     assert not [name for name in dir(book) if name.startswith(("remove", "delete", "release", "refund"))]
 
 
-def test_only_reserved_steps_are_drawn_once_in_order_by_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_reserved_steps_are_drawn_once_in_order_by_one_process(monkeypatch):
     for wrong in ((0,), (6,), (1, 1), (2, 1), (1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 5, 5)):
         granted = NoLedger().reserve(stretch(1, 5))
         for step in wrong[:-1]:
@@ -238,7 +235,7 @@ def test_only_reserved_steps_are_drawn_once_in_order_by_one_process(monkeypatch:
         granted.draw(1)
 
 
-def test_a_checkpoint_goes_on_with_the_books_that_count_it(tmp_path: Path) -> None:
+def test_a_checkpoint_goes_on_with_the_books_that_count_it(tmp_path):
     book, other = Ledger.open(tmp_path / "a"), Ledger.open(tmp_path / "b")
     older = json.loads(json.dumps((tmp_path / "a" / "ledger.jsonl").read_text()))
     granted, also = book.reserve(stretch(1, 5)), other.reserve(stretch(1, 5))
@@ -256,7 +253,7 @@ def test_a_checkpoint_goes_on_with_the_books_that_count_it(tmp_path: Path) -> No
         NoLedger().require(receipt)
 
 
-def test_nothing_of_anyone_s_is_overwritten(tmp_path: Path) -> None:
+def test_nothing_of_anyone_s_is_overwritten(tmp_path):
     for name in ("ledger.jsonl", "ledger.head"):
         folder = tmp_path / name.replace(".", "-")
         folder.mkdir()
@@ -278,7 +275,7 @@ def test_nothing_of_anyone_s_is_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_mode & 0o077 == 0
 
 
-def written(folder: Path) -> Ledger:
+def written(folder):
     book = Ledger.open(folder)
     book.set_limit(Limit(epsilon=3.0, **ABOUT))
     book.reserve(stretch(1, 4, label="é"))
@@ -286,7 +283,7 @@ def written(folder: Path) -> Ledger:
     return book
 
 
-def test_each_damaged_byte_is_found(tmp_path: Path) -> None:
+def test_each_damaged_byte_is_found(tmp_path):
     good = written(tmp_path)
     path = tmp_path / "ledger.jsonl"
     whole = path.read_bytes()
@@ -301,7 +298,7 @@ def test_each_damaged_byte_is_found(tmp_path: Path) -> None:
         assert (read.digest, read.entries, read.limit) == (good.digest, good.entries, good.limit), where
 
 
-def test_what_was_cut_off_the_end_is_missed(tmp_path: Path) -> None:
+def test_what_was_cut_off_the_end_is_missed(tmp_path):
     written(tmp_path)
     path = tmp_path / "ledger.jsonl"
     whole = path.read_bytes()
@@ -320,7 +317,7 @@ def test_what_was_cut_off_the_end_is_missed(tmp_path: Path) -> None:
         Ledger.load(tmp_path)
 
 
-def test_a_torn_last_line_was_acknowledged_to_nobody(tmp_path: Path) -> None:
+def test_a_torn_last_line_was_acknowledged_to_nobody(tmp_path):
     book = written(tmp_path)
     path = tmp_path / "ledger.jsonl"
     whole = path.read_bytes()
@@ -331,11 +328,9 @@ def test_a_torn_last_line_was_acknowledged_to_nobody(tmp_path: Path) -> None:
     assert [one.entry for one in Ledger.load(tmp_path).entries] == [2, 3, 4]
 
 
-def test_an_entry_is_on_the_disk_before_anyone_is_told_and_a_disk_that_fails_is_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_is_on_the_disk_before_anyone_is_told_and_a_disk_that_fails_is_a_sentence(tmp_path, monkeypatch):
     book = Ledger.open(tmp_path)
-    done: list[str] = []
+    done = []
     for name in ("write", "fsync", "replace"):
         whole = getattr(chained_lines.os, name)
         with monkeypatch.context() as patch:
@@ -351,7 +346,7 @@ def test_an_entry_is_on_the_disk_before_anyone_is_told_and_a_disk_that_fails_is_
     assert Ledger.load(tmp_path).entries == book.entries
 
 
-def test_the_page_s_loop_runs(tmp_path: Path) -> None:
+def test_the_page_s_loop_runs(tmp_path):
     (block,) = re.findall(
         r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(), re.DOTALL
     )
@@ -359,7 +354,7 @@ def test_the_page_s_loop_runs(tmp_path: Path) -> None:
     assert [one.stretch.last for one in Ledger.load(tmp_path / "ledger").entries] == [100, 200, 300]
 
 
-def test_a_reservation_far_from_the_limit_asks_the_accountant_once(tmp_path: Path) -> None:
+def test_a_reservation_far_from_the_limit_asks_the_accountant_once(tmp_path):
     """Its calls are what takes time: far from the limit one by Rényi divergences, and none by the grid."""
     book = Ledger.open(tmp_path)
     book.set_limit(Limit(epsilon=50.0, **ABOUT))

@@ -3,8 +3,6 @@
 import multiprocessing
 import os
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,18 +12,18 @@ from pacdp import chained_lines
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
 from pacdp.reservation import Stretch
-from tests.file_faults import Fault, Kind, carried_out, note
+from tests.file_faults import Fault, carried_out, note
 
 FORK = multiprocessing.get_context("fork")
 LAST, EVERY = 12, 4
 
 
-def stretch(run: str, first: int, last: int) -> Stretch:
+def stretch(run, first, last):
     event = SelfComposed(event=Gaussian(noise_multiplier=50.0), count=last - first + 1)
     return Stretch(run=run, algorithm="toy", unit="example", first=first, last=last, event=event)
 
 
-def loop(folder: Path, run: str) -> None:
+def loop(folder, run):
     """Draws steps, with a checkpoint every four, going on from the last one."""
     checkpoint = folder / f"checkpoint-{run}"
     saved = int(checkpoint.read_text()) if checkpoint.exists() else 0
@@ -41,13 +39,13 @@ def loop(folder: Path, run: str) -> None:
         (folder / "partial").replace(checkpoint)
 
 
-def killed(folder: Path, run: str, at: int, kind: Kind) -> bool:
+def killed(folder, run, at, kind):
     outcome = carried_out(loop, (folder, run), root=folder, fault=Fault(at=at, kind=kind), of_this=True)
     assert outcome.killed or outcome.exitcode == 0, outcome
     return outcome.killed
 
 
-def short(folder: Path) -> list[str]:
+def short(folder):
     """Everything that was seen and is not counted."""
     seen = (folder / "seen").read_text().splitlines() if (folder / "seen").exists() else []
     drawn = Counter(what for what in seen if what.startswith("drew"))
@@ -55,7 +53,7 @@ def short(folder: Path) -> list[str]:
     if not (folder / "ledger" / "ledger.jsonl").exists():
         return seen
     book = Ledger.load(folder / "ledger")
-    counted: Counter[str] = Counter()
+    counted = Counter()
     for entry in book.entries:
         of = entry.stretch
         counted.update(f"drew {of.run} {step}" for step in range(of.first, of.last + 1))
@@ -64,7 +62,7 @@ def short(folder: Path) -> list[str]:
     return missing + [one for one in granted if one not in kept]
 
 
-def killed_often(folder: Path, kills: int) -> int:
+def killed_often(folder, kills):
     """Kill loops until that many were; the number of runs that ended."""
     rng, done, ended = np.random.default_rng(3), 0, 0
     while done < kills:
@@ -79,13 +77,13 @@ def killed_often(folder: Path, kills: int) -> int:
     return ended
 
 
-def test_200_kills_at_random_operations_leave_a_ledger_that_is_never_short(tmp_path: Path) -> None:
+def test_200_kills_at_random_operations_leave_a_ledger_that_is_never_short(tmp_path):
     assert killed_often(tmp_path, 200) >= 3
     lines = [len(Ledger.load(place / "ledger").entries) for place in tmp_path.iterdir()]
     assert min(lines) > 10
 
 
-def test_every_operation_of_a_ledger_s_start_may_be_the_last(tmp_path: Path) -> None:
+def test_every_operation_of_a_ledger_s_start_may_be_the_last(tmp_path):
     for at in range(1, 30):
         for kind in ("kill", "tear"):
             place = tmp_path / f"{at}-{kind}"
@@ -99,10 +97,10 @@ def test_every_operation_of_a_ledger_s_start_may_be_the_last(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("fault", ["told before it is written", "taken for a torn line"])
-def test_these_tests_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+def test_these_tests_would_notice(tmp_path, monkeypatch, fault):
     whole = chained_lines._write
 
-    def faulty(path: Path, text: str, how: int) -> None:
+    def faulty(path, text, how):
         if how != os.O_APPEND:
             whole(path, text, how)
         elif fault == "taken for a torn line":
@@ -119,7 +117,7 @@ def test_these_tests_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "drew a 1" in short(tmp_path / "headless")
 
 
-def reserving(folder: Path, run: str, queue: Any) -> None:
+def reserving(folder, run, queue):
     book, granted = Ledger.open(folder), 0
     for first in range(1, 16):
         try:
@@ -130,7 +128,7 @@ def reserving(folder: Path, run: str, queue: Any) -> None:
     queue.put(granted)
 
 
-def raced(folder: Path) -> tuple[int, Ledger]:
+def raced(folder):
     """How many reservations were granted to three processes that ask at once, and their ledger."""
     queue = FORK.Queue()
     processes = [FORK.Process(target=reserving, args=(folder, run, queue)) for run in ("a", "b", "c")]
@@ -143,7 +141,7 @@ def raced(folder: Path) -> tuple[int, Ledger]:
     return sum(granted), Ledger.load(folder)
 
 
-def test_processes_that_start_a_ledger_or_reserve_at_once_have_one_ledger_and_keep_to_one_limit(tmp_path: Path) -> None:
+def test_processes_that_start_a_ledger_or_reserve_at_once_have_one_ledger_and_keep_to_one_limit(tmp_path):
     granted, book = raced(tmp_path / "new")
     assert granted == len(book.entries) == 45
     about = {"delta": 1e-5, "adjacency": "add-remove"}

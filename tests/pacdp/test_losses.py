@@ -22,7 +22,7 @@ from pacdp.losses import (
 EXTREMES = [0.0, 1e-30, -1e-30, 1e-3, 1.0, -1.0, 20.0, -20.0, 1e4, -1e4, 3e38, -3e38]
 
 
-def logits_of(classes: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+def logits_of(classes, dtype=torch.float64):
     """Logits of all magnitudes, ties and corners among them."""
     extremes = torch.tensor(EXTREMES, dtype=dtype)
     if classes == 2:
@@ -33,15 +33,13 @@ def logits_of(classes: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return torch.cat([corners, torch.randn(200, classes, generator=seeded(0), dtype=dtype) * spread])
 
 
-def labels_of(y: int, logits: torch.Tensor) -> torch.Tensor:
+def labels_of(y, logits):
     return torch.full((len(logits),), y)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("classes", [2, 3, 10])
-def test_extreme_logits_reach_both_ends_and_leave_neither_and_errors_cost_ln_two(
-    classes: int, dtype: torch.dtype
-) -> None:
+def test_extreme_logits_reach_both_ends_and_leave_neither_and_errors_cost_ln_two(classes, dtype):
     loss = bounded_cross_entropy(classes=classes)
     with mpmath.workdps(50):
         low = -mpmath.log(1 - (classes - 1) * mpmath.exp(-4))
@@ -63,7 +61,7 @@ def test_extreme_logits_reach_both_ends_and_leave_neither_and_errors_cost_ln_two
 
 
 @pytest.mark.parametrize(("classes", "high"), [(2, 4.0), (2, 0.7), (10, 12.0)])
-def test_values_are_those_of_the_formula(classes: int, high: float) -> None:
+def test_values_are_those_of_the_formula(classes, high):
     logits = torch.randn(20, 1 if classes == 2 else classes, generator=seeded(2), dtype=torch.float64) * 3
     labels = torch.arange(20) % classes
     values = bounded_cross_entropy(classes=classes, max_loss=high)(logits, labels)
@@ -77,7 +75,7 @@ def test_values_are_those_of_the_formula(classes: int, high: float) -> None:
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_ramp_is_never_below_zero_one(classes: int, dtype: torch.dtype) -> None:
+def test_ramp_is_never_below_zero_one(classes, dtype):
     logits = logits_of(classes, dtype)
     for y, slope in itertools.product(range(classes), (0.5, 1.0, 1e6)):
         labels = labels_of(y, logits)
@@ -87,7 +85,7 @@ def test_ramp_is_never_below_zero_one(classes: int, dtype: torch.dtype) -> None:
             assert gap.max() > 0.5
 
 
-def test_ramp_is_one_minus_slope_times_margin_in_between() -> None:
+def test_ramp_is_one_minus_slope_times_margin_in_between():
     logits, one = torch.tensor([-0.1, 0.0, 0.125, 0.25, 0.5, 3.0]), torch.ones(6, dtype=torch.int64)
     expected = torch.tensor([1.0, 1.0, 0.75, 0.5, 0.0, 0.0])
     assert torch.equal(ramp(slope=2.0)(logits, one), expected)
@@ -97,7 +95,7 @@ def test_ramp_is_one_minus_slope_times_margin_in_between() -> None:
     assert slope.flatten()[[0, 2, 3, 5]].tolist() == pytest.approx([0, -2 / 6, -2 / 6, 0])
 
 
-def test_ties_and_nans_are_errors() -> None:
+def test_ties_and_nans_are_errors():
     nan = math.nan
     one = zero_one()(torch.tensor([0.0, -0.0, nan, 1.0]), torch.tensor([0, 1, 1, 1]))
     assert one.tolist() == [1.0, 1.0, 1.0, 0.0]
@@ -107,7 +105,7 @@ def test_ties_and_nans_are_errors() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("classes", "outputs"), [(2, 1), (2, 2), (10, 10)])
-def test_compiled_slopes_are_those_of_autograd(classes: int, outputs: int, dtype: torch.dtype) -> None:
+def test_compiled_slopes_are_those_of_autograd(classes, outputs, dtype):
     """A pair of logits for two classes, and a flat logit an example, are as good as one."""
     loss = bounded_cross_entropy(classes=classes)
     by_autograd = dataclasses.replace(loss, compiled=None)
@@ -134,7 +132,7 @@ def test_compiled_slopes_are_those_of_autograd(classes: int, outputs: int, dtype
     assert torch.equal(torch.isnan(found[2]), torch.isnan(exact[2]))
 
 
-def loss_of(function, **interval) -> Loss:
+def loss_of(function, **interval):
     return Loss(name="mine", **({"low": 0.0, "high": 1.0} | interval), function=function)
 
 
@@ -147,14 +145,14 @@ REDUCED = {
 
 @pytest.mark.parametrize("name", REDUCED)
 @pytest.mark.parametrize("n", [1, 8])
-def test_a_loss_that_is_not_one_value_an_example_is_refused_at_every_call(name: str, n: int) -> None:
+def test_a_loss_that_is_not_one_value_an_example_is_refused_at_every_call(name, n):
     loss, logits, labels = loss_of(REDUCED[name]), torch.randn(n, 3, generator=seeded(0)), torch.arange(n) % 3
     for call in (loss, loss.judge, loss.slope, lambda *given: sums((zero_one(), loss), *given)):
         with pytest.raises(ValueError, match=rf"loss mine returned .* expected one value an example, shape \({n},\)"):
             call(logits, labels)
 
 
-def test_judged_losses_are_numbers_in_the_interval() -> None:
+def test_judged_losses_are_numbers_in_the_interval():
     labels = torch.zeros(3, dtype=torch.int64)
     logits = torch.tensor([[0.2], [0.4], [0.9]])
     assert torch.equal(loss_of(lambda f, y: f[:, 0]).judge(logits, labels), logits[:, 0])
@@ -166,7 +164,7 @@ def test_judged_losses_are_numbers_in_the_interval() -> None:
     assert zero_one().judge(logits[:0], labels[:0]).shape == (0,)
 
 
-def test_errors_are_counted_exactly_in_one_place() -> None:
+def test_errors_are_counted_exactly_in_one_place():
     logits, labels = logits_of(3, torch.float32), torch.arange(len(logits_of(3))) % 3
     slow = sum(
         not all(row[label] > other for k, other in enumerate(row) if k != label)

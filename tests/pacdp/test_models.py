@@ -21,14 +21,14 @@ SIZES = [
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(("architecture", "classes", "count"), SIZES)
-def test_parameter_counts(architecture: Architecture, classes: int, count: int) -> None:
+def test_parameter_counts(architecture, classes, count):
     model = build(architecture, input_shape=IMAGE, classes=classes, generator=seeded(0))
     assert parameter_count(model) == count
     assert bool(batch_dependent_layers(model)) == (architecture.norm == "batch")
     assert model(torch.zeros(4, *IMAGE)).shape == (4, 1 if classes == 2 else classes)
 
 
-def test_all_cnn_is_that_of_its_paper() -> None:
+def test_all_cnn_is_that_of_its_paper():
     widths = [(3, 96, 9), *[(96, 96, 9)] * 2, (96, 192, 9), *[(192, 192, 9)] * 3, (192, 192, 1), (192, 10, 1)]
     by_hand = sum(size * inputs * outputs + outputs for inputs, outputs, size in widths)
     model = build(Architecture(name="allcnn"), input_shape=(3, 32, 32), classes=10, generator=seeded(0))
@@ -40,7 +40,7 @@ def test_all_cnn_is_that_of_its_paper() -> None:
 
 
 @pytest.mark.parametrize("norm", ["none", "group"])
-def test_resnet_18_is_that_of_its_paper(norm: str) -> None:
+def test_resnet_18_is_that_of_its_paper(norm):
     model = build(Architecture(name="resnet18", norm=norm), input_shape=(3, 32, 32), classes=10, generator=seeded(0))
     convolutions = [layer for layer in model.modules() if isinstance(layer, torch.nn.Conv2d)]
     assert len([layer for layer in convolutions if layer.kernel_size == (3, 3)]) == 17, "and one linear layer"
@@ -57,7 +57,7 @@ def test_resnet_18_is_that_of_its_paper(norm: str) -> None:
         assert model[:-3](images).shape == (3, 512, 4, 4)
 
 
-def test_a_residual_block_adds_what_goes_around_it() -> None:
+def test_a_residual_block_adds_what_goes_around_it():
     block = Residual(8, 8, stride=1, norm="none")
     with torch.no_grad():
         for parameter in block.body.parameters():
@@ -68,7 +68,7 @@ def test_a_residual_block_adds_what_goes_around_it() -> None:
 
 @pytest.mark.parametrize("norm", ["none", "batch", "group"])
 @pytest.mark.parametrize("name", ["fc", "conv"])
-def test_weights_come_from_the_generator_alone(name: str, norm: str) -> None:
+def test_weights_come_from_the_generator_alone(name, norm):
     before = torch.get_rng_state()
     first, again, other = (
         build(Architecture(name=name, norm=norm), input_shape=IMAGE, classes=2, generator=seeded(seed)).state_dict()
@@ -80,7 +80,7 @@ def test_weights_come_from_the_generator_alone(name: str, norm: str) -> None:
     assert all(torch.isfinite(tensor).all() for tensor in first.values())
 
 
-def test_first_weights_fill_the_interval_of_one_over_root_fan_in() -> None:
+def test_first_weights_fill_the_interval_of_one_over_root_fan_in():
     model = build(Architecture(hidden=(50, 40)), input_shape=(100,), classes=2, generator=seeded(0))
     for layer, fan_in in zip(model[1::2], (100, 50, 40), strict=True):
         for parameter in layer.parameters():
@@ -89,7 +89,7 @@ def test_first_weights_fill_the_interval_of_one_over_root_fan_in() -> None:
 
 
 @pytest.mark.parametrize("name", ["fc", "conv"])
-def test_group_norm_judges_an_example_alone(name: str) -> None:
+def test_group_norm_judges_an_example_alone(name):
     model = build(Architecture(name=name, norm="group"), input_shape=IMAGE, classes=2, generator=seeded(0))
     example, company = torch.randn(2, 16, *IMAGE, generator=seeded(1))
     together = model(torch.cat([example[:1], 100 * company]))
@@ -97,6 +97,6 @@ def test_group_norm_judges_an_example_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("width", [2, 5, 100])
-def test_group_norm_does_not_erase_the_input(width: int) -> None:
+def test_group_norm_does_not_erase_the_input(width):
     model = build(Architecture(hidden=(width,), norm="group"), input_shape=(8,), classes=2, generator=seeded(0))
     assert model(torch.randn(64, 8, generator=seeded(1))).std() > 1e-3

@@ -20,7 +20,7 @@ CLASSES = [2, 3]
 
 @pytest.mark.parametrize("classes", CLASSES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: a.norm)
-def test_gradient_is_that_of_plain_autograd(architecture: Architecture, classes: int) -> None:
+def test_gradient_is_that_of_plain_autograd(architecture, classes):
     data = toy_data(classes=classes)
     objective = toy_objective(data, architecture=architecture)
     twin = build(architecture, input_shape=(5,), classes=classes, generator=seeded(0))
@@ -35,7 +35,7 @@ def test_gradient_is_that_of_plain_autograd(architecture: Architecture, classes:
         torch.testing.assert_close(estimate.loss[0], loss.detach())
 
 
-def reused() -> Objective:
+def reused():
     """An objective whose network holds a layer twice."""
     torch.manual_seed(0)
     layer = nn.Linear(5, 5)
@@ -44,7 +44,7 @@ def reused() -> Objective:
 
 
 @pytest.mark.parametrize("make", [lambda: toy_objective(toy_data()), reused], ids=["plain", "reused"])
-def test_weights_that_are_given_are_judged_and_the_networks_own_stay(make) -> None:
+def test_weights_that_are_given_are_judged_and_the_networks_own_stay(make):
     objective = make()
     first = objective.weights()
     risks, here = objective.risks(first), objective.estimate(first, keys_of(0), 1).gradient.clone()
@@ -58,7 +58,7 @@ def test_weights_that_are_given_are_judged_and_the_networks_own_stay(make) -> No
 
 @pytest.mark.parametrize("classes", CLASSES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: a.norm)
-def test_risks_are_those_of_a_plain_loop_in_double(architecture: Architecture, classes: int) -> None:
+def test_risks_are_those_of_a_plain_loop_in_double(architecture, classes):
     data = toy_data(n=53, classes=classes)
     objective = toy_objective(data, architecture=architecture)
     twin = build(architecture, input_shape=(5,), classes=classes, generator=seeded(0)).double()
@@ -77,7 +77,7 @@ def test_risks_are_those_of_a_plain_loop_in_double(architecture: Architecture, c
         assert risks.error <= risks.ramp
 
 
-def test_minibatch_losses_average_to_the_risk() -> None:
+def test_minibatch_losses_average_to_the_risk():
     objective = toy_objective(toy_data())
     weights, keys = objective.weights(), keys_of(0)
     draws = [objective.estimate(weights, keys, tick) for tick in range(400)]
@@ -89,7 +89,7 @@ def test_minibatch_losses_average_to_the_risk() -> None:
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
-def test_an_estimate_depends_on_its_key_and_tick_alone(clip_norm: float | None) -> None:
+def test_an_estimate_depends_on_its_key_and_tick_alone(clip_norm):
     objective = toy_objective(toy_data(), clip_norm=clip_norm)
     weights = objective.weights()
     before = torch.get_rng_state()
@@ -104,7 +104,7 @@ def test_an_estimate_depends_on_its_key_and_tick_alone(clip_norm: float | None) 
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
-def test_chains_have_their_own_draws_weights_and_labels(clip_norm: float | None) -> None:
+def test_chains_have_their_own_draws_weights_and_labels(clip_norm):
     data, keys = toy_data(classes=3), Keys.derive([5, 6, 5], [0, 0, 0])
     labels = [np.roll(data.labels, k) for k in range(3)]
     model = build(Architecture(hidden=(7, 9)), input_shape=(5,), classes=3, generator=seeded(0))
@@ -128,7 +128,7 @@ def test_chains_have_their_own_draws_weights_and_labels(clip_norm: float | None)
 
 
 @pytest.mark.parametrize("name", ["fc", "conv"])
-def test_batch_norm_is_refused(name: str) -> None:
+def test_batch_norm_is_refused(name):
     data = toy_data(shape=(1, 28, 28), n=4)
     with pytest.raises(ValueError, match=r"normalise over the batch.*use norm='group' or norm='none'"):
         toy_objective(data, architecture=Architecture(name=name, norm="batch"), batch_size=2)
@@ -138,7 +138,7 @@ def test_batch_norm_is_refused(name: str) -> None:
             problem.objective(data, generator=seeded(0), batch_size=4, **asked)
 
 
-def test_batch_norm_that_is_asked_for_uses_the_batch_at_hand() -> None:
+def test_batch_norm_that_is_asked_for_uses_the_batch_at_hand():
     data, problem = toy_data(n=40), Problem(architecture=Architecture(hidden=(6,), norm="batch"))
     objective = problem.objective(data, generator=seeded(0), batch_size=10)
     assert objective.mixes
@@ -155,7 +155,7 @@ def test_batch_norm_that_is_asked_for_uses_the_batch_at_hand() -> None:
 
 
 @pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.AlphaDropout(0.1), nn.RReLU()], ids=lambda x: type(x).__name__)
-def test_active_dropout_is_refused(layer: nn.Module) -> None:
+def test_active_dropout_is_refused(layer):
     model, data = nn.Sequential(nn.Linear(5, 8), layer, nn.Linear(8, 1)), toy_data()
     with pytest.raises(ValueError, match=r"^layers 1 draw random numbers in every pass.*call eval\(\)"):
         Objective(model, bounded_cross_entropy(classes=2), data, batch_size=10)
@@ -163,14 +163,14 @@ def test_active_dropout_is_refused(layer: nn.Module) -> None:
     assert objective.risks(objective.weights()) == objective.risks(objective.weights())
 
 
-def test_layers_that_may_draw_but_do_not_are_no_obstacle() -> None:
+def test_layers_that_may_draw_but_do_not_are_no_obstacle():
     quiet = nn.Sequential(nn.Dropout(0.0), nn.LSTM(5, 3, num_layers=2), nn.MultiheadAttention(4, 2))
     assert random_layers(quiet) == []
     loud = nn.Sequential(nn.LSTM(5, 3, num_layers=2, dropout=0.2), nn.MultiheadAttention(4, 2, dropout=0.1))
     assert random_layers(loud) == ["0", "1"]
 
 
-def test_risks_refuse_a_false_interval() -> None:
+def test_risks_refuse_a_false_interval():
     honest = bounded_cross_entropy(classes=2)
     false = Loss(name="false", low=honest.low, high=0.5, function=honest.function)
     data = toy_data()
@@ -182,7 +182,7 @@ def test_risks_refuse_a_false_interval() -> None:
         objective.risks(torch.full_like(objective.weights(), torch.nan))
 
 
-def test_data_are_copied() -> None:
+def test_data_are_copied():
     inputs = np.ones((4, 5), np.float32)
     objective = toy_objective(Dataset("ones", inputs, np.zeros(4, np.int64), 2), batch_size=2)
     before = objective.risks(objective.weights())
@@ -190,7 +190,7 @@ def test_data_are_copied() -> None:
     assert objective.risks(objective.weights()) == before
 
 
-def test_a_network_that_moves_with_every_pass_is_refused_until_eval() -> None:
+def test_a_network_that_moves_with_every_pass_is_refused_until_eval():
     """Spectral norm by hook takes a step of power iteration in every pass of training."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.utils.spectral_norm(nn.Linear(5, 4)), nn.ReLU(), nn.Linear(4, 1))

@@ -9,18 +9,18 @@ from torch import nn
 from pacdp.plain import call_with, is_plain, is_plain_linear
 
 
-def reused() -> nn.Module:
+def reused():
     layer = nn.Linear(4, 4)
     return nn.Sequential(layer, nn.Tanh(), layer)
 
 
-def tied() -> nn.Module:
+def tied():
     module = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
     module[2].weight = module[0].weight
     return module
 
 
-def shared_within() -> nn.Module:
+def shared_within():
     """A network inside twice, and a weight that a third layer shares with it."""
     inner = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
     module = nn.Sequential(inner, nn.Tanh(), inner, nn.Linear(4, 4))
@@ -33,7 +33,7 @@ def shared_within() -> nn.Module:
     [reused, tied, shared_within, lambda: nn.Linear(4, 3)],
     ids=["reused", "tied", "shared within", "plain"],
 )
-def test_other_weights_are_used_everywhere_and_come_back_out(build_one) -> None:
+def test_other_weights_are_used_everywhere_and_come_back_out(build_one):
     """functional_call alone leaves its tensors in a layer that the network holds twice."""
     torch.manual_seed(0)
     module, x = build_one(), torch.randn(5, 4)
@@ -51,7 +51,7 @@ def test_other_weights_are_used_everywhere_and_come_back_out(build_one) -> None:
         assert all(isinstance(p, nn.Parameter) for p in module.parameters())
 
 
-def test_a_layer_is_plain_if_nothing_was_attached_to_it() -> None:
+def test_a_layer_is_plain_if_nothing_was_attached_to_it():
     assert is_plain_linear(nn.Linear(3, 2))
     assert is_plain_linear(nn.Linear(3, 2, bias=False))
     assert is_plain(nn.Sequential(nn.Linear(3, 2)), nn.Sequential)

@@ -13,7 +13,7 @@ LISTS = st.sets(st.integers(1, 300), min_size=1, max_size=12).map(lambda found: 
 
 
 @given(st.integers(1, 10**6).flatmap(lambda steps: st.tuples(st.just(steps), st.integers(0, steps))))
-def test_all_planned_steps_are_paid_for_whatever_was_made(numbers: tuple[int, int]) -> None:
+def test_all_planned_steps_are_paid_for_whatever_was_made(numbers):
     steps, made = numbers
     found = Plan(steps=steps).charged(made)
     assert (found.steps, found.stopping_times) == (steps, 1)
@@ -23,7 +23,7 @@ def test_all_planned_steps_are_paid_for_whatever_was_made(numbers: tuple[int, in
 
 
 @given(LISTS, st.data())
-def test_listed_steps_are_paid_for_as_made_and_shared(listed: tuple[int, ...], data: st.DataObject) -> None:
+def test_listed_steps_are_paid_for_as_made_and_shared(listed, data):
     plan = Plan(steps=listed[-1], stopping="listed", listed=listed)
     made = data.draw(st.integers(0, listed[-1]))
     found = plan.charged(made)
@@ -32,19 +32,19 @@ def test_listed_steps_are_paid_for_as_made_and_shared(listed: tuple[int, ...], d
     assert found.hypothesis.standing == ("proved" if made in listed else "declared")
 
 
-def test_without_a_plan_nothing_is_shown() -> None:
+def test_without_a_plan_nothing_is_shown():
     found = charged_steps(None, 5)
     assert (found.steps, found.stopping_times, found.hypothesis.standing) == (5, 1, "unproved")
     assert charged_steps(Plan(steps=9), 5) == Plan(steps=9).charged(5)
 
 
 @pytest.mark.parametrize("plan", [Plan(steps=7), Plan(steps=7, stopping="listed", listed=(2, 7))])
-def test_plans_travel_in_headers(plan: Plan) -> None:
+def test_plans_travel_in_headers(plan):
     assert Plan.from_header({"step": 3, **json.loads(json.dumps(plan.to_header()))}) == plan
     assert Plan.from_header({"step": 3}) is None
 
 
-def test_a_moment_chosen_by_errors_on_the_counted_examples_needs_the_list() -> None:
+def test_a_moment_chosen_by_errors_on_the_counted_examples_needs_the_list():
     """A chain that ignores its n examples: its m released networks are right by coin tosses.
 
     Each network has a risk of one half, so that its errors are binomial. Hoeffding's bound at 1/10 holds for each of
@@ -53,7 +53,7 @@ def test_a_moment_chosen_by_errors_on_the_counted_examples_needs_the_list() -> N
     n, times, worlds, failure_prob = 100, 20, 4000, 0.1
     errors = np.random.default_rng(0).binomial(n, 0.5, size=(worlds, times)) / n
 
-    def fails(risk: np.ndarray, share: float) -> float:
+    def fails(risk, share):
         return float((risk + np.sqrt(np.log(1 / share) / (2 * n)) < 0.5).mean())
 
     plan = Plan(steps=times, stopping="listed", listed=tuple(range(1, times + 1)))

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from toys import seeded, toy_data
 
-from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy, brier, ramp, zero_one
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior
@@ -28,23 +27,23 @@ OUTPUTS, LABELS = torch.randn(40, 3, generator=seeded(0)), torch.arange(500) % 3
 class Mixing(nn.Module):
     """A network that passes its outputs through ``mix``."""
 
-    def __init__(self, mix) -> None:
+    def __init__(self, mix):
         super().__init__()
         torch.manual_seed(0)
         self.layer, self.mix = nn.Linear(5, 3), mix
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.mix(self.layer(x))
 
 
-def only_from(size: int):
+def only_from(size):
     return lambda h: h - h.mean(dim=0) if len(h) >= size else h
 
 
 def remembering():
-    kept: list[Tensor] = []
+    kept = []
 
-    def mix(h: Tensor) -> Tensor:
+    def mix(h):
         kept.append(h.mean())
         return h + kept[-2] if len(kept) > 1 else h
 
@@ -67,11 +66,11 @@ MIXING = {
 }
 
 
-def objective_of(module: nn.Module, loss: Loss = CROSS_ENTROPY, data: Dataset = DATA, **settings) -> Objective:
+def objective_of(module, loss=CROSS_ENTROPY, data=DATA, **settings):
     return Objective(module, loss, data, **{"batch_size": 5} | settings)
 
 
-def counted(module: nn.Module) -> object:
+def counted(module):
     """A pass of a count over three examples."""
     posterior = GaussianPosterior.around(module, std=0.1)
     fresh_pass(module, posterior, torch.randn(3, 5, generator=seeded(0)))
@@ -80,14 +79,14 @@ def counted(module: nn.Module) -> object:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", MIXING)
-def test_networks_that_mix_examples_are_refused_by_chains_and_counts(name: str) -> None:
+def test_networks_that_mix_examples_are_refused_by_chains_and_counts(name):
     with pytest.raises(ValueError, match="no example has a loss of its own"):
         objective_of(Mixing(MIXING[name]()))
     with pytest.raises(ValueError, match="no example has a loss of its own"):
         counted(Mixing(MIXING[name]()).eval())
 
 
-def test_the_batches_that_the_network_will_meet_are_tried() -> None:
+def test_the_batches_that_the_network_will_meet_are_tried():
     """Mixing that begins above 33 examples is found where there are so many."""
     objective_of(Mixing(only_from(45)))
     with pytest.raises(ValueError, match="no example has a loss of its own"):
@@ -97,7 +96,7 @@ def test_the_batches_that_the_network_will_meet_are_tried() -> None:
 @pytest.mark.parametrize("far", [1e25, 3e38])
 @pytest.mark.parametrize("clip_norm", [None, 1.0])
 @pytest.mark.parametrize("records", [[0], [0, 1, 2], range(60)], ids=["one", "three", "all"])
-def test_no_record_decides_that_nothing_is_tried(far: float, clip_norm: float | None, records: list[int]) -> None:
+def test_no_record_decides_that_nothing_is_tried(far, clip_norm, records):
     """A record whose outputs are not finite, or so large that nothing beside them is, hides no mixing."""
     inputs = DATA.inputs.copy()
     inputs[list(records)] = far
@@ -110,7 +109,7 @@ def test_no_record_decides_that_nothing_is_tried(far: float, clip_norm: float | 
     objective_of(Mixing(lambda h: h), data=data, clip_norm=clip_norm)
 
 
-def test_networks_of_which_nothing_can_be_tried_are_refused_in_a_sentence() -> None:
+def test_networks_of_which_nothing_can_be_tried_are_refused_in_a_sentence():
     sentence = "finite neither on the data nor on made-up inputs"
     with pytest.raises(ValueError, match=sentence):
         objective_of(Mixing(lambda h: h * math.nan))
@@ -122,17 +121,17 @@ def test_networks_of_which_nothing_can_be_tried_are_refused_in_a_sentence() -> N
 class Counting(nn.Module):
     """Moves a buffer with every batch, by very little."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.layer = nn.Linear(5, 3)
         self.register_buffer("seen", torch.zeros(()))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         self.seen.add_(1e-9)
         return self.layer(x) + self.seen
 
 
-def test_a_network_that_changes_its_buffers_is_refused_by_name() -> None:
+def test_a_network_that_changes_its_buffers_is_refused_by_name():
     with pytest.raises(ValueError, match=r"changes buffer seen .* call eval\(\)"):
         objective_of(Counting())
     with pytest.raises(ValueError, match="changes buffer seen"):
@@ -142,7 +141,7 @@ def test_a_network_that_changes_its_buffers_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     "first", [[nn.ReLU(inplace=True)], [nn.Flatten(), nn.SiLU(inplace=True)]], ids=["first", "view"]
 )
-def test_a_network_that_overwrites_its_inputs_is_refused(first: list[nn.Module]) -> None:
+def test_a_network_that_overwrites_its_inputs_is_refused(first):
     """Chains and counts hand out views of the data: the second pass would see other data."""
     module = nn.Sequential(*first, nn.Linear(5, 3)).eval()
     for use in (objective_of, counted):
@@ -150,27 +149,27 @@ def test_a_network_that_overwrites_its_inputs_is_refused(first: list[nn.Module])
             use(module)
 
 
-def weighted(logits: Tensor, labels: Tensor) -> Tensor:
+def weighted(logits, labels):
     share = torch.bincount(labels, minlength=3)[labels] / len(labels)
     return (zero_one().function(logits, labels) * share).clamp(0, 1)
 
 
-def hardest(logits: Tensor, labels: Tensor) -> Tensor:
+def hardest(logits, labels):
     losses = CROSS_ENTROPY.function(logits, labels) / 4
     return torch.where(losses >= losses.quantile(0.9), losses, 0.0)
 
 
-def spread_out(logits: Tensor, labels: Tensor) -> Tensor:
+def spread_out(logits, labels):
     return zero_one().function(logits, labels).mean().expand(len(labels))
 
 
-def many(logits: Tensor, labels: Tensor) -> Tensor:
+def many(logits, labels):
     losses = torch.softmax(logits, 1)[:, 0]
     return losses * losses.mean() if len(losses) > 20 else losses
 
 
 @pytest.mark.parametrize("function", [weighted, hardest, spread_out, many], ids=lambda f: f.__name__)
-def test_losses_that_mix_examples_are_refused(function) -> None:
+def test_losses_that_mix_examples_are_refused(function):
     loss = Loss(name="mine", low=0.0, high=1.0, function=function)
     with pytest.raises(ValueError, match="loss mine of an example depends on the other examples"):
         require_own_losses(loss, OUTPUTS[:5], LABELS)
@@ -179,7 +178,7 @@ def test_losses_that_mix_examples_are_refused(function) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_networks_and_losses_that_treat_examples_alone_pass(seed: int) -> None:
+def test_networks_and_losses_that_treat_examples_alone_pass(seed):
     torch.manual_seed(seed)
     module = nn.Sequential(nn.Linear(5, 64), nn.GroupNorm(4, 64), nn.GELU(), nn.Linear(64, 3))
     examples = pool(10.0 ** (seed - 2) * torch.randn(7, 5))
@@ -192,7 +191,7 @@ def test_networks_and_losses_that_treat_examples_alone_pass(seed: int) -> None:
         require_true_slope(loss, OUTPUTS, LABELS)
 
 
-def test_pools_have_the_data_made_up_inputs_and_no_words_but_the_datas() -> None:
+def test_pools_have_the_data_made_up_inputs_and_no_words_but_the_datas():
     words = torch.tensor([[3, 9], [9, 4], [4, 4]])
     both = pool(words)
     assert both.shape == (2 * MOST, 2)
@@ -201,8 +200,8 @@ def test_pools_have_the_data_made_up_inputs_and_no_words_but_the_datas() -> None
     assert pool(torch.zeros(2, 1, 4))[MOST:].abs().max() > 1e3
 
 
-def test_a_compiled_form_that_is_another_loss_is_refused() -> None:
-    def steeper(logits: Tensor, labels: Tensor, out: Tensor) -> tuple[float, float]:
+def test_a_compiled_form_that_is_another_loss_is_refused():
+    def steeper(logits, labels, out):
         mean, error = CROSS_ENTROPY.compiled(logits, labels, out)  # type: ignore[misc]
         out.mul_(1.01)
         return mean, error

@@ -1,7 +1,7 @@
 from pacdp import Problem
 
 
-def test_a_subset_keeps_the_labels_that_the_whole_would_have() -> None:
+def test_a_subset_keeps_the_labels_that_the_whole_would_have():
     whole, _ = Problem(dataset="digits2", random_labels=1.0, label_seed=3).data()
     problem = Problem(dataset="digits2", random_labels=1.0, label_seed=3, train_size=200, split_seed=5)
     part, _ = problem.data()
@@ -11,6 +11,6 @@ def test_a_subset_keeps_the_labels_that_the_whole_would_have() -> None:
     assert (part.inputs == whole.inputs[indices]).all()
 
 
-def test_train_and_test_labels_are_randomised_independently() -> None:
+def test_train_and_test_labels_are_randomised_independently():
     train, test = Problem(dataset="digits2", random_labels=1.0).data()
     assert abs((train.labels[: test.n] == test.labels).mean() - 0.5) < 0.15

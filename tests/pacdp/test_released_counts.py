@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,13 +22,13 @@ ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
 COUNTS = {"errors": 2304, "n": 60_000, "std_errors": 3.0, "std_n": 2.0}
 
 
-def released(randomness=None, ledger=None, **more) -> ReleasedErrors:
+def released(randomness=None, ledger=None, **more):
     given = {"errors": 2304, "n": 60_000, "std_errors": 50.0, "std_n": 20.0, "run": "a"} | more
     errors, n = given.pop("errors"), given.pop("n")
     return released_errors(errors, n, randomness=randomness or SystemRandomness(), ledger=ledger or NoLedger(), **given)
 
 
-def test_a_release_is_an_entry_before_it_is_drawn(tmp_path: Path) -> None:
+def test_a_release_is_an_entry_before_it_is_drawn(tmp_path):
     book = Ledger.open(tmp_path)
     found = released(ledger=book, unit="person")
     assert ReleasedErrors(**found.to_dict(), receipt=found.receipt) == found
@@ -48,7 +47,7 @@ def test_a_release_is_an_entry_before_it_is_drawn(tmp_path: Path) -> None:
         released(Untouched(), book)
 
 
-def test_the_noise_has_its_law_in_both_counts_and_they_are_independent() -> None:
+def test_the_noise_has_its_law_in_both_counts_and_they_are_independent():
     source = SeededRandomness(5)
     draws = [released(source) for _ in range(2000)]
     errors = np.array([one.errors - 2304 for one in draws]) / 50.0
@@ -62,7 +61,7 @@ def test_the_noise_has_its_law_in_both_counts_and_they_are_independent() -> None
     assert all((one.errors * 1024).is_integer() and (one.n * 1024).is_integer() for one in draws)
 
 
-def test_neighbours_differ_by_the_whole_numbers_alone() -> None:
+def test_neighbours_differ_by_the_whole_numbers_alone():
     """Rounding the noise commutes with the count, so that no bit of the sum tells which of two counts it was."""
     for seed in range(50):
         one, other = (released(SeededRandomness(seed), errors=count) for count in (2304, 2305))
@@ -75,7 +74,7 @@ RATES = {"errors": 12 + 5 / 1024, "n": 40, "std_errors": 0.01, "std_n": 2.0, "un
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(("failure_prob", "given"), [(0.3, COUNTS), (0.002, COUNTS), (0.05, RATES)])
-def test_the_worst_counts_cover_the_true_ones_as_often_as_they_say(failure_prob: float, given: dict) -> None:
+def test_the_worst_counts_cover_the_true_ones_as_often_as_they_say(failure_prob, given):
     source, draws, missed = SeededRandomness(11), 2000, 0
     for _ in range(draws):
         found = released(source, **given)
@@ -87,7 +86,7 @@ def test_the_worst_counts_cover_the_true_ones_as_often_as_they_say(failure_prob:
     assert stats.binom(draws, failure_prob / 3).cdf(missed) > 1e-6, "and not absurdly rarely"
 
 
-def test_a_person_moves_the_sum_of_rates_by_at_most_one_however_many_examples_they_have() -> None:
+def test_a_person_moves_the_sum_of_rates_by_at_most_one_however_many_examples_they_have():
     rng = np.random.default_rng(2)
     for _ in range(200):
         sizes = rng.integers(1, 60, size=rng.integers(2, 9))
@@ -108,7 +107,7 @@ def test_a_person_moves_the_sum_of_rates_by_at_most_one_however_many_examples_th
     assert sum_of_rates(one_of_1000, everyone) == 2 / 1024
 
 
-def test_on_mnist_noise_of_50_errors_is_a_quarter_of_a_point() -> None:
+def test_on_mnist_noise_of_50_errors_is_a_quarter_of_a_point():
     exact = released(std_errors=1e-9, std_n=1e-9).at_worst(failure_prob=0.001)
     assert exact == (2304, 60_000)
     errors, n = replace(released(std_errors=50.0, std_n=1e-9), errors=2304.0).at_worst(failure_prob=0.002)
@@ -116,7 +115,7 @@ def test_on_mnist_noise_of_50_errors_is_a_quarter_of_a_point() -> None:
     assert 0.0024 < noisy - plain < 0.0028
 
 
-def test_a_seeded_release_may_be_repeated(tmp_path: Path) -> None:
+def test_a_seeded_release_may_be_repeated(tmp_path):
     book = Ledger.open(tmp_path)
     stream = book.stream(keyed_by=["counts", 3], settings={"weights": "of run a"})
     one, other = (released(SeededRandomness(3), book, stream=stream) for _ in range(2))

@@ -1,10 +1,7 @@
 """A step is a function of its arguments."""
 
-from collections.abc import Iterable
-
 import pytest
 import torch
-from torch import Tensor
 from toys import keys_of, tensors, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, chain_of, restore, selected, stacked
@@ -24,18 +21,18 @@ pytestmark = pytest.mark.every_case
 each = pytest.mark.parametrize("name", SAMPLERS)
 
 
-def equal(left: Iterable[Tensor | None], right: Iterable[Tensor | None]) -> bool:
+def equal(left, right):
     return all(a is b is None or torch.equal(a, b) for a, b in zip(left, right, strict=True))  # type: ignore[arg-type]
 
 
-def problem(name: str, chains: int = 1) -> tuple:
+def problem(name, chains=1):
     settings = SAMPLERS[name]
     objective = toy_objective(toy_data(), clip_norm=getattr(settings, "clip_norm", None))
     return settings, build(settings, objective), objective.weights() + torch.arange(float(chains))[:, None] / 10
 
 
 @each
-def test_a_step_is_a_function_of_state_and_keys(name: str) -> None:
+def test_a_step_is_a_function_of_state_and_keys(name):
     _, sampler, weights = problem(name, chains=2)
     state, _ = sampler.step(sampler.init(weights), keys_of(0, 1))
     kept, ambient = tensors(state), torch.get_rng_state()
@@ -60,7 +57,7 @@ def test_a_step_is_a_function_of_state_and_keys(name: str) -> None:
 
 
 @each
-def test_init_copies_and_restore_rebuilds(name: str) -> None:
+def test_init_copies_and_restore_rebuilds(name):
     settings, sampler, weights = problem(name, chains=3)
     before = weights.clone()
     state = sampler.init(weights)
@@ -80,7 +77,7 @@ def test_init_copies_and_restore_rebuilds(name: str) -> None:
 
 
 @each
-def test_chains_that_go_on_apart_go_on_as_before(name: str) -> None:
+def test_chains_that_go_on_apart_go_on_as_before(name):
     _, sampler, weights = problem(name, chains=3)
     keys, state = keys_of(0, 1, 2), sampler.init(weights)
     for _ in range(3):
@@ -92,7 +89,7 @@ def test_chains_that_go_on_apart_go_on_as_before(name: str) -> None:
 
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.7), (0.9, 0.0)])
-def test_sgd_is_that_of_torch(momentum: float, decay: float) -> None:
+def test_sgd_is_that_of_torch(momentum, decay):
     data = toy_data(classes=3)
     ours, theirs = toy_objective(data), toy_objective(data)
     sampler, keys = build(SGD(step_size=0.3, momentum=momentum, decay=decay), ours), keys_of(7)
@@ -110,7 +107,7 @@ def test_sgd_is_that_of_torch(momentum: float, decay: float) -> None:
     assert (state.weights - toy_objective(data).weights()).norm() > 0.1
 
 
-def test_info_averages_what_the_inner_loop_saw() -> None:
+def test_info_averages_what_the_inner_loop_saw():
     objective, keys = toy_objective(toy_data()), keys_of(0)
     settings = EntropySGD(tau=1e6, inner_steps=4, inner_step_size=1e-9, beta=None)
     sampler = build(settings, objective)
@@ -122,7 +119,7 @@ def test_info_averages_what_the_inner_loop_saw() -> None:
     torch.testing.assert_close(info.error, torch.stack([e.error for e in seen]).mean(dim=0))
 
 
-def test_thermal_noise_and_prior_width_have_their_units() -> None:
+def test_thermal_noise_and_prior_width_have_their_units():
     settings = EntropySGD(tau=50.0, gamma=2.0, inner_steps=7)
     for one in (settings, SGLD(tau=50.0), PSGLD(tau=50.0), SGHMC(tau=50.0)):
         assert one.thermal_noise == 0.2

@@ -3,17 +3,13 @@
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from pacdp import (
     Architecture,
-    Checkpoint,
     CheckpointError,
     GibbsSettings,
     LocalGibbs,
@@ -25,7 +21,7 @@ from pacdp import (
     load_trained,
 )
 from pacdp import save_checkpoint as write
-from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import Keys, Trace, run_chains
 from pacdp.data import Dataset
 from pacdp.planned_steps import Plan
@@ -48,8 +44,8 @@ PLAN = Plan(steps=10)
 
 
 def train(
-    path: Path, settings: Settings, *, steps: int, plan: Plan | None = PLAN, problem: Problem = PROBLEM,
-) -> None:  # fmt: skip
+    path, settings, *, steps, plan = PLAN, problem = PROBLEM,
+):  # fmt: skip
     """A chain from its start, saved after ``steps`` of those that were planned."""
     data, test = problem.data()
     objective, _ = objectives(problem, settings, data, test, device="cpu")
@@ -62,7 +58,7 @@ def train(
                  seed=SEED, chain=CHAIN, run={"seed": 2}, trace=trace.tensors(0), plan=plan)  # fmt: skip
 
 
-def resume(path: Path, *, until: int) -> None:
+def resume(path, *, until):
     """Go on from a file that a chain was saved to, and save it there again."""
     found = load_trained(path)
     trace = Trace.of(4, [found.checkpoint.trace])
@@ -74,11 +70,11 @@ def resume(path: Path, *, until: int) -> None:
                  run=header["run"], trace=trace.tensors(0), plan=found.plan)  # fmt: skip
 
 
-def same(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
+def same(left, right):
     return sorted(left) == sorted(right) and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_assessing_twice_gives_the_same_numbers(tmp_path: Path) -> None:
+def test_assessing_twice_gives_the_same_numbers(tmp_path):
     train(tmp_path / "c", EntropySGD(tau=30.0, inner_steps=4), steps=3)
     found, settings = load_trained(tmp_path / "c"), GibbsSettings(epochs=0.3, prior_draws=2, test_draws=2)
     first, again, other = (found.assess(settings=settings, seed=seed).to_dict() for seed in (0, 0, 1))
@@ -86,7 +82,7 @@ def test_assessing_twice_gives_the_same_numbers(tmp_path: Path) -> None:
     assert first["gibbs"]["kl_nats"] != other["gibbs"]["kl_nats"]
 
 
-def test_chains_start_from_networks_of_their_own() -> None:
+def test_chains_start_from_networks_of_their_own():
     data, _ = PROBLEM.data()
     pairs = [(0, 0), (0, 1), (1, 0), (0, 2), (2**32, 0)]
     first = [next(first_model(PROBLEM, data, seed=seed, chain=chain).parameters()) for seed, chain in pairs]
@@ -95,7 +91,7 @@ def test_chains_start_from_networks_of_their_own() -> None:
     assert len({tuple(one.flatten().tolist()) for one in first}) == len(pairs)
 
 
-def test_assessing_draws_other_numbers_than_training() -> None:
+def test_assessing_draws_other_numbers_than_training():
     """The default seed of an assessment is that of many a run."""
     data, test = PROBLEM.data()
     settings = EntropySGD(tau=30.0)
@@ -111,7 +107,7 @@ def test_assessing_draws_other_numbers_than_training() -> None:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
-def test_ten_steps_equal_four_saved_loaded_six(tmp_path: Path, settings: Settings) -> None:
+def test_ten_steps_equal_four_saved_loaded_six(tmp_path, settings):
     train(tmp_path / "ten", settings, steps=10)
     train(tmp_path / "four", settings, steps=4)
     found, ten = load_trained(tmp_path / "four"), load_checkpoint(tmp_path / "ten")
@@ -128,7 +124,7 @@ def test_ten_steps_equal_four_saved_loaded_six(tmp_path: Path, settings: Setting
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+def saved(tmp_path_factory):
     """Of three steps of clipped SGLD, with random labels."""
     path = tmp_path_factory.mktemp("saved") / "c"
     train(path, CLIPPED, steps=3, problem=dataclasses.replace(PROBLEM, random_labels=1.0))
@@ -158,9 +154,7 @@ CONTRADICTIONS = [
 @pytest.mark.every_case
 @pytest.mark.wrong_types
 @pytest.mark.parametrize(("change", "said"), CONTRADICTIONS)
-def test_a_header_that_contradicts_its_run_or_its_data_is_refused(
-    tmp_path: Path, saved: Checkpoint, change: dict, said: str
-) -> None:
+def test_a_header_that_contradicts_its_run_or_its_data_is_refused(tmp_path, saved, change, said):
     """Written again with a hash that fits, so that only the contradiction is left."""
     header = dict(saved.header)
     for name, value in change.items():
@@ -170,7 +164,7 @@ def test_a_header_that_contradicts_its_run_or_its_data_is_refused(
         load_trained(tmp_path / "c")
 
 
-def test_tensors_of_another_network_are_refused_and_no_plan_shows(tmp_path: Path, saved: Checkpoint) -> None:
+def test_tensors_of_another_network_are_refused_and_no_plan_shows(tmp_path, saved):
     first, *others = saved.model
     for model in ({name: saved.model[name] for name in others}, {**saved.model, first: saved.model[first].T}):
         write(tmp_path / "c", dataclasses.replace(saved, model=model))
@@ -183,7 +177,7 @@ def test_tensors_of_another_network_are_refused_and_no_plan_shows(tmp_path: Path
     assert found.charged.hypothesis.standing == "unproved"
 
 
-def split(text: str) -> tuple[str, list[float]]:
+def split(text):
     """A report without its fractions, and these."""
     fraction = r"-?\d+\.\d+(?:e-?\d+)?"
     return re.sub(fraction, "x", text), [float(one) for one in re.findall(fraction, text)]
@@ -194,9 +188,7 @@ KEPT = [SGLD(tau=30.0, keep_norms=True), SGHMC(tau=30.0, keep_norms=True), Entro
 
 @pytest.mark.parametrize("people", [False, True], ids=["examples", "people"])
 @pytest.mark.parametrize("settings", [*SAMPLERS, *KEPT], ids=[*NAMES, *(f"{one.name}, norms kept" for one in KEPT)])
-def test_images_of_bytes_certify_as_their_numbers_do(
-    tmp_path: Path, settings: Settings, people: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_of_bytes_certify_as_their_numbers_do(tmp_path, settings, people, monkeypatch):
     if people and settings.clip_norm is not None:
         pytest.skip("clipped gradients are those of examples")
     train_set, test_set = (

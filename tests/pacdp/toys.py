@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pacdp.chains import Batching, Keys, normal_like
+from pacdp.chains import Keys, normal_like
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
@@ -14,16 +14,16 @@ GRADIENT_NOISE = 77
 """A stream that no sampler uses."""
 
 
-def seeded(seed: int) -> torch.Generator:
+def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def keys_of(*seeds: int) -> Keys:
+def keys_of(*seeds):
     """Keys of one chain a seed."""
     return Keys.derive(seeds)
 
 
-def toy_data(*, n: int = 60, classes: int = 2, shape: tuple[int, ...] = (5,), seed: int = 0) -> Dataset:
+def toy_data(*, n=60, classes=2, shape=(5,), seed=0):
     """Gaussian inputs whose labels a network can learn in part."""
     rng = np.random.default_rng(seed)
     inputs = rng.normal(size=(n, *shape)).astype(np.float32)
@@ -31,7 +31,7 @@ def toy_data(*, n: int = 60, classes: int = 2, shape: tuple[int, ...] = (5,), se
     return Dataset("toy", inputs, labels.astype(np.int64), classes)
 
 
-def sparse_data(*, n: int = 60, classes: int = 2, shape: tuple[int, ...] = (1, 6, 6), seed: int = 0) -> Dataset:
+def sparse_data(*, n=60, classes=2, shape=(1, 6, 6), seed=0):
     """As :func:`toy_data`, four fifths of the inputs zero."""
     dense = toy_data(n=n, classes=classes, shape=shape, seed=seed)
     keep = np.random.default_rng(seed + 1).random(dense.inputs.shape) < 0.2
@@ -39,15 +39,15 @@ def sparse_data(*, n: int = 60, classes: int = 2, shape: tuple[int, ...] = (1, 6
 
 
 def toy_objective(
-    data: Dataset,
+    data,
     *,
-    architecture: Architecture | None = None,
-    batch_size: int = 10,
-    clip_norm: float | None = None,
-    seed: int = 0,
-    batching: Batching = "auto",
-    device: str = "cpu",
-) -> Objective:
+    architecture=None,
+    batch_size=10,
+    clip_norm=None,
+    seed=0,
+    batching="auto",
+    device="cpu",
+):
     architecture = architecture or Architecture(hidden=(7, 6))
     model = build(architecture, input_shape=data.inputs.shape[1:], classes=data.classes, generator=seeded(seed))
     loss = bounded_cross_entropy(classes=data.classes)
@@ -56,7 +56,7 @@ def toy_objective(
     )  # fmt: skip
 
 
-def tensors(state: tuple) -> list[Tensor]:
+def tensors(state):
     """Copies of a state's tensors."""
     return [value.clone() for value in state if isinstance(value, Tensor)]
 
@@ -66,11 +66,11 @@ class Quadratic:
     Gaussian noise of deviation ``noise``, a function of key and tick like a minibatch's.
     """
 
-    def __init__(self, matrix: np.ndarray, target: np.ndarray, *, noise: float = 0.0) -> None:
+    def __init__(self, matrix, target, *, noise=0.0):
         self.matrix, self.target, self.noise = np.asarray(matrix, float), np.asarray(target, float), noise
         self.dim = len(self.target)
 
-    def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
+    def estimate(self, weights, keys, tick):
         away = weights.unflatten(1, (-1, self.dim)) - torch.tensor(self.target, dtype=weights.dtype)
         gradient = (away @ torch.tensor(self.matrix, dtype=weights.dtype)).flatten(1)
         if self.noise:

@@ -1,8 +1,6 @@
 """A certificate of every kind that `bounds` can write: each formula at each price, and those without a price."""
 
 import functools
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +21,7 @@ _STEPS = [bounds.ExcessStep(shares=(0.98, 0.06, 0.01), kl_nats=20.0, n=n) for n 
 
 
 @functools.cache
-def prices() -> dict[str, bounds.Price]:
+def prices():
     """Every price, by a name for the test."""
     claims = {
         "pure": bounds.PureDP(epsilon=0.01, adjacency="add-remove", status="accounted"),
@@ -54,7 +52,7 @@ def prices() -> dict[str, bounds.Price]:
     }
 
 
-def at_a_price(price: bounds.Price) -> Iterator[bounds.Certificate]:
+def at_a_price(price):
     """Every formula that takes a price."""
     named = {"price": price}
     for formula in ("maurer", "langford_seeger", "mcallester", "quadratic", "tolstikhin_seldin", "thiemann"):
@@ -64,7 +62,7 @@ def at_a_price(price: bounds.Price) -> Iterator[bounds.Certificate]:
     yield bounds.catoni_grid(**_STANDARD, inverse_temperatures=[500.0, 2000.0, 6000.0], **named)
     yield bounds.linear(**_STANDARD, lam=1.3, **named)
     yield bounds.unexpected_bernstein(**_STANDARD, second_moment=0.06, **named)
-    rest: dict[str, Any] = {"n": N, "failure_prob": 0.05, **named}
+    rest = {"n": N, "failure_prob": 0.05, **named}
     yield bounds.split_kl(levels=[0.0, 0.3, 1.0], shares=[0.1, 0.04], kl_nats=50.0, **rest)
     yield bounds.disintegrated(risk=0.07, log_density_ratio=48.0, **rest)
     yield bounds.disintegrated(risk=0.07, log_density_ratio=-3.0, **rest)
@@ -94,12 +92,12 @@ def at_a_price(price: bounds.Price) -> Iterator[bounds.Certificate]:
 SURROGATE = bounds.compression(k=40, n=2000, failure_prob=0.03)
 
 
-def by_another_network(surrogate: bounds.Certificate = SURROGATE) -> bounds.Certificate:
+def by_another_network(surrogate=SURROGATE):
     """A certificate that rests on another network's."""
     return bounds.disagreement(surrogate=surrogate, k=12, n=800, failure_prob=0.02)
 
 
-def without_a_price() -> Iterator[bounds.Certificate]:
+def without_a_price():
     """The rest."""
     weights = {"risk": 0.07, "n": N, "epsilon": 0.05, "failure_prob": 0.05}
     yield bounds.dp_hoeffding_2018(**weights)
@@ -130,6 +128,6 @@ def without_a_price() -> Iterator[bounds.Certificate]:
     yield bounds.new_person_clopper_pearson(sample=single, failure_prob=0.05)
 
 
-def everything() -> list[bounds.Certificate]:
+def everything():
     """All of them."""
     return [*(made for price in prices().values() for made in at_a_price(price)), *without_a_price()]

@@ -8,7 +8,7 @@ from pacdp.verify import arithmetic as num
 
 
 @pytest.mark.parametrize("q", [0.0, 1e-9, 0.02, 0.3, 0.999, 1.0])
-def test_inverse_kl(q: float) -> None:
+def test_inverse_kl(q):
     for cost in (1e-12, 1e-3, 0.3, 5.0):
         upper, lower = num.kl_upper(arb(q), arb(cost)), num.kl_lower(arb(q), arb(cost))
         assert num.binary_kl(arb(q), arb(num.upper(upper))) >= cost or num.upper(upper) >= 1.0
@@ -18,7 +18,7 @@ def test_inverse_kl(q: float) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 100, 1000])
-def test_log_xi(n: int) -> None:
+def test_log_xi(n):
     with mpmath.workdps(40):
         parts = [mpmath.binomial(n, k) * mpmath.mpf(k) ** k * mpmath.mpf(n - k) ** (n - k) for k in range(n + 1)]
         exact, found = mpmath.log(mpmath.fsum(parts) / mpmath.mpf(n) ** n), num.log_xi(n)
@@ -27,7 +27,7 @@ def test_log_xi(n: int) -> None:
 
 
 @pytest.mark.parametrize(("errors", "n"), [(0, 10), (3, 10), (9, 10), (10, 10), (300, 10_000), (59_999, 60_000)])
-def test_clopper_and_pearson(errors: int, n: int) -> None:
+def test_clopper_and_pearson(errors, n):
     delta = arb("0.01")
     p = num.binomial_upper(errors, n, delta)
     if errors == n:
@@ -40,7 +40,7 @@ def test_clopper_and_pearson(errors: int, n: int) -> None:
     assert num.binomial_lower(n - errors, n, delta).overlaps(1 - p)
 
 
-def test_zero_of_meets_steep_and_flat_functions() -> None:
+def test_zero_of_meets_steep_and_flat_functions():
     for power in (1, 3, 9):
         found = num.zero_of(lambda x, power=power: x**power - arb("1e-6"), 0, 1)
         assert abs(found - arb("1e-6") ** (arb(1) / power)) < 1e-15

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from typing import Any
 
 import pytest
 from made import at_a_price, by_another_network, everything, prices, without_a_price
@@ -26,23 +25,23 @@ FREE = {
 }  # fmt: skip
 
 
-def _made(price: str) -> list[bounds.Certificate]:
+def _made(price):
     return list(without_a_price() if price == "none" else at_a_price(prices()[price]))
 
 
-def _standard(formula: Any = bounds.maurer, **changes: Any) -> bounds.Certificate:
+def _standard(formula=bounds.maurer, **changes):
     return formula(**{"risk": 0.07, "kl_nats": 50.0, "n": 5000, "failure_prob": 0.05, **changes})
 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("price", PRICES)
-def test_every_certificate_follows(price: str) -> None:
+def test_every_certificate_follows(price):
     for made in _made(price):
         odd = [one for one in check_certificate(made.to_dict()) if one.verdict != FOLLOWS]
         assert [one.verdict for one in odd] == ([CANNOT] if made.name in NOT_CHECKED else []), odd
 
 
-def _skipped(name: str, number: str) -> bool:
+def _skipped(name, number):
     """Numbers that nothing depends on to one per cent, in certificates of that name."""
     if number in FREE:
         return True
@@ -56,7 +55,7 @@ def _skipped(name: str, number: str) -> bool:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("price", PRICES)
-def test_no_number_can_be_changed_without_notice(price: str) -> None:
+def test_no_number_can_be_changed_without_notice(price):
     """Of every formula where nothing is paid for the data's part, and of every eighth at each other price."""
     missed = set()
     for made in _made(price)[:: 1 if price in ("independent", "none") else 8]:
@@ -76,7 +75,7 @@ def test_no_number_can_be_changed_without_notice(price: str) -> None:
 
 
 @pytest.mark.parametrize("price", ["independent", "distribution", "noise on all records", "none"])
-def test_what_was_compared_and_what_ran_cannot_be_changed_either(price: str) -> None:
+def test_what_was_compared_and_what_ran_cannot_be_changed_either(price):
     """Every number of the inputs that are JSON: those compared, the event, and another network's certificate."""
     if price == "none":
         certificates = [by_another_network()]
@@ -103,7 +102,7 @@ def test_what_was_compared_and_what_ran_cannot_be_changed_either(price: str) -> 
     assert judged({**record, "inputs": lost}) & {CANNOT, DOES_NOT}
 
 
-def test_words_are_judged_too() -> None:
+def test_words_are_judged_too():
     made = _standard(price=prices()["concentrated"]).to_dict()
     assert made["status"] == "optimistic"
     proved = [{**one, "standing": "proved"} for one in made["hypotheses"]]
@@ -118,7 +117,7 @@ def test_words_are_judged_too() -> None:
         assert judged({**made, **change}) == {CANNOT}
 
 
-def test_every_public_bound_is_among_those_checked() -> None:
+def test_every_public_bound_is_among_those_checked():
     """A bound that is added to `bounds` must be added to made.py, and then to the checker."""
     written = {made.name for made in everything()}
     same_names = {  # as formulas at a price, or as other functions
@@ -131,7 +130,7 @@ def test_every_public_bound_is_among_those_checked() -> None:
             assert any(one.endswith(name) for one in written), f"{name} has no certificate in made.py"
 
 
-def test_names_that_routes_give() -> None:
+def test_names_that_routes_give():
     """Of predictors, losses and examples, as `pacdp.certify` and its neighbours write them."""
     record = _standard().to_dict()
     doubled = {**record, "value": 2.0 * record["value"]}
@@ -145,7 +144,7 @@ def test_names_that_routes_give() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100, 60_000, 10**9])
-def test_the_grid(n: int) -> None:
+def test_the_grid(n):
     formulas = (bounds.maurer, bounds.langford_seeger, bounds.mcallester, bounds.quadratic, bounds.thiemann)
     for risk, kl_nats in itertools.product([0.0, 1e-9, 0.02, 0.5, 1.0], [0.0, 1e-12, 3.0, 1e5]):
         for formula in formulas:

@@ -1,7 +1,6 @@
 """A compression's number, and a certificate by another network, follow from k, n, the weights and what is said."""
 
 import json
-from typing import Any
 
 import pytest
 from made import SURROGATE, by_another_network
@@ -15,15 +14,15 @@ from tests.edits import judged
 @pytest.mark.parametrize(
     ("k", "n", "failure_prob"), [(0, 1, 0.05), (3, 40, 1e-9), (1137, 60_000, 0.05), (7, 10**9, 1e-300), (40, 40, 0.05)]
 )
-def test_what_bounds_writes_follows(k: int, n: int, failure_prob: float) -> None:
-    given: dict[str, Any] = {"n": n, "failure_prob": failure_prob}
+def test_what_bounds_writes_follows(k, n, failure_prob):
+    given = {"n": n, "failure_prob": failure_prob}
     assert judged(bounds.compression(k=k, **given).to_dict()) == {FOLLOWS}
     if k < n:
         weights = bounds.compression_weights(expected=[k], **given)
         assert judged(bounds.compression(k=k, weights=weights, **given).to_dict()) == {FOLLOWS}
 
 
-def test_weights_cannot_be_changed() -> None:
+def test_weights_cannot_be_changed():
     record = bounds.compression(k=60, n=5000, failure_prob=0.05, weights={4700: 0.5, 4900: 0.5}).to_dict()
     assert judged(record) == {FOLLOWS}
     for sizes in ("4700, 4800", "4700, 4700", "4700, 5000"):
@@ -33,7 +32,7 @@ def test_weights_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("made", [SURROGATE, by_another_network()], ids=lambda made: made.name)
-def test_no_hypothesis_of_its_own_can_be_left_out(made: bounds.Certificate) -> None:
+def test_no_hypothesis_of_its_own_can_be_left_out(made):
     record = made.to_dict()
     for one in record["hypotheses"]:
         left = [other for other in record["hypotheses"] if other is not one]
@@ -41,11 +40,11 @@ def test_no_hypothesis_of_its_own_can_be_left_out(made: bounds.Certificate) -> N
             assert DOES_NOT in judged({**record, "hypotheses": left}), one["name"]
 
 
-def test_nothing_of_another_network_can_be_changed_or_hidden() -> None:
+def test_nothing_of_another_network_can_be_changed_or_hidden():
     record = by_another_network().to_dict()
     whole = json.loads(record["inputs"]["surrogate"])
 
-    def with_another(**changes: Any) -> set[str]:
+    def with_another(**changes):
         return judged(record, surrogate=json.dumps({**whole, **changes}))
 
     assert with_another() == {FOLLOWS}

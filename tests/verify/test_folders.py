@@ -5,7 +5,6 @@ import shutil
 import sys
 import types
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,18 +31,18 @@ SOME = ("half_brier_private_pac_bayes", "test_set_clopper_pearson")
 
 
 @pytest.fixture
-def folder(runs: dict[str, Path], tmp_path: Path) -> Path:
+def folder(runs, tmp_path):
     return Path(shutil.copytree(runs["clipped-sgld"], tmp_path / "run"))
 
 
-def _wrong(path: Path, *, reported: bool = False) -> set[str]:
+def _wrong(path, *, reported=False):
     report = read(path / "certificates.json") if reported else None
     return {one.claim for one in check_folder(path, report) if one.verdict == DOES_NOT}
 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", ["clipped-sgld", "clipped-entropy-sgd", "sgd", "entropy-sgld"])
-def test_a_fresh_run_follows(runs: dict[str, Path], name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fresh_run_follows(runs, name, capsys):
     found = check_path(runs[name])
     assert {one.verdict for one in found} == {FOLLOWS}, [one for one in found if one.verdict != FOLLOWS]
     assert {"content of the checkpoint", "run", "steps", "metrics.jsonl", "result.json", "report"} <= {
@@ -53,7 +52,7 @@ def test_a_fresh_run_follows(runs: dict[str, Path], name: str, capsys: pytest.Ca
     assert capsys.readouterr().out.startswith(FOLLOWS)
 
 
-def test_bytes_of_weights_and_header_are_hashed(folder: Path) -> None:
+def test_bytes_of_weights_and_header_are_hashed(folder):
     path = folder / "checkpoint.safetensors"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -62,7 +61,7 @@ def test_bytes_of_weights_and_header_are_hashed(folder: Path) -> None:
     assert "content of the checkpoint" in _wrong(folder)
 
 
-def test_a_forged_header_is_found_even_with_a_new_hash(folder: Path) -> None:
+def test_a_forged_header_is_found_even_with_a_new_hash(folder):
     header = load_checkpoint(folder).header
     sound = (folder / "checkpoint.safetensors").read_bytes()
     for name, value in {
@@ -76,13 +75,13 @@ def test_a_forged_header_is_found_even_with_a_new_hash(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [slice(1, None), slice(None, -1)])
-def test_rows_cannot_be_taken_out(folder: Path, cut: slice) -> None:
+def test_rows_cannot_be_taken_out(folder, cut):
     lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
     (folder / "metrics.jsonl").write_text("".join(lines[cut]))
     assert _wrong(folder)
 
 
-def test_no_number_of_rows_configuration_or_result_changes_without_notice(folder: Path) -> None:
+def test_no_number_of_rows_configuration_or_result_changes_without_notice(folder):
     missed = set()
     for name in ("metrics.jsonl", "config.json", "result.json"):
         path = folder / name
@@ -96,7 +95,7 @@ def test_no_number_of_rows_configuration_or_result_changes_without_notice(folder
     assert missed <= {("result.json", 0, "steps"), ("result.json", 0, "n")}
 
 
-def test_no_number_of_a_report_changes_without_notice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_number_of_a_report_changes_without_notice(folder, monkeypatch):
     """All that surrounds the certificates, and the event together; `test_certificates` changes the certificates."""
     monkeypatch.setattr(loss, "SECONDS", 0.0)  # the first grid decides
     report, missed = read(folder / "certificates.json"), set()
@@ -112,7 +111,7 @@ def test_no_number_of_a_report_changes_without_notice(folder: Path, monkeypatch:
     assert _wrong(folder, reported=True) == {"report"}, "a shortened history is not that of the settings"
 
 
-def test_rows_are_recounted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_recounted(folder, monkeypatch):
     problem, module = Problem.from_dict(load_checkpoint(folder).header["problem"]), types.ModuleType("mine")
     train, _ = problem.data()
     labels, wrong = train.labels.astype(np.int64), train.inputs.copy()
@@ -120,7 +119,7 @@ def test_rows_are_recounted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     module.model = lambda: problem.model(train, generator=torch.Generator().manual_seed(0))
     monkeypatch.setitem(sys.modules, "mine", module)
 
-    def recounted(inputs: Any = train.inputs, labels: Any = labels, **more: str) -> dict[str, str]:
+    def recounted(inputs=train.inputs, labels=labels, **more):
         module.data = lambda: (inputs, labels)
         found = check_path(folder, data="mine:data", **more)
         return {one.claim: one.verdict for one in found if one.subject == "recount"}
@@ -135,7 +134,7 @@ def test_rows_are_recounted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.uint8, np.int64, np.uint64, np.bool_])
-def test_hashes_of_rows_are_those_of_the_data_package(kind: Any) -> None:
+def test_hashes_of_rows_are_those_of_the_data_package(kind):
     rng = np.random.default_rng(1)
     inputs = (rng.uniform(0, 200, size=(700, 3, 5))).astype(kind)
     if kind == np.float64:
@@ -147,7 +146,7 @@ def test_hashes_of_rows_are_those_of_the_data_package(kind: Any) -> None:
     assert len(np.unique(row_hashes(labels))) == len(np.unique(labels))
 
 
-def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path, capsys):
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "old.json").write_text('{"format": "pacdp-certificates/1"}')
     for name, status in (("nothing.json", 2), ("broken.json", 2), ("old.json", 0)):
@@ -155,7 +154,7 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, capsys: pytest.
     assert "cannot be checked" in capsys.readouterr().out
 
 
-def test_a_checkpoint_is_read_as_safetensors_reads_it(folder: Path) -> None:
+def test_a_checkpoint_is_read_as_safetensors_reads_it(folder):
     stored, loaded = read_checkpoint(folder / "checkpoint.safetensors"), load_checkpoint(folder)
     assert stored.header == dict(loaded.header)
     for name, tensor in loaded.model.items():

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,20 +13,20 @@ from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import Unchecked, Wrong
 
 
-def _phi(z: float) -> float:
+def _phi(z):
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
 
-def _stick(mu: float, epsilon: float) -> float:
+def _stick(mu, epsilon):
     return _phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * _phi(-mu / 2 - epsilon / mu)
 
 
-def _ran(rate: float, noise: float, times: int) -> frozenset[Any]:
+def _ran(rate, noise, times):
     return frozenset({(loss.Step(rate, noise), times)})
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
-def test_full_batches_are_one_gaussian(mu: float) -> None:
+def test_full_batches_are_one_gaussian(mu):
     made = loss.compose(_ran(1.0, math.sqrt(50) / mu, 50), False, 0.02)
     for epsilon in (0.0, mu / 2, 2 * mu):
         exact = _stick(mu, epsilon)
@@ -41,13 +40,13 @@ def test_full_batches_are_one_gaussian(mu: float) -> None:
     assert low <= _stick(2 * mu, mu) <= high
 
 
-def _sampled(rate: float, times: int, *inner: accounting.Event) -> accounting.Event:
+def _sampled(rate, times, *inner):
     return accounting.SelfComposed(
         event=accounting.PoissonSampled(sample_rate=rate, event=accounting.Composed(events=inner)), count=times
     )
 
 
-def _noise(multiplier: float) -> accounting.Event:
+def _noise(multiplier):
     return accounting.Gaussian(noise_multiplier=multiplier)
 
 
@@ -62,7 +61,7 @@ EVENTS = {
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", EVENTS)
-def test_epsilon_lies_in_both_accountants_brackets(name: str) -> None:
+def test_epsilon_lies_in_both_accountants_brackets(name):
     event, adjacency = EVENTS[name]
     theirs = accounting.privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)  # type: ignore[arg-type]
     replaced = adjacency == "replace-one"
@@ -78,7 +77,7 @@ def test_epsilon_lies_in_both_accountants_brackets(name: str) -> None:
     assert loss.private(fewer, 0.98 * theirs.upper, 1e-5, replaced)
 
 
-def test_divergence_of_a_gaussian_by_closed_form_and_by_composition() -> None:
+def test_divergence_of_a_gaussian_by_closed_form_and_by_composition():
     mu, e, a = 0.05, 0.1, 0.002
     exact = float(prices._gaussian(ball(mu), ball(e), ball(a)))
     assert exact == pytest.approx(4.969694939521e-4, rel=1e-9)  # docs of the theory, H_gdp(.002, .05, 1.1)
@@ -88,7 +87,7 @@ def test_divergence_of_a_gaussian_by_closed_form_and_by_composition() -> None:
     assert high - low < 0.02 * exact
 
 
-def test_what_is_too_cheap_does_not_follow_and_a_little_more_does() -> None:
+def test_what_is_too_cheap_does_not_follow_and_a_little_more_does():
     cost = transfer_cost(privacy=GaussianDP(mu=0.1, adjacency="add-remove", status="accounted"), n=60_000,
                          failure_prob=0.05)  # fmt: skip
     e, a = ball(cost.alpha) - 1, ball(cost.a)
@@ -97,13 +96,13 @@ def test_what_is_too_cheap_does_not_follow_and_a_little_more_does() -> None:
     assert exact <= cost.nats <= exact * (1 + 1e-9)
 
 
-def test_events_that_are_not_covered_say_so() -> None:
+def test_events_that_are_not_covered_say_so():
     step = _noise(2.0)
     sample = accounting.PoissonSampled(sample_rate=0.1, event=step)
     other = accounting.ExponentialMechanism(epsilon=0.1, adjacency="replace-one")
     choice = accounting.ExponentialMechanism(epsilon=0.1, adjacency="add-remove")
 
-    def steps(event: accounting.Event, replaced: bool = False) -> Counter[Any]:
+    def steps(event, replaced=False):
         return loss.steps_of(accounting.event_to_dict(event), replaced)
 
     assert steps(_sampled(0.1, 3, step)) == Counter({loss.Step(0.1, 2.0): 3})
@@ -124,7 +123,7 @@ def test_events_that_are_not_covered_say_so() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.5])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_pure_mechanisms_are_randomised_responses(epsilon: float, adjacency: str) -> None:
+def test_pure_mechanisms_are_randomised_responses(epsilon, adjacency):
     """Ten of them: the loss is epsilon times (2 Bin(10, p) - 10), P has p = 1/(1 + e^-epsilon)."""
     event = {"event": "SelfComposed", "count": 10, "inner": {
         "event": "ExponentialMechanism", "epsilon": epsilon, "adjacency": adjacency}}  # fmt: skip
@@ -147,7 +146,7 @@ def test_pure_mechanisms_are_randomised_responses(epsilon: float, adjacency: str
 @pytest.mark.parametrize(
     ("rate", "noise", "choices"), [(0.02, 0.9, ()), (0.05, 1.3, (0.4,)), (1.0, 1.3, (0.4,))], ids=str
 )
-def test_one_step_is_bracketed_against_quadrature(rate: float, noise: float, choices: tuple[float, ...]) -> None:
+def test_one_step_is_bracketed_against_quadrature(rate, noise, choices):
     """Noise and at most one response: u = 1 - q + q e^(±epsilon + z s - s²/2)."""
     outer, inner = loss.atoms(loss.Step(rate, noise, choices), False, 1e-3, 1, 0.005)
     z = np.linspace(-9.0, 11.0, 400_001)

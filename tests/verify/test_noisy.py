@@ -1,7 +1,6 @@
 """Prices of noisy sums are recomputed from what ran, what was realised and the grid: nothing of it can be changed."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +15,12 @@ from tests.edits import judged, leaves, moved
 KINDS = ("noisy sum", "realised sum", "poisson sum", "realised poisson")
 
 
-def _record(kind: str) -> dict[str, Any]:
+def _record(kind):
     return bounds.maurer(risk=0.07, kl_nats=50.0, n=5000, failure_prob=0.05, price=prices()[kind]).to_dict()
 
 
 @pytest.mark.parametrize("kind", ["realised sum", "realised poisson"])
-def test_lists_of_numbers_cannot_be_changed(kind: str) -> None:
+def test_lists_of_numbers_cannot_be_changed(kind):
     """That of the best order above all: orders far from it have no part in the root, to nine digits."""
     record, price = _record(kind), prices()[kind]
     assert judged(record) == {FOLLOWS}
@@ -39,7 +38,7 @@ def test_lists_of_numbers_cannot_be_changed(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["noisy sum", "poisson sum"])
-def test_what_ran_cannot_be_changed(kind: str) -> None:
+def test_what_ran_cannot_be_changed(kind):
     record = _record(kind)
     event = json.loads(record["inputs"]["sum_event"])
     pure = {"event": "ExponentialMechanism", "epsilon": 0.1, "adjacency": "add-remove"}
@@ -51,7 +50,7 @@ def test_what_ran_cannot_be_changed(kind: str) -> None:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_price_pays_for_the_calibration_error_of_one_draw_and_passes_for_no_other_kind(kind: str) -> None:
+def test_a_price_pays_for_the_calibration_error_of_one_draw_and_passes_for_no_other_kind(kind):
     at = {"calibration_error": 0.02, "mean_squared_gap": 0.02, "kl_nats": 30.0, "n": 5000, "failure_prob": 0.05}
     made = bounds.ece_pac_bayes(**at, price=prices()[kind]).to_dict()
     drawn = {**made, "name": "one_draw_ece", "of": "one draw"}
@@ -66,7 +65,7 @@ def test_a_price_pays_for_the_calibration_error_of_one_draw_and_passes_for_no_ot
     assert DOES_NOT in judged({**record, "hypotheses": left})
 
 
-def test_norms_of_a_run_are_added_up_once_more() -> None:
+def test_norms_of_a_run_are_added_up_once_more():
     steps = [
         accounting.PoissonSampled(sample_rate=0.1, event=accounting.Gaussian(noise_multiplier=z)) for z in (2, 3.5)
     ]

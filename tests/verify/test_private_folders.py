@@ -5,9 +5,7 @@ import itertools
 import json
 import math
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli_tools import forge, read
@@ -26,14 +24,14 @@ FREE = {
 }  # fmt: skip
 
 
-def _wrong(path: Path) -> dict[str, str]:
+def _wrong(path):
     return {one.claim: one.why for one in check_folder(path, read(path / "certificates.json"))
             if one.verdict == DOES_NOT}  # fmt: skip
 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", NAMES)
-def test_a_fresh_private_run_follows(private_runs: dict[str, Path], name: str) -> None:
+def test_a_fresh_private_run_follows(private_runs, name):
     found = check_path(private_runs[name])
     odd = [one for one in found if one.verdict != FOLLOWS]
     assert odd == [one for one in odd if "betting" in one.subject and one.verdict == CANNOT], odd
@@ -41,13 +39,13 @@ def test_a_fresh_private_run_follows(private_runs: dict[str, Path], name: str) -
 
 
 @pytest.fixture
-def forged(private_runs: dict[str, Path], tmp_path: Path) -> Callable[..., dict[str, str]]:
+def forged(private_runs, tmp_path):
     """A function that forges a run's header and tells what is noticed.
 
     Everything that names a configuration or a checkpoint by its hash names the forged one.
     """
 
-    def forge_and_check(name: str, run: dict[str, Any] | None = None, **header: Any) -> dict[str, str]:
+    def forge_and_check(name, run=None, **header):
         folder = tmp_path / "forged"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(private_runs[name], folder)
@@ -69,7 +67,7 @@ def forged(private_runs: dict[str, Path], tmp_path: Path) -> Callable[..., dict[
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_number_of_a_private_configuration_changes_without_notice(private_runs, forged, name: str) -> None:
+def test_no_number_of_a_private_configuration_changes_without_notice(private_runs, forged, name):
     run, missed = load_checkpoint(private_runs[name]).header["about"]["run"], set()
     assert not forged(name, run)
     free = FREE | ({"noise", "drift"} if run["method"].get("convention") != "parameter-slot" else {"temperature"})
@@ -82,7 +80,7 @@ def test_no_number_of_a_private_configuration_changes_without_notice(private_run
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_number_of_an_event_changes_without_notice(private_runs, forged, name: str) -> None:
+def test_no_number_of_an_event_changes_without_notice(private_runs, forged, name):
     header = load_checkpoint(private_runs[name]).header
     told = {one: header[one] for one in ("event", "step", "public")}
     for number, place in enumerate(leaves(told)):
@@ -91,7 +89,7 @@ def test_no_number_of_an_event_changes_without_notice(private_runs, forged, name
     assert forged(name, chosen=header["chosen"][:-1])
 
 
-def test_a_result_with_another_event_is_found(private_runs: dict[str, Path], tmp_path: Path) -> None:
+def test_a_result_with_another_event_is_found(private_runs, tmp_path):
     folder = Path(shutil.copytree(private_runs["people"], tmp_path / "run"))
     result = read(folder / "result.json")
     result["privacy"]["event"]["inner"][0]["count"] += 1
@@ -99,7 +97,7 @@ def test_a_result_with_another_event_is_found(private_runs: dict[str, Path], tmp
     assert _wrong(folder)["result.json"] == "its event is not the checkpoint's"
 
 
-def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs: dict[str, Path], forged, tmp_path: Path) -> None:
+def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path):
     """Its header has fewer steps than its certificates pay for, which is as it should be; the reverse is not."""
     header, folder = load_checkpoint(private_runs["calibrated"]).header, tmp_path / "forged"
     event, steps = copy.deepcopy(header["event"]), header["step"]
@@ -115,7 +113,7 @@ def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs: dict[str, Path], 
     assert "was to make more" in _wrong(folder)["report"]
 
 
-def test_quieter_candidates_are_found(private_runs: dict[str, Path], forged) -> None:
+def test_quieter_candidates_are_found(private_runs, forged):
     """P3SGD: independent candidates cost more than nested ones, and a choice costs its epsilon."""
     header = load_checkpoint(private_runs["people"]).header
     run = header["about"]["run"]

@@ -1,8 +1,6 @@
 """Fresh reports of every route of `pacdp.certify` follow."""
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +35,7 @@ EVENT = accounting.SelfComposed(
 _OTHERS = Rows.of(np.full((3, 5), 9.0), np.arange(3), np.array([10_000, 10_001, 10_002]))
 
 
-def _sets(*, people: bool = False) -> tuple[BoundSet, BoundSet]:
+def _sets(*, people=False):
     rng = np.random.default_rng(3)
     found = []
     for start in (0, N):
@@ -48,7 +46,7 @@ def _sets(*, people: bool = False) -> tuple[BoundSet, BoundSet]:
     return found[0], found[1]
 
 
-def _network(shift: float = 0.0) -> nn.Module:
+def _network(shift=0.0):
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(5, 2)).eval()
     with torch.no_grad():
@@ -57,7 +55,7 @@ def _network(shift: float = 0.0) -> nn.Module:
     return network
 
 
-def _gaussian(source: Any, data: BoundSet, test: BoundSet | None, **more: Any) -> Any:
+def _gaussian(source, data, test, **more):
     network = _network()
     prior = GaussianPosterior.around(network, std=0.2)
     law = GaussianPosterior(means={k: v + 0.01 for k, v in prior.means.items()}, stds=prior.stds)
@@ -66,7 +64,7 @@ def _gaussian(source: Any, data: BoundSet, test: BoundSet | None, **more: Any) -
                    **more)  # fmt: skip
 
 
-def _claims() -> dict[str, bounds.PrivacyClaim]:
+def _claims():
     return {
         "gaussian": bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted"),
         "composed": accounting.privacy_record(event=EVENT, adjacency="add-remove"),
@@ -74,7 +72,7 @@ def _claims() -> dict[str, bounds.PrivacyClaim]:
     }
 
 
-ROUTES: dict[str, Callable[[BoundSet, BoundSet], Any]] = {
+ROUTES = {
     "independent prior": lambda data, test: _gaussian(DataFree(), data, test, losses=(ramp(),)),
     "held-out prior": lambda data, test: _gaussian(HeldOut(rows=_OTHERS), data, test),
     **{
@@ -101,7 +99,7 @@ FREE = {
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", ROUTES)
-def test_every_route(name: str) -> None:
+def test_every_route(name):
     counts_people = name not in PRIVATE and "privat" not in name  # others need a claim about them
     for people in {False, counts_people}:
         report = ROUTES[name](*_sets(people=people)).to_dict()
@@ -112,7 +110,7 @@ def test_every_route(name: str) -> None:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", ROUTES)
-def test_no_number_of_any_route_changes_without_notice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_number_of_any_route_changes_without_notice(name, monkeypatch):
     """One number after the other, by a tenth: of each certificate beside the rest of its report, and of that rest."""
     monkeypatch.setattr(loss, "SECONDS", 0.0)  # the first grid decides
     report = json.loads(json.dumps(ROUTES[name](*_sets()).to_dict()))
@@ -131,20 +129,20 @@ def test_no_number_of_any_route_changes_without_notice(name: str, monkeypatch: p
     assert set(missed) <= covered | untold
 
 
-def test_weights_of_networks_are_in_the_certificate() -> None:
+def test_weights_of_networks_are_in_the_certificate():
     """Each weight, which network was chosen, and how many there are."""
     found = ROUTES["weighted networks"](*_sets()).to_dict()["certificates"]
     (record,) = (one for one in found if one["name"] == "one_of_finitely_many")
     assert judged(record) == {FOLLOWS}
     weights = [float(one) for one in record["inputs"]["weights"].split(",")]
-    changes: list[dict[str, Any]] = [{"chosen_network": 0}, {"networks": 4}, {"tail": 2 * record["inputs"]["tail"]}]
+    changes = [{"chosen_network": 0}, {"networks": 4}, {"tail": 2 * record["inputs"]["tail"]}]
     changes += [{"weights": ",".join(map(str, moved(weights, (place,))))} for place in range(3)]
     changes += [{"weights": "0.5,1.0,-0.5"}, {"weights": "0.375,0.625"}, {"chosen_network": 7}]
     for change in changes:
         assert DOES_NOT in judged(record, **change), change
 
 
-def test_a_nested_report_is_read_too() -> None:
+def test_a_nested_report_is_read_too():
     """Studies put the certificates of other priors under ``references``."""
     report = ROUTES["one network"](*_sets()).to_dict()
     report["details"] = {"references": {"again": ROUTES["independent prior"](*_sets()).to_dict()}}

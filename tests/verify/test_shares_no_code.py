@@ -11,7 +11,7 @@ FOLDER = Path(pacdp.verify.__file__).parent
 ALLOWED = {*sys.stdlib_module_names, "numpy", "flint"}
 
 
-def test_imports() -> None:
+def test_imports():
     for path in FOLDER.glob("*.py"):
         torch = {"torch"} if path.name in ("recount.py", "replay.py", "rerun.py") else set()
         for node in ast.walk(ast.parse(path.read_text())):
@@ -22,7 +22,7 @@ def test_imports() -> None:
                     assert name.split(".")[0] in ALLOWED | torch or name.startswith("pacdp.verify"), (path.name, name)
 
 
-def test_it_runs_without_the_rest() -> None:
+def test_it_runs_without_the_rest():
     """Under another name for the package around it, so that neither `pacdp` nor `bounds` nor torch is imported."""
     program = (
         "import sys, types; package = types.ModuleType('pacdp'); package.__path__ = [sys.argv[1]]; "

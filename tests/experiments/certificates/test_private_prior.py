@@ -106,7 +106,7 @@ def test_the_centre_is_the_mean_plus_its_noise():
     assert 0.6 < deviation < 1.4
 
 
-def certified(head_mu: float, seed: int) -> tuple[float, float, float]:
+def certified(head_mu, seed):
     """Certificate, the same with Λ dropped, true risk: uniform labels, more features than examples."""
     generator = torch.Generator().manual_seed(seed)
     n, dim = 100, 400

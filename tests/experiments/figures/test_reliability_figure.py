@@ -4,7 +4,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from pacdp.calibration import ReliabilityCurve, reliability_curve
+from pacdp.calibration import reliability_curve
 from pacdp.cli.figures import reliability, style
 
 
@@ -14,7 +14,7 @@ def _style_of_the_session():
         yield
 
 
-def _curve(*, simultaneous: bool = False) -> ReliabilityCurve:
+def _curve(*, simultaneous=False):
     generator = np.random.default_rng(0)
     probabilities = generator.dirichlet(np.ones(4), size=60)
     return reliability_curve(probabilities, generator.integers(0, 4, 60), bins=10, simultaneous=simultaneous)

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -13,13 +12,12 @@ from experiments.study import Study
 from pacdp import GibbsSettings
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.folder import Folder
-from pacdp.cli.sweep.jobs import Job
 
 RUNTIME = Runtime(threads=1)
 _EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
 
 
-def planted(schema: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+def planted(schema, rows):
     """One finished run a row, unless ``run`` says otherwise."""
     usual = {"n": 60_000, "n_test": 10_000, "step": 10, "epochs": 1.0}
     made = [{"run": str(k), **usual, **row} for k, row in enumerate(rows)]
@@ -53,7 +51,7 @@ class World(NamedTuple):
     """The rules alone, where what would settle an open sentence takes long to tell."""
 
 
-def changed(table: pl.DataFrame, where: Mapping[str, Any], values: Mapping[str, Any]) -> pl.DataFrame:
+def changed(table, where, values):
     """The table with columns replaced where all of ``where`` agrees, which it must somewhere."""
     hit = pl.all_horizontal(pl.lit(True), *(pl.col(name).eq_missing(pl.lit(value)) for name, value in where.items()))
     assert table.filter(hit).height, where
@@ -63,24 +61,24 @@ def changed(table: pl.DataFrame, where: Mapping[str, Any], values: Mapping[str, 
     )
 
 
-def claims(world: World, table: pl.DataFrame) -> dict[str, bool | None]:
+def claims(world, table):
     """What is so of each sentence that is judged."""
-    judge: Any = world.study.judge
+    judge = world.study.judge
     found = list(world.claims(table, world.scale) if world.claims else judge(table, world.scale).claims)
     assert table.is_empty() or all(claim.evidence for claim in found)
     return {claim.sentence: claim.holds for claim in found if claim.sentence.startswith(world.about)}
 
 
-def shortened(job: Job) -> Job:
+def shortened(job):
     """Two epochs of a sampler's run, under its own key."""
     if not isinstance(job.config, Run):
         return job
     return replace(job, config=replace(job.config, epochs=2.0, records=2, track=_EFFORT, certify=_EFFORT))
 
 
-def carried_out(study: Study, jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
+def carried_out(study, jobs, folder):
     """The table of jobs carried out batch by batch, as a sweep does."""
-    groups: dict[Any, list[Job]] = defaultdict(list)
+    groups = defaultdict(list)
     for job in jobs:
         groups[job.kind.together(job.config) if job.kind.together else job.key].append(job)
     for members in groups.values():

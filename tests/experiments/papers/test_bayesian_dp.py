@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import matplotlib as mpl
@@ -14,7 +13,6 @@ from experiments.papers.bayesian_dp_calibration import TABLE_2
 from experiments.papers.bayesian_dp_figures import FIGURES_1_2, FIGURES_3_7
 from experiments.papers.bayesian_dp_plans import DELTA, SETTINGS, SIGMA
 from experiments.papers.bayesian_dp_regression import REGRESSION
-from experiments.study import Study
 from pacdp import private
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public, algorithm
@@ -26,7 +24,7 @@ NAMES = [study.name for study in STUDIES]
 
 
 @pytest.fixture(autouse=True)
-def _style_of_the_session() -> Iterator[None]:
+def _style_of_the_session():
     with mpl.rc_context():
         yield
 
@@ -54,7 +52,7 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=NAMES)
-def test_a_smoke_run_makes_table_figures_and_verdict(study: Study, smoke, tmp_path):
+def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
     table = study.table(study.jobs("smoke", 0), smoke)
     rows = table if "part" not in table.columns else table.filter(part="run")
     assert rows.height

@@ -11,15 +11,13 @@ from experiments.papers.runs.bayesian import BayesRun, Fitted, fit, member_outpu
 from experiments.papers.runs.bayesian_runs import FIRST, LAST, judged, simulated
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
-from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout, Method
+from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
 from pacdp.private import bayesian, with_example_dropout
 
 PUBLIC = Public(input_shape=(1,), classes=2, size=64.0)
 
 
-def _config(
-    method: Method, *, steps: int = 5, sigma: float = 1.0, rate: float = 1.0, clip: float = 1e6
-) -> PrivateConfig:
+def _config(method, *, steps=5, sigma=1.0, rate=1.0, clip=1e6):
     sampling = Sampling(sample_rate=1.0, steps=steps, clip_norm=clip, noise_multiplier=sigma)
     return PrivateConfig(method=method, budget=Budget(epsilon=1e9, delta=1e-5), sampling=sampling)
 
@@ -28,12 +26,12 @@ def _squares(outputs, targets):
     return (outputs[:, 0] - targets).square() + outputs[:, 1].square()
 
 
-def _data(n: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
+def _data(n=64):
     generator = torch.Generator().manual_seed(0)
     return torch.randn(n, 1, generator=generator), torch.randn(n, generator=generator)
 
 
-def _plain(config: PrivateConfig, module: nn.Module, *, thermal: bool = False, loss=_squares):
+def _plain(config, module, *, thermal=False, loss=_squares):
     inputs, targets = _data()
     return train_plain(algorithm(config, PUBLIC), module, inputs, targets, loss=loss, thermal=thermal, seed=3,
                        keeps=lambda step: False, clock=lambda: 0.0)  # fmt: skip
@@ -86,7 +84,7 @@ def test_without_clipping_and_with_little_noise_private_training_is_the_plain_tw
     torch.testing.assert_close(*weights, rtol=1e-3, atol=2e-3)
 
 
-def _fitted(module: nn.Module) -> Fitted:
+def _fitted(module):
     return Fitted(module.eval(), {}, None, None, 1, 0.0)
 
 

@@ -13,7 +13,7 @@ from pacdp.step.noise import SeededRandomness
 X, Y = torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1, 2])
 
 
-def networks(seed: int = 0) -> tuple[nn.Module, nn.Module]:
+def networks(seed=0):
     made = []
     for _ in range(2):
         torch.manual_seed(seed)
@@ -21,9 +21,7 @@ def networks(seed: int = 0) -> tuple[nn.Module, nn.Module]:
     return made[0], bayesian(made[1], initial_std=0.3, generator=torch.Generator().manual_seed(2))
 
 
-def move(
-    posterior: nn.Module, plain: nn.Module, inputs, targets, *, clip_norm: float, share: float, noise: float = 0.0
-):
+def move(posterior, plain, inputs, targets, *, clip_norm, share, noise=0.0):
     before = torch.cat([p.detach().flatten().clone() for pair in laws(posterior) for p in pair])
     train_printed(
         plain, posterior, inputs, targets, loss=lambda z, y: cross_entropy(z, y, reduction="none"), share=share,

@@ -15,7 +15,7 @@ from experiments.papers.runs.p3sgd import (
 )
 
 
-def generator(seed: int = 0) -> torch.Generator:
+def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 

@@ -1,14 +1,11 @@
 """The temperature map: momentum makes the law that is said, ladders say where chains stay, and verdicts follow."""
 
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
-from torch import Tensor
 from worlds_certificates import rung
 
 from experiments.papers import temperature_verdict as verdict
@@ -29,14 +26,14 @@ STIFFNESS = 3.0
 class Quadratic:
     """R̂(w) = STIFFNESS |w|² / 2, without minibatches."""
 
-    def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
+    def estimate(self, weights, keys, tick):
         del keys, tick
         zero = weights.new_zeros(len(weights))
         return Estimate(STIFFNESS * weights, zero, zero)
 
 
 @pytest.mark.parametrize("heavy", [0.0, 0.5, 0.9])
-def test_momentum_outside_the_noise_makes_the_law_colder(heavy: float) -> None:
+def test_momentum_outside_the_noise_makes_the_law_colder(heavy):
     settings = [SGLD(tau=20.0, step_size=0.01 * (1.0 - heavy) ** 2, base_std=100.0)]
     sampler = momentum.build(settings, Quadratic(), momentum=heavy, outer_momentum=0.0)
     state, keys = sampler.init(torch.zeros(1, 8000)), Keys.derive([3])
@@ -47,7 +44,7 @@ def test_momentum_outside_the_noise_makes_the_law_colder(heavy: float) -> None:
 
 
 @pytest.mark.parametrize("settings", [SGLD(tau=9.0), EntropySGD(tau=9.0, outer_step_size=0.5)])
-def test_without_momentum_the_chain_is_the_library_s(settings: Any) -> None:
+def test_without_momentum_the_chain_is_the_library_s(settings):
     plain = build([settings], Quadratic())
     heavy = momentum.build([settings], Quadratic(), momentum=0.0, outer_momentum=0.0)
     keys, weights = Keys.derive([1]), torch.randn(1, 30)
@@ -58,13 +55,13 @@ def test_without_momentum_the_chain_is_the_library_s(settings: Any) -> None:
     torch.testing.assert_close(one.weights, other.weights)
 
 
-def ladder(**changes: Any) -> Ladder:
+def ladder(**changes):
     problem = Problem(dataset="digits2", architecture=Architecture(hidden=(8,)))
     known = {"taus": (0.5, 4000.0), "epochs": 12.0, "batch_size": 32, "fit": 4.0, "records": 2, "step_size": 0.1}
     return Ladder(problem=problem, **{**known, **changes})
 
 
-def test_a_ladder_says_where_each_chain_stays(tmp_path: Path) -> None:
+def test_a_ladder_says_where_each_chain_stays(tmp_path):
     found = climb(ladder(), Runtime(), tmp_path)
     rows = {(row["start"], row["tau"]): row for row in found["chains"]}
     assert len(rows) == 4
@@ -77,7 +74,7 @@ def test_a_ladder_says_where_each_chain_stays(tmp_path: Path) -> None:
     assert all(cold[name] >= cold["last_error"] for name in verdict.WEIGHTS)
 
 
-def test_there_is_no_law_and_no_bound_where_starts_do_not_meet() -> None:
+def test_there_is_no_law_and_no_bound_where_starts_do_not_meet():
     rows = [rung(1.0, 0.20, start="base"), rung(1.0, 0.21), rung(4.0, 0.05), rung(4.0, 0.30, start="base")]
     found = pl.DataFrame(rows)
     assert [law.met for law in verdict.laws(found, algorithm="Entropy-SGLD")] == [True, False]
@@ -86,7 +83,7 @@ def test_there_is_no_law_and_no_bound_where_starts_do_not_meet() -> None:
     assert first.most == pytest.approx(0.212)  # the worse start, two standard errors above
 
 
-def test_divergences_of_a_ladder_err_upwards() -> None:
+def test_divergences_of_a_ladder_err_upwards():
     # an exponential law of losses: E under tilt t is 1/(1 + t), -ln Z = ln(1 + t), KL = ln(1 + t) - t/(1 + t)
     taus = np.geomspace(0.01, 50.0, 200)
     root = math.sqrt(60_000)
@@ -100,7 +97,7 @@ def test_divergences_of_a_ladder_err_upwards() -> None:
 
 
 @pytest.mark.parametrize("times", [2.0, 8.0])
-def test_a_shortened_path_is_as_long_as_the_printed_one(times: float) -> None:
+def test_a_shortened_path_is_as_long_as_the_printed_one(times):
     steps = 20_000
     few = shortened(steps, times)
     whole = math.fsum(t**-DECAY for t in range(1, steps + 1))
@@ -109,7 +106,7 @@ def test_a_shortened_path_is_as_long_as_the_printed_one(times: float) -> None:
     assert few < steps / times**2
 
 
-def test_local_entropy_and_bound_have_one_optimum_and_a_wrong_sign_is_noticed(tmp_path: Path) -> None:
+def test_local_entropy_and_bound_have_one_optimum_and_a_wrong_sign_is_noticed(tmp_path):
     plane = Plane(dataset="digits2", examples=100, means=7, cells=31, rounds=1500)
 
     result = compute(plane, Runtime(), tmp_path)

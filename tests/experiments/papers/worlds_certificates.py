@@ -1,6 +1,5 @@
 """Planted tables of the studies of certificates: committed ones, and some made by hand, whose aims can be missed."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -21,7 +20,7 @@ WORTH = {"PRIVATE": 0.026, "NORMS": 0.022, "CURVE": 0.1, "ZEROS": 0.05, "COUNTED
          "OLD_SHARP": 0.041, "LARGER_SHARP": 0.039}  # fmt: skip
 
 
-def _priors() -> Iterator[Row]:
+def _priors():
     """Ten and two classes at three seeds each, by route."""
     for dataset in ("mnist", "mnist2"):
         for name, value in WORTH.items():
@@ -36,7 +35,7 @@ def _priors() -> Iterator[Row]:
                     yield {**row, "of": "weights", "value": own + 0.005}
 
 
-def _prior(name: str, value: float | pl.Expr, **more: Any) -> tuple[Row, Row]:
+def _prior(name, value, **more):
     return {**getattr(priors, name), **more}, {"value": value}
 
 
@@ -63,7 +62,7 @@ OF_PRIORS = [
 ]
 
 
-def _aims() -> Iterator[Row]:
+def _aims():
     """One certificate an aim, a tenth below it, and what must hold of every certificate."""
     for limit, where, classes in TARGETS.values():
         yield {"sampler": "SGHMC", "dataset": "mnist" if classes == 10 else "mnist2", "of": "weights", **where,
@@ -86,7 +85,7 @@ OF_AIMS = [
 ]
 
 
-def _few() -> Iterator[Row]:
+def _few():
     """Certificates of a few records by five routes, at two sizes and three seeds."""
     for route, value in {COUNT: 0.02, HALF: 0.04, NOTHING: 0.1, COMPRESSED: 0.2, PRIVATELY: 0.3}.items():
         for n, seed in ((n, seed) for n in (500, 5000) for seed in range(3)):
@@ -147,7 +146,7 @@ OF_ROUTES = [
 ]
 
 
-def rung(times: float, error: float, **changes: Any) -> Row:
+def rung(times, error, **changes):
     """What a chain says at so many times the temperature of the paper."""
     return {
         "about": "ladder", "network": "FC100", "norm": "none", "algorithm": "Entropy-SGLD", "start": "sgd",
@@ -170,7 +169,7 @@ OF_LADDER = [
 ]
 
 
-def _committed(name: str, turns: list[Any]) -> World:
+def _committed(name, turns):
     return World(study(name), read_table(RESULTS / name / "cpu"), turns, scale="cpu")
 
 

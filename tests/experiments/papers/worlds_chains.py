@@ -1,6 +1,5 @@
 """Planted tables of the studies of chains: the Entropy-SGLD paper's figures, random labels, corrupted labels."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from planted import World, planted
@@ -20,12 +19,12 @@ USUAL = 2**0.5 * 60_000**-0.25
 FIGURES = {study.name[-1]: study for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
 
 
-def _row(algorithm: str, labels: str, train: float, test: float, *, noise: float = 0.0, **values: Any) -> Row:
+def _row(algorithm, labels, train, test, *, noise=0.0, **values):
     own = {"algorithm": algorithm, "labels": labels, "thermal_noise": noise, "tau": 2.0 / noise**2 if noise else None}
     return {"network": "CONV", **own, "train_error": train, "test_error": test, **values}
 
 
-def _private(labels: str, train: float, test: float, *, margin: float = 0.03, **values: Any) -> Row:
+def _private(labels, train, test, *, margin=0.03, **values):
     """Entropy-SGLD with every bound ``margin`` above its test error, the 2018 PAC-Bayes bound lowest of its year."""
     usual = {"algorithm": "Entropy-SGLD", "noise": USUAL, "epsilon": 0.0325, "beta": 1.0, "gamma": 1.0}
     bounds = {name: test + margin + 0.02 * ("chernoff" in name or "hoeffding" in name) for name in BOUNDS}
@@ -53,7 +52,7 @@ FIGURE_4 = [
 ]  # fmt: skip
 
 
-def _sweep() -> Iterator[Row]:
+def _sweep():
     for gamma, onset in ((0.03, 1e5), (3.0, 1e3)):
         for tau in (1e2, 1e3, 1e4, 1e5, 1e6):
             own = {"noise": 1e-3 * tau, "gamma": gamma, "tau": tau}
@@ -166,7 +165,7 @@ OF_RANDOM = [
 ]
 
 
-def _corrupted() -> Iterator[Row]:
+def _corrupted():
     for share in SHARES:
         common = {"network": "CONV", "random_share": share, "least_error": share / 2}
         yield {**common, "algorithm": "SGD", "train_error": 0.1 * share, "test_error": 0.02 + 0.48 * share}
@@ -190,7 +189,7 @@ OF_CORRUPTION = [
 ]  # fmt: skip
 
 
-def _chains(run: str, train: float, labels: str, count: int = 2) -> Iterator[Row]:
+def _chains(run, train, labels, count=2):
     """Rows of several chains that stay where they are, the later ones a little worse."""
     ten = "-ten-" in run
     conv, plain = run.startswith("conv"), run.startswith("conv-ten")
@@ -208,7 +207,7 @@ def _chains(run: str, train: float, labels: str, count: int = 2) -> Iterator[Row
         yield {**known, **own}
 
 
-def _laws() -> Iterator[Row]:
+def _laws():
     for k, seed in enumerate(("", "-1", "-2", "-3")):
         for name, train in (("fc600", 0.2), ("fc1200", 0.205)):
             yield from _chains(f"{name}-entropy-true{seed}", train + 0.001 * (k > 0), "true", 4)
@@ -223,7 +222,7 @@ def _laws() -> Iterator[Row]:
                    "test_error": test + 1e-4 * seed}  # fmt: skip
 
 
-def _of(run: str, error: float, *parts: str) -> tuple[Row, Row]:
+def _of(run, error, *parts):
     """The chains of a run, and their error of these parts of the data."""
     return {"run": run}, {f"{gibbs}{part}_error": error for part in parts for gibbs in ("", "gibbs_")}
 

@@ -1,6 +1,5 @@
 """Planted tables of the studies of P3SGD."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -15,13 +14,13 @@ Row = dict[str, Any]
 USUAL = {"problem": "p", "majority": 50.0, "n": 50_000, "n_test": 10_800, "strategy": PRIVATE}
 
 
-def _seeds(rows: Iterator[Row], schema: Any) -> pl.DataFrame:
+def _seeds(rows, schema):
     """The same rows for three seeds: pairs of runs then differ by what is planted, without spread."""
     made = [{"seed": seed, **row} for row in rows for seed in range(3)]
     return pl.DataFrame([{name: row.get(name) for name in schema} for row in made], schema=schema)
 
 
-def _gaps() -> Iterator[Row]:
+def _gaps():
     """What Table 1 prints, with a lead over DropBlock of two points for its 0.36."""
     for name, train, test in ((SGD, 99.85, 92.25), (DROPOUT, 99.63, 91.0), (DROPBLOCK, 98.85, 93.23),
                               (PRIVATE, 95.7, 95.23)):  # fmt: skip
@@ -44,7 +43,7 @@ OF_TABLE_1 = [
 ]
 
 
-def _scales() -> Iterator[Row]:
+def _scales():
     for problem in (PAPER_SETTINGS, "p"):
         for scales, (accuracy, epsilon) in SETS.items():
             own = {"noise_scales": scale_name(scales), "epsilon": epsilon, "published_epsilon": epsilon}
@@ -67,7 +66,7 @@ OF_TABLE_2 = [
 ]  # fmt: skip
 
 
-def _curves() -> Iterator[Row]:
+def _curves():
     for name, losses in (
         (SGD, ((0.7, 0.7), (0.3, 0.4), (0.0, 0.6))),
         (PRIVATE, ((0.7, 0.7), (0.4, 0.42), (0.3, 0.35))),
@@ -88,7 +87,7 @@ OF_FIGURE_2 = [
 ]
 
 
-def _attacks() -> Iterator[Row]:
+def _attacks():
     for name, psnr in ((FIRST_WEIGHTS, 15.0), (SGD, 27.84), (PRIVATE, 26.0)):
         for example in range(3):
             row = {"problem": "p", "strategy": name, "start_psnr": 10.0, "test_accuracy": 90.0, "label": 0,
@@ -109,7 +108,7 @@ OF_FIGURE_3 = [
 ]
 
 
-def _printed() -> Iterator[Row]:
+def _printed():
     """Gap, testing accuracy, and losses of the training, the test and the best test, by strategy and seed."""
     usual = {
         "SGD": (10.0, 80.0, 0.1, 0.9, 0.5), "SGD+Dropout": (8.0, 79.0, 0.5, 0.5, 0.5),

@@ -1,7 +1,6 @@
 """Planted tables of the studies of private networks: Bayesian ones, their calibration, and what noise does to it."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -24,11 +23,11 @@ Row = dict[str, Any]
 ALTERNATING = pl.when(pl.col("seed") % 2 == 0).then(1.0).otherwise(-1.0)
 
 
-def _where(algorithm: str, *, private: bool = True, **more: Any) -> Row:
+def _where(algorithm, *, private=True, **more):
     return {"algorithm": algorithm, "private": private, **more}
 
 
-def _accuracies() -> Iterator[Row]:
+def _accuracies():
     """What Table 1 prints, at four seeds, with the twin of DP-SGLD that Theorem 1 promises."""
     for (name, prior, network), numbers in TABLE_1_PRINTED.items():
         for private, value in zip((True, False), numbers, strict=True):
@@ -59,7 +58,7 @@ OF_ACCURACY = [
 ]
 
 
-def _calibration() -> Iterator[Row]:
+def _calibration():
     """What Table 2 prints, at four seeds with a little scatter of each cell's own."""
     for (name, prior), numbers in TABLE_2_PRINTED.items():
         for plain, private in enumerate((True, False)):
@@ -90,7 +89,7 @@ OF_CALIBRATION = [
 ]  # fmt: skip
 
 
-def _regression() -> Iterator[Row]:
+def _regression():
     """Errors as Table 3 prints them, twenty simulations with a scatter of a hundredth, and what the figure draws."""
     for name in ALGORITHMS:
         for plain, private in enumerate((True, False)):
@@ -107,7 +106,7 @@ def _regression() -> Iterator[Row]:
                        "aleatoric": 0.25}  # fmt: skip
 
 
-def _times(column: str, factor: float | pl.Expr) -> dict[str, pl.Expr]:
+def _times(column, factor):
     return {column: pl.col(column) * factor}
 
 
@@ -125,7 +124,7 @@ OF_REGRESSION = [
 ]  # fmt: skip
 
 
-def _tradeoff() -> Iterator[Row]:
+def _tradeoff():
     usual = {"grid": False, "batch": False, "rate": False, "batch_size": 64, "step_size": 1.0, "last": True,
              "n_test": 10_000, "delta": DELTA}  # fmt: skip
     for name, epsilon, accuracy in (("SGLD", 1.0, 0.95), ("SGD", 0.9, 0.8), ("SGD", 9.0, 0.99)):
@@ -152,7 +151,7 @@ OF_TRADEOFF = [
 ]  # fmt: skip
 
 
-def _reliability() -> Iterator[Row]:
+def _reliability():
     """Two classes and 100 members, sure of the first class without privacy, and seldom with it."""
     for name in BAYESIAN:
         for private, prior, seed in ((a, b, c) for a in (False, True) for b in ("normal", "none") for c in range(4)):
@@ -176,7 +175,7 @@ OF_RELIABILITY = [
 ]  # fmt: skip
 
 
-def _scores(data: str) -> pl.DataFrame:
+def _scores(data):
     """Calibration errors as Knolle et al. print them, at three seeds."""
     rows = [
         {"data": data, "stands_for": "mnist", "procedure": name, "seed": seed, "accuracy": 0.9, "macro_auc": 0.95,
@@ -196,7 +195,7 @@ OF_SCORES = [
 ]
 
 
-def _bins() -> pl.DataFrame:
+def _bins():
     curves = {"DP-SGD": ((0.0, 0.3, 0.6), (10, 10, 80)), "SGD": ((0.1, 0.5, 0.8), (20, 50, 30)),
               "DP-SGLD": ((0.1, 0.4, 0.8), (30, 40, 30))}  # fmt: skip
     rows = [
@@ -217,7 +216,7 @@ OF_BINS = [
 BENCH = BENCHES["smoke"][0]
 
 
-def _frontier() -> Iterator[Row]:
+def _frontier():
     """Every cell of the small bench at six seeds, all alike; what averages stands beside what does not."""
     for tags in (job.tags for job in FRONTIER.jobs("smoke", 0) if job.tags["bench"] == BENCH.name):
         for averaged, more in ((averaged, more) for averaged in (False, True) for more in (0, 2, 4)):
@@ -227,7 +226,7 @@ def _frontier() -> Iterator[Row]:
                    "accuracy": 0.9 + 1e-5 * tags["reach"], "nll_nats": 1.0, **errors}  # fmt: skip
 
 
-def _errors(factor: float | pl.Expr) -> dict[str, pl.Expr]:
+def _errors(factor):
     return {name: pl.col(name) * factor for name in ("ece", "sce", "ace", "rmsce", "mce")}
 
 
@@ -257,7 +256,7 @@ OF_FRONTIER = [
 ]  # fmt: skip
 
 
-def _pairs() -> Iterator[Row]:
+def _pairs():
     for tags in (job.tags for job in PAIRS.jobs("smoke", 0)):
         yield {**tags, "averaged": False, "ece": 0.1 * (1.0 + 1e-3 * (tags["seed"] % 3)), "accuracy": 0.9}
 
@@ -272,7 +271,7 @@ OF_PAIRS = [
 ]
 
 
-def _with(columns: Any, rows: Iterator[Row]) -> pl.DataFrame:
+def _with(columns, rows):
     return pl.DataFrame([{name: row.get(name) for name in columns} for row in rows], schema=columns)
 
 

@@ -4,13 +4,9 @@ import os
 import re
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
-from pacdp.cli.config import Runtime
 from pacdp.cli.sweep.jobs import Job, single
 
 
@@ -22,7 +18,7 @@ class Small:
     way: str = "ends"
 
 
-def _compute(config: Small, runtime: Runtime, folder: Path) -> dict[str, Any]:
+def _compute(config, runtime, folder):
     with (folder / "tries").open("a") as tries:
         tries.write(f"{os.getpid()}\n")
     match config.way:
@@ -42,10 +38,10 @@ def _compute(config: Small, runtime: Runtime, folder: Path) -> dict[str, Any]:
     return {"value": config.seed**2}
 
 
-def _let_no_other_thread_run(seconds: float) -> None:
+def _let_no_other_thread_run(seconds):
     """Match a pattern for which there are 2**200 ways, which ends for nothing but a signal."""
 
-    def end(*_: Any) -> None:
+    def end(*_):
         raise InterruptedError
 
     signal.signal(signal.SIGALRM, end)
@@ -54,7 +50,7 @@ def _let_no_other_thread_run(seconds: float) -> None:
         re.match("(a|a)*b", "a" * 200)
 
 
-def _any(config: Small) -> str:
+def _any(config):
     return "all of them"
 
 
@@ -62,24 +58,24 @@ SINGLE = single(_compute)
 TOGETHER = replace(SINGLE, together=_any)
 
 
-def job(seed: int, way: str = "ends", *, together: bool = False) -> Job:
+def job(seed, way="ends", *, together=False):
     """One job."""
     return Job(key=f"{way.replace(' ', '-')}-{seed}", kind=TOGETHER if together else SINGLE,
                config=Small(seed=seed, way=way), tags={"way": way, "seed": seed})  # fmt: skip
 
 
-def outs(jobs: Sequence[Job], root: Path) -> list[Path]:
+def outs(jobs, root):
     """Where each goes."""
     return [root / one.key for one in jobs]
 
 
-def pids(folder: Path) -> list[int]:
+def pids(folder):
     """The processes that have begun the job, in order."""
     path = folder / "tries"
     return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def wait_for_pid(folder: Path, seconds: float = 300.0) -> int:
+def wait_for_pid(folder, seconds=300.0):
     """The process that is at work on the job."""
     end = time.monotonic() + seconds
     while not pids(folder):

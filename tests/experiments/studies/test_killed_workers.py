@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 def two(request):
     """Two workers of either backend, whose runs start again ``retries`` times."""
 
-    def make(retries: int) -> Workers:
+    def make(retries):
         if request.param == "processes":
             return Workers(workers=2, retries=retries)
         address = request.getfixturevalue("cluster").scheduler_address

@@ -25,7 +25,7 @@ LATE = "it took longer than {:g} s: raise --limit and start again, it goes on fr
 def two(request):
     """Two workers of either backend."""
 
-    def make(**given) -> Workers:
+    def make(**given):
         if request.param == "processes":
             return Workers(workers=2, **given)
         address = request.getfixturevalue("cluster").scheduler_address

@@ -1,8 +1,6 @@
 """A study of small jobs: squares of seeds, one of which cannot be computed at the scale cpu."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 from small_jobs import job
@@ -11,15 +9,14 @@ from experiments.claims import Claim, Comparison, Verdict
 from experiments.study import Study
 from pacdp.cli.figures import style
 from pacdp.cli.folder import Folder, read_json
-from pacdp.cli.sweep.jobs import Job
 
 
-def _jobs(scale: str, seed: int) -> list[Job]:
+def _jobs(scale, seed):
     ways = {"smoke": ("ends",) * 3, "cpu": ("ends", "raises", "ends"), "paper": ("raises",)}[scale]
     return [job(seed + k, way, together=k == 2) for k, way in enumerate(ways)]
 
 
-def _table(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
+def _table(jobs, folder):
     rows = []
     for one in jobs:
         own = Folder(folder / one.key)
@@ -29,13 +26,13 @@ def _table(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _draw(table: pl.DataFrame, out: Path) -> list[Path]:
+def _draw(table, out):
     drawn, grid = style.figure(1, 1)
     grid[0][0].plot(table["seed"], table["value"])
     return style.save(drawn, out / "figure")
 
 
-def _judge(table: pl.DataFrame, scale: str) -> Verdict:
+def _judge(table, scale):
     top = table["value"].max()
     return Verdict(
         comparisons=(Comparison(what="the largest | of them", paper=3.25, ours=top, why="other\nseeds <b>"),

@@ -1,6 +1,6 @@
 """Laws of the samplers' steps on a quadratic, where they are Gaussian and known, and runs beside them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,9 +8,8 @@ import torch
 from affine import Law, smallest, states
 from toys import Quadratic
 
-from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
+from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import Keys
-from pacdp.objective import Estimate
 
 MATRIX = np.array([[0.8, 0.3], [0.3, 1.4]])
 TARGET = np.array([-0.7, 0.4])
@@ -19,7 +18,7 @@ EXACT, NOISY = (Quadratic(MATRIX, TARGET, noise=noise) for noise in (0.0, 0.6))
 KEYS = Keys.derive(range(100))
 ONE, ZERO = np.eye(2), np.zeros((2, 2))
 FROZEN = PSGLD(tau=10.0, step_size=0.1, freeze_after=1, stabiliser=0.3, base_std=0.6)
-SETTINGS: dict[str, Settings] = {
+SETTINGS = {
     "SGLD, constant": SGLD(tau=40.0, step_size=0.3, base_std=0.5),
     "SGLD, decaying": SGLD(tau=40.0, step_size=0.3, decay=0.6, base_std=0.5),
     "SGLD, hot": SGLD(tau=4.0, step_size=0.1, base_std=2.0),
@@ -45,19 +44,19 @@ class Counting(Quadratic):
 
     calls = 0
 
-    def estimate(self, weights: torch.Tensor, keys: Keys, tick: int | torch.Tensor) -> Estimate:
+    def estimate(self, weights, keys, tick):
         self.calls += 1
         return super().estimate(weights, keys, tick)
 
 
-def sgld_law(law: Law, s: SGLD, potential: Quadratic, step: int, *, heat: float = 1.0, h: float = 0.0) -> Law:
+def sgld_law(law, s, potential, step, *, heat=1.0, h=0.0):
     """w ← w - h (A (w - t) + noise g + w/(τ σ²)) + √(2h/τ) ξ."""
     h, tau, a = h or s.step_size * step**-s.decay, s.tau / heat, potential.matrix
     noise = (2 * h / tau + (h * potential.noise) ** 2) * ONE
     return law.moved(ONE - h * (a + ONE / (tau * s.base_std**2)), h * a @ potential.target, noise)
 
 
-def sghmc_law(law: Law, s: SGHMC, potential: Quadratic, step: int) -> Law:
+def sghmc_law(law, s, potential, step):
     """Of (w, v): v ← (1 - a) v - h (A (w - t) + noise g + w/(τ σ²)) + √(2 a h/τ) ξ, w ← w + v."""
     h, a = s.step_size * step**-s.decay, potential.matrix
     kick = np.block([[ONE, ZERO], [-h * (a + ONE / (s.tau * s.base_std**2)), (1 - s.friction) * ONE]])
@@ -67,7 +66,7 @@ def sghmc_law(law: Law, s: SGHMC, potential: Quadratic, step: int) -> Law:
     return kicked.moved(np.block([[ONE, ONE], [ZERO, ONE]]))
 
 
-def psgld_law(law: Law, s: PSGLD, potential: Quadratic, step: int, *, metric: np.ndarray | None = None) -> Law:
+def psgld_law(law, s, potential, step, *, metric=None):
     """w ← w - h G (A (w - t) + w/(τ σ²)) + (h/τ) Γ + √(2 h G/τ) ξ; Γ at the first step alone.
 
     From a point the first gradient g, and so the metric 1/(λ + |g|) that stays, is the same for all chains.
@@ -83,7 +82,7 @@ def psgld_law(law: Law, s: PSGLD, potential: Quadratic, step: int, *, metric: np
     return law.moved(ONE - h * g @ a, shift, noise)
 
 
-def inner_law(centre: Law, s: EntropySGD, potential: Quadratic) -> Law:
+def inner_law(centre, s, potential):
     """Of (w', μ, w) after the inner loop, for w of law ``centre``."""
     a = potential.matrix
     law = centre.moved(np.vstack([ONE, ONE, ONE]))
@@ -99,7 +98,7 @@ def inner_law(centre: Law, s: EntropySGD, potential: Quadratic) -> Law:
     return law
 
 
-def entropy_law(law: Law, s: EntropySGD, potential: Quadratic, step: int, *, sign: float = 1.0) -> Law:
+def entropy_law(law, s, potential, step, *, sign=1.0):
     """w ← w + ½ η τγ (μ - w) - ½ (η/β) w/σ² + √(η/β) ξ; ``sign`` -1 is line 9 of Algorithm 1 as printed."""
     eta = s.outer_step_size / (s.gamma * s.tau) * step**-s.outer_decay
     pull, heat = sign * 0.5 * eta * s.tau * s.gamma, 0.0 if s.beta is None else 1 / s.beta
@@ -107,12 +106,12 @@ def entropy_law(law: Law, s: EntropySGD, potential: Quadratic, step: int, *, sig
     return inner_law(law, s, potential).moved(np.hstack([ZERO, pull * ONE, keep * ONE]), 0.0, eta * heat * ONE)
 
 
-def weights_of(state: Any) -> torch.Tensor:
+def weights_of(state):
     """Draws [chains, blocks, 2]."""
     return state.weights.unflatten(1, (-1, 2))
 
 
-def phase_of(state: Any) -> torch.Tensor:
+def phase_of(state):
     """Draws [chains, blocks, 4] of position and velocity."""
     return torch.cat([weights_of(state), state.velocity.unflatten(1, (-1, 2))], dim=2)
 
@@ -131,9 +130,9 @@ RULES = {SGLD: Rule(sgld_law), SGHMC: Rule(sghmc_law, AT_REST, phase_of), PSGLD:
 
 
 def beside(
-    *settings: Settings, potential: Quadratic = EXACT, keys: Keys | None = None, steps: int = 8, copies: int = 200,
-    **more: Any,
-) -> Iterator[tuple[torch.Tensor, Law]]:  # fmt: skip
+    *settings, potential = EXACT, keys = None, steps = 8, copies = 200,
+    **more,
+):  # fmt: skip
     """Draws and their law, after every step from which it has a density: of one setting or of a chain of each."""
     rule = RULES[type(settings[0])]
     laws = [rule.first for _ in settings]
@@ -145,6 +144,6 @@ def beside(
             yield from zip(draws if len(settings) > 1 else [draws.flatten(0, 1)], laws, strict=True)
 
 
-def worst(*settings: Settings, **given: Any) -> float:
+def worst(*settings, **given):
     """The smallest p-value along a run."""
     return min(smallest(draws, law) for draws, law in beside(*settings, **given))

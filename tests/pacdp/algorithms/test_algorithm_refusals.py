@@ -12,7 +12,7 @@ from test_methods import made
 from toys import keys_of
 
 from pacdp import schedules
-from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build, sgld
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, sgld
 from pacdp.algorithms.method import law_of
 from pacdp.audit.told import multipliers_of, told_of
 from pacdp.cli.private.methods import DPBBP, DPSGD
@@ -21,19 +21,19 @@ SCHEDULED = partial(sgld.build, SGLD(tau=10.0), EXACT)
 wrong = partial(pytest.param, marks=pytest.mark.wrong_types)
 
 
-def together(kind: type[Settings], **other):
+def together(kind, **other):
     return partial(build, [EXAMPLES[kind], dataclasses.replace(EXAMPLES[kind], **other)], EXACT)
 
 
-def a_step(make, *chains: int):
-    def run() -> None:
+def a_step(make, *chains):
+    def run():
         sampler = make()
         sampler.step(sampler.init(torch.ones(len(chains), 4)), keys_of(*chains))
 
     return run
 
 
-def released(sums: int) -> None:
+def released(sums):
     algorithm = made(DPSGD())
     (event,) = told_of(algorithm.promise(100, 1))
     multipliers_of(algorithm, event, number=1, releases=sums)
@@ -62,6 +62,6 @@ REFUSED = [
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(("call", "words"), REFUSED)
-def test_what_has_no_meaning_is_refused(call, words: str) -> None:
+def test_what_has_no_meaning_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()

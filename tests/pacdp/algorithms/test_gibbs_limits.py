@@ -28,7 +28,7 @@ COVARIANCE = np.linalg.inv(TAU * MATRIX + ONE / BASE_STD**2)
 GIBBS = Law(COVARIANCE @ (TAU * MATRIX @ TARGET), COVARIANCE)
 
 
-def test_sgld_reaches_it_with_a_bias_of_the_order_of_its_step() -> None:
+def test_sgld_reaches_it_with_a_bias_of_the_order_of_its_step():
     errors = []
     for h in (0.1, 0.05):
         settings, law = SGLD(tau=TAU, step_size=h, base_std=BASE_STD), Law.at(START)
@@ -46,7 +46,7 @@ LONG = EntropySGD(tau=4.0, gamma=0.8, beta=2.0, base_std=0.7, inner_steps=400, a
                   inner_decay=0.0, outer_step_size=0.04, outer_decay=0.0)  # fmt: skip
 
 
-def local_gibbs(settings: EntropySGD) -> Law:
+def local_gibbs(settings):
     """exp(βF(w)) N(w; 0, σ²): on a quadratic F(w) = const - τ/2 (w - t)' γA(A + γ)⁻¹ (w - t)."""
     curvature = settings.tau * settings.gamma * MATRIX @ np.linalg.inv(MATRIX + settings.gamma * ONE)
     covariance = np.linalg.inv(settings.beta * curvature + ONE / settings.base_std**2)
@@ -54,7 +54,7 @@ def local_gibbs(settings: EntropySGD) -> Law:
 
 
 @pytest.mark.parametrize("base_std", [0.3, 0.7, 5.0])
-def test_long_inner_loops_sample_the_local_entropy(base_std: float) -> None:
+def test_long_inner_loops_sample_the_local_entropy(base_std):
     settings = dataclasses.replace(LONG, base_std=base_std)
     zero, *units = (entropy_law(Law.at(point), settings, EXACT, 1) for point in (np.zeros(2), *ONE))
     move = np.stack([law.mean - zero.mean for law in units], axis=1)
@@ -68,7 +68,7 @@ def test_long_inner_loops_sample_the_local_entropy(base_std: float) -> None:
         assert other < 0.05 or other > 2 * away
 
 
-def test_the_displacement_of_an_entropy_step_is_that_of_the_average() -> None:
+def test_the_displacement_of_an_entropy_step_is_that_of_the_average():
     sampler = build(LONG, EXACT)
     _, info = sampler.step(sampler.init(torch.tensor(START).repeat(KEYS.count, 200)), KEYS)
     inner = inner_law(Law.at(START), LONG, EXACT).of(slice(2, 4))
@@ -77,7 +77,7 @@ def test_the_displacement_of_an_entropy_step_is_that_of_the_average() -> None:
     assert abs(found.mean() - mean) < 4 * error < 0.04 * mean
 
 
-def test_schedules_multiply_step_size_and_temperature() -> None:
+def test_schedules_multiply_step_size_and_temperature():
     settings, law = SGLD(tau=40.0, step_size=0.3, decay=0.6, base_std=0.5), Law.at(START)
     sampler = sgld.build(settings, EXACT, step_size=schedules.cyclical(period=3), temperature=lambda t: 1 + t)
     for step, state in states(sampler, KEYS, START, steps=6, copies=200):

@@ -19,7 +19,7 @@ NOISE = Constant(value=1.5)
 PUBLIC = Mechanism(clip_norm=0.5, sample_rate=0.1, expected_batch_size=10.0, steps=40)
 
 
-def made(method: Method, **public) -> Algorithm:
+def made(method, **public):
     return method.algorithm(replace(PUBLIC, **public), lambda: NOISE)
 
 

@@ -16,11 +16,11 @@ THEIR_OWN = ("pacdp/algorithms/", "experiments/papers/")
 """The algorithms themselves, and papers, whose figures and tables are about one algorithm or another."""
 
 
-def switches(source: str) -> list[int]:
+def switches(source):
     """Lines that ask whether something is of a class of settings."""
     found = []
     for node in ast.walk(ast.parse(source if re.search("|".join(CLASSES), source) else "")):
-        asked: list[ast.AST] = []
+        asked = []
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "type"):
             asked = node.args[1:]
         elif isinstance(node, ast.MatchClass):

@@ -16,7 +16,7 @@ from pacdp.chains import Keys, normal_like
 from pacdp.objective import Estimate
 
 
-def test_a_given_metric_with_noisy_gradients_has_its_exact_law() -> None:
+def test_a_given_metric_with_noisy_gradients_has_its_exact_law():
     squares = np.array([0.25, 4.0])
     metric = np.diag(1 / (FROZEN.stabiliser + np.sqrt(squares)))
     start, copies = (torch.tensor(values).repeat(2, 20_000) for values in (START, squares))
@@ -31,9 +31,7 @@ def test_a_given_metric_with_noisy_gradients_has_its_exact_law() -> None:
 @pytest.mark.parametrize(
     ("correction", "freeze_after", "calls"), [(True, None, 10), (True, 2, 7), (False, None, 5), (False, 2, 5)]
 )
-def test_the_correction_costs_a_gradient_until_the_metric_is_frozen(
-    correction: bool, freeze_after: int | None, calls: int
-) -> None:
+def test_the_correction_costs_a_gradient_until_the_metric_is_frozen(correction, freeze_after, calls):
     potential = Counting(MATRIX, TARGET)
     settings = dataclasses.replace(FROZEN, correction=correction, freeze_after=freeze_after)
     seen = [state.squares for _, state in states(build(settings, potential), keys_of(0), START, steps=5)]
@@ -45,19 +43,19 @@ def test_the_correction_costs_a_gradient_until_the_metric_is_frozen(
 class Double:
     """R̂(w) = w⁴/4 + w²/2 a coordinate, exactly: its Gibbs distribution is not Gaussian."""
 
-    def estimate(self, weights: torch.Tensor, keys: Keys, tick: int | torch.Tensor) -> Estimate:
+    def estimate(self, weights, keys, tick):
         zero = weights.new_zeros(len(weights))
         return Estimate(weights**3 + weights, zero, zero)
 
 
-def gibbs_variance() -> float:
-    def moment(power: int) -> float:
+def gibbs_variance():
+    def moment(power):
         return quad(lambda w: w**power * np.exp(-(w**4) / 4 - w**2 / 2), -10, 10, epsabs=0)[0]
 
     return moment(2) / moment(0)
 
 
-def variance(settings: PSGLD, *, time: float, coordinates: int = 400) -> tuple[float, float]:
+def variance(settings, *, time, coordinates=400):
     """Of the chain's weights at the end of a run from the Gibbs distribution's scale, with its standard error."""
     sampler, keys = build(settings, Double()), Keys.derive(range(100))
     zeros = torch.zeros(keys.count, coordinates, dtype=torch.float64)
@@ -75,7 +73,7 @@ def variance(settings: PSGLD, *, time: float, coordinates: int = 400) -> tuple[f
 CLEAN = PSGLD(tau=1.0, step_size=0.02, smoothing=0.0, stabiliser=0.5, base_std=1e6)
 
 
-def test_the_correction_makes_the_stationary_variance_right() -> None:
+def test_the_correction_makes_the_stationary_variance_right():
     """Without memory the metric is a function of the weights. What is left is of the order of the step size."""
     exact = gibbs_variance()
     (fine, error), (coarse, _) = (variance(dataclasses.replace(CLEAN, step_size=h), time=8.0) for h in (0.02, 0.04))

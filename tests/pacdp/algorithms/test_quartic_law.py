@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from pacdp.algorithms import SGLD, build
 from pacdp.chains import Keys
@@ -14,12 +13,12 @@ START, H, STEPS = 2.0, 0.05, 8
 class Quartic:
     """R̂(w) = w⁴/4 a coordinate."""
 
-    def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
+    def estimate(self, weights, keys, tick):
         zero = weights.new_zeros(len(weights))
         return Estimate(weights**3, zero, zero)
 
 
-def kernel_moment() -> float:
+def kernel_moment():
     """E w² after STEPS of w ← w - h w³ + √(2h) ξ, by quadrature of the transition kernel on a grid."""
     grid = np.linspace(-5, 5, 801)
     scale = (grid[1] - grid[0]) / np.sqrt(4 * np.pi * H)
@@ -31,7 +30,7 @@ def kernel_moment() -> float:
     return float(density @ grid**2)
 
 
-def test_sgld_has_the_moment_of_its_kernel() -> None:
+def test_sgld_has_the_moment_of_its_kernel():
     keys = Keys.derive([3] * 4, range(4))
     sampler = build(SGLD(tau=1.0, step_size=H, base_std=1e6), Quartic())
     state = sampler.init(torch.full((keys.count, 100_000), START))

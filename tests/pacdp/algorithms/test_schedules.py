@@ -23,11 +23,11 @@ each = pytest.mark.parametrize("name", MODULES)
 pytestmark = pytest.mark.every_case
 
 
-def potential() -> Counting:
+def potential():
     return Counting(np.eye(1), np.zeros(1))
 
 
-def test_schedules_are_their_formulas() -> None:
+def test_schedules_are_their_formulas():
     schedule = schedules.polynomial(decay=0.55, offset=9.0)
     assert schedule(1) == 1.0
     assert schedule(11) == pytest.approx(2.0**-0.55, rel=1e-14)
@@ -38,7 +38,7 @@ def test_schedules_are_their_formulas() -> None:
 
 
 @each
-def test_a_schedule_takes_the_place_of_the_decay(name: str) -> None:
+def test_a_schedule_takes_the_place_of_the_decay(name):
     module, settings = MODULES[name]
     decaying = dataclasses.replace(settings, **{"outer_decay" if name == "Entropy-SGLD" else "decay": 0.7})
     scheduled, other = (
@@ -55,7 +55,7 @@ def test_a_schedule_takes_the_place_of_the_decay(name: str) -> None:
 
 
 @each
-def test_a_step_of_zero_is_a_step_and_a_bad_number_stops_before_the_step_and_names_it(name: str) -> None:
+def test_a_step_of_zero_is_a_step_and_a_bad_number_stops_before_the_step_and_names_it(name):
     module, settings = MODULES[name]
     for bad in (math.nan, math.inf, -1e-9):
         source = potential()

@@ -2,22 +2,20 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from toys import keys_of, sparse_data, toy_data, toy_objective
 
-from pacdp.algorithms import PSGLD, SGD, SGLD, Settings, build
+from pacdp.algorithms import PSGLD, SGD, SGLD, build
 from pacdp.chains import NOISE, PROBE, normal_like, resident
 from pacdp.models import Architecture
-from pacdp.objective import Objective
 
 Named = dict[str, Tensor]
 KEYS = keys_of(8, 9)
 DECAY = {"decay": 0.3}
-SETTINGS: dict[str, list[Settings]] = {
+SETTINGS = {
     "SGD": [SGD(step_size=0.2, momentum=0.8, **DECAY), SGD(step_size=0.1)],
     "SGLD": [SGLD(tau=30.0, **DECAY), SGLD(tau=50.0, base_std=0.5)],
     "pSGLD": [PSGLD(tau=300.0, step_size=3e-3, smoothing=0.9, stabiliser=0.1, freeze_after=30, **DECAY),
@@ -30,11 +28,11 @@ CONV = Architecture(name="conv")
 class Plain:
     """One chain: parameters by name, minibatch gradients by .backward(), normal numbers by name."""
 
-    def __init__(self, objective: Objective, k: int) -> None:
+    def __init__(self, objective, k):
         self.objective, self.keys = objective, KEYS.select([k])
-        self.model: nn.Module = copy.deepcopy(objective.model)
+        self.model = copy.deepcopy(objective.model)
 
-    def gradient(self, weights: Named, tick: int) -> Named:
+    def gradient(self, weights, tick):
         (batch,), _ = self.objective.draw(self.keys, tick)
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
@@ -44,25 +42,25 @@ class Plain:
         self.objective.loss(logits, self.objective.labels[0][batch]).mean().backward()
         return {name: p.grad.clone() for name, p in self.model.named_parameters()}
 
-    def normal(self, stream: int, tick: int) -> Named:
+    def normal(self, stream, tick):
         like = torch.empty(1, self.objective.dim, dtype=torch.float64)
         return self.objective.layout.views(normal_like(like, keys=self.keys, stream=stream, tick=tick)[0])
 
 
-def sgd(s: SGD, plain: Plain, w: Named, memory: Named, t: int) -> None:
+def sgd(s, plain, w, memory, t):
     g = plain.gradient(w, t - 1)
     for n in w:
         memory[n] = s.momentum * memory.get(n, 0.0) + g[n]
         w[n] = w[n] - s.step_size * t**-s.decay * memory[n]
 
 
-def sgld(s: SGLD, plain: Plain, w: Named, memory: Named, t: int) -> None:
+def sgld(s, plain, w, memory, t):
     g, xi, h = plain.gradient(w, t - 1), plain.normal(NOISE, t - 1), s.step_size * t**-s.decay
     for n in w:
         w[n] = w[n] - h * (g[n] + w[n] / (s.tau * s.base_std**2)) + (2 * h / s.tau) ** 0.5 * xi[n]
 
 
-def psgld(s: PSGLD, plain: Plain, w: Named, memory: Named, t: int) -> None:
+def psgld(s, plain, w, memory, t):
     prior, h = 1 / (s.tau * s.base_std**2), s.step_size * t**-s.decay
     g, xi, signs = plain.gradient(w, t - 1), plain.normal(NOISE, t - 1), plain.normal(PROBE, t - 1)
     moving = t <= s.freeze_after
@@ -82,10 +80,10 @@ def psgld(s: PSGLD, plain: Plain, w: Named, memory: Named, t: int) -> None:
         w[n] = moved
 
 
-TWINS: dict[str, Callable[..., None]] = {"SGD": sgd, "SGLD": sgld, "pSGLD": psgld}
+TWINS = {"SGD": sgd, "SGLD": sgld, "pSGLD": psgld}
 
 
-def double(architecture: Architecture, *, sparse: bool, batching: str) -> Objective:
+def double(architecture, *, sparse, batching):
     """An objective in double precision."""
     shape, n = ((1, 28, 28), 12) if architecture.name == "conv" else ((1, 6, 6), 60)
     data = (sparse_data if sparse else toy_data)(n=n, classes=3, shape=shape)
@@ -103,9 +101,7 @@ def double(architecture: Architecture, *, sparse: bool, batching: str) -> Object
     [*((name, FC, True, "auto", 50) for name in TWINS), ("SGLD", FC, False, "auto", 50),
      ("SGLD", FC, False, "loop", 50), ("SGLD", FC, True, "vmap", 50), ("SGLD", CONV, False, "loop", 12)],
 )  # fmt: skip
-def test_the_engine_is_its_plain_twin(
-    name: str, architecture: Architecture, sparse: bool, batching: str, steps: int
-) -> None:
+def test_the_engine_is_its_plain_twin(name, architecture, sparse, batching, steps):
     objective = double(architecture, sparse=sparse, batching=batching)
     every = [dataclasses.replace(settings, batch_size=5) for settings in SETTINGS[name]]
     start = objective.weights() * torch.tensor([[1.0], [0.8]], dtype=torch.float64)

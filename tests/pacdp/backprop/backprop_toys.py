@@ -7,11 +7,11 @@ from torch import nn
 from pacdp.data import Dataset
 
 
-def seeded(seed: int) -> torch.Generator:
+def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def blobs(n: int, *, classes: int = 3, dim: int = 4, spread: float = 0.7, seed: int = 0) -> Dataset:
+def blobs(n, *, classes=3, dim=4, spread=0.7, seed=0):
     """Gaussian clouds around fixed centres."""
     rng = np.random.default_rng(seed)
     centres = np.random.default_rng(99).normal(size=(classes, dim)) * 1.5
@@ -20,7 +20,7 @@ def blobs(n: int, *, classes: int = 3, dim: int = 4, spread: float = 0.7, seed: 
     return Dataset("blobs", inputs, labels.astype(np.int64), classes)
 
 
-def network(dim: int = 4, classes: int = 3, *, hidden: int = 8, seed: int = 0) -> nn.Module:
+def network(dim=4, classes=3, *, hidden=8, seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, classes)).eval()

@@ -7,16 +7,16 @@ from backprop_toys import seeded
 from pacdp.backprop import Augmentation, augmented
 
 
-def many(image: torch.Tensor, count: int = 400) -> torch.Tensor:
+def many(image, count=400):
     return image.expand(count, -1, -1, -1)
 
 
-def blot() -> torch.Tensor:
+def blot():
     y, x = torch.meshgrid(torch.arange(21.0), torch.arange(21.0), indexing="ij")
     return torch.exp(-((x - 10) ** 2 + (y - 10) ** 2) / 4)[None, None]
 
 
-def centre_of_mass(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def centre_of_mass(images):
     at, mass = torch.arange(images.shape[-1], dtype=torch.float32), images.sum(dim=(1, 2, 3))
     return (images.sum(dim=(1, 2)) * at).sum(dim=1) / mass, (images.sum(dim=(1, 3)) * at).sum(dim=1) / mass
 

@@ -32,7 +32,7 @@ class Untouchable(nn.Linear):
         raise AssertionError("work was done before the refusal")
 
 
-def split_of(*indices: int) -> Split:
+def split_of(*indices):
     return Split(np.array(indices, dtype=np.int64), index_hash(np.array(indices, dtype=np.int64)))
 
 
@@ -50,7 +50,7 @@ TRAINED = partial(train_posterior, PRIOR, objective=f_quad, loss=bounded_cross_e
                   settings=PosteriorSettings(steps=2), generator=seeded(0))  # fmt: skip
 
 
-def coordinates(weight: float | torch.Tensor, others: float):
+def coordinates(weight, others):
     stds = dict.fromkeys(PRIOR.means, others) | {"0.weight": weight}
     return partial(Coordinates.at, GaussianPosterior.around(MODULE, std=stds), spread="layer")
 

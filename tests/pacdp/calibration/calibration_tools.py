@@ -14,7 +14,7 @@ class Case(NamedTuple):
     labels: np.ndarray
 
 
-def continuous(seed: int, *, n: int | None = None, classes: int | None = None) -> Case:
+def continuous(seed, *, n=None, classes=None):
     """Dirichlet rows, labels from a flattened or sharpened copy of them; small n leaves bins empty."""
     generator = np.random.default_rng(seed)
     n = int(generator.integers(1, 300)) if n is None else n
@@ -24,7 +24,7 @@ def continuous(seed: int, *, n: int | None = None, classes: int | None = None) -
     return Case(probabilities, _draw(generator, true))
 
 
-def ties(seed: int, *, pieces: int) -> Case:
+def ties(seed, *, pieces):
     """Rows of multiples of 1/pieces, among them rows of one 1 and else 0: ties at edges, confidences of 0 and 1."""
     generator = np.random.default_rng(seed)
     n, classes = int(generator.integers(2, 200)), int(generator.integers(2, 6))
@@ -32,13 +32,13 @@ def ties(seed: int, *, pieces: int) -> Case:
     return Case(counts / pieces, _draw(generator, counts + pieces / 8))
 
 
-def _draw(generator: np.random.Generator, weights: np.ndarray) -> np.ndarray:
+def _draw(generator, weights):
     cumulative = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
     drawn = (cumulative < generator.random((len(weights), 1))).sum(axis=1)
     return np.minimum(drawn, weights.shape[1] - 1)
 
 
-def calibrated(*, classes: int, repeats: int = 1) -> Case:
+def calibrated(*, classes, repeats=1):
     """Groups of equal rows (k/8, ...) whose labels have exactly those frequencies; some rows are certain."""
     rows, labels = [], []
     for split in itertools.combinations_with_replacement(range(9), classes - 1):
@@ -49,7 +49,7 @@ def calibrated(*, classes: int, repeats: int = 1) -> Case:
     return Case(np.array(rows), np.array(labels))
 
 
-def pairs(case: Case) -> list[tuple[float, bool]]:
+def pairs(case):
     """Confidence and correctness of each example."""
     found = []
     for row, label in zip(case.probabilities.tolist(), case.labels.tolist(), strict=True):
@@ -58,11 +58,11 @@ def pairs(case: Case) -> list[tuple[float, bool]]:
     return found
 
 
-def one_class(case: Case, k: int) -> list[tuple[float, bool]]:
+def one_class(case, k):
     return [(row[k], label == k) for row, label in zip(case.probabilities.tolist(), case.labels.tolist(), strict=True)]
 
 
-def width_bins(examples: list[tuple[float, bool]], bins: int) -> list[tuple[int, float, float]]:
+def width_bins(examples, bins):
     """Count, mean confidence and accuracy of each non-empty bin [edge, next edge), the last closed."""
     edges = [float(edge) for edge in np.linspace(0, 1, bins + 1)]
     inside = defaultdict(list)
@@ -72,13 +72,13 @@ def width_bins(examples: list[tuple[float, bool]], bins: int) -> list[tuple[int,
             for part in inside.values()]  # fmt: skip
 
 
-def slow_debiased(examples: list[tuple[float, bool]], bins: int) -> float:
+def slow_debiased(examples, bins):
     parts = [n * ((acc - conf) ** 2 - acc * (1 - acc) / (n - 1))
              for n, conf, acc in width_bins(examples, bins) if n > 1]  # fmt: skip
     return math.fsum(parts) / len(examples)
 
 
-def slow_equal_mass(examples: list[tuple[float, bool]], bins: int) -> float:
+def slow_equal_mass(examples, bins):
     """Every example in ``bins`` copies, so that each bin gets as many as there are examples; ties share outcomes."""
     by_value = defaultdict(list)
     for confidence, correct in examples:
@@ -92,13 +92,13 @@ def slow_equal_mass(examples: list[tuple[float, bool]], bins: int) -> float:
     return float(sum(abs(mean) for mean in means) / bins)
 
 
-def slow_smooth(examples: list[tuple[float, bool]], *, nodes: int = 1000) -> float:
+def slow_smooth(examples, *, nodes=1000):
     """Direct sums of the reflected kernel, the trapezoid rule and bisection."""
     grid = np.linspace(0, 1, nodes + 1)
     confidence = np.array([c for c, _ in examples])
     residual = np.array([o - c for c, o in examples])
 
-    def error(width: float) -> float:
+    def error(width):
         density = np.zeros(nodes + 1)
         for image in range(-5, 6):
             for point in (confidence + 2 * image, -confidence + 2 * image):

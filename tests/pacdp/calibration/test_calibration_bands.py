@@ -22,7 +22,7 @@ from pacdp.calibration import (
 
 
 @pytest.mark.parametrize("failure_prob", [0.1, 1e-6])
-def test_bands_are_the_exact_binomial_intervals(failure_prob: float) -> None:
+def test_bands_are_the_exact_binomial_intervals(failure_prob):
     counts, correct = np.array([1, 1, 7, 40, 1000, 0]), np.array([0, 1, 3, 40, 873, 0])
     ends = zip(*accuracy_bands(counts, correct, failure_prob=failure_prob), strict=True)
     wider = zip(*accuracy_bands(counts, correct, failure_prob=6 * failure_prob, simultaneous=True), strict=True)
@@ -33,7 +33,7 @@ def test_bands_are_the_exact_binomial_intervals(failure_prob: float) -> None:
 
 
 @pytest.mark.parametrize("method", ["percentile", "BCa"])
-def test_scipy_s_bootstrap_finds_the_same_interval_and_the_generator_decides_it(method: str) -> None:
+def test_scipy_s_bootstrap_finds_the_same_interval_and_the_generator_decides_it(method):
     case = tools.continuous(11, n=60, classes=3)
     own = percentile_interval if method == "percentile" else bca_interval
     for metric in (accuracy, ece):
@@ -51,7 +51,7 @@ def test_scipy_s_bootstrap_finds_the_same_interval_and_the_generator_decides_it(
 
 
 @pytest.mark.parametrize("bins", [1, 10])
-def test_the_curve_is_made_of_the_bins(bins: int) -> None:
+def test_the_curve_is_made_of_the_bins(bins):
     for case in (tools.continuous(13), tools.ties(13, pieces=10)):
         curve, wide = (reliability_curve(*case, bins=bins, simultaneous=both) for both in (False, True))
         filled = curve.counts > 0
@@ -67,14 +67,14 @@ def test_the_curve_is_made_of_the_bins(bins: int) -> None:
         assert columns["count"] == curve.counts.tolist()
 
 
-def overconfident(seed: int = 0, *, n: int = 2000, factor: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+def overconfident(seed=0, *, n=2000, factor=3.0):
     """Logits that are ``factor`` times those that the labels were drawn from."""
     generator = np.random.default_rng(seed)
     logits = generator.normal(size=(n, 4))
     return factor * logits, (logits + generator.gumbel(size=(n, 4))).argmax(axis=1)
 
 
-def test_the_temperature_undoes_a_factor() -> None:
+def test_the_temperature_undoes_a_factor():
     logits, labels = overconfident()
     fitted, five = (fit_temperature(k * logits, labels, private_data=False) for k in (1.0, 5.0))
     assert fitted.temperature == pytest.approx(3.0, rel=0.15)
@@ -88,7 +88,7 @@ def test_the_temperature_undoes_a_factor() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_scipy_finds_the_same_temperature(seed: int) -> None:
+def test_scipy_finds_the_same_temperature(seed):
     logits, labels = overconfident(seed, n=60, factor=0.2 + seed)
     searched = optimize.minimize_scalar(
         lambda t: nll_nats(special.softmax(logits / math.exp(t), axis=1), labels), bounds=(-4, 4), method="bounded"

@@ -32,7 +32,7 @@ each_error = pytest.mark.parametrize("function", ERRORS, ids=lambda function: fu
 
 
 @pytest.mark.parametrize("bins", [1, 4, 40])
-def test_equal_mass_shares_examples_and_ties_among_bins_and_the_debiased_square_is_its_formula(bins: int) -> None:
+def test_equal_mass_shares_examples_and_ties_among_bins_and_the_debiased_square_is_its_formula(bins):
     for case in CASES[:4]:
         assert debiased_square(*case, bins=bins) == near(tools.slow_debiased(tools.pairs(case), bins))
         assert adaptive_ece(*case, bins=bins) == near(tools.slow_equal_mass(tools.pairs(case), bins))
@@ -41,7 +41,7 @@ def test_equal_mass_shares_examples_and_ties_among_bins_and_the_debiased_square_
         assert ace(*case, bins=bins) == near(math.fsum(each) / len(classes))
 
 
-def test_smooth_ece_is_the_fixed_point_of_the_direct_sums_and_moves_little_at_an_edge() -> None:
+def test_smooth_ece_is_the_fixed_point_of_the_direct_sums_and_moves_little_at_an_edge():
     for case in CASES[:3]:
         assert smooth_ece(*case) == pytest.approx(tools.slow_smooth(tools.pairs(case)), abs=1e-5)
     high = tools.continuous(5, n=200, classes=2).probabilities > 0.5
@@ -51,7 +51,7 @@ def test_smooth_ece_is_the_fixed_point_of_the_direct_sums_and_moves_little_at_an
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("function", [*ERRORS, *SCORES, debiased_square], ids=lambda function: function.__name__)
-def test_order_names_of_classes_and_copies_do_not_matter(function) -> None:
+def test_order_names_of_classes_and_copies_do_not_matter(function):
     rng = np.random.default_rng(0)
     for case in CASES:
         probabilities, labels, value = *case, near(function(*case))
@@ -66,14 +66,14 @@ def test_order_names_of_classes_and_copies_do_not_matter(function) -> None:
 
 @each_error
 @pytest.mark.every_case
-def test_perfect_calibration_is_zero_and_certain_and_always_wrong_is_one(function) -> None:
+def test_perfect_calibration_is_zero_and_certain_and_always_wrong_is_one(function):
     for classes in (2, 4):
         assert function(*tools.calibrated(classes=classes)) == pytest.approx(0.0, abs=1e-12)
     assert function(np.tile([1.0, 0.0], (50, 1)), np.ones(50, dtype=np.int64)) == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_ranges_and_orders(case: tools.Case) -> None:
+def test_ranges_and_orders(case):
     confidence, correct = top_label(probabilities=case.probabilities, labels=case.labels)
     mean_gap, slack = abs(float(confidence.mean() - correct.mean())), 1e-12
     values = {function.__name__: function(*case) for function in ERRORS}
@@ -89,7 +89,7 @@ def test_ranges_and_orders(case: tools.Case) -> None:
 @pytest.mark.parametrize("accuracy", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("n", [2, 30])
 @pytest.mark.every_case
-def test_the_debiased_square_has_no_bias_and_the_plug_in_has(n: int, accuracy: float) -> None:
+def test_the_debiased_square_has_no_bias_and_the_plug_in_has(n, accuracy):
     """Expectation over all 2^n outcomes, by the binomial law."""
     probabilities = np.tile([0.7, 0.3], (n, 1))
     chances = stats.binom.pmf(np.arange(n + 1), n, accuracy)
@@ -100,7 +100,7 @@ def test_the_debiased_square_has_no_bias_and_the_plug_in_has(n: int, accuracy: f
     assert plug_in == pytest.approx((accuracy - 0.7) ** 2 + accuracy * (1 - accuracy) / n, abs=1e-13)
 
 
-def test_single_precision_meets_edges_in_single_precision_and_its_softmax_is_taken() -> None:
+def test_single_precision_meets_edges_in_single_precision_and_its_softmax_is_taken():
     """The float32 of k/25 may be below the float64, but is in the same bin; the last is closed."""
     edges = np.arange(26) / 25
     for kind in "fd":
@@ -113,7 +113,7 @@ def test_single_precision_meets_edges_in_single_precision_and_its_softmax_is_tak
         assert function(single, labels) == pytest.approx(function(double, labels), abs=1e-5), function.__name__
 
 
-def test_summary_holds_every_number_and_only_finite_ones() -> None:
+def test_summary_holds_every_number_and_only_finite_ones():
     case = tools.Case(np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]]), np.array([1, 1, 0]))
     found = summary(*case, bins=10)
     for error in ERRORS:

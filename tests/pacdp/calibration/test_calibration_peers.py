@@ -18,16 +18,16 @@ TIES = [tools.ties(seed, pieces=pieces) for seed in range(10) for pieces in (10,
 near = pytest.approx
 
 
-def numbered(cases: list[tools.Case]) -> list[tuple[tools.Case, int]]:
+def numbered(cases):
     return [(case, BINS[number % len(BINS)]) for number, case in enumerate(cases)]
 
 
-def each_class(case: tools.Case) -> list[tuple[np.ndarray, np.ndarray]]:
+def each_class(case):
     return [(column.copy(), case.labels == k) for k, column in enumerate(case.probabilities.T)]
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_torchmetrics_agrees_away_from_edges(norm: str) -> None:
+def test_torchmetrics_agrees_away_from_edges(norm):
     """It reduces confidences to single precision, and gives a confidence of one a bin of its own."""
     for case, bins in numbered(CONTINUOUS):
         probabilities, labels = torch.from_numpy(case.probabilities), torch.from_numpy(case.labels)
@@ -46,11 +46,11 @@ def netcal():
     return pytest.importorskip("netcal.metrics")
 
 
-def measured(metric, confidence: np.ndarray, correct: np.ndarray) -> float:
+def measured(metric, confidence, correct):
     return float(metric.measure(confidence, correct.astype(np.int64)))
 
 
-def test_netcal_agrees_on_all_cases(netcal) -> None:
+def test_netcal_agrees_on_all_cases(netcal):
     for case, bins in numbered(CONTINUOUS + TIES):
         found, metric = top_label(probabilities=case.probabilities, labels=case.labels), netcal.ECE(bins)
         assert ece(*case, bins=bins) == near(measured(metric, *found), abs=1e-6)
@@ -58,7 +58,7 @@ def test_netcal_agrees_on_all_cases(netcal) -> None:
         assert sce(*case, bins=bins) == near(np.mean([measured(metric, *one) for one in each_class(case)]), abs=1e-6)
 
 
-def test_netcal_s_equal_mass_agrees_where_it_divides_the_data(netcal) -> None:
+def test_netcal_s_equal_mass_agrees_where_it_divides_the_data(netcal):
     for seed, bins in enumerate((5, 10, 25)):
         case, metric = tools.continuous(seed, n=200), netcal.ECE(bins, equal_intervals=False)
         found = top_label(probabilities=case.probabilities, labels=case.labels)

@@ -54,13 +54,13 @@ REFUSED = [
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(("call", "words"), REFUSED)
-def test_what_has_no_value_is_refused_in_one_sentence(call, words: str) -> None:
+def test_what_has_no_value_is_refused_in_one_sentence(call, words):
     with pytest.raises(ValueError) as caught:
         call()
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_rows_off_by_rounding_are_taken() -> None:
+def test_rows_off_by_rounding_are_taken():
     probabilities = np.array([[1.00005, 0.0], [0.3, 0.69995]])
     assert c.ece(probabilities, np.array([0, 1])) == pytest.approx((0.0 + 1 - 0.69995) / 2)

@@ -13,7 +13,7 @@ CASES = [made for seed in range(15) for made in (tools.continuous(seed), tools.t
 WHOLE = [case for case in CASES if len(set(case.labels.tolist())) == case.probabilities.shape[1]]
 
 
-def test_scikit_learn_finds_the_same_scores() -> None:
+def test_scikit_learn_finds_the_same_scores():
     for probabilities, labels in CASES:
         classes = list(range(probabilities.shape[1]))
         right = sklearn.metrics.accuracy_score(labels, probabilities.argmax(axis=1))
@@ -25,7 +25,7 @@ def test_scikit_learn_finds_the_same_scores() -> None:
         assert nll_nats(probabilities, labels) == pytest.approx(theirs)
 
 
-def test_scikit_learn_finds_the_same_auc() -> None:
+def test_scikit_learn_finds_the_same_auc():
     assert len(WHOLE) > 15
     for probabilities, labels in WHOLE:
         scores, positive = probabilities[:, 0], labels == 0
@@ -36,7 +36,7 @@ def test_scikit_learn_finds_the_same_auc() -> None:
 
 
 @pytest.mark.parametrize("case", CASES[::10])
-def test_the_parts_of_the_brier_score_are_murphy_s_and_add_up(case: tools.Case) -> None:
+def test_the_parts_of_the_brier_score_are_murphy_s_and_add_up(case):
     for bins in (None, 1, 10):
         parts = brier_decomposition(*case, bins=bins)
         assert parts.score == pytest.approx(brier(*case), rel=1e-12)
@@ -57,7 +57,7 @@ def test_the_parts_of_the_brier_score_are_murphy_s_and_add_up(case: tools.Case) 
     assert found.resolution == pytest.approx(resolution, rel=1e-11, abs=1e-15)
 
 
-def test_certain_predictions() -> None:
+def test_certain_predictions():
     right, wrong, labels = np.eye(3), np.roll(np.eye(3), 1, axis=1), np.arange(3)
     assert (accuracy(right, labels), brier(right, labels), nll_nats(right, labels)) == (1.0, 0.0, 0.0)
     assert math.copysign(1.0, nll_nats(right, labels)) == 1.0

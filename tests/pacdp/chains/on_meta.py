@@ -2,10 +2,8 @@
 
 import weakref
 from collections import Counter
-from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from toys import seeded
@@ -13,7 +11,6 @@ from toys import seeded
 from pacdp.chains import philox, update
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
-from pacdp.models import Architecture
 from pacdp.models import build as network
 from pacdp.objective import Objective
 
@@ -27,11 +24,11 @@ VIEWS = {
 class Counted(TorchDispatchMode):
     """Operations that make or change numbers, and those that are handed a tensor of the CPU, which is copied there."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.seen, self.copied = Counter[str](), Counter[str]()
 
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         name = operation._schema.name.split("::")[1]
         if name not in VIEWS:
             self.seen[name] += 1
@@ -43,19 +40,19 @@ class Counted(TorchDispatchMode):
 class Live(TorchDispatchMode):
     """Bytes of tensors on `meta` that are held at a time, at most."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.now = self.most = 0
         self._seen = set[int]()
 
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         made = operation(*args, **(kwargs or {}))
         for one in torch.utils._pytree.tree_leaves(made):
             if isinstance(one, torch.Tensor) and one.device == META:
                 self._count(one.untyped_storage())
         return made
 
-    def _count(self, storage: Any) -> None:
+    def _count(self, storage):
         key, size = storage._cdata, storage.nbytes()
         if key in self._seen:
             return
@@ -64,12 +61,12 @@ class Live(TorchDispatchMode):
         self.most = max(self.most, self.now)
         weakref.finalize(storage, self._forget, key, size)
 
-    def _forget(self, key: int, size: int) -> None:
+    def _forget(self, key, size):
         self.now -= size
         self._seen.discard(key)
 
 
-def objective_on_meta(architecture: Architecture, clip_norm: float | None = None) -> Objective:
+def objective_on_meta(architecture, clip_norm=None):
     data = Dataset("blank", np.zeros((300, 1, 28, 28), np.float32), np.zeros(300, np.int64), 2)
     model = network(architecture, input_shape=(1, 28, 28), classes=2, generator=seeded(0))
     loss = bounded_cross_entropy(classes=2)
@@ -83,11 +80,11 @@ def objective_on_meta(architecture: Architecture, clip_norm: float | None = None
     return found
 
 
-def one_program(*shape: int) -> torch.Tensor:
+def one_program(*shape):
     return torch.empty(shape, device=META)
 
 
-def as_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def as_one_program(monkeypatch):
     """Functions under `pacdp.chains.fused` are one program on a GPU: they make what they return and nothing else."""
     words = lambda keys, size, stream, tick: one_program(keys.shape[1], size).long()  # noqa: E731
     monkeypatch.setattr(philox, "uniform_words", words)

@@ -1,15 +1,10 @@
 """A small chain whose weights are a function of the step, and folders that hold it."""
 
-from pathlib import Path
-
 import torch
-from torch import Tensor
 
 from pacdp.chains import shards as module
 from pacdp.chains.snapshots import (
     DiskSnapshots,
-    SnapshotFolder,
-    Snapshots,
     WeightsShape,
 )
 
@@ -17,12 +12,12 @@ SHAPE = WeightsShape(chains=2, parameters=(("z.weight", (2, 3)), ("a.bias", ()))
 SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # three snapshots a shard
 
 
-def weights_at(step: int, shape: WeightsShape = SHAPE) -> Tensor:
+def weights_at(step, shape=SHAPE):
     """The chain: its weights are a function of the step, as those of a resumed chain are."""
     return torch.randn((shape.chains, shape.dim), generator=torch.Generator().manual_seed(step))
 
 
-def fill(store: Snapshots, steps: list[int], *, flush_every: int = 10**9) -> None:
+def fill(store, steps, *, flush_every=10**9):
     for step in steps:
         store.append(step, weights_at(step))
         if step % flush_every == 0:
@@ -30,16 +25,16 @@ def fill(store: Snapshots, steps: list[int], *, flush_every: int = 10**9) -> Non
     store.flush()
 
 
-def written(folder: Path, *, steps: int = 8) -> Path:
+def written(folder, *, steps=8):
     fill(DiskSnapshots.create(folder, shape=SHAPE, shard_bytes=SMALL), list(range(1, steps + 1)))
     return folder
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def assert_holds(store: Snapshots | SnapshotFolder, steps: list[int]) -> None:
+def assert_holds(store, steps):
     assert list(store.steps) == steps
     assert len(store) == len(steps)
     found = list(store)

@@ -1,12 +1,9 @@
 """What chains and their parts refuse with a sentence."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from toys import keys_of, seeded
 
 from pacdp.chains import Keys, Layout, SecretKeys, langevin, normal_like, resident
@@ -22,11 +19,11 @@ SHAPE = WeightsShape(chains=1, parameters=(("w", (5,)),), layout="flat")
 class Branching(nn.Module):
     """Asks for the values of what it computes."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.layer = nn.Linear(5, 1)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         x = self.layer(x)
         return x if x.sum() > 0 else 2 * x
 
@@ -34,39 +31,39 @@ class Branching(nn.Module):
 class Counting(nn.Module):
     """Updates a buffer in place with what it sees."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.layer = nn.Linear(5, 1)
         self.register_buffer("seen", torch.zeros(1))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         x = self.layer(x)
         self.seen += x.sum()
         return x
 
 
-def batched(model: nn.Module) -> Any:
+def batched(model):
     return resident(model, torch.randn(4, 5, generator=seeded(0)), batch_size=2, batching="vmap")
 
 
-def flattened(**named: Tensor) -> Tensor:
+def flattened(**named):
     return Layout(nn.Linear(3, 2)).flatten({"bias": torch.zeros(2), **named})
 
 
-def stepped(count: int, device: str = "cpu", **settings: Any) -> Tensor:
+def stepped(count, device="cpu", **settings):
     return langevin(torch.zeros(3, 8, device=device), keys=keys_of(*range(count)), stream=0, tick=0, **settings)
 
 
-def average(**settings: int) -> PredictiveAverage:
+def average(**settings):
     return PredictiveAverage(lambda w: torch.zeros(9, 3), **{"n": 9, "classes": 3, **settings})
 
 
-def block(**changes: Any) -> ConvBlock:
+def block(**changes):
     sound = {"in_channels": 2, "out_channels": 4, "kernel": 2, "pool": 3, "relu": True, "height": 12, "width": 6}
     return ConvBlock(**{**sound, "needs_input_gradient": True, "batch": 4, "dtype": "float32", **changes})
 
 
-def passed(examples: int = 4, channels: int = 2, dtype: type = np.float32, *, keep: bool = True) -> Any:
+def passed(examples=4, channels=2, dtype=np.float32, *, keep=True):
     """Forward, and backward."""
     made, weight, bias = block(), np.ones((4, 2, 2, 2), dtype), np.ones(4, np.float32)
     made.forward(np.ones((examples, channels, 12, 6), np.float32), weight, bias, keep=keep)
@@ -74,7 +71,7 @@ def passed(examples: int = 4, channels: int = 2, dtype: type = np.float32, *, ke
 
 
 BATCHED = r"cannot run as a batch of chains.*torch\.func\.vmap takes Linear.*use batch"
-REFUSED: list[tuple[Callable[[], Any], str]] = [
+REFUSED = [
     (lambda: Thinning(burn_in=0, every=0, keep=1), "expected burn_in >= 0, every >= 1 and keep >= 1"),
     (lambda: WeightsShape(chains=1, parameters=(("w", (2,)), ("w", (3,))), layout=""), "parameters of different names"),
     (lambda: WeightsShape(chains=1, parameters=(("w", (0,)),), layout=""), "expected chains >= 1 and parameters"),
@@ -112,6 +109,6 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(("call", "words"), REFUSED)
-def test_it_is_refused(call: Callable[[], Any], words: str) -> None:
+def test_it_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -9,32 +9,32 @@ import pytest
 from scipy import signal, stats
 
 import bounds
-from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, R_HAT_LIMIT, REFUTED_BY_CHANCE, TraceDiagnosis
+from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, R_HAT_LIMIT, REFUTED_BY_CHANCE
 from pacdp.chains.diagnostics import after_burn_in, diagnose
 
 
-def autoregression(rng: np.random.Generator, chains: int, steps: int, phi: float) -> np.ndarray:
+def autoregression(rng, chains, steps, phi):
     """Stationary Gaussian AR(1) of variance 1: its mean of n draws is worth n (1-φ)/(1+φ) independent ones."""
     noise = rng.standard_normal((chains, steps)) * math.sqrt(1.0 - phi * phi)
     noise[:, 0] /= math.sqrt(1.0 - phi * phi)
     return signal.lfilter([1.0], [1.0, -phi], noise, axis=1)
 
 
-def one(trace: np.ndarray, burn_in: float = 0.0) -> TraceDiagnosis:
+def one(trace, burn_in=0.0):
     return diagnose({"x": trace}, burn_in=burn_in).traces["x"]
 
 
-def slow_scores(rows: list[list[float]]) -> list[list[float]]:
+def slow_scores(rows):
     pooled = [x for row in rows for x in row]
 
-    def score(x: float) -> float:
+    def score(x):
         rank = sum(y < x for y in pooled) + (sum(y == x for y in pooled) + 1) / 2
         return NormalDist().inv_cdf((rank - 0.375) / (len(pooled) + 0.25))
 
     return [[score(x) for x in row] for row in rows]
 
 
-def slow_r_hat(chains: list[list[float]]) -> float:
+def slow_r_hat(chains):
     half = len(chains[0]) // 2
     halves = [chain[:half] for chain in chains] + [chain[len(chain) - half :] for chain in chains]
     middle = median(x for row in halves for x in row)

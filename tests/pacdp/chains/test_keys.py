@@ -5,7 +5,7 @@ import numpy as np
 from pacdp.chains import Keys
 
 
-def test_equal_pairs_have_equal_keys_and_different_ones_do_not() -> None:
+def test_equal_pairs_have_equal_keys_and_different_ones_do_not():
     seeds = [0, 1, 2, 7, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**40, 2**63 - 1, 2**64 + 3, 2**100]
     chains = [0, 1, 2, 1000, 2**31, 2**32, 2**33]
     pairs = [(seed, chain) for seed in seeds for chain in chains]
@@ -16,7 +16,7 @@ def test_equal_pairs_have_equal_keys_and_different_ones_do_not() -> None:
     assert len(np.unique(everything)) == 2 * len(pairs)
 
 
-def test_a_key_does_not_depend_on_its_companions_and_chains_are_zero_by_default() -> None:
+def test_a_key_does_not_depend_on_its_companions_and_chains_are_zero_by_default():
     together = Keys.derive([3, 4, 5], [0, 1, 0])
     alone = [Keys.derive([3]), Keys.derive([4], [1]), Keys.derive([5], [0])]
     for some in (together.select([k]) for k in range(3)):
@@ -25,14 +25,14 @@ def test_a_key_does_not_depend_on_its_companions_and_chains_are_zero_by_default(
     assert (together.count, Keys.derive([]).count) == (3, 0)
 
 
-def test_keys_are_spread_over_all_bits() -> None:
+def test_keys_are_spread_over_all_bits():
     keys = Keys.derive(range(2000))
     for column in (keys.noise, keys.batch):
         ones = np.unpackbits(column.view(np.uint8).reshape(-1, 8), axis=1).sum(axis=0, dtype=np.int64)
         assert np.abs(ones - 1000).max() < 5 * 500**0.5
 
 
-def test_groups_share_minibatch_keys() -> None:
+def test_groups_share_minibatch_keys():
     keys = Keys.derive([7, 8, 7, 7], [0, 0, 1, 0])
     distinct, group = keys.groups
     assert len(distinct) == 3

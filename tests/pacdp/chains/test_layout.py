@@ -12,7 +12,7 @@ from pacdp.models import Architecture, build
 class Odd(nn.Module):
     """Parameters of all shapes, one of them a number, a linear layer in a nest and attention."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.scale = nn.Parameter(torch.tensor(2.0))
         self.nest = nn.Sequential(nn.Sequential(nn.Linear(4, 3, bias=False)), nn.Conv2d(1, 2, 3))
@@ -29,7 +29,7 @@ NETWORKS = {
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_flat_copy_holds_every_parameter_once_and_its_views_share_its_memory(name: str) -> None:
+def test_a_flat_copy_holds_every_parameter_once_and_its_views_share_its_memory(name):
     model = NETWORKS[name]()
     layout = Layout(model)
     flat = layout.of(model)
@@ -46,7 +46,7 @@ def test_a_flat_copy_holds_every_parameter_once_and_its_views_share_its_memory(n
     assert torch.equal(flat, layout.of(model) + 1)
 
 
-def test_the_weights_of_linear_layers_lie_input_major() -> None:
+def test_the_weights_of_linear_layers_lie_input_major():
     model = nn.Sequential(nn.Linear(4, 2))
     layout = Layout(model)
     flat = layout.of(model)

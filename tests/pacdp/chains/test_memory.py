@@ -4,7 +4,7 @@ import torch
 from on_meta import META, Live, as_one_program, objective_on_meta
 from toys import toy_data, toy_objective
 
-from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, Settings, build
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import Keys, Replayed, require_memory
 from pacdp.chains.memory import VECTORS, vectors_on
 from pacdp.errors import OutOfMemory
@@ -13,7 +13,7 @@ from pacdp.step import fixed_size
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 CHAINS = 16
-STEPS: list[Settings] = [
+STEPS = [
     SGD(), SGHMC(tau=9.0), PSGLD(tau=9.0), PSGLD(tau=9.0, correction=True), SGLD(tau=9.0),
     EntropySGD(tau=9.0, inner_steps=3), SGLD(tau=9.0, batch_size=32, clip_norm=0.5),
     EntropySGD(tau=9.0, inner_steps=3, batch_size=32, clip_norm=0.5),
@@ -21,9 +21,7 @@ STEPS: list[Settings] = [
 
 
 @pytest.mark.parametrize(("device", "vectors", "beside"), [(CPU, VECTORS, 0), (GPU, 9, 10**8)], ids=["CPU", "GPU"])
-def test_what_fits_passes_and_one_more_is_refused_with_the_number_that_fits(
-    device: torch.device, vectors: int, beside: int
-) -> None:
+def test_what_fits_passes_and_one_more_is_refused_with_the_number_that_fits(device, vectors, beside):
     """A GPU is asked for more, and for what does not depend on the chains."""
     dim, free = 1_000_000, 10**9
     fits = int((0.9 * free - beside) // (vectors * 4 * dim))
@@ -35,7 +33,7 @@ def test_what_fits_passes_and_one_more_is_refused_with_the_number_that_fits(
         require_memory(chains=1, dim=dim, device=device, beside=free, free_bytes=free)
 
 
-def test_the_machines_own_memory_is_asked() -> None:
+def test_the_machines_own_memory_is_asked():
     require_memory(chains=1, dim=10, device=CPU)
     for kind in (OutOfMemory, MemoryError, ValueError):
         with pytest.raises(kind, match="free on cpu"):
@@ -43,7 +41,7 @@ def test_the_machines_own_memory_is_asked() -> None:
 
 
 @pytest.mark.parametrize("settings", STEPS, ids=str)
-def test_a_gpu_is_asked_for_all_that_a_replayed_step_holds(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_asked_for_all_that_a_replayed_step_holds(settings, monkeypatch):
     as_one_program(monkeypatch)
     objective = objective_on_meta(Architecture(name="fc600"), settings.clip_norm)
     sampler, keys = build([settings] * CHAINS, objective), Keys.derive(range(CHAINS))
@@ -62,9 +60,7 @@ def test_a_gpu_is_asked_for_all_that_a_replayed_step_holds(settings: Settings, m
 @pytest.mark.parametrize(
     "architecture", [Architecture(name="conv"), Architecture(hidden=(100,), norm="group")], ids=str
 )
-def test_gradients_of_single_examples_are_asked_for_too(
-    architecture: Architecture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_of_single_examples_are_asked_for_too(architecture, monkeypatch):
     as_one_program(monkeypatch)
     objective = objective_on_meta(architecture, 0.5)
     weights, keys = torch.empty(CHAINS, objective.dim, device=META), Keys.derive(range(CHAINS))
@@ -80,6 +76,6 @@ def test_gradients_of_single_examples_are_asked_for_too(
         assert 0.7 * objective.beside(CHAINS) < live.most <= 1.05 * objective.beside(CHAINS)
 
 
-def test_a_cpu_is_asked_for_vectors_alone() -> None:
+def test_a_cpu_is_asked_for_vectors_alone():
     data = toy_data(n=60)
     assert toy_objective(data, batch_size=10, batching="vmap", clip_norm=0.5).beside(64) == 0

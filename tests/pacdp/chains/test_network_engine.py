@@ -1,7 +1,5 @@
 """The compiled engine is taken for the layers that it knows and for no others."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -32,7 +30,7 @@ NOT_COMPILED = {
 }
 
 
-def changed(change: Callable[[nn.Sequential], object], seed: int = 0) -> nn.Module:
+def changed(change, seed=0):
     torch.manual_seed(seed)
     module = nn.Sequential(
         nn.Conv2d(1, 3, 3),
@@ -48,20 +46,20 @@ def changed(change: Callable[[nn.Sequential], object], seed: int = 0) -> nn.Modu
     return module.eval()
 
 
-def remove_pruning(module: nn.Sequential) -> None:
+def remove_pruning(module):
     """Leaves plain layers whose parameters stand in another order."""
     prune.remove(prune.l1_unstructured(module[5], "weight", amount=0.5), "weight")
 
 
-def of_its_own(index: int, function) -> Callable[[nn.Sequential], None]:
-    def change(module: nn.Sequential) -> None:
+def of_its_own(index, function):
+    def change(module):
         module[index].forward = function
 
     return change
 
 
-def subclass(index: int, **members) -> Callable[[nn.Sequential], None]:
-    def change(module: nn.Sequential) -> None:
+def subclass(index, **members):
+    def change(module):
         module[index].__class__ = type("Own", (type(module[index]),), members)
 
     return change
@@ -71,7 +69,7 @@ def doubled(layer, args, output=None):
     return 2 * (args[0] if output is None else output)
 
 
-CHANGED: dict[str, Callable[[nn.Sequential], object]] = {
+CHANGED = {
     "pruned": lambda m: prune.l1_unstructured(m[5], "weight", amount=0.5),
     "pruning made permanent": remove_pruning,
     "spectral norm by hook": lambda m: nn.utils.spectral_norm(m[5]),
@@ -94,7 +92,7 @@ CHANGED: dict[str, Callable[[nn.Sequential], object]] = {
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", CHANGED)
-def test_layers_that_are_not_what_their_types_say_are_left_to_autograd(name: str) -> None:
+def test_layers_that_are_not_what_their_types_say_are_left_to_autograd(name):
     """As a hook that changes gradients alone shows, outputs would not tell."""
     inputs = torch.randn(20, 1, 6, 6, generator=seeded(1))
     assert supports(changed(lambda m: None), inputs)
@@ -104,7 +102,7 @@ def test_layers_that_are_not_what_their_types_say_are_left_to_autograd(name: str
 @pytest.mark.parametrize(
     "name", [name for name in CHANGED if name not in ("another kernel size", "a padding set later")]
 )
-def test_what_chains_compute_is_the_module_and_its_gradient(name: str) -> None:
+def test_what_chains_compute_is_the_module_and_its_gradient(name):
     data, loss = toy_data(n=40, classes=3, shape=(1, 6, 6)), bounded_cross_entropy(classes=3)
     module = changed(CHANGED[name])
     inputs, labels = torch.tensor(data.inputs), torch.tensor(data.labels)
@@ -120,7 +118,7 @@ def test_what_chains_compute_is_the_module_and_its_gradient(name: str) -> None:
     torch.testing.assert_close(gradient[0], form.layout.flatten(named), rtol=1e-4, atol=1e-6)
 
 
-def test_hooks_of_all_modules_are_left_to_autograd() -> None:
+def test_hooks_of_all_modules_are_left_to_autograd():
     inputs = torch.randn(20, 1, 6, 6, generator=seeded(1))
     assert supports(changed(lambda m: None), inputs)
     handle = nn.modules.module.register_module_forward_hook(doubled)
@@ -131,7 +129,7 @@ def test_hooks_of_all_modules_are_left_to_autograd() -> None:
     assert supports(changed(lambda m: None), inputs)
 
 
-def faulty(kind: type, method: str, change: Callable[..., object]) -> Callable[[pytest.MonkeyPatch], None]:
+def faulty(kind, method, change):
     plain = getattr(kind, method)
     return lambda patch: patch.setattr(kind, method, lambda self, *a, **k: change(plain, self, *a, **k))
 
@@ -151,7 +149,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_an_engine_that_computes_something_else_is_not_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
     """Planted faults, which no look at the layers shows."""
     inputs, module = torch.randn(20, 1, 6, 6, generator=seeded(1)), changed(lambda m: None)
     assert type(resident(module, inputs, batch_size=BATCH)) is NativeNetwork
@@ -162,7 +160,7 @@ def test_an_engine_that_computes_something_else_is_not_taken(name: str, monkeypa
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_engine_is_taken_for_the_networks_that_it_knows(seed: int, dtype: torch.dtype) -> None:
+def test_the_engine_is_taken_for_the_networks_that_it_knows(seed, dtype):
     """No rounding at zeros and ties turns a good engine down."""
     inputs = sparse_data(n=30, classes=3, seed=seed).inputs if seed % 2 else toy_data(n=30, shape=(1, 6, 6)).inputs
     for change in (lambda m: None, lambda m: [p.data.zero_() for p in m.parameters()]):
@@ -173,17 +171,17 @@ def test_the_engine_is_taken_for_the_networks_that_it_knows(seed: int, dtype: to
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", NOT_COMPILED)
-def test_other_networks_are_left_to_autograd(name: str) -> None:
+def test_other_networks_are_left_to_autograd(name):
     model, shape = NOT_COMPILED[name]
     assert not supports(model, torch.zeros(4, *shape))
 
 
-def test_integers_and_halves_are_left_to_autograd() -> None:
+def test_integers_and_halves_are_left_to_autograd():
     for dtype in (torch.float32, torch.float16, torch.int64):
         assert supports(changed(lambda m: None), torch.zeros(4, 1, 6, 6, dtype=dtype)) == (dtype == torch.float32)
 
 
-def test_batching_chooses_the_form() -> None:
+def test_batching_chooses_the_form():
     inputs = torch.tensor(toy_data(shape=(1, 6, 6), n=4).inputs)
     known, group = changed(lambda m: None), nn.Sequential(nn.Flatten(), nn.Linear(36, 4), nn.GroupNorm(2, 4))
     for model, batching, bfloat16, expected in (

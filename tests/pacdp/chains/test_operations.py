@@ -4,7 +4,6 @@ Operations stand for kernels. Functions under `pacdp.chains.fused` are one progr
 """
 
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +12,14 @@ import torch
 from on_meta import META, Counted, as_one_program, objective_on_meta, one_program
 from toys import keys_of, seeded
 
-from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, Settings, build
+from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import Keys, philox, update
 from pacdp.models import Architecture
 from pacdp.objective import Objective
 from pacdp.step import fixed_size
 from pacdp.step.sample import most_of_poisson
 
-STEPS: list[tuple[Settings, int]] = [
+STEPS = [
     (SGLD(tau=245.0), 1), (SGHMC(tau=245.0), 1), (PSGLD(tau=245.0), 2), (EntropySGD(tau=245.0, inner_steps=3), 3),
     (SGLD(tau=245.0, batch_size=32, clip_norm=0.5), 1),
     (EntropySGD(tau=245.0, inner_steps=3, batch_size=32, clip_norm=0.5), 3),
@@ -39,9 +38,9 @@ H100 = 84_900_000_000
 
 
 def counted(
-    settings: Settings, chains: int, monkeypatch: pytest.MonkeyPatch, *, fused: bool = True,
-    architecture: Architecture = FC, most: int | None = None,
-) -> Counter[str]:  # fmt: skip
+    settings, chains, monkeypatch, *, fused = True,
+    architecture = FC, most = None,
+):  # fmt: skip
     objective = objective_on_meta(architecture, settings.clip_norm)
     if most is not None and objective._fixed is not None:
         objective._fixed.most = most
@@ -61,7 +60,7 @@ def counted(
     return seen.seen
 
 
-def of_the_network(chains: int, architecture: Architecture = FC) -> Counter[str]:
+def of_the_network(chains, architecture=FC):
     """Passes forward and backward alone."""
     objective = objective_on_meta(architecture)
     weights = torch.empty(chains, objective.dim, device=META)
@@ -73,9 +72,7 @@ def of_the_network(chains: int, architecture: Architecture = FC) -> Counter[str]
 
 
 @pytest.mark.parametrize(("settings", "gradients"), STEPS, ids=lambda one: type(one).__name__)
-def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(
-    settings: Settings, gradients: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(settings, gradients, monkeypatch):
     few, many = (counted(settings, chains, monkeypatch, fused=False) for chains in (2, 64))
     assert sum(many.values()) == sum(few.values()), many - few
     own = gradients * sum(of_the_network(64).values())
@@ -84,9 +81,7 @@ def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(
 
 
 @pytest.mark.parametrize("name", BY_NETWORK)
-def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(name, monkeypatch):
     architecture, most = BY_NETWORK[name]
     rows = most_of_poisson(60_000, 128 / 60_000)
     monkeypatch.setattr(fixed_size, "room_on", lambda device: H100 // 8)
@@ -102,13 +97,13 @@ def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(
     assert (sum(again.values()) > sum(seen.values())) == (name in ("GroupNorm", "conv"))
 
 
-def test_nothing_on_the_device_path_asks_the_device_for_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_on_the_device_path_asks_the_device_for_a_number(monkeypatch):
     for settings, _ in STEPS:
         seen = counted(settings, 3, monkeypatch, fused=False)
         assert not seen.keys() & {"item", "_local_scalar_dense", "nonzero", "normal_", "uniform_", "random_", "rand"}
 
 
-def test_a_planted_synchronisation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_synchronisation_is_noticed(monkeypatch):
     plain = Objective.draw
     monkeypatch.setattr(Objective, "draw", lambda self, keys, tick: plain(self, keys, int(tick)))
     with pytest.raises(RuntimeError, match="meta"):
@@ -117,7 +112,7 @@ def test_a_planted_synchronisation_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.compiles
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-def test_compiled_programs_give_the_numbers_that_are_written() -> None:
+def test_compiled_programs_give_the_numbers_that_are_written():
     keys = keys_of(1, 2, 3)
     halves, tick = keys.noise_on(torch.device("cpu")), torch.tensor(2**33 + 5)
     written = philox.uniform_words(halves, 257, 2, tick)

@@ -18,16 +18,16 @@ KEYS = Keys.derive([11, 12, 13, 2**40])
 PAIRS = [(0, 0), (3, 1), (2**32 - 1, 0), (2**32, 2), (2**32 + 5, 4), (2**62 + 12345, 77)]
 
 
-def numbers(hexadecimal: str) -> list[int]:
+def numbers(hexadecimal):
     return [int(word, 16) for word in hexadecimal.split()]
 
 
-def normals(dim: int, keys: Keys = KEYS, *, tick: int = 0, stream: int = 0) -> np.ndarray:
+def normals(dim, keys=KEYS, *, tick=0, stream=0):
     return normal_like(torch.empty(keys.count, dim), keys=keys, stream=stream, tick=tick).numpy()
 
 
 @pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
-def test_known_answers(counter: str, key: str, expected: str) -> None:
+def test_known_answers(counter, key, expected):
     c, k = (numbers(part) for part in (counter, key))
     compiled = block(*(np.uint32(word) for word in (*c, *k)))
     assert [int(word) for word in compiled] == numbers(expected)
@@ -37,7 +37,7 @@ def test_known_answers(counter: str, key: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("tick", "stream"), PAIRS)
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 1001])
-def test_compiled_words_are_those_of_torch(tick: int, stream: int, size: int) -> None:
+def test_compiled_words_are_those_of_torch(tick, stream, size):
     for key in [int(key) for key in KEYS.noise] + [0, 2**64 - 1, 2**63]:
         compiled = np.empty(size, np.uint32)
         words(compiled, U(key), np.uint32(stream), U(tick))
@@ -50,7 +50,7 @@ def test_compiled_words_are_those_of_torch(tick: int, stream: int, size: int) ->
 
 @pytest.mark.parametrize(("tick", "stream"), PAIRS)
 @pytest.mark.parametrize("dim", [1, 3, 1024, 1025, 4095, 4096, 4097, 10_000])
-def test_compiled_normals_are_those_of_torch(dim: int, tick: int, stream: int) -> None:
+def test_compiled_normals_are_those_of_torch(dim, tick, stream):
     twin = philox.normal(dim, KEYS.noise_on(torch.device("cpu")), stream, torch.tensor(tick)).numpy()
     found = normals(dim, tick=tick, stream=stream)
     assert found.shape == twin.shape == (4, dim)
@@ -58,7 +58,7 @@ def test_compiled_normals_are_those_of_torch(dim: int, tick: int, stream: int) -
     assert np.array_equal(normals(dim + 1, tick=tick, stream=stream)[:, :dim], found)
 
 
-def test_normals_are_box_and_mullers_of_the_words_in_double_precision() -> None:
+def test_normals_are_box_and_mullers_of_the_words_in_double_precision():
     """Layout included: coordinate i is word (i mod 4096)//1024 of block 1024 (i // 4096) + i mod 1024."""
     dim, keys = 9000, KEYS.select([1])
     drawn = np.empty(4 * 3 * 1024, np.uint32)
@@ -75,7 +75,7 @@ def test_normals_are_box_and_mullers_of_the_words_in_double_precision() -> None:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("word", [0, 1, 2**24, 2**31, 2**32 - 257, 2**32 - 256, 2**32 - 129, 2**32 - 1])
-def test_no_word_surprises(word: int) -> None:
+def test_no_word_surprises(word):
     r, angle = float(_radius(np.uint32(word))), 2 * np.pi * word / 2**32
     u = (word + 0.5) / 2**32
     assert 0 <= r <= np.sqrt(2 * np.log(2**33)) * (1 + 1e-6)
@@ -88,7 +88,7 @@ def test_no_word_surprises(word: int) -> None:
 LONG = Keys.derive([5] * 25, range(25))
 
 
-def test_tails_and_distribution() -> None:
+def test_tails_and_distribution():
     x = np.concatenate([normals(20_000, LONG, tick=tick).ravel() for tick in range(4)]).astype(float)
     n = x.size
     edges = np.array([-np.inf, -4.5, -4, -3.5, -3, -2, -1, 0, 1, 2, 3, 3.5, 4, 4.5, np.inf])
@@ -97,7 +97,7 @@ def test_tails_and_distribution() -> None:
     assert stats.kstest(1.01 * x, "norm").pvalue < 1e-6
 
 
-def test_words_are_uniform_bit_by_bit() -> None:
+def test_words_are_uniform_bit_by_bit():
     drawn = np.empty(400_000, np.uint32)
     words(drawn, KEYS.batch[0], np.uint32(2), U(9))
     ones = np.unpackbits(drawn.view(np.uint8).reshape(-1, 4), axis=1).sum(axis=0, dtype=np.int64)
@@ -106,7 +106,7 @@ def test_words_are_uniform_bit_by_bit() -> None:
     assert stats.chisquare(np.bincount(drawn >> 22, minlength=1024)).pvalue > 1e-3
 
 
-def correlations(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def correlations(left, right):
     """Of each row, times √n: N(0, 1) where rows are independent. Of values, squares and products with both."""
     n = left.shape[1]
     plain = (left * right).sum(axis=1) / n**0.5
@@ -114,7 +114,7 @@ def correlations(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.concatenate([plain, squares])
 
 
-def test_chains_ticks_streams_and_neighbours_are_uncorrelated() -> None:
+def test_chains_ticks_streams_and_neighbours_are_uncorrelated():
     keys, dim = Keys.derive(range(40)), 8192
     first = normals(dim, keys).astype(float)
     companions = {
@@ -131,7 +131,7 @@ def test_chains_ticks_streams_and_neighbours_are_uncorrelated() -> None:
     assert stats.chi2(related.size).sf((related**2).sum()) < 1e-6
 
 
-def test_numbers_of_different_chains_ticks_and_streams_never_coincide() -> None:
+def test_numbers_of_different_chains_ticks_and_streams_never_coincide():
     drawn = [normals(500, tick=tick, stream=stream) for tick, stream in PAIRS]
     rows = np.concatenate(drawn)
     assert len(np.unique(rows, axis=0)) == len(rows) == 4 * len(PAIRS)

@@ -6,34 +6,33 @@ import numpy as np
 import pytest
 import torch
 from scipy import special, stats
-from torch import Tensor
 
-from pacdp.chains.predictive import Predictive, PredictiveAverage
+from pacdp.chains.predictive import PredictiveAverage
 
 N, FEATURES = 9, 3
 
 
-def features(seed: int = 0) -> Tensor:
+def features(seed=0):
     return torch.randn((N, FEATURES), generator=torch.Generator().manual_seed(seed))
 
 
-def draws(count: int, classes: int, *, scale: float = 3.0, seed: int = 1) -> Tensor:
+def draws(count, classes, *, scale=3.0, seed=1):
     return scale * torch.randn((count, FEATURES * classes), generator=torch.Generator().manual_seed(seed))
 
 
-def linear(weights: Tensor) -> Tensor:
+def linear(weights):
     """Logits [n, classes]; [n, 1] for one weight vector."""
     return features() @ weights.reshape(FEATURES, -1)
 
 
-def average(weights: Tensor, *, classes: int) -> PredictiveAverage:
+def average(weights, *, classes):
     sums = PredictiveAverage(linear, n=N, classes=classes)
     for draw in weights:
         sums.add(draw)
     return sums
 
 
-def two_pass(weights: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def two_pass(weights):
     """Mean, entropy and mutual information from all predictions at once, by scipy, with the mean KL for the last."""
     logits = torch.stack([linear(draw) for draw in weights]).double().numpy()
     if logits.shape[2] == 1:
@@ -44,14 +43,14 @@ def two_pass(weights: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return mean, stats.entropy(mean, axis=1), special.rel_entr(predictions, mean).sum(axis=2).mean(axis=0)
 
 
-def assert_same(left: Predictive, right: Predictive) -> None:
+def assert_same(left, right):
     assert left.snapshots == right.snapshots
     for name in ("probabilities", "entropy_nats", "expected_entropy_nats", "mutual_information_nats"):
         assert torch.equal(getattr(left, name), getattr(right, name)), name
 
 
 @pytest.mark.parametrize("columns", [1, 2, 10])
-def test_the_average_is_the_two_pass_mean(columns: int) -> None:
+def test_the_average_is_the_two_pass_mean(columns):
     for count, scale in itertools.product((1, 2, 50), (1e-3, 1.0, 30.0, 1e4)):
         weights = draws(count, columns, scale=scale)
         result = average(weights, classes=max(2, columns)).result()
@@ -67,7 +66,7 @@ def test_the_average_is_the_two_pass_mean(columns: int) -> None:
         assert bool((result.expected_entropy_nats >= 0).all())
 
 
-def test_certain_draws_that_disagree_have_all_their_uncertainty_in_the_weights() -> None:
+def test_certain_draws_that_disagree_have_all_their_uncertainty_in_the_weights():
     rows = torch.tensor([[1e30, 0.0, -1e30], [0.0, 1e30, -1e30]])
     sums = PredictiveAverage(lambda weights: weights.expand(N, 3), n=N, classes=3)
     sums.add(rows)
@@ -79,7 +78,7 @@ def test_certain_draws_that_disagree_have_all_their_uncertainty_in_the_weights()
 
 @pytest.mark.parametrize("shape", [(N,), (N, 1), (N, 2)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_two_classes_in_three_shapes(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_two_classes_in_three_shapes(shape, dtype):
     logit = torch.linspace(-4, 4, N).to(dtype)
     logits = torch.stack([torch.zeros_like(logit), logit], dim=1) if shape == (N, 2) else logit.reshape(shape)
     sums = PredictiveAverage(lambda weights: logits, n=N, classes=2)
@@ -87,7 +86,7 @@ def test_two_classes_in_three_shapes(shape: tuple[int, ...], dtype: torch.dtype)
     assert torch.allclose(sums.result().probabilities[:, 1], torch.sigmoid(logit.double()), rtol=1e-14, atol=0)
 
 
-def test_chains_count_as_draws_and_order_matters_not() -> None:
+def test_chains_count_as_draws_and_order_matters_not():
     weights = draws(24, 3)
     one = average(weights, classes=3).result()
     for chains, order in itertools.product((2, 24), (1, -1)):
@@ -98,7 +97,7 @@ def test_chains_count_as_draws_and_order_matters_not() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 7, 20])
-def test_resumption_is_exact(cut: int) -> None:
+def test_resumption_is_exact(cut):
     weights = draws(20, 3)
     state = average(weights[:cut], classes=3).state()
     resumed = PredictiveAverage(linear, n=N, classes=3)
@@ -111,7 +110,7 @@ def test_resumption_is_exact(cut: int) -> None:
 
 
 @pytest.mark.parametrize("bad", [torch.nan, -torch.inf])
-def test_what_is_refused_leaves_the_average_as_it_was(bad: float) -> None:
+def test_what_is_refused_leaves_the_average_as_it_was(bad):
     """Logits that are no numbers or have another shape, and damaged states."""
     weights = draws(6, 3)
     sums = average(weights[:4], classes=3)
@@ -140,7 +139,7 @@ def test_what_is_refused_leaves_the_average_as_it_was(bad: float) -> None:
 
 
 @pytest.mark.parametrize("shape", [(N, 2), (N,), (N + 1, 3), (3, N), (1, N, 3)])
-def test_logits_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+def test_logits_of_another_shape_are_refused(shape):
     sums = PredictiveAverage(lambda weights: torch.zeros(shape), n=N, classes=3)
     with pytest.raises(ValueError, match=r"expected logits \[\(9, 3\)\] of snapshot 1, got"):
         sums.add(torch.ones(2))
@@ -148,10 +147,10 @@ def test_logits_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
-def test_a_gpu_gives_the_same_average() -> None:
+def test_a_gpu_gives_the_same_average():
     weights = draws(20, 3)
 
-    def on(device: str) -> PredictiveAverage:
+    def on(device):
         inputs = features().double().to(device)
         return PredictiveAverage(lambda w: inputs @ w.double().reshape(FEATURES, 3), n=N, classes=3, device=device)
 

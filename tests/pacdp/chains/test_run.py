@@ -4,11 +4,10 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 from toys import keys_of, toy_data, toy_objective
 
-from pacdp.algorithms import SGD, SGLD, EntropySGD, Settings, build
-from pacdp.chains import Chunk, Keys, run_chains
+from pacdp.algorithms import SGD, SGLD, EntropySGD, build
+from pacdp.chains import run_chains
 from pacdp.errors import Diverged
 from pacdp.losses import Loss, zero_one
 from pacdp.objective import Estimate
@@ -19,23 +18,23 @@ SAMPLERS = [SGD(momentum=0.5), SGLD(tau=30.0), EntropySGD(tau=30.0, inner_steps=
 class Scripted:
     """A potential whose losses, and whose gradients if given, are read from a list of numbers or rows of them."""
 
-    def __init__(self, losses: list, gradients: list | None = None) -> None:
+    def __init__(self, losses, gradients=None):
         self.losses = iter(losses)
         self.gradients = iter(gradients or [0.0] * len(losses))
 
-    def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
+    def estimate(self, weights, keys, tick):
         loss, slope = (torch.as_tensor(next(values)).expand(len(weights)) for values in (self.losses, self.gradients))
         return Estimate(slope[:, None].expand_as(weights).clone(), loss.clone(), torch.zeros(len(weights)))
 
 
-def chunks_of(settings: Settings, *, chunk: int, until: int = 20) -> list[Chunk]:
+def chunks_of(settings, *, chunk, until=20):
     objective = toy_objective(toy_data())
     sampler = build(settings, objective)
     return list(run_chains(sampler, sampler.init(objective.weights()), keys_of(2), until=until, chunk=chunk))
 
 
 @pytest.mark.parametrize("settings", SAMPLERS, ids=["SGD", "SGLD", "Entropy-SGLD"])
-def test_the_size_of_chunks_changes_no_number(settings: Settings) -> None:
+def test_the_size_of_chunks_changes_no_number(settings):
     whole, *rest = chunks_of(settings, chunk=100)
     assert not rest
     assert whole.state.step == whole.losses.shape[1] == whole.errors.shape[1] == 20
@@ -50,7 +49,7 @@ def test_the_size_of_chunks_changes_no_number(settings: Settings) -> None:
                 assert torch.equal(torch.cat([getattr(c, name) for c in chunks], dim=1), getattr(whole, name))
 
 
-def test_chunks_end_at_multiples_wherever_the_chain_starts() -> None:
+def test_chunks_end_at_multiples_wherever_the_chain_starts():
     objective = toy_objective(toy_data())
     sampler, keys = build(SGD(), objective), keys_of(0)
     state = sampler.init(objective.weights())
@@ -63,7 +62,7 @@ def test_chunks_end_at_multiples_wherever_the_chain_starts() -> None:
     assert list(run_chains(sampler, state, keys, until=12, chunk=5)) == []
 
 
-def stopped(losses: list, gradients: list | None = None, *, chains: int = 1, chunk: int = 5) -> tuple[Diverged, list]:
+def stopped(losses, gradients=None, *, chains=1, chunk=5):
     """What ended a run of SGD on these, and the chunks before."""
     sampler, seen = build(SGD(), Scripted(losses, gradients)), []
     start = sampler.init(torch.zeros(chains, 3))
@@ -74,7 +73,7 @@ def stopped(losses: list, gradients: list | None = None, *, chains: int = 1, chu
 
 @pytest.mark.parametrize("bad", [math.nan, -math.inf])
 @pytest.mark.parametrize("chunk", [1, 5, 100])
-def test_divergence_names_the_first_bad_step_and_keeps_earlier_chunks(chunk: int, bad: float) -> None:
+def test_divergence_names_the_first_bad_step_and_keeps_earlier_chunks(chunk, bad):
     for step in (1, 5, 6, 13):
         losses = [0.5] * 20
         losses[step - 1] = losses[step + 2] = bad
@@ -83,7 +82,7 @@ def test_divergence_names_the_first_bad_step_and_keeps_earlier_chunks(chunk: int
         assert seen == list(range(chunk, step, chunk))
 
 
-def test_one_bad_inner_gradient_spoils_its_outer_step() -> None:
+def test_one_bad_inner_gradient_spoils_its_outer_step():
     losses = [0.5] * 40
     losses[9] = math.nan  # the second inner step of outer step 3
     sampler = build(EntropySGD(tau=10.0, inner_steps=4), Scripted(losses))
@@ -92,13 +91,13 @@ def test_one_bad_inner_gradient_spoils_its_outer_step() -> None:
 
 
 @pytest.mark.parametrize("gradient", [math.inf, math.nan])
-def test_infinite_weights_are_caught_under_finite_losses(gradient: float) -> None:
+def test_infinite_weights_are_caught_under_finite_losses(gradient):
     found, seen = stopped([0.5] * 20, [0.0] * 11 + [gradient] + [0.0] * 8)
     assert "a weight became" in str(found)
     assert (found.step, seen) == (15, [5, 10])
 
 
-def test_a_loss_above_its_declared_interval_is_refused() -> None:
+def test_a_loss_above_its_declared_interval_is_refused():
     loss = Loss(name="declared", low=0.1, high=1.0, function=zero_one().function)
     losses = [0.0, 0.1, 1.0, 0.5, 1.1, 0.5]  # an empty Poisson batch counts as 0, below the interval, and passes
     sampler = build(SGD(), Scripted(losses))
@@ -108,7 +107,7 @@ def test_a_loss_above_its_declared_interval_is_refused() -> None:
     assert [c.state.step for c in seen] == [4]
 
 
-def test_divergence_names_the_chains_and_the_first_step_of_any() -> None:
+def test_divergence_names_the_chains_and_the_first_step_of_any():
     losses = [[0.5, 0.5, 0.5]] * 4 + [[0.5, 0.5, math.nan], [math.inf, 0.5, 0.5]] + [[0.5] * 3] * 14
     found, _ = stopped(losses, chains=3, chunk=10)
     assert (found.step, found.chains) == (5, (0, 2))

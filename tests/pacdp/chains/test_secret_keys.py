@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 import struct
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,21 +17,20 @@ from pacdp.chains import BATCH, NOISE, OUTER_NOISE, Keys, SecretKeys, keys_of, l
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
-from pacdp.step import cipher
 
 CPU = torch.device("cpu")
 SECRETS = (bytes(range(32)), bytes(range(1, 33)))
 
 
-def keys(chains: int = 1) -> SecretKeys:
+def keys(chains=1):
     return SecretKeys(SECRETS[:1] * chains, range(chains))
 
 
-def network() -> nn.Sequential:
+def network():
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 1))
 
 
-def objective(n: int = 300, **more) -> Objective:
+def objective(n=300, **more):
     draw = np.random.default_rng(0)
     data = Dataset(name="made up", inputs=draw.random((n, 3, 4), dtype=np.float32),
                    labels=draw.integers(2, size=n), classes=2)  # fmt: skip
@@ -140,21 +138,21 @@ def test_a_chain_goes_on_bit_for_bit_from_its_state_and_key(settings):
 class Forgetful(SecretKeys):
     """Noise and batches keyed without the tick."""
 
-    def keystream(self, chain: int, stream: int, tick: int) -> cipher.Keystream:
+    def keystream(self, chain, stream, tick):
         return super().keystream(chain, stream, tick if stream == BATCH else 0)
 
 
 class SameBatches(SecretKeys):
     """Batches keyed without the tick."""
 
-    def keystream(self, chain: int, stream: int, tick: int) -> cipher.Keystream:
+    def keystream(self, chain, stream, tick):
         return super().keystream(chain, stream, 0 if stream == BATCH else tick)
 
 
 class Halved(SecretKeys):
     """Noise of half the deviation that is told."""
 
-    def noised(self, chain: int, total: torch.Tensor, *, std: float, **place: Any) -> torch.Tensor:
+    def noised(self, chain, total, *, std, **place):
         return super().noised(chain, total, std=0.5 * std, **place)
 
 

@@ -1,7 +1,6 @@
 """Files of snapshots that are cut, damaged, foreign or pickles are refused with a sentence."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,7 +18,7 @@ from tests.pacdp.chains.snapshot_folders import SMALL, contents, written
 
 
 @pytest.mark.parametrize("shard", [0, 1, 2])
-def test_a_file_cut_anywhere_is_refused(tmp_path: Path, shard: int) -> None:
+def test_a_file_cut_anywhere_is_refused(tmp_path, shard):
     path = written(tmp_path) / f"snapshots-0000{shard}.safetensors"
     whole = path.read_bytes()
     for cut in (*(whole[:length] for length in {*range(20), *range(20, len(whole), 5), len(whole) - 1}), whole + b"x"):
@@ -32,7 +31,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path, shard: int) -> None:
     assert len(read_snapshots(tmp_path)) == 8
 
 
-def test_other_safetensors_are_refused(tmp_path: Path) -> None:
+def test_other_safetensors_are_refused(tmp_path):
     for metadata, says in (
         (None, "None"),
         ({"author": "somebody"}, "None"),
@@ -53,7 +52,7 @@ CONTRADICTIONS = [
 ]  # fmt: skip
 
 
-def test_a_header_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
+def test_a_header_that_contradicts_itself_is_refused(tmp_path):
     path = written(tmp_path, steps=3) / "snapshots-00000.safetensors"
     with safe_open(path, framework="pt") as file:
         header, tensor = json.loads(file.metadata()["pacdp"]), file.get_tensor("weights").clone()
@@ -67,7 +66,7 @@ def test_a_header_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
     assert len(read_snapshots(tmp_path)) == 3
 
 
-def test_shards_that_do_not_follow_each_other_are_refused(tmp_path: Path) -> None:
+def test_shards_that_do_not_follow_each_other_are_refused(tmp_path):
     folder = written(tmp_path / "chain")
     first, second, third = sorted(folder.iterdir())
     data = contents(folder)
@@ -76,7 +75,7 @@ def test_shards_that_do_not_follow_each_other_are_refused(tmp_path: Path) -> Non
     foreign.append(9, torch.ones(14))
     foreign.flush()
 
-    def refused(says: str) -> None:
+    def refused(says):
         with pytest.raises(CheckpointError, match=says):
             read_snapshots(folder)
         for path in folder.iterdir():

@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +11,11 @@ from pacdp.chains.snapshots import (
     DiskSnapshots,
     read_snapshots,
 )
-from tests.file_faults import Fault, Kind, carried_out
+from tests.file_faults import Fault, carried_out
 from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, weights_at, written
 
 
-def chain(folder: Path, last: int) -> None:
+def chain(folder, last):
     """Go on from the checkpoint to step ``last``."""
     checkpoint = folder / "checkpoint"
     saved = int(checkpoint.read_text()) if checkpoint.exists() else 0
@@ -34,7 +33,7 @@ def chain(folder: Path, last: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["kill", "tear"])
-def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path: Path, kind: Kind) -> None:
+def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path, kind):
     rng, halves = np.random.default_rng(1), 0
     for _ in range(14):
         fault = Fault(at=int(rng.integers(1, 60)), kind=kind)
@@ -92,7 +91,7 @@ print(peak() - baseline)
         pytest.param(1_000, 832_201, 64 * 2**20, 10**9, id="FC600", marks=pytest.mark.slow),
     ],
 )
-def test_memory_is_a_shard_and_not_the_chain(tmp_path: Path, count: int, dim: int, shard_bytes: int, most: int) -> None:
+def test_memory_is_a_shard_and_not_the_chain(tmp_path, count, dim, shard_bytes, most):
     """Peak resident memory of a process above that with its model: VmHWM, mapped pages of the files included."""
     command = [sys.executable, "-c", STREAM, str(tmp_path), str(count), str(dim), str(shard_bytes)]
     try:

@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, cont
 
 
 @pytest.mark.parametrize(("burn_in", "every", "keep"), [(0, 1, 1), (1, 3, 4), (7, 1, 4), (7, 3, 1)])
-def test_thinning(burn_in: int, every: int, keep: int) -> None:
+def test_thinning(burn_in, every, keep):
     thinning = Thinning(burn_in=burn_in, every=every, keep=keep)
     taken = [step for step in range(60) if thinning.takes(step)]
     assert taken == [burn_in + (i + 1) * every for i in range(keep)]
@@ -34,7 +33,7 @@ def test_thinning(burn_in: int, every: int, keep: int) -> None:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 8])
-def test_both_stores_hold_copies_of_what_was_appended(tmp_path: Path, count: int) -> None:
+def test_both_stores_hold_copies_of_what_was_appended(tmp_path, count):
     steps = [5 * i for i in range(count)]
     disk = DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=SMALL)
     for store in (disk, MemorySnapshots(shape=SHAPE, keep=8)):
@@ -48,7 +47,7 @@ def test_both_stores_hold_copies_of_what_was_appended(tmp_path: Path, count: int
     assert_holds(reader, steps)
 
 
-def test_the_shards_are_safetensors_that_say_what_they_are(tmp_path: Path) -> None:
+def test_the_shards_are_safetensors_that_say_what_they_are(tmp_path):
     written(tmp_path)
     for index, steps in enumerate([[1, 2, 3], [4, 5, 6], [7, 8]]):
         with safe_open(tmp_path / f"snapshots-0000{index}.safetensors", framework="np") as file:
@@ -63,7 +62,7 @@ def test_the_shards_are_safetensors_that_say_what_they_are(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("dim", "shard_bytes"), [(1, 100_000), (40, 6_000), (1000, 20_000)])
-def test_a_shard_file_is_never_above_its_size(tmp_path: Path, dim: int, shard_bytes: int) -> None:
+def test_a_shard_file_is_never_above_its_size(tmp_path, dim, shard_bytes):
     shape = WeightsShape(chains=1, parameters=(('"quoted" é', (dim,)),), layout="\\" * 40)
     store = DiskSnapshots.create(tmp_path, shape=shape, shard_bytes=shard_bytes)
     for i in range(200 if dim > 1 else 4000):
@@ -76,13 +75,13 @@ def test_a_shard_file_is_never_above_its_size(tmp_path: Path, dim: int, shard_by
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_resuming_at_random_points_is_exact(tmp_path: Path, seed: int) -> None:
+def test_resuming_at_random_points_is_exact(tmp_path, seed):
     """Every checkpoint flushes first; a crash comes at any later step; the chain goes on from the checkpoint."""
     rng = np.random.default_rng(seed)
     thinning = Thinning(burn_in=4, every=3, keep=24)
     last, checkpoint = 90, int(rng.integers(3, 9))
 
-    def advance(store: DiskSnapshots, first: int, stop: int) -> int:
+    def advance(store, first, stop):
         saved = first
         for step in range(first + 1, stop + 1):
             if thinning.takes(step):
@@ -111,7 +110,7 @@ def test_resuming_at_random_points_is_exact(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("step", [-1, 0, 2, 3, 5, 8, 9])
-def test_open_drops_the_newer_ones_at_once(tmp_path: Path, step: int) -> None:
+def test_open_drops_the_newer_ones_at_once(tmp_path, step):
     folder = written(tmp_path / "cut")
     (folder / ".partial").mkdir()
     (folder / ".partial" / "half").write_bytes(b"half a shard")
@@ -123,7 +122,7 @@ def test_open_drops_the_newer_ones_at_once(tmp_path: Path, step: int) -> None:
     assert contents(folder) == contents(written(tmp_path / "whole"))
 
 
-def test_open_and_create_know_whose_folder_it_is(tmp_path: Path) -> None:
+def test_open_and_create_know_whose_folder_it_is(tmp_path):
     other = WeightsShape(chains=2, parameters=(("w", (7,)),), layout="row-major")
     with pytest.raises(CheckpointError, match="no snapshots in"):
         DiskSnapshots.open(tmp_path, up_to_step=3)
@@ -138,7 +137,7 @@ def test_open_and_create_know_whose_folder_it_is(tmp_path: Path) -> None:
         DiskSnapshots.create(tmp_path / "file" / "folder", shape=SHAPE)
 
 
-def test_other_weights_are_refused_and_change_nothing(tmp_path: Path) -> None:
+def test_other_weights_are_refused_and_change_nothing(tmp_path):
     broken = torch.ones(2, 7)
     broken[1, 6] = torch.inf
     disk = DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=SMALL)
@@ -159,7 +158,7 @@ def test_other_weights_are_refused_and_change_nothing(tmp_path: Path) -> None:
     assert_holds(store, [1, 2, 3])
 
 
-def test_a_shard_must_hold_a_snapshot(tmp_path: Path) -> None:
+def test_a_shard_must_hold_a_snapshot(tmp_path):
     with pytest.raises(ValueError, match=r"shard_bytes=100 cannot hold a snapshot of 56 bytes: pass (\d+)") as refused:
         DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=100)
     least = int(str(refused.value).split()[-1])
@@ -170,8 +169,8 @@ def test_a_shard_must_hold_a_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["save_file", "os.fsync"])
-def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    def fail(tensors: object, file: Path | None = None, metadata: object = None) -> None:
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, place):
+    def fail(tensors, file=None, metadata=None):
         if file is not None:
             file.write_bytes(b"half a shard")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -192,7 +191,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("snapshots", [1, 3, 7, 50])
-def test_space_is_asked_for_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshots: int) -> None:
+def test_space_is_asked_for_before_the_run(tmp_path, monkeypatch, snapshots):
     free = 0
     usage = type("Usage", (), {"free": property(lambda self: free)})()
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: usage)
@@ -210,7 +209,7 @@ def test_space_is_asked_for_before_the_run(tmp_path: Path, monkeypatch: pytest.M
     assert sum(sizes) + max(sizes) <= needed <= 2 * (sum(sizes) + max(sizes)) + 2 * SMALL
 
 
-def test_a_reader_sees_the_folder_as_it_was(tmp_path: Path) -> None:
+def test_a_reader_sees_the_folder_as_it_was(tmp_path):
     store = DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=SMALL)
     fill(store, [1, 2, 3, 4])
     reader = read_snapshots(tmp_path)

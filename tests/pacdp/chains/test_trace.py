@@ -3,21 +3,20 @@
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 from toys import seeded
 
 from pacdp.chains import Chunk, Trace
 from pacdp.chains.trace import LENGTH
 
 
-def chunks(values: Tensor, sizes: list[int], *, displacement: bool = False) -> list[Chunk]:
+def chunks(values, sizes, *, displacement=False):
     return [
         Chunk(None, part, torch.zeros_like(part), 2 * part if displacement else None)
         for part in values.split(sizes, dim=1)
     ]
 
 
-def traced(values: Tensor, sizes: list[int], *, every: int, displacement: bool = False) -> Trace:
+def traced(values, sizes, *, every, displacement=False):
     trace = Trace(every, {}, {})
     for chunk in chunks(values, sizes, displacement=displacement):
         trace = trace.extended(chunk)
@@ -32,7 +31,7 @@ VALUES = torch.rand(3, 100, generator=seeded(0))
     ("every", "sizes", "displacement"),
     [(1, [100], True), (7, [1] * 100, False), (10, [33, 33, 34], True), (100, [3, 97], False), (101, [3, 97], True)],
 )
-def test_windows_are_means_whatever_the_chunks(every: int, sizes: list[int], displacement: bool) -> None:
+def test_windows_are_means_whatever_the_chunks(every, sizes, displacement):
     arrays = traced(VALUES, sizes, every=every, displacement=displacement).arrays()
     assert list(arrays) == (["energy", "displacement"] if displacement else ["energy"])
     whole = 100 // every
@@ -42,13 +41,13 @@ def test_windows_are_means_whatever_the_chunks(every: int, sizes: list[int], dis
         np.testing.assert_allclose(found, factor * expected, rtol=1e-6)
 
 
-def test_a_trace_is_bounded() -> None:
+def test_a_trace_is_bounded():
     for steps, every in ((0, 1), (LENGTH, 1), (LENGTH + 1, 2), (10 * LENGTH, 10)):
         assert Trace.start(steps).every == every
 
 
 @pytest.mark.parametrize("every", [7, 200])
-def test_some_chains_parts_come_back_and_go_on(every: int) -> None:
+def test_some_chains_parts_come_back_and_go_on(every):
     whole = traced(VALUES, [50, 50], every=every, displacement=True).select([2, 0])
     half = traced(VALUES[:, :53], [53], every=every, displacement=True)
     (rest,) = chunks(VALUES[[2, 0], 53:], [47], displacement=True)

@@ -4,7 +4,6 @@ import math
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -24,7 +23,7 @@ KEYS = keys_of(1, 2**40, 3).noise_on(torch.device("cpu"))
 @pytest.mark.parametrize("tick", [0, 7, 2**33 + 5])
 @pytest.mark.parametrize("dim", [1, 1023, 4096, 5001])
 @pytest.mark.parametrize("parts", ["gradient", "gradient and centre", "gradient, centre and average", "noise"])
-def test_the_kernel_is_the_step_that_is_written(parts: str, dim: int, tick: int) -> None:
+def test_the_kernel_is_the_step_that_is_written(parts, dim, tick):
     x, gradient, centre = torch.randn(3, CHAINS, dim, generator=seeded(0))
     means = [centre.clone(), centre.clone()]
     found = []
@@ -37,7 +36,7 @@ def test_the_kernel_is_the_step_that_is_written(parts: str, dim: int, tick: int)
     torch.testing.assert_close(means[1], means[0], rtol=1e-5, atol=1e-5)
 
 
-def test_the_kernel_writes_over_its_input_where_asked() -> None:
+def test_the_kernel_writes_over_its_input_where_asked():
     x = torch.randn(CHAINS, 50, generator=seeded(1))
     given = (COLUMN, None, ONE, None, ONE, COLUMN, KEYS, 0, torch.tensor(3), None, ONE)
     apart = kernel(x.clone(), *given)
@@ -46,7 +45,7 @@ def test_the_kernel_writes_over_its_input_where_asked() -> None:
     assert torch.equal(same, apart)
 
 
-def wrong_calls() -> list[tuple]:
+def wrong_calls():
     """Settings of two or four chains, keys of two, a gradient of two or elsewhere in memory, and double precision."""
     x, rest = torch.zeros(CHAINS, 8), (0, torch.tensor(0), None, ONE)
     two, four, keys = torch.full((2, 1), 0.1), torch.full((4, 1), 0.1), KEYS[:, :2].contiguous()
@@ -60,14 +59,14 @@ def wrong_calls() -> list[tuple]:
     ]
 
 
-def test_what_lies_behind_is_not_read() -> None:
+def test_what_lies_behind_is_not_read():
     for call in wrong_calls():
         with pytest.raises(ValueError, match="expected"):
             kernel(*call)
 
 
 @pytest.mark.parametrize("dim", [1, 4096, 4097, 65_535 * 4096 + 1, 10**9])
-def test_networks_of_any_size_can_be_launched(monkeypatch: pytest.MonkeyPatch, dim: int) -> None:
+def test_networks_of_any_size_can_be_launched(monkeypatch, dim):
     """CUDA takes 2³¹ - 1 blocks in the first dimension and 65,535 in each other one."""
     grids = []
 
@@ -111,7 +110,7 @@ for kernel, signature, own in ((_kernel, signatures[0], fixed), (_kernel, signat
 """
 
 
-def test_the_kernels_compile_for_an_h100(tmp_path: Path) -> None:
+def test_the_kernels_compile_for_an_h100(tmp_path):
     env = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     env |= {"TRITON_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", _COMPILED], check=True, env=env)

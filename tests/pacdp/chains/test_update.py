@@ -1,14 +1,11 @@
 """The fused update is its formula, for any number of chains and threads."""
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 from toys import keys_of, seeded
 
-from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin, normal_like
+from pacdp.chains import NOISE, OUTER_NOISE, langevin, normal_like
 from pacdp.chains import update as module
 
 DIMS = [1, 3, 4095, 4096, 4097, 10_000]
@@ -21,18 +18,18 @@ COEFFICIENTS = {
 
 
 @pytest.fixture
-def threads() -> Iterator[Callable[[int], None]]:
+def threads():
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
 
 
-def tensors(dim: int, dtype: torch.dtype, chains: int = K) -> dict[str, Tensor]:
+def tensors(dim, dtype, chains=K):
     x, gradient, centre, average = torch.randn(4, chains, dim, generator=seeded(dim), dtype=torch.float64).to(dtype)
     return {"x": x, "gradient": gradient, "centre": centre, "average": average}
 
 
-def updated(given: dict[str, Tensor], keys: Keys = KEYS, **other: object) -> tuple[Tensor, Tensor]:
+def updated(given, keys=KEYS, **other):
     """The result and the average, which starts from a copy."""
     average = given["average"].clone()
     rest = {name: value for name, value in given.items() if name not in ("x", "average")}
@@ -40,7 +37,7 @@ def updated(given: dict[str, Tensor], keys: Keys = KEYS, **other: object) -> tup
     return langevin(given["x"], average=average, **rest, **settings), average
 
 
-def expected(given: dict[str, Tensor], noise: Tensor) -> tuple[Tensor, Tensor]:
+def expected(given, noise):
     """The plain expression in double precision."""
     c = {name: torch.tensor(value)[:, None] for name, value in COEFFICIENTS.items()}
     x, gradient, centre, average = (given[name].double() for name in ("x", "gradient", "centre", "average"))
@@ -50,7 +47,7 @@ def expected(given: dict[str, Tensor], noise: Tensor) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("dim", DIMS)
-def test_it_is_the_plain_expression(dim: int, dtype: torch.dtype) -> None:
+def test_it_is_the_plain_expression(dim, dtype):
     """In new memory or in that of x; and so is the form for GPUs."""
     given = tensors(dim, dtype)
     before = {name: value.clone() for name, value in given.items()}
@@ -74,7 +71,7 @@ def test_it_is_the_plain_expression(dim: int, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("dim", DIMS)
-def test_threads_change_no_bit(dim: int, dtype: torch.dtype, threads: Callable[[int], None]) -> None:
+def test_threads_change_no_bit(dim, dtype, threads):
     given = tensors(dim, dtype)
     seen = []
     for count in (1, 2):
@@ -86,7 +83,7 @@ def test_threads_change_no_bit(dim: int, dtype: torch.dtype, threads: Callable[[
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("dim", DIMS)
-def test_chains_together_are_each_alone(dim: int, dtype: torch.dtype) -> None:
+def test_chains_together_are_each_alone(dim, dtype):
     given = tensors(dim, dtype)
     together = updated(given)
     for k in range(K):
@@ -95,7 +92,7 @@ def test_chains_together_are_each_alone(dim: int, dtype: torch.dtype) -> None:
         assert all(torch.equal(one[0], all_[k]) for one, all_ in zip(alone, together, strict=True))
 
 
-def test_numbers_for_all_chains_and_device_tensors_will_do() -> None:
+def test_numbers_for_all_chains_and_device_tensors_will_do():
     x = tensors(50, torch.float64)["x"]
     named = {"keys": KEYS, "stream": NOISE, "tick": 1}
     arrays = langevin(x, keep=np.full(K, 0.5), scale=np.full(K, 0.1), **named)
@@ -104,7 +101,7 @@ def test_numbers_for_all_chains_and_device_tensors_will_do() -> None:
     assert torch.equal(langevin(x, keep=0.5, scale=0.1, keys=KEYS, stream=NOISE, tick=torch.tensor(1)), arrays)
 
 
-def test_nothing_is_added_where_nothing_is_said_or_the_scale_is_zero() -> None:
+def test_nothing_is_added_where_nothing_is_said_or_the_scale_is_zero():
     x = tensors(100, torch.float64)["x"]
     named = {"keys": KEYS, "stream": NOISE, "tick": 0}
     assert torch.equal(langevin(x, **named), x)
@@ -117,7 +114,7 @@ def test_nothing_is_added_where_nothing_is_said_or_the_scale_is_zero() -> None:
 
 @pytest.mark.parametrize("where", ["x", "gradient", "centre", "average"])
 @pytest.mark.parametrize("bad", [torch.nan, -torch.inf])
-def test_what_is_not_finite_passes_through_and_stays_where_it_is(where: str, bad: float) -> None:
+def test_what_is_not_finite_passes_through_and_stays_where_it_is(where, bad):
     given = tensors(4100, torch.float32)
     clean, _ = updated(given, rate=1.0, pull=1.0)
     given[where][1, 4097] = bad

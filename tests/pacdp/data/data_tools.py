@@ -3,10 +3,8 @@
 import hashlib
 import io
 import struct
-from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import settings
 
 from pacdp.data import DatasetEntry, FileEntry, registry
@@ -16,29 +14,29 @@ law = settings(derandomize=True, deadline=None, database=None)
 CODES = {"uint8": 0x08, "int8": 0x09, "int16": 0x0B, "int32": 0x0C, "float32": 0x0D, "float64": 0x0E}
 
 
-def idx_bytes(array: np.ndarray) -> bytes:
+def idx_bytes(array):
     head = struct.pack(f">BBBB{array.ndim}I", 0, 0, CODES[array.dtype.name], array.ndim, *array.shape)
     return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 
-def npz_bytes(**arrays: np.ndarray) -> bytes:
+def npz_bytes(**arrays):
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)
     return file.getvalue()
 
 
-def put(path: Path, content: bytes) -> Path:
+def put(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
 
 
-def known(content: bytes) -> FileEntry:
+def known(content):
     """What the registry says of a file of this content."""
     return FileEntry(size=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 
-def register(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+def register(monkeypatch, root):
     """Make whatever lies in the folders under `root` the registered bytes, and forget PACDP_DATA and the cache."""
     entries = {
         str(folder.relative_to(root)): DatasetEntry(

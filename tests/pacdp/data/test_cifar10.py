@@ -4,7 +4,6 @@ import gzip
 import io
 import re
 import tarfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ RECORDS = np.random.default_rng(0).integers(0, 10, (18, 3073), dtype=np.uint8)
 BATCHES = {name: RECORDS[3 * k : 3 * k + 3].tobytes() for k, name in enumerate(NAMES)}
 
 
-def archive(batches: dict[str, bytes], *, folder: str = FOLDER, kind: bytes = tarfile.REGTYPE) -> bytes:
+def archive(batches, *, folder=FOLDER, kind=tarfile.REGTYPE):
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as tar:
         for name, content in {"readme.html": b"<p>", **batches}.items():
@@ -29,7 +28,7 @@ def archive(batches: dict[str, bytes], *, folder: str = FOLDER, kind: bytes = ta
     return gzip.compress(file.getvalue(), mtime=0)
 
 
-def check(parts: tuple[tuple[np.ndarray, np.ndarray], ...]) -> None:
+def check(parts):
     for (pixels, labels), rows in zip(parts, (slice(0, 15), slice(15, 18)), strict=True):
         np.testing.assert_array_equal(labels, RECORDS[rows, 0])
         np.testing.assert_array_equal(pixels.reshape(len(labels), -1), RECORDS[rows, 1:])
@@ -38,18 +37,18 @@ def check(parts: tuple[tuple[np.ndarray, np.ndarray], ...]) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     for name, content in BATCHES.items():
         put(tmp_path / "cifar10" / FOLDER / name, content)
     return tmp_path / "cifar10" / FOLDER
 
 
-def test_folder_and_archive_hold_the_same(folder: Path, tmp_path: Path) -> None:
+def test_folder_and_archive_hold_the_same(folder, tmp_path):
     check(read_cifar10(folder))
     check(read_cifar10(put(tmp_path / "any-name", archive(BATCHES))))
 
 
-def test_by_name(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_name(folder, tmp_path, monkeypatch):
     register(monkeypatch, tmp_path)
     train, test = load("cifar10", root=tmp_path, download=False)
     assert (train.n, test.n, train.classes, train.name) == (15, 3, 10, "cifar10")
@@ -60,7 +59,7 @@ def test_by_name(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [part.hash for part in load("cifar10", root=other, download=False)] == [train.hash, test.hash]
 
 
-def test_a_folder_of_other_bytes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_other_bytes(folder, tmp_path, monkeypatch):
     register(monkeypatch, tmp_path)
     put(folder / NAMES[1], BATCHES[NAMES[0]])
     with pytest.raises(DataError, match=r"data_batch_2\.bin is not the registered file"):
@@ -71,7 +70,7 @@ def test_a_folder_of_other_bytes(folder: Path, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("name", ["cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1"])
-def test_pickles_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_pickles_are_refused(tmp_path, monkeypatch, name):
     monkeypatch.delenv("PACDP_DATA", raising=False)
     put(tmp_path / "cifar10" / name, b"cos\nsystem\n(S'false'\ntR.")
     with pytest.raises(DataError, match=r"Python pickles, which are never read .* put cifar-10-binary\.tar\.gz there"):
@@ -88,7 +87,7 @@ def test_pickles_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, na
         (b"\x0a" + BATCHES[NAMES[2]][1:], "holds the label 10, which is not in"),
     ],
 )
-def test_batches_that_are_something_else(folder: Path, tmp_path: Path, content: bytes, match: str) -> None:
+def test_batches_that_are_something_else(folder, tmp_path, content, match):
     put(folder / NAMES[2], content)
     for path in (folder, put(tmp_path / "a.tar.gz", archive({**BATCHES, NAMES[2]: content}))):
         with pytest.raises(DataError, match=match) as caught:
@@ -96,7 +95,7 @@ def test_batches_that_are_something_else(folder: Path, tmp_path: Path, content: 
         assert str(path) in str(caught.value)
 
 
-def test_missing_batches(folder: Path, tmp_path: Path) -> None:
+def test_missing_batches(folder, tmp_path):
     (folder / NAMES[3]).unlink()
     for path in (
         folder,
@@ -108,7 +107,7 @@ def test_missing_batches(folder: Path, tmp_path: Path) -> None:
             read_cifar10(path)
 
 
-def test_archives_cut_anywhere_or_with_a_flipped_byte_are_refused(tmp_path: Path) -> None:
+def test_archives_cut_anywhere_or_with_a_flipped_byte_are_refused(tmp_path):
     whole = archive(BATCHES)
     cuts = [*range(0, 40, 3), *range(40, len(whole), len(whole) // 20), len(whole) - 1]
     flips = [len(whole) // 2, len(whole) - 6]

@@ -71,7 +71,7 @@ TWICE = {"xrays-mixed"}
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in TWICE else ()) for name in FACTS]
 )
-def test_the_data_here(name: str) -> None:
+def test_the_data_here(name):
     folder, *facts = FACTS[name]
     if folder and not (HERE / folder).is_dir():
         pytest.skip(f"PACDP_DATA names no folder with {folder}/")
@@ -91,7 +91,7 @@ def test_the_data_here(name: str) -> None:
         assert parts[0].inputs.mean((0, 2, 3)) == pytest.approx(MEANS[name], abs=1e-4)
 
 
-def test_names_and_two_classes_which_are_small_against_large_digits() -> None:
+def test_names_and_two_classes_which_are_small_against_large_digits():
     assert ALL_NAMES == (*NAMES, "cifar10", "mnist-writers", "malaria", "xrays", "xrays224", "xrays-mixed")
     for ten, two in zip(load("digits"), load("digits2"), strict=True):
         assert (two.name, two.classes) == ("digits2", 2)
@@ -100,7 +100,7 @@ def test_names_and_two_classes_which_are_small_against_large_digits() -> None:
         assert two.hash != ten.hash
 
 
-def test_hash_is_of_the_content_alone_and_arrays_are_read_only() -> None:
+def test_hash_is_of_the_content_alone_and_arrays_are_read_only():
     inputs, labels = np.zeros((3, 4), dtype=np.float32), np.array([0, 1, 2])
     small = Dataset("small", inputs, labels, 3)
     wide = np.zeros((3, 8), dtype=np.float32)

@@ -1,7 +1,6 @@
 """Hashes of rows: the published SipHash, the multilinear sum in Python integers, and what may not matter."""
 
 import hashlib
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,16 +16,16 @@ SECRET = bytes(range(16))
 ROW = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 12)
 
 
-def siphash(message: bytes, key: bytes) -> int:
+def siphash(message, key):
     """SipHash-2-4 as printed in the paper, in Python integers."""
     mask = 2**64 - 1
     k0, k1 = (int.from_bytes(part, "little") for part in (key[:8], key[8:]))
     v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
 
-    def rotated(x: int, bits: int) -> int:
+    def rotated(x, bits):
         return (x << bits | x >> (64 - bits)) & mask
 
-    def rounds(count: int) -> None:
+    def rounds(count):
         for _ in range(count):
             v[0] = v[0] + v[1] & mask
             v[1] = rotated(v[1], 13) ^ v[0]
@@ -50,7 +49,7 @@ def siphash(message: bytes, key: bytes) -> int:
     return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
-def test_siphash_is_the_published_one() -> None:
+def test_siphash_is_the_published_one():
     # vector 15 of the reference implementation, printed in appendix A of the paper, fixes the slow twin
     assert siphash(bytes(range(15)), SECRET) == 0xA129CA6149BE45E5
     key = np.frombuffer(SECRET, dtype="<u8")
@@ -60,7 +59,7 @@ def test_siphash_is_the_published_one() -> None:
 
 
 @pytest.mark.parametrize("key", [b"", SECRET])
-def test_a_row_by_hand(key: bytes) -> None:
+def test_a_row_by_hand(key):
     rows = np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32)
     m = np.frombuffer(hashlib.shake_256(b"pacdp-rows/1" + key).digest(8 * 14), dtype="<u8").tolist()
     kind = hashlib.sha256(b"<f45").digest()[:8]
@@ -75,7 +74,7 @@ def test_a_row_by_hand(key: bytes) -> None:
     assert row_hashes(rows, key=key).tolist() == expected
 
 
-def test_the_same_numbers_in_every_format() -> None:
+def test_the_same_numbers_in_every_format():
     for same in (
         ROW.reshape(1, 3, 2, 2),
         ROW.astype(np.float64),
@@ -109,11 +108,11 @@ def test_the_same_numbers_in_every_format() -> None:
         (1j, 1.0),
     ],
 )
-def test_numbers_that_a_cast_would_merge(a: Any, b: Any) -> None:
+def test_numbers_that_a_cast_would_merge(a, b):
     assert row_hashes(np.array([a])) != row_hashes(np.array([b]))
 
 
-def test_where_a_row_stands_among_others_does_not_matter() -> None:
+def test_where_a_row_stands_among_others_does_not_matter():
     # some rows of one array are exact in float32 and some are not; each is hashed for itself, in chunks and alone
     rows = np.arange(3000 * 200, dtype=np.float64).reshape(3000, 200)
     rows[::3] += 1e-12
@@ -127,7 +126,7 @@ def test_where_a_row_stands_among_others_does_not_matter() -> None:
 
 @law
 @given(seed=st.integers(0, 2**32), width=st.integers(1, 40), place=st.integers(0, 10**6), bit=st.integers(0, 31))
-def test_one_flipped_bit_is_seen(seed: int, width: int, place: int, bit: int) -> None:
+def test_one_flipped_bit_is_seen(seed, width, place, bit):
     words = np.random.default_rng(seed).integers(0, 2**30, (2, width), dtype=np.uint32)
     other = words.copy()
     other[1, place % width] ^= np.uint32(1 << bit)
@@ -136,7 +135,7 @@ def test_one_flipped_bit_is_seen(seed: int, width: int, place: int, bit: int) ->
     assert a[1] != b[1]
 
 
-def test_hashes_are_spread_evenly() -> None:
+def test_hashes_are_spread_evenly():
     # rows that differ in one exponent bit are what modular sums find hardest; 65,536 of them must look like chance
     words = np.full((1 << 16, 16), 0x3F800000, dtype=np.uint32)
     words ^= (np.arange(1 << 16)[:, None] >> np.arange(16) & 1).astype(np.uint32) << np.uint32(31)
@@ -147,7 +146,7 @@ def test_hashes_are_spread_evenly() -> None:
         assert 150 < ((counts - 256.0) ** 2 / 256.0).sum() < 390
 
 
-def test_order_within_a_pair_and_keys() -> None:
+def test_order_within_a_pair_and_keys():
     a, b = row_hashes(np.arange(4)), row_hashes(np.arange(4, 8))
     assert not set(pair_hashes(a, b).tolist()) & set(pair_hashes(b, a).tolist())
     assert not set(pair_hashes(a, b).tolist()) & set(pair_hashes(a, b, key=SECRET).tolist())

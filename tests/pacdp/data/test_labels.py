@@ -13,13 +13,13 @@ seeds = st.integers(0, 2**32)
 unit = st.floats(0, 1)
 
 
-def some_labels(n: int, classes: int) -> np.ndarray:
+def some_labels(n, classes):
     return np.arange(n, dtype=np.int64) % classes
 
 
 @law
 @given(n=st.integers(1, 200), classes=st.integers(2, 12), seed=seeds, fractions=st.tuples(unit, unit))
-def test_a_larger_fraction_corrupts_a_superset(n: int, classes: int, seed: int, fractions) -> None:
+def test_a_larger_fraction_corrupts_a_superset(n, classes, seed, fractions):
     labels = some_labels(n, classes)
     few, many = (random_labels(labels, fraction=f, classes=classes, seed=seed) for f in sorted(fractions))
     assert np.sum(few != labels) <= round(min(fractions) * n)
@@ -31,7 +31,7 @@ def test_a_larger_fraction_corrupts_a_superset(n: int, classes: int, seed: int, 
 
 @law
 @given(n=st.integers(1, 200), fraction=unit, seed=seeds)
-def test_exactly_the_fraction_is_drawn(n: int, fraction: float, seed: int) -> None:
+def test_exactly_the_fraction_is_drawn(n, fraction, seed):
     """Two label vectors that differ everywhere agree after randomising exactly where labels were drawn."""
     zeros, ones = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.int64)
     a = random_labels(zeros, fraction=fraction, classes=3, seed=seed)
@@ -43,11 +43,11 @@ def test_exactly_the_fraction_is_drawn(n: int, fraction: float, seed: int) -> No
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
-def test_draws_are_uniform_over_all_classes_and_independent_of_the_truth(classes: int) -> None:
+def test_draws_are_uniform_over_all_classes_and_independent_of_the_truth(classes):
     labels = np.sort(some_labels(60_000, classes))
     drawn = random_labels(labels, fraction=1.0, classes=classes, seed=11)
 
-    def pvalue(found: np.ndarray) -> float:
+    def pvalue(found):
         return stats.chisquare(np.bincount(labels * classes + found, minlength=classes**2)).pvalue
 
     assert pvalue(drawn) > 1e-6
@@ -55,7 +55,7 @@ def test_draws_are_uniform_over_all_classes_and_independent_of_the_truth(classes
     assert pvalue((labels + 1 + drawn % (classes - 1)) % classes) < 1e-9
 
 
-def test_the_subset_is_uniform() -> None:
+def test_the_subset_is_uniform():
     chosen = np.zeros(4)
     for seed in range(400):
         zeros, ones = np.zeros(40, dtype=np.int64), np.ones(40, dtype=np.int64)
@@ -64,7 +64,7 @@ def test_the_subset_is_uniform() -> None:
     assert stats.chisquare(chosen).pvalue > 1e-6
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_decides():
     labels = some_labels(100, 10)
     a, b, c = (random_labels(labels, fraction=1.0, classes=10, seed=s) for s in (7, 7, 8))
     np.testing.assert_array_equal(a, b)
@@ -73,7 +73,7 @@ def test_the_seed_decides() -> None:
     assert a[:10].tolist() == [2, 6, 6, 6, 9, 9, 6, 0, 5, 6]
 
 
-def test_randomised_dataset() -> None:
+def test_randomised_dataset():
     inputs = np.zeros((50, 1, 2, 2), dtype=np.float32)
     data = Dataset("toy", inputs, some_labels(50, 10), 10)
     other = randomise(data, fraction=1.0, seed=7)

@@ -1,9 +1,6 @@
 """Malaria cells: a split of patients that never changes."""
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 from data_tools import law, npz_bytes, put, register
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +15,7 @@ IMAGES = np.arange(60 * 2500, dtype=np.uint8).reshape(60, 50, 50)
 CELLS = npz_bytes(images=IMAGES, labels=LABELS, patient=PATIENTS.astype(np.int16))
 
 
-def test_small_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_cells(tmp_path, monkeypatch):
     put(tmp_path / "malaria_cells" / "malaria_cells_50x50_gray.npz", CELLS)
     register(monkeypatch, tmp_path)
     train, test = load("malaria", root=tmp_path)
@@ -34,7 +31,7 @@ def test_small_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @law
 @given(healthy=st.integers(3, 40), infected=st.integers(3, 40), seed=st.integers(0, 2**32), cells=st.integers(1, 5))
-def test_four_patients_in_five_of_either_kind(healthy: int, infected: int, seed: int, cells: int) -> None:
+def test_four_patients_in_five_of_either_kind(healthy, infected, seed, cells):
     draw = np.random.default_rng(seed)
     people = draw.permutation(1000)[: healthy + infected]
     patients = np.repeat(people, cells)

@@ -6,7 +6,7 @@ import pytest
 from pacdp.data import DataError, Dataset, make_splits, randomise, require_other_people
 
 
-def toy(people: list[int], *, unit: str = "patient") -> Dataset:
+def toy(people, *, unit="patient"):
     n = len(people)
     inputs = np.arange(2 * n, dtype=np.float32).reshape(n, 2)
     return Dataset("toy", inputs, np.arange(n) % 2, 2, people=np.array(people), unit=unit)
@@ -15,7 +15,7 @@ def toy(people: list[int], *, unit: str = "patient") -> Dataset:
 NOBODY = Dataset("toy", np.arange(8, dtype=np.float32).reshape(4, 2), np.arange(4) % 2, 2)
 
 
-def test_people_are_in_a_hash_of_their_own_and_in_the_rows() -> None:
+def test_people_are_in_a_hash_of_their_own_and_in_the_rows():
     one = toy([4, 4, 0, 9])
     assert (one.n, one.units, one.unit) == (4, 3, "patient")
     assert one.people_hash == toy([4, 4, 0, 9], unit="writer").people_hash
@@ -30,7 +30,7 @@ def test_people_are_in_a_hash_of_their_own_and_in_the_rows() -> None:
     assert one.rows().shared(NOBODY.rows()) == 4
 
 
-def test_parts_and_other_labels_keep_each_with_their_examples() -> None:
+def test_parts_and_other_labels_keep_each_with_their_examples():
     one = toy([4, 4, 0, 9, 2])
     split = make_splits(5, sizes={"a": 3}, seed=1)["a"]
     part = one.subset(split)
@@ -43,7 +43,7 @@ def test_parts_and_other_labels_keep_each_with_their_examples() -> None:
     assert (other.people.tolist(), other.unit) == ([4, 4, 0, 9, 2], "patient")
 
 
-def test_a_person_on_both_sides() -> None:
+def test_a_person_on_both_sides():
     require_other_people(toy([1, 2]), toy([3, 0]))
     require_other_people(NOBODY, toy([3, 0]))
     with pytest.raises(DataError, match=r"train and test of toy share 1 patient \(the first has number 2\); move all"):

@@ -19,12 +19,12 @@ LABELS = np.arange(2100, dtype=np.int64) % 3
 PEOPLE = np.arange(2100, dtype=np.int64) // 2
 
 
-def both(**more) -> tuple[Dataset, Dataset]:
+def both(**more):
     numbers = np.divide(BYTES, 255, dtype=np.float32)
     return Dataset.of_pixels("odd", BYTES, LABELS, 3, **more), Dataset("odd", numbers, LABELS, 3, **more)
 
 
-def same(one: Dataset, other: Dataset) -> None:
+def same(one, other):
     for name in ("name", "n", "units", "shape", "hash", "people_hash"):
         assert getattr(one, name) == getattr(other, name)
     assert np.array_equal(one.inputs, other.inputs)
@@ -32,7 +32,7 @@ def same(one: Dataset, other: Dataset) -> None:
     assert not one.inputs.flags.writeable
 
 
-def test_bytes_and_numbers_are_one_data_set() -> None:
+def test_bytes_and_numbers_are_one_data_set():
     people = {"people": PEOPLE, "unit": "writer"}
     same(*both(**people))
     places = np.arange(5, 1500, 7)
@@ -43,7 +43,7 @@ def test_bytes_and_numbers_are_one_data_set() -> None:
     assert pickle.loads(pickle.dumps(both()[0])).hash == both()[1].hash  # noqa: S301
 
 
-def test_hashes_and_blocks_make_no_numbers_that_stay() -> None:
+def test_hashes_and_blocks_make_no_numbers_that_stay():
     data = both()[0]
     assert data.hash
     assert sum(map(len, data.blocks())) == data.n
@@ -54,7 +54,7 @@ def test_hashes_and_blocks_make_no_numbers_that_stay() -> None:
 
 
 @pytest.mark.parametrize("hidden", [(20,), ()])
-def test_an_objective_on_bytes_has_the_bits_of_one_on_numbers(hidden: tuple[int, ...]) -> None:
+def test_an_objective_on_bytes_has_the_bits_of_one_on_numbers(hidden):
     problem, made = Problem(architecture=Architecture(name="fc", hidden=hidden)), list[Objective]()
     for data, in_bytes in zip(both(), (True, False), strict=True):
         generator = torch.Generator().manual_seed(0)

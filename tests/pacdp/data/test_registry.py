@@ -3,11 +3,10 @@
 import gzip
 import os
 from collections import Counter
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 import requests
@@ -25,7 +24,7 @@ class Mirror(BaseHTTPRequestHandler):
 
     asked: ClassVar[Counter[str]] = Counter()
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         kind = self.path.split("/")[1]
         self.asked[kind] += 1
         if kind in ("404", "403", "500", "503"):
@@ -46,12 +45,12 @@ class Mirror(BaseHTTPRequestHandler):
         except ConnectionError:  # the reader has seen enough
             pass
 
-    def log_message(self, *args: object) -> None:
+    def log_message(self, *args):
         del args
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+def server():
     with ThreadingHTTPServer(("127.0.0.1", 0), Mirror) as http:
         http.daemon_threads = True
         thread = Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
@@ -61,17 +60,17 @@ def server() -> Iterator[str]:
         thread.join()
 
 
-def mirrors(server: str, *kinds: str) -> list[str]:
+def mirrors(server, *kinds):
     return [f"{server}/{kind}/" for kind in kinds]
 
 
-def know(monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
+def know(monkeypatch, **how):
     """Make the small file all that is registered."""
     monkeypatch.setattr(registry, "REGISTRY", {"toy": DatasetEntry(files={NAME: known(CONTENT)}, **how)})
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     """A registry of one small file, an empty cache, no PACDP_DATA, no proxy; returns the file's place there."""
     know(monkeypatch)
     monkeypatch.setattr(registry, "cache_folder", lambda: tmp_path / "cache")
@@ -81,9 +80,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "toy" / NAME
 
 
-def test_bad_mirrors_are_passed_over_and_the_cache_is_used_afterwards(
-    server: str, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_mirrors_are_passed_over_and_the_cache_is_used_afterwards(server, cache, monkeypatch):
     bad = ("404", "garbage", "short", "breaking", "long")
     know(monkeypatch, mirrors=tuple(mirrors(server, *bad, "good")))
     assert registry.find(NAME, "toy") is None
@@ -95,7 +92,7 @@ def test_bad_mirrors_are_passed_over_and_the_cache_is_used_afterwards(
     assert Mirror.asked["good"] == 1
 
 
-def test_when_all_fail_each_is_named_with_its_fault(server: str, cache: Path) -> None:
+def test_when_all_fail_each_is_named_with_its_fault(server, cache):
     n = len(CONTENT)
     faults = {
         "404": "answered 404",
@@ -117,15 +114,13 @@ def test_when_all_fail_each_is_named_with_its_fault(server: str, cache: Path) ->
 
 
 @pytest.mark.parametrize(("kind", "asked"), [("flaky", 2), ("packing", 1)])
-def test_a_fault_in_passing_is_forgiven_and_a_server_is_asked_not_to_pack(
-    server: str, cache: Path, kind: str, asked: int
-) -> None:
+def test_a_fault_in_passing_is_forgiven_and_a_server_is_asked_not_to_pack(server, cache, kind, asked):
     assert locate(NAME, "toy", mirrors=mirrors(server, kind)).read_bytes() == CONTENT
     assert Mirror.asked[kind] == asked
 
 
-def test_silence_ends(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent(*args: object, timeout: tuple[float, float], **kwargs: object) -> None:
+def test_silence_ends(cache, monkeypatch):
+    def silent(*args, timeout, **kwargs):
         assert min(timeout) > 0
         raise requests.ReadTimeout
 
@@ -135,12 +130,10 @@ def test_silence_ends(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_an_interrupted_download_leaves_nothing(
-    server: str, cache: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
-) -> None:
+def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch, error):
     written = []
 
-    def interrupted(self: object, chunk: bytes) -> None:
+    def interrupted(self, chunk):
         written.append(chunk)
         if len(written) == 2:
             raise error
@@ -157,17 +150,17 @@ class Bar:
     total: float | None = None
     seen, closed = 0, False
 
-    def update(self, n: int) -> None:
+    def update(self, n):
         self.seen += n
 
-    def reset(self) -> None:
+    def reset(self):
         self.seen = 0
 
-    def close(self) -> None:
+    def close(self):
         self.closed = True
 
 
-def test_progress_goes_to_the_callers_bar(server: str, cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_goes_to_the_callers_bar(server, cache, capfd):
     bar = Bar()
     locate(NAME, "toy", mirrors=mirrors(server, "short", "good"), progressbar=bar)
     assert bar.total == bar.seen == len(CONTENT)
@@ -175,7 +168,7 @@ def test_progress_goes_to_the_callers_bar(server: str, cache: Path, capfd: pytes
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_order_of_places(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_places(cache, tmp_path, monkeypatch):
     root = tmp_path / "explicit"
     environment, explicit = (put(tmp_path / place / "toy" / NAME, CONTENT) for place in ("environment", "explicit"))
     put(cache, CONTENT)
@@ -193,7 +186,7 @@ def test_the_order_of_places(cache: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert locate(NAME, "toy", root=root, download=False) == cache
 
 
-def test_a_corrupt_file_is_named_and_a_whole_one_is_hashed_once(cache: Path) -> None:
+def test_a_corrupt_file_is_named_and_a_whole_one_is_hashed_once(cache):
     for wrong in (b"", CONTENT[:-1], CONTENT[:-1] + b"?", CONTENT + b"?"):
         put(cache, wrong)
         with pytest.raises(DataError, match=rf"^{cache} is not the registered file .* delete it or download it again"):
@@ -209,7 +202,7 @@ def test_a_corrupt_file_is_named_and_a_whole_one_is_hashed_once(cache: Path) -> 
         locate(NAME, "toy", download=False)
 
 
-def test_misuse(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misuse(cache, tmp_path, monkeypatch):
     for name, dataset, how, words in (
         (NAME, "mnits", {}, "'mnits' is not registered; choose one of toy"),
         ("../x", "toy", {}, r"toy has no file '\.\./x'; choose one of toy\.gz"),
@@ -233,7 +226,7 @@ def test_misuse(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(("dataset", "name"), [(key, name) for key, entry in REGISTRY.items() for name in entry.files])
-def test_files_here_are_the_registered_ones(dataset: str, name: str) -> None:
+def test_files_here_are_the_registered_ones(dataset, name):
     entry = REGISTRY[dataset]
     assert bool(entry.mirrors) != bool(entry.source)
     assert all(address.startswith("http") and address.endswith("/") for address in entry.mirrors)

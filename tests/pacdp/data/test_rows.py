@@ -17,7 +17,7 @@ ALL = Rows.of(INPUTS, LABELS)
 SECRET = bytes(range(16))
 
 
-def part(rows: object, *, people: bool = False, labels: np.ndarray = LABELS) -> Rows:
+def part(rows, *, people=False, labels=LABELS):
     return Rows.of(INPUTS[rows], labels[rows], PEOPLE[rows] if people else None)  # type: ignore[index]
 
 
@@ -26,7 +26,7 @@ indices = st.lists(st.integers(0, 59), min_size=1, max_size=80)
 
 @law
 @given(a=indices, b=indices, people=st.booleans(), seed=st.integers(0, 99))
-def test_sets_of_indices_and_of_hashes_agree(a: list[int], b: list[int], people: bool, seed: int) -> None:
+def test_sets_of_indices_and_of_hashes_agree(a, b, people, seed):
     one, two = part(a, people=people), part(b, people=people)
     assert one.n == len(a)
     assert one.people == (len({k // 5 for k in a}) if people else None)
@@ -46,7 +46,7 @@ def test_sets_of_indices_and_of_hashes_agree(a: list[int], b: list[int], people:
     assert one.union(one).digest == one.union().digest == one.digest
 
 
-def test_people_are_in_the_digest_and_in_the_union_only_if_all_know_them() -> None:
+def test_people_are_in_the_digest_and_in_the_union_only_if_all_know_them():
     known = part(np.arange(60), people=True)
     assert known.digest != ALL.digest
     assert known.digest != Rows.of(INPUTS, LABELS, PEOPLE + 1).digest
@@ -59,7 +59,7 @@ def test_people_are_in_the_digest_and_in_the_union_only_if_all_know_them() -> No
             assert (again.summary(), again.key_mark) == (rows.summary(), rows.key_mark)
 
 
-def test_arrays_and_tensors_agree() -> None:
+def test_arrays_and_tensors_agree():
     same = Rows.of(torch.tensor(INPUTS), torch.tensor(LABELS), torch.tensor(PEOPLE, dtype=torch.int32))
     assert same.digest == part(np.arange(60), people=True).digest
     large = PEOPLE + 2**30 + 1
@@ -67,7 +67,7 @@ def test_arrays_and_tensors_agree() -> None:
     assert Rows.of(INPUTS.reshape(60, 16).astype(np.float64), LABELS.astype(np.uint8)).digest == ALL.digest
 
 
-def test_a_flipped_bit_and_a_changed_label_are_seen() -> None:
+def test_a_flipped_bit_and_a_changed_label_are_seen():
     flipped = INPUTS.copy()
     flipped.reshape(60, 16).view(np.uint32)[7, 3] ^= np.uint32(1)
     assert (ALL.shared(Rows.of(flipped, LABELS)), ALL.shared_inputs(Rows.of(flipped, LABELS))) == (59, 59)
@@ -76,7 +76,7 @@ def test_a_flipped_bit_and_a_changed_label_are_seen() -> None:
     assert (ALL.shared(Rows.of(INPUTS, labels)), ALL.shared_inputs(Rows.of(INPUTS, labels))) == (59, 60)
 
 
-def test_what_is_shared_is_refused_with_counts() -> None:
+def test_what_is_shared_is_refused_with_counts():
     order = np.random.default_rng(3).permutation(60)
     with pytest.raises(DataError, match=r"the test set's rows and the bound's rows share 60 examples: leave these"):
         require_apart(part(order), ALL, ("the test set's rows", "the bound's rows"))
@@ -96,7 +96,7 @@ def test_what_is_shared_is_refused_with_counts() -> None:
         require_apart(both, Rows.of(INPUTS[:1], np.array([0])))
 
 
-def test_examples_repeated() -> None:
+def test_examples_repeated():
     copies = np.tile(np.arange(20), 30)
     labels = np.arange(600) % 7
     # with labels drawn anew, and under people made up, they are copies still
@@ -118,7 +118,7 @@ def test_examples_repeated() -> None:
         require_plain(Rows.of(inputs, np.zeros(200)))
 
 
-def test_what_a_privacy_claim_covers() -> None:
+def test_what_a_privacy_claim_covers():
     require_covers(ALL, part(slice(10, 20)))
     with pytest.raises(DataError, match=r"the privacy claim covers 30 examples, and 5 of the bound's 10 are not among"):
         require_covers(part(slice(30)), part(slice(25, 35)))
@@ -131,7 +131,7 @@ def test_what_a_privacy_claim_covers() -> None:
         require_covers(people, Rows.of(INPUTS, LABELS, np.arange(60) + 100))
 
 
-def test_keys() -> None:
+def test_keys():
     secret = Rows.of(INPUTS, LABELS, PEOPLE, key=SECRET)
     assert secret.shared(Rows.of(INPUTS[:9], LABELS[:9], key=SECRET)) == 9
     assert secret.people == 12

@@ -16,14 +16,14 @@ seeds = st.integers(0, 2**64)
 
 
 @st.composite
-def fraction_sizes(draw: st.DrawFn) -> dict[str, float]:
+def fraction_sizes(draw):
     weights = draw(st.dictionaries(names, st.integers(1, 20), min_size=1, max_size=4))
     return {name: weight / sum(weights.values()) for name, weight in weights.items()}
 
 
 @law
 @given(n=st.integers(100, 300), sizes=fraction_sizes(), seed=seeds)
-def test_fractions_of_one_partition(n: int, sizes: dict[str, float], seed: int) -> None:
+def test_fractions_of_one_partition(n, sizes, seed):
     splits = make_splits(n, sizes=sizes, seed=seed)
     assert list(splits) == list(sizes)
     together = np.concatenate([split.indices for split in splits.values()])
@@ -37,7 +37,7 @@ def test_fractions_of_one_partition(n: int, sizes: dict[str, float], seed: int) 
 
 @law
 @given(n=st.integers(1, 200), counts=st.lists(st.integers(0, 60), min_size=1, max_size=4), seed=seeds)
-def test_counts_are_exact_and_disjoint(n: int, counts: list[int], seed: int) -> None:
+def test_counts_are_exact_and_disjoint(n, counts, seed):
     sizes = {f"part {i}": count for i, count in enumerate(counts)}
     if sum(counts) > n:
         with pytest.raises(DataError, match=f"ask for {sum(counts)} of {n}"):
@@ -49,7 +49,7 @@ def test_counts_are_exact_and_disjoint(n: int, counts: list[int], seed: int) -> 
     assert len(np.unique(together)) == sum(counts)
 
 
-def test_splits_never_change() -> None:
+def test_splits_never_change():
     """Checkpoints carry these hashes: a new value here would orphan them. The order of names is none of theirs."""
     sizes = {"prior": 0.5, "bound": 0.3, "rest": 4}
     turned = dict(reversed(sizes.items()))
@@ -63,13 +63,13 @@ def test_splits_never_change() -> None:
     assert splits["bound"].hash == "c5253bb7e7aedc301df6fa104962c95862a5e7b3c37d5b76ee571fe5d815e65a"
 
 
-def test_every_example_is_equally_likely() -> None:
+def test_every_example_is_equally_likely():
     """Memberships over 2,000 seeds against 10 of 20: chi-square of 20 counts, and it would notice a favourite."""
     hits = np.zeros(20)
     for seed in range(2_000):
         hits[make_splits(20, sizes={"half": 10}, seed=seed)["half"].indices] += 1
 
-    def tail() -> float:
+    def tail():
         # a without-replacement draw of half: variance 500 each, and the sum is fixed, hence the factor 19/20
         return float(stats.chi2(19).sf(np.sum((hits - 1_000) ** 2) / 500 * 19 / 20))
 
@@ -80,14 +80,14 @@ def test_every_example_is_equally_likely() -> None:
 
 @law
 @given(indices=st.lists(st.integers(0, 10**6), unique=True, max_size=30), random=st.randoms(use_true_random=False))
-def test_the_hash_is_of_the_set(indices: list[int], random) -> None:
+def test_the_hash_is_of_the_set(indices, random):
     shuffled = random.sample(indices, len(indices))
     expected = hashlib.sha256(b"".join(i.to_bytes(8, "little") for i in sorted(indices))).hexdigest()
     assert index_hash(np.array(shuffled, dtype=np.int64)) == expected
     assert index_hash(np.array(shuffled, dtype=np.int32)) == expected
 
 
-def test_overlap_is_refused_with_its_size() -> None:
+def test_overlap_is_refused_with_its_size():
     splits = make_splits(100, sizes={"prior": 0.5, "bound": 0.5}, seed=1)
     require_disjoint(splits["prior"], splits["bound"])
     with pytest.raises(DataError, match=r"^the prior's set and the bound's set share 50 examples; "):

@@ -1,7 +1,6 @@
 """The writers of MNIST's digits, by QMNIST's tables."""
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,14 +12,14 @@ from pacdp.data.writers import read_writers
 DIGITS = np.array([5, 0, 4, 1, 9])
 
 
-def table(digits: np.ndarray, first: int) -> np.ndarray:
+def table(digits, first):
     rows = np.zeros((len(digits), 8), dtype=np.int32)
     rows[:, 0] = digits
     rows[:, 2] = first + np.arange(len(digits)) // 2
     return rows
 
 
-def test_writers_of_the_first_rows(tmp_path: Path) -> None:
+def test_writers_of_the_first_rows(tmp_path):
     longer = np.concatenate([table(DIGITS, 300), table(DIGITS, 900)])
     path = put(tmp_path / "labels.gz", gzip.compress(idx_bytes(longer), mtime=0))
     writers = read_writers(path, DIGITS)
@@ -29,7 +28,7 @@ def test_writers_of_the_first_rows(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     for prefix, count in (("train", 6), ("t10k", 4)):
         digits = np.arange(count, dtype=np.uint8)
         images = np.full((count, 28, 28), 255, dtype=np.uint8)
@@ -39,7 +38,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_small_mnist_with_writers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_mnist_with_writers(root, monkeypatch):
     put(root / "mnist_writers" / "qmnist-test-labels-idx2-int.gz", idx_bytes(table(np.arange(9), 20)))
     register(monkeypatch, root)
     train, test = load("mnist-writers", root=root, download=False)
@@ -48,7 +47,7 @@ def test_a_small_mnist_with_writers(root: Path, monkeypatch: pytest.MonkeyPatch)
     assert [part.hash for part in load("mnist", root=root)] == [train.hash, test.hash]
 
 
-def test_a_writer_on_both_sides(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_on_both_sides(root, monkeypatch):
     put(root / "mnist_writers" / "qmnist-test-labels-idx2-int.gz", idx_bytes(table(np.arange(4), 12)))
     register(monkeypatch, root)
     with pytest.raises(DataError, match=r"train and test of mnist-writers share 1 writer \(the first has number 12\)"):

@@ -1,7 +1,6 @@
 """Chest X-rays: the table's split and patients, pixels as area means."""
 
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,18 +18,18 @@ ROWS = [
 ]
 
 
-def jpeg(pixels: np.ndarray) -> bytes:
+def jpeg(pixels):
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "JPEG", quality=100)
     return file.getvalue()
 
 
-def film(value: int) -> bytes:
+def film(value):
     return jpeg(np.full((224, 224, 3), value, dtype=np.uint8))
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path, monkeypatch):
     folder = tmp_path / "chest_xray"
     images = [folder / "images" / row.split(",")[0] for row in ROWS]
     for k, path in enumerate(images):
@@ -42,7 +41,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("name", "side"), [("xrays", 64), ("xrays224", 224)])
-def test_small_films(root: Path, name: str, side: int) -> None:
+def test_small_films(root, name, side):
     train, test = load(name, root=root)
     assert train.inputs.shape == (3, 1, side, side)
     assert (train.name, train.unit, train.classes) == (name, "patient", 3)
@@ -53,7 +52,7 @@ def test_small_films(root: Path, name: str, side: int) -> None:
     np.testing.assert_allclose(test.inputs * 255, 120, atol=1)
 
 
-def test_patients_of_both_sets_are_mixed(root: Path) -> None:
+def test_patients_of_both_sets_are_mixed(root):
     films = [xrays.Film(f"{k}.jpeg", "test", 0, f"normal:{k // 2}") for k in range(40)]
     again = xrays.mixed(films)
     assert [film._replace(split="test") for film in again] == films
@@ -66,7 +65,7 @@ def test_patients_of_both_sets_are_mixed(root: Path) -> None:
     assert mixed[0].name == "xrays-mixed"
 
 
-def test_each_pixel_is_the_mean_of_its_area(tmp_path: Path) -> None:
+def test_each_pixel_is_the_mean_of_its_area(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (224, 224), dtype=np.uint8)
     path = put(tmp_path / "noise.jpeg", jpeg(pixels))
     full = xrays.read_films([path], side=224)[0][0].astype(np.float64)
@@ -77,7 +76,7 @@ def test_each_pixel_is_the_mean_of_its_area(tmp_path: Path) -> None:
         np.testing.assert_allclose(xrays.read_films([path], side=side)[0][0], means, atol=1)
 
 
-def test_a_patient_on_both_sides(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_patient_on_both_sides(root, monkeypatch):
     mixed = (HEAD + "\n".join(ROWS)).replace("virus:7", "bacteria:1").encode()
     put(root / "chest_xray" / "metadata.csv", mixed)
     register(monkeypatch, root)
@@ -85,7 +84,7 @@ def test_a_patient_on_both_sides(root: Path, monkeypatch: pytest.MonkeyPatch) ->
         load("xrays", root=root)
 
 
-def test_an_image_of_other_bytes(root: Path) -> None:
+def test_an_image_of_other_bytes(root):
     put(root / "chest_xray" / "images" / "train" / "b.jpeg", film(61))
     with pytest.raises(DataError, match=r"chest_xray/images does not hold the registered images"):
         load("xrays", root=root)

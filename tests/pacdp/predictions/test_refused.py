@@ -110,10 +110,10 @@ def test_labels_come_from_any_framework(kind):
 class NAType:
     """As pandas has it: neither equal to anything nor different."""
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return "<NA>"
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other):
         raise TypeError("boolean value of NA is ambiguous")
 
     __hash__ = object.__hash__

@@ -16,11 +16,11 @@ LABELS, SAID = THREE.draw(2000, RNG)
 SOFT = probabilities(LABELS, RNG)
 
 
-def _upper(k: int, n: int, failure_prob: float) -> float:
+def _upper(k, n, failure_prob):
     return float(stats.beta.isf(failure_prob, k + 1, n - k)) if k < n else 1.0
 
 
-def _lower(k: int, n: int, failure_prob: float) -> float:
+def _lower(k, n, failure_prob):
     return float(stats.beta.ppf(failure_prob, k, n - k + 1)) if k else 0.0
 
 

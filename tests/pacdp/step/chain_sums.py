@@ -1,16 +1,11 @@
 """One list of the networks whose chains' gradients are looked at, and their slow twin in double precision."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.func import functional_call, grad, vmap
 from toys import seeded, sparse_data, toy_data
 
-from pacdp.chains import Batching
-from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective
@@ -18,11 +13,11 @@ from pacdp.objective import Objective
 WIDE = Architecture(hidden=(130, 150))  # products of 128 rows and more go to oneDNN
 
 
-def with_layer(layer: nn.Module) -> Callable[[], nn.Module]:
+def with_layer(layer):
     return lambda: nn.Sequential(nn.Flatten(), nn.Linear(20, 6), layer, nn.Identity(), nn.Linear(6, 3, bias=False))
 
 
-KINDS: dict[str, tuple[Callable[[], Dataset], Architecture | Callable[[], nn.Module], int]] = {
+KINDS = {
     "small": (lambda: toy_data(n=80), Architecture(hidden=(7, 6)), 20),
     "classes": (lambda: toy_data(n=80, classes=4), Architecture(hidden=(7,)), 20),
     "sparse": (lambda: sparse_data(n=80), Architecture(hidden=(9, 8)), 20),
@@ -38,9 +33,7 @@ KINDS: dict[str, tuple[Callable[[], Dataset], Architecture | Callable[[], nn.Mod
 COMPILED = list(KINDS)[:7]
 
 
-def objective_of(
-    kind: str, clip_norm: float | None = 0.3, *, batching: Batching = "auto", data: Dataset | None = None, **more: Any
-) -> Objective:
+def objective_of(kind, clip_norm=0.3, *, batching="auto", data=None, **more):
     made, network, size = KINDS[kind]
     own = data or made()
     if isinstance(network, Architecture):
@@ -55,18 +48,18 @@ def objective_of(
     return found
 
 
-def weights_of(objective: Objective, chains: int = 3) -> Tensor:
+def weights_of(objective, chains=3):
     own = objective.weights()
     spread = torch.randn(chains, objective.dim, generator=seeded(3), dtype=torch.float64).to(own.dtype)
     return own + 0.5 * own.square().mean().sqrt() * spread
 
 
-def twin(objective: Objective, weights: Tensor, examples: Tensor, labels: Tensor) -> tuple[Tensor, float]:
+def twin(objective, weights, examples, labels):
     """Every example's gradient by torch.func, clipped or not, and added one by one; and their sizes."""
     model = objective.model.double()
     views = {name: value.double() for name, value in objective.layout.views(weights).items()}
 
-    def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+    def loss(parameters, x, y):
         return objective.loss.function(functional_call(model, parameters, (x[None],)), y[None])[0]
 
     inputs = objective.examples[0][examples].double()
@@ -79,6 +72,6 @@ def twin(objective: Objective, weights: Tensor, examples: Tensor, labels: Tensor
     return each.sum(dim=0), float(each.norm(dim=1).sum())
 
 
-def draw_always(objective: Objective, chosen: list[int]) -> None:
+def draw_always(objective, chosen):
     """One chain's batch is always this one."""
     objective.draw = lambda keys, tick: ([torch.tensor(chosen)], np.zeros(1, np.int64))

@@ -2,7 +2,6 @@
 
 import traceback
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -14,13 +13,13 @@ _ASK = {"item", "tolist", "numpy", "cpu", "nonzero", "__bool__", "__float__", "_
 class Reads(TorchFunctionMode):
     """Names of the calls, in order; of tensors of whole numbers too, which private steps have on the CPU anyway."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.seen: list[str] = []
-        self.sites: list[str] = []
+        self.seen = []
+        self.sites = []
         """The line of this project, or else of a library, that asked."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", str(function))
         masks = name == "__getitem__" and any(
             isinstance(one, torch.Tensor) and one.dtype == torch.bool
@@ -32,7 +31,7 @@ class Reads(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def _site(name: str) -> str:
+def _site(name):
     frames = [
         one
         for one in traceback.extract_stack()

@@ -7,18 +7,17 @@ from chain_sums import COMPILED, KINDS, objective_of, twin, weights_of
 from torch.func import functional_call
 from toys import keys_of, toy_data
 
-from pacdp.chains import Batching, Keys
+from pacdp.chains import Keys
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.data import Dataset
 from pacdp.losses import zero_one
-from pacdp.objective import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
-FORMS: list[Batching] = ["auto", "vmap", "loop"]
+FORMS = ["auto", "vmap", "loop"]
 SOME, SPARSE = ["small", "group"], ["sparse", "wide", "one layer"]
 
 
-def require_the_twin_s(objective: Objective, keys: Keys, tick: int) -> None:
+def require_the_twin_s(objective, keys, tick):
     weights = weights_of(objective, keys.count)
     gradient, losses, errors = objective.estimate(weights, keys, tick)[:3]
     drawn, group = objective.draw(keys, tick)
@@ -40,7 +39,7 @@ def require_the_twin_s(objective: Objective, keys: Keys, tick: int) -> None:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind: str) -> None:
+def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind):
     """Clipped, hardly clipped or not at all, with batches of its own or shared ones, and with labels of its own."""
     labels = [np.random.default_rng(k).permutation(KINDS[kind][0]().labels) for k in range(3)]
     for batching in FORMS if KINDS[kind][2] < 100 else FORMS[:2]:
@@ -59,7 +58,7 @@ def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind: str) -> None:
 
 @pytest.mark.parametrize("batching", FORMS)
 @pytest.mark.parametrize("kind", ["sparse", "classes", "group"])
-def test_outputs_are_the_module_s(kind: str, batching: Batching) -> None:
+def test_outputs_are_the_module_s(kind, batching):
     objective = objective_of(kind, None, batching=batching)
     whole = objective.model(objective.examples[0]).detach()
     for chunk in (None, 7, 80):
@@ -68,7 +67,7 @@ def test_outputs_are_the_module_s(kind: str, batching: Batching) -> None:
 
 
 @pytest.mark.parametrize("batching", FORMS)
-def test_nan_weights_give_nan_in_their_own_chain_and_no_error(batching: Batching) -> None:
+def test_nan_weights_give_nan_in_their_own_chain_and_no_error(batching):
     objective, keys = objective_of("sparse", None, batching=batching), keys_of(1, 2, 3)
     weights = weights_of(objective)
     clean = objective.estimate(weights, keys, 0).gradient.clone()
@@ -81,7 +80,7 @@ def test_nan_weights_give_nan_in_their_own_chain_and_no_error(batching: Batching
 
 
 @pytest.mark.parametrize("batching", FORMS)
-def test_a_chain_with_an_empty_batch_stands_still_beside_others(batching: Batching) -> None:
+def test_a_chain_with_an_empty_batch_stands_still_beside_others(batching):
     objective, keys = objective_of("small", batching=batching, batch_size=1), keys_of(*range(6))
     sizes = [len(objective.draw(keys.select([k]), 0)[0][0]) for k in range(6)]
     assert 0 in sizes
@@ -91,7 +90,7 @@ def test_a_chain_with_an_empty_batch_stands_still_beside_others(batching: Batchi
 
 @pytest.mark.parametrize("batching", FORMS)
 @pytest.mark.parametrize("kind", SOME)
-def test_an_example_whose_gradient_is_not_finite_counts_as_zero(kind: str, batching: Batching) -> None:
+def test_an_example_whose_gradient_is_not_finite_counts_as_zero(kind, batching):
     plain = toy_data(n=16)
     data = Dataset("poisoned", np.where(np.arange(16)[:, None] < 3, np.float32(3e38), plain.inputs), plain.labels, 2)
     broken, whole = (objective_of(kind, 0.1, batching=batching, data=one, batch_size=10) for one in (data, plain))
@@ -106,7 +105,7 @@ def test_an_example_whose_gradient_is_not_finite_counts_as_zero(kind: str, batch
 
 @pytest.mark.parametrize("batching", FORMS)
 @pytest.mark.parametrize("kind", SOME)
-def test_one_example_moves_the_estimate_by_at_most_its_share(kind: str, batching: Batching) -> None:
+def test_one_example_moves_the_estimate_by_at_most_its_share(kind, batching):
     data, fifth = toy_data(n=16), np.arange(16) == 5
     inputs = np.where(fifth[:, None], np.float32(50.0), data.inputs)
     other = Dataset("other", inputs, np.where(fifth, 1 - data.labels, data.labels), 2)

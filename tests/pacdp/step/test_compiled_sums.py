@@ -1,13 +1,12 @@
 """Clipped sums of many chains by compiled layers: their laws, their slow twin, and faults that are found out."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from chain_sums import COMPILED, KINDS, draw_always, objective_of, weights_of
-from torch import Tensor, nn
+from torch import nn
 from toys import keys_of, seeded, toy_data
 
 from pacdp.chains.native import dense, products, threads
@@ -22,7 +21,7 @@ from pacdp.step.compiled import CompiledSums
 
 
 @pytest.fixture
-def two_threads() -> Iterator[None]:
+def two_threads():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -31,13 +30,11 @@ def two_threads() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("kind", "clip_norm"), [(kind, norm) for kind in COMPILED for norm in (0.3, None)])
-def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_threads(
-    kind: str, clip_norm: float | None, two_threads: None
-) -> None:
+def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_threads(kind, clip_norm, two_threads):
     objective, keys = objective_of(kind, clip_norm), keys_of(1, 2, 1, 4, 5)
     weights = weights_of(objective, 5)
 
-    def of(chains: list[int], count: int) -> list[Tensor]:
+    def of(chains, count):
         torch.set_num_threads(count)
         return [x.clone() for x in objective.estimate(weights[chains].clone(), keys.select(chains), 7)[:3]]
 
@@ -50,12 +47,12 @@ def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_t
 
 @pytest.mark.parametrize("kind", COMPILED)
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 33])
-def test_padding_changes_nothing(kind: str, count: int) -> None:
+def test_padding_changes_nothing(kind, count):
     """A batch's sum is that of its examples, each alone; shapes before and after a multiple of the padding."""
     objective = objective_of(kind, 0.2)
     weights = objective.weights()
 
-    def sum_of(chosen: list[int]) -> Tensor:
+    def sum_of(chosen):
         draw_always(objective, chosen)
         return objective.estimate(weights, keys_of(0), 0).gradient[0].double()
 
@@ -65,7 +62,7 @@ def test_padding_changes_nothing(kind: str, count: int) -> None:
     assert (whole - torch.stack(each).sum(dim=0)).norm() < 1e-5 * sum(float(one.norm()) for one in each)
 
 
-def test_an_example_without_a_finite_gradient_is_the_reference_s_affair_in_its_own_chain_alone() -> None:
+def test_an_example_without_a_finite_gradient_is_the_reference_s_affair_in_its_own_chain_alone():
     data = KINDS["sparse"][0]()
     inputs = data.inputs.copy()
     inputs[7] = 3e38
@@ -82,7 +79,7 @@ def test_an_example_without_a_finite_gradient_is_the_reference_s_affair_in_its_o
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 30.0])
-def test_no_example_contributes_more_than_the_clip_norm_through_convolutions(scale: float) -> None:
+def test_no_example_contributes_more_than_the_clip_norm_through_convolutions(scale):
     data = toy_data(n=8, shape=(1, 28, 28))
     data = Dataset("scaled", data.inputs * np.float32(scale), data.labels, 2)
     objective = objective_of("conv", 0.01, data=data, batch_size=1)
@@ -95,7 +92,7 @@ def test_no_example_contributes_more_than_the_clip_norm_through_convolutions(sca
 
 @pytest.mark.parametrize("compiled_form", [True, False], ids=["compiled", "reference"])
 @pytest.mark.parametrize("clip_norm", [1.0, 1e-3, 1e-5])
-def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm: float, compiled_form: bool) -> None:
+def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm, compiled_form):
     ratios = []
     for share in np.linspace(0.05, 3.3, 40):
         data = toy_data(n=300)
@@ -118,7 +115,7 @@ def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm: fl
     assert max(ratios) <= 1.0
 
 
-def test_batches_go_through_in_chunks_of_a_fixed_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_go_through_in_chunks_of_a_fixed_size(monkeypatch):
     objective = objective_of("sparse")
     weights, keys = weights_of(objective), keys_of(0, 1, 2)
     whole = objective.estimate(weights, keys, 0).gradient.clone()
@@ -127,16 +124,16 @@ def test_batches_go_through_in_chunks_of_a_fixed_size(monkeypatch: pytest.Monkey
     assert (objective.estimate(weights, keys, 0).gradient - whole).norm() < 1e-6 * whole.norm()
 
 
-def a_padded_row(patch: pytest.MonkeyPatch) -> None:
+def a_padded_row(patch):
     """Padding that is not zero, whose slopes come out of every layer."""
     true = dense.clipped.through_layer
 
-    def ones(rows: np.ndarray, count: int) -> np.ndarray:
+    def ones(rows, count):
         whole = np.ones((count, rows.shape[1]), rows.dtype)
         whole[: len(rows)] = rows
         return whole
 
-    def leaking(slope: np.ndarray, out: np.ndarray, relu: bool, inputs: np.ndarray, squares: np.ndarray) -> None:
+    def leaking(slope, out, relu, inputs, squares):
         true(slope, out, relu, inputs, squares)
         slope[len(squares) :] = 1.0
 
@@ -144,12 +141,12 @@ def a_padded_row(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(dense.clipped, "through_layer", leaking)
 
 
-def of_the_chain_before() -> Callable[..., Clipping]:
+def of_the_chain_before():
     """Factors by the norms of the chain that came before."""
-    kept: dict[int, Clipping] = {}
+    kept = {}
     true = compiled.clip_factors
 
-    def faulty(norms: Tensor, clip_norm: float, dtype: torch.dtype) -> Clipping:
+    def faulty(norms, clip_norm, dtype):
         own = true(norms, clip_norm, dtype)
         before, kept[len(norms)] = kept.get(len(norms), own), own
         return before
@@ -157,12 +154,12 @@ def of_the_chain_before() -> Callable[..., Clipping]:
     return faulty
 
 
-def one_for_all(norms: Tensor, clip_norm: float, dtype: torch.dtype) -> Clipping:
+def one_for_all(norms, clip_norm, dtype):
     """Every example's gradient is scaled alike."""
     return Clipping((clip_norm / norms.mean()).clamp(max=1.0).expand(len(norms)), torch.isfinite(norms))
 
 
-FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+FAULTS = {
     "a padded row leaks": a_padded_row,
     "a norm of another chain": lambda patch: patch.setattr(compiled, "clip_factors", of_the_chain_before()),
     "one factor for all": lambda patch: patch.setattr(compiled, "clip_factors", one_for_all),
@@ -177,9 +174,7 @@ FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 @pytest.mark.parametrize("far", [None, 3e38])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found_at_set_up_and_the_reference_runs(
-    fault: str, far: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_planted_fault_is_found_at_set_up_and_the_reference_runs(fault, far, monkeypatch):
     """Records without a finite gradient, among those that are looked at first, hide nothing."""
     data = toy_data(n=80)
     if far is not None:
@@ -199,7 +194,7 @@ def test_a_planted_fault_is_found_at_set_up_and_the_reference_runs(
 
 
 @pytest.mark.parametrize("clip_norm", [0.2, None])
-def test_a_loss_that_is_not_compiled_will_do(clip_norm: float | None) -> None:
+def test_a_loss_that_is_not_compiled_will_do(clip_norm):
     ours = objective_of("classes", clip_norm)
     plain = Objective(
         ours.model, replace(ours.loss, compiled=None), toy_data(n=80, classes=4), batch_size=20, clip_norm=clip_norm
@@ -211,9 +206,7 @@ def test_a_loss_that_is_not_compiled_will_do(clip_norm: float | None) -> None:
 
 
 @pytest.mark.parametrize("shape", [(5, 7, 3), (128, 150, 130), (150, 128, 130)])
-def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(
-    shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch, two_threads: None
-) -> None:
+def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(shape, monkeypatch, two_threads):
     rows, inner, columns = shape
     left, right = (torch.randn(size, generator=seeded(1)) for size in ((inner, rows), (columns, inner)))
     bias, out = torch.randn(columns, generator=seeded(2)), torch.empty(rows, columns)
@@ -228,13 +221,13 @@ def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(
         assert (found.double() - exact).norm() < 1e-6 * exact.norm()
 
 
-def test_jobs_are_shared_out_once_each_and_an_error_comes_back(two_threads: None) -> None:
+def test_jobs_are_shared_out_once_each_and_an_error_comes_back(two_threads):
     objective_of("sparse")  # a parallel loop has run: numba's threading layer is known
     assert [list(part) for part in threads.shares(5)] in ([[0, 1], [2, 3, 4]], [[0, 1, 2, 3, 4]])
     assert [list(part) for part in threads.shares(1)] == [[0]]
-    seen: list[tuple[int, int]] = []
+    seen = []
 
-    def run(number: int, part: object) -> None:
+    def run(number, part):
         seen.append((number, torch.get_num_threads()))
         if number:
             raise ValueError("no")

@@ -7,7 +7,7 @@ from chain_sums import objective_of, weights_of
 from scipy import stats
 from toys import keys_of, seeded, toy_data, toy_objective
 
-from pacdp.algorithms import SGLD, EntropySGD, Settings, build
+from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Replayed, SecretKeys, run_chains
 from pacdp.errors import Diverged
 from pacdp.step.sample import Words, most_of_poisson, poisson, poisson_rows
@@ -15,12 +15,12 @@ from pacdp.step.sample import Words, most_of_poisson, poisson, poisson_rows
 RATES = [(60, 10 / 60), (60_000, 128 / 60_000), (60_000, 0.1), (1000, 0.5), (10, 0.05), (300, 0.999), (7, 1.0)]
 
 
-def words_of(n: int, rows: int, seed: int = 0) -> Words:
+def words_of(n, rows, seed=0):
     return Words(torch.randint(2**32, (rows, n), generator=seeded(seed)), 32)
 
 
 @pytest.mark.parametrize(("n", "rate"), RATES)
-def test_a_row_has_room_and_little_more(n: int, rate: float) -> None:
+def test_a_row_has_room_and_little_more(n, rate):
     most = most_of_poisson(n, rate)
     rare = 2.0**-80
     assert stats.binom.sf(most, n, rate) <= rare
@@ -29,7 +29,7 @@ def test_a_row_has_room_and_little_more(n: int, rate: float) -> None:
 
 
 @pytest.mark.parametrize(("n", "rate"), [(60, 1 / 6), (60, 0.0), (60, 1.0), (1000, 0.02)])
-def test_rows_hold_the_sample(n: int, rate: float) -> None:
+def test_rows_hold_the_sample(n, rate):
     words = words_of(n, 20)
     rows = poisson_rows(words, rate, n)
     assert bool(rows.whole.all())
@@ -38,7 +38,7 @@ def test_rows_hold_the_sample(n: int, rate: float) -> None:
         assert not indices[~member].any()
 
 
-def test_a_sample_without_room_is_cut_off_and_marked() -> None:
+def test_a_sample_without_room_is_cut_off_and_marked():
     words = words_of(60, 50)
     rows = poisson_rows(words, 0.2, 12)
     sizes = [len(poisson(Words(own, 32), 0.2)) for own in words.values]
@@ -49,7 +49,7 @@ def test_a_sample_without_room_is_cut_off_and_marked() -> None:
     assert torch.equal(rows.indices[k], poisson(Words(words.values[k], 32), 0.2)[:12])
 
 
-def test_networks_that_need_gradients_of_single_examples_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_that_need_gradients_of_single_examples_go_in_parts(monkeypatch):
     whole, keys = objective_of("group", batching="vmap"), keys_of(1, 2, 3)
     weights = weights_of(whole)
     expected = whole.estimate(weights, keys, 0)
@@ -61,7 +61,7 @@ def test_networks_that_need_gradients_of_single_examples_go_in_parts(monkeypatch
         torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-6)
 
 
-def test_a_batch_without_room_stops_its_chain() -> None:
+def test_a_batch_without_room_stops_its_chain():
     risk = toy_objective(toy_data(), clip_norm=1.0, batching="vmap")
     assert risk._fixed is not None
     keys = keys_of(1, 2, 3, 4)
@@ -76,7 +76,7 @@ def test_a_batch_without_room_stops_its_chain() -> None:
 @pytest.mark.parametrize(
     "settings", [SGLD(tau=8.0, batch_size=10, clip_norm=0.5), EntropySGD(tau=8.0, batch_size=10, clip_norm=0.5)]
 )
-def test_replayed_steps_are_the_steps(settings: Settings) -> None:
+def test_replayed_steps_are_the_steps(settings):
     risk = toy_objective(toy_data(), clip_norm=0.5, batching="vmap")
     keys, ends = keys_of(1, 2, 3), []
     for replayed in (False, True):
@@ -89,7 +89,7 @@ def test_replayed_steps_are_the_steps(settings: Settings) -> None:
     assert len(torch.unique(ends[0], dim=0)) == 3
 
 
-def test_secret_keys_keep_batches_of_every_size() -> None:
+def test_secret_keys_keep_batches_of_every_size():
     risk = toy_objective(toy_data(), clip_norm=0.5, batching="vmap")
     keys = SecretKeys.drawn([0, 1])
     assert not risk.has_fixed_shapes(keys)

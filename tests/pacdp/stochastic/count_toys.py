@@ -2,25 +2,25 @@
 
 import torch
 from fresh_laws import random_posterior
-from torch import Tensor, nn
+from torch import nn
 
 from pacdp.losses import bounded_cross_entropy, zero_one
-from pacdp.stochastic import MonteCarloRisk, mean_risks
+from pacdp.stochastic import mean_risks
 
 LOSSES = (zero_one(), bounded_cross_entropy(classes=3))
 
 
-def network() -> nn.Module:
+def network():
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(1, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(27, 3)).eval()
 
 
-def data(n: int = 37) -> tuple[Tensor, Tensor]:
+def data(n=37):
     generator = torch.Generator().manual_seed(1)
     return torch.randn(n, 1, 4, 4, generator=generator), torch.randint(0, 3, (n,), generator=generator)
 
 
-def count(module: nn.Module | None = None, *, n: int = 37, **changes) -> tuple[MonteCarloRisk, ...]:
+def count(module=None, *, n=37, **changes):
     module, (inputs, labels) = module or network(), data(n)
     given = {"inputs": inputs, "labels": labels, "losses": LOSSES, "passes": 3, "seed": 7, "batch_size": 8} | changes
     return mean_risks(module, random_posterior(module, "isotropic"), **given)

@@ -1,17 +1,14 @@
 """Two ways to the law of a randomised network's outputs: whole networks drawn one by one, and what is tested."""
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from scipy import stats
-from torch import Tensor, nn
 
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import Draws
 
 
-def random_posterior(module: nn.Module, kind: str, *, seed: int = 3, std: float = 0.3) -> GaussianPosterior:
+def random_posterior(module, kind, *, seed=3, std=0.3):
     """Means of the module; ``kind`` of standard deviations: one for all, one a row, or one for each weight."""
     generator = torch.Generator().manual_seed(seed)
     stds = {}
@@ -21,7 +18,7 @@ def random_posterior(module: nn.Module, kind: str, *, seed: int = 3, std: float 
     return GaussianPosterior.around(module, std=stds)
 
 
-def whole_networks(module: nn.Module, posterior: GaussianPosterior, x: Tensor, *, draws: int, seed: int) -> np.ndarray:
+def whole_networks(module, posterior, x, *, draws, seed):
     """Outputs [draws, outputs] for the one input x, a whole network drawn for each, in a loop."""
     generator = torch.Generator().manual_seed(seed)
     rows = []
@@ -32,14 +29,14 @@ def whole_networks(module: nn.Module, posterior: GaussianPosterior, x: Tensor, *
     return torch.stack(rows).double().numpy()
 
 
-def one_input(run: Callable[[Tensor, Draws], Tensor], x: Tensor, *, draws: int, seed: int) -> np.ndarray:
+def one_input(run, x, *, draws, seed):
     """Outputs [draws, outputs] for as many copies of x in one batch."""
     batch = x.expand(draws, *x.shape)
     numbers = Draws.of(seed=seed, number=0, examples=torch.arange(draws))
     return run(batch, numbers).flatten(1).double().numpy()
 
 
-def least_p_value(ours: np.ndarray, theirs: np.ndarray, *, projections: int = 12) -> float:
+def least_p_value(ours, theirs, *, projections=12):
     """Of Kolmogorov-Smirnov tests on outputs and on random mixtures of them, times the number of tests.
 
     Mixtures see covariances; the sum of all outputs is one of them.

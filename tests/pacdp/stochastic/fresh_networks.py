@@ -2,29 +2,29 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 
 class Residual(nn.Module):
     """A graph that is no chain: two branches, their sum, and their product."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.first, self.second, self.last = nn.Linear(4, 5), nn.Linear(4, 5, bias=False), nn.Linear(5, 3)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.last(F.relu(self.first(x)) + torch.tanh(self.second(x)) * x[:, :1])
 
 
 class Attention(nn.Module):
     """Self-attention over time steps, with masks, or attention to a part of them."""
 
-    def __init__(self, steps: int, features: int, kind: str = "") -> None:
+    def __init__(self, steps, features, kind=""):
         super().__init__()
         self.steps, self.kind = steps, kind
         self.attention = nn.MultiheadAttention(features, 2, batch_first=True, bias=kind != "cross")
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         tokens = x.view(len(x), self.steps, -1)
         if self.kind == "cross":
             return self.attention(tokens, tokens[:, :2], tokens[:, :2])[0].flatten(1)
@@ -39,7 +39,7 @@ class Attention(nn.Module):
 class VisionTransformer(nn.Module):
     """Patches, a class token, positions, blocks, a head, as in Dosovitskiy et al. (2021)."""
 
-    def __init__(self, *, side: int, patch: int, dim: int, depth: int, heads: int, classes: int = 10) -> None:
+    def __init__(self, *, side, patch, dim, depth, heads, classes=10):
         super().__init__()
         count = (side // patch) ** 2 + 1
         self.patches = nn.Conv2d(3, dim, patch, stride=patch)
@@ -51,7 +51,7 @@ class VisionTransformer(nn.Module):
         self.blocks = nn.TransformerEncoder(block, depth, nn.LayerNorm(dim), enable_nested_tensor=False)
         self.head = nn.Linear(dim, classes)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         tokens = self.patches(x).flatten(2).mT
         tokens = torch.cat([self.token.expand(len(x), -1, -1), tokens], dim=1) + self.positions
         return self.head(self.blocks(tokens)[:, 0])
@@ -60,15 +60,15 @@ class VisionTransformer(nn.Module):
 class Words(nn.Module):
     """Words, some of them twice, made of the signs of the input."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.table = nn.Embedding(5, 2)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.table((3 * x.abs()).long() % 3).flatten(1)
 
 
-def norm_with_statistics() -> nn.Module:
+def norm_with_statistics():
     norm = nn.BatchNorm2d(4)
     norm.running_mean = torch.tensor([0.3, -0.2, 0.0, 1.0])
     norm.running_var = torch.tensor([1.3, 0.2, 2.0, 1.0])
@@ -115,7 +115,7 @@ NOT_LINEAR = {
 """Networks whose outputs are no linear function of their weights."""
 
 
-def made(name: str) -> tuple[nn.Module, Tensor]:
+def made(name):
     torch.manual_seed(0)
     build, shape = NETWORKS[name]
     return build().eval(), torch.randn(shape, generator=torch.Generator().manual_seed(1))

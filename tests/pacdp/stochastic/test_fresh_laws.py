@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from fresh_laws import least_p_value, one_input, random_posterior, whole_networks
 from fresh_networks import NETWORKS, NOT_LINEAR, made
-from torch import Tensor, nn
+from torch import nn
 
 from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.noise import normals
@@ -17,7 +17,7 @@ LEAST_P = 1e-5
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", sorted(NOT_LINEAR))
-def test_law_of_whole_networks(name: str) -> None:
+def test_law_of_whole_networks(name):
     module, x = made(name)
     posterior = random_posterior(module, "rows")
     ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
@@ -28,7 +28,7 @@ def test_law_of_whole_networks(name: str) -> None:
 @pytest.mark.every_case
 @pytest.mark.parametrize("kind", ["rows", "diagonal"])
 @pytest.mark.parametrize("name", sorted(set(NETWORKS) - NOT_LINEAR))
-def test_layers_have_their_exact_gaussian_law(name: str, kind: str) -> None:
+def test_layers_have_their_exact_gaussian_law(name, kind):
     """What is linear in its weights w is N(f(E w), J diag(std²) Jᵀ), J the Jacobian by the weights."""
     module, x = made(name)
     posterior = random_posterior(module, kind)
@@ -45,7 +45,7 @@ def test_layers_have_their_exact_gaussian_law(name: str, kind: str) -> None:
     assert np.abs(away).max() < 5.5
 
 
-def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch):
     """The usual local reparameterisation of convolutions: right variances, wrong law."""
 
     def wrong(draws, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
@@ -65,16 +65,16 @@ def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch: pyte
 class Twice(nn.Module):
     """One layer used twice in a pass, and a parameter of its own: neither has a form by example."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.layer, self.scale = nn.Linear(4, 4), nn.Parameter(torch.ones(4))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.layer(torch.tanh(self.layer(x))) * self.scale
 
 
 @pytest.mark.parametrize("group_size", [1, 2])
-def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size: int) -> None:
+def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size):
     torch.manual_seed(0)
     module, x = Twice(), torch.randn(4, generator=torch.Generator().manual_seed(1))
     posterior = random_posterior(module, "diagonal")
@@ -87,7 +87,7 @@ def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size: int) -
     assert least_p_value(ours[:, 0], theirs) > LEAST_P
 
 
-def test_different_examples_and_passes_are_independent() -> None:
+def test_different_examples_and_passes_are_independent():
     module, x = made("conv, joint")
     posterior = random_posterior(module, "isotropic")
     first = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)

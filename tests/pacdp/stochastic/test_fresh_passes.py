@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from fresh_laws import random_posterior
 from fresh_networks import NETWORKS, made
-from torch import Tensor, nn
+from torch import nn
 
 from pacdp.plain import call_with
 from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
@@ -18,15 +18,15 @@ from pacdp.stochastic.noise import _standard, gaussians, normals
 class Uses(nn.Module):
     """Two layers and whatever ``use`` makes of them."""
 
-    def __init__(self, use) -> None:
+    def __init__(self, use):
         super().__init__()
         self.first, self.second, self.use = nn.Linear(4, 4), nn.Linear(4, 4), use
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.use(self, x)
 
 
-def tied() -> nn.Module:
+def tied():
     module = Uses(lambda m, x: m.second(torch.tanh(m.first(x))))
     module.second.weight = module.first.weight
     return module
@@ -48,13 +48,13 @@ DRAWS = Draws.of(seed=0, number=0, examples=torch.arange(4))
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", NOT_BY_EXAMPLE)
-def test_networks_that_have_no_form_by_example_are_recognised(name: str) -> None:
+def test_networks_that_have_no_form_by_example_are_recognised(name):
     module, words = NOT_BY_EXAMPLE[name]
     with pytest.raises(NotByExample, match=words):
         fresh_outputs(module, random_posterior(module, "isotropic"), torch.randn(4, 4), DRAWS)
 
 
-def test_they_run_by_group_and_in_a_loop_where_vmap_cannot_batch_them() -> None:
+def test_they_run_by_group_and_in_a_loop_where_vmap_cannot_batch_them():
     branches = Uses(lambda m, x: m.second(m.first(x)) * (1.0 if float(m.first.bias.sum()) > 0 else 2.0))
     by_group = [
         NOT_BY_EXAMPLE[name][0] for name in ("used twice", "tied", "used by itself", "transposed", "never used")
@@ -65,7 +65,7 @@ def test_they_run_by_group_and_in_a_loop_where_vmap_cannot_batch_them() -> None:
         assert way.run(torch.randn(7, 4), DRAWS).shape == (7, 4)
 
 
-def test_the_module_itself_is_left_alone() -> None:
+def test_the_module_itself_is_left_alone():
     module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval()
     posterior = random_posterior(module, "isotropic")
     before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -74,7 +74,7 @@ def test_the_module_itself_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("dim", [6, 4096, 9000])
-def test_compiled_numbers_agree_with_torch(dim: int) -> None:
+def test_compiled_numbers_agree_with_torch(dim):
     draws = Draws.of(seed=3, number=2, examples=torch.tensor([0, 5, 2**31 - 1]))
     ours = normals(draws, 9, dim, like=torch.zeros(1))
     meta = gaussians(draws, 9, dim, mean=torch.zeros(1, dtype=torch.bfloat16), std=torch.ones(1, dtype=torch.bfloat16))
@@ -87,7 +87,7 @@ def test_compiled_numbers_agree_with_torch(dim: int) -> None:
         assert torch.allclose(gaussians(draws, 9, dim, mean=centre, std=spread), centre + spread * ours, atol=1e-6)
 
 
-def test_factors_of_singular_matrices() -> None:
+def test_factors_of_singular_matrices():
     generator = torch.Generator().manual_seed(0)
     columns = torch.randn(5, 1, 9, 6, generator=generator)
     columns[0, :, :, 3] = columns[0, :, :, 1]  # a patch twice
@@ -101,7 +101,7 @@ def test_factors_of_singular_matrices() -> None:
     assert not root[1].any()
 
 
-def test_layers_that_compute_something_else_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_that_compute_something_else_are_not_taken(monkeypatch):
     """The planted fault: a layer by example that forgets the stride, as a new version of torch might have it."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(1, 3, 2, stride=2, padding=1), nn.Flatten(), nn.Linear(27, 3)).eval()
@@ -118,7 +118,7 @@ def test_layers_that_compute_something_else_are_not_taken(monkeypatch: pytest.Mo
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", NETWORKS)
-def test_without_deviations_layers_by_example_are_the_network(name: str) -> None:
+def test_without_deviations_layers_by_example_are_the_network(name):
     module, x = made(name)
     posterior, inputs = random_posterior(module, "diagonal"), torch.stack([x, 2 * x, -x])
     still = replace(posterior, stds={name: torch.zeros_like(std) for name, std in posterior.stds.items()})

@@ -10,7 +10,7 @@ import torch
 from count_toys import LOSSES, count, data
 from fresh_laws import random_posterior
 from scipy import stats
-from torch import Tensor, nn
+from torch import nn
 
 import bounds
 from pacdp.losses import Loss, Totals, zero_one
@@ -19,7 +19,7 @@ from pacdp.stochastic import mean_risks, passes_for
 from pacdp.stochastic.risk import UNIT, in_units
 
 
-def test_counts_do_not_depend_on_batches_and_a_pass_is_its_terms() -> None:
+def test_counts_do_not_depend_on_batches_and_a_pass_is_its_terms():
     whole = count(batch_size=37)
     error, cross_entropy = whole
     assert error.terms == 111
@@ -37,23 +37,23 @@ def test_counts_do_not_depend_on_batches_and_a_pass_is_its_terms() -> None:
 class Twice(nn.Module):
     """A network of no form by example: it uses a layer twice."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.layer, self.last = nn.Linear(16, 16), nn.Linear(16, 3)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.last(torch.tanh(self.layer(self.layer(x.flatten(1)))))
 
 
 @pytest.mark.parametrize(("group_size", "terms"), [(1, 74), (5, 14), (100, 2)])
-def test_groups_that_share_draws_count_once(group_size: int, terms: int) -> None:
+def test_groups_that_share_draws_count_once(group_size, terms):
     module = Twice()
     whole, parts = (count(module, passes=2, group_size=group_size, batch_size=size)[0] for size in (37, 10))
     assert whole == parts
     assert whole.terms == terms
 
 
-def _rank(rank: int, world: int, folder: str) -> None:
+def _rank(rank, world, folder):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
     found = count(resume=Path(folder) / "count.json")
@@ -61,14 +61,14 @@ def _rank(rank: int, world: int, folder: str) -> None:
     torch.distributed.destroy_process_group()
 
 
-def test_two_ranks_count_what_one_counts(tmp_path: Path) -> None:
+def test_two_ranks_count_what_one_counts(tmp_path):
     torch.multiprocessing.spawn(_rank, args=(2, str(tmp_path)), nprocs=2)
     alone = [each.to_dict() for each in count()]
     assert [json.loads((tmp_path / f"found.{rank}").read_text()) for rank in (0, 1)] == [alone, alone]
     assert {path.name for path in tmp_path.glob("count.json*")} == {"count.json", "count.json.1"}
 
 
-def test_upper_formal_guarantee_coverage_on_a_closed_form() -> None:
+def test_upper_formal_guarantee_coverage_on_a_closed_form():
     """One logit w·x + b is Gaussian: R̂(Q) = mean Φ(-y m / s)."""
     torch.manual_seed(0)
     module, inputs, labels = nn.Linear(3, 1), torch.randn(40, 3), torch.randint(0, 2, (40,))
@@ -84,14 +84,14 @@ def test_upper_formal_guarantee_coverage_on_a_closed_form() -> None:
     assert 0 < failures <= stats.binom.ppf(1 - 1e-6, seeds, failure_prob), "a bound that holds, and no trivial one"
 
 
-def test_upper_is_the_bound_of_bounds_with_as_many_draws_as_terms() -> None:
+def test_upper_is_the_bound_of_bounds_with_as_many_draws_as_terms():
     for found in count():
         certificate = found.upper(0.01)
         assert certificate.value == bounds.kl_chernoff_upper(found.mean, 111, 0.01)
         assert certificate.status == "rigorous"
 
 
-def test_losses_are_rounded_up_and_ends_are_exact() -> None:
+def test_losses_are_rounded_up_and_ends_are_exact():
     rng = np.random.default_rng(0)
     loss = Loss(name="any", low=-0.7, high=2.3, function=lambda logits, labels: logits)
     values = torch.tensor(rng.uniform(-0.7, 2.3, 500)).float().clamp(-0.7, 2.3)
@@ -101,7 +101,7 @@ def test_losses_are_rounded_up_and_ends_are_exact() -> None:
     assert in_units(torch.tensor([1e-12]), zero_one()) == 1
 
 
-def test_passes_for_is_the_fewest() -> None:
+def test_passes_for_is_the_fewest():
     assert passes_for(slack_nats=math.log(2 / 0.01) / 150_000, n=30_000, failure_prob=0.01) == 5
     for n, slack, size in ((100, 0.001, 1), (1000, 0.3, 7), (37, 1e-3, 5)):
         passes = passes_for(slack_nats=slack, n=n, failure_prob=0.05, group_size=size)
@@ -110,7 +110,7 @@ def test_passes_for_is_the_fewest() -> None:
 
 
 @pytest.mark.parametrize("together", [2, 32])
-def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(together: int, monkeypatch) -> None:
+def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(together, monkeypatch):
     module, settings = Twice(), {"passes": 2, "batch_size": 10}
     one_by_one = count(module, **settings)
     monkeypatch.setattr(counting, "_waits_for", lambda device: together)
@@ -124,9 +124,7 @@ def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(toge
     ("together", "bad", "words"),
     [(1, 3.0, "declares the interval"), (32, 3.0, "declares the interval"), (32, math.nan, "NaN or infinite")],
 )
-def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(
-    together: int, bad: float, words: str, monkeypatch
-) -> None:
+def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(together, bad, words, monkeypatch):
     monkeypatch.setattr(counting, "_waits_for", lambda device: together)
     marked, _ = data()
     marked[25] = 1e6  # in the third batch, and in no trial
@@ -137,12 +135,12 @@ def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(
 
 
 @pytest.mark.parametrize(("room", "size"), [(10, 5), (100, 25), (10_000, 250)])
-def test_the_quickest_batch_size_that_fits_is_taken_and_changes_no_number(room: int, size: int, monkeypatch) -> None:
+def test_the_quickest_batch_size_that_fits_is_taken_and_changes_no_number(room, size, monkeypatch):
     module = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
     expected = count(module, n=300, passes=1)
     taken, jobs = [], counting._jobs
 
-    def seconds(way, rows: Tensor) -> float:
+    def seconds(way, rows):
         if len(rows) > room:
             raise torch.OutOfMemoryError("no room")
         return 1.0  # so that larger batches are quicker

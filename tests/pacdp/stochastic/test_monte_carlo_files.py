@@ -1,13 +1,12 @@
 """Files of counts: an interrupted count goes on to the same sums; other and edited files are refused."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from count_toys import LOSSES, count
-from torch import Tensor, nn
+from torch import nn
 
 from pacdp.errors import CheckpointError
 from pacdp.losses import Loss, zero_one
@@ -16,19 +15,19 @@ from pacdp.stochastic.risk import UNIT
 
 
 @pytest.fixture(autouse=True)
-def _every_batch_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+def _every_batch_is_saved(monkeypatch):
     monkeypatch.setattr("pacdp.stochastic.count._SAVE_SECONDS", 0.0)
 
 
 class Switched(nn.Module):
     """A network whose attributes decide what it computes; its text and weights do not show them."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         torch.manual_seed(0)
         self.layer, self.flip, self.scale, self.shift = nn.Linear(16, 3), False, 1.0, 0.0
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         out = self.scale * self.layer(x.flatten(1)) + self.shift * torch.eye(3)[0]
         return -out if self.flip else out
 
@@ -36,20 +35,20 @@ class Switched(nn.Module):
 class General(Switched):
     """The same, as no chain of known layers: weights are drawn as whole networks."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return super().forward(x) + 0.0 * self.layer.weight.sum()
 
 
-def interrupt(done: int, total: int) -> None:
+def interrupt(done, total):
     assert total == 111
     raise KeyboardInterrupt
 
 
 @pytest.fixture
-def started(tmp_path: Path):
+def started(tmp_path):
     """Count a few batches and be killed: the file, and the network."""
 
-    def start(kind: type[nn.Module] = Switched) -> tuple[Path, nn.Module]:
+    def start(kind=Switched):
         path, module = tmp_path / "deeper" / "count.json", kind().eval()
         with pytest.raises(KeyboardInterrupt):
             count(module, resume=path, progress=interrupt)
@@ -59,7 +58,7 @@ def started(tmp_path: Path):
     return start
 
 
-def test_a_resumed_count_is_the_uninterrupted_one_and_another_is_refused(started) -> None:
+def test_a_resumed_count_is_the_uninterrupted_one_and_another_is_refused(started):
     path, module = started()
     before, seen = path.read_bytes(), []
     for changes in ({"passes": 4}, {"seed": 8}, {"batch_size": 9}, {"losses": LOSSES[:1]}):
@@ -84,7 +83,7 @@ COMPUTES_OTHERWISE = {
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("kind", [Switched, General])
-def test_a_network_that_computes_something_else_cannot_go_on(kind: type, started) -> None:
+def test_a_network_that_computes_something_else_cannot_go_on(kind, started):
     path, _ = started(kind)
     before = path.read_bytes()
     for change in COMPUTES_OTHERWISE.values():
@@ -106,20 +105,20 @@ def test_a_network_that_computes_something_else_cannot_go_on(kind: type, started
     ],
     ids=["inverted", "one label for free"],
 )
-def test_a_loss_of_the_same_name_that_computes_something_else_cannot_go_on(function, started) -> None:
+def test_a_loss_of_the_same_name_that_computes_something_else_cannot_go_on(function, started):
     path, module = started()
     other = (Loss(name="zero-one", low=0.0, high=1.0, function=function), LOSSES[1])
     with pytest.raises(CheckpointError, match="another network or loss"):
         count(module, resume=path, losses=other)
 
 
-def rehashed(values: dict) -> str:
+def rehashed(values):
     """What someone who knows the format would write."""
     bare = {name: value for name, value in values.items() if name != "content_hash"}
     return json.dumps({**bare, "content_hash": progress._hash(bare)})
 
 
-def test_every_edited_field_is_refused_and_sums_that_no_count_can_reach_even_with_a_fitting_hash(started) -> None:
+def test_every_edited_field_is_refused_and_sums_that_no_count_can_reach_even_with_a_fitting_hash(started):
     path, module = started()
     whole = json.loads(path.read_text())
     edits = {
@@ -142,14 +141,14 @@ def test_every_edited_field_is_refused_and_sums_that_no_count_can_reach_even_wit
     assert count(module, resume=path) == count(module)
 
 
-def parsed(text: bytes) -> object:
+def parsed(text):
     try:
         return json.loads(text)
     except ValueError:
         return None
 
 
-def test_damaged_files_are_refused_or_whole(started) -> None:
+def test_damaged_files_are_refused_or_whole(started):
     path, _ = started()
     whole, rng = path.read_bytes(), np.random.default_rng(0)
     values = json.loads(whole)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from count_toys import count, data
 from fresh_laws import random_posterior
-from torch import Tensor, nn
+from torch import nn
 
 from pacdp.losses import Loss, zero_one
 from pacdp.posterior import GaussianPosterior
@@ -24,27 +24,27 @@ PAIR = {"w": torch.zeros(2)}
 class Applied(nn.Module):
     """A layer and a function of its outputs."""
 
-    def __init__(self, function) -> None:
+    def __init__(self, function):
         super().__init__()
         self.layer, self.function = nn.Linear(4, 4), function
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.function(self.layer(x))
 
 
-def passed(module: nn.Module, posterior: GaussianPosterior | None = None):
+def passed(module, posterior=None):
     return partial(fresh_pass, module, posterior or random_posterior(module, "isotropic"), torch.randn(4, 4))
 
 
-def law(means: dict[str, Tensor], **stds: Tensor):
+def law(means, **stds):
     return partial(GaussianPosterior, means=means, stds=stds)
 
 
-def counted(function, n: int = 37):
+def counted(function, n=37):
     return partial(count, n=n, losses=(Loss(name="odd", low=0.0, high=1.0, function=function),), batch_size=None)
 
 
-def errors(logits: Tensor, labels: Tensor) -> Tensor:
+def errors(logits, labels):
     return zero_one().function(logits, labels)
 
 
@@ -92,6 +92,6 @@ REFUSED = [
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(("call", "words"), REFUSED)
-def test_what_has_no_meaning_is_refused(call, words: str) -> None:
+def test_what_has_no_meaning_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -20,7 +20,7 @@ from pacdp.uncertainty import (
 PARTS = [expected_entropy_nats, mutual_information_nats, predictive_entropy_nats, variation_ratio]
 
 
-def members(*shape: int, seed: int = 0, concentration: float = 0.3) -> np.ndarray:
+def members(*shape, seed=0, concentration=0.3):
     return np.random.default_rng(seed).dirichlet([concentration] * shape[2], size=shape[:2])
 
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ SHAPES = [CONV_FIRST, CONV_SECOND, UNEVEN]
 NAMES = ["output", "input gradient", "weight gradient", "bias gradient"]
 
 
-def problem(shape: dict[str, Any], *, examples: int, dtype: torch.dtype, seed: int = 0) -> list[torch.Tensor]:
+def problem(shape, *, examples, dtype, seed=0):
     generator = torch.Generator().manual_seed(seed)
     inputs, outputs, size = shape["in_channels"], shape["out_channels"], shape["kernel"]
     x = torch.randn(examples, inputs, shape["height"], shape["width"], generator=generator, dtype=torch.float64)
@@ -32,7 +31,7 @@ def problem(shape: dict[str, Any], *, examples: int, dtype: torch.dtype, seed: i
     return [tensor.to(dtype) for tensor in (x, weight, bias, grad_out)]
 
 
-def by_autograd(shape: dict[str, Any], arguments: list[torch.Tensor]) -> list[np.ndarray]:
+def by_autograd(shape, arguments):
     x, weight, bias = (tensor.clone().requires_grad_() for tensor in arguments[:3])
     out = functional.conv2d(x, weight, bias)
     out = functional.relu(out) if shape["relu"] else out
@@ -41,12 +40,12 @@ def by_autograd(shape: dict[str, Any], arguments: list[torch.Tensor]) -> list[np
     return [tensor.detach().numpy() for tensor in (out, x.grad, weight.grad, bias.grad) if tensor is not None]
 
 
-def block_of(shape: dict[str, Any], *, batch: int, dtype: torch.dtype) -> ConvBlock:
+def block_of(shape, *, batch, dtype):
     name = str(dtype).removeprefix("torch.")
     return ConvBlock(**shape, needs_input_gradient=True, batch=batch, dtype=name)
 
 
-def by_block(block: ConvBlock, arguments: list[torch.Tensor]) -> list[np.ndarray]:
+def by_block(block, arguments):
     x, weight, bias, grad_out = (tensor.numpy() for tensor in arguments)
     weight_grad, bias_grad = np.full_like(weight, np.nan), np.full_like(bias, np.nan)
     out = block.forward(x, weight, bias)
@@ -55,13 +54,13 @@ def by_block(block: ConvBlock, arguments: list[torch.Tensor]) -> list[np.ndarray
     return [out.copy(), grad_in.copy(), weight_grad, bias_grad]
 
 
-def assert_close(results: list[np.ndarray], expected: list[np.ndarray], *, tolerance: float) -> None:
+def assert_close(results, expected, *, tolerance):
     for name, one, other in zip(NAMES, results, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * np.abs(other).max(), err_msg=name)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_agrees_with_autograd(shape: dict[str, Any]) -> None:
+def test_agrees_with_autograd(shape):
     """In single precision as closely as that rounds; a tie broken the other way would show as a large difference."""
     block, coarse = (block_of(shape, batch=128, dtype=dtype) for dtype in (torch.float64, torch.float32))
     for examples in (1, 33, 128):
@@ -74,7 +73,7 @@ def test_agrees_with_autograd(shape: dict[str, Any]) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_agrees_with_autograd_on_any_shape(data: st.DataObject) -> None:
+def test_agrees_with_autograd_on_any_shape(data):
     size, pool = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 4))
     side = size - 1 + max(pool, 1)
     shape = {
@@ -94,7 +93,7 @@ def test_agrees_with_autograd_on_any_shape(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_bits_do_not_depend_on_threads_or_history(shape: dict[str, Any], dtype: torch.dtype) -> None:
+def test_bits_do_not_depend_on_threads_or_history(shape, dtype):
     arguments = problem(shape, examples=100, dtype=dtype)
     other = problem(shape, examples=128, dtype=dtype, seed=1)
     block = block_of(shape, batch=128, dtype=dtype)
@@ -112,7 +111,7 @@ def test_bits_do_not_depend_on_threads_or_history(shape: dict[str, Any], dtype: 
     assert [array.tobytes() for array in fresh] == [array.tobytes() for array in once]
 
 
-def test_an_example_is_served_alike_in_any_batch_and_any_number_is_evaluated() -> None:
+def test_an_example_is_served_alike_in_any_batch_and_any_number_is_evaluated():
     x, weight, bias, grad_out = problem(CONV_SECOND, examples=100, dtype=torch.float32)
     block = block_of(CONV_SECOND, batch=40, dtype=torch.float32)
     together = by_block(block, [x[:40], weight, bias, grad_out[:40]])
@@ -126,7 +125,7 @@ def test_an_example_is_served_alike_in_any_batch_and_any_number_is_evaluated() -
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("place", range(4), ids=["x", "weight", "bias", "grad_out"])
-def test_nan_is_passed_on(place: int) -> None:
+def test_nan_is_passed_on(place):
     for relu in (True, False):
         shape = CONV_SECOND | {"relu": relu}
         arguments = problem(shape, examples=20, dtype=torch.float64)
@@ -140,7 +139,7 @@ def test_nan_is_passed_on(place: int) -> None:
         assert np.isnan(results[2]).any() or place in (1, 2) or (relu and place == 3)
 
 
-def test_no_nan_is_hidden_by_a_later_larger_sum() -> None:
+def test_no_nan_is_hidden_by_a_later_larger_sum():
     shape = {"in_channels": 1, "out_channels": 1, "kernel": 1, "pool": 2, "relu": True, "height": 2, "width": 2}
     x = np.ones((4, 1, 2, 2))
     x.reshape(4, 4)[np.arange(4), np.arange(4)] = np.nan
@@ -148,7 +147,7 @@ def test_no_nan_is_hidden_by_a_later_larger_sum() -> None:
     assert np.isnan(block.forward(x, np.ones((1, 1, 1, 1)), np.zeros(1))).all()
 
 
-def test_ties_go_to_the_first_position() -> None:
+def test_ties_go_to_the_first_position():
     """Constant images: every window ties, in exact arithmetic and in floating point alike."""
     shape = {"in_channels": 2, "out_channels": 3, "kernel": 3, "pool": 2, "relu": True, "height": 9, "width": 8}
     arguments = problem(shape, examples=9, dtype=torch.float64)
@@ -175,7 +174,7 @@ for threads in (1, 2):
 
 
 @pytest.mark.parametrize("layer", ["workqueue", "omp"])
-def test_alternates_with_torch_under_each_threading_layer(layer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alternates_with_torch_under_each_threading_layer(layer, monkeypatch):
     """Starting Numba's OpenMP layer resets the thread count of the OpenMP runtime it shares with PyTorch."""
     monkeypatch.setenv("NUMBA_THREADING_LAYER", layer)
     monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
