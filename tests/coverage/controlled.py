@@ -253,11 +253,9 @@ ENTRIES = [
     Entry("control_risk, by betting", control_risk_by_betting, RULES[1:], FEW),
     Entry("control_selective_risk", control_selective_risk, (*LEVELS, *MANY_LEVELS), LEVELS[:1], 0.4),
     Entry("control_set_size", control_set_size, (), SIZES),
-    Entry("control_false_negatives", control_false_negatives, SCORES, FIRST, 0.9, datasets=1000),
-    Entry("control_miscoverage", control_miscoverage, SCORES[:1], FIRST, 0.9, datasets=1000),
-    Entry(
-        "control_groups of control_false_negatives", control_groups, (*SCORES, *TWO_GROUPS), EACH, 0.4, datasets=1000
-    ),
+    Entry("control_false_negatives", control_false_negatives, SCORES, FIRST, 0.9),
+    Entry("control_miscoverage", control_miscoverage, SCORES[:1], FIRST, 0.9),
+    Entry("control_groups of control_false_negatives", control_groups, (*SCORES, *TWO_GROUPS), EACH, 0.4),
     Entry("Monitor, upper limit", monitor_upper, (), LOW, caught=FRACTIONS[3], why=_MIXED),
     Entry("Monitor, lower limit", monitor_lower, (), HIGH, caught=FRACTIONS[3], why=_MIXED),
     Entry("Monitor, alarm", monitor_alarm, LONG, LONG[:1], 0.3),
@@ -267,7 +265,7 @@ ENTRIES = [
 BROKEN = [
     Entry("thresholds without a union", starts_unpaid, MANY_LEVELS),
     Entry("threshold at the target itself", threshold_at_the_target, SCORES),
-    Entry("groups without a union", groups_unpaid, TWO_GROUPS, datasets=1500),
+    Entry("groups without a union", groups_unpaid, TWO_GROUPS),
     Entry("a limit for one time, looked at all the time", limit_at_one_time, LONGER),
     Entry("large losses reported first", labels_as_they_come, SHORTER),
     Entry("old scores of training records", scores_of_training_records, ONE_LAW[1:]),

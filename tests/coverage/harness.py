@@ -42,7 +42,7 @@ class Entry:
     ``power`` are further worlds, near the worst case: in one of them ``caught`` of the cost must fail visibly, so that
     a bound that is never wrong because it says nothing does not pass. Where ``caught`` is less than two thirds, ``why``
     says what the bound gives away. ``share`` is the least part of the nominal failure probability that the bound must
-    reach in its worst world; ``lower`` marks lower bounds; ``datasets`` are as many as ``caught`` needs to be seen.
+    reach in its worst world; ``lower`` marks lower bounds.
     """
 
     name: str
@@ -53,7 +53,6 @@ class Entry:
     lower: bool = False
     caught: float = 2 / 3
     why: str = ""
-    datasets: int = 2000
 
 
 @dataclass(frozen=True)
