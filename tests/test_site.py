@@ -3,9 +3,6 @@
 import re
 from pathlib import Path
 
-import bounds
-import pacdp
-from bounds import accounting
 from site_tools.check import requests
 
 ROOT = Path(__file__).parents[1]
@@ -40,13 +37,3 @@ def test_the_check_of_the_site_sees_every_request(tmp_path):
     (tmp_path / "index.html").write_text(PAGE)
     (tmp_path / "a.css").write_text("body { font: url('https://o.org/6') } p { background: url(a.png) }")
     assert sorted(found[-1] for found in requests(tmp_path)) == list("123456")
-
-
-def test_every_public_name_is_on_a_page_of_reference():
-    from site_tools.reference import pages
-
-    found = pages()
-    for package, place in ((bounds, "bounds"), (accounting, "accounting"), (pacdp, "pacdp")):
-        shown = set(re.findall(r"^::: [\w.]+\.(\w+)$", found[f"reference/{place}.md"], re.MULTILINE))
-        functions = {name for name in dir(package) if name[0].isupper() and callable(getattr(package, name))}
-        assert {name for name in functions if getattr(package, name).__module__.startswith(place[:5])} <= shown

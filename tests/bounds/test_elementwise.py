@@ -1,7 +1,5 @@
 """Scalars as functions of arrays: large results are cut over the cores, and nothing else changes."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -37,28 +35,6 @@ def test_large_results_and_no_others_are_cut_over_the_cores(monkeypatch, shapes,
     wide = [np.broadcast_to(one, np.broadcast_shapes(*shapes)) for one in (q, nats)]
     assert (found[some] == binary_kl_upper(*(one[some] for one in wide))).all()
     assert found.shape == np.broadcast_shapes(*shapes)
-
-
-def test_pieces_cover_the_longest_axis(monkeypatch):
-    seen = []
-
-    def ufunc(*arrays, out):
-        seen.append(out.shape)
-        out[...] = arrays[0]
-
-    values = np.arange(70.0).reshape(7, 10)
-    assert (_elementwise._in_threads(ufunc, (values,), 4) == values).all()
-    assert sorted(seen) == [(7, 2), (7, 2), (7, 3), (7, 3)]
-
-
-def test_cores_are_those_of_this_process(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(5 if process == 0 else 9)), raising=False)
-    assert _elementwise._cores() == 5
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert _elementwise._cores() == 7
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert _elementwise._cores() == 1
 
 
 @pytest.mark.parametrize("wrong", ["a", 1j, 10**400])

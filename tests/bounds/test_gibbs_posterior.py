@@ -125,15 +125,3 @@ def test_the_upper_bound_on_kl_is_at_least_the_exact_one(tau, low, width, share)
     exact = Fraction(tau) * (Fraction(high) - Fraction(low))
     first = -Fraction(partition) - Fraction(tau) * Fraction(low)
     assert Fraction(value) >= min(max(Fraction(0), first), exact, exact * exact / 8)
-
-
-def test_losses_that_are_shifted_say_the_same():
-    given = {"tau": 900.0, "n": 3000, "failure_prob": 0.04, "log_partition_failure_prob": 0.0}
-    value = gibbs_pac_bayes(log_partition_lower_nats=-90.0, loss_low=0.0, loss_high=2.0, error_loss=0.7, **given).value
-    assert 0.1 < value < 0.9
-    for shift in (-0.5, 0.25, 1.0):
-        moved = gibbs_pac_bayes(
-            log_partition_lower_nats=-90.0 - 900.0 * shift, loss_low=shift, loss_high=2.0 + shift,
-            error_loss=0.7 + shift, **given,
-        )  # fmt: skip
-        assert moved.value == pytest.approx(value, rel=1e-6)

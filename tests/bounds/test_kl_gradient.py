@@ -8,8 +8,6 @@ import pytest
 
 from bounds import binary_kl_lower, binary_kl_lower_gradient, binary_kl_upper, binary_kl_upper_gradient
 
-EDGES = [0.0, 0.5, 1.0]
-
 
 def exact(q, nats, above):
     """Both derivatives at the root of kl(q‖p) = nats, found by bisection in 80 digits."""

@@ -23,11 +23,6 @@ def test_so_many_misses_and_no_more_are_allowed(n, target, failure_prob):
         assert clopper_pearson_upper(allowed + 1, n, failure_prob) > target
 
 
-def test_check_values():
-    assert allowed_misses(59, 0.05, 0.05) == 0  # Wilks 1941: 59 draws for 95%/95%
-    assert allowed_misses(58, 0.05, 0.05) == -1
-
-
 @pytest.mark.parametrize(
     ("law", "target"), [((0.2, 0.3, 0.5), 0.2), ((0.05, 0.45, 0.5), 0.45), ((0.21, 0.09, 0.7), 0.2)]
 )

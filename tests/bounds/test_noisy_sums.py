@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import bounds
 from bounds import PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds import accounting as ran
-from bounds.noisy_runs import _product
 from bounds.noisy_steps import log_moment
 
 LOG = math.log(20)
@@ -162,16 +161,6 @@ def test_secret_batches_from_norms_and_from_moments():
     assert nats(PoissonSum(event=event), n=40) <= nats(all_clipped, n=40) * (1 + 1e-12)
 
 
-def test_all_records_at_rate_one_are_the_full_batch():
-    event = full(20.0, 7)
-    norms = [11.0, 3.0, 4.0, 0.0, 1.0, 2.0, 9.0]
-    first = bounds.noisy_sum_realised(event=event, squared_norms=norms, records=30)
-    second = bounds.poisson_sum_realised(event=event, squared_norms=norms, records=30)
-    assert nats(first, n=30) == pytest.approx(nats(second, n=30), rel=1e-12)
-    worst, poisson = bounds.noisy_sum_worst_case(event=event), bounds.poisson_sum(event=event)
-    assert nats(worst, n=600) <= nats(poisson, n=600) <= nats(worst, n=600) * 1.01
-
-
 REALISED = (
     RealisedSum(contributions=1.0, records=600),
     RealisedPoissonSum(log_moments=(0.5,), orders=(1.5,), records=600),
@@ -219,8 +208,3 @@ def test_noise_of_a_langevin_step_is_rounded_down():
         exact = k * mp.sqrt(2 / (mp.mpf(tau) * mp.mpf(h)))
         found = bounds.langevin_noise(step_size=h, tau=tau, examples=k)
         assert exact * (1 - mp.mpf("1e-13")) <= found <= exact or not math.isfinite(found)
-
-
-def test_a_record_that_adds_nothing_pays_nothing():
-    assert _product(0.0, 3.0) == _product(3.0, 0.0) == 0.0
-    assert _product(5e-324, 5e-324) > 0.0

@@ -101,13 +101,6 @@ def test_each_method_has_its_turn(tau, draws, losses, method):
     assert made.nats <= estimate + 1e-12 or method == "certain"
 
 
-def test_chernoff_refuses_a_negative_loss_and_ignores_hopeless_estimates():
-    with pytest.raises(ValueError, match=r"^log_mean_exp must"):
-        log_partition_chernoff(log_mean_exp=0.1, draws=5, failure_prob=0.1)
-    for hopeless in (-1e5, -math.inf):
-        assert log_partition_chernoff(log_mean_exp=hopeless, draws=5, failure_prob=0.1) == -math.inf
-
-
 def streamed(parts):
     stream = StreamingLogMeanExp()
     for part in parts:

@@ -18,11 +18,6 @@ def test_a_mechanism_that_does_not_look_at_its_records_loses_no_privacy(still):
     assert bounds.exponential_mechanism_epsilon(**still, loss_range=2.0, n=10) == 0.0
 
 
-def test_a_price_that_is_missing_is_missed_by_name():
-    with pytest.raises(TypeError, match=r"dp_pac_bayes\(\) is missing the keyword argument 'epsilon'"):
-        bounds.dp_pac_bayes(risk=0.02, kl_nats=500.0, n=60_000, failure_prob=0.05)
-
-
 @pytest.mark.parametrize("units", range(1, 12))
 def test_half_of_the_smallest_brier_losses_is_rounded_up(units):
     brier = units * math.ulp(0.0)

@@ -52,11 +52,6 @@ def test_unproved_records_make_optimistic_certificates(status):
     assert made.value == private_pac_bayes(**AT, privacy=RECORDS["gaussian"]).value
 
 
-def test_a_grid_is_recorded_by_its_digest():
-    made = private_pac_bayes(**AT, privacy=RECORDS["grid"])
-    assert made.inputs["privacy_digest"] == RECORDS["grid"].digest
-
-
 def test_bounds_in_expectation_have_their_printed_information():
     for privacy, per_record in (
         (GaussianDP(mu=0.05, **KNOWN), 0.00125),

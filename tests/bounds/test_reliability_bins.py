@@ -99,9 +99,3 @@ def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
     assert [one.correct for one in made.bins] == [int(c[slot == k].sum()) for k in range(4)]
     assert made.n == 500
     assert [(one.low, one.high) for one in made.bins] == list(itertools.pairwise(edges))
-
-
-def test_a_single_example_is_all_that_is_certified():
-    sample = calibration_sample(confidence=[0.9], correct=[True], edges=(0.0, 0.5, 1.0))
-    made = mce_clopper_pearson(bins=sample.bins, min_count=1, failure_prob=0.05)
-    assert made.terms["share_certified"] == 1.0

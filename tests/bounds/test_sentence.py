@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bounds
-from bounds.sentence import first_sentence, headline, records
+from bounds.sentence import headline
 
 MADE = bounds.maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
 MADE = replace(MADE, of="weights", measures="0-1 risk")
@@ -40,33 +40,9 @@ def test_every_hypothesis_without_a_proof_is_in_the_sentence():
     assert "optimistic" not in headline(MADE)
 
 
-def test_what_is_proved_needs_no_if():
-    made = MADE.resting_on(*(bounds.proved(one.name, "a proof", one.unit) for one in MADE.hypotheses))
-    assert headline(made).endswith("from 1000 examples.")
-
-
 def test_people_are_called_people():
     made = replace(MADE, measures="0-1 risk of a new person").resting_on(
         bounds.declared("records independent", "the clinic", "person")
     )
     assert "on a new person" in headline(made)
     assert "1000 people" in headline(made)
-
-
-def test_other_risks_go_by_their_names_and_a_vacuous_bound_says_nothing():
-    assert "ECE of the weights" in headline(replace(MADE, measures="ECE"))
-    assert headline(replace(MADE, value=1.0)).startswith("Nothing is known")
-
-
-def test_the_first_sentence_is_that_of_the_error_where_it_was_certified():
-    ece = replace(MADE, measures="ECE")
-    assert first_sentence([ece, MADE]) == headline(MADE)
-    assert first_sentence([ece]) == headline(ece)
-
-
-def test_records_are_named_only_where_number_and_unit_are_known():
-    made = bounds.maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05)
-    made = made.resting_on(bounds.declared("records independent", "a test", "example"))
-    assert records(made) == "100 examples"
-    assert records(replace(made, hypotheses=())) == ""
-    assert records(replace(made, inputs={**made.inputs, "n": "many"})) == ""

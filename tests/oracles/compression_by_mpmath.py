@@ -7,15 +7,6 @@ def log_choose(n, k):
     return mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
 
 
-def by_definition(k, n, v, weights):
-    """Σ_{m ≥ k} λ_m C(m,k)/C(n,k) (1-v)^(m-n), a term for every size."""
-    v = mp.mpf(v)
-    terms = (
-        share * mp.binomial(m, k) / mp.binomial(n, k) * (1 - v) ** (m - n) for m, share in weights.items() if m >= k
-    )
-    return mp.fsum(terms)
-
-
 def uniform(k, n, v, failure_prob):
     """The same for λ_m = failure_prob/n, as failure_prob P(Bin(n, v) > k) / (n v P(Bin(n, v) = k))."""
     v = mp.mpf(v)

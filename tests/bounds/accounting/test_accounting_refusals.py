@@ -12,7 +12,6 @@ from bounds.accounting import (
     Gaussian,
     NonPrivate,
     PoissonSampled,
-    PrivacyBound,
     SelfComposed,
     calibrate_noise,
     event_from_dict,
@@ -32,16 +31,12 @@ asked = partial(privacy_epsilon, delta=1e-5, **UNLESS)
 sampled = partial(PoissonSampled, sample_rate=0.1)
 REFUSED = [
     (partial(sampled, sample_rate=0.0, event=ONE), r"sample_rate must lie in \(0, 1\]"),
-    (partial(sampled, sample_rate=math.nan, event=ONE), "sample_rate must be a real number"),
     (partial(Gaussian, noise_multiplier=0.0), "noise_multiplier must be positive"),
     (partial(ExponentialMechanism, epsilon=-1.0, **UNLESS), "epsilon must be positive"),
-    (partial(ExponentialMechanism, epsilon=1.0, adjacency="both"), "adjacency must be one of"),
     (partial(Composed, events=()), "events must hold at least one event"),
     (partial(SelfComposed, event=ONE, count=0), "count must be a whole number"),
     (partial(asked, event=ONE, delta=0.0), "delta must lie strictly"),
-    (partial(asked, event=ONE, delta=1.0), "delta must lie strictly"),
     (partial(asked, event=ONE, adjacency="zero-out"), "adjacency must be one of"),
-    (partial(asked, event="SGD"), "event must be one of"),
     (partial(privacy_delta, event=ONE, epsilon=-1.0, **UNLESS), "epsilon must not be negative"),
     (partial(privacy_delta, event=ONE, epsilon=math.inf, **UNLESS), "epsilon must be finite"),
     (partial(loss_distribution, event=NonPrivate(), **UNLESS), "event must promise something"),
@@ -63,12 +58,7 @@ REFUSED = [
         ),
         "PoissonSampled with exponential mechanisms",
     ),
-    *(
-        (partial(event_from_dict, record), "(event|record) must")
-        for record in ({"event": "Laplace"}, {"event": "Gaussian"})
-    ),
-    (partial(event_from_dict, {"event": "Gaussian", "noise_multiplier": 1.0, "b": 2}), "record must"),
-    (partial(PrivacyBound.from_dict, {}), "record must have the fields"),
+    (partial(event_from_dict, {"event": "Laplace"}), "event must"),
 ]
 
 

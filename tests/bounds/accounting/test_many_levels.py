@@ -11,8 +11,6 @@ from events_for_tests import steps
 
 from bounds.accounting import (
     Composed,
-    ExponentialMechanism,
-    Gaussian,
     _levels,
     privacy_delta,
     privacy_epsilon,
@@ -102,19 +100,6 @@ def test_few_levels_bracket_what_every_level_by_itself_gives(adjacency, low, hig
     finite = np.isfinite(slow)
     assert (moments >= slow)[finite].all()
     assert (moments <= 1.05 * slow)[finite].all()
-
-
-def test_other_mechanisms_stay_as_they_are(monkeypatch):
-    """Noise on all records and pure mechanisms are counted beside the levels, and families of rates apart."""
-    monkeypatch.setattr(_levels, "_MOST", 8)
-    sampled = [steps(1.0 + 0.1 * k, rate, 2) for k in range(20) for rate in (0.01, 0.02)]
-    pure = ExponentialMechanism(epsilon=0.1, adjacency="add-remove")
-    parts = mechanisms(schedule(Composed(events=(Gaussian(noise_multiplier=3.0), pure, *sampled)), "add-remove"))
-    levels = grouped(parts)
-    assert sum(level.uses for level in levels) == 2 + 80
-    assert [level.part for level in levels if level.uses == 1] == [parts[0][0], parts[-1][0]]
-    for before, level in itertools.pairwise(levels):
-        assert not level.times.size or before.part.rate == level.part.rate < 1.0
 
 
 def test_levels_within_rounding_count_as_the_less_noisy():

@@ -32,6 +32,19 @@ def test_bands_are_the_exact_binomial_intervals(failure_prob):
         assert wide == pytest.approx(end), "six bins share the failure probability"
 
 
+@pytest.mark.every_case
+@pytest.mark.parametrize("simultaneous", [False, True])
+@pytest.mark.parametrize("true", [0.01, 0.5, 0.93])
+def test_bands_miss_no_more_often_than_they_say(true, simultaneous):
+    """Summed over all outcomes of a bin; of four bins at once the chance is at most the sum."""
+    n, failure_prob, missing = 25, 0.1, 0.0
+    for k in range(n + 1):
+        told = {"failure_prob": failure_prob, "simultaneous": simultaneous}
+        lower, upper = accuracy_bands(np.full(4, n), np.full(4, k), **told)
+        missing += stats.binom.pmf(k, n, true) * (not lower[0] <= true <= upper[0])
+    assert missing <= failure_prob / (4 if simultaneous else 1)
+
+
 @pytest.mark.parametrize("method", ["percentile", "BCa"])
 def test_scipy_s_bootstrap_finds_the_same_interval_and_the_generator_decides_it(method):
     case = tools.continuous(11, n=60, classes=3)

@@ -16,39 +16,28 @@ percentile, bca = (
 )
 PREDICTIONS = [
     (GOOD[:0], LABELS[:0], "n >= 1"),
-    (np.ones((4, 1)), LABELS * 0, "classes >= 2"),
     (GOOD, LABELS[:3], "one label for each of 4"),
     (GOOD, LABELS + 1, "labels in 0 .. 1, got 1 .. 2"),
-    (GOOD, LABELS - 1, "labels in 0 .. 1, got -1 .. 0"),
     (GOOD - 1.0, LABELS, "not logits"),
     (np.where(MARKED, np.nan, GOOD), LABELS, "got nan"),
     (GOOD * 1.001, LABELS, "sum to 1 within 0.0001, one is off by 0.001"),
 ]
 MEASURES = [
-    c.ece, c.mce, c.rmsce, c.debiased_l2, c.debiased_square, c.adaptive_ece, c.sce, c.ace, c.smooth_ece, c.accuracy,
-    c.nll_nats, c.brier, c.macro_auc, c.brier_decomposition, c.summary,
+    c.adaptive_ece, c.sce, c.smooth_ece, c.nll_nats, c.brier, c.macro_auc, c.summary,
 ]  # fmt: skip
-BINNED = [c.ece, c.adaptive_ece, c.brier_decomposition]
 REFUSED = [
     *((partial(c.ece, probabilities, labels), said) for probabilities, labels, said in PREDICTIONS),
-    *((partial(measure, *PREDICTIONS[5][:2]), "not logits") for measure in MEASURES),
-    *((partial(binned, GOOD, LABELS, bins=0), "bins >= 1") for binned in BINNED),
+    *((partial(measure, GOOD - 1.0, LABELS), "not logits") for measure in MEASURES),
+    (partial(c.ece, GOOD, LABELS, bins=0), "bins >= 1"),
     (partial(c.auc, np.arange(2.0), np.array([True, True])), "positive and negative examples for an AUC, got 2 and 0"),
-    (partial(c.auc, np.array([0.1, np.nan]), np.array([True, False])), "finite scores"),
-    (partial(c.auc, np.arange(2.0), np.array([True])), "n outcomes"),
     (partial(c.macro_auc, np.full((2, 3), 1 / 3), np.array([0, 2])), "each of 3 classes"),
     (partial(bca, *SURE, draws=20), "take percentile_interval"),
-    (partial(bca, SURE[0][:1], SURE[1][:1]), "n >= 2"),
-    (partial(percentile, *SURE, draws=1), "draws >= 2 and 0 < failure_prob < 1"),
     (partial(percentile, *SURE, failure_prob=1.0), "draws >= 2 and 0 < failure_prob < 1"),
     (partial(c.accuracy_bands, np.array([2]), np.array([1]), failure_prob=0.0), "0 < failure_prob"),
     (partial(c.accuracy_bands, np.array([2]), np.array([3])), "correct <= counts"),
     (partial(fit, LOGITS, np.arange(3)), "temperature of least NLL in"),  # separable: it goes to 0
-    (partial(fit, LOGITS, np.array([1, 2, 0])), "temperature of least NLL in"),  # always wrong: to infinity
-    (partial(fit, np.zeros((3, 3)), np.arange(3)), "temperature of least NLL in"),
     (partial(fit, np.full((3, 3), np.inf), np.arange(3)), "finite logits"),
     (partial(fit, LOGITS, np.arange(2)), "3 labels in 0 .. 2"),
-    (partial(c.scaled, LOGITS, temperature=0.0), "finite temperature > 0"),
 ]  # fmt: skip
 
 

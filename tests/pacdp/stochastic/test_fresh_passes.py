@@ -11,7 +11,6 @@ from torch import nn
 
 from pacdp.plain import call_with
 from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
-from pacdp.stochastic.columns import gram_root, gram_root_of
 from pacdp.stochastic.noise import _standard, gaussians, normals
 
 
@@ -73,6 +72,16 @@ def test_the_module_itself_is_left_alone():
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
 
+def test_an_example_keeps_its_draw_when_the_batch_is_shuffled():
+    module, _ = made("small network")
+    posterior, inputs, order = random_posterior(module, "diagonal"), torch.randn(50, 1, 8, 8), torch.randperm(50)
+    whole, shuffled = (
+        fresh_outputs(module, posterior, inputs[rows], Draws.of(seed=1, number=4, examples=rows))
+        for rows in (torch.arange(50), order)
+    )
+    torch.testing.assert_close(whole[order], shuffled, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("dim", [6, 4096, 9000])
 def test_compiled_numbers_agree_with_torch(dim):
     draws = Draws.of(seed=3, number=2, examples=torch.tensor([0, 5, 2**31 - 1]))
@@ -85,20 +94,6 @@ def test_compiled_numbers_agree_with_torch(dim):
     mean, std = torch.randn(dim), torch.rand(dim)
     for centre, spread in ((mean, std), (mean[:1], std), (mean, std[:1])):
         assert torch.allclose(gaussians(draws, 9, dim, mean=centre, std=spread), centre + spread * ours, atol=1e-6)
-
-
-def test_factors_of_singular_matrices():
-    generator = torch.Generator().manual_seed(0)
-    columns = torch.randn(5, 1, 9, 6, generator=generator)
-    columns[0, :, :, 3] = columns[0, :, :, 1]  # a patch twice
-    columns[1] = 0.0
-    columns[2, :, :, 2:] = columns[2, :, :, :1] * torch.arange(4)
-    columns[3, :, 2:] = 0.0  # fewer inputs than positions
-    root = gram_root(columns)
-    gram = columns.mT @ columns
-    assert torch.allclose(root.mT @ root, gram, atol=1e-5)
-    assert torch.allclose(gram_root_of((columns.double().mT @ columns.double()).clone()).float(), root, atol=1e-5)
-    assert not root[1].any()
 
 
 def test_layers_that_compute_something_else_are_not_taken(monkeypatch):

@@ -25,7 +25,7 @@ def test_counts_do_not_depend_on_batches_and_a_pass_is_its_terms():
     assert error.terms == 111
     assert error.errors * UNIT == error.total
     assert 0 < error.errors < 111
-    for batch_size in (1, 5):
+    for batch_size in (1, 5, None):
         smaller = count(batch_size=batch_size)
         assert smaller[0] == error
         assert smaller[1].mean == pytest.approx(cross_entropy.mean, rel=1e-6)
@@ -132,24 +132,3 @@ def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(t
                 function=lambda logits, labels: torch.where(logits.abs().amax(1) > 1e3, bad, 0.5))  # fmt: skip
     with pytest.raises(ValueError, match=words):
         count(inputs=marked, losses=[loss], passes=1, batch_size=10)
-
-
-@pytest.mark.parametrize(("room", "size"), [(10, 5), (100, 25), (10_000, 250)])
-def test_the_quickest_batch_size_that_fits_is_taken_and_changes_no_number(room, size, monkeypatch):
-    module = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
-    expected = count(module, n=300, passes=1)
-    taken, jobs = [], counting._jobs
-
-    def seconds(way, rows):
-        if len(rows) > room:
-            raise torch.OutOfMemoryError("no room")
-        return 1.0  # so that larger batches are quicker
-
-    monkeypatch.setattr(counting, "_TRIED", (5, 25, 250, 1000))
-    monkeypatch.setattr(counting, "_seconds", seconds)
-    monkeypatch.setattr(counting, "_is_tried", lambda device: True)
-    monkeypatch.setattr(
-        counting, "_jobs", lambda n, passes, size, group: (taken.append(size), jobs(n, passes, size, group))[1]
-    )
-    assert count(module, n=300, passes=1, batch_size=None) == expected
-    assert taken == [size]

@@ -13,10 +13,6 @@ MEMBERS = [
     np.where(MARKED, np.nan, GOOD), GOOD + np.array([-0.6, 0.6]), GOOD * 1.01, np.ones((2, 3, 1)), np.ones((0, 3, 2)),
     np.ones((2, 0, 2)),
 ]  # fmt: skip
-MEASURES = [
-    u.class_uncertainty, u.expected_entropy_nats, u.mutual_information_nats, u.predictive_entropy_nats,
-    u.predictive_mean, u.variation_ratio,
-]  # fmt: skip
 ZEROS = np.zeros((2, 3))
 SPREADS = [
     (ZEROS, np.zeros((2, 4))), (ZEROS[:0], ZEROS[:0]), (ZEROS + np.nan, ZEROS), (ZEROS, ZEROS - 1.0),
@@ -24,7 +20,7 @@ SPREADS = [
 ]  # fmt: skip
 REFUSED = [
     *((partial(u.class_uncertainty, members), "members") for members in MEMBERS),
-    *((partial(measure, GOOD * 1.01), "members") for measure in MEASURES),
+    (partial(u.variation_ratio, GOOD * 1.01), "members"),
     *((partial(u.predictive_spread, *given), "expected") for given in SPREADS),
     (partial(u.gaussian_nll_nats, torch.zeros(4, 2), torch.zeros(5)), "expected outputs"),
     (partial(u.gaussian_nll_nats, torch.zeros(4, 3), torch.zeros(4)), "expected outputs"),
