@@ -7,7 +7,6 @@ import struct
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +89,10 @@ def state_dict(found, whole):
     return strided and all(isinstance(name, str) for name in found)
 
 
-def settings(folder, *, close=False):
+def settings(folder):
     every = [{"rate": rate, "inside": {"steps": 3, "names": ["a", "b"]}} for rate in (0.1, 0.2, 0.3)]
     listed = Choices.create(folder / "choices.jsonl", name="sweep", settings=every)
-    if close:
-        listed.close()
+    listed.close()
     return listed.path
 
 
@@ -138,11 +136,6 @@ def row_hashes():
     return {name: np.array(value) for name, value in made.items()}
 
 
-def safetensors_rows(folder):
-    save_file({name: torch.from_numpy(value) for name, value in row_hashes().items()}, folder / "rows.safetensors")
-    return folder / "rows.safetensors"
-
-
 def arrays(name, save, **named):
     def make(folder):
         save(folder / name, **named)
@@ -157,12 +150,6 @@ def idx(values, code):
 
 
 BATCHES = (*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin")
-
-
-def batches(folder):
-    for name in BATCHES:
-        put(folder / name, bytes(2 * 3073))
-    return folder / "data_batch_3.bin"
 
 
 def archive(folder):
@@ -242,13 +229,7 @@ LOADERS = {
     "weights, old pt": Loader(
         make=weights("a.pt", _use_new_zipfile_serialization=False), read=read_weights, bombs="pt", lawful=state_dict
     ),
-    "list of settings": Loader(
-        make=settings, read=Choices.load, bombs="json",
-        lawful=lambda found, whole: not found.closed and beginning(found, whole),
-    ),
-    "closed list": Loader(
-        make=partial(settings, close=True), read=Choices.load, bombs="json", lawful=beginning
-    ),
+    "list of settings": Loader(make=settings, read=Choices.load, bombs="json", lawful=beginning),
     "ledger": Loader(make=ledger(".jsonl"), read=lambda path: Ledger.load(path.parent), bombs="json",
                      lawful=lambda found, whole: found.entries == whole.entries),
     "head of a ledger": Loader(make=ledger(".head"), read=lambda path: Ledger.load(path.parent), bombs="json",
@@ -272,21 +253,13 @@ LOADERS = {
     "schedule, CSV": Loader(make=holding("s.csv", "step,noise_multiplier\n1,2.0\n2,3.0\n"),
                             read=privacy.read_schedule, bombs="csv", lawful=lambda found, whole: min(found) > 0),
     "row hashes": Loader(make=arrays("r.npz", np.savez, **row_hashes()), read=foreign_inputs.rows_in, bombs="npz"),
-    "row hashes, safetensors": Loader(make=safetensors_rows, read=foreign_inputs.rows_in, bombs="safetensors"),
     "indices": Loader(make=arrays("i.npy", np.save, arr=np.arange(12)), read=foreign_inputs.indices_in, bombs="npy"),
-    "indices, JSON": Loader(
-        make=holding("i.json", "[1, 4, 7]"), read=foreign_inputs.indices_in, bombs="json"
-    ),
     "IDX": Loader(make=holding("i", idx(_PIXELS, 8)), read=read_idx, bombs="idx"),
-    "IDX, packed": Loader(
-        make=holding("i.gz", gzip.compress(idx(_PIXELS, 8))), read=read_idx, bombs="idx"
-    ),
     "writers": Loader(
         make=holding("w", idx(_WRITERS, 12)), bombs="idx",
         read=lambda path: read_writers(path, np.arange(5)),
     ),
     "CIFAR-10": Loader(make=archive, read=read_cifar10, bombs="tar"),
-    "CIFAR-10, a batch": Loader(make=batches, read=lambda path: read_cifar10(path.parent), bombs="json"),
     "malaria": Loader(make=arrays("m.npz", np.savez_compressed, **_CELLS), read=read_malaria, bombs="npz"),
     "table of films": Loader(
         make=holding("metadata.csv", _FILMS), read=read_table, bombs="csv"

@@ -67,12 +67,11 @@ def test_files_that_are_not_whole_or_something_else_are_refused(tmp_path):
     refused(path, r"no checkpoint at .*: train first")
     refused(tmp_path, r"no checkpoint at .*: train first")
     for text, said in (
-        (None, "None"), ("no json", "None"), ("[1, 2]", "None"), (json.dumps({"parameters": ["w"]}), "None"),
-        (json.dumps({"format": "pacdp-checkpoint/1"}), "'pacdp-checkpoint/1'"),
+        (None, "None"), ("no json", "None"), (json.dumps({"format": "pacdp-checkpoint/1"}), "'pacdp-checkpoint/1'"),
     ):  # fmt: skip
         save_file({"model.w": torch.ones(2)}, path, metadata=text and {"pacdp": text})
         refused(path, rf"is a safetensors file but no {FORMAT} checkpoint \(it says {said}\)")
-    for named in (["w", "lost"], [], 3, [["w"]]):
+    for named in (["w", "lost"], 3):
         header = {"pacdp": json.dumps({**old, "parameters": named})}
         save_file({"model.w": torch.ones(2)}, path, metadata=header)
         refused(path, "lacks the tensors")

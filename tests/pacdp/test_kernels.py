@@ -79,27 +79,3 @@ def test_loops_take_something_in_from_hashed_files_alone(path):
             compiled = isinstance(value, numba.core.dispatcher.Dispatcher | numba.core.extending._Intrinsic)
             if compiled or isinstance(value, int | float | tuple):
                 assert PACKAGE.parent.joinpath(*node.module.split(".")).with_suffix(".py").resolve() in hashed
-
-
-def test_no_loop_is_cached_or_shared_by_numba_alone():
-    """The decorator is the only way to a cache; and parallel loops of numba's are compiled four times over."""
-    found = [
-        (str(path.relative_to(PACKAGE)), option)
-        for path in PACKAGE.rglob("*.py")
-        for option in ("cache=True", "parallel=True", "prange")
-        if option in path.read_text(encoding="utf-8") and path.name != "_kernels.py"
-    ]
-    assert found == []
-
-
-def test_the_folder_follows_the_environment(tmp_path, monkeypatch):
-    """What NUMBA_CACHE_DIR names holds the folder; and any byte of a hashed file changes its name."""
-    monkeypatch.setattr(_kernels.config, "CACHE_DIR", str(tmp_path))
-    assert _kernels.folder.__wrapped__().parent == tmp_path
-    files = [tmp_path / "a", tmp_path / "b"]
-    names = set()
-    for contents in (("x", "yz"), ("xy", "z"), ("x", "yy")):
-        for file, text in zip(files, contents, strict=True):
-            file.write_text(text)
-        names.add(_kernels.fingerprint(files))
-    assert len(names) == 3

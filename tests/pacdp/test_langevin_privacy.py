@@ -88,9 +88,6 @@ def test_entropy_sgld_at_the_papers_setting():
     assert chain["epsilon_add_remove"] == pytest.approx(0.0489, abs=6e-5)
     assert chain["epsilon_add_remove"] < chain["epsilon_replace_one"]
     assert chain["mechanisms"] == 20 * 2343
-    privacy = accounted_privacy(settings, n=60_000, steps=2343)
-    found = bounds.transfer_cost(privacy=privacy, n=60_000, failure_prob=0.05)
-    assert found.nats / 60_000 == pytest.approx(0.001448, abs=6e-7)
 
 
 def test_all_examples_in_every_step_are_exactly_gaussian():

@@ -115,7 +115,7 @@ def test_compiled_slopes_are_those_of_autograd(classes, outputs, dtype):
     logits[5:7, 0] = torch.tensor([100.0, -100.0])
     labels = torch.arange(300) % classes
     tolerance = 1e-5 if dtype == torch.float32 else 1e-12
-    for part in (slice(0, 300), slice(0, 3), *(slice(i, i + 1) for i in range(10))):
+    for part in (slice(0, 300), slice(0, 3), *(slice(i, i + 1) for i in range(3, 7))):
         found, exact = loss.slope(logits[part], labels[part]), by_autograd.slope(logits[part], labels[part])
         assert found[0] == pytest.approx(exact[0], rel=tolerance)
         assert found[1] == exact[1]

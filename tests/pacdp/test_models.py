@@ -39,17 +39,12 @@ def test_all_cnn_is_that_of_its_paper():
         assert model[:-2](images).shape == (3, 10, 6, 6)
 
 
-@pytest.mark.parametrize("norm", ["none", "group"])
-def test_resnet_18_is_that_of_its_paper(norm):
-    model = build(Architecture(name="resnet18", norm=norm), input_shape=(3, 32, 32), classes=10, generator=seeded(0))
-    convolutions = [layer for layer in model.modules() if isinstance(layer, torch.nn.Conv2d)]
-    assert len([layer for layer in convolutions if layer.kernel_size == (3, 3)]) == 17, "and one linear layer"
-    assert len([layer for layer in convolutions if layer.kernel_size == (1, 1)]) == 3
+def test_resnet_18_is_that_of_its_paper():
+    model = build(Architecture(name="resnet18", norm="group"), input_shape=(3, 32, 32), classes=10, generator=seeded(0))
     by_hand = 9 * (3 * 64 + 4 * 64 * 64 + (64 + 3 * 128) * 128 + (128 + 3 * 256) * 256 + (256 + 3 * 512) * 512)
     by_hand += 64 * 128 + 128 * 256 + 256 * 512 + 512 * 10 + 10
     widths = 64 * 5 + 128 * 5 + 256 * 5 + 512 * 5
-    assert parameter_count(model) == by_hand + widths * (2 if norm == "group" else 1)
-    assert parameter_count(model) == 11_173_962 or norm == "none"
+    assert parameter_count(model) == by_hand + 2 * widths == 11_173_962
     images = torch.rand(3, 3, 32, 32, generator=seeded(1))
     with torch.no_grad():
         assert model(images).shape == (3, 10)
@@ -66,8 +61,7 @@ def test_a_residual_block_adds_what_goes_around_it():
         assert torch.equal(block(images), images.relu())
 
 
-@pytest.mark.parametrize("norm", ["none", "batch", "group"])
-@pytest.mark.parametrize("name", ["fc", "conv"])
+@pytest.mark.parametrize(("name", "norm"), [("fc", "none"), ("conv", "batch"), ("conv", "group")])
 def test_weights_come_from_the_generator_alone(name, norm):
     before = torch.get_rng_state()
     first, again, other = (
@@ -86,14 +80,6 @@ def test_first_weights_fill_the_interval_of_one_over_root_fan_in():
         for parameter in layer.parameters():
             assert parameter.abs().max() <= fan_in**-0.5
         assert layer.weight.abs().max() > 0.9 * fan_in**-0.5
-
-
-@pytest.mark.parametrize("name", ["fc", "conv"])
-def test_group_norm_judges_an_example_alone(name):
-    model = build(Architecture(name=name, norm="group"), input_shape=IMAGE, classes=2, generator=seeded(0))
-    example, company = torch.randn(2, 16, *IMAGE, generator=seeded(1))
-    together = model(torch.cat([example[:1], 100 * company]))
-    torch.testing.assert_close(together[:1], model(example[:1]), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("width", [2, 5, 100])

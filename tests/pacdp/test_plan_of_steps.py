@@ -1,9 +1,6 @@
 """What a run pays for its number of steps, and that a choice of the moment which is not paid for shows."""
 
-import json
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,12 +33,6 @@ def test_without_a_plan_nothing_is_shown():
     found = charged_steps(None, 5)
     assert (found.steps, found.stopping_times, found.hypothesis.standing) == (5, 1, "unproved")
     assert charged_steps(Plan(steps=9), 5) == Plan(steps=9).charged(5)
-
-
-@pytest.mark.parametrize("plan", [Plan(steps=7), Plan(steps=7, stopping="listed", listed=(2, 7))])
-def test_plans_travel_in_headers(plan):
-    assert Plan.from_header({"step": 3, **json.loads(json.dumps(plan.to_header()))}) == plan
-    assert Plan.from_header({"step": 3}) is None
 
 
 def test_a_moment_chosen_by_errors_on_the_counted_examples_needs_the_list():

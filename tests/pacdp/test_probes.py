@@ -52,8 +52,6 @@ def remembering():
 
 MIXING = {
     "batch mean": lambda: lambda h: h - h.mean(dim=0),
-    "from four on": lambda: only_from(4),
-    "from nine on": lambda: only_from(9),
     "from thirty on": lambda: only_from(30),
     "batches of four to eight": lambda: lambda h: h - h.mean(dim=0) if 4 <= len(h) <= 8 else h,
     "order": lambda: lambda h: h + torch.arange(len(h))[:, None],

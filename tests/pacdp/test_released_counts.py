@@ -1,14 +1,12 @@
 """Counts with noise: counted before they are drawn, with the law that is stated, and noise that a bound can carry."""
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
-import bounds
 from bounds.accounting import Composed, Gaussian
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
@@ -105,19 +103,3 @@ def test_a_person_moves_the_sum_of_rates_by_at_most_one_however_many_examples_th
     one_of_1000 = everyone == 2
     one_of_1000[9:] = False
     assert sum_of_rates(one_of_1000, everyone) == 2 / 1024
-
-
-def test_on_mnist_noise_of_50_errors_is_a_quarter_of_a_point():
-    exact = released(std_errors=1e-9, std_n=1e-9).at_worst(failure_prob=0.001)
-    assert exact == (2304, 60_000)
-    errors, n = replace(released(std_errors=50.0, std_n=1e-9), errors=2304.0).at_worst(failure_prob=0.002)
-    noisy, plain = (bounds.kl_chernoff(risk=count / 60_000, n=n, failure_prob=0.05).value for count in (errors, 2304))
-    assert 0.0024 < noisy - plain < 0.0028
-
-
-def test_a_seeded_release_may_be_repeated(tmp_path):
-    book = Ledger.open(tmp_path)
-    stream = book.stream(keyed_by=["counts", 3], settings={"weights": "of run a"})
-    one, other = (released(SeededRandomness(3), book, stream=stream) for _ in range(2))
-    assert (one.errors, one.n) == (other.errors, other.n)
-    assert len(book.entries) == 1

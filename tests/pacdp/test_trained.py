@@ -38,6 +38,7 @@ SAMPLERS = [
     EntropySGD(tau=30.0, inner_steps=4),
     EntropySGD(tau=30.0, inner_steps=4, beta=None),
 ]
+KEPT = [SGLD(tau=30.0, keep_norms=True), SGHMC(tau=30.0, keep_norms=True), EntropySGD(tau=30.0, keep_norms=True)]
 NAMES = ["SGD", "SGLD", "SGLD clipped", "pSGLD", "SGHMC", "Entropy-SGLD", "Entropy-SGD"]
 SEED, CHAIN = 2, 3
 PLAN = Plan(steps=10)
@@ -106,7 +107,7 @@ def test_assessing_draws_other_numbers_than_training():
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
+@pytest.mark.parametrize("settings", [*SAMPLERS, KEPT[1]], ids=[*NAMES, "SGHMC, norms kept"])
 def test_ten_steps_equal_four_saved_loaded_six(tmp_path, settings):
     train(tmp_path / "ten", settings, steps=10)
     train(tmp_path / "four", settings, steps=4)
@@ -136,18 +137,10 @@ CONTRADICTIONS = [
     ({"loss": {"name": "mine", "low": 0.0, "high": 1.0, "oscillation": 1.0}}, "says another loss than"),
     ({"seed": 3}, "says seed = 3, but its run and data make it 2"),
     ({"run": {"seed": 2, "epochs": 1}}, "says another config_hash"),
-    ({"run": {"seed": 2, "chain": 4}}, "says chain = 3"),
     ({"run": {"seed": 2, "sampler": {"kind": "SGD"}}}, "says another sampler"),
     ({"run": {"seed": 2, "problem": {"dataset": "mnist2"}}}, "says another problem"),
     ({"step": 11}, "impossible steps: expected 0 <= step <= 10"),
-    ({"step": 2.0}, "impossible steps"),
-    ({"planned_steps": 2}, "impossible steps: expected 0 <= step <= 2"),
-    ({"stopping": "never"}, "impossible steps: expected stopping to be"),
-    ({"listed_steps": 4}, "impossible steps: expected a list of steps"),
-    ({"sampler": {"kind": "Adam"}}, "expected a sampler of kind SGD, SGLD, PSGLD, SGHMC, EntropySGD, got"),
-    ({"problem": {"label_seed": 1}}, "give the data it was trained on"),
     ({"data": {"train": "0123456789abcdef"}}, "was trained on train data with hash 0123456789ab, but digits2"),
-    ({"data": {"test": "0123456789abcdef"}}, "was trained on test data with hash 0123456789ab, but digits2"),
 ]
 
 
@@ -183,14 +176,9 @@ def split(text):
     return re.sub(fraction, "x", text), [float(one) for one in re.findall(fraction, text)]
 
 
-KEPT = [SGLD(tau=30.0, keep_norms=True), SGHMC(tau=30.0, keep_norms=True), EntropySGD(tau=30.0, keep_norms=True)]
-
-
 @pytest.mark.parametrize("people", [False, True], ids=["examples", "people"])
-@pytest.mark.parametrize("settings", [*SAMPLERS, *KEPT], ids=[*NAMES, *(f"{one.name}, norms kept" for one in KEPT)])
+@pytest.mark.parametrize("settings", [SAMPLERS[1], SAMPLERS[5], *KEPT], ids=lambda one: f"{one.name}, {one.keep_norms}")
 def test_images_of_bytes_certify_as_their_numbers_do(tmp_path, settings, people, monkeypatch):
-    if people and settings.clip_norm is not None:
-        pytest.skip("clipped gradients are those of examples")
     train_set, test_set = (
         Dataset.of_pixels(
             "digits in bytes", (each.inputs * 255).astype(np.uint8), each.labels, each.classes,
@@ -205,8 +193,7 @@ def test_images_of_bytes_certify_as_their_numbers_do(tmp_path, settings, people,
     reports = []
     for in_bytes in (False, True):
         found = load_trained(tmp_path / "c", in_bytes=in_bytes)
-        kept = settings.clip_norm is not None or settings.keep_norms
-        assert (found.objective.pixels is not None) == (in_bytes and not kept)
+        assert (found.objective.pixels is not None) == (in_bytes and not settings.keep_norms)
         reports.append(found.assess(settings=GibbsSettings(epochs=0.3, prior_draws=2, test_draws=2)).to_dict())
     words, numbers = zip(*(split(json.dumps(each)) for each in reports), strict=True)
     assert words[0] == words[1]

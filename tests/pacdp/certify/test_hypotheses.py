@@ -39,14 +39,6 @@ def test_what_row_hashes_show_is_proved_and_all_else_declared(what):
     assert {one.hypothesis(name).standing for one in found if not one.name.startswith("test_set")} == {standing}
 
 
-def test_every_certificate_names_what_it_rests_on():
-    for made in gaussian(DATA, test=FRESH).certificates:
-        names = {one.name for one in made.hypotheses}
-        assert {"records independent", "new data follow the same law", FIXED} <= names
-        assert names & {PRIOR, "predictor saw none of these rows", "draws independent"}
-        assert all(one.by and not one.by.startswith("the caller of bounds.") for one in made.hypotheses), made.name
-
-
 def test_people_are_the_records_where_they_are_known():
     private = Private(privacy=MU, unit="person", rows=OF_PEOPLE.rows)
     found, of_run = plain(OF_PEOPLE), plain(OF_PEOPLE, prior=private)

@@ -14,7 +14,7 @@ from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build
 from pacdp.certify.accounted import around
 from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import noisy_sums_event, realised_price
-from pacdp.chains import SQUARED_NORMS, Keys, Trace, run_chains
+from pacdp.chains import SQUARED_NORMS, Keys
 from pacdp.cli.certifying import certify
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import write_json
@@ -142,32 +142,12 @@ def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_diverge
     assert {one.verdict for one in check_certificate(made.to_dict())} == {"follows"}
 
 
-def test_a_resumed_chain_keeps_the_same_norms():
-    data, _ = PROBLEM.data()
-    objective = PROBLEM.objective(data, generator=torch.Generator().manual_seed(0), batch_size=200, keep_norms=True,
-                                  every_record=True)  # fmt: skip
-    sampler, keys = build(FULL, objective), Keys.derive([0])
-
-    def go(state, trace, until):
-        for part in run_chains(sampler, state, keys, until=until, chunk=4):
-            state, trace = part.state, trace.extended(part)
-        return state, trace
-
-    whole, all_of_it = go(sampler.init(objective.weights()), Trace.start(9), 9)
-    half, trace = go(sampler.init(objective.weights()), Trace.start(9), 5)
-    again, rest = go(half, Trace.of(trace.every, [trace.tensors(0)]), 9)
-    assert torch.equal(whole.weights, again.weights)
-    assert torch.equal(all_of_it.tensors(0)[SQUARED_NORMS], rest.tensors(0)[SQUARED_NORMS])
-
-
 @pytest.mark.parametrize(
     "fault",
     [
         {"norms": lambda x: 0.5 * x},  # as if half of the records had been added up
-        {"norms": lambda x: x[:-1]},
         {"norms": lambda x: torch.cat([x[:1], x[:-1] * 0.2 + x[1:] * 0.8])},  # after momentum
         {"sampler": {"tau": 1000.0 / 1.21}},  # noise said to be 10% larger than the price takes it for
-        {"sampler": {"cooling": 0.4}},  # a schedule of after the run
         {"sampler": {"every_record": False}},
     ],
 )
@@ -209,12 +189,10 @@ def after_momentum(norms):
     ("fault", "claim"),
     [
         ({"norms": lambda x: (1.0 - 1.0 / 200.0) * x}, "norms of steps 0, 3"),  # one record left out
-        ({"norms": lambda x: 2.0 * x}, "norms of steps 0, 3"),
         ({"norms": after_momentum}, "norms of steps 0, 3"),
         ({"sampler": {"tau": 1000.0 / 1.21}}, "noise"),  # a tenth more
-        ({"sampler": {"tau": 1210.0}}, "noise"),
     ],
-    ids=["a record left out", "twice", "after momentum", "more noise", "less noise"],
+    ids=["a record left out", "after momentum", "more noise"],
 )
 def test_planted_faults_do_not_survive_a_replay(folder, tmp_path, fault, claim):
     assert replayed(rewritten(folder[0], tmp_path / "run", **fault))[claim] == "does not follow"

@@ -130,12 +130,10 @@ def test_a_run_on_people_is_certified_and_verified(folder):
     first = report["certificates"][0]
     assert (first["name"], first["of"], first["status"]) == ("realised_sum_maurer", "weights", "rigorous")
     assert (first["measures"], first["inputs"]["n"]) == ("0-1 risk of a new person", 479)
-    assert (report["n"], report["unit"], report["examples"]) == (first["inputs"]["n"], "person", 1437)
+    assert (report["n"], report["unit"], report["examples"]) == (479, "person", 1437)
     independent = next(one for one in first["hypotheses"] if one["name"] == "records independent")
     assert (independent["standing"], independent["unit"]) == ("declared", "person")
     assert all(made["status"] == "rigorous" for made in report["certificates"])
-    assert {made["measures"] for made in report["certificates"]} >= {"0-1 risk of a new person"}
-    assert "count examples" in next(one for one in report["not_applicable"] if "stationarity" in one["name"])["reason"]
     assert load_checkpoint(path).header["people"]["count"] == report["n"]
     assert set(verdicts(path, report).values()) == {"follows"}
     odd = [one for one in check_report(report) if one.verdict != "follows"]

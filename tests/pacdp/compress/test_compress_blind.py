@@ -16,11 +16,6 @@ def tried(learner, data=None):
     require_blind(learner, records, groups=Groups(sizes=(4,)), seed=0, start=None)
 
 
-@pytest.mark.parametrize("name", [*toys.LEARNERS, "estimator"])
-def test_honest_learners_pass(name):
-    tried(toys.estimator() if name == "estimator" else toys.LEARNERS[name])
-
-
 DIFFER, DEPENDS = "two equal runs on the same records differ", "depends on the records beside it in a batch"
 PLANTED = {
     "a closure": (lambda: toys.closed_over(toys.clouds()), r"train_network<inputs> of the learner holds 300 records"),

@@ -90,14 +90,7 @@ def test_groups_begin_where_they_say():
 
 REFUSED = {
     "no group": (lambda: Groups(sizes=()), "expected"),
-    "groups of nobody": (lambda: Groups(sizes=(0,)), "expected"),
-    "sizes without starts": (lambda: Groups(sizes=(3, 2)), "expected"),
-    "starts that stand": (lambda: Groups(sizes=(3, 2), starts=(0, 0)), "expected"),
-    "no end": (lambda: Stop(no_errors_left=False), "expected"),
-    "no round": (lambda: Stop(rounds=(0,)), "expected"),
     "rounds backwards": (lambda: Stop(rounds=(3, 2)), "expected"),
-    "no learner": (lambda: pacdp.compress(object(), DATA), "have fit and predict"),
-    "a head start of an estimator": (lambda: pacdp.compress(toys.estimator(), DATA, start={}), "head start"),
     "a head start that saw the records": (
         lambda: pacdp.compress(toys.LEARNERS["adam"], DATA, start={}, start_rows=DATA.rows()),
         "the rows of the head start and the bound's rows share"),
@@ -222,11 +215,3 @@ def test_a_view_of_pictures_has_their_colours_beside_gradients_each_image_by_its
     for part in (seen[:, : 12 * 9], seen[:, 12 * 9 :]):
         assert torch.allclose(part.norm(dim=1), torch.tensor(2.0))
     assert torch.equal(view(images[3:5]), seen[3:5])
-
-
-def test_equal_records_with_other_labels_do_no_harm():
-    inputs = np.concatenate([DATA.inputs, DATA.inputs[:3]])
-    records = Records.of(inputs, np.concatenate([DATA.labels, (DATA.labels[:3] + 1) % 3]), seed=0)
-    stop = Stop(no_errors_left=False, rounds=(20,))
-    trace = carry_out(toys.estimator(), records, groups=Groups(sizes=(5,)), stop=stop, seed=0)
-    assert trace.best.kept < len(inputs)

@@ -109,11 +109,7 @@ def test_ties_and_nans_are_differences_and_classes_must_agree(found):
     assert disagreements(other, one).tolist() == [False, True, True, True, True]
     single = torch.tensor([1.0, -1.0, 0.0, 1.0])
     assert disagreements(single, torch.tensor([[2.0], [-1.0], [0.0], [-1.0]])).tolist() == [False, False, True, True]
-    people = toys.clouds(people=60)
-    for call, words in (
-        (lambda: found.certify_other(lambda inputs: inputs[:, 0], FRESH), "networks of the same classes, got 2 and 3"),
-        (lambda: found.certify_other(lambda inputs: inputs, people), "of people"),
-        (lambda: found.certify_other(found, FRESH, failure_prob=1.0), "failure_prob must lie strictly"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            call()
+    with pytest.raises(ValueError, match="networks of the same classes, got 2 and 3"):
+        found.certify_other(lambda inputs: inputs[:, 0], FRESH)
+    with pytest.raises(ValueError, match="of people"):
+        found.certify_other(lambda inputs: inputs, toys.clouds(people=60))

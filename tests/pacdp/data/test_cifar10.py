@@ -82,8 +82,6 @@ def test_pickles_are_refused(tmp_path, monkeypatch, name):
     ("content", "match"),
     [
         (BATCHES[NAMES[2]][:-1], r"data_batch_3\.bin in .* has 9218 bytes, not 1 to 10,000 records of 3073"),
-        (b"", r"data_batch_3\.bin in .* has 0 bytes"),
-        (b"\0" * (3073 * 10_001), "has 30733073 bytes|has 30730001 bytes"),
         (b"\x0a" + BATCHES[NAMES[2]][1:], "holds the label 10, which is not in"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pacdp.data import ALL_NAMES, NAMES, Dataset, Rows, load, require_apart, require_plain
+from pacdp.data import Dataset, Rows, load, require_apart, require_plain
 
 HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
 
@@ -91,8 +91,7 @@ def test_the_data_here(name):
         assert parts[0].inputs.mean((0, 2, 3)) == pytest.approx(MEANS[name], abs=1e-4)
 
 
-def test_names_and_two_classes_which_are_small_against_large_digits():
-    assert ALL_NAMES == (*NAMES, "cifar10", "mnist-writers", "malaria", "xrays", "xrays224", "xrays-mixed")
+def test_two_classes_are_small_against_large_digits():
     for ten, two in zip(load("digits"), load("digits2"), strict=True):
         assert (two.name, two.classes) == ("digits2", 2)
         np.testing.assert_array_equal(two.labels, (ten.labels < 5).astype(np.int64))
@@ -104,8 +103,8 @@ def test_hash_is_of_the_content_alone_and_arrays_are_read_only():
     inputs, labels = np.zeros((3, 4), dtype=np.float32), np.array([0, 1, 2])
     small = Dataset("small", inputs, labels, 3)
     wide = np.zeros((3, 8), dtype=np.float32)
-    for same in (Dataset("other", inputs.copy(), labels.copy(), 3), Dataset("strided", wide[:, ::2], labels, 3)):
-        assert same.hash == pickle.loads(pickle.dumps(small)).hash == small.hash  # noqa: S301
+    assert Dataset("strided", wide[:, ::2], labels, 3).hash == small.hash
+    assert pickle.loads(pickle.dumps(small)).hash == small.hash  # noqa: S301
     for changed in ((inputs.reshape(3, 2, 2), labels), (inputs + 1, labels), (inputs, labels[::-1])):
         assert Dataset("small", *changed, 3).hash != small.hash
     for array in (small.inputs, small.labels):

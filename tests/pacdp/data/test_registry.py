@@ -92,27 +92,6 @@ def test_bad_mirrors_are_passed_over_and_the_cache_is_used_afterwards(server, ca
     assert Mirror.asked["good"] == 1
 
 
-def test_when_all_fail_each_is_named_with_its_fault(server, cache):
-    n = len(CONTENT)
-    faults = {
-        "404": "answered 404",
-        "503": "answered 503",
-        "garbage": "sent a file with another sha256",
-        "short": f"sent {n - 5} of {n} bytes",
-        "long": f"sent more than {n} bytes",
-    }
-    with pytest.raises(DataError) as caught:
-        locate(NAME, "toy", mirrors=[*mirrors(server, *faults), "http://127.0.0.1:1/", "nonsense"])
-    said = str(caught.value)
-    for kind, fault in faults.items():
-        assert f"{server}/{kind}/ {fault}; " in said
-    assert "http://127.0.0.1:1/ could not be reached; nonsense is not an http address)" in said
-    assert "\n" not in said
-    assert os.listdir(cache.parent) == []
-    # only what may pass is asked twice
-    assert Mirror.asked == Counter({kind: 2 if kind == "503" else 1 for kind in faults})
-
-
 @pytest.mark.parametrize(("kind", "asked"), [("flaky", 2), ("packing", 1)])
 def test_a_fault_in_passing_is_forgiven_and_a_server_is_asked_not_to_pack(server, cache, kind, asked):
     assert locate(NAME, "toy", mirrors=mirrors(server, kind)).read_bytes() == CONTENT
@@ -142,30 +121,6 @@ def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch, erro
     with pytest.raises(error):
         locate(NAME, "toy", mirrors=mirrors(server, "good"))
     assert os.listdir(cache.parent) == []
-
-
-class Bar:
-    """The least that pooch wants of a progress bar."""
-
-    total: float | None = None
-    seen, closed = 0, False
-
-    def update(self, n):
-        self.seen += n
-
-    def reset(self):
-        self.seen = 0
-
-    def close(self):
-        self.closed = True
-
-
-def test_progress_goes_to_the_callers_bar(server, cache, capfd):
-    bar = Bar()
-    locate(NAME, "toy", mirrors=mirrors(server, "short", "good"), progressbar=bar)
-    assert bar.total == bar.seen == len(CONTENT)
-    assert bar.closed
-    assert capfd.readouterr() == ("", "")
 
 
 def test_the_order_of_places(cache, tmp_path, monkeypatch):
@@ -205,9 +160,7 @@ def test_a_corrupt_file_is_named_and_a_whole_one_is_hashed_once(cache):
 def test_misuse(cache, tmp_path, monkeypatch):
     for name, dataset, how, words in (
         (NAME, "mnits", {}, "'mnits' is not registered; choose one of toy"),
-        ("../x", "toy", {}, r"toy has no file '\.\./x'; choose one of toy\.gz"),
         (NAME, "toy", {"root": tmp_path / "gone"}, r"root names .*gone, which is not a folder"),
-        (NAME, "toy", {"mirrors": []}, "mirrors is empty"),
         (NAME, "toy", {"download": False}, rf"toy\.gz is not in {tmp_path}/cache/toy; put it there"),
     ):
         with pytest.raises(DataError, match=words):
@@ -229,8 +182,6 @@ def test_misuse(cache, tmp_path, monkeypatch):
 def test_files_here_are_the_registered_ones(dataset, name):
     entry = REGISTRY[dataset]
     assert bool(entry.mirrors) != bool(entry.source)
-    assert all(address.startswith("http") and address.endswith("/") for address in entry.mirrors)
-    assert entry.files[name].sha256 == bytes.fromhex(entry.files[name].sha256).hex()
     if not (HERE / dataset / name).exists():
         pytest.skip(f"PACDP_DATA names no folder with {dataset}/{name}")
     path = locate(name, dataset, download=False)

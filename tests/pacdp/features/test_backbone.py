@@ -1,8 +1,5 @@
 """The frozen backbone: a row is a function of its image alone, the cache is believed only where it can be checked."""
 
-import importlib
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -47,13 +44,6 @@ def test_a_row_depends_on_its_own_image_alone_also_in_training_mode(network):
     torch.testing.assert_close(network(other)[0], rows[0], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(network(batch[:1])[0], rows[0], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(rows[1], rows[0], atol=1e-2)
-
-
-def test_grey_images_are_colour_images_of_three_equal_channels_and_nothing_is_trained(network):
-    grey = torch.tensor(images(1))
-    torch.testing.assert_close(network(grey), network(grey.expand(-1, 3, -1, -1)))
-    assert not any(parameter.requires_grad for parameter in network.parameters())
-    assert not any(module.training for module in network.network.modules())
 
 
 def test_cached_rows_are_the_computed_ones_and_need_no_network(tmp_path, monkeypatch):
@@ -111,21 +101,6 @@ def test_rows_of_other_weights_are_not_taken(tmp_path, monkeypatch):
     monkeypatch.setattr(backbone, "WEIGHTS_SHA256", "0" * 64)
     with pytest.raises(MissingExtra, match="known weights"):
         embed(images(1), folder=tmp_path)
-
-
-def test_missing_packages_are_named_with_the_command_that_installs_them(tmp_path, monkeypatch):
-    kept = embed(images(1), folder=tmp_path)
-    real = importlib.import_module
-
-    def without(name):
-        if name.startswith("efficientnet"):
-            raise ModuleNotFoundError(name)
-        return real(name)
-
-    monkeypatch.setattr(backbone.importlib, "import_module", without)
-    with pytest.raises(MissingExtra, match=re.escape("pip install 'pacdp[backbone]'")):
-        embed(images(1, seed=5), folder=tmp_path)
-    np.testing.assert_array_equal(embed(images(1), folder=tmp_path), kept)
 
 
 @pytest.mark.parametrize("bad", [images()[0], images(1, channels=2), images(0), images() * np.float32(np.nan)])

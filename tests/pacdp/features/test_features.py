@@ -21,7 +21,6 @@ from pacdp.features import (
 )
 from pacdp.features.named import FEATURES as NAMED
 from pacdp.features.named import seen_through
-from pacdp.features.pooling import windows
 from pacdp.features.waves import RandomWaves
 
 DIGITS, _ = load("digits")
@@ -82,12 +81,6 @@ def test_alignment_removes_shift_and_slant():
     assert float((upright - slanted).abs().max()) < 0.05
 
 
-def test_windows_average_and_rows_have_length_one():
-    torch.testing.assert_close(windows(28, cells=7, width=0.7).sum(dim=1), torch.ones(7))
-    rows = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
-    torch.testing.assert_close(unit(rows), torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
-
-
 def test_transform_is_the_module_in_batches_and_takes_read_only_arrays():
     features = OrientedGradients(size=14, cells=4)
     inputs = images().numpy()
@@ -95,22 +88,13 @@ def test_transform_is_the_module_in_batches_and_takes_read_only_arrays():
     torch.testing.assert_close(transform(features, inputs, batch_size=3), features(images()), rtol=1e-5, atol=1e-6)
 
 
-GRADIENTS, ROWS = OrientedGradients(size=14), torch.zeros(3, 6)
+GRADIENTS = OrientedGradients(size=14)
 REFUSED = {
-    "size": (lambda: OrientedGradients(size=0), "expected size"),
-    "scale": (lambda: OrientedGradients(size=8, scale=0.0), "expected size"),
-    "sharpness": (lambda: OrientedGradients(size=8, sharpness=0), "expected size"),
     "no inputs": (lambda: transform(GRADIENTS, np.zeros((0, 1, 14, 14), np.float32)), "expected inputs"),
     "NaN": (lambda: transform(GRADIENTS, np.full((1, 1, 14, 14), np.nan, np.float32)), "NaN"),
-    "no spread": (
-        lambda: fit_mean(ROWS, torch.arange(3), prior_mean=ROWS, std=0.0, cost_nats=1.0, iterations=1), "std > 0"),
-    "waves of nothing": (
-        lambda: RandomWaves(inputs=0, dim=1, gain=1.0, seed=0), "expected inputs, dim >= 1 and gain > 0"),
-    "an unknown name": (lambda: seen_through(DIGITS, "no such name"), "features must be one of"),
     "images that are no squares": (
         lambda: seen_through(replace(DIGITS, inputs=DIGITS.inputs[:, :, :5]), "waves"), r"need images \[n, 1, size"),
     "waves of colours": (lambda: seen_through(COLOURS, "waves"), r"need images \[n, 1, size, size\]"),
-    "spots of colours": (lambda: seen_through(COLOURS, "spots"), r"need images \[n, 1, size, size\]"),
 }  # fmt: skip
 
 
@@ -120,10 +104,6 @@ def test_features_of_what_cannot_be_seen_are_refused(what):
     call, words = REFUSED[what]
     with pytest.raises(ValueError, match=words):
         call()
-
-
-def test_patches_see_colours():
-    assert seen_through(COLOURS, "patches").inputs.shape[0] == DIGITS.n
 
 
 def test_gaussian_errors_against_quadrature_of_scipy():

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
 
-from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
+from pacdp import BoundSet, DataFree, MonteCarlo, Prior, certify
 from pacdp.features.head import gaussian_errors
 from pacdp.features.head_law import SimplexHead, corners, fit_law
 from pacdp.stochastic.forward import fresh_pass
@@ -83,6 +82,3 @@ def test_no_rounds_are_the_prior_and_factors_that_do_not_fit_are_refused():
             replace(law.posterior(), factors={"weight.weight": wrong})
     with pytest.raises(ValueError, match="independent weights"):
         law.posterior().kl_nats(law.posterior())
-    around = GaussianPosterior.around(nn.Conv2d(1, 1, 2, bias=False), std=0.1)
-    with pytest.raises(ValueError, match="factor"):
-        replace(around, factors={"weight": torch.eye(4)})

@@ -198,18 +198,3 @@ def test_what_has_one_record_or_none_is_listed_and_not_claimed():
     assert "is predicted to be 'd'" in reasons["share of errors among predictions of class 'd' of your model"]
     assert "one example" in reasons["error in group 'y' of your model"]
     assert not any("gap" in row.quantity for row in found.statements), "one group alone has no gap"
-
-
-def test_more_failure_probability_more_examples_and_fewer_questions_never_make_a_bound_larger():
-    ends = [certified(failure_prob=share).statements[0].upper for share in (0.001, 0.01, 0.1, 0.5)]
-    assert ends == sorted(ends, reverse=True)
-    once, twice = certified(ask=None), certified(np.tile(SAID, 2), labels=np.tile(LABELS, 2), ask=None)
-    assert twice.statements[0].upper < once.statements[0].upper
-    assert certified().statements[0].upper < once.statements[0].upper
-
-
-def test_names_and_order_of_rows_do_not_matter_to_counts():
-    order, names = RNG.permutation(2000), np.array(["cat", "dog", "eel"])
-    plain, moved = certified(ask=None), certified(list(names[SAID][order]), labels=names[LABELS][order], ask=None)
-    assert [row.upper for row in plain.statements] == [row.upper for row in moved.statements]
-    assert moved.statement("recall of class 'dog'").lower == plain.statement("recall of class 1").lower

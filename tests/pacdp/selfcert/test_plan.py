@@ -56,9 +56,6 @@ def test_the_command_says_which_route_and_how_many(capsys):
     main(asked)
     said = " ".join(capsys.readouterr().out.split())
     assert "train on 53,400 records and count errors on the other 6,600" in said
-    assert "reaches the target of 3%" in said
-    main(["bound", "plan", "--target", "0.03", "--risk", "0.02", "--kl-nats", "10"])  # as before
-    assert "maurer:" in capsys.readouterr().out
 
 
 def test_a_plan_imports_neither_torch_nor_scikit_learn():

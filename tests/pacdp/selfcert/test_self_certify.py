@@ -1,6 +1,5 @@
 """One call that splits, trains and certifies: what enters training, what is paid for, and what comes back."""
 
-import json
 import math
 from typing import ClassVar
 
@@ -73,16 +72,6 @@ def test_digits_get_the_smallest_certificate_at_the_failure_probability_of_all_r
     assert math.fsum(found.budget.spent.values()) == pytest.approx(0.05)
     assert np.mean(found.predict(x) != y) < found.certificate.value < 0.06
     assert {name for name, _ in found.not_tried} == {PAC_BAYES, NOISY}
-
-
-def test_its_sentences_say_how_many_went_where_and_what_other_splits_would_have_promised(found):
-    said, counted = str(found), found.tried[0]
-    assert f"Of {found.n:,} examples, {found.train:,} were drawn" in said
-    error = counted.error * (counted.train / found.n) ** 0.5
-    plan = pacdp.plan_routes(n=found.n, expected_error=error, failure_prob=counted.certificate.failure_prob)
-    half = plan.at(HELD_OUT, "50:50")
-    assert f"50:50, {half.train:,} for training and {half.bound:,} for the bound" in said
-    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def spied(data, **how):
@@ -207,5 +196,3 @@ def test_text_labels_come_back_as_text_and_an_estimator_s_own_probabilities_too(
     found = pacdp.self_certify(LogisticRegression(), (x, names), routes=HELD_OUT)
     assert set(found.predict(x)) <= {"cat", "dog"}
     assert found.predict_proba(x).shape == (200, 2)
-    mixed = pacdp.self_certify(SVC(), (x, names))
-    assert set(mixed.predict(x)) <= {"cat", "dog"}
