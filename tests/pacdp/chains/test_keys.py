@@ -25,13 +25,6 @@ def test_a_key_does_not_depend_on_its_companions_and_chains_are_zero_by_default(
     assert (together.count, Keys.derive([]).count) == (3, 0)
 
 
-def test_keys_are_spread_over_all_bits():
-    keys = Keys.derive(range(2000))
-    for column in (keys.noise, keys.batch):
-        ones = np.unpackbits(column.view(np.uint8).reshape(-1, 8), axis=1).sum(axis=0, dtype=np.int64)
-        assert np.abs(ones - 1000).max() < 5 * 500**0.5
-
-
 def test_groups_share_minibatch_keys():
     keys = Keys.derive([7, 8, 7, 7], [0, 0, 1, 0])
     distinct, group = keys.groups

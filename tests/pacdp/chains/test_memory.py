@@ -2,7 +2,6 @@ import psutil
 import pytest
 import torch
 from on_meta import META, Live, as_one_program, objective_on_meta
-from toys import toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import Keys, Replayed, require_memory
@@ -74,8 +73,3 @@ def test_gradients_of_single_examples_are_asked_for_too(architecture, monkeypatc
         with Live() as live:
             objective.estimate(weights, keys, tick)
         assert 0.7 * objective.beside(CHAINS) < live.most <= 1.05 * objective.beside(CHAINS)
-
-
-def test_a_cpu_is_asked_for_vectors_alone():
-    data = toy_data(n=60)
-    assert toy_objective(data, batch_size=10, batching="vmap", clip_norm=0.5).beside(64) == 0

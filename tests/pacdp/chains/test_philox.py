@@ -97,15 +97,6 @@ def test_tails_and_distribution():
     assert stats.kstest(1.01 * x, "norm").pvalue < 1e-6
 
 
-def test_words_are_uniform_bit_by_bit():
-    drawn = np.empty(400_000, np.uint32)
-    words(drawn, KEYS.batch[0], np.uint32(2), U(9))
-    ones = np.unpackbits(drawn.view(np.uint8).reshape(-1, 4), axis=1).sum(axis=0, dtype=np.int64)
-    z = (ones - 200_000) / 100_000**0.5
-    assert 1e-3 < stats.chi2(32).sf((z**2).sum()) < 1 - 1e-3
-    assert stats.chisquare(np.bincount(drawn >> 22, minlength=1024)).pvalue > 1e-3
-
-
 def correlations(left, right):
     """Of each row, times √n: N(0, 1) where rows are independent. Of values, squares and products with both."""
     n = left.shape[1]
@@ -129,9 +120,3 @@ def test_chains_ticks_streams_and_neighbours_are_uncorrelated():
         assert stats.chi2(z.size).sf((z**2).sum()) > 1e-4, name
     related = correlations(first, first + 0.05 * np.roll(first, 1, axis=0))
     assert stats.chi2(related.size).sf((related**2).sum()) < 1e-6
-
-
-def test_numbers_of_different_chains_ticks_and_streams_never_coincide():
-    drawn = [normals(500, tick=tick, stream=stream) for tick, stream in PAIRS]
-    rows = np.concatenate(drawn)
-    assert len(np.unique(rows, axis=0)) == len(rows) == 4 * len(PAIRS)

@@ -1,17 +1,14 @@
 """Snapshots: a resumed chain's folder is that of an uninterrupted one; memory and disk are asked for before."""
 
 import errno
-import json
 import os
 
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 
 from pacdp.chains import shards as module
 from pacdp.chains.snapshots import (
-    FORMAT,
     DiskSnapshots,
     MemorySnapshots,
     Thinning,
@@ -45,20 +42,6 @@ def test_both_stores_hold_copies_of_what_was_appended(tmp_path, count):
     reader = read_snapshots(tmp_path)
     assert reader.shape == SHAPE
     assert_holds(reader, steps)
-
-
-def test_the_shards_are_safetensors_that_say_what_they_are(tmp_path):
-    written(tmp_path)
-    for index, steps in enumerate([[1, 2, 3], [4, 5, 6], [7, 8]]):
-        with safe_open(tmp_path / f"snapshots-0000{index}.safetensors", framework="np") as file:
-            header = json.loads(file.metadata()["pacdp"])
-            stored = file.get_tensor("weights")
-        assert header == {
-            "format": FORMAT, "chains": 2, "dim": 7, "dtype": "float32", "layout": "row-major", "capacity": 3,
-            "parameters": [["z.weight", [2, 3]], ["a.bias", []]], "steps": steps,
-        }  # fmt: skip
-        assert np.array_equal(stored, torch.stack([weights_at(step) for step in steps]).numpy())
-    assert len(list(tmp_path.iterdir())) == 3
 
 
 @pytest.mark.parametrize(("dim", "shard_bytes"), [(1, 100_000), (40, 6_000), (1000, 20_000)])
@@ -156,16 +139,6 @@ def test_other_weights_are_refused_and_change_nothing(tmp_path):
     with pytest.raises(ValueError, match="holds keep=3 snapshots already"):
         store.append(4, weights_at(4))
     assert_holds(store, [1, 2, 3])
-
-
-def test_a_shard_must_hold_a_snapshot(tmp_path):
-    with pytest.raises(ValueError, match=r"shard_bytes=100 cannot hold a snapshot of 56 bytes: pass (\d+)") as refused:
-        DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=100)
-    least = int(str(refused.value).split()[-1])
-    fill(DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=least), [1, 2])
-    assert len(contents(tmp_path)) == 2
-    with pytest.raises(ValueError, match="cannot hold a snapshot"):
-        DiskSnapshots.create(tmp_path / "less", shape=SHAPE, shard_bytes=least - 1)
 
 
 @pytest.mark.parametrize("place", ["save_file", "os.fsync"])

@@ -90,37 +90,3 @@ def test_chains_together_are_each_alone(dim, dtype):
         alone = updated({name: value[k : k + 1].clone() for name, value in given.items()}, KEYS.select([k]),
                         **{name: value[k : k + 1] for name, value in COEFFICIENTS.items()})  # fmt: skip
         assert all(torch.equal(one[0], all_[k]) for one, all_ in zip(alone, together, strict=True))
-
-
-def test_numbers_for_all_chains_and_device_tensors_will_do():
-    x = tensors(50, torch.float64)["x"]
-    named = {"keys": KEYS, "stream": NOISE, "tick": 1}
-    arrays = langevin(x, keep=np.full(K, 0.5), scale=np.full(K, 0.1), **named)
-    for one in (0.5, np.array([0.5]), torch.tensor(0.5), torch.full((K,), 0.5)):
-        assert torch.equal(langevin(x, keep=one, scale=0.1, **named), arrays)
-    assert torch.equal(langevin(x, keep=0.5, scale=0.1, keys=KEYS, stream=NOISE, tick=torch.tensor(1)), arrays)
-
-
-def test_nothing_is_added_where_nothing_is_said_or_the_scale_is_zero():
-    x = tensors(100, torch.float64)["x"]
-    named = {"keys": KEYS, "stream": NOISE, "tick": 0}
-    assert torch.equal(langevin(x, **named), x)
-    quiet = langevin(x, keep=0.5, scale=0.0, **named)
-    assert torch.equal(quiet, 0.5 * x)
-    some = langevin(x, keep=0.5, scale=np.array([0.0, 1.0, 0.0]), **named)
-    assert torch.equal(some[[0, 2]], quiet[[0, 2]])
-    assert (some[1] != quiet[1]).all()
-
-
-@pytest.mark.parametrize("where", ["x", "gradient", "centre", "average"])
-@pytest.mark.parametrize("bad", [torch.nan, -torch.inf])
-def test_what_is_not_finite_passes_through_and_stays_where_it_is(where, bad):
-    given = tensors(4100, torch.float32)
-    clean, _ = updated(given, rate=1.0, pull=1.0)
-    given[where][1, 4097] = bad
-    found, average = updated(given, rate=1.0, pull=1.0)
-    spoilt = torch.zeros_like(found, dtype=torch.bool)
-    spoilt[1, 4097] = True
-    assert torch.equal(~torch.isfinite(average), spoilt)
-    assert torch.equal(~torch.isfinite(found), spoilt & (where != "average"))
-    assert torch.equal(found[~spoilt], clean[~spoilt])

@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel as DPDDP
 from opacus.utils.batch_memory_manager import BatchMemoryManager
-from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler
 from private_toys import (
     DECAY,
     SOUND,
@@ -22,7 +21,6 @@ from private_toys import (
     doubles,
     flat,
     fresh,
-    generator,
     mechanism,
     mlp,
     private,
@@ -54,15 +52,14 @@ def sgd(**changes):
 
 # settings, network of a seed, number of examples
 SAME = {
-    **{name: (*SOUND[name][:2], 40) for name in ("DP-SGD", "DP-Adam", "tempered")},
+    **{name: (*SOUND[name][:2], 40) for name in ("DP-SGD", "tempered")},
     "hooks, cut": (sgd(max_physical_batch=3), mlp, 40),
-    "functorch": (sgd(grad_sample_mode="functorch"), cnn, 40),
     "ghost, cut": (sgd(max_physical_batch=2, grad_sample_mode="ghost"), cnn, 40),
     "mostly empty": (sgd(**RARE), mlp, 8),
     "mostly empty, ghost": (sgd(**RARE, grad_sample_mode="ghost"), mlp, 8),
     "one process without examples": (sgd(sample_rate=0.5), mlp, 1),
 }
-OWN = {name: SOUND[name][:2] for name in ("gradient slot", "DP-BBP", "DP-MC-Dropout")}
+OWN = {name: SOUND[name][:2] for name in ("gradient slot", "DP-BBP")}
 
 
 def record(run):
@@ -151,13 +148,11 @@ def loops(folder):
 
 def batches():
     seeded, system = rank_randomness(SeededRandomness(3)), rank_randomness(SystemRandomness())
-    theirs = DistributedUniformWithReplacementSampler(total_size=4, sample_rate=0.05, steps=50, generator=generator())
     _, _, _, loader, _ = private(DPDDP(mlp()), data(4), sample_rate=0.05, steps=50)
     return {
         "seeded": [seeded.batch(11, 0.3).tolist() for _ in range(50)],
-        "system": [system.batch(11, 0.3).tolist() for _ in range(2000)],
+        "system": [system.batch(11, 0.3).tolist() for _ in range(800)],
         "seeds": [seeded.generator("masks").initial_seed(), system.generator("masks").initial_seed()],
-        "Opacus's": len(list(theirs)),
         "ours": len(list(loader)),
     }
 
@@ -173,9 +168,7 @@ def refusals(rank, folder):
         "no wrapper": lambda: private(mlp(), data()),
         "not distributed": given(distributed=False),
         "seeds": given(randomness=SeededRandomness(rank)),
-        "kinds of randomness": given(randomness=SeededRandomness(1) if rank else None),
         "settings": given(algorithm=sgd(clip_norm=0.5 + rank)),
-        "networks": given(module=mlp(classes=3 + rank)),
         "numbers of examples": given(dataset=data(40 + rank)),
         "orders of examples": given(dataset=data(seed=rank)),
         "checkpoints": given(checkpoint=folder / ("elsewhere" if rank else "DP-SGD.safetensors")),

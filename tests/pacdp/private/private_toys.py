@@ -177,7 +177,7 @@ def private(module, dataset, *, mode="hooks", lr=0.1, seed=0, engine=None, **cha
     engine = engine or PrivateEngine(randomness=SeededRandomness(seed))
     settings = {"noise_schedule": 1.0, "clip_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0,
                 "batches": "own"}  # fmt: skip
-    criterion = nn.CrossEntropyLoss()
+    criterion = nn.CrossEntropyLoss(reduction=changes.get("loss_reduction", "mean"))
     made = engine.make_private(
         module=module, optimizer=torch.optim.SGD(module.parameters(), lr=lr), dataset=dataset, criterion=criterion,
         grad_sample_mode=mode, **{**settings, **changes})  # fmt: skip

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import torch
 from private_toys import generator
-from sklearn.datasets import load_digits
 from torch import nn
 
 from pacdp.audit.inversion import class_attack, closest_psnr, decoder_attack, psnr, search_attack
@@ -55,24 +54,11 @@ def test_on_a_linear_network_the_climb_to_a_class_goes_along_its_weights():
     away = (layer.weight[0] - layer.weight[1]).detach()
     towards = torch.stack([away, -away]) / away.norm()
     torch.testing.assert_close(made - start, 20 * 0.05 * towards, rtol=0.0, atol=1e-12)
+    within = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.5)
+    assert 0.0 <= float(within.min()) <= float(within.max()) <= 1.0
+    gain = (layer(within) - layer(start)).diff(dim=1)[:, 0]
+    assert float(gain[0]) < 0.0 < float(gain[1])
     # a network so confident that p rounds to 1 is climbed as far
     sure = class_attack(lambda x: 50.0 * layer(x), torch.tensor([0, 1]), start, steps=20, step_size=0.05,
                         low=-9.0, high=9.0)  # fmt: skip
     torch.testing.assert_close(sure, made, rtol=0.0, atol=1e-9)
-
-
-def test_the_climb_reaches_the_class_stays_in_range_and_is_smooth_where_asked():
-    x = torch.tensor(load_digits().images[:, None] / 16.0, dtype=torch.float32)
-    y = torch.tensor(load_digits().target)
-    layer = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    adam = torch.optim.Adam(layer.parameters(), lr=0.05)
-    for _ in range(100):
-        adam.zero_grad()
-        nn.functional.cross_entropy(layer(x), y).backward()
-        adam.step()
-    labels, start = torch.arange(10), torch.full((10, 1, 8, 8), 0.5)
-    made = class_attack(layer, labels, start, steps=50)
-    assert bool((layer(made).argmax(1) == labels).all())
-    assert 0.0 <= float(made.min()) <= float(made.max()) <= 1.0
-    smooth = class_attack(layer, labels, start, steps=50, smoothness=100.0)
-    assert float(smooth.diff(dim=-1).abs().mean()) < 0.5 * float(made.diff(dim=-1).abs().mean())

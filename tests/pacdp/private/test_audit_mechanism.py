@@ -24,7 +24,7 @@ from pacdp.private import (
 LEVEL = 0.01 / len(SOUND)
 
 
-def audited(algorithm, *, randomness=lambda: SeededRandomness(5), steps=60, failure_prob=LEVEL, **more):
+def audited(algorithm, *, randomness=lambda: SeededRandomness(5), steps=20, failure_prob=LEVEL, **more):
     """The audit of settings, or of a sound mechanism by its name."""
     given = SOUND[algorithm] if isinstance(algorithm, str) else (algorithm, mlp, False)
     settings, network, by_person = given
@@ -44,16 +44,18 @@ def test_sound_mechanisms_are_not_refuted(name):
     assert refuted(audit) == set()
     seen = {check.name: check.seen for check in audit.checks}
     assert float(seen["sensitivity: one unit"].split(" C by")[0]) > 0.99  # the bound is reached
+    if name == "P3SGD, nested":
+        assert any(check.name == "choices" and check.unchecked for check in audit.checks), "nobody sees the others"
     assert audit.level * sum(check.p_value is not None for check in audit.checks) == pytest.approx(LEVEL)
 
 
 def test_noise_of_the_system_is_not_refuted():
     """Nor a step that is killed between the two releases of P3SGD."""
-    audit = audited("DP-SGD", randomness=SystemRandomness, failure_prob=1e-6, canaries=300)
+    audit = audited("DP-SGD", randomness=SystemRandomness, failure_prob=1e-6, canaries=100)
     assert refuted(audit) == set()
     assert audit.checks[-1].name == "canaries"
     assert audit.level < 1e-6 / 40
-    two = audited("P3SGD", randomness=SystemRandomness, steps=15, failure_prob=1e-6)
+    two = audited("P3SGD", randomness=SystemRandomness, steps=10, failure_prob=1e-6)
     assert refuted(two) == set()
     assert not {check.name: check for check in two.checks}["choices"].unchecked
 
@@ -99,7 +101,6 @@ BATCHES = []
 OWN_UPDATES = {
     "signs": torch.sign,
     "a bounded step": lambda g: g / g.norm().clamp(min=0.1),
-    "two thirds of the coordinates": lambda g: torch.where(torch.arange(g.numel()).view_as(g) % 3 > 0, g, 0.0),
 }
 
 
@@ -127,9 +128,3 @@ def test_an_update_that_looks_at_more_than_was_released_is_refuted(more, monkeyp
         assert all(found[name].unchecked and "draws numbers of its own" in found[name].seen for name in DIVISORS)
     else:
         assert refuted(audit) >= DIVISORS
-
-
-def test_what_nobody_sees_of_nested_candidates_is_said():
-    found = {check.name: check for check in audited("P3SGD, nested", steps=10).checks}
-    assert found["choices"].unchecked
-    assert "seen by nobody unless they are chosen" in found["choices"].seen

@@ -7,7 +7,6 @@ from private_toys import (
     bayes_network,
     cross_entropy,
     data,
-    dropout_network,
     flat,
     mechanism,
     mlp,
@@ -36,7 +35,6 @@ from pacdp.private import (
     DPSGD,
     DPSGLD,
     DPAdam,
-    DPMCDropout,
     Normal,
     SeededRandomness,
     Tempered,
@@ -88,7 +86,6 @@ def unclipped(monkeypatch):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.every_case
 def test_a_canary_is_a_clipped_dirac_that_no_other_example_touches(mode):
     """Without noise the released slots hold C·s_t for the included canaries that came, exactly 0 elsewhere."""
     included = np.array([True, False, True, True, False])
@@ -136,7 +133,6 @@ def test_faulty_noise_is_caught_each_time(fault, sample_rate):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.every_case
 def test_forgotten_clipping_is_caught(mode, unclipped):
     made = audited(settings(mode))
     assert made.contradicted
@@ -146,7 +142,7 @@ def test_forgotten_clipping_is_caught(mode, unclipped):
 @pytest.mark.parametrize("sample_rate", [1.0, 0.5])
 def test_sound_trainers_are_not_flagged_and_not_vacuous(sample_rate):
     """Over seeds, each at a level of 1e-4."""
-    for seed in range(3):
+    for seed in range(2):
         made = audited(settings("hooks", sample_rate, noise=2.0), seed=seed, failure_prob=1e-4)
         assert not made.contradicted
         assert made.result.epsilon_lower < made.claimed_epsilon
@@ -156,22 +152,26 @@ def test_sound_trainers_are_not_flagged_and_not_vacuous(sample_rate):
             assert made.independent_mu_lower > 0.5 * mu
 
 
-def test_every_algorithm_can_be_audited():
-    numbers = mechanism(sample_rate=0.5, steps=10)
-    common = {"mechanism": numbers, "noise_multiplier": 2.0}
-    tempered = Tempered(step_size=0.5, temperature=0.25 * (2.0 * 0.5 / 10.0) ** 2)
-    runs = {
-        "adam": (DPAdam(**common, learning_rate=0.02, prior=Normal(std=1.0)), mlp()),
-        "sgld": (DPSGLD(mechanism=numbers, convention=tempered), mlp()),
-        "bbp": (DPBBP(**common, learning_rate=0.1, prior=Normal(std=0.5), kl_weight=0.1),
-                bayes_network(initial_std=0.05)),
-        "dropout": (DPMCDropout(**common, learning_rate=0.1), dropout_network(rate=0.1)),
-    }  # fmt: skip
-    for name, (algorithm, module) in runs.items():
-        sound = audited(algorithm, module=module, seed=3, canaries=600)
-        assert not sound.contradicted, name
-        assert min(sound.independent_mu_lower, sound.result.mu_lower) > 0.15, name
-        assert audited(algorithm, module=module, randomness=Faulty(factor=0.0), canaries=600).contradicted, name
+def of_adam(numbers):
+    return DPAdam(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.02, prior=Normal(std=1.0)), mlp()
+
+
+def of_sgld(numbers):
+    return DPSGLD(mechanism=numbers, convention=Tempered(step_size=0.5, temperature=2.5e-3)), mlp()
+
+
+def of_bbp(numbers):
+    settings = DPBBP(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.1, prior=Normal(std=0.5), kl_weight=0.1)
+    return settings, bayes_network(initial_std=0.05)
+
+
+@pytest.mark.parametrize("made", [of_adam, of_sgld, of_bbp])
+def test_other_algorithms_can_be_audited(made):
+    algorithm, module = made(mechanism(sample_rate=0.5, steps=10))
+    sound = audited(algorithm, module=module, seed=3, canaries=600)
+    assert not sound.contradicted
+    assert min(sound.independent_mu_lower, sound.result.mu_lower) > 0.15
+    assert audited(algorithm, module=module, randomness=Faulty(factor=0.0), canaries=600).contradicted
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.5])

@@ -79,7 +79,6 @@ MIXING = {
     "memory": Bank(),
     "a buffer": RunningMean(),
     "in the backward pass": HiddenInBackward.apply,
-    "softmax over examples": nn.Softmax(0),
     "batch normalisation": nn.BatchNorm1d(6),
     "its frozen kind": nn.BatchNorm1d(6).eval().requires_grad_(False),
     "without weights": nn.BatchNorm1d(6, affine=False),
@@ -123,7 +122,6 @@ LABELS = torch.zeros(4, dtype=torch.int64)
 SOUND = {
     "plain": (torch.clone, cross_entropy, LABELS),
     "dropout": (nn.Dropout(0.5), cross_entropy, LABELS),
-    "noise": (lambda h: h + torch.randn(h.shape, dtype=h.dtype), cross_entropy, LABELS),
     "group norm": (nn.GroupNorm(2, 6), cross_entropy, LABELS),
     "overflows": (lambda h: torch.exp(h.atanh().clamp(max=1e4)), cross_entropy, LABELS),
     "regression": (torch.clone, lambda f, y: (f[:, 0] - y).square(), torch.zeros(4)),

@@ -6,9 +6,8 @@ import math
 import pytest
 import torch
 from opacus import PrivacyEngine
-from opacus.accountants import PRVAccountant, RDPAccountant, create_accountant
-from opacus.accountants.utils import get_noise_multiplier
-from private_toys import ADD, data, mechanism, mlp, private, sweep, trained
+from opacus.accountants import PRVAccountant, RDPAccountant
+from private_toys import ADD, data, mechanism, mlp, sweep, trained
 
 import bounds
 import pacdp
@@ -28,11 +27,10 @@ from pacdp.private import (
     runs_of,
     sampled_step,
 )
-from pacdp.step import event as events
 
 DECAYING = planned(Exponential(initial=0.9, factor=1.04), sample_rate=0.05, steps=25)
 HISTORIES = {
-    "constant": planned(1.1, sample_rate=0.02, steps=400),
+    "constant": planned(1.1, sample_rate=0.02, steps=100),
     "decaying": DECAYING,
     "two rates": joined(DECAYING, planned(1.5, sample_rate=0.2, steps=30)),
     "full batch": planned(Polynomial(initial=20.0, power=0.1), sample_rate=1.0, steps=12),
@@ -69,18 +67,6 @@ def test_the_bracket_agrees_with_the_accountants_of_opacus(name):
     assert prv - 0.025 <= made.upper
 
 
-@pytest.mark.slow
-def test_the_bracket_agrees_with_connected_dots_elsewhere():
-    dp = pytest.importorskip("dp_accounting")
-    pld = pytest.importorskip("dp_accounting.pld")
-    theirs = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    for noise, rate, steps in numbers(DECAYING):
-        theirs.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps)
-    made = privacy_spent(DECAYING, **ADD)
-    assert made.lower <= theirs.get_epsilon(1e-5) * (1.0 + 1e-9)
-    assert made.upper == pytest.approx(theirs.get_epsilon(1e-5), rel=2e-3)
-
-
 def test_no_steps_no_noise_and_extreme_noise():
     assert joined() is planned(1.0, sample_rate=0.1, steps=0) is None, "what did not run is no event"
     assert epsilon(None, **ADD) == epsilon_by_renyi(None, **ADD) == 0.0
@@ -89,15 +75,6 @@ def test_no_steps_no_noise_and_extreme_noise():
         assert epsilon(one_step(0.0, rate), **ADD) == epsilon(one_step(1e-300, rate), **ADD) == math.inf
         assert 0.0 <= epsilon(one_step(1e300, rate), **ADD) < 1e-3
     assert epsilon(one_step(20.0, 1e-3), delta=0.01, adjacency="add-remove") == 0.0, "Opacus says less than 0"
-
-
-@pytest.mark.filterwarnings("ignore:Optimal order")
-def test_opacus_knows_the_accountant_by_name():
-    assert isinstance(create_accountant("pld"), EventAccountant)
-    question = {"target_epsilon": 2.0, "target_delta": 1e-5, "sample_rate": 0.05, "steps": 40}
-    noise, theirs = (get_noise_multiplier(**question, accountant=name) for name in ("pld", "prv"))
-    assert 1.97 < epsilon(planned(noise, sample_rate=0.05, steps=40), **ADD) <= 2.0
-    assert noise == pytest.approx(theirs, rel=0.02)
 
 
 @pytest.mark.filterwarnings("ignore:Secure RNG")
@@ -123,19 +100,6 @@ def test_an_engine_of_opacus_counts_with_it(tmp_path):
     assert second.get_epsilon(1e-5) == one.get_epsilon(1e-5)
 
 
-def test_a_step_is_recorded_without_a_look_at_those_before(monkeypatch):
-    mine = EventAccountant()
-    mine.event = DECAYING
-    monkeypatch.setattr(events, "joined", None)
-    monkeypatch.setattr(events, "runs_of", None)
-    for noise in (3.0, 2.0, 2.0):
-        mine.step(noise_multiplier=noise, sample_rate=0.1)
-    monkeypatch.undo()
-    more = [sampled_step([noise], sample_rate=0.1) for noise in (3.0, 2.0, 2.0)]
-    assert mine.event == joined(DECAYING, *more)
-    assert numbers(mine.event)[-1] == (2.0, 0.1, 2)
-
-
 def test_the_state_comes_back_and_that_of_another_mechanism_is_refused():
     mine, fresh, theirs = EventAccountant(), EventAccountant(), RDPAccountant()
     for noise in (1.0, 2.0, 2.0):
@@ -156,22 +120,14 @@ def test_the_state_comes_back_and_that_of_another_mechanism_is_refused():
         mine.load_state_dict(state)
 
 
-def test_the_engine_s_epsilon_is_this_one():
-    module, optimizer, criterion, loader, engine = private(mlp(), data(), steps=5)
-    assert engine.get_epsilon(1e-5) == 0.0
-    sweep(module, optimizer, criterion, loader)
-    assert engine.get_epsilon(1e-5) == epsilon(engine.event, **ADD) > 0.0
-    assert engine.get_epsilon(1e-5, adjacency="replace-one") > engine.get_epsilon(1e-5)
-
-
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_calibration_scales_the_whole_schedule_and_rounds_to_the_safe_side(adjacency):
     question = {"delta": 1e-4, "adjacency": adjacency}
     decay = Exponential(initial=1.0, factor=0.97)
-    schedule, finer = (calibrated(decay, sample_rate=0.1, steps=12, target_epsilon=2.0, tolerance=tolerance, **question)
-                       for tolerance in (1e-3, 1e-5))  # fmt: skip
-    history = planned(schedule, sample_rate=0.1, steps=12)
-    assert [noise for noise, _, _ in numbers(history)] == [schedule.factor * decay(t) for t in range(12)]
+    schedule, finer = (calibrated(decay, sample_rate=0.1, steps=5, target_epsilon=2.0, tolerance=tolerance, **question)
+                       for tolerance in (1e-3, 1e-4))  # fmt: skip
+    history = planned(schedule, sample_rate=0.1, steps=5)
+    assert [noise for noise, _, _ in numbers(history)] == [schedule.factor * decay(t) for t in range(5)]
     assert 1.98 < epsilon(history, **question) <= 2.0
     assert schedule.factor * (1.0 - 1.1e-3) < finer.factor <= schedule.factor * (1.0 + 1e-9)
 

@@ -24,7 +24,7 @@ from pacdp.private import (
 from pacdp.step.release import PrivateStep
 
 DELTA = 1e-3
-SIGMAS = st.lists(st.sampled_from([0.7, 0.9, 1.3, 2.0, 4.0]), min_size=3, max_size=9)
+SIGMAS = st.lists(st.sampled_from([0.7, 0.9, 1.3, 2.0, 4.0]), min_size=3, max_size=6)
 
 
 def budget(at, **changes):
@@ -41,11 +41,11 @@ def algorithm(sigmas, **changes):
                  learning_rate=0.1)  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     sigmas=SIGMAS, share=st.floats(0.15, 1.2), rate=st.sampled_from([0.1, 0.5]), every=st.integers(1, 3),
     adjacency=st.sampled_from(["add-remove", "replace-one"]),
-    stops=st.lists(st.integers(1, 9), max_size=3),
+    stops=st.lists(st.integers(1, 6), max_size=2),
 )  # fmt: skip
 def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stops):
     plan = planned(Table(values=tuple(sigmas)), sample_rate=rate, steps=len(sigmas))
@@ -78,7 +78,7 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
         assert spent(first(plan, steps + 1), adjacency) > limit
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(sigmas=SIGMAS, before=st.integers(0, 6), limit=st.floats(0.3, 6.0), rate=st.sampled_from([0.05, 0.4, 1.0]))
 def test_affordable_steps_are_the_most_and_count_what_ran_before(sigmas, before, limit, rate):
     upcoming = planned(Table(values=tuple(sigmas)), sample_rate=rate, steps=len(sigmas))
@@ -91,8 +91,8 @@ def test_affordable_steps_are_the_most_and_count_what_ran_before(sigmas, before,
 
 
 def test_a_halted_run_is_the_beginning_of_the_whole_one():
-    sigmas = [1.0] * 12
-    whole = trained(algorithm(sigmas[:7]))
+    sigmas = [1.0] * 6
+    whole = trained(algorithm(sigmas[:4]))
     run = trained(algorithm(sigmas, budget=budget(spent(whole.event))))
     assert (run.halted, whole.halted) == (True, False)
     assert run.event == whole.event

@@ -20,11 +20,10 @@ from private_toys import (
     sweep,
     trained,
 )
-from safetensors import safe_open
 from safetensors.torch import save_file
 
 import pacdp
-from bounds.accounting import event_from_dict, event_to_dict
+from bounds.accounting import event_to_dict
 from pacdp.checkpoint import Checkpoint
 from pacdp.errors import CheckpointError
 from pacdp.private import (
@@ -94,20 +93,6 @@ def saved(tmp_path_factory):
     return path
 
 
-def test_a_checkpoint_is_data_and_says_what_ran(saved):
-    with safe_open(saved, framework="pt") as file:
-        header = json.loads(file.metadata()["pacdp"])
-        names = set(file.keys())
-    found = [(step.event.noise_multiplier, step.sample_rate, count)
-             for step, count in runs_of(event_from_dict(header["event"]))]  # fmt: skip
-    assert found == [(DECAY(t), 0.25, 1) for t in range(9)]
-    assert header["adjacency"] == "add-remove"
-    assert header["settings"]["noise_multiplier"] == {"kind": "Exponential", "initial": 1.5, "factor": 0.9,
-                                                      "final": 0.0}  # fmt: skip
-    assert {"state.randomness.noise", "state.randomness.batches", "state.optimizer.0.momentum_buffer"} <= names
-    assert set(pacdp.load_checkpoint(saved).model) == {name for name, _ in mlp().named_parameters()}
-
-
 def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
     path = tmp_path / "run.safetensors"
     trained(SGD, checkpoint=path, randomness=SystemRandomness())
@@ -123,7 +108,6 @@ BUDGET = PrivacyBudget(epsilon=20.0, delta=1e-3, adjacency="add-remove")
 @pytest.mark.parametrize(
     ("settings", "options", "word"),
     [(replace(SGD, noise_multiplier=1.5), {}, "settings"),
-     (replace(SGD, mechanism=mechanism(steps=10, max_physical_batch=6)), {}, "settings"),
      (replace(SGD, mechanism=mechanism(steps=9, max_physical_batch=6, budget=BUDGET)), {}, "settings"),
      (SOUND["DP-Adam"][0], {}, "settings"),
      (SGD, {"module": mlp(classes=4)}, "shapes"), (SGD, {"randomness": None}, "was seeded")],
@@ -176,7 +160,7 @@ FOREIGN = [{"event": {"event": "Laplace", "scale": 1.0}}, {"adjacency": "replace
            {"event": of_steps(500)}]  # fmt: skip
 
 
-@pytest.mark.parametrize("change", [*FOREIGN, {"event": [[1.0, 0.1, 1]]},
+@pytest.mark.parametrize("change", [{"event": [[1.0, 0.1, 1]]},
                                     {"event": of_steps(1, rate=2.0)}, {"event": of_steps(1, noise=-1.0)},
                                     {"event": of_steps(0)}, {"event": of_steps(None)}])  # fmt: skip
 @pytest.mark.every_case

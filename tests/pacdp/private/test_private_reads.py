@@ -1,11 +1,8 @@
 """How often a private step asks for numbers: a GPU is waited for once in so many steps."""
 
-from functools import partial
-
 import pytest
 import torch
 from private_toys import mechanism, trained
-from reads import Reads
 
 from pacdp import loop
 from pacdp.algorithms.dp_sgd import DPSGD
@@ -51,28 +48,3 @@ def test_the_first_step_that_diverged_is_named_though_others_followed(later):
     with pytest.raises(Diverged) as found:
         run(rate=lambda t: 1e38 if t == 2 else 0.1, clip_norm=1e4)
     assert "step 3" in str(found.value)
-
-
-ON_THE_CPU = (
-    "sample.py: return _members(words, sample_rate).nonzero()",  # samples are drawn there
-    'clip.py: if finite.device.type != "cpu" or not finite.all():',
-    'gradients.py: whole = member is None and finite.device.type == "cpu" and bool(finite.all())',
-    "ghost.py: if not all(bool(total.sum().isfinite())",  # where the sums are on the CPU
-)
-
-
-@pytest.mark.parametrize(("mode", "most"), [("hooks", 1), ("reference", 1), ("ghost", STEPS + 1)])
-def test_all_steps_together_read_once_and_ghost_clipping_once_a_step(mode, most, later, monkeypatch):
-    """Ghost clipping must know before its second pass whether every gradient is finite."""
-    asked = Reads()
-
-    def watched(given, *args):
-        with asked:
-            return given(*args)
-
-    for name in ("_step", "_read"):
-        monkeypatch.setattr(loop, name, partial(watched, getattr(loop, name)))
-    run(mode)
-    waits = [site for site in asked.sites if not site.startswith(ON_THE_CPU)]
-    assert len(waits) == most, waits
-    assert any(site.startswith("loop.py") for site in waits)

@@ -1,6 +1,5 @@
 """What private training, its accountants and its audits refuse, each in one sentence."""
 
-import itertools
 import math
 
 import numpy as np
@@ -8,30 +7,21 @@ import pytest
 import torch
 from private_toys import ADD, bayes_network, cross_entropy, data, generator, mechanism, mlp, private, trained
 from torch import nn
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import TensorDataset
 
 from pacdp.audit.canaries import audit_training, error_rates
-from pacdp.audit.inversion import class_attack, closest_psnr, decoder_attack, psnr, search_attack
 from pacdp.audit.mechanism import audit_mechanism
-from pacdp.audit.membership import evaluate_attack, likelihood_ratios, shadow_confidences
+from pacdp.audit.membership import evaluate_attack
 from pacdp.audit.processes import audit_processes
 from pacdp.audit.scores import audit_scores, epsilon_p_value
 from pacdp.errors import Diverged
 from pacdp.private import (
-    DPBBP,
     DPSGD,
-    DPSGLD,
     P3SGD,
-    BayesConv2d,
-    Constant,
-    ExampleDropout,
-    GradientSlot,
-    Normal,
     PrivacyBudget,
     PrivateEngine,
     UserLevelDPSGD,
     average_over_draws,
-    average_over_snapshots,
     calibrated,
     epsilon,
     planned,
@@ -53,11 +43,6 @@ def p3sgd(**changes):
 
 def user_level(**changes):
     return UserLevelDPSGD(mechanism=mechanism(), noise_multiplier=1.0, learning_rate=0.1, **changes)
-
-
-def bbp(mode):
-    return DPBBP(mechanism=mechanism(grad_sample_mode=mode), noise_multiplier=1.0, learning_rate=0.1,
-                 prior=Normal(std=1.0))  # fmt: skip
 
 
 def budget(**changes):
@@ -89,17 +74,6 @@ def attack(values=(0.0, 0.0), member=(True, False), **changes):
     return evaluate_attack(np.array(values), np.array(member), **changes)
 
 
-X, LABELS = torch.rand(2, 3, generator=generator()), torch.tensor([0, 1])
-
-
-def search(**changes):
-    return search_attack(torch.clone, X, X, **changes)
-
-
-def climb(labels=LABELS, **changes):
-    return class_attack(torch.clone, labels, X, **changes)
-
-
 def of_mechanism(n=9, **changes):
     return audit_mechanism(sgd(), mlp(), data(n), loss=cross_entropy, **changes)
 
@@ -115,15 +89,14 @@ def of_processes(module=None, **changes):
 
 NAMED = [
     (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), (mechanism, "steps", 0),
-    (mechanism, "sample_rate", 1.5), (mechanism, "max_physical_batch", 0), (user_level, "records_at_once", 0),
-    (p3sgd, "noise_scales", ()), (p3sgd, "learning_rate", 0.0), (p3sgd, "local_epochs", 0),
-    (p3sgd, "local_batch_size", 0), (p3sgd, "selection_epsilon", 0.0), (p3sgd, "score_bound", math.nan),
-    (in_private, "pre_noise", -1.0), (in_private, "loss_reduction", "none"), (budget, "epsilon", 0.0),
+    (mechanism, "sample_rate", 1.5),
+    (p3sgd, "noise_scales", ()), (p3sgd, "selection_epsilon", 0.0), (p3sgd, "score_bound", math.nan),
+    (in_private, "pre_noise", -1.0), (budget, "epsilon", 0.0),
     (budget, "delta", 0.0), (calibration, "target_epsilon", 0.0), (cost, "delta", 1.0),
     (cost, "adjacency", "zero-out"), (scores, "delta", 1.0), (scores, "failure_prob", 0.0),
     (scores, "guesses", [3]), (p_value, "correct", 4), (attack, "false_positive_rate", 0.0),
-    (search, "steps", 0), (climb, "step_size", 0.0), (of_mechanism, "failure_prob", 0.0),
-    (of_mechanism, "steps", 1), (of_training, "canaries", 0), (of_training, "scale", 0.0),
+    (of_mechanism, "failure_prob", 0.0),
+    (of_mechanism, "steps", 1), (of_training, "canaries", 0),
 ]  # fmt: skip
 
 
@@ -134,71 +107,39 @@ def test_a_number_out_of_range_is_refused_by_its_name(call, name, value):
         call(**{name: value})
 
 
-class Strings(Dataset):
-    def __len__(self):
-        return 3
-
-    def __getitem__(self, index):
-        return torch.zeros(4), "label"
-
-
 class Log(nn.Module):
     def forward(self, x):
         return x[:, :3].log()
 
 
 EMPTY = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
-SLOT = GradientSlot(step_size=0.1, temperature=1.0)
-COUNTER = itertools.count()
 REFUSALS = [
-    (lambda: trained(sgd(), dataset=Strings()), "pairs of tensors"),
     (lambda: trained(sgd(), dataset=EMPTY), "at least 1"),
     (lambda: trained(sgd(), loss=lambda o, t: cross_entropy(o, t).mean()), "first dimension must be the batch"),
-    (lambda: trained(sgd(), nn.Flatten()), "no parameter that requires a gradient"),
     (lambda: trained(sgd(noise=1e39)), "at step"),
     (lambda: trained(sgd(), distributed=True), "torchrun"),
     (lambda: trained(sgd(), people=torch.arange(40)), "which hides no person"),
     (lambda: trained(user_level(), people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(sgd(noise=0.5, budget=budget(epsilon=0.1))), "first step alone"),
     (lambda: in_private(noise_schedule=-1.0), "value"),
-    (lambda: in_private(mode="magic"), "grad_sample_mode"),
     (lambda: in_private(mode="ghost", pre_noise=0.1), "pre_noise"),
     (lambda: private(nn.Sequential(Log(), mlp(inputs=3)), data()), "probe"),
-    (lambda: PrivateEngine().make_private_with_epsilon(target_epsilon=1.0), "calibrated"),
     (lambda: PrivateEngine().make_private(
         module=mlp(), optimizer=torch.optim.SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,
         clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "module does not have"),
-    (lambda: calibration(steps=0), "at least 1"),
     (lambda: calibration(lambda step: float(step > 0)), "within reach"),
-    (lambda: calibration(lambda step: 1.0 + 0.01 * next(COUNTER)), "same Python floats"),
     (lambda: privacy_claim(None), "adjacency"),
     (lambda: privacy_claim(planned(0.0, sample_rate=0.1, steps=1), adjacency="add-remove"), "promise something"),
-    (lambda: Constant(value=math.nan), "value must be"),
-    (lambda: ExampleDropout(1.0, generator=generator()), "rate"),
     (lambda: with_example_dropout(nn.Sequential(nn.Dropout2d(0.5)), generator=generator()), "Dropout2d"),
-    (lambda: DPSGLD(mechanism=mechanism(), convention=SLOT, burn_in=6, thin=1), "no snapshot would be kept"),
-    (lambda: average_over_snapshots(mlp(), torch.zeros(0, 43), X), "no snapshot"),
     (lambda: average_over_draws(mlp(), torch.rand(2, 4), draws=3, seed=0), "nothing is drawn"),
-    (lambda: bbp("functorch"), "hooks"),
-    (lambda: BayesConv2d(nn.Conv2d(1, 1, 3, padding="same"), initial_std=0.1, generator=generator()), "padding"),
     (lambda: scores(included=(1, 0)), "bool"),
     (lambda: scores((1.0, math.nan)), "finite"),
     (lambda: attack((0.0, math.inf)), "finite"),
     (lambda: attack(member=(True, True)), "members"),
-    (lambda: shadow_confidences(lambda m: m, examples=4, shadows=3, generator=np.random.default_rng(0)), "shadows"),
-    (lambda: likelihood_ratios(np.zeros(4), np.zeros((2, 4)), np.tile([[True], [False]], 4), common_std=False),
-     "shadow models"),
-    (lambda: psnr(X, X, peak=0.0), "peak"),
-    (lambda: decoder_attack(torch.clone, X, X, ridge=0.0), "ridge"),
-    (lambda: decoder_attack(lambda v: v / 0.0, X, X), "finite"),
-    (lambda: search(low=1.0, high=0.0), "low < high"),
-    (lambda: climb(LABELS[:1]), "a label for each"),
-    (lambda: closest_psnr(X, X[:0]), "candidate"),
     (lambda: of_mechanism(2), "three units"),
     (lambda: of_training(nn.Sequential(mlp(), nn.Unflatten(1, (3, 1)))), "outputs"),
     (lambda: error_rates(np.zeros((4, 5)), np.ones(5, dtype=bool), failure_prob=0.2), "both sorts"),
     (lambda: of_processes(bayes_network()), "random layers"),
-    (lambda: of_processes(processes=1), "at least 2"),
 ]  # fmt: skip
 
 
@@ -207,7 +148,3 @@ REFUSALS = [
 def test_refused(call, words):
     with pytest.raises((ValueError, TypeError, NotImplementedError, Diverged), match=words):
         call()
-
-
-def test_a_probe_judges_a_network_without_numbers_for_made_up_inputs():
-    private(nn.Sequential(Log(), mlp(inputs=3)), data(), probe=(torch.rand(4, 4, generator=generator()) + 0.1,))

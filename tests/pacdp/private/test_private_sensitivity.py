@@ -34,7 +34,6 @@ def batch(n=6, seed=5):
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.every_case
 def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(mode, network):
     for scale in (1e-4, 1.0, 1e6, 1e30, math.inf, math.nan):
         inputs, targets = batch()
@@ -49,19 +48,6 @@ def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(mode, network):
             torch.testing.assert_close(whole, without, atol=1e-6, rtol=1e-6)
         if scale in (1.0, 1e6) and mode == "hooks":
             assert float((whole - without).norm()) > 0.2 * CLIP
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.every_case
-def test_one_example_against_none(mode):
-    inputs, targets = batch(1)
-    alone, _ = clipped_sum(mlp(), 100.0 * inputs, targets, mode=mode)
-    nobody, _ = clipped_sum(mlp(), inputs[:0], targets[:0], mode=mode)
-    assert float(nobody.abs().max()) == 0.0
-    assert 0.99 * CLIP < float(alone.norm()) <= CLIP
-    hopeless, optimizer = clipped_sum(mlp(), inputs * math.nan, targets, mode=mode)
-    assert float(hopeless.abs().max()) == 0.0
-    assert optimizer.nonfinite_examples == 1
 
 
 def test_the_same_masks_serve_a_ghost_batch_that_is_run_again():
@@ -111,7 +97,7 @@ def test_ghost_norms_of_cancelling_sequences_are_not_too_small():
     assert float(norms[layer.bias].max()) == 0.0
 
 
-def gradients(mode="hooks", *, inputs=None, targets=None, draws=400, network=cnn, randomness=None, **numbers):
+def gradients(mode="hooks", *, inputs=None, targets=None, draws=200, network=cnn, randomness=None, **numbers):
     """What steps without a learning rate see, one row a step; of empty batches, unless others are given."""
     if inputs is None:
         inputs, targets = torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)
@@ -131,7 +117,6 @@ NUMBERS = {"noise_schedule": 1.3, "expected_batch_size": 7.0}
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.every_case
 def test_noise_has_exactly_the_scale_that_is_accounted(mode):
     sample = gradients(mode, **NUMBERS)
     assert scale_is_this_and_no_other(sample, EXACT)
@@ -149,15 +134,17 @@ def test_the_system_s_noise_and_noise_over_a_filled_batch_have_that_scale_too():
     assert scale_is_this_and_no_other(sample - clean / 7.0, EXACT)
 
 
-def test_the_divisor_is_fixed_whatever_the_reduction_and_the_batch():
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.every_case
+def test_the_divisor_is_fixed_whatever_the_reduction_and_the_batch(mode, reduction):
     inputs, targets = batch()
-    for reduction in ("mean", "sum"):
-        module, optimizer, _, _, _ = private(
-            mlp(), data(), noise_schedule=0.0, expected_batch_size=20.0, loss_reduction=reduction)  # fmt: skip
-        nn.CrossEntropyLoss(reduction=reduction)(module(inputs), targets).backward()
-        optimizer.step()
-        expected = clipped_sum(mlp(), inputs, targets)[0]
-        torch.testing.assert_close(20.0 * gradient(module), expected, atol=1e-6, rtol=1e-5)
+    module, optimizer, criterion, _, _ = private(
+        mlp(), data(), mode=mode, noise_schedule=0.0, expected_batch_size=20.0, loss_reduction=reduction)  # fmt: skip
+    criterion(module(inputs), targets).backward()
+    optimizer.step()
+    expected = clipped_sum(mlp(), inputs, targets, mode="hooks")[0]
+    torch.testing.assert_close(20.0 * gradient(module), expected, atol=1e-6, rtol=1e-5)
 
 
 def test_pre_noise_is_inside_the_clipping():

@@ -125,11 +125,3 @@ def test_snapshots_predictions_and_chains():
         torch.nn.utils.vector_to_parameters(w, module.parameters())
         by_hand.append(module(inputs).softmax(-1).detach())
     torch.testing.assert_close(averaged, torch.stack(by_hand).mean(0))
-
-
-def test_pre_noise_changes_the_path_and_not_the_history():
-    runs = [trained(DPSGLD(mechanism=mechanism(),
-                           convention=GradientSlot(step_size=0.1, temperature=1.0, pre_noise=rho)))
-            for rho in (0.0, 0.5)]  # fmt: skip
-    assert runs[0].event == runs[1].event
-    assert not torch.equal(flat(runs[0].weights), flat(runs[1].weights))

@@ -45,23 +45,6 @@ def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_t
     torch.set_num_threads(2)
 
 
-@pytest.mark.parametrize("kind", COMPILED)
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 33])
-def test_padding_changes_nothing(kind, count):
-    """A batch's sum is that of its examples, each alone; shapes before and after a multiple of the padding."""
-    objective = objective_of(kind, 0.2)
-    weights = objective.weights()
-
-    def sum_of(chosen):
-        draw_always(objective, chosen)
-        return objective.estimate(weights, keys_of(0), 0).gradient[0].double()
-
-    whole = sum_of(list(range(count)))
-    each = [sum_of([i]) for i in range(count)]
-    assert max(float(one.norm()) for one in each) <= 0.2 / objective.batch_size
-    assert (whole - torch.stack(each).sum(dim=0)).norm() < 1e-5 * sum(float(one.norm()) for one in each)
-
-
 def test_an_example_without_a_finite_gradient_is_the_reference_s_affair_in_its_own_chain_alone():
     data = KINDS["sparse"][0]()
     inputs = data.inputs.copy()
@@ -94,7 +77,7 @@ def test_no_example_contributes_more_than_the_clip_norm_through_convolutions(sca
 @pytest.mark.parametrize("clip_norm", [1.0, 1e-3, 1e-5])
 def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm, compiled_form):
     ratios = []
-    for share in np.linspace(0.05, 3.3, 40):
+    for share in np.linspace(0.05, 3.3, 14):
         data = toy_data(n=300)
         inputs = data.inputs.copy()
         inputs[299] = np.float32([share * 1e38, 0.0, 0.0, 0.0, 0.0])
@@ -221,10 +204,8 @@ def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(shape
         assert (found.double() - exact).norm() < 1e-6 * exact.norm()
 
 
-def test_jobs_are_shared_out_once_each_and_an_error_comes_back(two_threads):
+def test_every_job_is_done_once_and_an_error_comes_back(two_threads):
     objective_of("sparse")  # a parallel loop has run: numba's threading layer is known
-    assert [list(part) for part in threads.shares(5)] in ([[0, 1], [2, 3, 4]], [[0, 1, 2, 3, 4]])
-    assert [list(part) for part in threads.shares(1)] == [[0]]
     seen = []
 
     def run(number, part):

@@ -56,7 +56,6 @@ WAYS = {
     "torch's own": lambda: None,
     "allow_tf32": lambda: setattr(torch.backends.cuda.matmul, "allow_tf32", True),
     "high": lambda: torch.set_float32_matmul_precision("high"),
-    "medium": lambda: torch.set_float32_matmul_precision("medium"),
     "newer": lambda: setattr(torch.backends.cuda.matmul, "fp32_precision", "tf32"),
     "of oneDNN": lambda: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
     "of convolutions": lambda: setattr(torch.backends.cudnn.conv, "fp32_precision", "tf32"),

@@ -79,11 +79,6 @@ def test_a_changed_coefficient_would_be_seen(column, change):
     assert error_bounds(wrong, [4000])[0] > 1.0
 
 
-def test_the_middle_is_zero():
-    last = quantile.table()[-1]
-    assert abs(sum(c * (-1.0) ** k for k, c in enumerate(last))) < 0.5 * U
-
-
 _FORKED = """
 import os, signal, threading, time
 from pacdp.step import quantile

@@ -25,7 +25,6 @@ REFUSED = [
     (lambda: SystemRandomness().restore(SeededRandomness(1).state()), "the run was seeded"),
     (lambda: SeededRandomness(1).restore({}), "the run was not seeded"),
     (lambda: keystream_of(31, 12), "a key of 32 bytes and a place of 12"),
-    (lambda: keystream_of(28, 16), "a key of 32 bytes and a place of 12"),
     (lambda: poisson(Words(torch.zeros(3, dtype=torch.int64), 32), 1.1), r"sample_rate must lie in \[0, 1\]"),
     (lambda: sampled_step([1.0], sample_rate=0.0), "sample_rate"),
     (lambda: sampled_step([-1.0], sample_rate=0.5), "noise_multiplier must be a finite number"),
