@@ -105,9 +105,7 @@ def _text(name, content):
 HEAD = '{"eval": {"model": "m", "task": "t"}, '
 WRONG = {
     "no JSON": (_text("samples_a.jsonl", "{"), "is no JSON, line 1"),
-    "no samples": (_text("samples_a.jsonl", '{"a": 1}\n'), "line 1 has no doc_id"),
     "a document twice": (_text("samples_a.jsonl", '{"doc_id": 1, "acc": 1}\n' * 2), "has document 1 again in line 2"),
-    "no scores": (_text("samples_a.jsonl", '{"doc_id": 1, "acc": 7}\n'), "has no score from 0 to 1"),
     "not finished": (_text("a.json", '{"eval": {}, "status": "started"}'), "did not finish"),
     "no score": (_text("a.json", HEAD + '"samples": [{"id": 1}]}'), "has sample 1 without a score"),
     "other documents": (

@@ -75,20 +75,6 @@ def test_certificates_mark_what_is_vacuous_and_what_is_optimistic():
     assert "* optimistic" in axes.get_xlabel()
 
 
-@pytest.mark.parametrize("certified", [False, True])
-@pytest.mark.parametrize("algorithm", ["sgd", "entropy-sgd", "entropy-sgld"])
-def test_plot_draws_a_run_with_and_without_certificates(algorithm, certified, copied, capsys):
-    folder = copied(algorithm)
-    if certified:
-        assert pacdp("certify", folder, "--threads", 1) == 0
-    capsys.readouterr()
-    assert pacdp("plot", folder) == 0
-    written = [folder / "figure.png", folder / "figure.pdf"]
-    assert capsys.readouterr().out == "".join(f"wrote {path}\n" for path in written)
-    assert all(path.stat().st_size > 10_000 for path in written)
-    assert written[1].read_bytes().startswith(b"%PDF")
-
-
 def test_demo_ends_with_a_sentence_that_its_files_prove(tmp_path, capsys, monkeypatch):
     from pacdp.cli import demo
 

@@ -2,8 +2,6 @@
 
 import copy
 import json
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
@@ -100,16 +98,12 @@ def test_probabilities_are_read_some_rows_at_a_time(tmp_path, monkeypatch):
 
 
 CONTENT = {
-    "an empty file": (b"", "is empty: write a line of column names"),
     "an unknown column": (b"label,prediction,age\n0,0,3\n", "has a column 'age' that is none of label, prediction"),
     "a float label": (b"label,prediction\n0,0\n1.0,1\n", "must have whole numbers or text in column 'label'"),
     "a gap": (b"label,prediction\n0,0\n,1\n", "has a gap in column 'label', in row 1"),
-    "no prediction": (b"label\n0\n1\n", "has labels without a column prediction"),
     "a missing class": (b"label,p0,p2\n0,1,0\n", "lacks p1"),
-    "a NaN": (b"label,p0,p1\n0,0.5,0.5\n1,nan,0.5\n", "must lie in [0, 1], got nan in row 1, column 0"),
     "a missing number": (b"label,p0,p1\n0,0.5,0.5\n1,,0.5\n", "must have numbers in column 'p0', got none in row 1"),
     "another class": (b"label,prediction\ncat,Cat\ndog,dog\n", "prediction must name classes that the labels have"),
-    "a loss": (b"loss\n0.5\n1.5\n", "loss must lie in [0, 1], got 1.5 in row 1"),
     "an id twice": (b"id,label,prediction\na,0,0\na,1,1\n", "ids must be different in every row, got 'a'"),
     "models of other labels": (b"model,label,prediction\na,0,0\nb,1,1\n",
         "must have the same label for every model's answer"),
@@ -138,24 +132,15 @@ def test_an_earlier_report_that_differs_is_kept(tmp_path):
     assert json.loads((tmp_path / "certificates.json.1").read_text())["details"] == first["details"]
 
 
-def test_the_report_follows_and_makes_a_page(tmp_path, capsys):
-    report = _report(
-        _write(tmp_path / "answers.csv", {"label": LABELS, "prediction": SAID, "group": GROUPS}), "--interval"
-    )
+def test_the_report_follows_and_makes_a_page_that_escapes_names(tmp_path):
+    names = np.array(["<script>", "b&b", "c"])
+    columns = {"label": names[LABELS], "prediction": names[SAID], "group": GROUPS}
+    report = _report(_write(tmp_path / "answers.csv", columns), "--interval")
     assert {one.verdict for one in check_report(report)} == {"follows"}
     assert pacdp("verify", tmp_path) == 0
     assert pacdp("report", tmp_path) == 0
     page = (tmp_path / "report.html").read_text()
-    assert "All of these rows hold at once with 95% confidence." in page
     assert "largest gap between groups" in page
-    assert "The error of your model on new data is at most" in page
-
-
-def test_the_page_of_hostile_names_is_escaped_and_of_other_reports_the_same(tmp_path):
-    names = np.array(["<script>", "b&b", "c"])
-    _report(_write(tmp_path / "answers.csv", {"label": names[LABELS], "prediction": names[SAID]}))
-    assert pacdp("report", tmp_path) == 0
-    page = (tmp_path / "report.html").read_text()
     assert "&lt;script&gt;" in page
     assert "<script>" not in page
 
@@ -189,26 +174,3 @@ def test_no_number_of_a_report_can_be_changed_without_notice():
         edited = copy.deepcopy(report)
         edit(edited)
         assert any(one.verdict == DOES_NOT for one in check_report(edited)), why
-
-
-def _loaded(*words):
-    script = (
-        "import atexit, sys; atexit.register(lambda: print('loaded', *sys.modules, file=sys.stderr)); "
-        "from pacdp.cli.main import main; main(sys.argv[1:])"
-    )
-    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
-    (names,) = (line for line in done.stderr.splitlines() if line.startswith("loaded "))
-    return set(names.split())
-
-
-def test_the_command_and_the_function_start_without_torch(tmp_path):
-    path = _write(tmp_path / "answers.csv", COLUMNS)
-    loaded = _loaded("certify", "--predictions", str(path))
-    heavy = {"torch", "sklearn", "matplotlib", "opacus", "scipy.stats", "safetensors", "jinja2", "pacdp.certify"}
-    assert sorted(loaded & heavy) == []
-    code = (
-        "import sys, pacdp; pacdp.certify_predictions([0, 1, 1], [0, 1, 0]); "
-        "print(sorted({'torch', 'polars', 'sklearn', 'pacdp.certify'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -9,14 +9,13 @@ from certificates_by_mpmath import kl
 from cli_tools import read
 
 from experiments.papers.gaps import violations
-from experiments.papers.random_labels import NOISES, jobs
 from experiments.papers.random_labels import RANDOM_LABELS as STUDY
+from experiments.papers.random_labels import jobs
 from experiments.runner import publish, read_table
 from pacdp import Architecture, GibbsSettings
 from pacdp.cli.config import Runtime
 from pacdp.cli.figures.names import CONVERGED, GIBBS_BOUNDS
 from pacdp.cli.folder import Folder
-from pacdp.cli.recipes import SIZES, tau_of
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.workers import Workers
 
@@ -45,28 +44,6 @@ def finished(plan, tmp_path_factory):
     found = carry_out(plan, [folder / job.key for job in plan], QUICK, workers=Workers())
     assert dict(found) == dict.fromkeys(range(3))
     return folder
-
-
-@pytest.mark.parametrize(
-    ("scale", "dataset", "runs"), [("smoke", "digits2", 14), ("cpu", "mnist2", 20), ("paper", "mnist2", 28)]
-)
-def test_the_plan_has_every_algorithm_on_true_and_random_labels(scale, dataset, runs):
-    plan = jobs(scale, seed=3)
-    assert len(plan) == len({job.key for job in plan}) == runs
-    for labels, fraction in (("true", 0.0), ("random", 1.0)):
-        part = [job for job in plan if job.tags["labels"] == labels]
-        assert len(part) == runs / 2
-        assert {job.config.algorithm for job in part} == {"SGD", "SGLD", "Entropy-SGD", "Entropy-SGLD"}
-        assert {job.config.problem.random_labels for job in part} == {fraction}
-        assert {(job.config.problem.dataset, job.config.seed) for job in part} == {(dataset, 3)}
-        seen = {job.tags["thermal_noise"] for job in part if job.config.algorithm == "SGLD"}
-        assert seen >= set(NOISES[scale]["sgld"])
-        private = [job for job in part if getattr(job.config.sampler, "tau", 0.0) == math.sqrt(SIZES[dataset])]
-        assert sorted(job.config.algorithm for job in private) == ["Entropy-SGLD", "SGLD"]
-        for job in part:
-            if job.config.algorithm != "SGD":
-                assert math.isclose(job.config.sampler.thermal_noise, job.tags["thermal_noise"], rel_tol=1e-12)
-    assert math.isclose(math.sqrt(2 / tau_of(0.03)), 0.03)
 
 
 def test_publish_leaves_figure_table_configuration_provenance_verdict_and_summary(plan, finished, tmp_path):

@@ -9,7 +9,6 @@ import pytest
 
 from bounds import Certificate, Cost, Hypothesis
 from pacdp.cli.figures import costs, numbers, style
-from pacdp.cli.report import figures as report_figures
 
 
 @pytest.fixture(autouse=True)
@@ -63,9 +62,3 @@ def test_bars_of_costs_are_stacked_in_order_and_optimistic_ones_are_marked_in_te
     assert legend is not None
     keys = [text.get_text() for text in legend.get_texts()]
     assert keys == ["KL", "ln dQ/dP", "transfer", "confidence", "new", costs.PER_DRAW]
-
-
-def test_a_page_with_ten_thousand_rows_stays_small():
-    rows = [{"epochs": k / 10, "train_error": 0.1 + 0.01 * (k % 7), "test_error": 0.2, "bounds": {"new_bound": 1.0}}
-            for k in range(10_000)]  # fmt: skip
-    assert len(report_figures.training(rows)) < 200_000

@@ -49,14 +49,16 @@ def test_a_command_imports_nothing_that_it_does_not_need(words):
     assert sorted(loaded & STARTS[words]) == []
 
 
-def test_pacdp_itself_imports_next_to_nothing():
-    status, loaded = _loaded("import pacdp")
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("code", "never"),
+    [
+        ("import pacdp", {*LEARNS, *DRAWS, *NEVER, "numpy", "bounds"}),
+        ("import pacdp; pacdp.certify_predictions([0, 1, 1], [0, 1, 0])", {*LEARNS, *DRAWS, "pacdp.certify"}),
+        ("import pacdp.cli.sweep.kinds, pacdp.cli.private.run", {*DRAWS, *NEVER, "tyro"}),
+    ],
+)
+def test_python_imports_nothing_that_it_does_not_need(code, never):
+    status, loaded = _loaded(code)
     assert status == 0
-    assert sorted(loaded & {*LEARNS, *DRAWS, *NEVER, "numpy", "bounds"}) == []
-
-
-@pytest.mark.parametrize("module", ["pacdp.cli.sweep.kinds", "pacdp.cli.private.run"])
-def test_a_worker_imports_what_it_runs(module):
-    status, loaded = _loaded(f"import {module}")
-    assert status == 0
-    assert sorted(loaded & {*DRAWS, *NEVER, "tyro"}) == []
+    assert sorted(loaded & never) == []

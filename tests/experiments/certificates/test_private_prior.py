@@ -40,9 +40,6 @@ def test_every_certificate_is_rigorous_and_above_its_risk(outcome):
         assert made.status == "rigorous"
         assert made.failure_prob == pytest.approx(SMOKE.failure_prob)
         assert made.terms["empirical_risk"] < made.value < 1.0
-
-
-def test_test_errors_lie_below(outcome):
     for each in outcome.assessments.values():
         assert each.error("randomised", "test") < each.certificate().value
     assert outcome.measured["test_error_of_head"] == outcome.head.error("private head", "test")

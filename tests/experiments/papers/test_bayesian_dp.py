@@ -68,16 +68,6 @@ def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
     assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False))["claims"]
 
 
-@pytest.mark.parametrize("study", [TABLE_1, TABLE_2, REGRESSION], ids=lambda study: study.name)
-def test_private_runs_of_a_table_have_one_noise_multiplier_and_rate(study):
-    found, size = {}, 250.0 if study is REGRESSION else float(SETTINGS["paper"].size)
-    for config in (job.config.config for job in study.jobs("paper", 0) if job.config.private):
-        settings = algorithm(config, Public(input_shape=(1,), classes=10, size=size))
-        place = (settings.noise_at(0), config.sampling.sample_rate, config.sampling.steps)
-        found.setdefault(config.architecture, set()).add(tuple(round(one, 12) for one in place))
-    assert [len(places) for places in found.values()] == [1] * len(found), "so all have one epsilon"
-
-
 def test_epsilon_is_the_accountants_and_covers_all_that_is_released(smoke):
     for job in (job for job in TABLE_1.jobs("smoke", 0) if job.config.private and (smoke / job.key).exists()):
         result = json.loads((smoke / job.key / "result.json").read_text())

@@ -10,13 +10,11 @@ from planted import carried_out, shortened
 
 from bounds.accounting import event_from_dict
 from experiments.papers.chains import BOUNDS
-from experiments.papers.corruption import ACCOUNTED, COLUMNS, PRIVATE, SHARES, Corrupted
+from experiments.papers.corruption import ACCOUNTED, COLUMNS, Corrupted
 from experiments.papers.corruption import CORRUPTION as STUDY
 from pacdp import load_checkpoint, private
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.private.algorithms import Public, network
-
-SCALES = ("smoke", "cpu", "paper")
 
 
 def _quick(job):
@@ -40,21 +38,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def table(jobs, folder):
     return carried_out(STUDY, jobs, folder)
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_every_algorithm_meets_every_share(scale):
-    jobs = STUDY.jobs(scale, 0)
-    places = {(job.tags["algorithm"], job.tags["random_share"]) for job in jobs}
-    assert places == {(name, share) for name in ("SGD", *PRIVATE) for share in SHARES}
-    assert len(jobs) == len(places)
-    problems = {}
-    for job in jobs:
-        problem = job.config.problem
-        assert problem.random_labels == job.tags["random_share"]
-        about = (problem.dataset, problem.train_size, problem.split_seed, problem.label_seed)
-        problems.setdefault(about, set()).add(job.tags["algorithm"])
-    assert len(problems) == 1, "all algorithms learn the same examples under the same labels"
 
 
 def test_private_runs_end_to_end(jobs, folder, table):

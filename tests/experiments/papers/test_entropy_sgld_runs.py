@@ -7,8 +7,6 @@ from planted import carried_out, shortened
 
 from experiments.papers import entropy_sgld, entropy_sgld_cifar
 from experiments.papers.chains import BOUNDS, COLUMNS
-from experiments.papers.entropy_sgld_cifar import BETAS
-from pacdp.algorithms import EntropySGD
 from pacdp.cli.figures.names import GIBBS_BOUNDS
 
 NAMED = {study.name.rpartition("-")[2]: study for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
@@ -26,18 +24,6 @@ def test_the_private_setting_is_root_n_of_the_examples_learnt_from(figure):
             assert run.sampler.tau == math.sqrt(n)
             assert (run.sampler.beta, run.sampler.gamma, run.sampler.inner_steps) == (1.0, 1.0, 20)
         assert len(private) == {"1": 2, "2": 2, "3": 1, "4": 4}[figure]
-
-
-def test_scale_paper_has_the_papers_networks_lengths_and_steps():
-    for figure, networks in {"1": {"conv"}, "2": {"fc600", "fc1200"}, "3": {"conv"}, "4": {"fc1024", "conv"},
-                             "5": {"allcnn"}, "6": {"allcnn"}}.items():  # fmt: skip
-        runs = [job.config for job in NAMED[figure].jobs("paper", 0)]
-        assert {run.problem.architecture.name for run in runs} == networks
-        assert {(run.epochs, run.problem.train_size, run.sampler.batch_size) for run in runs} == {(2000.0, 0, 128)}
-        assert {run.track.epochs for run in runs} == ({50.0} if figure in "56" else {1000.0})
-        steps = {run.sampler.outer_step_size for run in runs if isinstance(run.sampler, EntropySGD)}
-        assert steps == ({0.1} if figure in "56" else {0.006})
-    assert {job.tags["beta"] for job in NAMED["6"].jobs("paper", 0)} == set(BETAS)
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -5,12 +5,11 @@ import pytest
 
 from experiments.papers.p3sgd import PAPER_SETTINGS, SETS, TABLE_1, TABLE_2
 from experiments.papers.p3sgd_figures import FIGURE_2, FIGURE_3
-from experiments.papers.p3sgd_problems import PRIVATE, problems, scale_name
+from experiments.papers.p3sgd_problems import PRIVATE, scale_name
 from experiments.papers.runs import p3sgd_runs as training
 from experiments.papers.runs.p3sgd import Network, Plain, Training
 from experiments.papers.runs.p3sgd_runs import TRAINING
 from pacdp.cli.config import Runtime
-from pacdp.cli.private.data import examples
 
 RUNTIME = Runtime(threads=1)
 STUDIES = (TABLE_1, TABLE_2, FIGURE_2, FIGURE_3)
@@ -62,12 +61,6 @@ def test_the_papers_accounting_gives_the_printed_numbers(ran):
     found = dict(zip(rows["noise_scales"], rows["published_epsilon"], strict=True))
     for scales, (_, printed) in SETS.items():
         assert found[scale_name(scales)] == pytest.approx(printed, abs=0.035)
-
-
-def test_problems_state_their_people():
-    for problem in problems("smoke"):
-        assert examples(problem.dataset, by_person=True).units == problem.people
-    assert {p.people for p in problems("cpu")} == {p.people for p in problems("paper")}
 
 
 def test_an_interrupted_private_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from worlds_certificates import rung
 
 from experiments.papers import temperature_verdict as verdict
 from experiments.papers.entropy_sgld_printed import DECAY, shortened
@@ -21,6 +20,17 @@ from pacdp.cli.config import Runtime
 from pacdp.objective import Estimate
 
 STIFFNESS = 3.0
+
+
+def rung(times, error, **changes):
+    """What a chain says at so many times the temperature of the paper."""
+    return {
+        "about": "ladder", "network": "FC100", "norm": "none", "algorithm": "Entropy-SGLD", "start": "sgd",
+        "tau": times * 60_000**0.5, "times": times, "epsilon": 0.0325 * times, "n": 60_000, "mean_error": error,
+        "mean_error_mcse": 0.001, "mean_loss": 4 * error, "mean_loss_mcse": 0.001, "prior_loss": 2.0,
+        "test_error": error, "base_std": 1.0, "step_size": 0.2, "momentum": 0.0, "outer_momentum": 0.0,
+        "inner_step_size": 2.0, "inner_steps": 20, **dict.fromkeys((*verdict.WEIGHTS, *verdict.GIBBS), 0.9), **changes,
+    }  # fmt: skip
 
 
 class Quadratic:
