@@ -1,4 +1,4 @@
-"""Documents and house rules: seeded randomness, sizes, paths, commands and lines of Python that the pages show."""
+"""Documents and house rules: seeded randomness, paths, commands and lines of Python that the pages show."""
 
 import ast
 import hashlib
