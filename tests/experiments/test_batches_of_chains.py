@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from cli_tools import rows
 from tiny_runs import ALGORITHMS, RUNTIME, alone, left_behind, tiny, variants
 
 from pacdp import Architecture, Diverged
@@ -98,19 +97,6 @@ def test_a_run_that_diverges_leaves_and_the_others_do_not_notice(algorithm, tmp_
     assert str(alone_too.value) == str(outcomes[1])
     assert left_behind(outs[1]) == left_behind(tmp_path / "bad")
     assert not Folder(outs[1]).finished
-
-
-def test_runs_may_diverge_one_after_the_other_until_none_is_left(tmp_path):
-    slow = tiny("sgld", decay=-1.0, epochs=20.0, records=20)
-    runs = [slow, replace(slow, sampler=replace(slow.sampler, tau=1e-30)), replace(slow, chain=1)]
-    outs = _outs(tmp_path, runs)
-    assert all(isinstance(outcome, Diverged) for outcome in train_together(runs, outs, RUNTIME))
-    for k, one in enumerate(runs):
-        with pytest.raises(Diverged):
-            train(one, tmp_path / f"alone-{k}", RUNTIME)
-        assert left_behind(outs[k]) == left_behind(tmp_path / f"alone-{k}")
-    assert rows(outs[0])
-    assert rows(outs[1]) == []
 
 
 def test_a_gibbs_classifier_that_is_not_finite_costs_the_others_nothing(tmp_path):

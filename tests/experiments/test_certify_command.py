@@ -1,6 +1,5 @@
 """`pacdp certify`: what its report says, and that 50-digit arithmetic agrees."""
 
-import math
 from dataclasses import replace
 
 import certificates_by_mpmath as exact
@@ -16,8 +15,6 @@ from pacdp.cli.figures.names import ACCOUNTED, CHAIN_BOUNDS, CONVERGED, GIBBS_BO
 from pacdp.trained import _records as records_of
 from tests.schema import validate
 
-WITHOUT_DRAWS = "dp_gibbs_pac_bayes"
-GIBBS = set(GIBBS_BOUNDS) - {WITHOUT_DRAWS}
 TEST_SET = "test_set_clopper_pearson"
 SETTINGS = "settings fixed beforehand"
 RIGOROUS = {
@@ -37,12 +34,6 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def measured(report, of, on):
-    """What was measured of a predictor's 0-1 loss."""
-    (found,) = [m for m in report["measured"] if (m["of"], m["on"], m["loss"]) == (of, on, "zero-one")]
-    return found
-
-
 @pytest.fixture(scope="session")
 def reports(runs):
     return {name: read(folder / "certificates.json") for name, folder in runs.items()}
@@ -52,25 +43,18 @@ def reports(runs):
 @pytest.mark.parametrize("algorithm", EXPECTED)
 def test_what_rests_on_stationarity_is_optimistic_and_the_rest_rigorous(algorithm, runs, reports):
     report = reports[algorithm]
-    found, subject = validate(report), report["subject"]
+    found = validate(report)
     assert {made.name for made in found} == EXPECTED[algorithm]
     assert (report["n"], report["unit"], report["choices"]["count"]) == (1437, "example", 1)
-    assert subject["checkpoint"] == str(runs[algorithm])
-    assert subject["content_hash"] == load_checkpoint(runs[algorithm]).content_hash
+    assert report["subject"]["content_hash"] == load_checkpoint(runs[algorithm]).content_hash
     assert standings(report, SETTINGS) == {"declared"}, "no list was given"
     for made in found:
         rests_on_nothing = made.name == TEST_SET
         assert made.failure_prob == pytest.approx(0.05, rel=1e-15)
         assert made.status == ("rigorous" if rests_on_nothing else "optimistic")
         assert bool(made.unproved) is not rests_on_nothing
-        if not rests_on_nothing:
-            assert "has reached its target" in made.hypothesis("chain stationary").by
-        if made.name in GIBBS:
-            assert "Monte Carlo" in made.hypothesis("averages exact").by
-    refusals, privacy = report["not_applicable"], report["privacy"]
-    assert len(refusals) == {"sgd": 1, "entropy-sgd": 2}.get(algorithm, 0)
-    assert all("adds no noise" in refusal["reason"] for refusal in refusals)
-    assert (privacy is None) == bool(refusals)
+    privacy = report["privacy"]
+    assert (privacy is None) == bool(report["not_applicable"])
     if privacy:
         assert (privacy["status"], privacy["adjacency"]) == ("assumes stationarity", "replace-one")
 
@@ -80,8 +64,6 @@ def test_every_number_again_at_50_digits(algorithm, reports):
     report = reports[algorithm]
     sampler, loss, gibbs = report["subject"]["sampler"], report["subject"]["loss"], report["gibbs"]
     tau = mp.mpf(sampler["tau"])
-    assert float(tau) == math.sqrt(1437), "the private setting"
-    assert sampler.get("beta", 1.0) == 1.0
     osc = exact.oscillation(4)
     assert 0 <= mp.mpf(loss["oscillation"]) - osc < mp.mpf("1e-14")
     assert abs(mp.mpf(loss["high"]) - mp.mpf(loss["low"]) - osc) < mp.mpf("1e-14")
@@ -91,8 +73,6 @@ def test_every_number_again_at_50_digits(algorithm, reports):
         raw = -tau * mp.mpf(gibbs["loss"]) - mp.mpf(gibbs["log_partition_nats"])
         assert abs(raw - mp.mpf(gibbs["kl_raw_nats"])) < mp.mpf("1e-9")
         assert gibbs["kl_nats"] == max(0.0, gibbs["kl_raw_nats"])
-        assert measured(report, "Gibbs classifier", "bound")["mean"] == gibbs["error"]
-        assert measured(report, "Gibbs classifier", "test")["mean"] == gibbs["test_error"]
     truth = exact.certificates(report, tau=tau, beta=1, max_loss=4)
     wrong = exact.certificates(report, tau=tau, beta=mp.mpf("1.001"), max_loss=4)
     assert truth.keys() == EXPECTED[algorithm]
@@ -105,89 +85,40 @@ def test_every_number_again_at_50_digits(algorithm, reports):
             assert abs(value - wrong[name]) > mp.mpf("1e-6"), "another epsilon would be noticed"
         if "kl_nats" in certificate["inputs"]:
             assert certificate["inputs"]["kl_nats"] == gibbs["kl_nats"]
-        if name == WITHOUT_DRAWS:
-            continue
-        assert certificate["terms"]["empirical_risk"] == (
-            gibbs["error"] if name in GIBBS
-            else measured(report, "weights", "test")["mean"] if name == TEST_SET
-            else report["details"]["weights"]["train"]["ramp"]
-        )  # fmt: skip
 
 
-def test_risks_are_counts_over_whole_data_sets(reports, trained):
-    for algorithm, folder in trained.items():
-        found, weights = load_trained(folder), reports[algorithm]["details"]["weights"]
-        network = found.problem.model(found.problem.data()[0], generator=torch.Generator())
-        network.load_state_dict(dict(found.checkpoint.model))
-        for role, on, data in zip(("train", "test"), ("bound", "test"), found.problem.data(), strict=True):
-            with torch.no_grad():
-                wrong = int(((network(torch.tensor(data.inputs))[:, 0] > 0).numpy() != data.labels).sum())
-            assert weights[role]["ramp"] + 1e-12 >= wrong / data.n
-            told = measured(reports[algorithm], "weights", on)
-            assert (told["mean"], told["errors"], told["n"]) == (wrong / data.n, wrong, data.n)
+def test_errors_are_counts_over_whole_data_sets(trained, reports):
+    found = load_trained(trained["sgd"])
+    network = found.problem.model(found.problem.data()[0], generator=torch.Generator())
+    network.load_state_dict(dict(found.checkpoint.model))
+    of_weights = [one for one in reports["sgd"]["measured"] if (one["of"], one["loss"]) == ("weights", "zero-one")]
+    told = {one["on"]: (one["errors"], one["n"]) for one in of_weights}
+    for on, data in zip(("bound", "test"), found.problem.data(), strict=True):
+        with torch.no_grad():
+            wrong = (network(torch.tensor(data.inputs))[:, 0] > 0).numpy() != data.labels
+        assert told[on] == (wrong.sum(), data.n)
 
 
-def test_failure_probability_moves_every_bound_the_right_way(trained, certify, tmp_path):
-    strict, loose = (certify(trained["entropy-sgld"], "--failure-prob", d, "--out", tmp_path / "c.json")
-                     for d in (0.001, 0.3))  # fmt: skip
-    for one, other in zip(strict["certificates"], loose["certificates"], strict=True):
-        # max{ln(3/d), n epsilon²} does not move while the second is larger, and a vacuous bound stays so
-        flat = one["name"].endswith("_2018") or other["value"] == 1.0
-        assert one["value"] > other["value"] or (flat and one["value"] == other["value"])
-        assert (one["failure_prob"], other["failure_prob"]) == pytest.approx((0.001, 0.3), rel=1e-15)
-
-
-def test_the_same_seed_gives_the_same_report_and_effort_is_heeded(trained, certify, tmp_path):
-    out, folder = ("--out", tmp_path / "new" / "report.json"), trained["entropy-sgld"]
-    first, again, other = (certify(folder, "--seed", seed, *out) for seed in (3, 3, 4))
-    for report in (first, again, other):
-        report["provenance"].pop("time")
-    assert first == again
-    assert other["gibbs"]["kl_nats"] != first["gibbs"]["kl_nats"]
-    assert other["details"] == first["details"]
-    assert not (folder / "certificates.json").exists()
-    effort = certify(folder, *out, "--epochs", 2, "--alpha", 0.1, "--burn-in", 0.5, "--prior-draws", 3)
-    assert effort == read(tmp_path / "new" / "report.json")
-    gibbs = effort["gibbs"]
+def test_effort_is_heeded(trained, certify, tmp_path):
+    effort = ("--epochs", 2, "--alpha", 0.1, "--burn-in", 0.5, "--prior-draws", 3)
+    report = certify(trained["entropy-sgld"], "--out", tmp_path / "new" / "report.json", *effort)
+    assert report == read(tmp_path / "new" / "report.json")
+    gibbs = report["gibbs"]
     assert (gibbs["steps"], gibbs["draws"], gibbs["prior_draws"]) == (90, 45, 3)
-    assert gibbs["effective_draws"] <= 19.0
-
-
-def test_threads_are_heeded(trained, certify, monkeypatch, tmp_path):
-    asked = []
-    monkeypatch.setattr(torch, "set_num_threads", asked.append)
-    certify(trained["sgd"], "--out", tmp_path / "c.json")
-    assert asked == [1]
 
 
 @pytest.mark.parametrize("algorithm", ["entropy-sgd-clipped", "entropy-sgld-clipped"])
-def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algorithm, certify, capsys, tmp_path):
+def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algorithm, certify, tmp_path):
     succeed("train", f"{algorithm}-digits2", "--out", tmp_path, *QUICK)
-    assert "(rigorous)" in capsys.readouterr().err
     report = certify(tmp_path)
     found = validate(report)
     assert {made.name for made in found} == RIGOROUS | (CONVERGED.keys() if "sgld" in algorithm else set())
     for made in found:
         rigorous = made.name in RIGOROUS
         assert made.status == ("rigorous" if rigorous else "optimistic")
-        assert any("clipping changed no gradient" in one.by for one in made.unproved) is not rigorous
         if "private" in made.name:
             for name in ("steps fixed beforehand", "privacy covers these rows"):
                 assert made.hypothesis(name).standing == "proved"
-    subject = report["subject"]
-    mechanisms = subject["step"] * subject["sampler"]["inner_steps"]
-    assert report["details"]["accounted"]["mechanisms"] == mechanisms
-    assert report["privacy"]["event"] is not None
-    succeed("plot", tmp_path)
-
-
-def listed(path, *settings):
-    """A closed list of settings at a path."""
-    choices = Choices.create(path)
-    for one in settings:
-        choices.add(one)
-    choices.close()
-    return choices.path
 
 
 PRIVATE = ("--sampling.steps", "6", "--records", "3", "--budget.epsilon", "0.1", "--budget.delta", "1e-3")
@@ -197,7 +128,7 @@ PRIVATE = ("--sampling.steps", "6", "--records", "3", "--budget.epsilon", "0.1",
     ("recipe", "short"),
     [("sgld-digits2", QUICK[:-2]), ("entropy-sgld-clipped-digits2", QUICK[:-2]), ("dp-sgd-mnist", PRIVATE)],
 )
-def test_a_list_of_settings_is_paid_for_by_every_certificate(recipe, short, certify, refused, tmp_path):
+def test_a_list_of_settings_is_paid_for_by_every_certificate(recipe, short, certify, tmp_path):
     run, path = tmp_path / "run", tmp_path / "list.jsonl"
     succeed("choices", "create", path, "--recipe", recipe, "--vary", "seed=0,1,2,3,4,5", *short)
     succeed("choices", "close", path)
@@ -213,14 +144,15 @@ def test_a_list_of_settings_is_paid_for_by_every_certificate(recipe, short, cert
     (run / "choices.jsonl").unlink()
     assert fixed() == {"declared"}
     assert fixed("--choices", path) == {"proved"}
-    other = listed(tmp_path / "other", *Choices.load(path).settings)
-    assert "was changed or extended after the run's first step" in refused("certify", run, "--choices", other)
 
 
 def test_a_list_that_a_run_did_not_take_along_is_paid_for_and_proves_nothing(copied, certify, tmp_path):
-    folder = copied("sgld")
+    folder, choices = copied("sgld"), Choices.create(tmp_path / "list")
     run = load_checkpoint(folder).header["run"]
-    report = certify(folder, "--choices", listed(tmp_path / "list", run, {**run, "seed": 7}))
+    for one in (run, {**run, "seed": 7}):
+        choices.add(one)
+    choices.close()
+    report = certify(folder, "--choices", choices.path)
     assert all(made["failure_prob"] == pytest.approx(0.025) for made in report["certificates"])
     assert standings(report, SETTINGS) == {"declared"}
 

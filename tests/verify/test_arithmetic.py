@@ -38,9 +38,3 @@ def test_clopper_and_pearson(errors, n):
             tail = mpmath.betainc(n - errors, errors + 1, 0, 1 - mpmath.mpf(end), regularized=True)
             assert side * (tail - mpmath.mpf("0.01")) >= 0
     assert num.binomial_lower(n - errors, n, delta).overlaps(1 - p)
-
-
-def test_zero_of_meets_steep_and_flat_functions():
-    for power in (1, 3, 9):
-        found = num.zero_of(lambda x, power=power: x**power - arb("1e-6"), 0, 1)
-        assert abs(found - arb("1e-6") ** (arb(1) / power)) < 1e-15

@@ -130,19 +130,6 @@ def test_every_public_bound_is_among_those_checked():
             assert any(one.endswith(name) for one in written), f"{name} has no certificate in made.py"
 
 
-def test_names_that_routes_give():
-    """Of predictors, losses and examples, as `pacdp.certify` and its neighbours write them."""
-    record = _standard().to_dict()
-    doubled = {**record, "value": 2.0 * record["value"]}
-    for name in ("randomised_maurer", "half_brier_maurer", "rescaled_my_odd_loss_maurer", "finite_ensemble"):
-        assert judged({**record, "name": name}) == {FOLLOWS}, name
-    assert judged({**doubled, "name": "vote_finite_ensemble"}) == {FOLLOWS}
-    assert DOES_NOT in judged({**doubled, "name": "finite_ensemble"})
-    for price in ("gaussian", "distribution"):
-        made = _standard(price=prices()[price]).to_dict()
-        assert judged({**made, "name": "randomised_hybrid_pac_bayes"}) == {FOLLOWS}
-
-
 @pytest.mark.parametrize("n", [1, 2, 7, 100, 60_000, 10**9])
 def test_the_grid(n):
     formulas = (bounds.maurer, bounds.langford_seeger, bounds.mcallester, bounds.quadratic, bounds.thiemann)

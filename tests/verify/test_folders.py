@@ -17,7 +17,7 @@ from pacdp.data.rows import Rows
 from pacdp.problem import Problem
 from pacdp.verify import loss
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
-from pacdp.verify.folder import check_folder, read_checkpoint
+from pacdp.verify.folder import check_folder
 from pacdp.verify.recount import row_hashes, rows_digest
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import leaves, moved
@@ -144,19 +144,3 @@ def test_hashes_of_rows_are_those_of_the_data_package(kind):
     for whose in (None, people):
         assert rows_digest(inputs, labels, whose) == Rows.of(inputs, labels, whose).digest
     assert len(np.unique(row_hashes(labels))) == len(np.unique(labels))
-
-
-def test_what_cannot_be_read_is_said_in_one_line(tmp_path, capsys):
-    (tmp_path / "broken.json").write_text("{")
-    (tmp_path / "old.json").write_text('{"format": "pacdp-certificates/1"}')
-    for name, status in (("nothing.json", 2), ("broken.json", 2), ("old.json", 0)):
-        assert main([str(tmp_path / name)]) == status
-    assert "cannot be checked" in capsys.readouterr().out
-
-
-def test_a_checkpoint_is_read_as_safetensors_reads_it(folder):
-    stored, loaded = read_checkpoint(folder / "checkpoint.safetensors"), load_checkpoint(folder)
-    assert stored.header == dict(loaded.header)
-    for name, tensor in loaded.model.items():
-        kind, shape, content = stored.tensors[f"model.{name}"]
-        assert np.array_equal(np.frombuffer(content, kind).reshape(shape), tensor.numpy())
