@@ -51,11 +51,11 @@ def test_sound_mechanisms_are_not_refuted(name):
 
 def test_noise_of_the_system_is_not_refuted():
     """Nor a step that is killed between the two releases of P3SGD."""
-    audit = audited("DP-SGD", randomness=SystemRandomness, failure_prob=1e-6, canaries=100)
+    audit = audited("DP-SGD", randomness=SystemRandomness, failure_prob=1e-6, canaries=300)
     assert refuted(audit) == set()
     assert audit.checks[-1].name == "canaries"
     assert audit.level < 1e-6 / 40
-    two = audited("P3SGD", randomness=SystemRandomness, steps=10, failure_prob=1e-6)
+    two = audited("P3SGD", randomness=SystemRandomness, steps=15, failure_prob=1e-6)
     assert refuted(two) == set()
     assert not {check.name: check for check in two.checks}["choices"].unchecked
 
