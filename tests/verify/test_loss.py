@@ -5,9 +5,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from flint import arb
 
-from bounds import accounting
-from pacdp.verify import loss
+from bounds import GaussianDP, accounting, transfer_cost
+from pacdp.verify import loss, prices
+from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import Unchecked, Wrong
 
 
@@ -73,6 +75,25 @@ def test_epsilon_lies_in_both_accountants_brackets(name):
     assert loss.private(steps, 0.98 * theirs.upper, 1e-5, replaced) is False
     fewer = Counter({step: 9 * times // 10 for step, times in steps.items()})
     assert loss.private(fewer, 0.98 * theirs.upper, 1e-5, replaced)
+
+
+def test_divergence_of_a_gaussian_by_closed_form_and_by_composition():
+    mu, e, a = 0.05, 0.1, 0.002
+    exact = float(prices._gaussian(ball(mu), ball(e), ball(a)))
+    assert exact == pytest.approx(4.969694939521e-4, rel=1e-9)  # docs of the theory, H_gdp(.002, .05, 1.1)
+    made = loss.compose(_ran(1.0, math.sqrt(50) / mu, 50), False, 0.02)
+    low, high = prices._excess(made, e, a, 1e-12)
+    assert low <= exact <= high
+    assert high - low < 0.02 * exact
+
+
+def test_what_is_too_cheap_does_not_follow_and_a_little_more_does():
+    cost = transfer_cost(privacy=GaussianDP(mu=0.1, adjacency="add-remove", status="accounted"), n=60_000,
+                         failure_prob=0.05)  # fmt: skip
+    e, a = ball(cost.alpha) - 1, ball(cost.a)
+    split = ball(cost.failure_transfer), ball(cost.failure_privacy)
+    exact = prices._bill(60_000, e, a, prices._gaussian(arb(0.1), e, a), *split)
+    assert exact <= cost.nats <= exact * (1 + 1e-9)
 
 
 def test_events_that_are_not_covered_say_so():
