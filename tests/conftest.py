@@ -66,17 +66,22 @@ def spread(cases: int, of: int) -> set[int]:
     return {round(k * (of - 1) / max(1, cases - 1)) for k in range(cases)}
 
 
+def _most(item: pytest.Item, cases: int) -> int:
+    """How many cases of an item's function are run where ``cases`` were asked for; 0 stands for all."""
+    if item.get_closest_marker("every_case"):
+        return 0
+    few = item.get_closest_marker("cases")
+    return min(cases, few.args[0]) if few else cases
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """At most three cases of a function are run, but for those whose cases are the point (``every_case``)."""
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
         functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    kept = {
-        own[place]
-        for own in functions.values()
-        for place in spread(0 if own[0].get_closest_marker("every_case") else config.getoption("cases"), len(own))
-    }
+    cases = config.getoption("cases")
+    kept = {own[place] for own in functions.values() for place in spread(_most(own[0], cases), len(own))}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 

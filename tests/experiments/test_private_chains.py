@@ -181,6 +181,7 @@ def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refu
     assert "--ledger" in refused("export", run / "chain-00", tmp_path / "four", *noise)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_secret_chain_leaves_without_its_key_and_follows(name, counted, tmp_path):
     run = Path(shutil.copytree(counted / name, tmp_path / "run"))

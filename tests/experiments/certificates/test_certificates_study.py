@@ -8,7 +8,8 @@ from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, read_json
 from tests.schema import validate
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+# every run of the command `pacdp experiment all --scale smoke` carries these jobs out as well
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Full backward hook is firing")]
 
 
 @pytest.fixture(scope="module")

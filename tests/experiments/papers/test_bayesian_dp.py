@@ -51,6 +51,7 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
     assert claim.holds is True, claim
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("study", STUDIES, ids=NAMES)
 def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
     table = study.table(study.jobs("smoke", 0), smoke)

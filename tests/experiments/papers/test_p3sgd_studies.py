@@ -29,6 +29,7 @@ def ran(tmp_path_factory):
     return tables
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_a_smoke_run_makes_table_figure_and_verdict(study, ran, tmp_path):
     table = ran[study.name]

@@ -39,6 +39,7 @@ def risks(found):
     return Risks(**found.details["weights"]["train"])
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", CLIPPED)
 def test_a_clipped_checkpoint_has_rigorous_certificates_beside_the_optimistic(tmp_path, name):
     settings = CLIPPED[name]

@@ -61,6 +61,7 @@ def added(code, folder):
     return float(subprocess.run(command, cwd=folder, env=there, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
+@pytest.mark.slow
 def test_images_in_a_mapped_file_take_a_batch_and_not_the_file(tmp_path):
     shape = (8000, 160, 160)
     images = np.lib.format.open_memmap(tmp_path / "images.npy", mode="w+", dtype=np.uint8, shape=shape)
