@@ -43,6 +43,7 @@ def test_runs_of_two_kinds_are_no_batch(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_runs_together_have_the_numbers_of_each_alone(algorithm, tmp_path):
     # 2,461 weights: chains side by side begin at every place of a cache line
@@ -53,6 +54,7 @@ def test_runs_together_have_the_numbers_of_each_alone(algorithm, tmp_path):
     assert len({one["tensors"]["model.1.weight"] for one in found}) == len(runs)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "how", [{"batching": "loop"}, {"bfloat16": True}, {"checkpoint_seconds": 0.0}], ids=lambda how: next(iter(how))
 )

@@ -39,7 +39,6 @@ def reports(runs):
     return {name: read(folder / "certificates.json") for name, folder in runs.items()}
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize("algorithm", EXPECTED)
 def test_what_rests_on_stationarity_is_optimistic_and_the_rest_rigorous(algorithm, runs, reports):
     report = reports[algorithm]
@@ -107,6 +106,7 @@ def test_effort_is_heeded(trained, certify, tmp_path):
     assert (gibbs["steps"], gibbs["draws"], gibbs["prior_draws"]) == (90, 45, 3)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("algorithm", ["entropy-sgd-clipped", "entropy-sgld-clipped"])
 def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algorithm, certify, tmp_path):
     succeed("train", f"{algorithm}-digits2", "--out", tmp_path, *QUICK)

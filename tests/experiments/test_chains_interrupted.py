@@ -13,6 +13,7 @@ LENGTH = ("--epochs", "80", "--records", "5", "--checkpoint-seconds", "0")
 LONG = (*QUICK, "--problem.architecture.hidden", "8", *LENGTH)
 
 
+@pytest.mark.slow
 def test_killed_at_any_operation_and_resumed_gives_the_uninterrupted_chains(tmp_path):
     folder, expected, chance = tmp_path / "run", tmp_path / "expected", random.Random(11)
     succeed("train", RECIPE, "--chains", 3, "--out", expected, *LONG)

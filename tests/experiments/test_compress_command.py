@@ -128,6 +128,7 @@ def test_other_errors_than_the_run_says_are_refused(folder, refused):
     assert "errs on other records than it says" in refused("certify", folder, "--threads", "1")
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
     whole, folder = tmp_path / "whole", tmp_path / "killed"
     succeed(*CHAIN, "--out", whole)

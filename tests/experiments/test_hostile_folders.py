@@ -21,6 +21,7 @@ COMMANDS = {
 EXAMPLES = [pytest.param(5, id="few"), pytest.param(500, id="many", marks=pytest.mark.slow)]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.every_case
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("command", COMMANDS)

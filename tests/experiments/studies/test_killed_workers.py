@@ -54,6 +54,7 @@ def test_a_killed_worker_s_run_starts_again(two, tmp_path):
     assert tries == [2, 1, 1, 1], "what was finished is not run again"
 
 
+@pytest.mark.slow
 def test_a_run_that_always_kills_its_worker_is_given_up_and_the_others_finish(two, tmp_path):
     jobs = [job(0, together=True), job(1, "dies", together=True), job(2)]
     ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(0)))

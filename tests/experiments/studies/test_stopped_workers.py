@@ -67,6 +67,7 @@ def test_a_stopped_worker_s_batch_starts_again_and_the_others_go_on(two, tmp_pat
     assert not stopped[0].is_running()
 
 
+@pytest.mark.slow
 def test_what_shares_a_batch_with_a_run_that_never_ends_is_carried_out(two, tmp_path, monkeypatch):
     monkeypatch.setattr(batches, "Watched", _SoonLate)
     jobs = [job(0, "sleeps", together=True), job(1, together=True), job(2), job(3, "raises")]
@@ -84,6 +85,7 @@ def test_one_worker_with_a_limit_is_a_process_and_a_run_that_ignores_sigterm_end
     assert not psutil.pid_exists(pids(tmp_path / jobs[0].key)[0])
 
 
+@pytest.mark.slow
 def test_a_computation_that_lets_no_other_thread_run_is_no_dead_worker(tmp_path):
     jobs = [job(0, "holds"), job(1)]
     ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(workers=2, heartbeat=2.0, retries=0)))
@@ -129,6 +131,7 @@ def test_time_counts_from_the_first_touch_and_silence_from_the_last_sign(here, t
     assert world.pass_by(1, touches=True) == (81.0, 0.0)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.floats(0.0, 1e6), st.booleans())
 def test_time_in_which_nobody_looked_is_nobody_s_silence(tmp_path_factory, pause, here):

@@ -60,6 +60,7 @@ def test_one_worker_leaves_what_each_run_leaves_alone(mixed, expected, tmp_path)
     assert _carried_out(mixed, tmp_path, Workers()) == expected
 
 
+@pytest.mark.slow
 def test_two_processes_leave_the_same(mixed, expected, tmp_path):
     assert _carried_out(mixed, tmp_path, Workers(workers=2)) == expected
 

@@ -181,6 +181,7 @@ def _started(file):
     )
 
 
+@pytest.mark.cases(1)
 def test_a_run_goes_on_after_kill_9_bit_for_bit(tmp_path):
     whole = _started(tmp_path / "whole").communicate()[0].splitlines()
     with _started(tmp_path / "killed") as killed:

@@ -29,6 +29,7 @@ def audited(algorithm=SGD, *, randomness=SystemRandomness, people=False):
                            failure_prob=1e-4)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_two_processes_are_sound():
     assert audited().refuted == ()
 

@@ -43,7 +43,6 @@ SGD = DPSGD(mechanism=M, noise_multiplier=DECAY, learning_rate=0.3, momentum=0.9
 
 
 @pytest.mark.parametrize("name", SOUND)
-@pytest.mark.every_case
 def test_resuming_is_exact_to_the_bit(name, tmp_path):
     settings, network, by_person = SOUND[name]
     settings = replace(settings, mechanism=replace(settings.mechanism, steps=9))

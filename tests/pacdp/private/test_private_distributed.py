@@ -43,6 +43,7 @@ def identical(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", SAME)
 @pytest.mark.every_case
 def test_two_processes_are_one(both, name):
