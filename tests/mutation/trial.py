@@ -102,6 +102,8 @@ def _run(root: str, tests: list[str], limit: float) -> None:
     os.environ["PYTHONPATH"] = root
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # looking for plugins takes longer than most tests
     noted, code = _Some(), 1
+    for name in [name for name in sys.modules if name.partition(".")[0] == "bounds"]:
+        del sys.modules[name]  # where the server of forks was started for something else
     try:
         import bounds
 

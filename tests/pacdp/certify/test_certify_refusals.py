@@ -122,7 +122,7 @@ LAWS = {
     "NaN": (lambda: replace(law(), means={"weight": torch.full((1, 4), math.nan)}), "holds a NaN"),
     "tau": (lambda: LocalGibbs(weights=torch.zeros(3), tau=-1.0, gamma=1.0), "tau"),
     "no law": (lambda: prior(law=network()), "Prior.law"),
-    "no source": (lambda: prior(source=NoPrivacy(reason="none")), "expected Prior.source to be"),
+    "no source": (lambda: prior(law=law(), source=NoPrivacy(reason="none")), "expected Prior.source to be"),
     "nothing held out": (HeldOut, "needs rows or indices"),
     "unit": (lambda: Private(privacy=MU, unit="people"), "to be 'example' or 'person'"),
     "share": (lambda: MonteCarlo(share=1.0), "MonteCarlo.share strictly between"),

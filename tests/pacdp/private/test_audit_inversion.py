@@ -56,7 +56,7 @@ def test_on_a_linear_network_the_climb_to_a_class_goes_along_its_weights():
     torch.testing.assert_close(made - start, 20 * 0.05 * towards, rtol=0.0, atol=1e-12)
     within = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.5)
     assert 0.0 <= float(within.min()) <= float(within.max()) <= 1.0
-    gain = (layer(within) - layer(start)).diff(dim=1)[:, 0]
+    gain = (layer(within) - layer(start)).diff(dim=1)[:, 0].detach()
     assert float(gain[0]) < 0.0 < float(gain[1])
     # a network so confident that p rounds to 1 is climbed as far
     sure = class_attack(lambda x: 50.0 * layer(x), torch.tensor([0, 1]), start, steps=20, step_size=0.05,

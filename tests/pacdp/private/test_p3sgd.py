@@ -44,7 +44,7 @@ PAPER = Mechanism(clip_norm=5.0, sample_rate=0.1, expected_batch_size=100.0, ste
 PRINTED = {"sample_rate": 0.1, "steps": 100, "selection_epsilon": math.sqrt(0.1), "delta": DELTA}
 
 
-def settings(scales=(3.0, 1.0), *, vectorise=None, sample_rate=0.5, steps=6, **changes):
+def settings(scales=(3.0, 1.0), *, vectorise=True, sample_rate=0.5, steps=6, **changes):
     numbers = Mechanism(clip_norm=CLIP, sample_rate=sample_rate, expected_batch_size=3.0, steps=steps,
                         vectorise=vectorise)  # fmt: skip
     return P3SGD(mechanism=numbers, noise_scales=scales, learning_rate=0.2, local_batch_size=3, local_epochs=2,
