@@ -18,7 +18,14 @@ def test_configurations_of_every_scale_are_read_back_as_they_were(name):
             assert from_dict(type(job.config), json.loads(json.dumps(to_dict(job.config)))) == job.config
 
 
-@pytest.mark.parametrize("name", [name for name in studies() if name != "learnt-posteriors"])
+ASK_FOR_ROWS = {
+    "certificates", "certificates-cifar10", "compression-routes", "learnt-posteriors", "local-entropy",
+    "p3sgd-printed", "small-samples",
+}  # fmt: skip
+"""Studies whose tables or figures are not made before some run has finished."""
+
+
+@pytest.mark.parametrize("name", sorted(studies().keys() - ASK_FOR_ROWS))
 def test_where_no_run_has_finished_nothing_is_claimed_and_a_figure_is_drawn(name, tmp_path):
     study = studies()[name]
     table = study.table(study.jobs("smoke", 0), tmp_path)
