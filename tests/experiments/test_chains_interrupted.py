@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from cli_tools import QUICK, succeed
 from tiny_runs import assert_same_chains
 
