@@ -4,8 +4,6 @@ import pytest
 
 from tests.conftest import spread
 
-pytest_plugins = ["pytester"]
-
 
 @pytest.mark.parametrize(
     ("cases", "of", "places"),

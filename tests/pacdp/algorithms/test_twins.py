@@ -5,14 +5,12 @@ import dataclasses
 
 import pytest
 import torch
-from torch import Tensor
 from toys import keys_of, sparse_data, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGLD, build
 from pacdp.chains import NOISE, PROBE, normal_like, resident
 from pacdp.models import Architecture
 
-Named = dict[str, Tensor]
 KEYS = keys_of(8, 9)
 DECAY = {"decay": 0.3}
 SETTINGS = {

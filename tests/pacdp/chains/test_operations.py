@@ -4,6 +4,7 @@ Operations stand for kernels. Functions under `pacdp.chains.fused` are one progr
 """
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import Keys, philox, update
 from pacdp.models import Architecture
 from pacdp.objective import Objective
+from pacdp.step import fixed_size
+from pacdp.step.sample import most_of_poisson
 
 STEPS = [
     (SGLD(tau=245.0), 1), (SGHMC(tau=245.0), 1), (PSGLD(tau=245.0), 2), (EntropySGD(tau=245.0, inner_steps=3), 3),
@@ -24,10 +27,20 @@ STEPS = [
 FC = Architecture(hidden=(100,))
 MOST = 100
 """Kernels of a gradient and its update beyond those of the network, fc(100)."""
+BY_NETWORK = {
+    "fc(100)": (FC, 100), "fc600x3": (Architecture(hidden=(600, 600, 600)), 130),
+    "GroupNorm": (Architecture(hidden=(100,), norm="group"), 110), "conv": (Architecture(name="conv"), 150),
+}  # fmt: skip
+"""The same of a clipped step; that page and the test below name the same numbers."""
+PAGE = Path(__file__).parents[3] / "docs/chains.md"
+H100 = 84_900_000_000
+"""Bytes of its memory."""
 
 
-def counted(settings, chains, monkeypatch, *, fused=True):
-    objective = objective_on_meta(FC, settings.clip_norm)
+def counted(settings, chains, monkeypatch, *, fused=True, architecture=FC, most=None):
+    objective = objective_on_meta(architecture, settings.clip_norm)
+    if most is not None and objective._fixed is not None:
+        objective._fixed.most = most
     if fused:
         as_one_program(monkeypatch)
     sampler, keys = build([settings] * chains, objective), Keys.derive(range(chains))
@@ -44,9 +57,9 @@ def counted(settings, chains, monkeypatch, *, fused=True):
     return seen.seen
 
 
-def of_the_network(chains):
+def of_the_network(chains, architecture=FC):
     """Passes forward and backward alone."""
-    objective = objective_on_meta(FC)
+    objective = objective_on_meta(architecture)
     weights = torch.empty(chains, objective.dim, device=META)
     labels = torch.zeros(chains, 32, dtype=torch.int64, device=META)
     into = torch.empty_like(weights)
@@ -62,6 +75,23 @@ def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(settings, gradi
     own = gradients * sum(of_the_network(64).values())
     assert 10 * gradients < own
     assert sum(counted(settings, 64, monkeypatch).values()) - own < MOST * gradients
+
+
+@pytest.mark.parametrize("name", BY_NETWORK)
+def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(name, monkeypatch):
+    architecture, most = BY_NETWORK[name]
+    rows = most_of_poisson(60_000, 128 / 60_000)
+    monkeypatch.setattr(fixed_size, "room_on", lambda device: H100 // 8)
+    own = sum(of_the_network(64, architecture).values())
+    for clip_norm, limit in ((None, 10), (0.5, most)):
+        settings = SGLD(tau=245.0, batch_size=32, clip_norm=clip_norm)
+        seen = counted(settings, 64, monkeypatch, architecture=architecture, most=rows)
+        assert sum(seen.values()) - own <= limit
+    assert sum(seen.values()) - own > 0.8 * most
+    assert f"{name} {most}" in PAGE.read_text(encoding="utf-8")
+    monkeypatch.setattr(fixed_size, "room_on", lambda device: H100 // 32)  # a smaller one takes some in parts
+    again = counted(settings, 64, monkeypatch, architecture=architecture, most=rows)
+    assert (sum(again.values()) > sum(seen.values())) == (name in ("GroupNorm", "conv"))
 
 
 def test_nothing_on_the_device_path_asks_the_device_for_a_number(monkeypatch):
