@@ -18,6 +18,7 @@ from tests.shared_runs import (  # noqa: F401 - fixtures for all folders
     copied,
     counted,
     exported,
+    few_passes,
     private_runs,
     runs,
     trained,
@@ -46,6 +47,8 @@ def _float32_on_gpus(request: pytest.FixtureRequest) -> Iterator[None]:
 def _types_are_checked_unless_wrong_ones_are_handed_over(request: pytest.FixtureRequest) -> Iterator[None]:
     """``tests.typed``, where it is loaded, would refuse values of wrong types before pacdp does."""
     typed = sys.modules.get("tests.typed")
+    if typed:
+        typed.next_test()
     wrong = request.node.get_closest_marker("wrong_types")
     with typed.unchecked() if typed and wrong else nullcontext():
         yield

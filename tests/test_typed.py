@@ -6,7 +6,7 @@ import textwrap
 import pytest
 from jaxtyping import TypeCheckError
 
-from tests.typed import _Wrapped, unchecked
+from tests.typed import _Wrapped, next_test, unchecked
 
 SOURCE = '''
 """A module."""
@@ -87,6 +87,15 @@ def test_checks_can_be_switched_off_and_come_back(module):
         assert eval("Rows(np.zeros((2, 3)), np.zeros(3)).y.size", module) == 3
     with pytest.raises(TypeCheckError):
         eval("Count(1).twice", module)
+
+
+def test_the_first_calls_of_each_test_are_checked(module):
+    for _ in range(10):
+        eval("Count(1)", module)
+    assert eval("Count('x').n", module) == "x"
+    next_test()
+    with pytest.raises(TypeCheckError):
+        eval("Count('x')", module)
 
 
 @pytest.mark.wrong_types

@@ -1,4 +1,5 @@
-"""Annotations of pacdp are checked at every call while the suite runs: ``python -m pytest -p tests.typed``.
+"""Annotations of pacdp are checked while the suite runs, at the first calls of each function in each test:
+``python -m pytest -p tests.typed``.
 
 ``unchecked`` switches the checks off while a test hands over values of wrong types, which pacdp itself is to refuse.
 Functions, methods and dataclasses whose annotations carry shapes are wrapped by jaxtyping, all others by beartype
@@ -27,7 +28,9 @@ _checked = beartype(conf=BeartypeConf(violation_type=TypeCheckError))
 _UNCHECKED = {"no_type_check", "njit", "jit", "vectorize", "intrinsic", "overload"}
 
 
+_CALLS = 8  # of a function in a test are checked: a loop that calls it a thousand times repeats its types
 _on = True
+_test = 0
 
 
 @contextmanager
@@ -41,17 +44,28 @@ def unchecked() -> Iterator[None]:
         _on = before
 
 
+def next_test() -> None:
+    """From here on, first calls are those of another test."""
+    global _test  # noqa: PLW0603 - a process runs one test at a time
+    _test += 1
+
+
 def _switched(check: Callable[[Any], Callable[..., Any]], thing: Callable[..., Any]) -> Callable[..., Any]:
     """The function, made to check its types when it is first called so: most are never called in a process."""
-    checked: list[Callable[..., Any]] = []
+    checked: Callable[..., Any] | None = None
+    test = calls = 0
 
     @wraps(thing)
     def called(*args: Any, **kwargs: Any) -> Any:
-        if not _on:
+        nonlocal checked, test, calls
+        if test != _test:
+            test, calls = _test, 0
+        calls += 1
+        if not _on or calls > _CALLS:
             return thing(*args, **kwargs)
-        if not checked:
-            checked.append(check(thing))
-        return checked[0](*args, **kwargs)
+        if checked is None:
+            checked = check(thing)
+        return checked(*args, **kwargs)
 
     return called
 

@@ -52,7 +52,7 @@ def test_a_certificate_says_what_it_is_about_and_what_it_rests_on(cell):
 
 
 @closed_cells
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(
     risk=st.sampled_from([0.0, 1.0]) | st.floats(0, 1),
     nats=st.sampled_from([0.0, math.inf]) | st.floats(0, 1e4),

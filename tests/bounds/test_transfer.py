@@ -45,6 +45,7 @@ def test_divergences_formal_guarantee_above_the_exact_value_and_close(mu, scale)
     assert truth <= ConcentratedLoss(mu).divergence(alpha, level) <= truth * (1 + mp.mpf("1e-9"))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("mu", "alpha", "failure_prob"), [(0.01, 1.5, 0.03), (0.1, 1.1, 0.045), (0.6, 1.01, 1e-6)])
 def test_cost_per_record_is_above_the_smallest_and_close(mu, alpha, failure_prob):
     level, truth = slow.gaussian_tail_level(alpha, mu, failure_prob)

@@ -35,7 +35,8 @@ largest of 2/3, 1/2, 1/3, 1/5 and 1/10 of the cost at which the same test catche
 Where that is less than 2/3, no better world is known, and the reason stands below the table. Bounds marked * must also
 reach a stated share of the nominal probability at their full cost. Where a divergence of 60 nats is most of the
 cost, it is most of what is taken away; rows "no divergence" show the rest alone. Written by
-`python -m tests.coverage.table`; the default test suite does the same on 2,000 data sets.
+`python -m tests.coverage.table`; the default test suite does the same on as few data sets as catch it there, 100 to
+20,000.
 
 | bound | observed | interval | slack | worst of its worlds | fails at | there | in |
 | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -1,11 +1,15 @@
 """What tests of the command share; the runs themselves are in ``tests.shared_runs``."""
 
 import json
+from functools import cache
 
 import pytest
+import sklearn.datasets
 import torch
 from cli_tools import one_sentence, pacdp, succeed
+from tyro._docstrings import _ClassTokenization
 
+from bounds.accounting import accountant
 from tests.schema import validate
 
 
@@ -15,6 +19,29 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _remembered():
+    """The digits, the comments beside a command's options and every epsilon are worked out once."""
+    plain, known = accountant._epsilon, {}
+
+    def epsilon(*arguments):
+        key = repr(arguments)
+        if key not in known:
+            known[key] = plain(*arguments)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accountant, "_epsilon", epsilon)
+        patch.setattr(sklearn.datasets, "load_digits", cache(sklearn.datasets.load_digits))
+        patch.setattr(_ClassTokenization, "make", staticmethod(cache(_ClassTokenization.make.__wrapped__)))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few(few_passes):
+    """Every certificate of a command's run."""
 
 
 @pytest.fixture

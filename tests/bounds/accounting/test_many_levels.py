@@ -80,6 +80,7 @@ def test_shares_are_rounded_up_and_no_use_is_lost(adjacency, monkeypatch):
             assert (given <= needed + 1.01 / _SHARES).all() or b - a < 1e-6
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(("low", "high", "rate"), [(0.7, 70.0, 0.02), (4.0, 6.0, 0.3)])
 def test_few_levels_bracket_what_every_level_by_itself_gives(adjacency, low, high, rate, monkeypatch):

@@ -12,7 +12,7 @@ from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import mean_risks
 
 LOSS = bounded_cross_entropy(classes=3)
-SETTINGS = PosteriorSettings(steps=150, batch_size=64, step_size=0.01)
+SETTINGS = PosteriorSettings(steps=60, batch_size=64, step_size=0.02)
 
 
 @pytest.fixture

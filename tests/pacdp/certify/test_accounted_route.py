@@ -19,7 +19,7 @@ from pacdp.objective import Objective, Risks
 from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
 
-EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
+EFFORT = GibbsSettings(epochs=0.1, prior_draws=2, test_draws=2)
 CLIPPED = {
     "SGLD": SGLD(tau=30.0, clip_norm=1.0, batch_size=32),
     "Entropy-SGLD": EntropySGD(tau=30.0, inner_steps=4, clip_norm=1.0, batch_size=32),

@@ -152,6 +152,16 @@ def test_probabilities_say_what_predictions_say_and_more():
     assert all(row.measured <= row.upper for row in bins)
 
 
+def test_losses_that_were_computed_pay_for_their_rounding():
+    found = soft(ask="brier")
+    made = found.certificates[found.statement("Brier risk").upper_by]
+    losses = ((SOFT - np.eye(3)[LABELS]) ** 2).sum(1) / 2
+    sample = bounds.people_sample(losses=losses, people=np.arange(losses.size))
+    assert made.value - bounds.betting_upper(sample.means, made.failure_prob) == pytest.approx(
+        2.0**-40, rel=0.01, abs=0
+    )
+
+
 def test_top_k_counts_ties_against_the_model():
     table = np.array([[0.4, 0.3, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.3, 0.0]] * 5)
     labels = np.array([1, 0, 0, 2] * 5)  # second; tied with all; fourth; tied for second

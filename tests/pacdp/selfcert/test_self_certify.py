@@ -160,7 +160,7 @@ def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():
     assert found.certificate.failure_prob == pytest.approx(0.05)
 
 
-REPEATS, MODELS, FAIL = 150, 8, 0.2
+REPEATS, MODELS, FAIL = 60, 8, 0.2
 
 
 def _coin(seed):
