@@ -18,7 +18,7 @@ from pacdp.problem import Problem
 from pacdp.verify import loss
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.folder import check_folder
-from pacdp.verify.recount import row_hashes, rows_digest
+from pacdp.verify.recount import count_errors, row_hashes, rows_digest
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import leaves, moved
 
@@ -131,6 +131,12 @@ def test_rows_are_recounted(folder, monkeypatch):
     model = {name: -value for name, value in old.model.items()}
     save_checkpoint(folder / "checkpoint.safetensors", Checkpoint(header=old.header, model=model, state=old.state))
     assert recounted(model="mine:model")["errors"] == DOES_NOT
+
+
+def test_ties_and_outputs_without_a_number_are_recounted_as_errors():
+    classes = np.array([[1.0, 1.0, 0.0], [2.0, 1.0, 0.0], [np.nan, 0.0, 0.0], [-np.inf, -np.inf, -np.inf]])
+    assert count_errors(lambda rows: rows, None, classes, np.array([0, 0, 0, 1])) == 3
+    assert count_errors(lambda rows: rows, None, np.array([0.0, 1.0, -1.0, np.nan]), np.array([1, 1, 0, 0])) == 2
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.uint8, np.int64, np.uint64, np.bool_])
