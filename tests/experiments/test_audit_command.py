@@ -13,7 +13,7 @@ QUICK = ("--steps", "25", "--canaries", "0", "--failure-prob", "1e-6")
 
 
 def test_a_sound_recipe_passes(capsys):
-    succeed("audit", "dp-sgd-mnist", *QUICK, "--canaries", "150")
+    succeed("audit", "dp-sgd-mnist", *QUICK, "--canaries", "40")
     assert "nothing refuted" in " ".join(capsys.readouterr().out.split())
 
 
@@ -36,5 +36,5 @@ def test_the_folder_of_a_run_and_fields_of_its_configuration(capsys, tmp_path):
 
 
 def test_a_clipped_chain(capsys):
-    succeed("audit", "entropy-sgld-clipped-digits2", "--failure-prob", "1e-6", "--json")
+    succeed("audit", "entropy-sgld-clipped-digits2", "--failure-prob", "1e-6", "--sampler.batch-size", "8", "--json")
     assert json.loads(capsys.readouterr().out)["algorithm"] == "Entropy-SGLD"

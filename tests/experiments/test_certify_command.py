@@ -130,14 +130,14 @@ PRIVATE = ("--sampling.steps", "6", "--records", "3", "--budget.epsilon", "0.1",
 )
 def test_a_list_of_settings_is_paid_for_by_every_certificate(recipe, short, certify, tmp_path):
     run, path = tmp_path / "run", tmp_path / "list.jsonl"
-    succeed("choices", "create", path, "--recipe", recipe, "--vary", "seed=0,1,2,3,4,5", *short)
+    succeed("choices", "create", path, "--recipe", recipe, "--vary", "seed=0,1", *short)
     succeed("choices", "close", path)
     succeed("train", recipe, "--out", run, "--choices", path, *short, "--threads", 1)
 
     def fixed(*options):
         report = certify(run, "--out", tmp_path / "report.json", *options)
-        assert all(made["failure_prob"] == pytest.approx(0.05 / 6) for made in report["certificates"]), "in any case"
-        assert report["choices"]["count"] == 6
+        assert all(made["failure_prob"] == pytest.approx(0.05 / 2) for made in report["certificates"]), "in any case"
+        assert report["choices"]["count"] == 2
         return standings(report, SETTINGS)
 
     assert fixed() == {"proved"}, "the list lies in the run's folder"

@@ -35,7 +35,8 @@ def draws(folder):
     return len((folder / "drawn").read_text().splitlines()) if (folder / "drawn").exists() else 0
 
 
-def test_an_export_may_be_killed_at_any_operation(exported, tmp_path, monkeypatch):
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, monkeypatch):
     place, fresh = tmp_path / "first", Path(shutil.copytree(exported, tmp_path / "fresh"))
     shutil.rmtree(fresh / "out")
     (fresh / "run" / "released.json").unlink()
@@ -45,7 +46,7 @@ def test_an_export_may_be_killed_at_any_operation(exported, tmp_path, monkeypatc
     whole = carried_out(export, (place, "out"), root=place, of_this=True)
     export(place, "again")  # what is remembered from here on makes the others quick
     redrawn = 0
-    for at in range(1, len(whole.operations) + 1):
+    for at in range(1, len(whole.operations) + 1, every):
         place = Path(shutil.copytree(fresh, tmp_path / str(at)))
         fault = Fault(at=at, kind="tear" if at % 2 else "kill")
         assert carried_out(export, (place, "out"), root=place, fault=fault, of_this=True).killed

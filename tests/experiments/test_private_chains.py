@@ -155,6 +155,7 @@ def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path,
     assert train(KINDS[name], tmp_path / "run", RUNTIME)["final"]["step"] > 0
 
 
+@pytest.mark.slow
 def test_chains_in_other_processes_pay_too(tmp_path):
     given = ("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", tmp_path / "run", "--chains", 2, "--workers", 2)
     succeed(*given)

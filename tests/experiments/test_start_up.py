@@ -41,6 +41,7 @@ def _loaded(code, *arguments):
     return done.returncode, set(names.split())
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("words", STARTS, ids=" ".join)
 def test_a_command_imports_nothing_that_it_does_not_need(words):
     status, loaded = _loaded(COMMAND, *words)

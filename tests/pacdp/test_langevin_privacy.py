@@ -117,31 +117,33 @@ def worst_move(name, *, kind=Objective, removed=True, tries=25):
     """
     settings = CHAINS[name]
     worst = 0.0
-    for seed in range(tries):
-        rng = np.random.default_rng(seed)
+    rngs = [np.random.default_rng(seed) for seed in range(tries)]
+    inputs, labels = [], []
+    for seed, rng in enumerate(rngs):
         data = toy_data(n=N, seed=seed)
-        inputs = data.inputs * np.float32(10.0 ** rng.uniform(-1, 3))
-        changed, labels = inputs.copy(), data.labels.copy()
-        changed[0], labels[0] = -3 * inputs[0], 1 - labels[0]
-        one, other = Dataset("one", inputs, data.labels, 2), Dataset("other", changed, labels, 2)
-        batch = [0, *rng.choice(np.arange(1, N), size=rng.integers(1, 6), replace=False).tolist()]
-        neighbours = ((one, batch), (one, batch[1:]) if removed else (other, batch))
-        (after, scale), (neighbour, _) = (
-            _one_inner_step(settings, _objective(data, drawn, kind), seed) for data, drawn in neighbours
-        )
+        own = data.inputs * np.float32(10.0 ** rng.uniform(-1, 3))
+        # one objective holds all worlds; the last record of a world takes the place of its first
+        inputs += [own, -3 * own[:1]]
+        labels += [data.labels, 1 - data.labels[:1]]
+    objective = _objective(Dataset("all", np.concatenate(inputs), np.concatenate(labels), 2), kind)
+    for seed, rng in enumerate(rngs):
+        first = seed * (N + 1)
+        shared = first + rng.choice(np.arange(1, N), size=rng.integers(1, 6), replace=False)
+        batch, other = [first, *shared], list(shared) if removed else [first + N, *shared]
+        (after, scale), (neighbour, _) = (_one_inner_step(settings, objective, drawn, seed) for drawn in (batch, other))
         worst = max(worst, float((after - neighbour).double().norm()) / scale)
     return worst
 
 
-def _objective(data, batch, kind):
+def _objective(data, kind):
     made = toy_objective(data, batch_size=K, clip_norm=C)
     made.__class__ = kind
-    made.draw = lambda keys, tick: ([torch.tensor(batch, dtype=torch.int64)], np.zeros(1, np.int64))
     return made
 
 
-def _one_inner_step(settings, objective, seed):
+def _one_inner_step(settings, objective, batch, seed):
     """The weights after the first step that reads data, and the standard deviation of its noise."""
+    objective.draw = lambda keys, tick: ([torch.tensor(np.array(batch, np.int64))], np.zeros(1, np.int64))
     start = objective.weights() * 3
     sampler = build(replace(settings, inner_steps=1, alpha=1.0) if isinstance(settings, EntropySGD) else settings,
                     objective)  # fmt: skip
@@ -195,13 +197,10 @@ def test_the_noise_of_a_step_has_the_accounted_scale(name):
     """Batches without examples leave the noise alone; σ h C / K is its standard deviation."""
     settings = replace(CHAINS[name], base_std=1e6) if name == "SGLD" else replace(CHAINS[name], gamma=1e-9)
     data = toy_data(n=N, shape=(200,))
-    moved = []
-    for seed in range(8):
-        objective = _objective(data, [], Objective)
-        start = torch.zeros_like(objective.weights())
-        objective.weights = lambda s=start: s
-        moved.append(_one_inner_step(settings, objective, seed)[0].double())
-    sample = torch.cat(moved)
+    objective = _objective(data, Objective)
+    start = torch.zeros_like(objective.weights())
+    objective.weights = lambda: start
+    sample = torch.cat([_one_inner_step(settings, objective, [], seed)[0].double() for seed in range(8)])
     rate = 0.3 if name == "SGLD" else 0.4
     sigma = min(multipliers(settings.promise(N, 1)))
 

@@ -21,7 +21,7 @@ RUNTIME = Runtime(threads=1)
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(params=["processes", "dask"])
+@pytest.fixture(params=["processes", pytest.param("dask", marks=pytest.mark.slow)])
 def two(request):
     """Two workers of either backend, whose runs start again ``retries`` times."""
 
@@ -97,6 +97,7 @@ def test_workers_end_with_the_process_that_started_them_however_it_ends(tmp_path
     assert len(pids(out)) == 2
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tmp_path):
     pytest.importorskip("distributed")
     program = (

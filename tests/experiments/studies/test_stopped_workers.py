@@ -48,6 +48,7 @@ class _SoonLate(Watched):
             self.seconds = math.inf
 
 
+@pytest.mark.slow
 def test_a_stopped_worker_s_batch_starts_again_and_the_others_go_on(two, tmp_path):
     jobs = [job(0, "waits once", together=True), job(1, together=True), job(2, together=True), job(3)]
     stopped = []

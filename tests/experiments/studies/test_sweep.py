@@ -65,8 +65,10 @@ def test_two_processes_leave_the_same(mixed, expected, tmp_path):
     assert _carried_out(mixed, tmp_path, Workers(workers=2)) == expected
 
 
-def test_two_workers_of_a_dask_cluster_leave_the_same(mixed, expected, tmp_path, cluster):
-    workers = Workers(workers=2, backend="dask", address=cluster.scheduler_address)
+@pytest.mark.parametrize("which", ["threads", pytest.param("cluster", marks=pytest.mark.slow)])
+def test_two_workers_of_a_dask_cluster_leave_the_same(which, mixed, expected, tmp_path, request):
+    address = request.getfixturevalue(which).scheduler_address
+    workers = Workers(workers=2, backend="dask", address=address)
     assert _carried_out(mixed, tmp_path, workers) == expected
 
 

@@ -68,7 +68,9 @@ def test_effective_draws_and_standard_error_of_an_autoregression(phi):
     assert one(x).effective_draws == pytest.approx(bounds.effective_sample_size(x[0]), rel=0.2)
 
 
-@pytest.mark.parametrize(("chains", "phi"), [(1, 0.0), (1, 0.5), (1, 0.8), (4, 0.8)])
+@pytest.mark.parametrize(
+    ("chains", "phi"), [*(pytest.param(1, phi, marks=pytest.mark.slow) for phi in (0.0, 0.5)), (1, 0.8), (4, 0.8)]
+)
 def test_stationary_chains_are_seldom_refuted(chains, phi):
     rng = np.random.default_rng(10 * chains + int(10 * phi))
     runs = 400 // math.isqrt(chains)

@@ -163,7 +163,7 @@ def a_patient_cut_in_two(plant):
 def choices_of_other_probabilities(plant):
     right = pacdp.step.release.probabilities_of
     plant(pacdp.step.release, "probabilities_of", lambda scores, epsilon: right(scores, 1000.0 * epsilon))
-    return {"steps": 80}
+    return {"steps": 60}
 
 
 def halves(pair):

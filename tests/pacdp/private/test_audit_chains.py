@@ -19,6 +19,11 @@ CHAINS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _few_steps(monkeypatch):
+    monkeypatch.setattr("pacdp.audit.chains._RELEASES", 40)
+
+
 def refuted(settings):
     audit = audit_chain(settings, mlp(), loss=bounded_cross_entropy(classes=3, max_loss=4.0), shape=(4,), classes=3,
                         failure_prob=0.0006)  # fmt: skip

@@ -8,6 +8,7 @@ from pacdp.audit.canaries import audit_training
 from pacdp.audit.mechanism import made_up
 from pacdp.private import P3SGD, IndependentNoise, NestedNoise, SeededRandomness, Units, UserLevelDPSGD
 
+pytestmark = pytest.mark.usefixtures("known_network")
 M = mechanism(sample_rate=1.0, steps=12)
 LOCAL = {"mechanism": M, "learning_rate": 0.3, "local_batch_size": 2, "selection_epsilon": 0.01}
 ALGORITHMS = {
@@ -36,6 +37,7 @@ def audited(name, *, factor=1.0, canaries=1000, **more):
                           **more)  # fmt: skip
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_half_the_noise_is_caught_and_the_claim_is_not(name):
     sound = audited(name)

@@ -2,11 +2,13 @@
 
 import pytest
 from private_toys import cross_entropy, mechanism, mlp
+from torch import multiprocessing
 
 from pacdp.audit.mechanism import made_up
 from pacdp.audit.processes import audit_processes
 from pacdp.private import DPSGD, P3SGD, SeededRandomness, SystemRandomness
 from pacdp.step.processes import RankRandomness
+from tests.two_processes import two_processes
 
 SGD = DPSGD(mechanism=mechanism(), noise_multiplier=1.3, learning_rate=0.1)
 
@@ -40,5 +42,6 @@ def test_two_processes_on_people_are_sound():
     assert audited(local, people=True).refuted == ()
 
 
-def test_noise_that_is_there_twice_is_caught():
+def test_noise_that_is_there_twice_is_caught(monkeypatch):
+    monkeypatch.setattr(multiprocessing, "spawn", lambda function, args, nprocs: two_processes(function, args))
     assert "noise: variance by tensor" in {check.name for check in audited(randomness=alike).refuted}

@@ -14,7 +14,6 @@ from private_toys import (
 )
 from scipy.stats import binom
 
-import pacdp.loop
 import pacdp.opacus.ghost
 import pacdp.step.clip
 import pacdp.step.gradients
@@ -44,6 +43,7 @@ from pacdp.private import (
 from pacdp.step.clip import Clipping
 from pacdp.step.mechanism import MODES
 
+pytestmark = pytest.mark.usefixtures("known_network")
 DELTA = 1e-5
 NOISE = 6.0
 STEPS = 12
@@ -82,7 +82,6 @@ def unclipped(monkeypatch):
 
     for place in (pacdp.step.clip, pacdp.step.gradients, pacdp.opacus.ghost):
         monkeypatch.setattr(place, "clip_factors", ones)
-    monkeypatch.setattr(pacdp.loop, "disagreement", lambda *what, **how: None)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -41,7 +41,7 @@ def algorithm(sigmas, **changes):
                  learning_rate=0.1)  # fmt: skip
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     sigmas=SIGMAS, share=st.floats(0.15, 1.2), rate=st.sampled_from([0.1, 0.5]), every=st.integers(1, 3),
     adjacency=st.sampled_from(["add-remove", "replace-one"]),

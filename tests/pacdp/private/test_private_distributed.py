@@ -1,4 +1,4 @@
-"""Two gloo processes under torchrun against one process: weights, noise, histories, checkpoints, refusals."""
+"""Two gloo processes, torchrun's or forked, against one: weights, noise, histories, checkpoints, refusals."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from distributed_runs import NOISE, OWN, SAME, SIGMA
+from distributed_runs import NOISE, OWN, SAME, SIGMA, forked
 from private_toys import DECAY, doubles, flat, mlp, private, sweep, trained
 from scipy import stats
 
@@ -18,13 +18,17 @@ from bounds.accounting import event_from_dict
 from pacdp.errors import CheckpointError
 from pacdp.private import SeededRandomness, steps_of
 from pacdp.step.processes import rank_randomness
+from tests.two_processes import two_processes
 
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+@pytest.fixture(scope="module", params=["forked", pytest.param("torchrun", marks=pytest.mark.slow)])
+def folder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
+    if request.param == "forked":
+        two_processes(forked, (folder,))
+        return folder
     paths = os.pathsep.join([str(HERE.parents[2]), str(HERE), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
                str(HERE / "distributed_runs.py"), str(folder)]  # fmt: skip
@@ -43,7 +47,6 @@ def identical(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", SAME)
 @pytest.mark.every_case
 def test_two_processes_are_one(both, name):

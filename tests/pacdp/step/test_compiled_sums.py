@@ -77,19 +77,19 @@ def test_no_example_contributes_more_than_the_clip_norm_through_convolutions(sca
 @pytest.mark.parametrize("clip_norm", [1.0, 1e-3, 1e-5])
 def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm, compiled_form):
     ratios = []
-    for share in np.linspace(0.05, 3.3, 14):
-        data = toy_data(n=300)
-        inputs = data.inputs.copy()
-        inputs[299] = np.float32([share * 1e38, 0.0, 0.0, 0.0, 0.0])
-        model = nn.Sequential(nn.Linear(5, 1))
-        for parameter in model.parameters():
-            nn.init.zeros_(parameter)
-        loss = bounded_cross_entropy(classes=2)
-        data = Dataset("far", inputs, data.labels, 2)
-        objective = Objective(model, loss, data, batch_size=128, clip_norm=clip_norm)
-        assert isinstance(objective.network, NativeNetwork)
-        objective._sums = CompiledSums(objective.network, model, loss) if compiled_form else None
-        draw_always(objective, [299])
+    data = toy_data(n=300)
+    inputs = data.inputs.copy()
+    inputs[286:] = np.outer(np.linspace(0.05, 3.3, 14) * 1e38, [1.0, 0.0, 0.0, 0.0, 0.0])
+    model = nn.Sequential(nn.Linear(5, 1))
+    for parameter in model.parameters():
+        nn.init.zeros_(parameter)
+    loss = bounded_cross_entropy(classes=2)
+    data = Dataset("far", inputs, data.labels, 2)
+    objective = Objective(model, loss, data, batch_size=128, clip_norm=clip_norm)
+    assert isinstance(objective.network, NativeNetwork)
+    objective._sums = CompiledSums(objective.network, model, loss) if compiled_form else None
+    for far in range(286, 300):
+        draw_always(objective, [far])
         for output in (0.0, 20.0):  # the derivative by the output is about a half, or 1e-9
             weights = objective.weights()
             weights[0, -1] = output

@@ -23,7 +23,7 @@ from pacdp.step.agreement import disagreement
 from pacdp.step.sums import ByExample, Sum
 from pacdp.step.units import Network
 
-PAIRS = 10
+PAIRS = 6
 ROWS = 24
 OTHERS = [mode for mode in MODES if mode != "ghost"]
 
