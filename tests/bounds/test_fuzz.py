@@ -254,7 +254,7 @@ def fuzz(function, calls, **options):
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", CALLED)
 def test_only_value_errors_leave_a_public_function(name):
-    fuzz(CALLED[name], 10)
+    fuzz(CALLED[name], 6)
 
 
 @pytest.mark.slow

@@ -79,6 +79,7 @@ def test_no_number_of_a_private_configuration_changes_without_notice(private_run
     assert forged(name, {**run, "budget": {**run["budget"], "epsilon": 0.05}})
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_number_of_an_event_changes_without_notice(private_runs, forged, name):
     header = load_checkpoint(private_runs[name]).header

@@ -41,7 +41,7 @@ def test_weights_of_one_s_own_favour_whom_they_name():
 
 def test_they_hold_as_often_as_they_say():
     rng = np.random.default_rng(0)
-    truth, n, runs = np.full(50, 0.1), 300, 400
+    truth, n, runs = np.full(50, 0.1), 300, 150
     failures, naive = np.zeros(2, dtype=int), 0
     for _ in range(runs):
         errors = rng.binomial(n, truth)

@@ -73,6 +73,7 @@ def test_images_in_a_mapped_file_take_a_batch_and_not_the_file(tmp_path):
     assert added(_STREAM, tmp_path) < 120
 
 
+@pytest.mark.slow
 def test_digits_of_a_run_stay_bytes(tmp_path):
     """As float32 they would be 188 MB, and were held twice."""
     assert added(_RUN, tmp_path) < 90

@@ -126,6 +126,15 @@ def test_a_run_that_was_stopped_early_is_refused_in_a_sentence(folder):
     assert "12 steps are paid for and 7 were made" in refused.reason
 
 
+def test_norms_of_clipped_chains_and_of_some_gradients_have_no_price():
+    norms = torch.ones(12, dtype=torch.float64)
+    realised_price(FULL, norms, steps=12, n=200)
+    with pytest.raises(ValueError, match="batches of a clipped chain are secret"):
+        realised_price(replace(FULL, clip_norm=1.0), norms, steps=12, n=200)
+    with pytest.raises(ValueError, match="train again with keep_norms"):
+        realised_price(FULL, norms[1:], steps=12, n=200)
+
+
 def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_divergence(folder):
     """Trained on from the end without noise, by looking at all examples."""
     path, _ = folder

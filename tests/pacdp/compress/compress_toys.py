@@ -51,7 +51,7 @@ def written(train=descend, model=None):
 _SMALL = {"classes": 3, "architecture": Architecture(hidden=(16,)), "view": View()}
 _COLD = {"tau": 1e6, "outer_step_size": 2.0, "outer_decay": 0.0, "inner_decay": 0.0, "inner_step_size": 0.4}
 CHAINS = {
-    "sgd": Chained(sampler=SGD(step_size=0.1, momentum=0.9, batch_size=16), steps=80, **_SMALL),
+    "sgd": Chained(sampler=SGD(step_size=0.1, momentum=0.9, batch_size=16), steps=40, **_SMALL),
     "sgld": Chained(sampler=SGLD(tau=1e5, step_size=0.2, batch_size=16), steps=80, **_SMALL),
     "entropy-sgd": Chained(sampler=EntropySGD(beta=None, alpha=0.1, batch_size=16, **_COLD), steps=8, **_SMALL),
     "entropy-sgld": Chained(sampler=EntropySGD(beta=1e6, alpha=0.1, batch_size=16, **_COLD), steps=8, **_SMALL),

@@ -63,13 +63,13 @@ FACTS = {
 }
 MEANS = {"mnist": [0.1306604], "cifar10": [0.4914, 0.4822, 0.4465]}
 """Of the pixels, as every tutorial prints them."""
-TWICE = {"xrays-mixed"}
-"""Whose files another name reads already."""
+LARGE = {"xrays", "xrays-mixed"}
+"""Whose files take seconds to read."""
 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in TWICE else ()) for name in FACTS]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in FACTS]
 )
 def test_the_data_here(name):
     folder, *facts = FACTS[name]
