@@ -13,7 +13,7 @@ QUICK = ("--steps", "25", "--canaries", "0", "--failure-prob", "1e-6")
 
 
 def test_a_sound_recipe_passes(capsys):
-    succeed("audit", "dp-sgd-mnist", *QUICK, "--canaries", "40")
+    succeed("audit", "dp-sgd-mnist", *QUICK, "--canaries", "8", "--steps", "10")
     assert "nothing refuted" in " ".join(capsys.readouterr().out.split())
 
 
@@ -30,11 +30,21 @@ def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
 def test_the_folder_of_a_run_and_fields_of_its_configuration(capsys, tmp_path):
     config = private_recipe("p3sgd-mnist-writers", scale="smoke")
     write_json(tmp_path / "config.json", to_dict(config))
-    succeed("audit", tmp_path, *QUICK, "--method.nested")
+    succeed("audit", tmp_path, *QUICK, "--method.nested", "--steps", "10")
     out = " ".join(capsys.readouterr().out.split())
     assert "nothing refuted, which is not a proof, and 1 of " in out  # candidates that are made of each other
 
 
 def test_a_clipped_chain(capsys):
-    succeed("audit", "entropy-sgld-clipped-digits2", "--failure-prob", "1e-6", "--sampler.batch-size", "8", "--json")
+    succeed(
+        "audit",
+        "entropy-sgld-clipped-digits2",
+        "--failure-prob",
+        "1e-6",
+        "--sampler.batch-size",
+        "8",
+        "--steps",
+        "10",
+        "--json",
+    )
     assert json.loads(capsys.readouterr().out)["algorithm"] == "Entropy-SGLD"

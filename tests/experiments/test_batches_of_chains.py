@@ -6,6 +6,7 @@ import pytest
 from tiny_runs import ALGORITHMS, RUNTIME, alone, left_behind, tiny, variants
 
 from pacdp import Architecture, Diverged
+from pacdp.chains import trace
 from pacdp.cli.folder import Folder
 from pacdp.cli.run import kind, train, train_together
 
@@ -59,12 +60,13 @@ def test_runs_together_have_the_numbers_of_each_alone(algorithm, tmp_path):
     "how", [{"batching": "loop"}, {"bfloat16": True}, {"checkpoint_seconds": 0.0}], ids=lambda how: next(iter(how))
 )
 def test_however_it_is_carried_out(how, tmp_path):
-    runs, runtime = variants(tiny("sgld")), replace(RUNTIME, **how)
+    runs, runtime = variants(tiny("sgld"))[1::2], replace(RUNTIME, **how)
     assert _together(runs, tmp_path, runtime) == alone(runs, tmp_path, runtime)
 
 
-def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(tmp_path):
-    one = tiny("sgld", batch_size=1, epochs=53.0, records=2)
+def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(tmp_path, monkeypatch):
+    monkeypatch.setattr(trace, "LENGTH", 200)
+    one = tiny("sgld", batch_size=1, epochs=6.0, records=2)
     runs = variants(replace(one, problem=replace(one.problem, train_size=41)))[:2]
     expected = alone(runs, tmp_path)
     outs, seen = _outs(tmp_path, runs), []
@@ -82,19 +84,19 @@ def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(
         except KeyboardInterrupt:
             continue
     assert [left_behind(out) for out in outs] == expected
-    assert len(expected[0]["tensors"]["trace.energy"]) // 4 == 53 * 41 // 2, "two steps a window"
+    assert len(expected[0]["tensors"]["trace.energy"]) // 4 == 6 * 41 // 2, "two steps a window"
 
 
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("algorithm", BAD)
 def test_a_run_that_diverges_leaves_and_the_others_do_not_notice(algorithm, tmp_path):
-    good = variants(tiny(algorithm))[:3]
+    good = variants(tiny(algorithm))[:2]
     bad = replace(tiny(algorithm, **BAD[algorithm]), chain=4)
     runs = [good[0], bad, *good[1:]]
     outs = _outs(tmp_path, runs)
     outcomes = train_together(runs, outs, RUNTIME)
-    assert [isinstance(outcome, Diverged) for outcome in outcomes] == [False, True, False, False]
-    assert [left_behind(outs[k]) for k in (0, 2, 3)] == alone(good, tmp_path)
+    assert [isinstance(outcome, Diverged) for outcome in outcomes] == [False, True, False]
+    assert [left_behind(outs[k]) for k in (0, 2)] == alone(good, tmp_path)
     with pytest.raises(Diverged) as alone_too:
         train(bad, tmp_path / "bad", RUNTIME)
     assert str(alone_too.value) == str(outcomes[1])

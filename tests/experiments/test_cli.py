@@ -72,7 +72,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trained, t
 
 
 def test_exit_status_and_streams_of_the_real_command(tmp_path):
-    unknown = start("train", "adam-digits2", "--out", tmp_path)
+    unknown = start("certify", "--predictions", tmp_path / "none.csv")
     out, err = unknown.communicate(timeout=60)
     assert (unknown.returncode, out) == (1, "")
-    assert "no recipe is called 'adam-digits2'" in one_sentence(err)
+    assert "none.csv is not there" in one_sentence(err)

@@ -35,7 +35,7 @@ def draws(folder):
     return len((folder / "drawn").read_text().splitlines()) if (folder / "drawn").exists() else 0
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, monkeypatch):
     place, fresh = tmp_path / "first", Path(shutil.copytree(exported, tmp_path / "fresh"))
     shutil.rmtree(fresh / "out")

@@ -29,7 +29,7 @@ def too_often(found, repetitions):
 @pytest.mark.parametrize(
     ("world", "steps", "repetitions"),
     [
-        pytest.param(MEMORISING, replace(SOUND, split=same_examples, provenance=forgotten), 9, id="overlap"),
+        pytest.param(MEMORISING, replace(SOUND, split=same_examples, provenance=forgotten), 6, id="overlap"),
         pytest.param(ONE_CELL, replace(SOUND, certify=one_draw_without_slack), 60, id="one draw"),
         pytest.param(OVERFITTING, replace(SOUND, certify=examples_counted_twice), 6, id="n", marks=pytest.mark.slow),
     ],

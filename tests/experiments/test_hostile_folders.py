@@ -18,7 +18,7 @@ COMMANDS = {
     "certify": ("certify",), "verify": ("verify",), "report": ("report",), "plot": ("plot",),
     "resume": ("train", "--resume", "--out"), "force": ("train", "sgld-digits2", *QUICK, "--force", "--out"),
 }  # fmt: skip
-EXAMPLES = [pytest.param(2, id="few"), pytest.param(500, id="many", marks=pytest.mark.slow)]
+EXAMPLES = [pytest.param(1, id="few"), pytest.param(500, id="many", marks=pytest.mark.slow)]
 
 
 @pytest.mark.cases(2)

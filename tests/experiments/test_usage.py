@@ -55,12 +55,11 @@ def test_a_name_of_nothing_is_one_sentence_and_status_1(words, said, tmp_path, m
 
 def test_in_a_terminal_it_is_one_sentence_as_well(tmp_path):
     code = (
-        "import pty, sys\n"
-        "sys.exit(pty.spawn([sys.executable, '-m', 'pacdp.cli', 'train', 'sgd-digits2', '--epochs', 'abc']) >> 8)\n"
+        f"import pty, sys\nsys.exit(pty.spawn([sys.executable, '-m', 'pacdp.cli', *{[*BOUND, '--n', '10.5']}]) >> 8)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, stdin=subprocess.DEVNULL,
                           cwd=tmp_path, check=False)  # fmt: skip
     assert done.returncode == 2
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     assert len(lines) == 1, done.stdout
-    assert "--epochs: could not convert string to float: 'abc'" in lines[0]
+    assert "--n takes INT, got '10.5'" in lines[0]

@@ -12,17 +12,18 @@ import bounds
 from bounds.accounting import event_from_dict
 from experiments.papers.runs.private_prior import (
     MNIST,
-    SMOKE,
     TRIED,
     conduct,
     private_centre,
     private_head,
 )
+from experiments.papers.runs.private_prior import SMOKE as WHOLE
 from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
 from pacdp.private import SeededRandomness, first, planned, privacy_claim, runs_of, steps_of
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+SMOKE = replace(WHOLE, passes=5)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from pacdp.verify.report import check_report
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
-TINY = replace(SMOKE, iterations=3, passes=3, stds=(0.3, 0.6))
+TINY = replace(SMOKE, iterations=2, passes=1, stds=(0.3, 0.6))
 
 
 @pytest.fixture(scope="module")

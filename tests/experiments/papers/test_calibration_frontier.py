@@ -9,6 +9,7 @@ import torch
 from experiments.papers.calibration_cells import Cells
 from experiments.papers.calibration_frontier import FRONTIER
 from experiments.papers.calibration_pairs import PAIRS
+from experiments.papers.runs import frontier_plans
 from experiments.papers.runs.frontier import (
     BBP,
     FrontierRun,
@@ -109,13 +110,14 @@ def test_settings_of_the_pairs_are_those_that_all_seeds_of_the_frontier_choose()
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("study", [FRONTIER, PAIRS], ids=lambda study: study.name)
-def test_tables_and_figures_are_made_of_runs(study, tmp_path):
+def test_tables_and_figures_are_made_of_runs(study, tmp_path, monkeypatch):
     jobs = study.jobs("smoke", 0)
     some = [job for job in jobs if job.tags["bench"] == BENCHES["smoke"][0].name and job.config.seed % 1000 == 0]
-    for job in some[:: max(1, len(some) // 4)]:
+    for job in some[:: max(1, len(some) // 2)]:
         assert job.kind.carry_out([job.config], [tmp_path / job.key], RUNTIME) == [None]
     table = study.table(jobs, tmp_path)
     assert set(table["averaged"]) == {True, False}
     assert max(table["epsilon"].drop_nulls()) <= 8.00001
     assert all(path.stat().st_size > 2000 for path in study.draw(table, tmp_path))
+    monkeypatch.setattr(frontier_plans, "digest", lambda config, digits: "")  # keys of runs that are counted alone
     assert json.loads(json.dumps(study.judge(table, "smoke").to_dict(), allow_nan=False))

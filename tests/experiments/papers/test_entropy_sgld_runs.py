@@ -40,7 +40,10 @@ def test_no_inner_chain_of_the_gamma_sweep_diverges(scale):
 @pytest.mark.parametrize("figure", NAMED)
 def test_a_small_run_from_end_to_end(figure, tmp_path):
     study = NAMED[figure]
-    jobs = [shortened(job) for job in study.jobs("smoke", 0)]
+    jobs = study.jobs("smoke", 0)
+    if figure == "1":  # one temperature of each algorithm
+        jobs = {(job.tags["algorithm"], job.tags["labels"]): job for job in jobs}.values()
+    jobs = [shortened(job) for job in jobs]
     table = carried_out(study, jobs, tmp_path)
     assert dict(table.schema) == COLUMNS
     assert table.height == 2 * len(jobs)

@@ -37,6 +37,7 @@ def _network(config):
     raise AssertionError(config)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", PLANNED)
 def test_a_plan_can_be_built_fits_its_data_and_costs_less_than_40_minutes(name):
     jobs = study(name).jobs("gpu", 0)

@@ -42,6 +42,7 @@ class Quadratic:
         return Estimate(STIFFNESS * weights, zero, zero)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("heavy", [0.0, 0.5, 0.9])
 def test_momentum_outside_the_noise_makes_the_law_colder(heavy):
     settings = [SGLD(tau=20.0, step_size=0.01 * (1.0 - heavy) ** 2, base_std=100.0)]

@@ -80,7 +80,7 @@ def test_workers_end_with_the_process_that_started_them_however_it_ends(tmp_path
     program = (
         "import sys; from pathlib import Path; from small_jobs import job; from pacdp.cli.config import Runtime;"
         "from pacdp.cli.sweep.batches import carry_out; from pacdp.cli.sweep.workers import Workers;"
-        "list(carry_out([job(0, 'waits once')], [Path(sys.argv[1])], Runtime(), workers=Workers(workers=2)))"
+        "list(carry_out([job(0, 'waits once')], [Path(sys.argv[1])], Runtime(), workers=Workers(limit=3600.0)))"
     )
     (out,) = outs(jobs, tmp_path)
     path = os.pathsep.join([str(HERE), *filter(None, sys.path)])

@@ -79,11 +79,11 @@ def test_what_shares_a_batch_with_a_run_that_never_ends_is_carried_out(two, tmp_
 
 def test_one_worker_with_a_limit_is_a_process_and_a_run_that_ignores_sigterm_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(batches, "Watched", _SoonLate)
-    jobs = [job(0, "ignores"), job(1)]
+    jobs = [job(0), job(1, "ignores")]
     ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(limit=3600.0)))
-    assert ended == {0: LATE.format(3600), 1: None}
+    assert ended == {0: None, 1: LATE.format(3600)}
     assert os.getpid() not in [pid for out in outs(jobs, tmp_path) for pid in pids(out)]
-    assert not psutil.pid_exists(pids(tmp_path / jobs[0].key)[0])
+    assert not psutil.pid_exists(pids(tmp_path / jobs[1].key)[0])
 
 
 @pytest.mark.slow

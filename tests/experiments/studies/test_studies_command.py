@@ -69,7 +69,8 @@ def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, m
     assert not (tiny / "kept" / "other").exists()
 
 
-@pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu", "paper"])
+@pytest.mark.cases(2)
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu", pytest.param("paper", marks=pytest.mark.slow)])
 def test_a_key_that_two_studies_share_is_one_configuration(scale):
     configs = {}
     for name in (name for name in studies() if scale in study(name).scales):

@@ -38,7 +38,7 @@ def _carried_out(jobs, root, workers):
 _RUNS = [tiny(name, epochs=epochs) for name in ("sgd", "sgld", "entropy-sgd", "entropy-sgld") for epochs in (1.0, 2.0)]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(_RUNS), st.integers(0, 5)), max_size=25), st.integers(1, 9))
 def test_batches_partition_the_runs_by_kind_into_shares(drawn, workers):
     runs = [replace(run, chain=chain) for run, chain in drawn]

@@ -16,11 +16,12 @@ pytestmark = pytest.mark.every_case
 each_factor = pytest.mark.parametrize("factor", [0.95, 1.05])
 
 
+@pytest.mark.parametrize("steps", [5, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_every_step_has_its_exact_law(name):
-    assert worst(SETTINGS[name]) > KEPT
+def test_every_step_has_its_exact_law(name, steps):
+    assert worst(SETTINGS[name], steps=steps) > KEPT
     if not name.startswith("pSGLD"):  # whose metric is then another for each chain
-        assert worst(SETTINGS[name], potential=NOISY) > KEPT
+        assert worst(SETTINGS[name], potential=NOISY, steps=steps) > KEPT
 
 
 @each_factor

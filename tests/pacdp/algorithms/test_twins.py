@@ -16,8 +16,8 @@ DECAY = {"decay": 0.3}
 SETTINGS = {
     "SGD": [SGD(step_size=0.2, momentum=0.8, **DECAY), SGD(step_size=0.1)],
     "SGLD": [SGLD(tau=30.0, **DECAY), SGLD(tau=50.0, base_std=0.5)],
-    "pSGLD": [PSGLD(tau=300.0, step_size=3e-3, smoothing=0.9, stabiliser=0.1, freeze_after=30, **DECAY),
-              PSGLD(tau=500.0, step_size=3e-3, smoothing=0.5, stabiliser=0.5, freeze_after=30)],
+    "pSGLD": [PSGLD(tau=300.0, step_size=3e-3, smoothing=0.9, stabiliser=0.1, freeze_after=8, **DECAY),
+              PSGLD(tau=500.0, step_size=3e-3, smoothing=0.5, stabiliser=0.5, freeze_after=8)],
 }  # fmt: skip
 FC = Architecture(hidden=(7, 6))
 CONV = Architecture(name="conv")
@@ -96,8 +96,8 @@ def double(architecture, *, sparse, batching):
 @pytest.mark.every_case
 @pytest.mark.parametrize(
     ("name", "architecture", "sparse", "batching", "steps"),
-    [*((name, FC, True, "auto", 50) for name in TWINS), ("SGLD", FC, False, "auto", 50),
-     ("SGLD", FC, False, "loop", 50), ("SGLD", FC, True, "vmap", 50), ("SGLD", CONV, False, "loop", 12)],
+    [*((name, FC, True, "auto", 16) for name in TWINS), ("SGLD", FC, False, "auto", 8),
+     ("SGLD", FC, False, "loop", 8), ("SGLD", FC, True, "vmap", 8), ("SGLD", CONV, False, "loop", 4)],
 )  # fmt: skip
 def test_the_engine_is_its_plain_twin(name, architecture, sparse, batching, steps):
     objective = double(architecture, sparse=sparse, batching=batching)

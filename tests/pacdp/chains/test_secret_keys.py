@@ -161,7 +161,7 @@ class Halved(SecretKeys):
     (Halved, {"noise: variance"}),
 ])  # fmt: skip
 def test_the_audit_finds_keys_that_forget_the_tick_and_noise_that_is_too_small(kind, caught, monkeypatch):
-    monkeypatch.setattr("pacdp.audit.chains._RELEASES", 60)
+    monkeypatch.setattr("pacdp.audit.chains._RELEASES", 30)
     settings = SGLD(tau=30.0, step_size=0.2, batch_size=16, clip_norm=0.5)
     found = audit_chain(settings, network(), loss=bounded_cross_entropy(classes=2), shape=(3, 4), classes=2,
                         keys=kind(SECRETS[:1], [0]), failure_prob=1e-3)  # fmt: skip

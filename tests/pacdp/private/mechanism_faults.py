@@ -4,6 +4,7 @@
 """
 
 import numpy as np
+import pytest
 import torch
 
 import pacdp.algorithms.algorithm
@@ -157,7 +158,7 @@ def a_patient_cut_in_two(plant):
         return cls(dataset, tuple(halves))
 
     plant(Units, "group", classmethod(cut))
-    return {"steps": 30}
+    return {"steps": 12}
 
 
 def choices_of_other_probabilities(plant):
@@ -209,17 +210,18 @@ FAULTS = [
     (the_same_noise_at_every_step, "DP-SGD",
      {"noise: repeats", "noise: covariance of steps", "noise: covariance at large", "resume: repeats"}),
     (noise_that_comes_again_much_later, "DP-SGD", {"noise: repeats"}),
-    (batches_of_one_size, "DP-SGD", {"batches: sizes"}),
+    pytest.param(batches_of_one_size, "DP-SGD", {"batches: sizes"}, marks=pytest.mark.slow),
     (shuffled_epochs, "DP-SGD", {"batches: steps"}),
     (a_divisor_that_depends_on_the_batch, "DP-Adam", DIVISORS),
-    (a_divisor_that_depends_on_the_batch, "P3SGD, nested", DIVISORS),
+    pytest.param(a_divisor_that_depends_on_the_batch, "P3SGD, nested", DIVISORS, marks=pytest.mark.slow),
     (noise_that_starts_again_on_resuming, "DP-SGD", RESUME),
-    (noise_of_the_system_that_starts_again_on_resuming, "DP-SGD", {"resume: repeats"}),
+    pytest.param(noise_of_the_system_that_starts_again_on_resuming, "DP-SGD", {"resume: repeats"},
+                 marks=pytest.mark.slow),
     (an_accountant_that_is_told_half_the_rate, "DP-SGD", TOLD_HALF),
     (biases_without_noise, "user level", VARIANCE),
     (a_patient_cut_in_two, "user level", {"batches: whole units", "sensitivity: one unit"}),
     (choices_of_other_probabilities, "P3SGD", {"choices"}),
-    (halves(reused), "DP-SGD", {LAG, "noise: covariance at large"}),
+    pytest.param(halves(reused), "DP-SGD", {LAG, "noise: covariance at large"}, marks=pytest.mark.slow),
     (halves(of_one_radius), "DP-SGD", {LAG}),
     (noise_in_common, "DP-SGD", {"noise: covariance by direction"}),
 ]  # fmt: skip

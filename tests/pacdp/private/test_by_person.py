@@ -93,8 +93,11 @@ def sum_by_hand(name, module, clip_norm=CLIP):
     return (rows * (clip_norm / norms).clamp(max=1.0)).sum(0), float(norms.min()), float(norms.max())
 
 
-@pytest.mark.parametrize("network", [mlp, cnn])
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [("user level", cnn), ("P3SGD", mlp),
+     *(pytest.param(*more, marks=pytest.mark.slow) for more in (("user level", mlp), ("P3SGD", cnn)))],
+)  # fmt: skip
 @pytest.mark.every_case
 def test_the_sum_is_that_of_whole_people_however_it_is_made(name, network):
     module = network().double()
@@ -134,8 +137,12 @@ def without(dataset, person):
     return TensorDataset(*(t[keep] for t in dataset.tensors)), patients()[keep]
 
 
-@pytest.mark.parametrize("scale", [1e-4, 1e6, math.inf, math.nan])
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [("user level", 1e6), ("user level", math.nan), ("P3SGD", 1e6), ("P3SGD", math.inf),
+     *(pytest.param(*more, marks=pytest.mark.slow) for more in (
+         ("user level", 1e-4), ("user level", math.inf), ("P3SGD", 1e-4), ("P3SGD", math.nan)))],
+)  # fmt: skip
 @pytest.mark.every_case
 def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale):
     """All records of the person removed: C. Replaced by others: 2C."""

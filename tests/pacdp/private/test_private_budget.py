@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ from pacdp.private import (
 from pacdp.step.release import PrivateStep
 
 DELTA = 1e-3
-SIGMAS = st.lists(st.sampled_from([0.7, 0.9, 1.3, 2.0, 4.0]), min_size=3, max_size=6)
+SIGMAS = st.lists(st.sampled_from([0.7, 0.9, 1.3, 2.0, 4.0]), min_size=3, max_size=5)
 
 
 def budget(at, **changes):
@@ -41,7 +42,8 @@ def algorithm(sigmas, **changes):
                  learning_rate=0.1)  # fmt: skip
 
 
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.usefixtures("known_network")
+@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     sigmas=SIGMAS, share=st.floats(0.15, 1.2), rate=st.sampled_from([0.1, 0.5]), every=st.integers(1, 3),
     adjacency=st.sampled_from(["add-remove", "replace-one"]),
@@ -78,7 +80,7 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
         assert spent(first(plan, steps + 1), adjacency) > limit
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=5)
 @given(sigmas=SIGMAS, before=st.integers(0, 6), limit=st.floats(0.3, 6.0), rate=st.sampled_from([0.05, 0.4, 1.0]))
 def test_affordable_steps_are_the_most_and_count_what_ran_before(sigmas, before, limit, rate):
     upcoming = planned(Table(values=tuple(sigmas)), sample_rate=rate, steps=len(sigmas))

@@ -38,6 +38,7 @@ from pacdp.private import (
 )
 from pacdp.resume import read_event
 
+pytestmark = pytest.mark.usefixtures("known_network")
 M = mechanism(steps=9, max_physical_batch=6)
 SGD = DPSGD(mechanism=M, noise_multiplier=DECAY, learning_rate=0.3, momentum=0.9)
 

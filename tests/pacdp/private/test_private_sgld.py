@@ -38,6 +38,7 @@ def clipped_gradient(module, batch, clip_norm):
     return total
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize(("drift", "noise"), [(0.5, 1.0), (1.0, 2.0), (1.0, 1.0)])
 def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
@@ -96,10 +97,10 @@ def test_the_conventions_are_their_formulas_and_far_apart():
 
 def test_tempered_langevin_reaches_its_law():
     """ℓ_i(w) = ‖w - x_i‖²/2, full batches: the posterior at τ is Gaussian; its variance under Euler steps is known."""
-    x = torch.linspace(-0.5, 1.5, 50, dtype=torch.float64)[:, None].expand(50, 200)
+    x = torch.linspace(-0.5, 1.5, 50, dtype=torch.float64)[:, None].expand(50, 1800)
     dataset = TensorDataset(torch.ones(50, 1, dtype=torch.float64), x)
-    m = mechanism(clip_norm=1e3, sample_rate=1.0, expected_batch_size=50.0, steps=500)
-    module = torch.nn.Linear(1, 200, bias=False, dtype=torch.float64)
+    m = mechanism(clip_norm=1e3, sample_rate=1.0, expected_batch_size=50.0, steps=100)
+    module = torch.nn.Linear(1, 1800, bias=False, dtype=torch.float64)
     settings = DPSGLD(mechanism=m, convention=Tempered(step_size=0.2, temperature=0.3), prior=Normal(std=0.1),
                       burn_in=50, thin=5)  # fmt: skip
     run = trained(settings, module, dataset, seed=1, loss=lambda w, y: 0.5 * (w - y).square().sum(1))

@@ -41,7 +41,7 @@ from pacdp.private import (
 )
 
 DELTA = 1e-4
-STEPS = 80
+STEPS = 60
 FULL = Mechanism(clip_norm=1.0, sample_rate=0.1, expected_batch_size=140.0, steps=STEPS)
 SIGMA = calibrated(1.0, sample_rate=0.1, steps=STEPS, target_epsilon=3.0, delta=DELTA, adjacency="add-remove")
 
@@ -55,6 +55,7 @@ def _wide():
     return module
 
 
+@pytest.mark.usefixtures("known_network")
 def test_every_algorithm_learns_digits_at_epsilon_three():
     dataset, x, y = digits()
     common = {"mechanism": FULL, "noise_multiplier": SIGMA}
@@ -64,7 +65,7 @@ def test_every_algorithm_learns_digits_at_epsilon_three():
     runs = {
         "sgd": (DPSGD(**common, learning_rate=2.0, momentum=0.5), _wide()),
         "adam": (DPAdam(**common, learning_rate=0.02), _wide()),
-        "sgld": (DPSGLD(mechanism=FULL, convention=tempered, burn_in=50, thin=5), _wide()),
+        "sgld": (DPSGLD(mechanism=FULL, convention=tempered, burn_in=40, thin=4), _wide()),
         "bbp": (DPBBP(**common, learning_rate=2.0, prior=Normal(std=0.5), kl_weight=0.1),
                 bayesian(_wide(), initial_std=0.05, generator=generator())),
         "dropout": (DPMCDropout(**common, learning_rate=2.0, momentum=0.5), dropout),

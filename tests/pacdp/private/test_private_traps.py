@@ -45,6 +45,7 @@ def test_a_first_batch_that_is_empty_has_the_form_of_all_others():
     assert batch["name"] == []
 
 
+@pytest.mark.usefixtures("known_network")
 @pytest.mark.parametrize("mode", MODES)
 def test_cutting_a_batch_changes_nothing_but_rounding(mode):
     """Nor does the schedule count physical batches."""

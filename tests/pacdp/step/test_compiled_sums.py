@@ -29,6 +29,7 @@ def two_threads():
     torch.set_num_threads(before)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("kind", "clip_norm"), [(kind, norm) for kind in COMPILED for norm in (0.3, None)])
 def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_threads(kind, clip_norm, two_threads):
     objective, keys = objective_of(kind, clip_norm), keys_of(1, 2, 1, 4, 5)

@@ -15,6 +15,10 @@ from pacdp.step.noise import SeededRandomness, SystemRandomness
 
 CPU = torch.device("cpu")
 WIDE = cipher.WORDS_PER_KEY + 7001  # more than one key has words for
+STEPS = [
+    (5, WIDE), (8_000, 10),
+    *(pytest.param(*more, marks=pytest.mark.slow) for more in ((20, WIDE), (30_000, 10))),
+]  # fmt: skip
 SOURCES = {"system": SystemRandomness, "seeded": lambda: SeededRandomness(20)}
 
 
@@ -91,9 +95,10 @@ def fixed(monkeypatch):
     fix_keys(monkeypatch, "laws")
 
 
+@pytest.mark.parametrize("size", [1 << 21, pytest.param(1 << 23, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SOURCES)
-def test_the_law_of_all_numbers(fixed, name):
-    values = drawn(SOURCES[name](), 1, 1 << 23).ravel()
+def test_the_law_of_all_numbers(fixed, name, size):
+    values = drawn(SOURCES[name](), 1, size).ravel()
     assert min(cells(values), tails(values), moments(values)) > 1e-5
 
 
@@ -104,7 +109,7 @@ def test_the_law_of_each_coordinate(fixed, name):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-@pytest.mark.parametrize(("calls", "size"), [(20, WIDE), (30_000, 10), (1, 800_000)])
+@pytest.mark.parametrize(("calls", "size"), [*STEPS, (1, 200_000), pytest.param(1, 800_000, marks=pytest.mark.slow)])
 def test_independence_at_every_lag(fixed, name, calls, size):
     assert lags(drawn(SOURCES[name](), calls, size)) > 1e-5
 
@@ -161,9 +166,9 @@ OF_LAGS = {
     "neighbours averaged": lambda v: (v + 0.05 * v.roll(1)) / 1.0025**0.5,
 }
 OF_ALL = {
-    "a biased cell": (biased_cell, cells),
-    "tails cut off": (lambda v: v.clamp(-4.4, 4.4), tails),
-    "half a percent too little": (lambda v: 0.995 * v, moments),
+    "a biased cell": (biased_cell, cells, 1 << 21),
+    "tails cut off": (lambda v: v.clamp(-4.4, 4.4), tails, 1 << 23),
+    "half a percent too little": (lambda v: 0.995 * v, moments, 1 << 21),
 }
 OF_COORDINATES = {
     "a bias with less noise": (bias_without_noise, coordinates),
@@ -177,7 +182,7 @@ def test_dependence_within_a_step_would_be_seen(fixed, name):
     assert lags(drawn(Planted(OF_LAGS[name]), 20, 40_000)) < 1e-9
 
 
-@pytest.mark.parametrize(("calls", "size"), [(20, WIDE), (30_000, 10)])
+@pytest.mark.parametrize(("calls", "size"), STEPS)
 def test_a_keystream_that_begins_anew_at_each_step_would_be_seen(monkeypatch, calls, size):
     monkeypatch.setattr(cipher, "_fresh_key", lambda: bytes(32))
     assert lags(drawn(SystemRandomness(), calls, size)) < 1e-9
@@ -187,13 +192,13 @@ def test_one_key_for_all_words_of_a_step_would_be_seen(monkeypatch):
     fix_keys(monkeypatch)
     fresh, kept = cipher._fresh_key, {}
     monkeypatch.setattr(cipher, "_fresh_key", lambda: kept.setdefault("key", fresh()))
-    assert lags(drawn(SystemRandomness(), 1, 800_000)) < 1e-9
+    assert lags(drawn(SystemRandomness(), 1, 200_000)) < 1e-9
 
 
 @pytest.mark.parametrize("name", OF_ALL)
 def test_a_wrong_law_would_be_seen(fixed, name):
-    fault, check = OF_ALL[name]
-    assert check(drawn(Planted(fault), 1, 1 << 23).ravel()) < 1e-9
+    fault, check, size = OF_ALL[name]
+    assert check(drawn(Planted(fault), 1, size).ravel()) < 1e-9
 
 
 @pytest.mark.parametrize("name", OF_COORDINATES)

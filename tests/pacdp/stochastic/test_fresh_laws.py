@@ -15,13 +15,13 @@ DRAWS = 2000
 LEAST_P = 1e-5
 
 
-@pytest.mark.every_case
+@pytest.mark.parametrize("count", [DRAWS // 2, pytest.param(DRAWS, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", sorted(NOT_LINEAR))
-def test_law_of_whole_networks(name):
+def test_law_of_whole_networks(name, count):
     module, x = made(name)
     posterior = random_posterior(module, "rows")
-    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
-    theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
+    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=count, seed=5)
+    theirs = whole_networks(module, posterior, x, draws=count, seed=6)
     assert least_p_value(ours, theirs) > LEAST_P
 
 
