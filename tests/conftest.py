@@ -26,7 +26,8 @@ from tests.shared_runs import (  # noqa: F401 - fixtures for all folders
 )
 
 os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=30)
+settings.register_profile("every case", settings.get_profile("repeatable"), max_examples=100)
 settings.load_profile("repeatable")
 
 
@@ -100,5 +101,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Workers of pytest-xdist share the cores: threads that wait for those of another cost a third of the time."""
+    if not config.getoption("cases"):
+        settings.load_profile("every case")
     if workers := config.getoption("numprocesses", None):
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from functools import partial, wraps
-from types import ModuleType
+from functools import partial, update_wrapper, wraps
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -28,9 +28,15 @@ _checked = beartype(conf=BeartypeConf(violation_type=TypeCheckError))
 _UNCHECKED = {"no_type_check", "njit", "jit", "vectorize", "intrinsic", "overload"}
 
 
-_CALLS = 8  # of a function in a test are checked: a loop that calls it a thousand times repeats its types
+_CALLS = 2  # of a function in a test are checked: a loop that calls it a thousand times repeats its types
 _on = True
 _test = 0
+
+
+_gated: dict[FunctionType, CodeType] = {}
+"""Functions whose code is a gate until their types were checked, and that gate."""
+_passed: list[FunctionType] = []
+"""Those of them that have their own code again until the next test."""
 
 
 @contextmanager
@@ -48,19 +54,49 @@ def next_test() -> None:
     """From here on, first calls are those of another test."""
     global _test  # noqa: PLW0603 - a process runs one test at a time
     _test += 1
+    for thing in _passed:
+        thing.__code__ = _gated[thing]
+    _passed.clear()
 
 
-def _switched(check: Callable[[Any], Callable[..., Any]], thing: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, made to check its types when it is first called so: most are never called in a process."""
+def _switched(check: Callable[[Any], Callable[..., Any]], thing: Any) -> Callable[..., Any]:
+    """The function, made to check its types when it is first called so: most are never called in a process.
+
+    A wrapper costs more than most functions that it wraps. Where nothing is enclosed, the function itself stays, and
+    has the code of a gate for its first calls of a test.
+    """
+    if not isinstance(thing, FunctionType) or thing.__closure__:
+        return wraps(thing)(_first_calls(check, thing, lambda: None))
+    own = FunctionType(thing.__code__, thing.__globals__, thing.__name__, thing.__defaults__)
+    own.__kwdefaults__ = thing.__kwdefaults__
+    del update_wrapper(own, thing).__wrapped__
+    thing.__wrapped__ = own  # type: ignore[attr-defined]
+
+    def passed() -> None:
+        thing.__code__ = own.__code__
+        _passed.append(thing)
+
+    first = _first_calls(check, own, passed)
+    _gated[thing] = _GATE.replace(co_consts=tuple(first if one == _CALLED else one for one in _GATE.co_consts))
+    thing.__code__ = _gated[thing]
+    return thing
+
+
+_CALLED = "what a gate calls"
+_GATE = (lambda *args, **kwargs: ("what a gate calls" or None)(*args, **kwargs)).__code__  # noqa: PLW0108
+
+
+def _first_calls(check: Callable[[Any], Callable[..., Any]], thing: Any, passed: Callable[[], None]) -> Any:
     checked: Callable[..., Any] | None = None
     test = calls = 0
 
-    @wraps(thing)
     def called(*args: Any, **kwargs: Any) -> Any:
         nonlocal checked, test, calls
         if test != _test:
             test, calls = _test, 0
         calls += 1
+        if calls == _CALLS:
+            passed()
         if not _on or calls > _CALLS:
             return thing(*args, **kwargs)
         if checked is None:

@@ -13,6 +13,7 @@ SAMPLE = (
 )  # fmt: skip
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("name", "of"), SAMPLE)
 def test_a_fault(name, of, tmp_path):
     chance = random.Random(f"{name}, {of}")

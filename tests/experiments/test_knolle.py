@@ -49,6 +49,7 @@ def finished(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("name", BY_NAME)
 def test_tables_figures_and_verdicts_are_made_of_the_folders_that_are_there(name, finished, tmp_path):
@@ -64,6 +65,7 @@ def test_tables_figures_and_verdicts_are_made_of_the_folders_that_are_there(name
     assert json.loads(json.dumps(study.judge(table, "smoke").to_dict(), allow_nan=False))
 
 
+@pytest.mark.slow
 def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(finished):
     study = BY_NAME["knolle-table-2"]
     rows = {row["procedure"]: row for row in study.table(study.jobs("smoke", 0), finished).iter_rows(named=True)}
@@ -84,6 +86,7 @@ def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(finished):
     assert rows["DP-SGD"]["epsilon_central_limit"] == pytest.approx(theirs)
 
 
+@pytest.mark.slow
 def test_bins_add_up_to_the_score(finished):
     study = BY_NAME["knolle-figure-1"]
     bins = study.table(study.jobs("smoke", 0), finished)

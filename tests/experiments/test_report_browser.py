@@ -65,7 +65,7 @@ MADE = {
 }
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.usefixtures("few_passes")
 @pytest.mark.parametrize("kind", MADE)
 def test_reports_are_read_on_a_desk_and_on_a_phone(kind, browser, copied, tmp_path):

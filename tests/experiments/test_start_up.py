@@ -49,7 +49,7 @@ def test_a_command_imports_nothing_that_it_does_not_need(words):
     assert sorted(loaded & STARTS[words]) == []
 
 
-@pytest.mark.every_case
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("code", "never"),
     [

@@ -37,6 +37,7 @@ def _made(report, route, of="randomised"):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_certificate_is_rigorous_follows_and_lies_above_its_errors(report):
     assert set(_all(report)) == {route for recipe, route, _ in LABELS if recipe == "split"}
     assert {one.verdict for one in check_report(report)} == {"follows"}
@@ -50,6 +51,7 @@ def test_every_certificate_is_rigorous_follows_and_lies_above_its_errors(report)
     assert report["n"] == load("digits")[0].n - TINY.chosen
 
 
+@pytest.mark.slow
 def test_each_route_pays_its_own_price(report):
     price = {route: _made(report, route).nats("transfer") for route in ("kept norms", "clipped")}
     spent = 0.96 * TINY.failure_prob / TINY.compared
@@ -70,6 +72,7 @@ def _first(route):
     return "prior mean" if route.endswith("counted") else "randomised"
 
 
+@pytest.mark.slow
 def test_parts_add_up_to_the_certificate(report):
     for route, one in _all(report).items():
         made = _made(report, route, _first(route))

@@ -39,6 +39,7 @@ def smoke(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
     jobs = {job.tags["algorithm"]: job for job in TABLE_1.jobs("paper", 0) if job.tags["network"] == "MLP"
             and job.tags["prior"] == "normal" and job.config.private}  # fmt: skip
@@ -51,6 +52,7 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
     assert claim.holds is True, claim
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("study", STUDIES, ids=NAMES)
 def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
@@ -71,6 +73,7 @@ def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
     assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False))["claims"]
 
 
+@pytest.mark.slow
 def test_epsilon_is_the_accountants_and_covers_all_that_is_released(smoke):
     for job in (job for job in TABLE_1.jobs("smoke", 0) if job.config.private and (smoke / job.key).exists()):
         result = json.loads((smoke / job.key / "result.json").read_text())

@@ -108,6 +108,7 @@ def test_settings_of_the_pairs_are_those_that_all_seeds_of_the_frontier_choose()
         assert chosen.clip == min(cells.bench.clips, key=lambda clip: cells.mean("ece", cells.at(clip)))
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("study", [FRONTIER, PAIRS], ids=lambda study: study.name)
 def test_tables_and_figures_are_made_of_runs(study, tmp_path, monkeypatch):

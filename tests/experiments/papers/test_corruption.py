@@ -40,6 +40,7 @@ def table(jobs, folder):
     return carried_out(STUDY, jobs, folder)
 
 
+@pytest.mark.slow
 def test_private_runs_end_to_end(jobs, folder, table):
     assert dict(table.schema) == COLUMNS
     assert table["run"].unique(maintain_order=True).to_list() == [job.key for job in jobs]
@@ -62,6 +63,7 @@ def test_private_runs_end_to_end(jobs, folder, table):
     assert STUDY.judge(table, "smoke").claims
 
 
+@pytest.mark.slow
 def test_errors_and_bound_of_a_private_run_by_hand(jobs, folder, table):
     """Its weights from the checkpoint, its labels from the problem, its bound from the price of its history."""
     job = next(job for job in jobs if job.tags == {**job.tags, "algorithm": "DP-SGD", "random_share": 0.5})

@@ -36,6 +36,7 @@ def test_no_inner_chain_of_the_gamma_sweep_diverges(scale):
         assert settings.outer_step_size / (settings.tau * settings.gamma * settings.beta) < 4.0, "the base's drift"
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("figure", NAMED)
 def test_a_small_run_from_end_to_end(figure, tmp_path):

@@ -35,6 +35,7 @@ def ran(tmp_path_factory):
     return tables
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_a_smoke_run_makes_table_figure_and_verdict(study, ran, tmp_path):
@@ -48,6 +49,7 @@ def test_a_smoke_run_makes_table_figure_and_verdict(study, ran, tmp_path):
     assert all(comparison.ours is not None for comparison in verdict.comparisons)
 
 
+@pytest.mark.slow
 def test_tables_say_what_ran(ran):
     table = ran["p3sgd-table-1"]
     assert table.filter(pl.col("strategy") == PRIVATE)["epsilon"].null_count() == 0
@@ -63,6 +65,7 @@ def test_tables_say_what_ran(ran):
     assert attacks.agg(pl.col("start_psnr").n_unique())["start_psnr"].max() == 1
 
 
+@pytest.mark.slow
 def test_the_papers_accounting_gives_the_printed_numbers(ran):
     rows = ran["p3sgd-table-2"].filter(pl.col("problem") == PAPER_SETTINGS)
     found = dict(zip(rows["noise_scales"], rows["published_epsilon"], strict=True))

@@ -63,6 +63,7 @@ def test_a_run_that_always_kills_its_worker_is_given_up_and_the_others_finish(tw
     assert _values([jobs[0], jobs[2]], tmp_path) == [0, 4]
 
 
+@pytest.mark.slow
 def test_stopped_in_the_middle_the_rest_can_be_resumed(tmp_path):
     jobs = [job(0, "waits once"), job(1), job(2)]
     sweep = carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers(workers=2))
