@@ -8,8 +8,8 @@ from tests.fault_worlds import WORLDS, carried_out, given, prepared, put_to
 
 BY_NAME = {world.name: world for world in WORLDS}
 SAMPLE = (
-    ("train --force", "full"), ("train, private", "kill"), ("train, private", "io"), ("certify", "tear"),
-    ("export", "full"), ("ledger limit", "io"), ("experiment", "kill"),
+    ("ledger limit", "io"), ("train --force", "full"), ("train, private", "kill"), ("train, private", "io"),
+    ("certify", "tear"), ("export", "full"), ("experiment", "kill"),
 )  # fmt: skip
 
 

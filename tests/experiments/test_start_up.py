@@ -49,13 +49,14 @@ def test_a_command_imports_nothing_that_it_does_not_need(words):
     assert sorted(loaded & STARTS[words]) == []
 
 
-@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("code", "never"),
     [
         ("import pacdp", {*LEARNS, *DRAWS, *NEVER, "numpy", "bounds"}),
         ("import pacdp; pacdp.certify_predictions([0, 1, 1], [0, 1, 0])", {*LEARNS, *DRAWS, "pacdp.certify"}),
-        ("import pacdp.cli.sweep.kinds, pacdp.cli.private.run", {*DRAWS, *NEVER, "tyro"}),
+        pytest.param(
+            "import pacdp.cli.sweep.kinds, pacdp.cli.private.run", {*DRAWS, *NEVER, "tyro"}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_python_imports_nothing_that_it_does_not_need(code, never):

@@ -120,6 +120,7 @@ def test_an_empty_batch_has_no_gradient():
     assert (float(estimate.loss), float(estimate.error)) == (0.0, 0.0)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("hidden", [(7, 6), (3000,)])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 30.0])
 def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(hidden, scale):

@@ -31,6 +31,7 @@ def outcome():
     return conduct(SMOKE)
 
 
+@pytest.mark.slow
 def test_every_certificate_is_rigorous_and_above_its_risk(outcome):
     assert set(outcome.assessments) == {"posterior", "private_prior", "zero_head", "independent_prior"}
     validate(outcome.to_dict())
@@ -47,6 +48,7 @@ def test_every_certificate_is_rigorous_and_above_its_risk(outcome):
     assert outcome.measured["test_error_of_head"] < outcome.head.certificate(of="private head").value
 
 
+@pytest.mark.slow
 def test_what_was_chosen_by_looking_is_paid_for(outcome):
     paid = conduct(replace(SMOKE, compared=1000), references=False)
     for made, free in zip(paid.assessments["posterior"].certificates, outcome.assessments["posterior"].certificates,
@@ -65,6 +67,7 @@ def test_what_was_chosen_by_looking_is_paid_for(outcome):
     assert MNIST.compared == math.prod(map(len, TRIED.values()))
 
 
+@pytest.mark.slow
 def test_the_pieces_add_up(outcome):
     made = outcome.assessments["posterior"].certificate()
     names = ("kl", "log_xi", "transfer")
@@ -80,6 +83,7 @@ def test_the_pieces_add_up(outcome):
     assert outcome.assessments["private_prior"].details["kl_nats"] == 0.0
 
 
+@pytest.mark.slow
 def test_the_history_is_all_that_looked_privately(outcome):
     history = outcome.released.event
     assert steps_of(history) == 1 + SMOKE.steps

@@ -76,6 +76,7 @@ def test_stopped_in_the_middle_the_rest_can_be_resumed(tmp_path):
     assert [len(pids(out)) for out in outs(jobs, tmp_path)] == [2, 1, 1]
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_process_that_started_them_however_it_ends(tmp_path):
     jobs = [job(0, "waits once")]
     program = (

@@ -112,6 +112,7 @@ for kernel, signature, own in kernels[:int(sys.argv[1])]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_the_kernels_compile_for_an_h100(tmp_path, count):
     env = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}

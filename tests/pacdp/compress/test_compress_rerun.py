@@ -32,7 +32,6 @@ def verdicts(tmp_path, name, learner=None, labels=None):
     return [one.verdict for one in found]
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize("name", CASES)
 def test_every_kind_of_run_is_made_again(tmp_path, name):
     kept = CANNOT if name == "estimator" else FOLLOWS  # whose file holds no network

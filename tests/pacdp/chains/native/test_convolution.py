@@ -173,6 +173,7 @@ for threads in (1, 2):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [pytest.param("workqueue", marks=pytest.mark.slow), "omp"])
 def test_alternates_with_torch_under_each_threading_layer(layer, monkeypatch):
     """Starting Numba's OpenMP layer resets the thread count of the OpenMP runtime it shares with PyTorch."""
