@@ -131,7 +131,7 @@ def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(toge
 def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(together, bad, words, monkeypatch):
     monkeypatch.setattr(counting, "_waits_for", lambda device: together)
     marked, _ = data()
-    marked[25] = 1e6  # in the third batch, and in no trial
+    marked[25], marked[26] = 1e6, -1e6  # in the third batch, and in no trial; units that one switches off see the other
     loss = Loss(name="odd", low=0.0, high=1.0,
                 function=lambda logits, labels: torch.where(logits.abs().amax(1) > 1e3, bad, 0.5))  # fmt: skip
     with pytest.raises(ValueError, match=words):
