@@ -151,7 +151,7 @@ class Row(NamedTuple):
 
 
 ROWS = [
-    Row("the error alone", error, "a factor of 1.5 on the failure probability", partial(error, factor=1.5)),
+    Row("the error alone", error, "a factor of 1.5 on the failure probability", partial(error, factor=1.5), 800),
     Row(
         "error, recall, precision, false alarms of three classes",
         plain,

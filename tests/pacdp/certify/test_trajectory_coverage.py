@@ -15,7 +15,7 @@ from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
 
-CHAINS, N, DIM, DELTA = 40, 60, 40, 0.1
+CHAINS, N, DIM, DELTA = 40, 60, 50, 0.1
 SETTINGS = SGHMC(tau=60.0, step_size=0.5, friction=0.3, cooling=0.2, base_std=30.0, batch_size=N, keep_norms=True,
                  every_record=True)  # fmt: skip
 STEPS = 20

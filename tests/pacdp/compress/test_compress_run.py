@@ -1,12 +1,6 @@
 """The run of a compression: its rules by a slow twin, its certificate, resuming after kill -9, people, head starts."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import compress_toys as toys
 import numpy as np
@@ -19,6 +13,7 @@ from pacdp.compress import Groups, Stop, View
 from pacdp.compress.run import Records, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
+from tests.file_faults import Fault, carried_out
 
 DATA, ALL = toys.clouds(), {**toys.LEARNERS, "estimator": toys.estimator()}
 every_learner = pytest.mark.parametrize("own", ALL.values(), ids=ALL)
@@ -161,37 +156,20 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
         carry_out(ALL[name], records, file=file, **{**how, "seed": 1})
 
 
-KILLED = """
-import sys, compress_toys as toys, pacdp
-from pathlib import Path
-from pacdp.compress import Stop
-def told(line):
-    print(line.number, flush=True)
-stop = Stop(no_errors_left=False, rounds=(12,))
-made = pacdp.compress(toys.LEARNERS["kernel"], toys.clouds(), groups=2, stop=stop, file=Path(sys.argv[1]),
-                      every=0.0, progress=told)
-print(made.certificate.to_json())
-"""
+def compressed(file):
+    """The rounds that were made now, and the certificate."""
+    rounds, stop = [], Stop(no_errors_left=False, rounds=(12,))
+    made = pacdp.compress(toys.LEARNERS["kernel"], DATA, groups=2, stop=stop, file=file, every=0.0,
+                          progress=lambda line: rounds.append(line.number))  # fmt: skip
+    return rounds, made.certificate
 
 
-def test_a_run_goes_on_after_kill_9_bit_for_bit(tmp_path, capsys, monkeypatch):
-    def run(name):
-        monkeypatch.setattr(sys, "argv", ["", str(tmp_path / name)])
-        exec(KILLED, {})
-        return capsys.readouterr().out.splitlines()
-
-    whole = run("whole")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "killed")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as killed:
-        for line in killed.stdout:
-            if int(line) == 6:
-                break
-        killed.send_signal(signal.SIGKILL)
-    rest = run("killed")
-    assert 1 < int(rest[0]) <= 7
-    assert rest[-1] == whole[-1]
-    assert json.loads(whole[-1])["name"] == "compression"
+def test_a_run_goes_on_after_a_kill_bit_for_bit(tmp_path):
+    _, whole = compressed(tmp_path / "whole")
+    assert carried_out(compressed, (tmp_path / "killed",), root=tmp_path, fault=Fault(at=40), of_this=True).killed
+    rounds, rest = compressed(tmp_path / "killed")
+    assert 1 < rounds[0] < 12
+    assert rest == whole
     assert (tmp_path / "killed").read_bytes() == (tmp_path / "whole").read_bytes()
 
 

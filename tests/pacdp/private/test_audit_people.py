@@ -30,7 +30,7 @@ class Quiet(SeededRandomness):
         return super().normal(shape, std=self.factor * std, dtype=dtype, device=device)
 
 
-def audited(name, *, factor=1.0, canaries=500, **more):
+def audited(name, *, factor=1.0, canaries=1000, **more):
     data, people = made_up((4,), classes=3, units=20, people=True)
     return audit_training(ALGORITHMS[name], mlp(), data, loss=cross_entropy, people=people, delta=1e-5,
                           generator=np.random.default_rng(1), canaries=canaries, randomness=Quiet(4, factor),
@@ -54,9 +54,9 @@ def test_a_patient_cut_in_two_is_caught(name, monkeypatch):
         made = group(cls, dataset, people)
         return made if made.records is None else cls(dataset, tuple(x for own in made.records for x in own.split(1)))
 
-    sound = audited(name, records=3, canaries=300)
+    sound = audited(name, records=3, canaries=600)
     assert not sound.contradicted
     monkeypatch.setattr(Units, "group", classmethod(cut))
-    found = audited(name, records=3, canaries=300)
+    found = audited(name, records=3, canaries=600)
     assert found.contradicted
     assert found.result.mu_lower > 1.5 * sound.result.mu_lower
