@@ -7,7 +7,7 @@ import mpmath as mp
 import numpy as np
 import people_by_mpmath as slow
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kl_by_mpmath import kl, kl_upper
 
@@ -42,7 +42,6 @@ def by_betting(sample, most_examples, failure_prob=LEVEL):
 every_bound = pytest.mark.parametrize("bound", [by_kl, by_pac_bayes, by_betting])
 
 
-@settings(max_examples=30)
 @given(totals)
 def test_kl_of_a_ratio_against_fifty_digits(drawn):
     """At the value the sample refutes the ratio, just below it does not, and above it does everywhere."""

@@ -6,6 +6,7 @@ nothing unless it would have found one: every bound is therefore also tried at f
 """
 
 import inspect
+import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -82,10 +83,10 @@ class Outcome:
         return lower, clopper_pearson_upper(self.failures, self.datasets, 0.005)
 
 
-def run(entry, datasets, others=None):
-    """The entry at its full cost, in each of its worlds; on ``others`` data sets where its power is not tried."""
-    more = others if entry.power and others else datasets
-    sizes = [*((world, more) for world in entry.worlds), *((world, datasets) for world in entry.power)]
+def run(entry, datasets, others=math.inf):
+    """The entry at its full cost, in each of its worlds; on at most ``others`` data sets where power is not tried."""
+    fewer = min(datasets, others) if entry.power else datasets
+    sizes = [*((world, fewer) for world in entry.worlds), *((world, datasets) for world in entry.power)]
     return [_run(entry, world, size, 1.0) for world, size in sizes]
 
 

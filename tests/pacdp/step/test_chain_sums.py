@@ -69,7 +69,7 @@ def test_outputs_are_the_module_s(kind, batching):
     whole = objective.model(objective.examples[0]).detach()
     for chunk in (None, 7, 80):
         found = objective.logits(objective.weights()[0], chunk=chunk)
-        torch.testing.assert_close(found, whole, rtol=1e-4, atol=1e-5)  # groups of few numbers are divided by little
+        torch.testing.assert_close(found, whole, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("batching", FORMS)
