@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 export PIP_NO_INPUT := 1
+unexport PYTHONDONTWRITEBYTECODE   # else each of the suite's processes would compile all that it imports again
 
 .PHONY: site size demo test test-all lean lint bench bench-gpu coverage mutation papers clean
 

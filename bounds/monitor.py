@@ -278,7 +278,7 @@ def _add(losses: NDArray[np.float64], sums: NDArray[np.float64]) -> float:
 
 
 def _losses(values: Any) -> NDArray[np.float64]:
-    losses = np.atleast_1d(_check.array("losses", values))
+    losses = np.ascontiguousarray(np.atleast_1d(_check.array("losses", values)))
     if losses.ndim != 1 or not ((losses >= 0.0) & (losses <= 1.0)).all():
         raise ValueError(
             "losses must be numbers in [0, 1], got one that is not (or a NaN); rescale the loss to [0, 1]."

@@ -4,6 +4,7 @@ processes share the cores, and hypothesis tries the same examples each time, how
 Triton decides when it is first imported, by whichever test needs it first, whether its own functions are interpreted.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -88,6 +89,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = {own[place] for own in functions.values() for place in spread(_most(own[0], cases), len(own))}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected lives to the end: the collector of garbage need not look through it again."""
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """At the end all of it is cleared away, and no library calls it a leak."""
+    gc.unfreeze()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

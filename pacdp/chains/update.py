@@ -146,7 +146,8 @@ def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, ave
 def _row(value: Coefficient, chains: int) -> np.ndarray:
     array = np.asarray(value, dtype=np.float64)
     require_settings(array.size, chains)
-    return array if array.shape == (chains,) else np.ascontiguousarray(np.broadcast_to(array, (chains,)))
+    # always writable: an array that is not is another type to the compiler, and another loop to be compiled
+    return array if array.shape == (chains,) else np.full(chains, array)
 
 
 def _column(value: Coefficient, like: Tensor) -> Tensor:
