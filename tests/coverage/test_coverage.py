@@ -39,7 +39,7 @@ def has_power(entry, datasets):
 @pytest.mark.every_case
 @every_entry
 def test_bounds_fail_at_most_as_often_as_they_say_and_for_less_than_their_cost_more_often(entry):
-    check(entry, SIZES, others=500)
+    check(entry, SIZES, others=200)
 
 
 @pytest.mark.slow
