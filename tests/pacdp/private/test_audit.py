@@ -130,11 +130,11 @@ def test_the_bound_is_not_vacuous():
         true = gaussian_epsilon(mu=mu, delta=delta)
         assert gaussian_epsilon(mu=made.mu_lower, delta=delta) > 0.5 * true
         assert 0.2 * true < made.epsilon_lower < true
-    for epsilon in (0.5, 1.0, 3.0):
-        included = rng.random(2000) < 0.5
-        flipped = rng.random(2000) > expit(epsilon)
-        made = audit_scores(np.where(included ^ flipped, 1.0, 0.0), included, delta=0.0, guesses=[2000])
-        assert 0.5 * epsilon < made.epsilon_lower < epsilon
+    for epsilon in (0.5, 1.0, 3.0):  # above it as often as the level allows: that is held to its exact law above
+        included = rng.random(8000) < 0.5
+        flipped = rng.random(8000) > expit(epsilon)
+        made = audit_scores(np.where(included ^ flipped, 1.0, 0.0), included, delta=0.0, guesses=[8000])
+        assert made.epsilon_lower > 0.5 * epsilon
 
 
 def test_guesses_and_abstentions_are_counted():

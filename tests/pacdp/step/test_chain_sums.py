@@ -1,11 +1,13 @@
 """Gradients of many chains, clipped or not, by compiled layers, at once or one by one, are those of their slow twin."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
 from chain_sums import COMPILED, KINDS, objective_of, twin, weights_of
 from torch.func import functional_call
-from toys import keys_of, toy_data
+from toys import keys_of, seeded, toy_data
 
 from pacdp.chains import Keys
 from pacdp.chains.native.network import NativeNetwork
@@ -65,11 +67,19 @@ def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind, long):
 @pytest.mark.parametrize("batching", FORMS)
 @pytest.mark.parametrize("kind", ["sparse", "classes", "group"])
 def test_outputs_are_the_module_s(kind, batching):
+    """To what values rounded by four units in their last place move, which is more where a group has little spread."""
     objective = objective_of(kind, None, batching=batching)
-    whole = objective.model(objective.examples[0]).detach()
+    module, inputs, source = deepcopy(objective.model).double(), objective.examples[0].double(), seeded(1)
+    with torch.no_grad():
+        exact = module(inputs)
+        for layer in module:
+            layer.register_forward_hook(
+                lambda _, __, out: out * (1 + 2.0**-22 * torch.randn(out.shape, generator=source, dtype=out.dtype))
+            )
+        room = (torch.stack([module(inputs) for _ in range(10)]) - exact).abs().amax(0)
     for chunk in (None, 7, 80):
         found = objective.logits(objective.weights()[0], chunk=chunk)
-        torch.testing.assert_close(found, whole, rtol=1e-5, atol=1e-6)
+        assert ((found - exact).abs() <= 1e-6 + 1e-5 * exact.abs() + room).all()
 
 
 @pytest.mark.parametrize("batching", FORMS)
