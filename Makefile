@@ -46,7 +46,7 @@ endif
 	$(BIN)/pacdp experiment all --scale $(SCALE) --workers 2 $(PAPERS)
 
 # the documentation with executed examples, into build/site; fails on a warning, an example that does not run, a request to the network
-site: $(VENV)/.installed-docs
+site: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python -m site_tools.check build/site
 
@@ -78,20 +78,22 @@ bench-gpu: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.gpu
 
 # torch first, from its pin: whatever is installed after it then keeps that build
+define ENVIRONMENT
+$(PYTHON) -m venv $(VENV)
+$(PIP) torch
+endef
+
 $(VENV)/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch
+	$(ENVIRONMENT)
 	$(PIP) --editable .
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) --editable '.[dev]'
+# what tests, lint and documentation need, resolved at once
+$(VENV)/.installed-dev: pyproject.toml constraints.txt
+	$(ENVIRONMENT)
+	$(PIP) --editable '.[dev,docs]'
 	$(PIP) --no-deps netcal tqdm    # an oracle of tests; with its dependencies it would bring whole other frameworks
-	touch $@
-
-$(VENV)/.installed-docs: $(VENV)/.installed
-	$(PIP) --editable '.[docs]'
-	touch $@
+	touch $(VENV)/.installed $@
 
 clean:
 	rm -rf $(VENV) $(VENV)-lean build dist
