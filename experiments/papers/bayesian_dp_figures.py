@@ -42,8 +42,8 @@ from pacdp.cli.sweep.jobs import Job
 
 GRIDS: dict[Scale, dict[str, tuple[float, ...]]] = {
     "smoke": {
-        **{"sigma": (1.3,), "clip": (0.5, 5.0), "langevin_clip": (1.0, 1.5), "batch": (72, 288), "rate": (0.1, 0.5)},
-        "langevin_rate": (0.2, 0.6),
+        **{"sigma": (1.3,), "clip": (0.5, 5.0), "langevin_clip": (1.0,), "batch": (72,), "rate": (0.1,)},
+        "langevin_rate": (0.2,),
     },
     "cpu": {
         **{"sigma": (0.9, 2.0), "clip": (0.5, 1.5, 5.0), "langevin_clip": (0.5, 1.0, 1.5), "batch": (128, 512)},
@@ -59,7 +59,7 @@ GRIDS: dict[Scale, dict[str, tuple[float, ...]]] = {
 PANELS = ("grid", "batch", "rate")
 """Figure 1; Figure 2 by batch size and by step size (DP-SGLD: n η)."""
 _AXIS = {"batch": "batch_size", "rate": "step_size"}
-EPOCHS: dict[Scale, tuple[float, float]] = {"smoke": (2.0, 1.0), "cpu": (2.0, 1.0), "paper": (15.0, 15.0)}
+EPOCHS: dict[Scale, tuple[float, float]] = {"smoke": (0.4, 0.4), "cpu": (2.0, 1.0), "paper": (15.0, 15.0)}
 """Of Figure 1 and of Figure 2."""
 BAYESIAN = ("SGLD", "BBP", "MC Dropout")
 DIAGRAMS = (("SGD", "none", False), ("SGD", "none", True), ("SGLD", "none", True), ("SGLD", "normal", True))

@@ -64,10 +64,10 @@ SETTINGS: dict[Scale, Setting] = {
     "smoke": Setting(
         dataset="digits",
         size=1437,
-        hidden=(32, 32),
+        hidden=(16, 16),
         batch=144,
-        epochs={MLP: 6.0, CNN: 3.0},
-        members=4,
+        epochs={MLP: 0.8, CNN: 0.4},
+        members=2,
         seeds=1,
         calibration_seeds=1,
         diagram_seeds=1,

@@ -27,7 +27,7 @@ BAYESIAN = ALGORITHMS[:3]
 PRINTED = {"SGLD": (0.510, 0.523), "BBP": (1.276, 0.562), "MC Dropout": (0.682, 0.591)}
 """Mean square errors with and without privacy, medians of 20 simulations."""
 SIGMA, CLIP, DELTA, RATE, STEP_SIZE = 12.0, 5.0, 1e-3, 0.1, 2.5e-4
-SIZES: dict[Scale, tuple[int, int, int]] = {"smoke": (1, 20, 10), "cpu": (80, 200, 50), "paper": (20, 200, 1000)}
+SIZES: dict[Scale, tuple[int, int, int]] = {"smoke": (1, 6, 3), "cpu": (80, 200, 50), "paper": (20, 200, 1000)}
 """Simulations, steps, members."""
 PARTS = {
     "epistemic": "epistemic_std",

@@ -49,11 +49,11 @@ _HALF = HeldOutConfig(
     passes=4,
 )
 _SMALL = HeldOutConfig(
-    dataset="digits", network=SmallCNN(channels=(8, 16), hidden=32), fit=FitSettings(epochs=10, batch_size=32),
-    posterior=PosteriorSettings(steps=0), passes=4,
+    dataset="digits", network=SmallCNN(channels=(4, 8), hidden=16), fit=FitSettings(epochs=2, batch_size=32),
+    posterior=PosteriorSettings(steps=0), passes=2,
 )  # fmt: skip
 PLANS: dict[Scale, tuple[HeldOutConfig, int]] = {
-    "smoke": (_SMALL, 50),
+    "smoke": (_SMALL, 5),
     "gpu": (_HALF, 2000),
     "paper": (replace(_HALF, fit=replace(_FIT, epochs=600), passes=16), 10_000),
 }
@@ -129,7 +129,7 @@ _TRAINING = PrivateConfig(
 )  # fmt: skip
 _DIGITS = replace(
     _TRAINING, dataset="digits", architecture="fc", hidden=(32,), norm="none", method=DPSGD(learning_rate=0.5),
-    sampling=Sampling(sample_rate=0.1, steps=40), budget=Budget(epsilon=8.0, delta=1e-3), records=2,
+    sampling=Sampling(sample_rate=0.1, steps=6), budget=Budget(epsilon=8.0, delta=1e-3), records=2,
 )  # fmt: skip
 PRIVATE: dict[Scale, PrivateConfig] = {
     "smoke": _DIGITS,

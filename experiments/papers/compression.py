@@ -79,10 +79,13 @@ def _jobs(scale: Scale, seed: int) -> Iterator[tuple[str, Compression, dict[str,
             config = compression(learner, dataset, scale=scale, seed=seed)
             if learner == "sgd" and dataset.startswith("mnist"):
                 config = replace(config, stop=_AT_MOST)
+            if smoke and learner == "entropy-sgd":
+                config = replace(config, learner=replace(config.learner, steps=5), groups=Groups(sizes=(100,)),
+                                 stop=Stop(rounds=(3,)))  # fmt: skip
             yield f"{learner}-{dataset}", config, {"dataset": dataset, "labels": "true", "learner": learner}
     if not smoke:
         yield from _cifar10(scale, seed)
-    dataset, size = ("digits2", 400) if smoke else ("mnist2", _RANDOM)
+    dataset, size = ("digits2", 100) if smoke else ("mnist2", _RANDOM)
     config = compression("entropy-sgd", dataset, scale=scale, random_labels=1.0, train_size=size, seed=seed)
     config = replace(config, groups=Groups(sizes=(50,)), chosen_on_test=False, expected=())
     yield f"entropy-sgd-{dataset}-random", config, {"dataset": dataset, "labels": "random", "learner": "entropy-sgd"}

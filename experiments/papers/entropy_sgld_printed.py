@@ -12,7 +12,7 @@ import polars as pl
 
 from experiments.claims import Claim, Comparison, Measured, judging
 from experiments.figures import temperature as figures
-from experiments.papers.chains import COLUMNS, QUICK, SMALL, Size, final, job, mnist, records
+from experiments.papers.chains import BRIEF, COLUMNS, QUICK, SMALL, Size, final, job, mnist, records
 from experiments.papers.temperature_verdict import ABOUT, SAME
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from pacdp import Architecture
@@ -52,10 +52,10 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
         plan += [("sgld", CONV, 1.0)]
     found = []
     for algorithm, network, times in plan:
-        size = Size("digits2", 400.0, 2, QUICK) if scale == "smoke" else Size(whole.dataset, whole.epochs, 10, QUICK)
+        size = Size("digits2", 200.0, 2, BRIEF) if scale == "smoke" else Size(whole.dataset, whole.epochs, 10, QUICK)
         each, batch = (INNER if algorithm == "entropy-sgld" else 1), (32 if scale == "smoke" else BATCH)
         steps = shortened(round(size.epochs * size.n / (each * batch)), times)
-        size = Size(size.dataset, steps * each * batch / size.n, size.records, QUICK)
+        size = Size(size.dataset, steps * each * batch / size.n, size.records, size.track)
         for k in range(SEEDS if algorithm == "sgld" and scale == "cpu" else 1):
             made = job(algorithm, size, labels="true", scale="paper", network=network, seed=seed + k,
                        **{FIELD[algorithm]: times * STEP[algorithm]})  # fmt: skip

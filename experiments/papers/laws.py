@@ -52,14 +52,14 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
     """Several chains of each kind, those that take long first; at scale smoke one kind for each figure."""
     root, smoke = math.sqrt(EXAMPLES[DATASETS[scale]]), scale == "smoke"
     small = Architecture(hidden=(64,))
-    grouped = SMALL if smoke else GROUPED
+    grouped, seeds = (SMALL, (2, 2)) if smoke else (GROUPED, (SEEDS_2, SEEDS))
     plan: dict[str, Kind] = {}
     for name, network in (("fc1200", small), ("fc600", SMALL)):
         own = network if smoke else Architecture(name=name)  # type: ignore[arg-type]
         made = {"epochs": 12.0, **ENTROPY, "records": 3, "network": own}
         plan[f"{name}-entropy-true"] = Kind(4, made)
         more = {**made, "gibbs": None, "records": 6}
-        plan |= {f"{name}-entropy-true-{number}": Kind(4, more, number) for number in range(1, SEEDS_2)}
+        plan |= {f"{name}-entropy-true-{number}": Kind(4, more, number) for number in range(1, seeds[0])}
     for labels, share in LABELS.items():
         own = {"random_labels": share, "records": 3}
         ten = {**own, "dataset": "digits" if smoke else "mnist", "epochs": 16.0, **ENTROPY}
@@ -76,7 +76,7 @@ def jobs(scale: Scale, seed: int) -> list[Job]:
         tau = tau_of(HOT) if "hot" in key else root
         made = ladder(scale, seed + later, tau, about="", times=(1.0,) * number, starts=("sgd",), **settings)
         found.append(Job(key=key, kind=CLIMB, config=made, tags={"labels": _labels(made), "dataset": _dataset(made)}))
-    return found + [one for number in range(seed, seed + SEEDS) for one in _cold(scale, number)]
+    return found + [one for number in range(seed, seed + seeds[1]) for one in _cold(scale, number)]
 
 
 def _labels(made: Ladder) -> str:

@@ -80,7 +80,14 @@ def jobs(scale: Scale, seed: int = 0) -> list[Job]:
     for dataset in DATASETS[scale]:
         base = HeadConfig(dataset=dataset, seed=seed)
         if scale == "smoke":
-            small: dict[str, Any] = {"orientations": 8, "cells": 4, "scale": 0.7, "passes": 4, "rounds": 4}
+            small: dict[str, Any] = {
+                "orientations": 8,
+                "cells": 4,
+                "scale": 0.7,
+                "passes": 2,
+                "rounds": 2,
+                "iterations": 2,
+            }
             base = replace(base, **small)
         heads = {GRADIENTS: base, WAVES: replace(base, waves=100 if scale == "smoke" else 700),
                  STILL: replace(base, covariance="prior's")}  # fmt: skip
@@ -89,11 +96,13 @@ def jobs(scale: Scale, seed: int = 0) -> list[Job]:
             made.append(Job(key=f"{_slug(name)}-{dataset}", kind=HEAD, config=config, tags=tags))
         pixels = NetworkConfig(dataset=dataset, seed=seed)
         if scale == "smoke":
-            pixels = replace(pixels, filters=6, width=3, cells=3, rounds=3, epochs=1, passes=1)
+            pixels = replace(pixels, filters=6, width=3, cells=3, rounds=2, iterations=2, epochs=1, passes=1)
         tags = {"dataset": dataset, "recipe": PIXELS, "kind": "network"}
         made.append(Job(key=f"{_slug(PIXELS)}-{dataset}", kind=NETWORK, config=pixels, tags=tags))
         for stages in STAGES[scale]:
-            staged = RecursiveConfig(head=replace(base, passes=10), stages=stages, seed=seed)
+            staged = RecursiveConfig(
+                head=base if scale == "smoke" else replace(base, passes=10), stages=stages, seed=seed
+            )
             tags = {"dataset": dataset, "recipe": _staged(stages), "kind": "stages"}
             made.append(Job(key=f"stages-{stages}-{dataset}", kind=RECURSIVE, config=staged, tags=tags))
     return made

@@ -109,7 +109,7 @@ PLANE = single(plane)
 
 def jobs(scale: Scale, seed: int) -> list[Job]:
     """One plane, smaller at scale smoke."""
-    small = {"dataset": "digits2", "means": 9, "cells": 41, "rounds": 1500} if scale == "smoke" else {}
+    small = {"dataset": "digits2", "means": 5, "cells": 21, "rounds": 1500} if scale == "smoke" else {}
     return [Job(key="plane", kind=PLANE, config=Plane(seed=seed, **small))]
 
 

@@ -26,7 +26,7 @@ PRINTED = {SGD: 27.84, PRIVATE: 27.82}
 """Mean PSNR over all training images, in decibels (Section 4.4)."""
 STRATEGIES = (FIRST_WEIGHTS, SGD, PRIVATE)
 EXAMPLES: dict[Scale, Attack] = {
-    "smoke": Attack(images=4, pictures=2, feature_steps=30, class_steps=20),
+    "smoke": Attack(images=2, pictures=2, feature_steps=10, class_steps=10),
     "cpu": Attack(images=64),
     "paper": Attack(images=1024),
 }

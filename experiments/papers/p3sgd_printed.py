@@ -77,8 +77,8 @@ _WRITERS = Comparing(
     dataset="mnist-writers", network=Network(width=8), people=400, each=5,
     plain=Plain(epochs=20, learning_rate=0.05, batch_size=32), blocks=True, clip_norm=0.5, learning_rate=0.1,
 )  # fmt: skip
-_SMOKE = Comparing(network=Network(width=4), people=20, each=6, plain=Plain(epochs=3, batch_size=32),
-                   blocks=True, canaries=0, steps=6)  # fmt: skip
+_SMOKE = Comparing(network=Network(width=4), people=20, each=6, plain=Plain(epochs=1, batch_size=32),
+                   blocks=True, canaries=0, steps=3)  # fmt: skip
 _PROBLEMS = {
     "X-rays, head on features": _LUNGS,
     OTHERS: _CELLS,
@@ -94,7 +94,7 @@ PROBLEMS: dict[Scale, dict[str, Comparing]] = {
     "paper": _PROBLEMS,
 }
 _WALKS: dict[Scale, Walking] = {
-    "smoke": Walking(images=400, test_images=200, plain=Plain(epochs=2, batch_size=32), walks=2, marks=(0, 1, 5)),
+    "smoke": Walking(images=400, test_images=200, plain=Plain(epochs=1, batch_size=32), walks=2, marks=(0, 1, 5)),
     "cpu": Walking(dataset="mnist", images=5000, test_images=2000, network=Network(width=8),
                    plain=Plain(epochs=6, batch_size=64)),
     "paper": Walking(dataset="mnist", images=60_000, test_images=10_000, network=Network(width=64, hidden=256),

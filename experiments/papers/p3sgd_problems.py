@@ -106,7 +106,7 @@ def scale_name(scales: tuple[float, ...]) -> str:
 _DIGITS: dict[str, Any] = {
     "dataset": "digits",
     "people": PEOPLE["digits"],
-    "plain": Plain(epochs=3, batch_size=32),
+    "plain": Plain(epochs=1, batch_size=32),
     "steps": 8,
 }
 SMOKE = (

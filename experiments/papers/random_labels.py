@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -12,6 +13,7 @@ from experiments.job_costs import by_seeds
 from experiments.papers import gaps
 from experiments.papers.chains import (
     BOUNDS,
+    BRIEF,
     LABELS,
     MEASURED,
     compared,
@@ -40,7 +42,7 @@ NOISES: dict[Scale, dict[str, tuple[float, ...]]] = {
 }
 DATASETS: dict[Scale, str] = {"smoke": "digits2", "cpu": "mnist2", "paper": "mnist2"}
 _MADE = {
-    "smoke": "Two-class 8x8 digits, one hidden layer of 100, 40 epochs; theirs: two-class MNIST, a convolutional "
+    "smoke": "Two-class 8x8 digits, one hidden layer of 100, 4 epochs; theirs: two-class MNIST, a convolutional "
     "network, thousands of epochs.",
     "cpu": "One hidden layer of 100, 150 epochs, an outer step of 2; theirs: a convolutional network, thousands of "
     "epochs, an outer base step of 0.006.",
@@ -59,6 +61,7 @@ _OTHER_STUDY = (
 def jobs(scale: Scale, seed: int = 0) -> list[Job]:
     """Every run: SGD, then each algorithm at its noises, then SGLD and Entropy-SGLD at the private setting τ = √n."""
     dataset = DATASETS[scale]
+    less = {"epochs": 4.0, "records": 2, "track": BRIEF, "certify": BRIEF} if scale == "smoke" else {}
     private_noise = math.sqrt(2.0 / math.sqrt(recipes.SIZES[dataset]))
     plan = [("sgd", 0.0, None), ("entropy-sgld", private_noise, None), ("sgld", private_noise, None)]
     plan += [(algorithm, at, tau_of(at)) for algorithm, noises in NOISES[scale].items() for at in noises]
@@ -66,6 +69,7 @@ def jobs(scale: Scale, seed: int = 0) -> list[Job]:
     for labels, share in LABELS.items():
         for algorithm, at, tau in plan:
             made = run(algorithm, dataset, scale=scale, tau=tau, random_labels=share, seed=seed)
+            made = replace(made, **less)
             found.append(sampler_job(made, algorithm=made.algorithm, labels=labels, thermal_noise=at))
     return found
 

@@ -42,8 +42,9 @@ def _of(config: SmallConfig, runtime: Runtime, folder: Path) -> Row:
 
 
 SMALL = single(_of)
+_LESS = {"steps": 5, "rounds": 2, "iterations": 2, "passes": 2}
 _PROBLEMS: dict[Scale, list[tuple[dict[str, Any], tuple[int, ...], int]]] = {
-    "smoke": [({"dataset": "digits", "features": "coarse-gradients", "passes": 5, "rounds": 4}, (100, 200), 2)],
+    "smoke": [({"dataset": "digits", "features": "coarse-gradients", **_LESS}, (60,), 2)],
     "cpu": [
         ({"dataset": "mnist", "features": "oriented-gradients"}, (500, 1000, 2000, 5000), 3),
         ({"dataset": "xrays", "features": "film-gradients", "one_each": True}, (500, 1000, 2000), 3),

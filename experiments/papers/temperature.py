@@ -13,7 +13,7 @@ import polars as pl
 from experiments.claims import judging
 from experiments.figures import temperature as figures
 from experiments.papers import temperature_verdict as verdict
-from experiments.papers.chains import EXAMPLES, network_name
+from experiments.papers.chains import BRIEF, EXAMPLES, network_name
 from experiments.papers.runs.temperature import CLIMB, Ladder
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from pacdp import Architecture, GibbsSettings, Problem
@@ -24,7 +24,7 @@ FC100 = Architecture(hidden=(100,))
 GIBBS = GibbsSettings(epochs=2.0, prior_draws=5, test_draws=5)
 ENTROPY: dict[str, Any] = {"algorithm": "Entropy-SGLD", "gibbs": GIBBS, "step_size": 0.5}
 BOTH, ONE = ("base", "sgd"), ("sgd",)
-LENGTH: dict[Scale, float] = {"smoke": 0.5, "cpu": 1.0, "paper": 25.0}
+LENGTH: dict[Scale, float] = {"smoke": 0.1, "cpu": 1.0, "paper": 25.0}
 DATASETS: dict[Scale, str] = {"smoke": "digits2", "cpu": "mnist2", "paper": "mnist2"}
 WIDE = tuple(2.0**k for k in range(-8, 11))
 """Multiples of √n of the ladder whose mean losses are integrated."""
@@ -36,11 +36,12 @@ CONTRADICTION = (2.0 / 0.1**2, 2.0 / 0.09**2)
 def jobs(scale: Scale, seed: int) -> list[Job]:
     """The wide ladder, then what is changed one at a time, then other networks; those that take long first."""
     root = math.sqrt(EXAMPLES[DATASETS[scale]])
-    printed = tuple(tau / root for tau in CONTRADICTION)
+    printed, every = tuple(tau / root for tau in CONTRADICTION), 4 if scale == "smoke" else 1
+    entropy = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)[::every]
     plan = {
-        "fc100-sgld-cold": _plan("ladder", WIDE[9:], BOTH, 40.0, step_size=0.2),
-        "fc100-sgld-warm": _plan("ladder", (*WIDE[:9], *printed), BOTH, 40.0, step_size=0.2),
-        "fc100-entropy": _plan("ladder", (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0), BOTH, 60.0, **ENTROPY),
+        "fc100-sgld-cold": _plan("ladder", WIDE[9::every], BOTH, 40.0, step_size=0.2),
+        "fc100-sgld-warm": _plan("ladder", (*WIDE[:9:every], *printed), BOTH, 40.0, step_size=0.2),
+        "fc100-entropy": _plan("ladder", entropy, BOTH, 60.0, **ENTROPY),
         "fc100-sgld-step0.2": _plan("steps", LOW, ONE, 40.0, step_size=0.2),
         "fc100-entropy-step0.5": _plan("steps", LOW, ONE, 40.0, **ENTROPY),
     }
@@ -98,6 +99,9 @@ def ladder(
 ) -> Ladder:  # fmt: skip
     """Chains at multiples of τ = ``root``; ``settings`` are fields of :class:`Ladder`."""
     del about
+    if scale == "smoke":
+        settings |= {"fit": 1.0, "records": 2, "inner_steps": 5}
+        settings["gibbs"] = settings.get("gibbs") and BRIEF
     problem = Problem(dataset=dataset or DATASETS[scale], architecture=network, random_labels=random_labels)
     return Ladder(
         problem=problem, taus=tuple(root * one for one in times),

@@ -15,7 +15,7 @@ from bounds import Certificate
 from experiments.claims import MISSING, Claim, Comparison, Point, judging, point
 from experiments.figures import trajectory as figures
 from experiments.papers.certificates import above
-from experiments.papers.chains import EXAMPLES
+from experiments.papers.chains import BRIEF, EXAMPLES
 from experiments.papers.runs.certified import anywhere, certified_chain
 from experiments.study import Done, Row, Study, columns, drawing, tabled
 from experiments.tables import column
@@ -64,7 +64,8 @@ CHAIN, PRIVATE = single(_of_chain), single(_of_private)
 def jobs(scale: Scale, seed: int = 0) -> list[Job]:
     """Every learner, on two-class and ten-class images; those that take long first."""
     small = scale == "smoke"
-    parts = [*(_of_digits() if small else _of_images()), *_private(scale, seed)]
+    chains = [_brief(*one) for one in _of_digits()] if small else _of_images()
+    parts = [*chains, *_private(scale, seed)]
     return [
         Job(key=key, kind=PRIVATE if isinstance(config, PrivateConfig) else CHAIN, config=config, tags=tags)
         for key, config, tags in parts
@@ -96,16 +97,18 @@ def _of_images() -> Iterator[Named]:
 
 
 def _of_digits() -> Iterator[Named]:
-    """The same on 1,437 digits, in seconds, to see that everything works; no person is known of them."""
+    """Some of these on 1,437 digits, in seconds, to see that everything works; no person is known of them. Each has
+    over 100,000 draws of weights to make, whatever its length, so that there are few."""
     for fraction in (0.0, 1.0):
         settings = _MOMENTUM
-        yield _chain("langevin-features", "digits", _LINEAR, "coarse-gradients", settings, 20.0, random_labels=fraction)
-    yield _chain("langevin-features", "digits2", _LINEAR, "coarse-waves", _MOMENTUM, 20.0)
-    yield _chain("sgld-features", "digits2", _LINEAR, "coarse-waves", SGLD(tau=30000.0, step_size=3.0), 20.0)
-    yield _chain("langevin-pixels", "digits", _HIDDEN, "pixels", replace(_MOMENTUM, step_size=1.0), 20.0)
-    for beta, tau in ((None, 16000.0), *((1.0, tau) for tau in TEMPERATURES)):
-        yield _entropy_chain("digits2", "coarse-waves", tau, beta=beta, epochs=20.0)
-    yield _of_digits_alone()
+        yield _chain("langevin-features", "digits", _LINEAR, "coarse-gradients", settings, 5.0, random_labels=fraction)
+    yield _chain("sgld-features", "digits2", _LINEAR, "coarse-waves", SGLD(tau=30000.0, step_size=3.0), 5.0)
+    for tau in TEMPERATURES[::3]:
+        yield _entropy_chain("digits2", "coarse-waves", tau, beta=1.0, epochs=5.0)
+
+
+def _brief(name: str, run: Run, tags: dict[str, Any]) -> Named:
+    return name, replace(run, track=BRIEF, certify=BRIEF), tags
 
 
 def _of_digits_alone() -> Named:
@@ -114,9 +117,11 @@ def _of_digits_alone() -> Named:
 
 def _private(scale: Scale, seed: int) -> Iterator[Named]:
     """Clipped chains and private runs, which pay for sums over secret batches."""
-    yield _recipe("entropy-sgd-clipped-digits2" if scale == "smoke" else "entropy-sgd-clipped-mnist2", scale, seed)
+    yield _recipe("entropy-sgd-clipped-digits" if scale == "smoke" else "entropy-sgd-clipped-mnist2", scale, seed)
     for name in ("dp-sgd-mnist", "dp-sgld-mnist", *(() if scale == "smoke" else ("user-dp-sgd-malaria",))):
         config = replace(private_recipe(name, scale=scale, seed=seed), reproducible=True)
+        if scale == "smoke":
+            config = replace(config, sampling=replace(config.sampling, steps=6), records=2)
         tags = {"dataset": config.dataset, "learner": f"{config.architecture} on {config.features}", "tau": None}
         yield name, config, tags | {"sampler": config.algorithm, "steps": config.sampling.steps, "batch": None}
 
@@ -152,7 +157,7 @@ def _chain(
 def _recipe(name: str, scale: Scale, seed: int) -> Named:
     run = replace(recipe(name, scale=scale, seed=seed), reproducible=True)
     if scale == "smoke":
-        run = replace(run, epochs=4.0, records=1, certify=replace(run.certify, epochs=4.0))
+        run = replace(run, epochs=1.0, records=1, track=BRIEF, certify=BRIEF)
     return name, run, _tags(run, run.problem.dataset, run.problem.architecture, "pixels as they are")
 
 

@@ -56,7 +56,7 @@ _MNIST = FrontierRun(dataset="mnist", pooled=True, hidden=(32,), sample_rate=0.0
 _LUNGS = FrontierRun(dataset="xrays224", patients=True, hidden=(16,), sample_rate=0.1, steps=100, reach=0.6,
                      budget=Budget(epsilon=6.0, delta=1e-4))  # fmt: skip
 _CNN = replace(_MNIST, pooled=False, architecture="cnn5", hidden=(), kept=4)
-_DIGITS = FrontierRun(dataset="digits", hidden=(8,), sample_rate=0.1, steps=20, reach=1.0, kept=4,
+_DIGITS = FrontierRun(dataset="digits", hidden=(8,), sample_rate=0.1, steps=6, reach=1.0, kept=2,
                       budget=Budget(epsilon=8.0, delta=1e-3))  # fmt: skip
 
 MNIST = Bench(
@@ -73,8 +73,7 @@ CNN = Bench(
     pre_noise_seeds=0, plain=(),
 )  # fmt: skip
 _SMALL: dict[str, Any] = {
-    "run": _DIGITS, "clips": (0.1, 1.0, 10.0), "reaches": (1.0, 2.0), "steps": (10,), "seeds": 2, "pre_noise_seeds": 2,
-    "plain": ((0.1, 2),),
+    "run": _DIGITS, "clips": (0.1, 10.0), "reaches": (1.0,), "seeds": 2, "pre_noise_seeds": 1, "plain": ((0.1, 1),),
 }  # fmt: skip
 _FULL = replace(_CNN, sample_rate=0.02, steps=500, kept=20)
 
@@ -97,14 +96,14 @@ class BestClip(NamedTuple):
 
 
 TWO_CLIPS: dict[Scale, dict[str, TwoClips]] = {
-    "smoke": {"X-rays by patient": TwoClips(0.1, 10.0, 1.0, 20, 3)},
+    "smoke": {"X-rays by patient": TwoClips(0.1, 10.0, 1.0, 6, 2)},
     "cpu": {
         "X-rays by patient": TwoClips(0.1, 10.0, 0.6, 100, 16),
         "MNIST, five-layer CNN": TwoClips(10.0, 1.0, 2.0, 200, 6),
     },
 }
 BEST_CLIP: dict[Scale, dict[str, BestClip]] = {
-    "smoke": {"MNIST": BestClip(10.0, 3)},
+    "smoke": {"MNIST": BestClip(10.0, 2)},
     "cpu": {"MNIST": BestClip(3.0, 40), "X-rays by patient": BestClip(10.0, 16)},
 }
 """What private-calibration's own seeds leave open, by bench: asked of new seeds in settings that all of its seeds have
@@ -112,15 +111,21 @@ chosen (private-calibration-pairs)."""
 LATER = 1000
 """The first of these seeds, beyond those that choose."""
 BENCHES: dict[Scale, tuple[Bench, ...]] = {
-    "smoke": (Bench(name="MNIST", data="MNIST", **_SMALL), Bench(name="X-rays by patient", data="X-rays", **_SMALL)),
+    "smoke": (
+        Bench(name="MNIST", data="MNIST", **_SMALL),
+        Bench(
+            name="X-rays by patient", data="X-rays", others=(), **{**_SMALL, "reaches": (0.5, 1.0, 2.0), "steps": (3,)}
+        ),
+    ),
     "cpu": (MNIST, XRAYS, CNN),
     "paper": (
         replace(MNIST, run=_FULL, seeds=20, pre_noise_seeds=10),
         replace(XRAYS, run=replace(_LUNGS, hidden=(32,), steps=200), seeds=50, pre_noise_seeds=20),
     ),
 }
-"""Knolle et al.'s two data sets; at ``smoke`` scikit-learn's digits in the place of both. On two cores MNIST's grid is
-that of a small network on images of 14x14, and the CNN has a few of its cells."""
+"""Knolle et al.'s two data sets; at ``smoke`` scikit-learn's digits in the place of both, one with all methods, the
+other with a grid. On two cores MNIST's grid is that of a small network on images of 14x14, and the CNN has a few of its
+cells."""
 
 
 def jobs(scale: Scale, seed: int) -> list[Job]:

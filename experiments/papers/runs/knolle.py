@@ -29,9 +29,9 @@ from pacdp.cli.sweep.jobs import Job, single
 from pacdp.cli.sweep.kinds import PRIVATE
 
 DATA = ("MNIST", "X-rays")
-SEEDS: dict[Scale, tuple[int, int]] = {"smoke": (2, 2), "cpu": (3, 5), "paper": (10, 10)}
+SEEDS: dict[Scale, tuple[int, int]] = {"smoke": (1, 2), "cpu": (3, 5), "paper": (10, 10)}
 """On MNIST and on the X-rays."""
-_SNAPSHOTS: dict[Scale, int] = {"smoke": 4, "cpu": 4, "paper": 20}
+_SNAPSHOTS: dict[Scale, int] = {"smoke": 2, "cpu": 4, "paper": 20}
 FORMAT = "pacdp-plain-result/1"
 
 
@@ -153,7 +153,7 @@ _LUNGS = _run(0.1, 200, 6.0, 1e-4, step=0.3, records=5, dataset="xrays224", feat
 _NUMERALS = _run(0.02, 500, 0.5, 1e-5, step=2.0, records=5, dataset="mnist")
 MNIST = Bench("MNIST", _NUMERALS, _steps(2.2, 0.33, 500.0, 2.82), 0.0024, 5, 0.05)
 XRAYS = Bench("X-rays", _LUNGS, _steps(0.33, 0.33, 200.0, 2.6), 0.0025, 5, 0.01)
-DIGITS = Bench("digits", _DIGITS, _steps(2.2, 0.33, 40.0, 0.104), 0.01, 10, 0.05)
+DIGITS = Bench("digits", _DIGITS, _steps(2.2, 0.33, 40.0, 0.104), 0.01, 1, 0.05)
 _STAND_INS = tuple(DIGITS._replace(name=name) for name in DATA)
 BENCHES: dict[Scale, tuple[Bench, ...]] = {"smoke": _STAND_INS, "cpu": (MNIST, XRAYS), "paper": (MNIST, XRAYS)}
 """The paper's two; at ``smoke`` scikit-learn's digits in the place of both."""

@@ -101,8 +101,8 @@ TRIED = FEATURES_TRIED | {
 _SEEN = sizes(TRIED)
 MNIST = Settings(centre_mu=0.005, head_mu=0.01, clip_norm=0.01, path=1000.0, iterations=60, passes=100, compared=_SEEN)
 SMOKE = Settings(
-    dataset="digits", orientations=8, cells=4, scale=0.7, centre_mu=0.1, head_mu=0.3, steps=20, path=100.0, std=1.0,
-    iterations=10,
+    dataset="digits", orientations=8, cells=4, scale=0.7, centre_mu=0.1, head_mu=0.3, steps=5, path=100.0, std=1.0,
+    iterations=3,
 )  # fmt: skip
 
 

@@ -130,7 +130,7 @@ class Config:
 MNIST = Config()
 SMOKE = Config(
     dataset="digits", chosen=400, sight=Sight(orientations=8, cells=4, scale=0.7, first=40, waves=100, dim=30),
-    chain=Chain(steps=20, tau=100.0), clipped=Clipped(steps=10, mu=1.0), iterations=5, passes=5,
+    chain=Chain(steps=5, tau=100.0), clipped=Clipped(steps=5, mu=1.0), iterations=2, passes=2,
 )  # fmt: skip
 
 
