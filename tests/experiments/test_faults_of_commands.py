@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tests.fault_worlds import WORLDS, carried_out, given, prepared, put_to
+from tests.fault_worlds import WORLDS, carried_out, given, put_to
 
 BY_NAME = {world.name: world for world in WORLDS}
 SAMPLE = (
@@ -23,6 +23,7 @@ def test_a_fault(name, of, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("trained", "exported")
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 def test_every_fault_of_every_command(world, tmp_path):
     found = put_to(world, tmp_path, choose=lambda kind, all_of: all_of)
@@ -30,6 +31,5 @@ def test_every_fault_of_every_command(world, tmp_path):
     assert found.tried.total() > 10
 
 
-def test_verifying_writes_nothing(tmp_path):
-    place = prepared(BY_NAME["report"], tmp_path / "run")
-    assert carried_out(given, (("verify", "@/run"), place), root=place).operations == ()
+def test_verifying_writes_nothing(exported):
+    assert carried_out(given, (("verify", "@/out"), exported), root=exported).operations == ()
