@@ -89,8 +89,9 @@ def carried_out(
 ):
     """Call ``function`` in another process, with a fault or without one.
 
-    The process is a fork of this one, with all that it remembers. From beside the main thread, where a fork may find
-    locks held, it is one of a server's unless ``of_this``, and the function must be importable by name.
+    The process is a fork of this one, with all that it remembers. From beside the main thread,
+    where a fork may find locks held, it is one of a server's unless ``of_this``, and the function
+    must be importable by name.
     """
     main = threading.current_thread() is threading.main_thread()
     context = multiprocessing.get_context("fork") if of_this or main else _context()

@@ -27,8 +27,8 @@ def _one_thread():
 
 @pytest.fixture(scope="session", autouse=True)
 def _remembered():
-    """The digits, the comments beside a command's options, versions, what git says and every epsilon are worked out
-    once, and no file is waited for until it is on the disk.
+    """The digits, the comments beside a command's options, versions, what git says and every
+    epsilon are worked out once, and no file is waited for until it is on the disk.
     """
     here = folder.__file__
 
@@ -59,7 +59,7 @@ def _once(plain, unless=lambda: False):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol():
-    """Within this folder, a network of the library's own layers that was found sound is not tried again."""
+    """In this folder a network of the library's own layers that was found sound is tried once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(objective.Objective, "_try_out", _try_out)
         for (module, name), known in _SOUND.items():
@@ -88,18 +88,22 @@ def _unless_sound(check, passed, module_of, shape_of):
 
 
 _SOUND = {
-    (network, "_agrees"): _unless_sound(network._agrees, True, lambda given: given[1], lambda given: given[2].shape),
+    (network, "_agrees"): _unless_sound(
+        network._agrees, True, lambda given: given[1], lambda given: given[2].shape),
     (loop, "disagreement"): _unless_sound(
         loop.disagreement, None, lambda given: given[1].module, lambda given: given[2].shape),
     (loop, "require_independent_examples"): _unless_sound(
-        loop.require_independent_examples, None, lambda given: given[0], lambda given: given[1][0].shape),
+        loop.require_independent_examples, None,
+        lambda given: given[0], lambda given: given[1][0].shape),
 }  # fmt: skip
 _whole, _tried = objective.Objective._try_out, set()
 
 
 def _try_out(self):
-    about = (self.n, self.batch_size, self.clip_norm, self.keep_norms, self.loss.name, self.loss.high)
-    key, known = f"{self.model}, {about}", self.loss.function.__module__ == "pacdp.losses" and _own(self.model)
+    loss = self.loss
+    about = (self.n, self.batch_size, self.clip_norm, self.keep_norms, loss.name, loss.high)
+    key = f"{self.model}, {about}"
+    known = loss.function.__module__ == "pacdp.losses" and _own(self.model)
     with pytest.MonkeyPatch.context() as patch:
         if known and key in _tried:
             patch.setattr(objective, "require_own_outputs", lambda run, size: run(torch.arange(2)))

@@ -27,7 +27,11 @@ def put(world, root, choose):
 @pytest.mark.parametrize(("name", "of"), SAMPLE)
 def test_a_fault(name, of, tmp_path):
     chance = random.Random(f"{name}, {of}")
-    found = put(BY_NAME[name], tmp_path, lambda kind, all_of: chance.sample(all_of, 1) if kind == of else ())
+
+    def choose(kind, all_of):
+        return chance.sample(all_of, 1) if kind == of else ()
+
+    found = put(BY_NAME[name], tmp_path, choose)
     assert found.lost == []
     assert found.tried.total() == 1
 

@@ -23,8 +23,10 @@ FEW = replace(QUICK, fit=FitSettings(epochs=1), posterior=PosteriorSettings(step
 
 def some(people=False):
     """The first of the digits, three by each of a hundred writers where people are asked for."""
-    parts = [replace(one, inputs=one.inputs[:300], labels=one.labels[:300]) for one in load("digits")]
-    return replace(parts[0], people=np.arange(300) // 3, unit="writer") if people else parts[0], parts[1]
+    train, test = (
+        replace(one, inputs=one.inputs[:300], labels=one.labels[:300]) for one in load("digits")
+    )  # fmt: skip
+    return replace(train, people=np.arange(300) // 3, unit="writer") if people else train, test
 
 
 @pytest.fixture(scope="module")

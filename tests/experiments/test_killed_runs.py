@@ -172,7 +172,7 @@ def _require_equal(name, place, expected, *, seeded):
 
 
 @pytest.mark.cases(2)
-@pytest.mark.usefixtures("trained", "exported")  # what is loaded at first use is there in every fork
+@pytest.mark.usefixtures("trained", "exported")  # forks have what these load at first use
 @pytest.mark.parametrize("name", ["entropy-sgld", "dp-sgld", *SECRET, "p3sgd"])
 def test_a_few_kills(name, tmp_path):
     assert killed_often(name, tmp_path, kills=4).tried == 4

@@ -63,7 +63,9 @@ def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize("name", ["dp-sgd-mnist", "dp-sgld-mnist", "dp-mc-dropout-mnist", "dp-bbp-mnist"])
+@pytest.mark.parametrize(
+    "name", ["dp-sgd-mnist", "dp-sgld-mnist", "dp-mc-dropout-mnist", "dp-bbp-mnist"]
+)  # fmt: skip
 def test_a_private_run_is_certified_by_its_own_examples(name, exported, tmp_path):
     folder, drawn = tmp_path / "run", name in ("dp-bbp-mnist", "dp-mc-dropout-mnist")
     if name == "dp-sgd-mnist":

@@ -24,9 +24,12 @@ RUNTIME = Runtime(threads=1)
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(params=["forks", *(pytest.param(one, marks=pytest.mark.slow) for one in ("processes", "dask"))])
+SLOW = [pytest.param(one, marks=pytest.mark.slow) for one in ("processes", "dask")]
+
+
+@pytest.fixture(params=["forks", *SLOW])
 def two(request, monkeypatch):
-    """Two workers of either backend, or forks of this process, whose runs start again ``retries`` times."""
+    """Two workers of either backend, or forks of this process, with so many retries."""
     if request.param == "forks":
         executor = partial(loky.ProcessPoolExecutor, context=multiprocessing.get_context("fork"))
         monkeypatch.setattr(loky, "ProcessPoolExecutor", executor)
