@@ -16,7 +16,8 @@ import os
 import signal
 import sys
 import tempfile
-from contextlib import suppress
+import threading
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -86,11 +87,14 @@ def carried_out(
     fault=None,
     of_this=False,
 ):
-    """Call ``function``, which must be importable by name, in another process, with a fault or without one.
+    """Call ``function`` in another process, with a fault or without one.
 
-    ``of_this``: the process is a fork of this one, with all that it remembers, and the function may have any name.
+    The process is a fork of this one, with all that it remembers. From beside the main thread,
+    where a fork may find locks held, it is one of a server's unless ``of_this``, and the function
+    must be importable by name.
     """
-    context = multiprocessing.get_context("fork") if of_this else _context()
+    main = threading.current_thread() is threading.main_thread()
+    context = multiprocessing.get_context("fork") if of_this or main else _context()
     with tempfile.TemporaryDirectory(prefix="faults") as notes:
         process = context.Process(target=_child, args=(function, tuple(arguments), root, fault, Path(notes)))
         process.start()
@@ -123,7 +127,9 @@ def _child(function, arguments, root, fault, notes):
     torch.set_num_threads(1)
     log = os.open(notes / "operations", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     _Shim(root, fault, log).install()
-    function(*arguments)
+    typed = sys.modules.get("tests.typed")
+    with typed.unchecked() if typed else nullcontext():
+        function(*arguments)
 
 
 class _Shim:

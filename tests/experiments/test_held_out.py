@@ -18,6 +18,17 @@ QUICK = replace(
 )  # fmt: skip
 
 
+FEW = replace(QUICK, fit=FitSettings(epochs=1), posterior=PosteriorSettings(steps=5), passes=1)
+
+
+def some(people=False):
+    """The first of the digits, three by each of a hundred writers where people are asked for."""
+    train, test = (
+        replace(one, inputs=one.inputs[:300], labels=one.labels[:300]) for one in load("digits")
+    )  # fmt: skip
+    return replace(train, people=np.arange(300) // 3, unit="writer") if people else train, test
+
+
 @pytest.fixture(scope="module")
 def result():
     return held_out(QUICK)
@@ -45,8 +56,7 @@ def test_every_number_is_in_its_place(result):
 
 
 def test_seeds():
-    few = replace(QUICK, fit=FitSettings(epochs=1), posterior=PosteriorSettings(steps=5), passes=1)
-    one, again, other = (held_out(config) for config in (few, few, replace(few, seed=1)))
+    one, again, other = (certify_on(config, *some()) for config in (FEW, FEW, replace(FEW, seed=1)))
     timeless = [r.to_dict() for r in (one, again)]
     for found in timeless:
         found["details"] = {k: v for k, v in found["details"].items() if "seconds" not in k}
@@ -55,14 +65,12 @@ def test_seeds():
 
 
 def test_what_is_chosen_is_paid_for():
-    train, test = load("digits")
-    few = replace(QUICK, fit=FitSettings(epochs=1), posterior=PosteriorSettings(steps=5), passes=1)
-    compared = certify_on(replace(few, compared=4), train, test).assessment
+    compared = certify_on(replace(FEW, compared=4), *some()).assessment
     assert all(made.failure_prob == pytest.approx(0.05 / 4) for made in compared.certificates)
     fixed = {made.hypothesis("settings fixed beforehand") for made in compared.certificates}
     assert {(one.standing, "after they were tried" in one.by) for one in fixed} == {("declared", True)}
     assert compared.choices["count"] == 4
-    grid = certify_on(replace(few, scales=ScaleGrid(largest=2.0, precision=2)), train, test)
+    grid = certify_on(replace(FEW, scales=ScaleGrid(largest=2.0, precision=2)), *some())
     assert grid.prior.choice_nats > 0
     assert grid.assessment.details["kl_nats"] >= grid.posterior.kl_nats(grid.prior.law) + grid.prior.choice_nats
 
@@ -80,17 +88,12 @@ def test_what_was_tried_is_in_the_lists_that_are_paid_for():
     assert held_out_config(seed=1).compared == cpu.compared * 196 * 4 * 6 * 6 * 4 * 5
 
 
-def people():
-    train, test = load("digits")
-    return replace(train, people=np.arange(train.n) // 3, unit="writer"), test
-
-
 def test_a_prior_that_knows_the_bound_s_people_is_refused(monkeypatch):
     monkeypatch.setattr("experiments.papers.runs.held_out.hold_out", lambda n, people, **how: hold_out(n, **how))
     with pytest.raises(DataError, match=r"the prior's rows and the bound's rows share .* people"):
-        certify_on(replace(QUICK, fit=FitSettings(epochs=1)), *people())
+        certify_on(FEW, *some(people=True))
 
 
 def test_people_are_held_out_whole():
-    made = certify_on(replace(QUICK, fit=FitSettings(epochs=1)), *people()).assessment
-    assert (made.unit, made.n, made.examples) == ("person", 240, 720)
+    made = certify_on(FEW, *some(people=True)).assessment
+    assert (made.unit, made.n, made.examples) == ("person", 50, 150)

@@ -172,18 +172,21 @@ def _require_equal(name, place, expected, *, seeded):
 
 
 @pytest.mark.cases(2)
+@pytest.mark.usefixtures("trained", "exported")  # forks have what these load at first use
 @pytest.mark.parametrize("name", ["entropy-sgld", "dp-sgld", *SECRET, "p3sgd"])
 def test_a_few_kills(name, tmp_path):
     assert killed_often(name, tmp_path, kills=4).tried == 4
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("trained", "exported")
 @pytest.mark.parametrize("name", [*CHAINS, *PRIVATE])
 def test_kills_at_random_operations_leave_the_weights_of_an_uninterrupted_run(name, tmp_path):
     assert killed_often(name, tmp_path, kills=KILLS).tried == KILLS
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("trained", "exported")
 @pytest.mark.parametrize("name", PRIVATE)
 def test_with_secret_noise_the_ledger_counts_whatever_was_released(name, tmp_path):
     assert killed_often(name, tmp_path, kills=KILLS, seeded=False).tried == KILLS

@@ -12,7 +12,7 @@ from pacdp.cli.serial import from_dict
 from tests.file_faults import Fault, carried_out
 
 RECIPE = "entropy-sgld-digits2"
-LENGTH = ("--epochs", "60", "--records", "4", "--checkpoint-seconds", "0", *QUICK[4:])
+LENGTH = ("--epochs", "24", "--records", "4", "--checkpoint-seconds", "0", *QUICK[4:])
 """A checkpoint after every few steps, so that what is done to files is the same each time."""
 
 
@@ -38,12 +38,12 @@ def _again(folder):
 
 def test_control_c_exits_130_and_leaves_a_run_that_is_resumed_without_its_recipe(uninterrupted, tmp_path):
     folder = tmp_path / "run"
-    stopped = carried_out(main, (_again(folder),), root=tmp_path, fault=Fault(at=70, kind="stop"))
+    stopped = carried_out(main, (_again(folder),), root=tmp_path, fault=Fault(at=50, kind="stop"))
     assert (stopped.exitcode, stopped.out) == (130, "")
     assert "Traceback" not in stopped.err
     assert "--resume" in stopped.err.splitlines()[-1]
     assert not (folder / "result.json").exists()
-    assert 0 < load_trained(folder).state.step < 135
+    assert 0 < load_trained(folder).state.step < 54
     succeed("train", "--resume", "--out", folder, "--threads", 1)
     _assert_same_run(folder, uninterrupted)
 
@@ -51,7 +51,7 @@ def test_control_c_exits_130_and_leaves_a_run_that_is_resumed_without_its_recipe
 def test_a_row_beyond_the_checkpoint_is_not_repeated_and_a_torn_one_is_dropped(uninterrupted, tmp_path):
     """As if the power failed between the row and its checkpoint, and in the middle of the next row."""
     folder = tmp_path / "run"
-    interrupted(from_dict(Run, read(uninterrupted / "config.json")), folder, after=68)
+    interrupted(from_dict(Run, read(uninterrupted / "config.json")), folder, after=27)
     text = (uninterrupted / "metrics.jsonl").read_text().splitlines(keepends=True)
     (folder / "metrics.jsonl").write_text("".join(text[:3]) + text[3][:40])
     succeed(*_again(folder))

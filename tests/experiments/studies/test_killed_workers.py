@@ -1,16 +1,19 @@
 """Workers that are killed: their runs start again, one that always kills its worker is given up, the others finish."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 from cli_tools import read
+from joblib.externals import loky
 from small_jobs import job, outs, pids, wait_for_pid
 
 from pacdp.cli.config import Runtime
@@ -21,12 +24,18 @@ RUNTIME = Runtime(threads=1)
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(params=["processes", pytest.param("dask", marks=pytest.mark.slow)])
-def two(request):
-    """Two workers of either backend, whose runs start again ``retries`` times."""
+SLOW = [pytest.param(one, marks=pytest.mark.slow) for one in ("processes", "dask")]
+
+
+@pytest.fixture(params=["forks", *SLOW])
+def two(request, monkeypatch):
+    """Two workers of either backend, or forks of this process, with so many retries."""
+    if request.param == "forks":
+        executor = partial(loky.ProcessPoolExecutor, context=multiprocessing.get_context("fork"))
+        monkeypatch.setattr(loky, "ProcessPoolExecutor", executor)
 
     def make(retries):
-        if request.param == "processes":
+        if request.param != "dask":
             return Workers(workers=2, retries=retries)
         address = request.getfixturevalue("cluster").scheduler_address
         return Workers(workers=2, retries=retries, backend="dask", address=address)
