@@ -25,23 +25,6 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _remembered():
-    """The digits, the comments beside a command's options, versions, what git says and every
-    epsilon are worked out once, and no file is waited for until it is on the disk.
-    """
-    here = folder.__file__
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accountant, "_epsilon", _once(accountant._epsilon))
-        patch.setattr(folder, "version", cache(folder.version))
-        patch.setattr(folder, "_git", _once(folder._git, unless=lambda: folder.__file__ != here))
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        patch.setattr(sklearn.datasets, "load_digits", cache(sklearn.datasets.load_digits))
-        patch.setattr(_ClassTokenization, "make", staticmethod(cache(_ClassTokenization.make.__wrapped__)))
-        yield
-
-
 def _once(plain, unless=lambda: False):
     """The function, called once for arguments that are written the same."""
     known = {}
@@ -55,16 +38,6 @@ def _once(plain, unless=lambda: False):
         return known[key]
 
     return called
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_protocol():
-    """In this folder a network of the library's own layers that was found sound is tried once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(objective.Objective, "_try_out", _try_out)
-        for (module, name), known in _SOUND.items():
-            patch.setattr(module, name, known)
-        yield
 
 
 def _own(module):
@@ -112,6 +85,31 @@ def _try_out(self):
         _whole(self)
     if known:
         _tried.add(key)
+
+
+_HERE = folder.__file__
+_REMEMBERED = [
+    (accountant, "_epsilon", _once(accountant._epsilon)),
+    (folder, "version", cache(folder.version)),
+    (folder, "_git", _once(folder._git, unless=lambda: folder.__file__ != _HERE)),
+    (os, "fsync", lambda descriptor: None),
+    (sklearn.datasets, "load_digits", cache(sklearn.datasets.load_digits)),
+    (_ClassTokenization, "make", staticmethod(cache(_ClassTokenization.make.__wrapped__))),
+    (objective.Objective, "_try_out", _try_out),
+    *((*place, known) for place, known in _SOUND.items()),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _remembered():
+    """In this folder the digits, the comments beside a command's options, versions, what git says, every epsilon, and
+    whether a network of the library's own layers is sound, are worked out once; no file is waited for until it is on
+    the disk.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, known in _REMEMBERED:
+            patch.setattr(module, name, known)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
