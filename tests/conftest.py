@@ -64,6 +64,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
 
 
+@pytest.fixture(scope="session")
+def whole(request: pytest.FixtureRequest) -> bool:
+    """Whether every case is run: a test of few repetitions then makes all of them."""
+    return not request.config.getoption("cases")
+
+
 def spread(cases: int, of: int) -> set[int]:
     """Places of at most ``cases`` of so many cases, evenly spread from the first to the last."""
     if not cases or of <= cases:

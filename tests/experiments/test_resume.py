@@ -37,8 +37,9 @@ def _again(folder):
 
 
 def test_control_c_exits_130_and_leaves_a_run_that_is_resumed_without_its_recipe(uninterrupted, tmp_path):
-    folder = tmp_path / "run"
-    stopped = carried_out(main, (_again(folder),), root=tmp_path, fault=Fault(at=50, kind="stop"))
+    folder, whole = tmp_path / "run", tmp_path / "whole"
+    late = len(carried_out(main, (_again(whole),), root=whole).operations) * 3 // 4
+    stopped = carried_out(main, (_again(folder),), root=folder, fault=Fault(at=late, kind="stop"))
     assert (stopped.exitcode, stopped.out) == (130, "")
     assert "Traceback" not in stopped.err
     assert "--resume" in stopped.err.splitlines()[-1]

@@ -34,8 +34,8 @@ def test_noise_of_nothing_costs_what_its_failure_probability_costs():
 
 
 @pytest.mark.parametrize("std", [3.0, 300.0])
-def test_the_bound_is_that_of_the_worst_counts_and_fails_less_often_than_the_noise_may(std):
-    source, draws, below = SeededRandomness(3), 10, 0
+def test_the_bound_is_that_of_the_worst_counts_and_fails_less_often_than_the_noise_may(std, whole):
+    source, draws, below = SeededRandomness(3), 30 if whole else 10, 0
     exact = released_certificate(400 / 10_000, n=10_000, **PLAIN).value
     for _ in range(draws):
         counts = released_errors(400, 10_000, std_errors=std, std_n=std, randomness=source, ledger=NoLedger(), run="a")

@@ -31,9 +31,9 @@ def chain(folder, last):
 
 
 @pytest.mark.parametrize("kind", ["kill", "tear"])
-def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path, kind):
+def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path, kind, whole):
     rng, halves = np.random.default_rng(1), 0
-    for _ in range(6):
+    for _ in range(14 if whole else 6):
         fault = Fault(at=int(rng.integers(1, 60)), kind=kind)
         assert carried_out(chain, (tmp_path, 150), root=tmp_path, fault=fault, of_this=True).killed
         halves += any(tmp_path.glob("chain/.partial/*"))
