@@ -98,7 +98,9 @@ def warnings_of(name: str, trace: TraceDiagnosis, level: float) -> list[str]:
     silent = {"R-hat": trace.r_hat_p_value, "Kolmogorov-Smirnov": trace.ks_p_value, "Geweke": trace.geweke_p_value}
     names = ", ".join(test for test, p in silent.items() if p is None)
     if names:
-        said.append(f"too short to judge ({names}): half a chain is worth fewer than 30 independent draws")
+        said.append(
+            f"too short to judge ({names}): half a chain is worth fewer than 30 independent draws, or hardly moves"
+        )
     return [f"{name}: {text}." for text in said]
 
 

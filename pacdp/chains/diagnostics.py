@@ -37,6 +37,8 @@ from pacdp.chains.diagnosis import (
 )
 
 _FEWEST_IN_HALF = 30.0
+_FEWEST_AT_START = 5.0
+"""Values other than the commonest, as minibatch errors may hardly have any: the mean of fewer is far from normal."""
 
 
 def after_burn_in(trace: ArrayLike, burn_in: float) -> Float[np.ndarray, "chains kept"]:
@@ -175,7 +177,8 @@ def _geweke(scores: Float[np.ndarray, "chains steps"]) -> tuple[float | None, fl
     times = _times(end)
     times = np.maximum(times, np.median(times))
     draws = end.shape[1] / times
-    judged = draws > _FEWEST_IN_HALF
+    others = (end != np.median(scores)).mean(axis=1) * start.shape[1]  # than the commonest, expected at the start
+    judged = (draws > _FEWEST_IN_HALF) & (others > _FEWEST_AT_START)
     if not judged.any():
         return None, None
     moved = (start.mean(axis=1) - end.mean(axis=1))[judged]

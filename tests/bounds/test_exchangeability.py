@@ -52,7 +52,7 @@ def test_mean_evidence_over_every_order_is_at_most_one(scores):
         [[exchangeable(old=one[:2], new=one[2:], seed=seed).e_value for one in orders] for seed in range(40)]
     ).mean(axis=1)
     assert means.mean() <= 1.0 + 4 * means.std() / math.sqrt(len(means))
-    assert means.mean() > 0.9
+    assert means.mean() > 0.8
 
 
 @pytest.mark.parametrize("law", [lambda rng, n: rng.random(n), lambda rng, n: rng.random(n) < 0.1])
