@@ -1,10 +1,10 @@
 """Samplers on networks against plain loops over named parameters in double precision, with the same normal numbers."""
 
-import copy
 import dataclasses
 
 import pytest
 import torch
+from torch.func import functional_call
 from toys import keys_of, sparse_data, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
@@ -31,17 +31,13 @@ class Plain:
 
     def __init__(self, objective, k):
         self.objective, self.keys = objective, KEYS.select([k])
-        self.model = copy.deepcopy(objective.model)
 
     def gradient(self, weights, tick):
         (batch,), _ = self.objective.draw(self.keys, tick)
-        with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(weights[name])
-        self.model.zero_grad()
-        logits = self.model(self.objective._inputs[batch])
+        own = {name: w.clone().requires_grad_() for name, w in weights.items()}
+        logits = functional_call(self.objective.model, own, self.objective._inputs[batch])
         self.objective.loss(logits, self.objective.labels[0][batch]).mean().backward()
-        return {name: p.grad.clone() for name, p in self.model.named_parameters()}
+        return {name: w.grad for name, w in own.items()}
 
     def normal(self, stream, tick):
         like = torch.empty(1, self.objective.dim, dtype=torch.float64)

@@ -197,6 +197,13 @@ def replay(module, dataset, algorithm, randomness):
     return w, chosen
 
 
+def test_empty_samples_choose_blindly_and_cost_the_same():
+    algorithm = settings(sample_rate=1e-12, steps=400)
+    run = trained(algorithm, mlp(), doubles(sum(RECORDS)), people=patients(), seed=2)
+    assert stats.binomtest(int(run.chosen.sum()), 400, 0.5).pvalue > 1e-6
+    assert run.event == algorithm.promise(len(RECORDS), 400)
+
+
 @pytest.mark.parametrize("vectorise", [True, False])
 def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
     algorithm = settings(steps=12, vectorise=vectorise, selection_epsilon=4.0, score_bound=1.5)
