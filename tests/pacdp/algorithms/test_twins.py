@@ -81,7 +81,8 @@ def sghmc(s, plain, w, memory, t):
     g, xi, h = plain.gradient(w, t - 1), plain.normal(NOISE, t - 1), s.step_size * t**-s.decay
     for n in w:
         drift = g[n] + w[n] / (s.tau * s.base_std**2)
-        memory[n] = (1 - s.friction) * memory.get(n, 0.0) - h * drift + (2 * s.friction * h / s.tau) ** 0.5 * xi[n]
+        noise = (2 * s.friction * h / s.tau) ** 0.5 * xi[n]
+        memory[n] = (1 - s.friction) * memory.get(n, 0.0) - h * drift + noise
         w[n] = w[n] + memory[n]
 
 
@@ -89,7 +90,8 @@ def entropy_sgd(s, plain, w, memory, t):
     local, mean = dict(w), dict(w)
     for i in range(1, s.inner_steps + 1):
         tick = (t - 1) * s.inner_steps + i - 1
-        g, xi, h = plain.gradient(local, tick), plain.normal(NOISE, tick), s.inner_step_size * i**-s.inner_decay
+        g, xi = plain.gradient(local, tick), plain.normal(NOISE, tick)
+        h = s.inner_step_size * i**-s.inner_decay
         for n in w:
             local[n] = local[n] - 0.5 * h * (g[n] + s.gamma * (local[n] - w[n])) + (h / s.tau) ** 0.5 * xi[n]
             mean[n] = (1 - s.alpha) * mean[n] + s.alpha * local[n]

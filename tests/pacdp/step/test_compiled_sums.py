@@ -49,7 +49,7 @@ def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_t
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", COMPILED)
 def test_padding_changes_nothing(kind, whole):
-    """A batch's sum is that of its examples, each alone; shapes before and after a multiple of the padding."""
+    """A batch's sum is that of its examples, each alone; shapes around a multiple of the padding."""
     objective = objective_of(kind, 0.2)
 
     def sum_of(chosen):
