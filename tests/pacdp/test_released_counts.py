@@ -45,14 +45,14 @@ def test_a_release_is_an_entry_before_it_is_drawn(tmp_path):
         released(Untouched(), book)
 
 
-def test_the_noise_has_its_law_in_both_counts_and_they_are_independent():
-    source = SeededRandomness(5)
-    draws = [released(source) for _ in range(2000)]
+def test_the_noise_has_its_law_in_both_counts_and_they_are_independent(whole):
+    source, (count, off) = SeededRandomness(5), (6000, 0.1) if whole else (2000, 0.2)
+    draws = [released(source) for _ in range(count)]
     errors = np.array([one.errors - 2304 for one in draws]) / 50.0
     n = np.array([one.n - 60_000 for one in draws]) / 20.0
     for sample in (errors, n):
         assert stats.kstest(sample, "norm").pvalue > 1e-6
-        for scale, likely in ((1.0, True), (0.8, False), (1.2, False)):
+        for scale, likely in ((1.0, True), (1 - off, False), (1 + off, False)):
             tail = stats.chi2(len(sample)).cdf(float((sample**2).sum()) / scale**2)
             assert bool(min(tail, 1 - tail) > 1e-6) is likely
     assert abs(np.corrcoef(errors, n)[0, 1]) < 5 / math.sqrt(len(draws))

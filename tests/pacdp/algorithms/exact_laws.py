@@ -22,6 +22,7 @@ SETTINGS = {
     "SGLD, constant": SGLD(tau=40.0, step_size=0.3, base_std=0.5),
     "SGLD, decaying": SGLD(tau=40.0, step_size=0.3, decay=0.6, base_std=0.5),
     "SGLD, hot": SGLD(tau=4.0, step_size=0.1, base_std=2.0),
+    "SGLD, large steps": SGLD(tau=1000.0, step_size=0.9, decay=1.0, base_std=0.1),
     "SGHMC, underdamped": SGHMC(tau=10.0, step_size=0.1, friction=0.1, base_std=0.7),
     "SGHMC, decaying": SGHMC(tau=40.0, step_size=0.3, decay=0.5, friction=0.3, base_std=0.5),
     "SGHMC, all friction": SGHMC(tau=4.0, step_size=0.05, friction=1.0, base_std=2.0),
@@ -29,6 +30,10 @@ SETTINGS = {
     "pSGLD, decaying": PSGLD(tau=3.0, step_size=0.1, freeze_after=1, decay=0.5, stabiliser=1.0, base_std=3.0),
     "pSGLD, without correction": PSGLD(tau=10.0, step_size=0.1, freeze_after=1, stabiliser=0.3, correction=False),
     "Entropy-SGLD": EntropySGD(tau=20.0, outer_step_size=0.5, base_std=0.4, inner_steps=3),
+    "Entropy-SGLD, one inner step": EntropySGD(
+        tau=50.0, gamma=0.5, beta=0.5, outer_step_size=0.3, outer_decay=0.2, inner_steps=1
+    ),
+    "Entropy-SGD": EntropySGD(tau=20.0, outer_step_size=0.5, base_std=0.4, inner_steps=3, beta=None),
     "Entropy-SGLD, long": EntropySGD(
         tau=5.0, gamma=0.3, beta=4.0, outer_step_size=0.8, outer_decay=0.0, inner_steps=7, alpha=0.3,
         inner_step_size=0.7, inner_decay=0.5,

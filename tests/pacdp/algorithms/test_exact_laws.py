@@ -32,7 +32,7 @@ def test_a_noise_scale_wrong_by_a_twentieth_is_noticed(name, factor, monkeypatch
 
 
 @each_factor
-@pytest.mark.parametrize("name", ["Entropy-SGLD", "Entropy-SGLD, long"])
+@pytest.mark.parametrize("name", [name for name in ENTROPY if "SGLD" in name])
 def test_an_outer_noise_wrong_by_a_twentieth_is_noticed(name, factor, monkeypatch):
     plant(monkeypatch, entropy_sgd, stream=OUTER_NOISE, factor=factor)
     assert worst(SETTINGS[name]) < REJECTED

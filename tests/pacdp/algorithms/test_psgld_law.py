@@ -83,3 +83,12 @@ def test_the_correction_makes_the_stationary_variance_right():
     biased, error = variance(dataclasses.replace(CLEAN, correction=False, step_size=0.08), time=8.0)
     assert abs(biased / exact - 1) > 0.5
     assert abs(biased - exact) > 100 * error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("smoothing", [0.5, 0.9])
+def test_the_correction_is_right_with_memory_too(smoothing):
+    """The mean of squares follows the weights as h → 0, so that the whole of ∂G/∂w counts."""
+    settings = dataclasses.replace(CLEAN, smoothing=smoothing, step_size=0.0025)
+    found, error = variance(settings, time=6.0, coordinates=100)
+    assert abs(found - gibbs_variance()) < 0.2 * gibbs_variance() + 3 * error

@@ -1,14 +1,14 @@
 """Samplers on networks against plain loops over named parameters in double precision, with the same normal numbers."""
 
-import copy
 import dataclasses
 
 import pytest
 import torch
+from torch.func import functional_call
 from toys import keys_of, sparse_data, toy_data, toy_objective
 
-from pacdp.algorithms import PSGLD, SGD, SGLD, build
-from pacdp.chains import NOISE, PROBE, normal_like, resident
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
+from pacdp.chains import NOISE, OUTER_NOISE, PROBE, normal_like, resident
 from pacdp.models import Architecture
 
 KEYS = keys_of(8, 9)
@@ -18,6 +18,9 @@ SETTINGS = {
     "SGLD": [SGLD(tau=30.0, **DECAY), SGLD(tau=50.0, base_std=0.5)],
     "pSGLD": [PSGLD(tau=300.0, step_size=3e-3, smoothing=0.9, stabiliser=0.1, freeze_after=8, **DECAY),
               PSGLD(tau=500.0, step_size=3e-3, smoothing=0.5, stabiliser=0.5, freeze_after=8)],
+    "SGHMC": [SGHMC(tau=30.0, **DECAY), SGHMC(tau=50.0, friction=0.4, step_size=0.02)],
+    "Entropy-SGLD": [EntropySGD(tau=30.0, inner_steps=3, outer_step_size=0.5),
+                     EntropySGD(tau=50.0, beta=None, inner_steps=3, gamma=2.0, outer_step_size=0.5)],
 }  # fmt: skip
 FC = Architecture(hidden=(7, 6))
 CONV = Architecture(name="conv")
@@ -28,17 +31,13 @@ class Plain:
 
     def __init__(self, objective, k):
         self.objective, self.keys = objective, KEYS.select([k])
-        self.model = copy.deepcopy(objective.model)
 
     def gradient(self, weights, tick):
         (batch,), _ = self.objective.draw(self.keys, tick)
-        with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(weights[name])
-        self.model.zero_grad()
-        logits = self.model(self.objective._inputs[batch])
+        own = {name: w.clone().requires_grad_() for name, w in weights.items()}
+        logits = functional_call(self.objective.model, own, self.objective._inputs[batch])
         self.objective.loss(logits, self.objective.labels[0][batch]).mean().backward()
-        return {name: p.grad.clone() for name, p in self.model.named_parameters()}
+        return {name: w.grad for name, w in own.items()}
 
     def normal(self, stream, tick):
         like = torch.empty(1, self.objective.dim, dtype=torch.float64)
@@ -78,7 +77,33 @@ def psgld(s, plain, w, memory, t):
         w[n] = moved
 
 
-TWINS = {"SGD": sgd, "SGLD": sgld, "pSGLD": psgld}
+def sghmc(s, plain, w, memory, t):
+    g, xi, h = plain.gradient(w, t - 1), plain.normal(NOISE, t - 1), s.step_size * t**-s.decay
+    for n in w:
+        drift = g[n] + w[n] / (s.tau * s.base_std**2)
+        noise = (2 * s.friction * h / s.tau) ** 0.5 * xi[n]
+        memory[n] = (1 - s.friction) * memory.get(n, 0.0) - h * drift + noise
+        w[n] = w[n] + memory[n]
+
+
+def entropy_sgd(s, plain, w, memory, t):
+    local, mean = dict(w), dict(w)
+    for i in range(1, s.inner_steps + 1):
+        tick = (t - 1) * s.inner_steps + i - 1
+        g, xi = plain.gradient(local, tick), plain.normal(NOISE, tick)
+        h = s.inner_step_size * i**-s.inner_decay
+        for n in w:
+            local[n] = local[n] - 0.5 * h * (g[n] + s.gamma * (local[n] - w[n])) + (h / s.tau) ** 0.5 * xi[n]
+            mean[n] = (1 - s.alpha) * mean[n] + s.alpha * local[n]
+    eta, xi = s.outer_step_size / (s.gamma * s.tau) * t**-s.outer_decay, plain.normal(OUTER_NOISE, t - 1)
+    for n in w:
+        moved = w[n] + 0.5 * eta * s.tau * s.gamma * (mean[n] - w[n])
+        if s.beta is not None:
+            moved = moved - 0.5 * eta / s.beta * w[n] / s.base_std**2 + (eta / s.beta) ** 0.5 * xi[n]
+        w[n] = moved
+
+
+TWINS = {"SGD": sgd, "SGLD": sgld, "pSGLD": psgld, "SGHMC": sghmc, "Entropy-SGLD": entropy_sgd}
 
 
 def double(architecture, *, sparse, batching):
@@ -99,7 +124,8 @@ def double(architecture, *, sparse, batching):
     [*((name, FC, True, "auto", 16) for name in TWINS), ("SGLD", FC, False, "auto", 8),
      ("SGLD", FC, False, "loop", 8), ("SGLD", FC, True, "vmap", 8), ("SGLD", CONV, False, "loop", 4)],
 )  # fmt: skip
-def test_the_engine_is_its_plain_twin(name, architecture, sparse, batching, steps):
+def test_the_engine_is_its_plain_twin(name, architecture, sparse, batching, steps, whole):
+    steps = 50 if whole and architecture is FC else steps
     objective = double(architecture, sparse=sparse, batching=batching)
     every = [dataclasses.replace(settings, batch_size=5) for settings in SETTINGS[name]]
     start = objective.weights() * torch.tensor([[1.0], [0.8]], dtype=torch.float64)

@@ -157,6 +157,7 @@ def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_diverge
         {"norms": lambda x: 0.5 * x},  # as if half of the records had been added up
         {"norms": lambda x: torch.cat([x[:1], x[:-1] * 0.2 + x[1:] * 0.8])},  # after momentum
         {"sampler": {"tau": 1000.0 / 1.21}},  # noise said to be 10% larger than the price takes it for
+        {"sampler": {"cooling": 0.4}},  # a schedule of after the run
         {"sampler": {"every_record": False}},
     ],
 )

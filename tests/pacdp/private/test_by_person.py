@@ -6,6 +6,7 @@ import pytest
 import torch
 from clipped_networks import Branching
 from private_toys import (
+    DECAY,
     RECORDS,
     cnn,
     cross_entropy,
@@ -24,6 +25,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from pacdp.private import (
+    DPSGD,
     P3SGD,
     Mechanism,
     UserLevelDPSGD,
@@ -141,7 +143,8 @@ def without(dataset, person):
     ("name", "scale"),
     [("user level", 1e6), ("user level", math.nan), ("P3SGD", 1e6), ("P3SGD", math.inf),
      *(pytest.param(*more, marks=pytest.mark.slow) for more in (
-         ("user level", 1e-4), ("user level", math.inf), ("P3SGD", 1e-4), ("P3SGD", math.nan)))],
+         ("user level", 1e-4), ("user level", 1e300), ("user level", math.inf),
+         ("P3SGD", 1e-4), ("P3SGD", 1e300), ("P3SGD", math.nan)))],
 )  # fmt: skip
 @pytest.mark.every_case
 def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale):
@@ -161,6 +164,22 @@ def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale):
             torch.testing.assert_close(whole, removed, atol=1e-11, rtol=0.0)
     assert largest <= CLIP + 1e-11
     assert largest > 0.99 * CLIP or scale != 1e6
+
+
+def test_one_nan_record_silences_its_person_alone():
+    module, dataset = mlp().double(), doubles(sum(RECORDS))
+    removed = released_sum("user level", module, *without(dataset, 4))
+    dataset.tensors[0][(patients() == 4).nonzero()[-1]] = math.nan
+    torch.testing.assert_close(released_sum("user level", module, dataset), removed, atol=1e-12, rtol=0.0)
+
+
+def test_people_of_one_record_make_it_plain_dp_sgd():
+    plain, ours = (
+        trained(kind(mechanism=numbers(), noise_multiplier=DECAY, learning_rate=0.3), seed=4, **people)
+        for kind, people in ((DPSGD, {}), (UserLevelDPSGD, {"people": torch.arange(40)}))
+    )
+    torch.testing.assert_close(flat(ours.weights), flat(plain.weights), atol=1e-6, rtol=1e-5)
+    assert ours.event == plain.event
 
 
 def test_noise_has_the_scale_that_is_accounted_on_empty_samples_too():

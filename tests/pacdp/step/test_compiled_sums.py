@@ -46,6 +46,22 @@ def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_t
     torch.set_num_threads(2)
 
 
+@pytest.mark.cases(1)
+@pytest.mark.parametrize("kind", COMPILED)
+def test_padding_changes_nothing(kind, whole):
+    """A batch's sum is that of its examples, each alone; shapes around a multiple of the padding."""
+    objective = objective_of(kind, 0.2)
+
+    def sum_of(chosen):
+        draw_always(objective, chosen)
+        return objective.estimate(objective.weights(), keys_of(0), 0).gradient[0].double()
+
+    for count in (1, 15, 16, 17, 33) if whole else (17,):
+        each = torch.stack([sum_of([i]) for i in range(count)])
+        assert each.norm(dim=1).max() <= 0.2 / objective.batch_size
+        assert (sum_of(list(range(count))) - each.sum(dim=0)).norm() < 1e-5 * each.norm(dim=1).sum()
+
+
 def test_an_example_without_a_finite_gradient_is_the_reference_s_affair_in_its_own_chain_alone():
     data = KINDS["sparse"][0]()
     inputs = data.inputs.copy()
@@ -76,11 +92,11 @@ def test_no_example_contributes_more_than_the_clip_norm_through_convolutions(sca
 
 @pytest.mark.parametrize("compiled_form", [True, False], ids=["compiled", "reference"])
 @pytest.mark.parametrize("clip_norm", [1.0, 1e-3, 1e-5])
-def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm, compiled_form):
-    ratios = []
+def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm, compiled_form, whole):
+    ratios, first = [], 260 if whole else 286
     data = toy_data(n=300)
     inputs = data.inputs.copy()
-    inputs[286:] = np.outer(np.linspace(0.05, 3.3, 14) * 1e38, [1.0, 0.0, 0.0, 0.0, 0.0])
+    inputs[first:] = np.outer(np.linspace(0.05, 3.3, 300 - first) * 1e38, [1.0, 0.0, 0.0, 0.0, 0.0])
     model = nn.Sequential(nn.Linear(5, 1))
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
@@ -89,7 +105,7 @@ def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm, co
     objective = Objective(model, loss, data, batch_size=128, clip_norm=clip_norm)
     assert isinstance(objective.network, NativeNetwork)
     objective._sums = CompiledSums(objective.network, model, loss) if compiled_form else None
-    for far in range(286, 300):
+    for far in range(first, 300):
         draw_always(objective, [far])
         for output in (0.0, 20.0):  # the derivative by the output is about a half, or 1e-9
             weights = objective.weights()

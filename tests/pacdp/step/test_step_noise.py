@@ -1,6 +1,7 @@
 """Noise in sums: exact addition on the grid, shares, refusals, the price of finite arithmetic."""
 
 import copy
+import itertools
 import math
 import pickle
 from fractions import Fraction
@@ -56,6 +57,12 @@ def test_noise_is_the_same_whatever_it_hides(monkeypatch):
     one = released(monkeypatch, total)
     for shift in (-(2**31), -1, 1, 12345678901):
         assert torch.equal(released(monkeypatch, total + shift * grid) - one, torch.full_like(one, shift * grid))
+
+
+def test_a_sum_that_is_added_in_single_precision_would_be_seen(monkeypatch):
+    total, grid = totals(dtype=torch.float32), grid_of(1.7)
+    drawn = (released(monkeypatch, torch.zeros_like(total)) + total).double() / grid
+    assert not torch.equal(drawn, drawn.round())
 
 
 def test_huge_infinite_and_undefined_sums(monkeypatch):
@@ -187,7 +194,36 @@ def test_every_process_draws_its_share(monkeypatch, count):
     assert all(torch.equal(sum(o.unbind()), sum(drawn.unbind())) for o in orders)  # exact sums have no order
 
 
+def test_a_share_that_is_the_whole_or_nothing_would_be_seen(monkeypatch):
+    fix_keys(monkeypatch)
+    for each in (3.0, 3.0 / 2):
+        drawn = [add_noise(torch.zeros(100_000), std=each, randomness=part.base) for part in ranks(2)]
+        assert not scale_is(sum(drawn), 3.0)
+
+
 # the argument of docs/noise.md
+
+
+def rounded(scale):
+    """Probabilities of round(N(0, scale²)) at -14 .. 14."""
+    edges = [mpmath.ncdf((mpmath.mpf(k) - 0.5) / scale) for k in range(-14, 16)]
+    return [b - a for a, b in itertools.pairwise(edges)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("one", "other"), [(0.6, 0.6), (0.5, 1.0), (0.8, 0.7)])
+def test_shares_on_a_grid_are_a_rounded_normal_number_up_to_their_bound(one, other):
+    with mpmath.workdps(30):
+        first, second, both = rounded(one), rounded(other), mpmath.hypot(one, other)
+        harmonic = (mpmath.mpf(one) * other / both) ** 2
+        bound, errors = 2 * sum(mpmath.exp(-2 * mpmath.pi**2 * m * m * harmonic) for m in range(1, 9)), []
+        for k in range(4):
+            found = sum(first[14 + j] * second[14 + k - j] for j in range(k - 14, 15))
+            upper, lower = (
+                mpmath.quad(lambda u, x=x: mpmath.ncdf((x - u) / both), [-0.5, 0.5]) for x in (k + 0.5, k - 0.5)
+            )
+            errors.append(abs(found / (upper - lower) - 1))
+        assert bound / 50 < max(errors) <= bound  # and the bound is about something
 
 
 @pytest.mark.parametrize(("coordinates", "steps", "processes"), [(10**6, 10**4, 1), (1, 7, 4), (3, 1, 1)])

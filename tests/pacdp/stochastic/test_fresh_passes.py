@@ -11,6 +11,7 @@ from torch import nn
 
 from pacdp.plain import call_with
 from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
+from pacdp.stochastic.columns import gram_root, gram_root_of
 from pacdp.stochastic.noise import _standard, gaussians, normals
 
 
@@ -94,6 +95,17 @@ def test_compiled_numbers_agree_with_torch(dim):
     mean, std = torch.randn(dim), torch.rand(dim)
     for centre, spread in ((mean, std), (mean[:1], std), (mean, std[:1])):
         assert torch.allclose(gaussians(draws, 9, dim, mean=centre, std=spread), centre + spread * ours, atol=1e-6)
+
+
+def test_factors_of_singular_matrices():
+    columns = torch.randn(5, 1, 9, 6, generator=torch.Generator().manual_seed(0))
+    columns[0, :, :, 3] = columns[0, :, :, 1]  # a patch twice
+    columns[1] = 0.0
+    columns[2, :, :, 2:] = columns[2, :, :, :1] * torch.arange(4)
+    columns[3, :, 2:] = 0.0  # fewer inputs than positions
+    root, gram = gram_root(columns), columns.double().mT @ columns.double()
+    torch.testing.assert_close((root.mT @ root).double(), gram, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(gram_root_of(gram).float(), root, atol=1e-5, rtol=1e-5)
 
 
 def test_layers_that_compute_something_else_are_not_taken(monkeypatch):
