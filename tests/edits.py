@@ -6,10 +6,10 @@ from pacdp.verify.certificate import check_certificate
 
 
 def leaves(value, free=(), at=()):
-    """Where the numbers other than 0 are, but for those under the names in ``free``."""
+    """Where the numbers are, but for fractions of 0 and those under the names in ``free``."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if parts is None:
-        if isinstance(value, int | float) and not isinstance(value, bool) and value != 0:
+        if isinstance(value, int | float) and not isinstance(value, bool) and (value or isinstance(value, int)):
             yield at
         return
     for key, part in parts:

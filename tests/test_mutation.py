@@ -45,6 +45,7 @@ def test_a_trial_ends_as_its_tests_do(tmp_path, monkeypatch, source, fate):
     (tmp_path / "bounds" / "__init__.py").write_text(source)
     tests = tmp_path / "test_twice.py"
     tests.write_text("from bounds import twice\n\n\ndef test_twice():\n    assert twice(4) == 8\n")
+    (tmp_path / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--cases')")
     monkeypatch.setattr(trial, "PRELOADED", ["pytest"])
     found = trial.tried(trial.prepared(), tmp_path, [str(tests)], limit=3.0)
     assert found.fate == fate

@@ -20,6 +20,7 @@ from bounds import (
     gaussian_kl,
     gaussian_log_density_ratio,
     gaussian_renyi,
+    kl_chernoff,
     log_xi,
     maurer,
     prior_scale_grid,
@@ -74,6 +75,29 @@ def test_coverage_of_three_valued_losses_exactly(law):
         mass["split"] += weight * (split.value < true)
         mass["squares"] += weight * (unexpected_bernstein(risk=risk, second_moment=second, **at).value < true)
     assert max(mass.values()) <= failure_prob
+
+
+@pytest.mark.slow
+def test_coverage_of_one_draw_under_a_prior_that_met_the_sample():
+    """The exponential mechanism names a hypothesis, the prior leans on it; what the split does not pay for, fails."""
+    rng, price, failed = np.random.default_rng(8), Sharp(epsilon=1.5), np.zeros(3)
+    risks = rng.uniform(0.15, 0.35, 300)
+    for counts in rng.binomial(40, risks, size=(1500, 300)):
+        chance = np.exp(-0.75 * counts)  # replacing one example moves each count by at most one
+        prior = np.full(300, 0.01 / 299)
+        prior[rng.choice(300, p=chance / chance.sum())] = 0.99
+        posterior = prior * np.exp(-0.2 * counts)
+        posterior /= posterior.sum()
+        w = rng.choice(300, p=posterior)
+        at = {"risk": counts[w] / 40, "n": 40, "failure_prob": 0.2}
+        told = (
+            disintegrated(**at, log_density_ratio=math.log(posterior[w] / prior[w]), price=price),
+            disintegrated_renyi(**at, renyi_nats=math.log(posterior @ (posterior / prior)), price=price),
+            kl_chernoff(**at),
+        )
+        failed += [one.value < risks[w] for one in told]
+    assert failed[2] > 1.3 * 0.2 * 1500  # the release does overfit
+    assert (stats.binom.sf(failed[:2] - 1, 1500, 0.2) > 1e-6).all()
 
 
 def test_how_a_failure_probability_is_split_does_not_depend_on_what_was_measured():

@@ -16,8 +16,9 @@ import bounds
 from bounds import compression, compression_weights
 
 UNIFORM = [
-    (0, 1, 0.05), (1, 2, 0.5), (39, 40, 1e-6), (1137, 60_000, 0.05), (400_000, 10**6, 1e-300), (3, 10**9, 1e-300),
-    (10**6, 10**9, 1e-300),
+    (0, 1, 0.05), (0, 2, 0.05), (1, 2, 0.5), (3, 40, 0.05), (39, 40, 1e-6), (0, 60_000, 1e-12), (1137, 60_000, 0.05),
+    (59_999, 60_000, 0.05), (5, 10**6, 1e-300), (400_000, 10**6, 1e-300), (0, 10**9, 0.05), (3, 10**9, 1e-300),
+    (1000, 10**9, 0.05), (10**6, 10**9, 1e-300),
 ]  # fmt: skip
 
 
@@ -40,7 +41,7 @@ def test_weights_are_above_the_exact_root_and_close(k, n, failure_prob):
         assert slow.weighted(k, n, value * (1 - 1e-9), failure_prob, weights) < 1
 
 
-@pytest.mark.parametrize("n", [1, 3, 12])
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
 def test_the_sum_is_that_of_the_theorem_in_fractions(n):
     for k, failure_prob in itertools.product(range(n), (0.9, 0.05, 1e-9)):
         value = compression(k=k, n=n, failure_prob=failure_prob).value

@@ -66,14 +66,17 @@ def test_one_law_is_seldom_refuted(law):
 
 @pytest.mark.parametrize("shift", [0.3, -0.3])
 def test_a_shift_is_found_from_both_sides_and_late(shift):
-    soon = late = 0
+    found = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
         old, new = rng.normal(size=2000), rng.normal(size=1500)
-        soon += (exchangeable(old=old, new=new + shift).alarm(0.01) or 9999) < 1000
+        soon = (exchangeable(old=old, new=new + shift).alarm(0.01) or 9999) < 1000
         changed = exchangeable(old=old, new=np.r_[new, rng.normal(size=500) + 3 * shift])
-        late += 1500 < (changed.alarm(0.01) or 0)
-    assert min(soon, late) >= 15
+        late = 1500 < (changed.alarm(0.01) or 0) and changed.p_value < 1e-10
+        errors = exchangeable(old=rng.random(2000) < 0.05, new=rng.random(3000) < 0.15)
+        quiet = exchangeable(old=old, new=new).alarm(0.01) is None
+        found.append([soon, late, errors.alarm(0.01) is not None, quiet])
+    assert np.sum(found, axis=0).min() >= 15
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(0, 9))

@@ -1,5 +1,6 @@
 """KL of Gibbs posteriors and certificates that need no draw of them, against finite classes known exactly."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -96,9 +97,9 @@ def test_formal_guarantee_no_posterior_with_this_log_partition_has_a_larger_boun
     assert surrogate.value == pytest.approx(catoni.value, rel=1e-9)  # nothing is lost when ln Z is known
 
 
-@pytest.mark.parametrize(
-    ("log_partition", "n", "tau"), [(-0.1, 3000, 2.0), (-20.0, 30, 60.0), (-90.0, 60_000, 900.0), (-500.0, 3000, 900.0)]
-)
+@pytest.mark.parametrize("log_partition", [-0.1, -3.0, -20.0, -90.0, -500.0])
+@pytest.mark.parametrize("n", [30, 3000, 60_000])
+@pytest.mark.parametrize("tau", [2.0, 60.0, 900.0])
 def test_maximum_is_above_every_point_of_a_grid_and_close(log_partition, n, tau):
     given = BASE | {"log_partition_lower_nats": log_partition, "n": n, "tau": tau}
     for made in (gibbs_pac_bayes(**given), dp_gibbs_pac_bayes(**given, epsilon=0.02)):
@@ -125,3 +126,28 @@ def test_the_upper_bound_on_kl_is_at_least_the_exact_one(tau, low, width, share)
     exact = Fraction(tau) * (Fraction(high) - Fraction(low))
     first = -Fraction(partition) - Fraction(tau) * Fraction(low)
     assert Fraction(value) >= min(max(Fraction(0), first), exact, exact * exact / 8)
+
+
+@pytest.mark.parametrize("bound", [gibbs_pac_bayes, dp_gibbs_pac_bayes, gibbs_catoni])
+def test_laws(bound):
+    base = (CATONI if bound is gibbs_catoni else BASE) | ({"epsilon": 0.01} if bound is dp_gibbs_pac_bayes else {})
+    harder = {
+        "log_partition_lower_nats": [-0.5, -5.0, -50.0, -240.0, -1e4, -math.inf], "n": [10**7, 10**4, 500, 20, 1],
+        "failure_prob": [0.9, 0.1, 1e-9], "epsilon": [0.0, 0.01, 0.2, math.inf],
+    }  # fmt: skip
+    for name in harder.keys() & base.keys():
+        found = [bound(**(base | {name: x})).value for x in harder[name]]
+        assert all(better <= worse + 2e-7 for better, worse in itertools.pairwise(found)), name
+    certain = bound(**(base | {"log_partition_failure_prob": 0.0}))
+    assert (certain.value, certain.failure_prob) == (bound(**base).value, 0.04)
+
+
+def test_losses_that_are_shifted_say_the_same():
+    def value(shift):
+        return gibbs_pac_bayes(
+            log_partition_lower_nats=-90.0 - 900.0 * shift, loss_low=shift, loss_high=2.0 + shift, tau=900.0,
+            error_loss=0.7 + shift, n=3000, failure_prob=0.04, log_partition_failure_prob=0.0,
+        ).value  # fmt: skip
+
+    assert 0.1 < value(0.0) < 0.9
+    assert [value(shift) for shift in (-0.5, 0.25, 1.0)] == pytest.approx([value(0.0)] * 3, rel=1e-6)

@@ -5,6 +5,7 @@ import math
 import kl_by_mpmath as exact
 import mpmath as mp
 import numpy as np
+import pytest
 
 from bounds import binary_kl, binary_kl_lower, binary_kl_upper
 
@@ -52,6 +53,16 @@ def test_kl_has_its_stated_relative_error_at_all_magnitudes():
             assert abs(value - truth) <= 16 * mp.mpf(2) ** -53 * truth, (rate, other)
         else:
             assert value == truth or truth <= 1e-290
+
+
+@pytest.mark.slow
+def test_a_million_points_lie_beyond_the_inverse_by_the_computed_kl():
+    """Looser than 50 digits (16·2⁻⁵³ for the comparison itself), but dense where certificates live."""
+    rng = np.random.default_rng(7)
+    q, nats = rng.uniform(0, 0.3, 10**6), 10 ** rng.uniform(-6, 0, 10**6)
+    p = binary_kl_upper(q, nats)
+    assert (binary_kl(q, p) >= nats * (1 - 2.0**-48)).all()
+    assert (binary_kl(q, p - 66 * np.spacing(p)) < nats * (1 + 2.0**-48)).all()
 
 
 def test_edges():

@@ -20,17 +20,17 @@ FIXED_TEMPERATURE = ("catoni", "catoni_grid", "gibbs_catoni")
 pytestmark = pytest.mark.every_case
 
 
-def spread(cells):
+def spread(cells, every=3):
     """A third of these by default, in which every formula meets every third price, and all that others rest on."""
-    third = [cell for cell in CELLS if (list(PRICES).index(cell.price) + list(FORMULAS).index(cell.formula)) % 3 == 0]
-    marks = [() if cell in CROSS or cell in third else pytest.mark.slow for cell in cells]
+    place = {cell: list(PRICES).index(cell.price) + list(FORMULAS).index(cell.formula) for cell in cells}
+    marks = [() if cell in CROSS or place[cell] % every == 0 else pytest.mark.slow for cell in cells]
     given = [pytest.param(cell, marks=mark) for cell, mark in zip(cells, marks, strict=True)]
     return pytest.mark.parametrize("cell", given, ids=str)
 
 
 every_cell = spread(CELLS)
 closed_cells = spread([cell for cell in CELLS if cell.price in CLOSED])
-cross = pytest.mark.parametrize("cell", CROSS, ids=str)
+cross = spread(CELLS, every=999)
 
 
 def holds_together(made, risk):
@@ -62,7 +62,7 @@ def test_a_certificate_says_what_it_is_about_and_what_it_rests_on(cell):
 
 
 @closed_cells
-@settings(max_examples=8)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(
     risk=st.sampled_from([0.0, 1.0]) | st.floats(0, 1),
     nats=st.sampled_from([0.0, math.inf]) | st.floats(0, 1e4),

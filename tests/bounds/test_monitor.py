@@ -137,6 +137,15 @@ def test_what_is_printed_errs_to_the_safe_side():
     assert float(upper) >= made.upper
 
 
+def test_limits_cost_little_more_than_those_of_one_n_and_see_small_variances():
+    at = np.arange(10_000)
+    errors, steady = start().observe(at % 20 == 0), start().observe(0.05 + 0.01 * (at % 2))
+    assert errors.upper - 0.05 < 2.0 * (0.0545 - 0.05)  # Clopper and Pearson at 0.025
+    assert steady.upper - steady.mean < 0.2 * (errors.upper - errors.mean)
+    by_level = [running_mean_upper(100, 5.0, 4.0, level) for level in (0.5, 0.05, 1e-6, 1e-300)]
+    assert by_level == sorted(by_level)
+
+
 def test_nothing_is_known_before_the_first_loss_and_both_sides_are_alike():
     assert (running_mean_upper(0, 0.0, 0.0, 0.05), running_mean_lower(0, 0.0, 0.0, 0.05)) == (1.0, 0.0)
     assert math.isclose(1 - running_mean_upper(100, 5.0, 4.0, 0.05), running_mean_lower(100, 95.0, 4.0, 0.05))

@@ -109,6 +109,23 @@ def test_kl_chernoff_is_never_above_its_relaxations_nor_the_printed_forms_of_201
     assert tight <= bounds.dp_hoeffding(**at).value <= bounds.dp_hoeffding_2018(**at).value * SLACK
 
 
+@given(risk=RISKS, kl_nats=NATS, n=COUNTS, epsilon=EPSILONS, failure_prob=LEVELS)
+def test_the_sharp_transfer_and_prior_are_never_above_the_older_ones(risk, kl_nats, **at):
+    assert bounds.transfer_nats(**at) <= min(bounds.max_information_nats(**at), bounds.transfer_nats_2018(**at) * SLACK)
+    tight = bounds.dp_pac_bayes(risk=risk, kl_nats=kl_nats, **at).value
+    for older in (bounds.dp_pac_bayes_max_information, bounds.dp_pac_bayes_2018):
+        assert tight <= older(risk=risk, kl_nats=kl_nats, **at).value
+
+
+@given(n=COUNTS, failure_prob=LEVELS, factor=st.floats(-6, 0).map(lambda x: 10.0**x / 4) | st.floats(2, 1e6))
+def test_max_information_is_below_the_transfer_of_2018_for_small_and_for_large_epsilon(n, failure_prob, factor):
+    """With L = ln(4/δ): for nε² ≤ L/4 and for nε² ≥ 2L; between, either may be the smaller one."""
+    at = {"epsilon": math.sqrt(factor * math.log(4 / failure_prob) / n), "n": n, "failure_prob": failure_prob}
+    assert bounds.max_information_nats(**at) <= bounds.transfer_nats_2018(**at) * SLACK
+    between = {"epsilon": math.sqrt(math.log(3e9) / 1000), "n": 1000, "failure_prob": 1e-9}
+    assert bounds.transfer_nats_2018(**between) < bounds.max_information_nats(**between)
+
+
 @given(k=st.integers(0, 400), n=st.integers(1, 400), failure_prob=LEVELS)
 def test_exact_is_never_above_kl_chernoff_nor_that_above_hoeffding(k, n, failure_prob):
     k = min(k, n)

@@ -46,7 +46,8 @@ def test_jensen_is_below_its_formula_and_close(mean, draws, failure_prob):
     assert made >= -12 - 1e-11  # never below the certain bound
 
 
-@pytest.mark.parametrize(("draws", "failure_prob"), [(1, 0.3), (7, 0.05), (40, 0.3)])
+@pytest.mark.parametrize("failure_prob", [0.3, 0.05])
+@pytest.mark.parametrize("draws", [1, 7, 40])
 def test_markov_and_chernoff_formal_guarantee_hold_together_without_a_split(draws, failure_prob):
     """e^(-loss) ∈ {0, 1} with mean Z: the law of Ẑ is binomial, and the larger of both bounds is tested exactly."""
     nearly = 0
@@ -99,6 +100,20 @@ def test_each_method_has_its_turn(tau, draws, losses, method):
     )  # fmt: skip
     assert made.method == method
     assert made.nats <= estimate + 1e-12 or method == "certain"
+
+
+def test_less_information_never_helps():
+    def best(**changes):
+        given = {"log_mean_exp": -2.0, "mean_loss": 1.0, "draws": 50, "failure_prob": 0.05, **INTERVAL}
+        return log_partition_best(**(given | changes)).nats
+
+    for name, low, high in (
+        ("log_mean_exp", -3.0, -1.6), ("mean_loss", 2.0, 0.6), ("failure_prob", 1e-6, 0.5), ("draws", 3, 5000)
+    ):  # fmt: skip
+        assert best(**{name: low}) <= best() <= best(**{name: high})
+    assert best(log_mean_exp=-math.inf, mean_loss=4.0) == pytest.approx(-12)
+    for hopeless in (-1e5, -math.inf):
+        assert log_partition_chernoff(log_mean_exp=hopeless, draws=5, failure_prob=0.1) == -math.inf
 
 
 def streamed(parts):

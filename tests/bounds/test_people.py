@@ -150,7 +150,7 @@ def test_monte_carlo_formal_guarantee_counts_the_largest_weight():
     )
     assert weighted.terms["monte_carlo_draws"] == pytest.approx(6)
 
-    for rates in ((0.9, 0.0, 0.0), (0.18, 0.18, 0.18)):  # of the examples of the three people
+    for rates in ((0.9, 0.0, 0.0), (0.18, 0.18, 0.18), (0.5, 0.1, 0.3)):  # of the examples of the three people
         truth = sum(rates) / 3
         counts = np.arange(passes * 6 + 1)
         laws = [stats.binom.pmf(counts, passes * size, rate) for size, rate in zip(sizes, rates, strict=True)]

@@ -82,9 +82,12 @@ def test_a_bound_in_expectation_cannot_pass_for_a_certificate():
 
 
 def test_markov_transfer_formal_guarantee_and_printed_values():
-    for mu, printed in ((0.001, 0.000236), (0.01, 0.00126), (0.2, 0.400)):
+    for mu, printed in ((0.001, 0.000236), (0.005, 0.000492), (0.01, 0.00126), (0.05, 0.0253), (0.2, 0.400)):
         information = in_expectation_nats(privacy=GaussianDP(mu=mu, **KNOWN), n=N).information_nats
         found = markov_transfer_nats(information_nats=information, failure_prob=0.05)
         assert found / N == pytest.approx(printed, rel=5e-3)
+        splits = (0.05 * 10 ** (-k / 40) for k in range(1, 200))
+        best = min(math.log(1 / first) + (information + math.exp(-1)) / (0.05 - first) for first in splits)
+        assert found <= best * (1 + 1e-12)
         assert found > transfer_cost(privacy=GaussianDP(mu=mu, **KNOWN), n=N, failure_prob=0.05).nats
     assert markov_transfer_nats(information_nats=math.inf, failure_prob=0.05) == math.inf

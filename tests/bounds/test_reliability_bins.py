@@ -21,7 +21,7 @@ def filled(count, correct, low=0.6, high=0.7, mean_confidence=None):
 
 
 @every_bound
-@pytest.mark.parametrize("failure_prob", [0.3, 1e-3])
+@pytest.mark.parametrize("failure_prob", [0.3, 0.05, 1e-3])
 def test_coverage_of_one_bin_exactly(bound, failure_prob):
     """Confidence 0.65 for all, any accuracy: every number of correct answers of thirty with its probability."""
     n = 30
@@ -78,6 +78,18 @@ def test_values_at_fifty_digits():
     made = mce_clopper_pearson(bins=[one], min_count=1, failure_prob=0.05)
     above = stats.beta.ppf(1 - 0.025, 141, 60) - max(0.6, 0.625 - 0.1 * math.sqrt(math.log(40) / 400))
     assert made.value == pytest.approx(above, rel=1e-9)
+
+
+@every_bound
+def test_laws(bound):
+    def value(count=400, correct=300, failure_prob=0.05):
+        return bound(bins=[filled(count, correct)], min_count=1, failure_prob=failure_prob).value
+
+    assert 1.0 >= value(1, 0) > value(100, 75) > value(400, 300) > value(4000, 3000) > 0.1
+    by_level = [value(failure_prob=level) for level in (0.9, 0.05, 1e-6, 1e-300)]
+    by_gap = [value(correct=k) for k in (300, 320, 360, 400)]
+    assert (by_level, by_gap) == (sorted(by_level), sorted(by_gap))
+    assert by_level[-1] <= 1.0
 
 
 def test_counts_and_gaps_are_those_of_the_definition_rounded_up():

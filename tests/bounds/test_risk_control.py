@@ -45,7 +45,8 @@ def chance_of_failure(chosen, n, rates, target=0.4):
     return failing
 
 
-@pytest.mark.parametrize(("starts", "rates"), [(1, RATES), (2, (0.41, 0.41, 0.41)), (3, (0.1, 0.9, 0.9))])
+@pytest.mark.parametrize("starts", [1, 2, 3])
+@pytest.mark.parametrize("rates", [RATES, (0.41, 0.41, 0.41), (0.1, 0.9, 0.9)])
 def test_selective_risk_fails_no_more_than_it_says_over_every_sample(starts, rates):
     def chosen(sample):
         made = selective(sample, starts)

@@ -32,7 +32,17 @@ def cost(privacy, n=N, failure_prob=0.05):
     return transfer_cost(privacy=privacy, n=n, failure_prob=failure_prob)
 
 
-@pytest.mark.parametrize(("mu", "scale"), [(0.01, 0.005), (0.3, 0.05), (4.0, 0.5)])
+PRINTED = {0.001: 0.000088, 0.005: 0.000291, 0.01: 0.000675, 0.02: 0.001873, 0.03: 0.003640, 0.05: 0.008870,
+           0.1: 0.031800, 0.2: 0.119947, 0.3: 0.265003, 0.5: 0.729990, 1.0: 2.9588}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mu", "printed"), PRINTED.items())
+def test_cost_per_record_of_gaussian_privacy_at_mnist_size(mu, printed):
+    assert cost(gaussian(mu)).nats / N == pytest.approx(printed, rel=5e-4, abs=6e-7)
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.05, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize("scale", [0.005, 0.05, 0.5])
 def test_divergences_formal_guarantee_above_the_exact_value_and_close(mu, scale):
     """At the orders that matter: the best α - 1 is about 0.006/mu for n = 60000."""
     alpha = 1 + scale / mu
@@ -56,7 +66,8 @@ def test_cost_per_record_is_above_the_smallest_and_close(mu, alpha, failure_prob
     assert truth <= found <= truth * (1 + mp.mpf("1e-9"))
 
 
-@pytest.mark.parametrize(("mu", "failure_prob"), [(1e-4, 0.5), (0.1, 0.05), (0.7, 1e-9)])
+@pytest.mark.parametrize("mu", [1e-4, 0.01, 0.1, 0.7])
+@pytest.mark.parametrize("failure_prob", [0.5, 0.05, 1e-9])
 def test_gaussian_privacy_costs_less_than_the_concentrated_privacy_it_implies(mu, failure_prob):
     implied = ZeroConcentratedDP(rho=mu * mu / 2, **KNOWN)
     assert cost(gaussian(mu), failure_prob=failure_prob).nats < cost(implied, failure_prob=failure_prob).nats
@@ -64,8 +75,9 @@ def test_gaussian_privacy_costs_less_than_the_concentrated_privacy_it_implies(mu
 
 @pytest.mark.parametrize(("mu", "spacing", "reach"), [(0.1, 1e-3, 9.0), (0.02, 2e-4, 6.5), (0.5, 1e-2, 9.0)])
 def test_a_gaussian_on_a_grid_costs_slightly_more_than_the_gaussian(mu, spacing, reach):
-    on_grid, exact = cost(gaussian_cells(mu, spacing, reach), n=1000), cost(gaussian(mu), n=1000)
-    assert exact.nats * (1 - 1e-9) <= on_grid.nats <= exact.nats * 1.002
+    laws = gaussian(mu), gaussian_cells(mu, spacing / 2, reach), gaussian_cells(mu, spacing, reach)
+    exact, finer, on_grid = (cost(law, n=1000).nats for law in laws)
+    assert exact * (1 - 1e-9) <= finer < on_grid <= exact * 1.002
 
 
 def test_dp_sgd_on_a_grid_has_its_printed_cost():

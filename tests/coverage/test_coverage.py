@@ -3,13 +3,14 @@
 import inspect
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
 import bounds
 from tests.coverage.broken import BROKEN
 from tests.coverage.entries import ENTRIES
-from tests.coverage.harness import LEVEL, run, run_at, worst
+from tests.coverage.harness import FRACTIONS, LEVEL, run, run_at, worst
 from tests.coverage.priced import PRICED
 
 ELSEWHERE = {"Monitor, upper limit", "Monitor, lower limit"}  # on every stream of coins: bounds/test_monitor.py
@@ -46,7 +47,8 @@ def test_bounds_fail_at_most_as_often_as_they_say_and_for_less_than_their_cost_m
 @pytest.mark.every_case
 @every_entry
 def test_bounds_fail_at_most_as_often_as_they_say_on_twenty_thousand_data_sets(entry):
-    check(entry, SIZES[-1:])
+    shown = "20,000 data sets show" in entry.why
+    check(replace(entry, caught=FRACTIONS[0]) if shown else entry, SIZES[-1:])
 
 
 @pytest.mark.every_case

@@ -110,7 +110,7 @@ def _run(root: str, tests: list[str], limit: float) -> None:
         if not str(bounds.__file__).startswith(root):
             code = 3
         else:
-            options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--tb=short"]
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--cases", "0", "--tb=short"]
             code = int(pytest.main([*options, *tests], plugins=[noted]))
     finally:
         used = resource.getrusage(resource.RUSAGE_SELF)

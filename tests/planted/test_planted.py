@@ -12,6 +12,7 @@ from pacdp.losses import Loss
 from tests.coverage.harness import LEVEL, Entry, run
 from tests.planted.faults import FAULTS
 
+pytestmark = pytest.mark.every_case
 every_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 
 

@@ -1,5 +1,6 @@
 """The checker's brackets of composed privacy losses: around the truth where it is known, and around each other."""
 
+import itertools
 import math
 from collections import Counter
 
@@ -51,19 +52,14 @@ def _noise(multiplier):
 
 
 CHOICE = accounting.ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove")
-EVENTS = {
-    "few": (_sampled(0.01, 300, _noise(1.1)), "add-remove"),
-    "many": (_sampled(0.002, 5000, _noise(12.0)), "replace-one"),
-    "large samples": (_sampled(0.3, 40, _noise(4.0)), "replace-one"),
-    "p3sgd": (_sampled(0.1, 100, _noise(0.95), CHOICE), "add-remove"),
-}
+EVENTS = _sampled(0.01, 300, _noise(1.1)), _sampled(0.002, 5000, _noise(12.0)), _sampled(0.3, 40, _noise(4.0))
+P3SGD = _sampled(0.1, 100, _noise(0.95), CHOICE), "add-remove"
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("name", EVENTS)
-def test_epsilon_lies_in_both_accountants_brackets(name):
-    event, adjacency = EVENTS[name]
-    theirs = accounting.privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("event", "adjacency"), [P3SGD, *itertools.product(EVENTS, ["add-remove", "replace-one"])])
+def test_epsilon_lies_in_both_accountants_brackets(event, adjacency):
+    theirs = accounting.privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)
     replaced = adjacency == "replace-one"
     steps = loss.steps_of(accounting.event_to_dict(event), replaced)
     made = loss.compose(frozenset(steps.items()), replaced, 0.01)
@@ -75,6 +71,14 @@ def test_epsilon_lies_in_both_accountants_brackets(name):
     assert loss.private(steps, 0.98 * theirs.upper, 1e-5, replaced) is False
     fewer = Counter({step: 9 * times // 10 for step, times in steps.items()})
     assert loss.private(fewer, 0.98 * theirs.upper, 1e-5, replaced)
+
+
+def test_finer_grids_lie_within_coarser_ones():
+    coarse, fine = (loss.compose(_ran(0.01, 1.1, 300), False, resolution) for resolution in (0.1, 0.02))
+    for epsilon in (0.0, 0.5, 1.0, 2.0):
+        (low, high), (lower, upper) = fine.stick(epsilon), coarse.stick(epsilon)
+        assert lower <= low * (1 + 1e-9) + 1e-12
+        assert high <= upper * (1 + 1e-9) + 1e-12
 
 
 def test_divergence_of_a_gaussian_by_closed_form_and_by_composition():

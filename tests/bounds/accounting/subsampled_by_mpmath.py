@@ -9,16 +9,25 @@ def _tail(z, mean, sigma):
     return mp.erfc((z - mean) / (sigma * mp.sqrt(2))) / 2
 
 
-def remove(q, sigma, epsilon):
+def boundary(q, s, x, other):
+    """Where the loss of (1-q) N(0, s²) + q N(1, s²) against (1-q) N(0, s²) + q N(other, s²) is x; other is 0 or -1."""
+    if other:
+        return s**2 * (x / 2 + mp.asinh((1 - q) / q * mp.exp(1 / (2 * s**2)) * mp.sinh(x / 2)))
+    inner = (mp.exp(x) - 1 + q) / q
+    return s**2 * mp.log(inner) + mp.mpf(1) / 2 if inner > 0 else -mp.inf
+
+
+def beyond(q, s, z, other):
+    """The masses of both beyond z."""
+    return [(1 - q) * _tail(z, 0, s) + q * _tail(z, mean, s) for mean in (1, other)]
+
+
+def remove(q, sigma, epsilon, other=0):
     """P = (1-q) N(0, σ²) + q N(1, σ²) against N(0, σ²)."""
     with mp.workdps(DIGITS):
         q, s, e = mp.mpf(q), mp.mpf(sigma), mp.mpf(epsilon)
-        inner = (mp.exp(e) - 1 + q) / q
-        if inner <= 0:
-            return 1 - mp.exp(e)
-        z = s**2 * mp.log(inner) + mp.mpf(1) / 2
-        p = (1 - q) * _tail(z, 0, s) + q * _tail(z, 1, s)
-        return p - mp.exp(e) * _tail(z, 0, s)
+        p, least = beyond(q, s, boundary(q, s, e, other), other)
+        return p - mp.exp(e) * least
 
 
 def add(q, sigma, epsilon):
@@ -29,12 +38,11 @@ def add(q, sigma, epsilon):
 
 def replace(q, sigma, epsilon):
     """(1-q) N(0, σ²) + q N(1, σ²) against (1-q) N(0, σ²) + q N(-1, σ²)."""
-    with mp.workdps(DIGITS):
-        q, s, e = mp.mpf(q), mp.mpf(sigma), mp.mpf(epsilon)
-        z = s**2 * (e / 2 + mp.asinh((1 - q) / q * mp.exp(1 / (2 * s**2)) * mp.sinh(e / 2)))
-        p = (1 - q) * _tail(z, 0, s) + q * _tail(z, 1, s)
-        other = (1 - q) * _tail(z, 0, s) + q * _tail(z, -1, s)
-        return p - mp.exp(e) * other
+    return remove(q, sigma, epsilon, -1)
+
+
+def delta(adjacency, *at):
+    return replace(*at) if adjacency == "replace-one" else max(remove(*at), add(*at))
 
 
 def renyi(q, sigma, order):

@@ -3,10 +3,11 @@
 import math
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 import subsampled_by_mpmath as twin
-from events_for_tests import steps
+from events_for_tests import RELATIONS, either, lost, spent, steps
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -17,13 +18,13 @@ from bounds.accounting import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
-    privacy_delta,
-    privacy_epsilon,
     renyi_divergences,
     renyi_epsilon,
 )
+from bounds.accounting._cells import add_cells
 from bounds.accounting._compose import Curve
 from bounds.accounting._fourier import Composite, Window
+from bounds.accounting._pieces import Noise, grid
 
 PAIRS = [(0.01, 1.0), (0.3, 0.5), (0.001, 0.3), (0.9, 4.0), (0.0001, 50.0)]
 
@@ -32,11 +33,8 @@ PAIRS = [(0.01, 1.0), (0.3, 0.5), (0.001, 0.3), (0.9, 4.0), (0.0001, 50.0)]
 @pytest.mark.parametrize("epsilon", [0.0, 0.003, 0.2, 2.0])
 def test_delta_of_one_step_brackets_the_closed_form(q, sigma, epsilon):
     event = steps(sigma, q)
-    for adjacency, true in (
-        ("add-remove", max(twin.remove(q, sigma, epsilon), twin.add(q, sigma, epsilon))),
-        ("replace-one", twin.replace(q, sigma, epsilon)),
-    ):
-        made = privacy_delta(event=event, epsilon=epsilon, adjacency=adjacency)
+    for adjacency in RELATIONS:
+        made, true = lost(event, epsilon, adjacency), twin.delta(adjacency, q, sigma, epsilon)
         if true < 1e-36:  # the closed form has lost its digits
             assert made.upper < 1e-36
             continue
@@ -47,13 +45,11 @@ def test_delta_of_one_step_brackets_the_closed_form(q, sigma, epsilon):
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9, 1e-20])
 def test_epsilon_of_one_step_brackets_the_closed_form(q, sigma, delta):
     event = steps(sigma, q)
-    for adjacency, curve in (("add-remove", twin.remove), ("replace-one", twin.replace)):
-        made = privacy_epsilon(event=event, delta=delta, adjacency=adjacency)
-        assert curve(q, sigma, made.upper) <= delta
-        if adjacency == "add-remove":
-            assert twin.add(q, sigma, made.upper) <= delta
+    for adjacency in RELATIONS:
+        made = spent(event, delta, adjacency)
+        assert twin.delta(adjacency, q, sigma, made.upper) <= delta
         if made.lower > 0.0:
-            assert max(curve(q, sigma, made.lower), twin.remove(q, sigma, made.lower)) >= delta
+            assert twin.delta(adjacency, q, sigma, made.lower) >= delta
         assert made.upper - made.lower <= 0.02 * made.upper + 1e-6
 
 
@@ -81,24 +77,49 @@ def test_gaussians_on_all_records_compose_exactly():
         made = full_batch_gdp(event=both, adjacency=adjacency)
         assert made.mu == pytest.approx(sensitivity * mu, rel=1e-14)
         assert made.mu >= sensitivity * mu * (1 - 1e-16)
-        bound = privacy_epsilon(event=both, delta=1e-5, adjacency=adjacency)
+        bound = spent(both, adjacency=adjacency)
         assert bound.upper == pytest.approx(gaussian_epsilon(mu=sensitivity * mu, delta=1e-5), rel=1e-11)
         assert bound.lower <= bound.upper <= bound.lower * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@either
 def test_the_numerical_way_agrees_with_the_gaussian_and_is_never_below(adjacency):
     """A Gaussian on all records, made numerical by a companion that costs next to nothing."""
     event = Composed(events=(Gaussian(noise_multiplier=2.0), steps(1e4, 1e-6)))
     mu = 0.5 if adjacency == "add-remove" else 1.0
     for delta in (1e-3, 1e-6, 1e-12):
         exact = gaussian_epsilon(mu=mu, delta=delta)
-        made = privacy_epsilon(event=event, delta=delta, adjacency=adjacency)
+        made = spent(event, delta, adjacency)
         assert exact * (1 - 1e-9) <= made.upper <= exact * (1 + 4e-5)
         assert exact * (1 - 1e-4) <= made.lower <= exact * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize(("q", "sigma"), [*PAIRS, (0.3, 0.15)])
+def test_masses_of_cells(q, sigma, replaced):
+    """The compiled cells against integrals at 40 digits; what rounding moved across their ends is announced."""
+    noise = Noise(q, sigma, replaced, (), negligible=False)
+    low, top = noise.range(8.0)
+    part, ends = grid(2.0**-12 * min(1.0, q / sigma * 64), 0.002, low, top).part(low, top), noise.ends(8.0)
+    total, right, doubt = np.zeros((3, part.losses.size - 1))
+    add_cells(part.losses, part.growth, part.ratios, sigma, q, q, 1.0, replaced, *ends, total, right, doubt)
+    assert total.sum() == pytest.approx(1.0, abs=1e-13)
+    assert doubt.sum() < 1e-9
+    with mp.workdps(40):
+        at = mp.mpf(q), mp.mpf(sigma)
+        for k in np.random.default_rng(0).integers(0, total.size, 25):
+            x, y = map(mp.mpf, part.losses[k : k + 2])
+            inside = [min(max(twin.boundary(*at, loss, -replaced), ends[0]), ends[1]) for loss in (x, y)]
+            p, other = np.subtract(*(twin.beyond(*at, z, -replaced) for z in inside))
+            if p < 1e-16:  # 40 digits do not last for all of the tail
+                assert total[k] <= 1e-12
+                continue
+            room = p * 2.0**-43 + doubt[k]
+            assert abs(p - total[k]) <= room
+            assert abs((p - mp.exp(x) * other) / (1 - mp.exp(x - y)) - right[k]) <= room
+
+
+@either
 @pytest.mark.parametrize(("q", "sigma", "order"), [(0.01, 1.0, 2.0), (0.3, 2.0, 5.5), (0.2, 0.8, 1.3)])
 def test_renyi_divergences_against_quadrature(q, sigma, order, adjacency):
     """ln E_Q (P/Q)^a, the record in the sum against none, or against one that pulls the other way."""

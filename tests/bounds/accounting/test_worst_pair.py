@@ -62,6 +62,10 @@ def worst(q, sigma, epsilon):
     return float(twin.replace(q, sigma, epsilon))
 
 
+def normal(z, mean, sigma):
+    return np.exp(-0.5 * ((z - mean) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+
+
 @pytest.mark.parametrize(("q", "sigma"), SETTINGS)
 @pytest.mark.parametrize("epsilon", [-1.0, -0.1, 0.0, 0.02, 0.3, 1.0])
 def test_no_pair_in_the_plane_exceeds_opposite_contributions(q, sigma, epsilon):
@@ -81,3 +85,32 @@ def test_no_pair_in_the_plane_exceeds_opposite_contributions(q, sigma, epsilon):
     options = {"maxfev": 150, "xatol": 1e-6, "fatol": 1e-14}
     best = optimize.minimize(lambda at: -found(at), start, method="Nelder-Mead", options=options)
     assert -best.fun <= most + room
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("q", "sigma"), SETTINGS)
+def test_closed_form_agrees_with_plain_quadrature_on_the_line(q, sigma):
+    """In one dimension, both signs of ε and both orders of the pair, straight from the densities."""
+    z, step = np.linspace(-1 - 11 * sigma, 1 + 11 * sigma, 200_001, retstep=True)
+    laws = {mean: (1 - q) * normal(z, 0, sigma) + q * normal(z, mean, sigma) for mean in np.linspace(-1.0, 1.0, 9)}
+    for epsilon, a, b in itertools.product((-0.7, -0.05, 0.0, 0.05, 0.7), laws, laws):
+        value = step * np.maximum(laws[a] - math.exp(epsilon) * laws[b], 0.0).sum()
+        assert value <= worst(q, sigma, epsilon) + 1e-7
+        if a * (a - b) >= 0.0 and b * (b - a) >= 0.0:
+            plane = hockey_stick(np.array([a, 0.0]), np.array([b, 0.0]), q, sigma, epsilon)
+            assert value == pytest.approx(plane, abs=1e-7)
+
+
+@pytest.mark.parametrize(("q", "sigma", "epsilon"), [(0.1, 1.0, 0.1), (0.5, 1.5, -0.3), (0.02, 0.8, 0.05)])
+def test_two_releases_of_one_sample_do_not_gain_by_looking_at_the_first(q, sigma, epsilon):
+    """The second pair may depend on the first release; at its best it makes one pair at noise σ/√2."""
+    z, step = np.linspace(-1 - 8 * sigma, 1 + 8 * sigma, 601, retstep=True)
+    laws = {mean: normal(z, mean, sigma) for mean in (-1.0, -0.3, 0.0, 0.5, 1.0)}
+    pairs, largest = list(itertools.product(laws.keys() - {0.0}, repeat=2)), 0.0
+    unsampled = (q - 1) * math.expm1(epsilon) * np.outer(laws[0.0], laws[0.0])
+    for a, b in pairs:
+        gains = (unsampled + q * (np.outer(laws[a], laws[a2]) - math.exp(epsilon) * np.outer(laws[b], laws[b2]))
+                 for a2, b2 in pairs)  # fmt: skip
+        answers = [np.maximum(gain, 0.0).sum(axis=1) for gain in gains]
+        largest = max(largest, step**2 * np.max(answers, axis=0).sum())
+    assert largest == pytest.approx(worst(q, sigma / math.sqrt(2), epsilon), abs=1e-4)  # it is among the answers
