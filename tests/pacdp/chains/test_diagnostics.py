@@ -133,13 +133,13 @@ def test_each_test_sees_its_fault():
     x = autoregression(np.random.default_rng(8), 4, 2000, 0.5)
     drift, stuck, quiet = one(_drifting(x)), one(_stuck(x)), one(_quieter(x))
     assert drift.geweke_z < -3.0
-    assert drift.geweke_p_value < 1e-6
+    assert max(drift.geweke_p_value, drift.ks_p_value) < 1e-9
     assert one(-_drifting(x)).geweke_z == pytest.approx(-drift.geweke_z)
     assert stuck.r_hat > 1.1
     assert stuck.r_hat_p_value < 1e-6
     assert stuck.ks_p_value > 1e-4, "each chain by itself is stationary"
     assert quiet.r_hat > R_HAT_LIMIT, "folded"
-    assert quiet.ks_p_value < 0.05
+    assert quiet.r_hat_p_value < 1e-9
     assert abs(quiet.geweke_z) < 4.5
 
 

@@ -103,7 +103,7 @@ def remembering(outputs, targets):
 
 SEEN = []
 LOSSES = [of_two_classes, remembering]
-OF_LOSSES = {
+MEET = {
     "class-balanced": lambda losses, f, y: losses * len(y) / torch.bincount(y)[y],
     "hardest half": lambda losses, f, y: (
         losses if len(losses) < 8 else torch.where(losses >= losses.median(), losses, 0.0)
@@ -114,9 +114,7 @@ OF_LOSSES = {
 }
 CASES = {name: (mix, cross_entropy) for name, mix in MIXING.items()}
 CASES |= {loss.__name__: (torch.clone, loss) for loss in LOSSES}
-CASES |= {
-    name: (torch.clone, lambda f, y, of=of: of(cross_entropy(f, y), f, y)) for name, of in OF_LOSSES.items()
-}
+CASES |= {name: (torch.clone, lambda f, y, of=of: of(cross_entropy(f, y), f, y)) for name, of in MEET.items()}
 
 
 @pytest.mark.parametrize("name", CASES)
