@@ -122,7 +122,8 @@ def double(architecture, *, sparse, batching):
 @pytest.mark.parametrize(
     ("name", "architecture", "sparse", "batching", "steps"),
     [*((name, FC, True, "auto", 16) for name in TWINS), ("SGLD", FC, False, "auto", 8),
-     ("SGLD", FC, False, "loop", 8), ("SGLD", FC, True, "vmap", 8), ("SGLD", CONV, False, "loop", 4)],
+     ("SGLD", FC, False, "loop", 8), ("SGLD", FC, True, "vmap", 8), ("SGLD", CONV, False, "loop", 4),
+     ("SGLD", CONV, False, "auto", 4)],
 )  # fmt: skip
 def test_the_engine_is_its_plain_twin(name, architecture, sparse, batching, steps, whole):
     steps = 50 if whole and architecture is FC else steps

@@ -33,9 +33,9 @@ def test_noise_of_nothing_costs_what_its_failure_probability_costs():
     assert made.budget["noise on the counts"] == pytest.approx(0.001)
 
 
-@pytest.mark.parametrize("std", [3.0, 300.0])
+@pytest.mark.parametrize("std", [3.0, pytest.param(50.0, marks=pytest.mark.slow), 300.0])
 def test_the_bound_is_that_of_the_worst_counts_and_fails_less_often_than_the_noise_may(std, whole):
-    source, draws, below = SeededRandomness(3), 30 if whole else 10, 0
+    source, draws, below = SeededRandomness(3), 100 if whole else 10, 0
     exact = released_certificate(400 / 10_000, n=10_000, **PLAIN).value
     for _ in range(draws):
         counts = released_errors(400, 10_000, std_errors=std, std_n=std, randomness=source, ledger=NoLedger(), run="a")

@@ -11,7 +11,7 @@ from scipy import signal, stats
 
 import bounds
 from pacdp.chains import diagnostics
-from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, REFUTED_BY_CHANCE
+from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, R_HAT_LIMIT, REFUTED_BY_CHANCE
 from pacdp.chains.diagnostics import after_burn_in, diagnose
 
 
@@ -127,6 +127,28 @@ def test_planted_faults_are_caught(fault, chains, phi):
     assert found.refuted
     assert any(text.startswith("x: not stationary") for text in found.warnings)
     assert not any(text.startswith("other: not stationary") for text in found.warnings)
+
+
+def test_each_test_sees_its_fault():
+    x = autoregression(np.random.default_rng(8), 4, 2000, 0.5)
+    drift, stuck, quiet = one(_drifting(x)), one(_stuck(x)), one(_quieter(x))
+    assert drift.geweke_z < -3.0
+    assert max(drift.geweke_p_value, drift.ks_p_value) < 1e-9
+    assert one(-_drifting(x)).geweke_z == pytest.approx(-drift.geweke_z)
+    assert stuck.r_hat > 1.1
+    assert stuck.r_hat_p_value < 1e-6
+    assert stuck.ks_p_value > 1e-4, "each chain by itself is stationary"
+    assert quiet.r_hat > R_HAT_LIMIT, "folded"
+    assert quiet.r_hat_p_value < 1e-9
+    assert abs(quiet.geweke_z) < 4.5
+
+
+def test_many_well_mixed_chains_draw_no_warning():
+    x = autoregression(np.random.default_rng(6), 64, 2000, 0.5)
+    found = diagnose({"energy": x, "norm": x**2})  # the second far from normal
+    assert found.warnings == ()
+    assert not found.refuted
+    assert found.traces["energy"].r_hat < R_HAT_LIMIT
 
 
 def test_a_slow_stationary_chain_is_warned_of_but_not_refuted():

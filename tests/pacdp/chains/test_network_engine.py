@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils import prune
-from toys import seeded, toy_data
+from toys import seeded, sparse_data, toy_data
 
 from pacdp.chains import resident
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
@@ -19,9 +19,12 @@ BATCH = 11
 NOT_COMPILED = {
     "no bias": (nn.Sequential(nn.Linear(5, 1, bias=False)), (5,)),
     "nested": (nn.Sequential(nn.Sequential(nn.Linear(5, 1))), (5,)),
+    "no sequence": (nn.Linear(5, 1), (5,)),
     "another activation": (nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 1)), (5,)),
     "first ReLU": (nn.Sequential(nn.ReLU(), nn.Linear(5, 1)), (5,)),
     "subclass": (nn.Sequential(type("Own", (nn.Linear,), {})(5, 1)), (5,)),
+    "empty": (nn.Sequential(nn.Flatten()), (5,)),
+    "linear on the last of two axes": (nn.Sequential(nn.Linear(5, 4), nn.Flatten(), nn.Linear(12, 1)), (3, 5)),
     "shared": ((lambda layer: nn.Sequential(layer, nn.ReLU(), layer))(nn.Linear(5, 5)), (5,)),
     "unflattened": (nn.Sequential(nn.Linear(5, 1)), (1, 5)),
     "partly flattened": (nn.Sequential(nn.Flatten(2), nn.Linear(5, 1)), (3, 5)),
@@ -68,17 +71,26 @@ def doubled(layer, args, output=None):
 
 
 CHANGED = {
+    "pruned": lambda m: prune.l1_unstructured(m[5], "weight", amount=0.5),
+    "pruned convolution": lambda m: prune.random_structured(m[0], "weight", amount=1, dim=0),
     "pruning made permanent": remove_pruning,
     "spectral norm by hook": lambda m: nn.utils.spectral_norm(m[5]),
+    "spectral norm": lambda m: nn.utils.parametrizations.spectral_norm(m[5]),
+    "orthogonal": lambda m: nn.utils.parametrizations.orthogonal(m[7]),
     "weight norm": lambda m: nn.utils.parametrizations.weight_norm(m[0]),
     "forward hook": lambda m: m[5].register_forward_hook(doubled),
+    "forward hook on an activation": lambda m: m[1].register_forward_hook(doubled),
+    "hook of an identity": lambda m: m[4].register_forward_hook(doubled),
+    "hook of the flattening": lambda m: m[3].register_forward_pre_hook(doubled),
     "hook before a layer": lambda m: m[7].register_forward_pre_hook(doubled),
     "hook of the network": lambda m: m.register_forward_hook(doubled),
     "hook in the backward pass": lambda m: m[5].register_full_backward_hook(lambda layer, by, of: (2 * by[0],)),
     "a forward of its own": of_its_own(6, torch.tanh),
+    "an identity with a forward of its own": of_its_own(4, torch.sin),
     "an identity of another kind": subclass(4, forward=lambda self, x: x.square()),
     "a flattening of another kind": subclass(3, forward=lambda self, x: x.flatten(1).flip(1)),
     "a parameter of the network": lambda m: m.register_parameter("scale", nn.Parameter(torch.ones(1))),
+    "a parameter of an activation": lambda m: m[1].register_parameter("scale", nn.Parameter(torch.ones(3))),
     "a layer inside a layer": lambda m: m[5].add_module("more", nn.Linear(2, 2)),
     "another kernel size": lambda m: setattr(m[0], "weight", nn.Parameter(torch.randn(3, 1, 1, 1) + 1)),
     "a padding set later": lambda m: setattr(m[2], "ceil_mode", True),
@@ -151,6 +163,17 @@ def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
     FAULTS[name](monkeypatch)
     assert supports(module, inputs)
     assert type(resident(module, inputs, batch_size=BATCH)) is LoopedNetwork
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("seed", range(12))
+def test_no_rounding_at_zeros_and_ties_turns_the_engine_down(seed, dtype):
+    data = sparse_data(n=30, classes=3, seed=seed) if seed % 2 else toy_data(n=30, shape=(1, 6, 6))
+    for change, batch_sizes in ((len, (1, BATCH, 60)), (lambda m: [p.data.zero_() for p in m.parameters()], (BATCH,))):
+        for batch_size in batch_sizes:
+            module, inputs = changed(change, seed).to(dtype), torch.tensor(data.inputs).to(dtype)
+            assert type(resident(module, inputs, batch_size=batch_size)) is NativeNetwork
 
 
 @pytest.mark.every_case

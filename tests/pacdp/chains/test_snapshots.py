@@ -57,7 +57,7 @@ def test_a_shard_file_is_never_above_its_size(tmp_path, dim, shard_bytes):
         assert sizes[0] > 0.8 * shard_bytes - shape.bytes - 1000
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 def test_resuming_at_random_points_is_exact(tmp_path, seed):
     """Every checkpoint flushes first; a crash comes at any later step; the chain goes on from the checkpoint."""
     rng = np.random.default_rng(seed)

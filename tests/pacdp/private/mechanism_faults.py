@@ -186,6 +186,11 @@ def reused(count):
     return half, half
 
 
+def antithetic(count):
+    half = torch.randn(count)
+    return half, -half.flip(0)
+
+
 def of_one_radius(count):
     radius, angles = (-2.0 * torch.rand(count).log()).sqrt(), 2.0 * np.pi * torch.rand(2, count)
     return radius * angles[0].cos(), radius * angles[1].cos()
@@ -223,6 +228,7 @@ FAULTS = [
     (choices_of_other_probabilities, "P3SGD", {"choices"}),
     pytest.param(halves(reused), "DP-SGD", {LAG, "noise: covariance at large"}, marks=pytest.mark.slow),
     (halves(of_one_radius), "DP-SGD", {LAG}),
+    pytest.param(halves(antithetic), "DP-SGD", {LAG}, marks=pytest.mark.slow),
     (noise_in_common, "DP-SGD", {"noise: covariance by direction"}),
 ]  # fmt: skip
 ALONE = (batches_of_one_size, noise_that_starts_again_on_resuming, noise_of_the_system_that_starts_again_on_resuming)

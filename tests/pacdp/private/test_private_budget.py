@@ -25,7 +25,8 @@ from pacdp.private import (
 from pacdp.step.release import PrivateStep
 
 DELTA = 1e-3
-SIGMAS = st.lists(st.sampled_from([0.7, 0.9, 1.3, 2.0, 4.0]), min_size=3, max_size=5)
+WHOLE = settings.default.max_examples > 30
+SIGMAS = st.lists(st.sampled_from([0.7, 0.9, 1.3, 2.0, 4.0]), min_size=3, max_size=9)
 
 
 def budget(at, **changes):
@@ -43,11 +44,14 @@ def algorithm(sigmas, **changes):
 
 
 @pytest.mark.usefixtures("known_network")
-@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25 if WHOLE else 3,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(
     sigmas=SIGMAS, share=st.floats(0.15, 1.2), rate=st.sampled_from([0.1, 0.5]), every=st.integers(1, 3),
     adjacency=st.sampled_from(["add-remove", "replace-one"]),
-    stops=st.lists(st.integers(1, 6), max_size=2),
+    stops=st.lists(st.integers(1, 9), max_size=3),
 )  # fmt: skip
 def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stops):
     plan = planned(Table(values=tuple(sigmas)), sample_rate=rate, steps=len(sigmas))
@@ -80,7 +84,7 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
         assert spent(first(plan, steps + 1), adjacency) > limit
 
 
-@settings(max_examples=5)
+@settings(max_examples=40 if WHOLE else 5)
 @given(sigmas=SIGMAS, before=st.integers(0, 6), limit=st.floats(0.3, 6.0), rate=st.sampled_from([0.05, 0.4, 1.0]))
 def test_affordable_steps_are_the_most_and_count_what_ran_before(sigmas, before, limit, rate):
     upcoming = planned(Table(values=tuple(sigmas)), sample_rate=rate, steps=len(sigmas))

@@ -254,6 +254,11 @@ def class_balanced(outputs, targets):
     return cross_entropy(outputs, targets) * counts[counts > 0].min() / counts[targets]
 
 
+def hardest_half(outputs, targets):
+    losses = cross_entropy(outputs, targets)
+    return 3.0 * torch.where(losses >= losses.median(), losses, 0.0)
+
+
 def contrastive(outputs, targets):
     unlike = targets[:, None] != targets[None]
     return cross_entropy(outputs, targets) + (unlike * (outputs[:, None] - outputs[None]).square().sum(2)).sum(1)
@@ -296,6 +301,7 @@ class Opening(nn.Module):
 
 MEETINGS = {
     "weights by the batch's classes": (mlp, class_balanced),
+    "the batch's harder half": (mlp, hardest_half),
     "pairs": (mlp, contrastive),
     "a memory": (lambda: Mixing(Bank()), cross_entropy),
     "a neighbour": (lambda: Mixing(lambda h: h + h.roll(1, 0)), cross_entropy),

@@ -219,6 +219,28 @@ class Late(DPSGD):
         return DPSGD.update(self, step)
 
 
+class Twice(DPSGD):
+    """Releases the sum a second time, with noise of its own."""
+
+    def update(self, step):
+        step.release(self.noise_at(step.number))
+        return DPSGD.update(self, step)
+
+
+class Free(DPSGD):
+    """Promises less than it releases."""
+
+    def promise(self, n, steps, *, start=0):
+        return planned(2.0, sample_rate=self.mechanism.sample_rate, steps=start + steps, done=start)
+
+
+class Silent(DPSGD):
+    """Promises a release and makes none."""
+
+    def update(self, step):
+        return 0
+
+
 class Choosing(P3SGD):
     """Chooses a second time."""
 
@@ -235,7 +257,7 @@ class Cheaper(NestedNoise):
         return IndependentNoise().draw(step, scales)
 
 
-@pytest.mark.parametrize(("kind", "ran"), [(Quieter, 0), (Late, 2)])
+@pytest.mark.parametrize(("kind", "ran"), [(Twice, 0), (Quieter, 0), (Free, 0), (Late, 2)])
 def test_a_step_that_releases_something_else_ends_the_run(kind, ran):
     seen = []
     liar = kind(mechanism=M, noise_multiplier=1.0, learning_rate=0.1)
@@ -244,7 +266,9 @@ def test_a_step_that_releases_something_else_ends_the_run(kind, ran):
     assert seen == list(range(1, ran + 1))
 
 
-def test_a_second_choice_and_independent_candidates_end_the_run():
+def test_a_second_choice_independent_candidates_and_no_release_end_the_run():
+    with pytest.raises(ValueError, match="one number for each release, got none"):
+        train(Silent(mechanism=M, noise_multiplier=1.0, learning_rate=0.1), mlp(), data(), loss=cross_entropy)
     for kind, more in ((Choosing, {}), (P3SGD, {"candidates": Cheaper()})):
         liar = kind(mechanism=M, noise_scales=(3.0, 1.0), learning_rate=0.1, **more)
         with pytest.raises(RuntimeError, match="was promised"):

@@ -167,7 +167,10 @@ OF_LAGS = {
 }
 OF_ALL = {
     "a biased cell": (biased_cell, cells, 1 << 21),
+    "a grid twice as coarse": (lambda v: (512.0 * v).round() / 512.0, cells, 1 << 21),
     "tails cut off": (lambda v: v.clamp(-4.4, 4.4), tails, 1 << 23),
+    "tails too long": (lambda v: torch.where(v.abs() > 4.0, 1.1 * v, v), tails, 1 << 21),
+    "a mean": (lambda v: v + 0.006, moments, 1 << 21),
     "half a percent too little": (lambda v: 0.995 * v, moments, 1 << 21),
 }
 OF_COORDINATES = {
@@ -175,6 +178,11 @@ OF_COORDINATES = {
     "two coordinates with one noise": (shared_noise, between_coordinates),
     "the same tail in each": (lambda v: v.abs(), coordinates),
 }
+
+
+def test_a_right_box_muller_transform_passes(fixed):
+    right = Planted(lambda v: box_muller(v, second=lambda r, a: r * a.sin()))
+    assert lags(drawn(right, 10, 40_000)) > 1e-5
 
 
 @pytest.mark.parametrize("name", OF_LAGS)

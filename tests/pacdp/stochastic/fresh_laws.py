@@ -47,3 +47,10 @@ def least_p_value(ours, theirs, *, projections=12):
     directions = np.concatenate([single, rng.normal(size=(projections, outputs)), np.ones((1, outputs))])
     found = [stats.ks_2samp(ours @ d, theirs @ d, method="asymp").pvalue for d in directions]
     return float(min(found) * len(found))
+
+
+def covariance_deviation(ours, theirs):
+    """The largest difference of covariances, in standard errors (of Gaussian outputs, roughly)."""
+    first, second = np.cov(ours.T), np.cov(theirs.T)
+    spread = np.sqrt((np.outer(np.diag(first), np.diag(first)) + first**2) * (1 / len(ours) + 1 / len(theirs)))
+    return float((np.abs(first - second) / (spread + 1e-12)).max())

@@ -78,6 +78,12 @@ def norm_with_statistics():
 NETWORKS = {
     "linear": (lambda: nn.Linear(6, 4), (6,)),
     "linear without bias": (lambda: nn.Linear(6, 4, bias=False), (6,)),
+    "linear over few steps": (
+        lambda: nn.Sequential(nn.Unflatten(1, (2, 6)), nn.Linear(6, 5), nn.LayerNorm(5)), (12,),
+    ),
+    "linear over many steps": (
+        lambda: nn.Sequential(nn.Unflatten(1, (8, 6)), nn.Linear(6, 5), nn.LayerNorm(5)), (48,),
+    ),
     "conv, kernels": (lambda: nn.Conv2d(1, 3, 2), (1, 5, 4)),
     "conv, joint": (lambda: nn.Conv2d(5, 12, 3), (5, 4, 4)),
     "conv, strided and padded": (
@@ -89,6 +95,7 @@ NETWORKS = {
     "linear at many steps": (lambda: nn.Sequential(nn.Unflatten(1, (7, 2)), nn.Linear(2, 3)), (14,)),
     "group norm": (lambda: nn.Sequential(nn.Unflatten(1, (4, 3)), nn.GroupNorm(2, 4)), (12,)),
     "batch norm": (norm_with_statistics, (4, 2, 2)),
+    "conv of one dimension": (lambda: nn.Conv1d(2, 3, 3, padding=1, stride=2), (2, 6)),
     "conv of one dimension, same": (lambda: nn.Conv1d(2, 3, 3, padding="same", dilation=2), (2, 5)),
     "attention at few tokens": (lambda: Attention(2, 8), (16,)),
     "attention at many tokens": (lambda: Attention(5, 2), (10,)),
@@ -110,7 +117,8 @@ NETWORKS = {
 
 
 NOT_LINEAR = {
-    "residual", "small network", "vision transformer", *(name for name in NETWORKS if name.startswith("attention")),
+    "residual", "small network", "vision transformer",
+    *(name for name in NETWORKS if name.startswith(("attention", "linear over"))),
 }  # fmt: skip
 """Networks whose outputs are no linear function of their weights."""
 

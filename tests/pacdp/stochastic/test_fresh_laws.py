@@ -4,35 +4,50 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from fresh_laws import least_p_value, one_input, random_posterior, whole_networks
+from fresh_laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
 from fresh_networks import NETWORKS, NOT_LINEAR, made
 from torch import nn
 
 from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
+from pacdp.stochastic.columns import joint_is_cheaper
+from pacdp.stochastic.law import laws_of
 from pacdp.stochastic.noise import normals
 
 DRAWS = 2000
 LEAST_P = 1e-5
 
 
-@pytest.mark.parametrize("count", [DRAWS // 2, pytest.param(DRAWS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kind", "count", "least"),
+    [("rows", DRAWS // 2, LEAST_P),
+     *(pytest.param(kind, DRAWS, 1e-3, marks=pytest.mark.slow) for kind in ("rows", "diagonal"))],
+)  # fmt: skip
 @pytest.mark.parametrize("name", sorted(NOT_LINEAR))
-def test_law_of_whole_networks(name, count):
+def test_law_of_whole_networks(name, kind, count, least):
     module, x = made(name)
-    posterior = random_posterior(module, "rows")
+    posterior = random_posterior(module, kind)
     ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=count, seed=5)
     theirs = whole_networks(module, posterior, x, draws=count, seed=6)
-    assert least_p_value(ours, theirs) > LEAST_P
+    assert least_p_value(ours, theirs) > least
+    assert covariance_deviation(ours, theirs) < 7
+
+
+def test_both_exact_ways_of_a_convolution_are_among_the_networks():
+    chosen = []
+    for name, positions in (("conv, kernels", 12), ("conv, joint", 4), ("conv, groups, joint", 4)):
+        law = laws_of(random_posterior(made(name)[0], "rows"), torch.device("cpu"))["weight"]
+        chosen.append(joint_is_cheaper(law, fan_in=law.mean[0].numel(), positions=positions))
+    assert chosen == [False, True, True]
 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("kind", ["rows", "diagonal"])
 @pytest.mark.parametrize("name", sorted(set(NETWORKS) - NOT_LINEAR))
-def test_layers_have_their_exact_gaussian_law(name, kind):
+def test_layers_have_their_exact_gaussian_law(name, kind, whole):
     """What is linear in its weights w is N(f(E w), J diag(std²) Jᵀ), J the Jacobian by the weights."""
     module, x = made(name)
     posterior = random_posterior(module, kind)
-    draws = 10_000
+    draws = 20_000 if whole else 10_000
     ours = one_input(lambda batch, numbers: fresh_outputs(module, posterior, batch, numbers), x, draws=draws, seed=2)
     jacobian = torch.func.jacrev(lambda weights: torch.func.functional_call(module, weights, (x[None],))[0].flatten())
     slopes = jacobian(dict(posterior.means))
@@ -60,6 +75,7 @@ def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch):
     ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
     theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
     assert least_p_value(ours, theirs) < 1e-9
+    assert covariance_deviation(ours, theirs) > 10
 
 
 class Twice(nn.Module):
