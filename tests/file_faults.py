@@ -125,6 +125,7 @@ def _child(function, arguments, root, fault, notes):
         os.dup2(os.open(notes / name, os.O_WRONLY | os.O_CREAT), stream)
         setattr(sys, f"std{name}", os.fdopen(stream, "w", buffering=1, closefd=False))
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # workers of the suite ignore it
     log = os.open(notes / "operations", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     _Shim(root, fault, log).install()
     typed = sys.modules.get("tests.typed")
