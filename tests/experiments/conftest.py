@@ -25,14 +25,12 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-def _once(plain, unless=lambda: False):
-    """The function, called once for arguments that are written the same."""
+def _once(plain):
+    """The function, called once for arguments that are written the same, and wherever ``folder`` is said to lie."""
     known = {}
 
     def called(*arguments):
-        if unless():
-            return plain(*arguments)
-        key = repr(arguments)
+        key = repr((folder.__file__, arguments))
         if key not in known:
             known[key] = plain(*arguments)
         return known[key]
@@ -44,31 +42,23 @@ def _own(module):
     return all(type(one).__module__.startswith(("torch.nn.", "pacdp.")) for one in module.modules())
 
 
-def _unless_sound(check, passed, module_of, shape_of):
-    sound = set()
+def _unless_sound(module, name, passed, about):
+    """The place of a check, and the check without those of ``about`` (a network, a shape) that it has passed."""
+    check, sound = getattr(module, name), set()
 
     def called(*arguments, **more):
-        module = module_of(arguments)
-        key = f"{module}, {shape_of(arguments)}, {more.get('clip_norm')}"
+        network, shape = about(*arguments)
+        key = f"{network}, {shape}, {more.get('clip_norm')}"
         if key in sound:
             return passed
         found = check(*arguments, **more)
-        if found is passed and _own(module):
+        if found is passed and _own(network):
             sound.add(key)
         return found
 
-    return called
+    return module, name, called
 
 
-_SOUND = {
-    (network, "_agrees"): _unless_sound(
-        network._agrees, True, lambda given: given[1], lambda given: given[2].shape),
-    (loop, "disagreement"): _unless_sound(
-        loop.disagreement, None, lambda given: given[1].module, lambda given: given[2].shape),
-    (loop, "require_independent_examples"): _unless_sound(
-        loop.require_independent_examples, None,
-        lambda given: given[0], lambda given: given[1][0].shape),
-}  # fmt: skip
 _whole, _tried = objective.Objective._try_out, set()
 
 
@@ -87,16 +77,19 @@ def _try_out(self):
         _tried.add(key)
 
 
-_HERE = folder.__file__
 _REMEMBERED = [
     (accountant, "_epsilon", _once(accountant._epsilon)),
     (folder, "version", cache(folder.version)),
-    (folder, "_git", _once(folder._git, unless=lambda: folder.__file__ != _HERE)),
+    (folder, "_git", _once(folder._git)),
     (os, "fsync", lambda descriptor: None),
     (sklearn.datasets, "load_digits", cache(sklearn.datasets.load_digits)),
     (_ClassTokenization, "make", staticmethod(cache(_ClassTokenization.make.__wrapped__))),
     (objective.Objective, "_try_out", _try_out),
-    *((*place, known) for place, known in _SOUND.items()),
+    _unless_sound(network, "_agrees", True, lambda _, model, inputs: (model, inputs.shape)),
+    _unless_sound(loop, "disagreement", None, lambda _, given, inputs, *rest: (given.module, inputs.shape)),
+    _unless_sound(
+        loop, "require_independent_examples", None, lambda module, examples, *rest: (module, examples[0].shape)
+    ),
 ]
 
 
