@@ -2,7 +2,7 @@
 
 import json
 import os
-from functools import cache
+from functools import cache, wraps
 
 import pytest
 import sklearn.datasets
@@ -26,11 +26,12 @@ def _one_thread():
 
 
 def _once(plain):
-    """The function, called once for arguments that are written the same, and wherever ``folder`` is said to lie."""
+    """The function, called once for arguments that are written the same."""
     known = {}
 
+    @wraps(plain)
     def called(*arguments):
-        key = repr((folder.__file__, arguments))
+        key = repr(arguments)
         if key not in known:
             known[key] = plain(*arguments)
         return known[key]
