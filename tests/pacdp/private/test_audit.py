@@ -124,7 +124,7 @@ def test_coverage_on_the_gaussian_mechanism(mu):
 def test_coverage_breaks_where_more_leaks_than_is_claimed():
     """The same experiment with twice the signal: the claim is refuted nearly always."""
     rng = np.random.default_rng(2)
-    found = [audit_scores(*_toy(rng, 1000, 1.0, signal=2.0), delta=1e-5).mu_lower > 1.0 for _ in range(20)]
+    found = [audit_scores(*_toy(rng, 2000, 1.0, signal=2.0), delta=1e-5).mu_lower > 1.0 for _ in range(20)]
     assert sum(found) >= 18
 
 
