@@ -79,22 +79,14 @@ def places(operations, kind):
     return [at for at, name in enumerate(names, start=1) if name in concerned.get(kind, {name})]
 
 
-def carried_out(
-    function,
-    arguments=(),
-    *,
-    root,
-    fault=None,
-    of_this=False,
-):
+def carried_out(function, arguments=(), *, root, fault=None):
     """Call ``function`` in another process, with a fault or without one.
 
-    The process is a fork of this one, with all that it remembers. From beside the main thread,
-    where a fork may find locks held, it is one of a server's unless ``of_this``, and the function
-    must be importable by name.
+    The process is a fork of this one, with all that it remembers. From beside the main thread, where a fork may find
+    locks held, it is one of a server's, and the function must be importable by name.
     """
     main = threading.current_thread() is threading.main_thread()
-    context = multiprocessing.get_context("fork") if of_this or main else _context()
+    context = multiprocessing.get_context("fork") if main else _context()
     with tempfile.TemporaryDirectory(prefix="faults") as notes:
         process = context.Process(target=_child, args=(function, tuple(arguments), root, fault, Path(notes)))
         process.start()

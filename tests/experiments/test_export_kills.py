@@ -43,13 +43,13 @@ def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, mon
     shutil.copytree(fresh, place)
     made_by, before = {"commit": None, "dirty": False, "versions": {}}, releases(fresh)
     monkeypatch.setattr(exporting, "provenance", lambda **about: made_by)  # which asks git, for a while
-    whole = carried_out(export, (place, "out"), root=place, of_this=True)
+    whole = carried_out(export, (place, "out"), root=place)
     export(place, "again")  # what is remembered from here on makes the others quick
     redrawn = 0
     for at in range(1, len(whole.operations) + 1, every):
         place = Path(shutil.copytree(fresh, tmp_path / str(at)))
         fault = Fault(at=at, kind="tear" if at % 2 else "kill")
-        assert carried_out(export, (place, "out"), root=place, fault=fault, of_this=True).killed
+        assert carried_out(export, (place, "out"), root=place, fault=fault).killed
         assert draws(place) <= 2 * (releases(place) - before)
         if (place / "out").exists():
             assert verdicts(place / "out") == {"follows"}

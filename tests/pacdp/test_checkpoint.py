@@ -110,15 +110,11 @@ def test_a_pickle_is_refused_and_never_run(tmp_path, writer):
 def test_a_full_or_failing_disk_leaves_the_old_file(tmp_path, kind):
     path = saved(tmp_path)
     before = path.read_bytes()
-    operations = carried_out(
-        save_checkpoint, (tmp_path / "other", example(2.0)), root=tmp_path, of_this=True
-    ).operations
+    operations = carried_out(save_checkpoint, (tmp_path / "other", example(2.0)), root=tmp_path).operations
     (tmp_path / "other").unlink()
     assert len(places(operations, kind)) >= 2
     for at in places(operations, kind):
-        failed = carried_out(
-            save_checkpoint, (path, example(2.0)), root=tmp_path, fault=Fault(at=at, kind=kind), of_this=True
-        )
+        failed = carried_out(save_checkpoint, (path, example(2.0)), root=tmp_path, fault=Fault(at=at, kind=kind))
         assert failed.exitcode == 1
         assert re.search(r"CheckpointError: cannot write checkpoint .*(No space|output error).*free space", failed.err)
         assert path.read_bytes() == before

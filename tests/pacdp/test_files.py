@@ -20,8 +20,8 @@ def test_a_file_is_the_old_one_or_the_new_one_and_the_next_write_leaves_nothing_
     begin(tmp_path)
     write(path, "old")
     known = written(tmp_path)
-    for at in places(carried_out(write, (path, "old"), root=tmp_path, of_this=True).operations, kind):
-        failed = carried_out(write, (path, "new" * 1000), root=tmp_path, fault=Fault(at=at, kind=kind), of_this=True)
+    for at in places(carried_out(write, (path, "old"), root=tmp_path).operations, kind):
+        failed = carried_out(write, (path, "new" * 1000), root=tmp_path, fault=Fault(at=at, kind=kind))
         assert failed.killed or (failed.exitcode == 1 and "OSError" in failed.err)
         assert path.read_text() in ("old", "new" * 1000)
         write(path, "old")

@@ -40,7 +40,7 @@ def loop(folder, run):
 
 
 def killed(folder, run, at, kind):
-    outcome = carried_out(loop, (folder, run), root=folder, fault=Fault(at=at, kind=kind), of_this=True)
+    outcome = carried_out(loop, (folder, run), root=folder, fault=Fault(at=at, kind=kind))
     assert outcome.killed or outcome.exitcode == 0, outcome
     return outcome.killed
 
@@ -85,7 +85,7 @@ def test_kills_at_random_operations_leave_a_ledger_that_is_never_short(tmp_path,
 
 
 def test_every_operation_of_a_ledger_s_start_may_be_the_last(tmp_path):
-    done = carried_out(loop, (tmp_path, "a"), root=tmp_path, of_this=True).operations[:29]
+    done = carried_out(loop, (tmp_path, "a"), root=tmp_path).operations[:29]
     for kind in ("kill", "tear"):
         for at in places(done, kind):
             place = tmp_path / f"{at}-{kind}"

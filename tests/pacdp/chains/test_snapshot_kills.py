@@ -35,7 +35,7 @@ def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path, kind, whole):
     rng, halves = np.random.default_rng(1), 0
     for _ in range(14 if whole else 6):
         fault = Fault(at=int(rng.integers(1, 60)), kind=kind)
-        assert carried_out(chain, (tmp_path, 150), root=tmp_path, fault=fault, of_this=True).killed
+        assert carried_out(chain, (tmp_path, 150), root=tmp_path, fault=fault).killed
         halves += any(tmp_path.glob("chain/.partial/*"))
         if any(tmp_path.glob("chain/snapshots-*")):
             steps = list(read_snapshots(tmp_path / "chain").steps)
@@ -89,7 +89,7 @@ def stream(folder, count, dim, shard_bytes):
 def test_memory_is_a_shard_and_not_the_chain(tmp_path, count, dim, shard_bytes, most):
     """Peak resident memory of a process above that with its model: VmHWM, mapped pages of the files included."""
     try:
-        done = carried_out(stream, (tmp_path, count, dim, shard_bytes), root=tmp_path, of_this=True)
+        done = carried_out(stream, (tmp_path, count, dim, shard_bytes), root=tmp_path)
     finally:
         shutil.rmtree(tmp_path, ignore_errors=True)
     assert done.exitcode == 0, done.err

@@ -166,7 +166,7 @@ def compressed(file):
 
 def test_a_run_goes_on_after_a_kill_bit_for_bit(tmp_path):
     _, whole = compressed(tmp_path / "whole")
-    assert carried_out(compressed, (tmp_path / "killed",), root=tmp_path, fault=Fault(at=40), of_this=True).killed
+    assert carried_out(compressed, (tmp_path / "killed",), root=tmp_path, fault=Fault(at=40)).killed
     rounds, rest = compressed(tmp_path / "killed")
     assert 1 < rounds[0] < 12
     assert rest == whole
