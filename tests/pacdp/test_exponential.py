@@ -54,8 +54,9 @@ def test_error_counts_are_of_the_networks_and_count_ties():
 def test_certificates_are_those_of_pure_privacy():
     errors, n = np.array([30, 12, 40]), 1000
     chosen = select(errors, epsilon=0.05, generator=np.random.default_rng(1))
-    risk = int(errors[chosen.index]) / n
     made = selected_certificate(chosen, errors=errors, n=n, failure_prob=0.05)
+    risk = made.inputs["risk"]
+    assert risk == pytest.approx(int(errors[chosen.index]) / n, rel=1e-15)
     assert made.value == bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=0.05, failure_prob=0.05).value
     assert made.status == "rigorous"
     assert chosen.privacy.epsilon == 0.05
