@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pacdp.cli.folder import provenance
-
 _HEAD = """# The suite
 
 `make test` runs three cases of every test function, evenly spread, and all cases where these are the point.
@@ -35,6 +33,10 @@ class Page:
 
     def pytest_sessionfinish(self) -> None:
         """The whole page, anew."""
+        from pacdp.cli.folder import (
+            provenance,
+        )  # not before tests/typed.py is loaded, which checks what is imported after it
+
         made = provenance(device="cpu", seed=0)
         said = ", ".join(f"{self.outcomes[name]:,} {name}" for name in ("passed", "failed", "skipped"))
         rows = {
