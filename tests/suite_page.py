@@ -33,9 +33,8 @@ class Page:
 
     def pytest_sessionfinish(self) -> None:
         """The whole page, anew."""
-        from pacdp.cli.folder import (
-            provenance,
-        )  # not before tests/typed.py is loaded, which checks what is imported after it
+        # tests/typed.py checks only what is imported after it
+        from pacdp.cli.folder import provenance
 
         made = provenance(device="cpu", seed=0)
         said = ", ".join(f"{self.outcomes[name]:,} {name}" for name in ("passed", "failed", "skipped"))
