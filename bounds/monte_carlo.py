@@ -108,8 +108,9 @@ def effective_sample_size(draws: ArrayLike) -> float:
     if not np.isfinite(chain).all():
         raise ValueError("draws must be finite, got a NaN or an infinity among them.")
     n = int(chain.size)
-    if float(np.ptp(chain)) == 0.0:
+    if bool((chain == chain[0]).all()):
         return 1.0
+    chain = np.ldexp(chain, -np.frexp(np.abs(chain).max())[1])  # exact but for what is lost beside the largest draw
     scaled = (chain - chain.mean()) / np.ptp(chain)
     spectrum = np.fft.rfft(scaled, 1 << (2 * n - 1).bit_length())
     covariance: Any = np.fft.irfft(np.abs(spectrum) ** 2)[: n - n % 2]

@@ -56,4 +56,5 @@ def test_weighted_average_size():
 def test_effective_sample_size_edges():
     assert effective_sample_size(np.full(100, 0.3)) == 1.0
     assert effective_sample_size([0, 1] * 50) == 100  # antithetic draws are not counted double
+    assert effective_sample_size([1.7e308, -1.7e308] * 50) == 100
     assert 1 <= effective_sample_size(np.arange(1001)) < 20
