@@ -37,7 +37,7 @@ it leaves, and the ledger must count all of them after every kill; with secret n
 
 
 def main():
-    """Run everything, write both files; 1 if anything was lost."""
+    """Run everything, write both files; 1 if anything was lost, or next to nothing tried."""
     made_by = provenance(device="cpu", seed=0)
     with tempfile.TemporaryDirectory() as root, ThreadPoolExecutor(2) as pool:
         commands = list(pool.map(lambda world: _command(world, Path(root), made_by), WORLDS))
@@ -48,7 +48,8 @@ def main():
     text = page.read_text(encoding="utf-8").partition(MARK)[0].rstrip("\n") + "\n\n" + rendered(record)
     with replacing(page) as file:
         file.write(text.encode())
-    return int(any(one["lost"] for one in [*commands, *algorithms]))
+    every = [*commands, *algorithms]
+    return int(any(one["lost"] or sum(one["tried"].values()) < 10 for one in every))
 
 
 def rendered(record):

@@ -168,6 +168,18 @@ class Folder:
         return rows[-1].get("hash", "") if rows else ""
 
 
+@contextmanager
+def as_written(path: Path) -> Iterator[None]:
+    """Say in a sentence, as a ValueError, that what was read in ``path`` lacks something or is of another kind."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"{path} holds a file that this version does not read ({type(error).__name__}: {error}): restore it, or "
+            "train and certify again"
+        ) from error
+
+
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write JSON so that ``path`` holds the old file or the whole new one."""
     path.parent.mkdir(parents=True, exist_ok=True)

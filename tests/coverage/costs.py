@@ -13,18 +13,6 @@ from bounds import binary_kl_upper, log_xi, transfer_nats
 from bounds.means import ETAS, eta_cost
 
 
-def nats(certificate, name):
-    """One cost of a certificate by name ("kl", "log_xi", "transfer", ...), in nats."""
-    return certificate.nats(name) if hasattr(certificate, "costs") else certificate.terms[f"{name}_nats"]
-
-
-def total(certificate):
-    """All costs of a certificate together, in nats."""
-    if hasattr(certificate, "costs"):
-        return certificate.total_nats
-    return certificate.terms.get("total_nats", certificate.terms.get("transfer_nats"))
-
-
 def formula_of(certificate):
     """The formula of a certificate's value in its inputs and nats an example, whatever its price; None if unknown."""
     name = certificate.name
@@ -43,7 +31,7 @@ def at_fraction(certificate, fraction):
     n = inputs.get("n", inputs.get("n_bound"))
     if "most_examples" in inputs:  # how many people the examples are worth
         n = inputs["examples"] / inputs["most_examples"]
-    return min(1.0, formula_of(certificate)(inputs, fraction * total(certificate) / n))
+    return min(1.0, formula_of(certificate)(inputs, fraction * certificate.total_nats / n))
 
 
 def bernstein(mean, squares, c):

@@ -8,7 +8,7 @@ import bounds
 from bounds import GaussianDP, transfer_cost, transfer_nats
 from tests.coverage import mechanisms
 from tests.coverage.broken import BROKEN
-from tests.coverage.costs import at_fraction, has_formula, nats, total
+from tests.coverage.costs import at_fraction, has_formula
 from tests.coverage.entries import ENTRIES, MOST
 from tests.coverage.harness import cases_of, given_to, run
 from tests.coverage.priced import PRICED
@@ -61,14 +61,6 @@ def test_the_formula_at_the_whole_cost_is_the_certificate(entry):
             if isinstance(made, bounds.Certificate) and has_formula(made):
                 assert at_fraction(made, 1.0) == pytest.approx(made.value, rel=1e-6, abs=1e-12)
                 assert at_fraction(made, 0.5) <= at_fraction(made, 1.0)
-
-
-def test_costs_are_read_from_a_certificate_in_one_place():
-    made = bounds.dp_pac_bayes(risk=0.1, kl_nats=7.0, n=500, epsilon=0.1, failure_prob=DELTA)
-    assert nats(made, "kl") == 7.0
-    assert nats(made, "transfer") == transfer_nats(epsilon=0.1, n=500, failure_prob=DELTA)
-    parts = [nats(made, name) for name in ("kl", "log_xi", "transfer")]
-    assert total(made) == pytest.approx(math.fsum(parts), rel=1e-12)
 
 
 def price(mu, n):

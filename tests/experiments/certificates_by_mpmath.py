@@ -3,41 +3,10 @@
 Shares no code with ``bounds`` or ``pacdp``. d is the failure probability; Theorem numbers are of Dziugaite and Roy.
 """
 
-from functools import cache
-
 import mpmath as mp
 
-mp.mp.dps = 50
-
-
-def kl(q, p):
-    """Relative entropy of Bernoulli(q) to Bernoulli(p), for 0 < p <= 1."""
-    if p >= 1:
-        return mp.mpf(0) if q == 1 else mp.inf
-    left = q * mp.log(q / p) if q > 0 else mp.mpf(0)
-    right = (1 - q) * mp.log((1 - q) / (1 - p)) if q < 1 else mp.mpf(0)
-    return left + right
-
-
-def inverse_kl(q, c):
-    """sup{p : kl(q, p) <= c} by bisection, then by Newton's steps, which come down to it from above."""
-    low, high = q, mp.mpf(1)
-    for _ in range(40):
-        middle = (low + high) / 2
-        if kl(q, middle) <= c:
-            low = middle
-        else:
-            high = middle
-    for _ in range(5 if high < 1 else 0):
-        high -= (kl(q, high) - c) * high * (1 - high) / (high - q)
-    return high
-
-
-@cache
-def xi(n):
-    """Maurer's constant: sum over k of C(n, k) (k/n)^k (1 - k/n)^(n - k), with 0^0 = 1."""
-    inner = mp.fsum(mp.binomial(n, k) * (mp.mpf(k) / n) ** k * (1 - mp.mpf(k) / n) ** (n - k) for k in range(1, n))
-    return inner + 2
+from tests.oracles.kl_by_mpmath import kl_upper as inverse_kl
+from tests.oracles.kl_by_mpmath import xi
 
 
 def oscillation(max_loss):

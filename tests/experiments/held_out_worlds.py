@@ -29,6 +29,7 @@ from pacdp.backprop import (
 )
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
+from tests.pacdp.toys import seeded
 
 FAILURE_PROB = 0.2
 
@@ -125,7 +126,7 @@ def violations(world, steps, *, repetitions):
     for seed in range(repetitions):
         data = world.data(seed)
         parts = steps.split(data, seed)
-        generator = torch.Generator().manual_seed(seed)
+        generator = seeded(seed)
         settings = FitSettings(optimizer="sgd", epochs=world.epochs, batch_size=32, step_size=4.0, weight_decay=0.0)
         prior = fit_prior(module, data, parts.prior, std=world.std, settings=settings, generator=generator)
         held = examples(data, parts.bound)
@@ -157,7 +158,7 @@ def forgotten(prior):
 
 def one_draw_without_slack(case):
     """The error of one drawn network stands for the risk of the randomised one."""
-    weights = case.posterior.sample(torch.Generator().manual_seed(case.seed + 1000))
+    weights = case.posterior.sample(seeded(case.seed + 1000))
     held = examples(case.data, case.parts.bound)
     logits = torch.func.functional_call(case.module, weights, (held.inputs,))
     risk = float((logits.argmax(dim=1) != held.labels).double().mean())

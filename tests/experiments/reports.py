@@ -11,6 +11,7 @@ from pacdp.algorithms import EntropySGD
 from pacdp.certify import Assessment, Measured, Refusal, certify
 from pacdp.posterior import LocalGibbs
 from pacdp.trained import objectives
+from tests.pacdp.toys import seeded
 
 CLINIC = "the clinic, which drew its patients at random"
 STATIONARY = bounds.unproved("chain stationary", "nothing shows that the chain has reached its target")
@@ -57,7 +58,7 @@ def handmade():
 def _digits():
     train, test = Problem(dataset="digits2").data()
     module = nn.Linear(train.inputs[0].size, 2)
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     with torch.no_grad():
         module.weight.normal_(0.0, 0.1, generator=generator)
         module.bias.zero_()

@@ -36,8 +36,9 @@ def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command, exam
     @given(st.data())
     def damage(data):
         name = data.draw(st.sampled_from(FILES))
+        content = data.draw(damages[name])
         folder = Path(shutil.copytree(whole, tmp_path / "run"))
-        (folder / name).write_bytes(data.draw(damages[name]))
+        (folder / name).write_bytes(content)
         capsys.readouterr()
         try:
             with limited(memory=2**30, seconds=60.0):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from cli_tools import read, rows, succeed
+from cli_tools import read, rows, succeed, tensors
 from tiny_runs import RUNTIME, tiny_private
 
 from pacdp import load_checkpoint
@@ -31,6 +31,16 @@ def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_e
     assert rows(tmp_path)[-1]["epsilon"] == spent["upper"]
     if isinstance(config.method, P3SGD):
         assert spent["published_accounting"]["status"] == "optimistic"
+
+
+def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
+    weights = []
+    for k, reproducible in enumerate((False, False, True, True)):
+        config = tiny_private("dp-sgd-mnist", steps=2, reproducible=reproducible)
+        assert ("seeded" in train_private(config, tmp_path / str(k), RUNTIME)["privacy"]["noise"]) == reproducible
+        weights.append(tensors(tmp_path / str(k)))
+    assert weights[0] != weights[1]
+    assert weights[2] == weights[3]
 
 
 def test_configurations_that_make_no_sense_are_refused_in_a_sentence():

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from certificates_by_mpmath import kl
 from cli_tools import read
 
 from experiments.papers.gaps import violations
@@ -18,6 +17,7 @@ from pacdp.cli.figures.names import CONVERGED, GIBBS_BOUNDS
 from pacdp.cli.folder import Folder
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.workers import Workers
+from tests.oracles.kl_by_mpmath import kl
 
 QUICK = Runtime(threads=1)
 BOUNDS = [name for name in CONVERGED if name != "test_set_clopper_pearson"]

@@ -33,10 +33,8 @@ from pacdp.cli.recipes import run
 from pacdp.cli.run import train
 from pacdp.compress import compress
 from pacdp.data import Dataset
-from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
-from pacdp.models import build as network
-from pacdp.objective import Objective
+from tests.pacdp.toys import toy_data, toy_objective
 from tests.verify.made import at_a_price, prices, without_a_price
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -88,13 +86,7 @@ def weights_of(tensors):
 
 def toy(seed=0, clip_norm=None):
     """Sixty Gaussian examples whose classes a small network can learn in part."""
-    rng = np.random.default_rng(seed)
-    inputs = rng.normal(size=(60, 5)).astype(np.float32)
-    labels = np.argsort(np.argsort(inputs[:, :2].sum(axis=1))) * 2 // 60
-    shape, generator = Architecture(hidden=(7, 6)), torch.Generator().manual_seed(0)
-    model = network(shape, input_shape=(5,), classes=2, generator=generator)
-    data = Dataset("toy", inputs, labels.astype(np.int64), 2)
-    return Objective(model, bounded_cross_entropy(classes=2), data, batch_size=10, clip_norm=clip_norm)
+    return toy_objective(toy_data(seed=seed), clip_norm=clip_norm)
 
 
 def examples(n, *, classes=2, people=None):

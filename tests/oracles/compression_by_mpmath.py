@@ -26,12 +26,3 @@ def weighted(k, n, v, failure_prob, weights):
         failure_prob * mp.mpf(share) * mp.exp(log)
         for log, (m, share) in zip(logs, ((m, w) for m, w in weights.items() if m >= k), strict=True)
     )
-
-
-def root(height, low, digits=40):
-    """Where a sum that grows with v passes 1."""
-    low, high = mp.mpf(low), mp.mpf(1)
-    for _ in range(int(digits * 3.4)):
-        middle = (low + high) / 2
-        low, high = (middle, high) if height(middle) <= 1 else (low, middle)
-    return high

@@ -1,5 +1,7 @@
 """The binary relative entropy and its inverse at 50 digits, slowly and without tricks."""
 
+from functools import cache
+
 import mpmath as mp
 
 mp.mp.dps = 50
@@ -23,3 +25,10 @@ def kl_upper(q, nats):
         middle = (low + high) / 2
         low, high = (middle, high) if kl(q, middle) <= nats else (low, middle)
     return high
+
+
+@cache
+def xi(n):
+    """Maurer's constant: sum over k of C(n, k) (k/n)^k (1 - k/n)^(n - k), with 0^0 = 1."""
+    inner = mp.fsum(mp.binomial(n, k) * (mp.mpf(k) / n) ** k * (1 - mp.mpf(k) / n) ** (n - k) for k in range(1, n))
+    return inner + 2

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from toys import keys_of, sparse_data, toy_data, toy_objective
+from toys import keys_of, seeded, sparse_data, toy_data, toy_objective
 
 from pacdp import Architecture, Problem
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
@@ -36,7 +36,7 @@ def test_words_are_equal_and_normals_agree(tick):
 
 
 def test_an_update_agrees():
-    x, gradient, centre, average = torch.randn(4, 3, 5000, generator=torch.Generator().manual_seed(0))
+    x, gradient, centre, average = torch.randn(4, 3, 5000, generator=seeded(0))
     column = np.array([0.1, 0.5, 0.9])
     found = []
     for device in ("cpu", "cuda"):

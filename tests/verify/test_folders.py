@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from cli_tools import forge, read
 
 from pacdp import load_checkpoint, save_checkpoint
@@ -21,6 +20,7 @@ from pacdp.verify.folder import check_folder
 from pacdp.verify.recount import count_errors, row_hashes, rows_digest
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import leaves, moved
+from tests.pacdp.toys import seeded
 
 # What a header, a report or a row may say that nothing else in the folder, nor any theorem, determines.
 FREE = {
@@ -116,7 +116,7 @@ def test_rows_are_recounted(folder, monkeypatch):
     train, _ = problem.data()
     labels, wrong = train.labels.astype(np.int64), train.inputs.copy()
     wrong[3, 0] += 1.0
-    module.model = lambda: problem.model(train, generator=torch.Generator().manual_seed(0))
+    module.model = lambda: problem.model(train, generator=seeded(0))
     monkeypatch.setitem(sys.modules, "mine", module)
 
     def recounted(inputs=train.inputs, labels=labels, **more):

@@ -10,7 +10,7 @@ import tyro
 from pacdp.cli import certifying
 from pacdp.cli.console import DownloadBar
 from pacdp.cli.extensions import folders
-from pacdp.cli.folder import Folder
+from pacdp.cli.folder import Folder, as_written
 from pacdp.cli.parsing import no_more
 from pacdp.cli.recipes import Scale
 from pacdp.cli.report import write_report
@@ -33,9 +33,11 @@ class Plot:
         folder = _folder(self.path, self.scale)
         if not folder.is_dir():
             raise ValueError(f"{folder} is no folder: give that of a run or of a study's results, or a study's name")
-        others = (known.plot(folder) for known in folders())
-        drawn = next((paths for paths in others if paths is not None), None)
-        for path in certifying.plot(Folder(folder)) if drawn is None else drawn:
+        with as_written(folder):
+            others = (known.plot(folder) for known in folders())
+            drawn = next((paths for paths in others if paths is not None), None)
+            drawn = certifying.plot(Folder(folder)) if drawn is None else drawn
+        for path in drawn:
             print(f"wrote {path}")
 
 

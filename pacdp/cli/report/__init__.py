@@ -6,6 +6,7 @@ The page is one HTML file that asks the network for nothing and needs no script.
 from pathlib import Path
 
 from pacdp.cli.extensions import folders
+from pacdp.cli.folder import as_written
 from pacdp.cli.report.material import read
 from pacdp.cli.report.page import render
 from pacdp.files import replacing
@@ -17,14 +18,9 @@ def write_report(path: Path, out: Path | None = None) -> Path:
     Raises:
         ValueError: the folder holds nothing known, or files that this version does not read.
     """
-    try:
+    with as_written(path):
         others = (known.page(path) for known in folders())
         page = next((page for page in others if page is not None), None) or render(read(path))
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"{path} holds a file that this version does not read ({type(error).__name__}: {error}): restore it, or "
-            "train and certify again"
-        ) from error
     out = out or path / "report.html"
     if out.is_dir():
         raise ValueError(f"{out} is a folder: give --out the name of a file, such as {out / 'report.html'}")

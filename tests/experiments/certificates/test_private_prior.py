@@ -20,6 +20,7 @@ from experiments.papers.runs.private_prior import (
 from experiments.papers.runs.private_prior import SMOKE as WHOLE
 from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
 from pacdp.private import SeededRandomness, first, planned, privacy_claim, runs_of, steps_of
+from tests.pacdp.toys import seeded
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -99,7 +100,7 @@ def test_the_history_is_all_that_looked_privately(outcome):
 
 
 def test_the_centre_is_the_mean_plus_its_noise():
-    rows = unit(torch.randn((400, 30), generator=torch.Generator().manual_seed(0)) + 0.5)
+    rows = unit(torch.randn((400, 30), generator=seeded(0)) + 0.5)
     exact, _ = private_centre(rows, mu=1e6, randomness=SeededRandomness(0))
     torch.testing.assert_close(exact, rows.mean(dim=0), atol=1e-5, rtol=0.0)
     noisy, history = private_centre(rows, mu=0.5, randomness=SeededRandomness(0))
@@ -110,7 +111,7 @@ def test_the_centre_is_the_mean_plus_its_noise():
 
 def certified(head_mu, seed):
     """Certificate, the same with Λ dropped, true risk: uniform labels, more features than examples."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     n, dim = 100, 400
     rows = unit(torch.randn((n, dim), generator=generator))
     labels = torch.randint(0, 2, (n,), generator=generator)

@@ -15,6 +15,7 @@ from experiments.papers.runs import whitened
 from experiments.papers.runs.private_priors import SMOKE, conduct
 from pacdp.data import DataError, load
 from pacdp.verify.report import check_report
+from tests.pacdp.toys import seeded
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -89,7 +90,7 @@ def test_parts_add_up_to_the_certificate(report):
 
 
 def test_features_know_the_choosing_rows_alone():
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     first, second = (torch.randn(count, 8, generator=generator) for count in (60, 30))
     seen = whitened.whitened([first, second], dim=5, power=0.5)
     other = second.clone()

@@ -56,8 +56,9 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("study", STUDIES, ids=NAMES)
 def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
-    for job in study.jobs("smoke", 0) if study is REGRESSION else ():
-        assert job.kind.carry_out([job.config], [smoke / job.key], QUICK) == [None], job.key
+    for job in study.jobs("smoke", 0):
+        if not (smoke / job.key).exists():
+            assert job.kind.carry_out([job.config], [smoke / job.key], QUICK) == [None], job.key
     table = study.table(study.jobs("smoke", 0), smoke)
     rows = table if "part" not in table.columns else table.filter(part="run")
     assert rows.height

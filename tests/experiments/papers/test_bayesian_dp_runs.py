@@ -13,6 +13,7 @@ from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
 from pacdp.private import bayesian, with_example_dropout
+from tests.pacdp.toys import seeded
 
 PUBLIC = Public(input_shape=(1,), classes=2, size=64.0)
 
@@ -27,7 +28,7 @@ def _squares(outputs, targets):
 
 
 def _data(n=64):
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     return torch.randn(n, 1, generator=generator), torch.randn(n, generator=generator)
 
 
@@ -89,7 +90,7 @@ def _fitted(module):
 
 
 def test_a_member_is_one_draw_of_the_weights_for_all_rows():
-    module = bayesian(nn.Sequential(nn.Linear(3, 2)), initial_std=0.5, generator=torch.Generator().manual_seed(0))
+    module = bayesian(nn.Sequential(nn.Linear(3, 2)), initial_std=0.5, generator=seeded(0))
     run = BayesRun(config=_config(DPBBP()), members=4)
     inputs = torch.ones(2500, 3)
     members = torch.stack(list(member_outputs(run, _fitted(module), inputs)))
@@ -101,7 +102,7 @@ def test_a_member_is_one_draw_of_the_weights_for_all_rows():
 
 def test_masks_are_drawn_at_prediction_and_a_plain_network_is_one_member():
     layers = nn.Sequential(nn.Linear(3, 50), nn.ReLU(), nn.Dropout(0.5), nn.Linear(50, 2))
-    module = with_example_dropout(layers, generator=torch.Generator().manual_seed(0))
+    module = with_example_dropout(layers, generator=seeded(0))
     run = BayesRun(config=_config(DPMCDropout(rate=0.5)), members=3)
     members = torch.stack(list(member_outputs(run, _fitted(module), torch.ones(10, 3))))
     assert len(members[..., 0].unique()) == 30

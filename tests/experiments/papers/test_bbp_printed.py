@@ -9,8 +9,9 @@ from experiments.papers.runs import bbp_printed
 from experiments.papers.runs.bbp_printed import train_printed
 from pacdp.layers.bayes import bayesian, laws
 from pacdp.step.noise import SeededRandomness
+from tests.pacdp.toys import seeded
 
-X, Y = torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1, 2])
+X, Y = torch.randn(6, 4, generator=seeded(1)), torch.tensor([0, 1, 2, 0, 1, 2])
 
 
 def networks(seed=0):
@@ -18,7 +19,7 @@ def networks(seed=0):
     for _ in range(2):
         torch.manual_seed(seed)
         made.append(nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)))
-    return made[0], bayesian(made[1], initial_std=0.3, generator=torch.Generator().manual_seed(2))
+    return made[0], bayesian(made[1], initial_std=0.3, generator=seeded(2))
 
 
 def move(posterior, plain, inputs, targets, *, clip_norm, share, noise=0.0):

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from certificates_by_mpmath import kl
 from planted import carried_out, shortened
 
 from bounds.accounting import event_from_dict
@@ -15,6 +14,7 @@ from experiments.papers.corruption import CORRUPTION as STUDY
 from pacdp import load_checkpoint, private
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.private.algorithms import Public, network
+from tests.oracles.kl_by_mpmath import kl
 
 
 def _quick(job):

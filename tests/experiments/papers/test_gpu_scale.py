@@ -14,13 +14,14 @@ from pacdp.cli.private.algorithms import Public
 from pacdp.cli.private.algorithms import network as private_network
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.models import batch_dependent_layers, build
+from tests.pacdp.toys import seeded
 
 PLANNED = [name for name, found in studies().items() if "gpu" in found.scales]
 
 
 def _network(config):
     shape = SHAPES[getattr(config, "dataset", None) or config.problem.dataset.removesuffix("2")]
-    made = torch.Generator().manual_seed(0)
+    made = seeded(0)
     match config:
         case Run():
             classes = 2 if config.problem.dataset.endswith("2") else 10

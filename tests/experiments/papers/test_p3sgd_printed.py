@@ -12,9 +12,10 @@ from experiments.papers.runs.p3sgd_printed import Comparing, PrintedP3SGD, Watch
 from pacdp.loop import train
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import SeededRandomness
+from tests.pacdp.toys import seeded
 
 PEOPLE = torch.arange(40) // 4
-X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+X = torch.randn(40, 3, generator=seeded(0))
 Y = (X[:, 0] > 0).long()
 
 

@@ -13,15 +13,21 @@ from experiments.registry import studies, study
 from experiments.runner import RESULTS, read_table
 
 SCALE = "cpu"
-LONG = ("private-calibration", "private-priors", "p3sgd", "knolle-table-1", "knolle-figure-1", "dp-bnn-calibration",
-        "dp-bnn-re", "entropy-sgld-laws", "local-entropy")  # fmt: skip
-"""Beginnings of the names of studies whose tables take long to judge many times, or are turned by another test."""
-COMMITTED = [name for name in studies()
-             if (RESULTS / name / SCALE / "table.csv").is_file() and not name.startswith(LONG)]  # fmt: skip
-
-
-LAST = {"certificates", "entropy-sgld-printed", "small-samples", "temperature-map"}
-"""Studies whose tables are judged most often before the last sentence is turned."""
+COMMITTED = [name for name in studies() if (RESULTS / name / SCALE / "table.csv").is_file()]
+LAST = (
+    *(
+        "certificates",
+        "dp-bnn-calibration",
+        "dp-bnn-re",
+        "entropy-sgld-laws",
+        "entropy-sgld-printed",
+        "knolle-figure-1",
+    ),
+    *("knolle-table-1", "p3sgd", "private-calibration", "private-priors", "small-samples", "temperature-map"),
+)
+"""Beginnings of the names of studies whose tables are judged most often before the last sentence is turned."""
+UNTURNED = {"dp-bnn-regression": 2, **dict.fromkeys(("entropy-sgld-laws", "knolle-table-1", "local-entropy"), 1)}
+"""How many sentences none of these changes of a table turns."""
 
 
 def _answers(name, table):
@@ -49,7 +55,7 @@ def _turned(table):
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LAST else name for name in COMMITTED]
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name.startswith(LAST) else name for name in COMMITTED]
 )
 def test_every_sentence_that_a_table_decides_is_answered_otherwise_by_another_table(name):
     table = read_table(RESULTS / name / SCALE)
@@ -58,9 +64,9 @@ def test_every_sentence_that_a_table_decides_is_answered_otherwise_by_another_ta
     assert left
     for other in _turned(table):
         found = {}
-        with suppress(TypeError, ValueError):  # what no run can have left may be refused
+        with suppress(TypeError, ValueError, ZeroDivisionError):  # what no run can have left may be refused
             found = _answers(name, other)
         left -= {sentence for sentence in left if found.get(sentence, committed[sentence]) is not committed[sentence]}
-        if not left:
+        if len(left) <= UNTURNED.get(name, 0):
             break
-    assert left == set()
+    assert len(left) <= UNTURNED.get(name, 0), left

@@ -168,5 +168,7 @@ def test_every_job_ends_once_and_only_what_kills_its_worker_beyond_the_retries_i
             assert f"{retries + 1} of them with nothing beside it" in ended[i]
     assert all(ended[i] is None for i in (5, 6, 7) if kills.get(i, 0) < 2 * (retries + 1))
     assert max(width for _, width in log) <= workers
+    suspects = [[width for members, width in log if members == (i,)][retries + 1 :] for i in (5, 6, 7)]
+    assert {width for widths in suspects for width in widths} <= {1}, "what killed is tried with nothing beside it"
     tried = {i: sum(members == (i,) for members, _ in log) for i in range(8)}
     assert all(tried[i] == min(kills.get(i, 0) + 1, 2 * (retries + 1)) for i in (5, 6, 7))

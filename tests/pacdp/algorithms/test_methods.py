@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-import torch
 from torch import nn
 
 from bounds.accounting import ExponentialMechanism
@@ -14,6 +13,7 @@ from pacdp.audit.told import choice_of, multipliers_of, told_of
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPMCDropout, Method
 from pacdp.private import Constant, Laplace, Mechanism, Normal, published_epsilon
 from pacdp.step.event import runs_of
+from tests.pacdp.toys import seeded
 
 NOISE = Constant(value=1.5)
 PUBLIC = Mechanism(clip_norm=0.5, sample_rate=0.1, expected_batch_size=10.0, steps=40)
@@ -78,7 +78,7 @@ def test_snapshots_are_spread_over_what_is_left_after_burn_in():
 
 def test_networks_are_made_random_where_the_method_wants_them_so():
     plain = nn.Sequential(nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     assert DPSGD().network(plain, generator=generator) is plain
     dropped = DPMCDropout(rate=0.4).network(plain, generator=generator)
     assert [type(layer).__name__ for layer in dropped] == ["Flatten", "Linear", "ReLU", "ExampleDropout", "Linear"]

@@ -9,6 +9,7 @@ from torch.distributions import Normal, kl_divergence
 
 from pacdp.backprop import Coordinates
 from pacdp.posterior import GaussianPosterior
+from tests.pacdp.toys import seeded
 
 SPREADS = ("fixed", "isotropic", "layer", "row", "diagonal")
 
@@ -17,14 +18,14 @@ SPREADS = ("fixed", "isotropic", "layer", "row", "diagonal")
 def prior():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     stds = {name: 0.05 + torch.rand(p.shape, generator=generator) for name, p in module.named_parameters()}
     stds["2.bias"] = torch.zeros(2)
     return GaussianPosterior.around(module, std=stds)
 
 
 def moved(coordinates):
-    generator = torch.Generator().manual_seed(2)
+    generator = seeded(2)
     with torch.no_grad():
         for leaf in coordinates.leaves():
             leaf += 0.4 * torch.randn(leaf.shape, generator=generator)
@@ -87,7 +88,7 @@ def test_what_is_shared(prior):
 
 def test_the_law_of_a_draw(prior):
     coordinates = moved(Coordinates.at(prior, spread="row"))
-    generator = torch.Generator().manual_seed(4)
+    generator = seeded(4)
     with torch.no_grad():
         drawn = torch.stack([coordinates.draw(generator)["0.weight"] for _ in range(4000)])
         assert torch.equal(coordinates.draw(generator)["2.bias"], prior.means["2.bias"])

@@ -7,6 +7,7 @@ from torch import nn
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, certify
 from pacdp.data import Split, index_hash
+from tests.pacdp.toys import seeded
 
 MU = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
 PURE = bounds.PureDP(epsilon=0.01, adjacency="replace-one", status="exact mechanism")
@@ -15,7 +16,7 @@ QUICK = MonteCarlo(passes=1)
 
 def examples(n=60, *, seed=0, people=None):
     """Two Gaussian classes, which the first coordinate tells apart, but for a few."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     labels = torch.randint(0, 2, (n,), generator=generator)
     inputs = torch.randn(n, 4, generator=generator)
     inputs[:, 0] += 3.0 * labels - 1.5

@@ -10,6 +10,7 @@ from torch import nn
 
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.data import DataError
+from tests.pacdp.toys import seeded
 
 DATA, FRESH, OTHER = examples(), examples(20, seed=1), examples(seed=2)
 OWNERS = np.arange(60) // 2
@@ -31,7 +32,7 @@ def first(count, data=DATA, turned=0):
 
 
 def moved(data=DATA):
-    order = torch.randperm(data.n, generator=torch.Generator().manual_seed(3))
+    order = torch.randperm(data.n, generator=seeded(3))
     return BoundSet(inputs=data.inputs[order], labels=data.labels[order])
 
 

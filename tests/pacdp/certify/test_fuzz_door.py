@@ -27,6 +27,7 @@ from pacdp import (
 )
 from pacdp.data import Split, index_hash
 from pacdp.losses import Loss
+from tests.pacdp.toys import seeded
 from tests.schema import validate
 
 pytestmark = pytest.mark.wrong_types
@@ -40,7 +41,7 @@ def rows_of(kind, n):
     if len(kind) > 1:
         parts = [rows_of(one, n) for one in kind]
         return torch.cat([inputs for inputs, _ in parts]), torch.cat([labels for _, labels in parts])
-    generator = torch.Generator().manual_seed(ord(kind))
+    generator = seeded(ord(kind))
     return torch.randn(40, DIM, generator=generator)[:n], torch.randint(0, 2, (40,), generator=generator)[:n]
 
 
@@ -90,7 +91,7 @@ def sets(draw, kinds):
 
 def linear(outputs, seed, *, bias=True, width=DIM):
     module = nn.Linear(width, outputs, bias=bias).eval()
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     with torch.no_grad():
         for value in module.parameters():
             value.copy_(torch.randn(value.shape, generator=generator))

@@ -19,11 +19,13 @@ from pacdp.certify import Measured
 from pacdp.certify.gaussian import Gaussians, one_draw, one_draw_weights
 from pacdp.losses import bounded_cross_entropy, brier, zero_one
 from pacdp.stochastic import mean_risks
+from tests.oracles.kl_by_mpmath import kl_upper, xi
+from tests.pacdp.toys import seeded
 
 
 def problem(n, *, seed, dim=5):
     """Two Gaussian classes, a third of whose labels are noise."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     labels = torch.randint(0, 2, (n,), generator=generator)
     inputs = torch.randn(n, dim, generator=generator)
     inputs[:, 0] += 2.0 * labels - 1.0
@@ -91,19 +93,6 @@ def test_every_formula_of_a_risk_and_a_divergence_is_a_route(source, prefix):
         assert made.total_nats == pytest.approx(first.total_nats, rel=0.5)
 
 
-def kl_inverse(risk, nats):
-    low, high = mp.mpf(risk), mp.mpf(1)
-    for _ in range(120):
-        p = (low + high) / 2
-        kl = (risk * mp.log(risk / p) if risk else 0) + (1 - risk) * mp.log((1 - risk) / (1 - p))
-        low, high = (p, high) if kl <= nats else (low, p)
-    return low
-
-
-def xi(n):
-    return mp.fsum(mp.binomial(n, k) * (mp.mpf(k) / n) ** k * (1 - mp.mpf(k) / n) ** (n - k) for k in range(n + 1))
-
-
 @pytest.mark.parametrize("grid", [None, ScaleGrid(largest=2.0, precision=3)])
 @pytest.mark.parametrize("failure_prob", [0.05, 1e-6])
 def test_the_whole_chain_at_high_precision(grid, failure_prob):
@@ -118,9 +107,9 @@ def test_the_whole_chain_at_high_precision(grid, failure_prob):
     assert sum(made.budget.values()) == pytest.approx(failure_prob)
     with mp.workdps(40):
         delta = mp.mpf(failure_prob)
-        inner = kl_inverse(mp.mpf(count["total"] >> 32) / 600, -mp.log(delta / 4) / 600)
+        inner = kl_upper(mp.mpf(count["total"] >> 32) / 600, -mp.log(delta / 4) / 600)
         nats = mp.mpf(q.kl_nats(prior.law)) + paid + mp.log(xi(200)) - mp.log(delta * 3 / 4)
-        twin = kl_inverse(inner, nats / 200)
+        twin = kl_upper(inner, nats / 200)
         assert made.value >= twin
         assert made.value == pytest.approx(float(twin), rel=1e-9)
     (extra,) = (c for c in found.certificates if c.name.startswith("rescaled_"))
@@ -132,7 +121,7 @@ def test_the_whole_chain_at_high_precision(grid, failure_prob):
 
 def test_the_density_ratio_of_torch():
     prior, law = around(torch.zeros(1, 5), 0.5), around(torch.ones(1, 5) * 0.2, 0.3)
-    drawn = law.sample(torch.Generator().manual_seed(3))
+    drawn = law.sample(seeded(3))
     own, others = (
         sum(float(Normal(each.means[k].double(), each.stds[k].double()).log_prob(w.double()).sum())
             for k, w in drawn.items())
@@ -170,7 +159,7 @@ def test_one_draw_s_numbers_are_its_own():
     parts = (one_draw(replace(where, seed=seed)) for seed in range(6))
     errors = {next(one.mean for one in part if isinstance(one, Measured)) for part in parts}
     assert len(errors) > 2
-    trained = q.sample(torch.Generator().manual_seed(0))["weight"]
+    trained = q.sample(seeded(0))["weight"]
     assert all(not torch.equal(trained, one_draw_weights(q, seed=seed)["weight"]) for seed in range(50))
 
 
@@ -253,7 +242,7 @@ def simulated(*, runs, n, failure_prob, planted=""):
         error, square = mean_risks(network(), q, **fresh, losses=(zero_one(), brier()), seed=seed + 12345)
         missed["randomised"] += named(found, "randomised")[0].value < error.mean
         missed["randomised half brier"] += named(found, "randomised", "half the Brier risk")[0].value < square.mean
-        drawn = q.sample(torch.Generator().manual_seed(seed))["weight"]
+        drawn = q.sample(seeded(seed))["weight"]
         error = ((fresh_inputs @ drawn.T)[:, 0] > 0).long().ne(fresh_labels).double().mean()
         missed["one draw"] += named(found, "one draw")[0].value < float(error)
     return missed

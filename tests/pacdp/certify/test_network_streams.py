@@ -11,9 +11,10 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import pacdp
 from pacdp.data import DataError, Rows
+from tests.pacdp.toys import seeded
 from tests.schema import validate
 
-GENERATOR = torch.Generator().manual_seed(5)
+GENERATOR = seeded(5)
 INPUTS = torch.randn(300, 6, generator=GENERATOR)
 LABELS = torch.randint(0, 3, (300,), generator=GENERATOR)
 PEOPLE = np.arange(300, dtype=np.int64) // 3
@@ -49,7 +50,7 @@ def shown(found):
 FORMS = {
     "arrays": (INPUTS.numpy(), LABELS.numpy()),
     "a data set": Pairs(),
-    "a shuffling loader": DataLoader(Pairs(), batch_size=37, shuffle=True, generator=torch.Generator().manual_seed(1)),
+    "a shuffling loader": DataLoader(Pairs(), batch_size=37, shuffle=True, generator=seeded(1)),
     "an iterable data set": DataLoader(Stream(), batch_size=64),
     "a list of batches with empty ones": [(INPUTS[:0], LABELS[:0]), (INPUTS, LABELS), (INPUTS[:0], LABELS[:0])],
     "labels with a further axis": (INPUTS, LABELS[:, None]),

@@ -13,6 +13,7 @@ from pacdp.released_counts import ReleasedErrors, released_errors
 from pacdp.reservation import NoLedger
 from pacdp.step.noise import SeededRandomness
 from pacdp.verify.certificate import check_certificate
+from tests.pacdp.toys import seeded
 
 GAUSSIAN = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="exact mechanism")
 ABOUT = {"privacy": GAUSSIAN, "failure_prob": 0.05, "of": "weights", "measures": "0-1 risk"}
@@ -57,7 +58,7 @@ def test_records_that_noise_may_have_made_up_certify_nothing():
 
 @pytest.mark.parametrize("unit", ["example", "person"])
 def test_the_door_releases_once_and_shows_nothing_else(unit):
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     inputs = torch.randn(600, 3, generator=generator)
     labels = (inputs.sum(dim=1) > 0).long()
     people = None if unit == "example" else np.arange(600) // 2

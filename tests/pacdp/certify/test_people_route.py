@@ -11,13 +11,14 @@ import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, Private, certify
 from pacdp.losses import brier, zero_one
 from pacdp.stochastic import mean_risks
+from tests.pacdp.toys import seeded
 
 SIZES = (3, 9, 4, 12, 3, 7, 5, 6, 11, 4)
 
 
 def examples(*, seed=0, start=0):
     people = np.repeat(np.arange(start, start + len(SIZES)), SIZES).astype(np.int64)
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     labels = torch.randint(0, 2, (len(people),), generator=generator)
     inputs = torch.randn(len(people), 4, generator=generator)
     inputs[:, 0] += 2.0 * labels - 1.0

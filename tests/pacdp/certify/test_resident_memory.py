@@ -41,13 +41,14 @@ from pacdp import Problem
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset
 from pacdp.models import Architecture
+from tests.pacdp.toys import seeded
 problem = Problem(architecture=Architecture(name="fc", hidden=(20,)))
 def run(n):
     pixels = np.full((n, 1, 28, 28), 7, dtype=np.uint8)
     pixels[:, 0, 0, :4] = np.arange(n, dtype="<u4").view(np.uint8).reshape(n, 4)
     data = Dataset.of_pixels("made up", pixels, np.arange(n) % 3, 3)
     data.hash
-    one = problem.objective(data, generator=torch.Generator().manual_seed(0), batch_size=100, in_bytes=True)
+    one = problem.objective(data, generator=seeded(0), batch_size=100, in_bytes=True)
     one.risks(one.weights())
     BoundSet.behind(one).rows
 added(run, 3000, 60_000)

@@ -173,7 +173,7 @@ def rows():
 
 
 def own_network():
-    return PROBLEM.model(PROBLEM.data()[0], generator=torch.Generator().manual_seed(9))
+    return PROBLEM.model(PROBLEM.data()[0], generator=seeded(9))
 
 
 def test_kept_steps_are_taken_again_from_the_data(folder):

@@ -13,6 +13,7 @@ from pacdp.cli.folder import write_json
 from pacdp.losses import bounded_cross_entropy
 from pacdp.verify.folder import check_folder, read_checkpoint
 from pacdp.verify.replay import replay
+from tests.pacdp.toys import seeded
 
 LOSS = bounded_cross_entropy(classes=3, max_loss=4.0)
 NETWORKS = {
@@ -87,7 +88,7 @@ def verdicts(path, report):
 def replayed(path, of=PROBLEM, *, known=True):
     """Verdicts on the kept steps of a run, taken again from its data, with its people where they are known."""
     data, _ = of.data()
-    model = of.model(data, generator=torch.Generator().manual_seed(9))
+    model = of.model(data, generator=seeded(9))
     stored = read_checkpoint(path / "checkpoint.safetensors")
     found = replay(stored, model, data.inputs, data.labels, data.people if known else None)
     return {one.claim: one.verdict for one in found}

@@ -7,6 +7,7 @@ from pacdp.chains.snapshots import (
     DiskSnapshots,
     WeightsShape,
 )
+from tests.pacdp.toys import seeded
 
 SHAPE = WeightsShape(chains=2, parameters=(("z.weight", (2, 3)), ("a.bias", ())), layout="row-major")
 SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # three snapshots a shard
@@ -14,7 +15,7 @@ SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # th
 
 def weights_at(step, shape=SHAPE):
     """The chain: its weights are a function of the step, as those of a resumed chain are."""
-    return torch.randn((shape.chains, shape.dim), generator=torch.Generator().manual_seed(step))
+    return torch.randn((shape.chains, shape.dim), generator=seeded(step))
 
 
 def fill(store, steps, *, flush_every=10**9):

@@ -8,16 +8,17 @@ import torch
 from scipy import special, stats
 
 from pacdp.chains.predictive import PredictiveAverage
+from tests.pacdp.toys import seeded
 
 N, FEATURES = 9, 3
 
 
 def features(seed=0):
-    return torch.randn((N, FEATURES), generator=torch.Generator().manual_seed(seed))
+    return torch.randn((N, FEATURES), generator=seeded(seed))
 
 
 def draws(count, classes, *, scale=3.0, seed=1):
-    return scale * torch.randn((count, FEATURES * classes), generator=torch.Generator().manual_seed(seed))
+    return scale * torch.randn((count, FEATURES * classes), generator=seeded(seed))
 
 
 def linear(weights):

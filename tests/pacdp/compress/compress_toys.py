@@ -10,6 +10,7 @@ from pacdp.algorithms import SGD, SGLD, EntropySGD
 from pacdp.compress import Adam, Chained, Estimator, KernelRidge, Torch, View
 from pacdp.data import Dataset
 from pacdp.models import Architecture
+from tests.pacdp.toys import seeded
 
 
 @functools.cache
@@ -26,7 +27,7 @@ def clouds(n=300, seed=0, classes=3, people=None):
 
 def network(classes=3):
     generator, made = (
-        torch.Generator().manual_seed(0),
+        seeded(0),
         nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, classes)),
     )
     for parameter in made.parameters():

@@ -14,6 +14,7 @@ from pacdp.compress.run import Records, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
 from tests.file_faults import Fault, carried_out
+from tests.pacdp.toys import seeded
 
 DATA, ALL = toys.clouds(), {**toys.LEARNERS, "estimator": toys.estimator()}
 every_learner = pytest.mark.parametrize("own", ALL.values(), ids=ALL)
@@ -186,7 +187,7 @@ def test_columns_that_a_kernel_machine_remembers_are_those_it_would_compute():
 
 
 def test_a_view_of_pictures_has_their_colours_beside_gradients_each_image_by_itself():
-    images = torch.rand((7, 3, 16, 16), generator=torch.Generator().manual_seed(0))
+    images = torch.rand((7, 3, 16, 16), generator=seeded(0))
     view = View(gradients=True, upright=False, pixels=4, cells=3, scale=2.0)
     seen = view(images)
     assert seen.shape == (7, 12 * 9 + 3 * 16)

@@ -12,6 +12,7 @@ from pacdp.chains import Keys
 from pacdp.data import Dataset, Rows, Split, index_hash, randomise
 from pacdp.models import Architecture
 from pacdp.objective import Objective
+from tests.pacdp.toys import seeded
 
 BYTES = np.random.default_rng(3).integers(0, 256, (2100, 1, 6, 6), dtype=np.uint8)
 BYTES[np.random.default_rng(4).random(BYTES.shape) < 0.8] = 0
@@ -57,7 +58,7 @@ def test_hashes_and_blocks_make_no_numbers_that_stay():
 def test_an_objective_on_bytes_has_the_bits_of_one_on_numbers(hidden):
     problem, made = Problem(architecture=Architecture(name="fc", hidden=hidden)), list[Objective]()
     for data, in_bytes in zip(both(), (True, False), strict=True):
-        generator = torch.Generator().manual_seed(0)
+        generator = seeded(0)
         made.append(problem.objective(data, generator=generator, batch_size=40, in_bytes=in_bytes))
     small, large = made
     assert small.pixels is not None

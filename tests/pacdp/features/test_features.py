@@ -22,6 +22,7 @@ from pacdp.features import (
 from pacdp.features.named import FEATURES as NAMED
 from pacdp.features.named import seen_through
 from pacdp.features.waves import RandomWaves
+from tests.pacdp.toys import seeded
 
 DIGITS, _ = load("digits")
 COLOURS = replace(DIGITS, inputs=DIGITS.inputs.repeat(3, axis=1))
@@ -34,7 +35,7 @@ FEATURES = {
 
 
 def images(n=7, *, seed=0):
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     return (torch.rand((n, 1, 14, 14), generator=generator) - 0.6).clamp_min(0.0)
 
 
@@ -120,7 +121,7 @@ def test_gaussian_errors_against_quadrature_of_scipy():
 
 
 def toy(n=300, dim=6):
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     rows = unit(torch.randn((n, dim), generator=generator))
     return rows, (rows @ torch.randn((dim, 3), generator=generator)).argmax(dim=1)
 
@@ -139,7 +140,7 @@ def test_fitting_lowers_the_objective_that_it_states():
     values = [objective(weights) for weights in fitted]
     assert torch.equal(fitted[0], start)
     assert values[0] > values[1] > values[2] - 1e-6
-    for step in torch.randn((5, 3, rows.shape[1]), generator=torch.Generator().manual_seed(1)):
+    for step in torch.randn((5, 3, rows.shape[1]), generator=seeded(1)):
         assert objective(fitted[2] + 0.1 * step) > values[2] - 1e-5
 
 
@@ -158,7 +159,7 @@ def test_named_features_are_of_one_image_alone_and_of_length_four(name):
 
 
 def test_waves_have_the_inner_products_of_their_kernel():
-    rows = torch.randn((2, 6), generator=torch.Generator().manual_seed(1)) / 4
+    rows = torch.randn((2, 6), generator=seeded(1)) / 4
     found = RandomWaves(inputs=6, dim=200_000, gain=1.5, seed=3)(rows)
     kernel = 0.5 * math.exp(-(1.5**2) * float((rows[0] - rows[1]).square().sum()) / 2)
     assert abs(float(found[0] @ found[1]) / 200_000 - kernel) < 0.005

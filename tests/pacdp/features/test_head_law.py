@@ -11,14 +11,15 @@ from pacdp.features.head import gaussian_errors
 from pacdp.features.head_law import SimplexHead, corners, fit_law
 from pacdp.stochastic.forward import fresh_pass
 from pacdp.stochastic.noise import Draws
+from tests.pacdp.toys import seeded
 
 N, DIM, CLASSES = 600, 12, 3
 
 
 def _problem(seed=0, n=N):
     """Unit rows with a large mean in common, so that independent noise of equal size drowns what tells them apart."""
-    generator = torch.Generator().manual_seed(seed)
-    centres = torch.randn((CLASSES, DIM), generator=torch.Generator().manual_seed(9))
+    generator = seeded(seed)
+    centres = torch.randn((CLASSES, DIM), generator=seeded(9))
     labels = torch.randint(0, CLASSES, (n,), generator=generator)
     rows = centres[labels] + 0.6 * torch.randn((n, DIM), generator=generator) + 8.0
     return rows / rows.norm(dim=1, keepdim=True), labels
@@ -56,7 +57,7 @@ def test_the_draws_have_the_factor_s_covariance_by_layers_and_as_whole_networks(
 
 def test_one_draw_is_sampled_from_the_law_whose_density_is_taken():
     posterior, prior = _fitted().posterior(), _fitted().prior()
-    generator = torch.Generator().manual_seed(2)
+    generator = seeded(2)
     ratios = [posterior.log_ratio(prior, posterior.sample(generator)) for _ in range(400)]
     mean, error = sum(ratios) / 400, torch.tensor(ratios).std().item() / 20
     assert mean == pytest.approx(posterior.kl_nats(prior), abs=5 * error)

@@ -28,6 +28,7 @@ from pacdp.private import (
     train,
     with_example_dropout,
 )
+from tests.pacdp.toys import seeded
 
 DECAY = Exponential(initial=1.5, factor=0.9)
 ADD = {"delta": 1e-5, "adjacency": "add-remove"}
@@ -50,7 +51,7 @@ def stopping(at):
 
 
 def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+    return seeded(seed)
 
 
 def fresh(module, seed=0):

@@ -11,6 +11,7 @@ from pacdp.backprop import FitSettings
 from pacdp.data import DataError
 from pacdp.selfcert.examples import given, split
 from pacdp.selfcert.plan import HELD_OUT, NOISY, PAC_BAYES
+from tests.pacdp.toys import seeded
 
 QUICK = pacdp.SelfCertifySettings(fit=FitSettings(epochs=20, batch_size=32, step_size=0.02), noisy_steps=30)
 
@@ -23,7 +24,7 @@ def problem(n=300, *, seed=0):
 
 def network(seed=0):
     with torch.random.fork_rng(devices=[]):
-        torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
+        torch.set_rng_state(seeded(seed).get_state())
         return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
 
 

@@ -275,6 +275,14 @@ class Mixing(nn.Module):
         return self.last(self.mix(self.first(x)))
 
 
+def beyond_eight(h):
+    return h - h.mean(0) if len(h) > 8 else h
+
+
+def clamped_maximum(h):
+    return 30.0 * h / h.abs().amax().clamp(min=4.0)
+
+
 class Bank(nn.Module):
     """Remembers the last batch, in no buffer."""
 
@@ -303,6 +311,8 @@ MEETINGS = {
     "weights by the batch's classes": (mlp, class_balanced),
     "the batch's harder half": (mlp, hardest_half),
     "pairs": (mlp, contrastive),
+    "a clamped maximum": (lambda: Mixing(clamped_maximum), cross_entropy),
+    "a mean beyond eight": (lambda: Mixing(beyond_eight), cross_entropy),
     "a memory": (lambda: Mixing(Bank()), cross_entropy),
     "a neighbour": (lambda: Mixing(lambda h: h + h.roll(1, 0)), cross_entropy),
 }

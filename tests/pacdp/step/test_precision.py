@@ -6,7 +6,7 @@ from private_toys import clipped_sum as by_opacus
 from private_toys import cnn, mlp
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from toys import toy_data, toy_objective
+from toys import seeded, toy_data, toy_objective
 
 from pacdp.chains import Keys
 from pacdp.models import Architecture
@@ -164,7 +164,7 @@ def test_compiled_sums_and_their_threads_keep_their_bits(monkeypatch):
 def test_both_passes_of_ghost_clipping_keep_their_bits(network, hopeless):
     """The second pass adds up what the first one measured, convolutions too, which torch rounds by default on a GPU."""
     everywhere()
-    inputs, targets = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
+    inputs, targets = torch.randn(6, 4, generator=seeded(0)), torch.arange(6) % 3
     if hopeless:  # the batch is run again, as the first forward pass was
         inputs[2] = torch.nan
     passes, backward = list[Rounds](), torch.Tensor.backward

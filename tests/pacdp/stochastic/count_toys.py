@@ -6,6 +6,7 @@ from torch import nn
 
 from pacdp.losses import bounded_cross_entropy, zero_one
 from pacdp.stochastic import mean_risks
+from tests.pacdp.toys import seeded
 
 LOSSES = (zero_one(), bounded_cross_entropy(classes=3))
 
@@ -16,7 +17,7 @@ def network():
 
 
 def data(n=37):
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     return torch.randn(n, 1, 4, 4, generator=generator), torch.randint(0, 3, (n,), generator=generator)
 
 

@@ -6,11 +6,12 @@ from scipy import stats
 
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import Draws
+from tests.pacdp.toys import seeded
 
 
 def random_posterior(module, kind, *, seed=3, std=0.3):
     """Means of the module; ``kind`` of standard deviations: one for all, one a row, or one for each weight."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     stds = {}
     for name, value in module.named_parameters():
         shape = {"isotropic": (), "rows": (value.shape[0], *[1] * (value.ndim - 1)), "diagonal": value.shape}[kind]
@@ -20,7 +21,7 @@ def random_posterior(module, kind, *, seed=3, std=0.3):
 
 def whole_networks(module, posterior, x, *, draws, seed):
     """Outputs [draws, outputs] for the one input x, a whole network drawn for each, in a loop."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     rows = []
     with torch.no_grad():
         for _ in range(draws):

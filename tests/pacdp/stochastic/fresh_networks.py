@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.pacdp.toys import seeded
+
 
 class Residual(nn.Module):
     """A graph that is no chain: two branches, their sum, and their product."""
@@ -126,4 +128,4 @@ NOT_LINEAR = {
 def made(name):
     torch.manual_seed(0)
     build, shape = NETWORKS[name]
-    return build().eval(), torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    return build().eval(), torch.randn(shape, generator=seeded(1))

@@ -13,6 +13,7 @@ from pacdp.plain import call_with
 from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import gram_root, gram_root_of
 from pacdp.stochastic.noise import _standard, gaussians, normals
+from tests.pacdp.toys import seeded
 
 
 class Uses(nn.Module):
@@ -98,7 +99,7 @@ def test_compiled_numbers_agree_with_torch(dim):
 
 
 def test_factors_of_singular_matrices():
-    columns = torch.randn(5, 1, 9, 6, generator=torch.Generator().manual_seed(0))
+    columns = torch.randn(5, 1, 9, 6, generator=seeded(0))
     columns[0, :, :, 3] = columns[0, :, :, 1]  # a patch twice
     columns[1] = 0.0
     columns[2, :, :, 2:] = columns[2, :, :, :1] * torch.arange(4)

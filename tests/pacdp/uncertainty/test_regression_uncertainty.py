@@ -11,6 +11,7 @@ from torch.utils.data import TensorDataset
 
 from pacdp import private
 from pacdp.uncertainty import gaussian_head, gaussian_nll_nats, predictive_spread
+from tests.pacdp.toys import seeded
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 5), (30, 4)])
@@ -40,7 +41,7 @@ def test_the_loss_is_scipys_and_torchs():
 
 def test_private_training_takes_the_loss_and_learns_the_noise():
     torch.manual_seed(0)  # the network's first weights
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     inputs = torch.rand(400, 1, generator=generator) * 2 - 1
     targets = inputs[:, 0] + 0.5 * torch.randn(400, generator=generator)
     mechanism = private.Mechanism(clip_norm=20.0, sample_rate=0.25, expected_batch_size=100.0, steps=150)

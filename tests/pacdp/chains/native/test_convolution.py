@@ -20,7 +20,7 @@ NAMES = ["output", "input gradient", "weight gradient", "bias gradient"]
 
 
 def problem(shape, *, examples, dtype, seed=0):
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     inputs, outputs, size = shape["in_channels"], shape["out_channels"], shape["kernel"]
     x = torch.randn(examples, inputs, shape["height"], shape["width"], generator=generator, dtype=torch.float64)
     weight = torch.randn(outputs, inputs, size, size, generator=generator, dtype=torch.float64) / size
@@ -160,6 +160,7 @@ def test_ties_go_to_the_first_position():
 ALTERNATION = """
 import numpy as np, torch
 from pacdp.chains.native.convolution import ConvBlock
+from tests.pacdp.toys import seeded
 block = ConvBlock(in_channels=2, out_channels=5, kernel=3, pool=2, relu=True, height=8, width=8,
                   needs_input_gradient=True, batch=64, dtype=np.float32)
 x, weight, bias = np.ones((64, 2, 8, 8), np.float32), np.ones((5, 2, 3, 3), np.float32), np.ones(5, np.float32)
