@@ -7,7 +7,6 @@ Triton decides when it is first imported, by whichever test needs it first, whet
 import gc
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
@@ -33,7 +32,7 @@ settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)
-def _float32_on_gpus(request: pytest.FixtureRequest) -> Iterator[None]:
+def _float32_on_gpus(request):
     """Tests on a GPU compare numbers of 23 bits: by torch's default convolutions there keep 10."""
     if not request.node.get_closest_marker("cuda"):
         yield
@@ -46,7 +45,7 @@ def _float32_on_gpus(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _types_are_checked_unless_wrong_ones_are_handed_over(request: pytest.FixtureRequest) -> Iterator[None]:
+def _types_are_checked_unless_wrong_ones_are_handed_over(request):
     """``tests.typed``, where it is loaded, would refuse values of wrong types before pacdp does."""
     typed = sys.modules.get("tests.typed")
     if typed:
@@ -56,7 +55,7 @@ def _types_are_checked_unless_wrong_ones_are_handed_over(request: pytest.Fixture
         yield
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     """How many cases of a function are run."""
     parser.addoption(
         "--cases", type=int, default=3, metavar="N",
@@ -65,19 +64,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def whole(request: pytest.FixtureRequest) -> bool:
+def whole(request):
     """Whether every case is run: a test of few repetitions then makes all of them."""
     return not request.config.getoption("cases")
 
 
-def spread(cases: int, of: int) -> set[int]:
+def spread(cases, of):
     """Places of at most ``cases`` of so many cases, evenly spread from the first to the last."""
     if not cases or of <= cases:
         return set(range(of))
     return {round(k * (of - 1) / max(1, cases - 1)) for k in range(cases)}
 
 
-def _most(item: pytest.Item, cases: int) -> int:
+def _most(item, cases):
     """How many cases of an item's function are run where ``cases`` were asked for; 0 stands for all."""
     if item.get_closest_marker("every_case"):
         return 0
@@ -86,7 +85,7 @@ def _most(item: pytest.Item, cases: int) -> int:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """At most three cases of a function are run, but for those whose cases are the point (``every_case``)."""
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -97,17 +96,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item in kept]
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """What was imported and collected lives to the end: the collector of garbage need not look through it again."""
     gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish():
     """At the end all of it is cleared away, and no library calls it a leak."""
     gc.unfreeze()
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
+def pytest_itemcollected(item):
     """What compiles functions by torch, and all that runs on a GPU may: it warns of itself, and cannot compile the
     checks of types.
     """
@@ -116,7 +115,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"))
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """Workers of pytest-xdist share the cores: threads that wait for those of another cost a third of the time."""
     if not config.getoption("cases"):
         settings.load_profile("every case")

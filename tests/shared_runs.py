@@ -5,7 +5,6 @@ Tests that change a folder copy it first. Nothing of pacdp is imported before a 
 
 import shutil
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ sys.path.append(str(Path(__file__).parent / "experiments"))  # for tests of othe
 
 
 @contextmanager
-def few_draws() -> Iterator[None]:
+def few_draws():
     """Gaussian classifiers around a chain are sampled a hundredth as often: their bounds are wider for it."""
     from pacdp.certify import accounted, trajectory
 
@@ -28,7 +27,7 @@ def few_draws() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def few_passes() -> Iterator[None]:
+def few_passes():
     """The same for the tests of a file."""
     with few_draws():
         yield

@@ -4,8 +4,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 _HEAD = """# The suite
 
 `make test` runs three cases of every test function, evenly spread, and all cases where these are the point.
@@ -16,12 +14,12 @@ _HEAD = """# The suite
 class Page:
     """Counts outcomes and seconds by file, and writes the page at the end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path, self.began = path, time.time()
         self.outcomes, self.seconds, self.items = Counter[str](), Counter[str](), Counter[str]()
         self.skipped = Counter[str]()
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    def pytest_runtest_logreport(self, report):
         """Each phase of each item as it ends, from whichever process ran it."""
         file = report.nodeid.partition("::")[0]
         self.seconds[file] += report.duration
@@ -31,7 +29,7 @@ class Page:
         if report.skipped and isinstance(report.longrepr, tuple):
             self.skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self):
         """The whole page, anew."""
         # tests/typed.py checks only what is imported after it
         from pacdp.cli.folder import provenance
@@ -53,12 +51,12 @@ class Page:
         self.path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     """Where the page is written."""
     parser.addoption("--page", type=Path, metavar="FILE", help="write what this run did to FILE")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """The process that starts the workers writes, once."""
     if config.getoption("page") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Page(config.getoption("page")), "suite-page")

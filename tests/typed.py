@@ -11,11 +11,11 @@ import ast
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import partial, update_wrapper, wraps
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
@@ -40,7 +40,7 @@ _passed: list[FunctionType] = []
 
 
 @contextmanager
-def unchecked() -> Iterator[None]:
+def unchecked():
     """While this lasts, annotations are not checked."""
     global _on  # noqa: PLW0603 - the checks of a process are on or off
     before, _on = _on, False
@@ -56,12 +56,12 @@ def unchecked() -> Iterator[None]:
             _passed.clear()
 
 
-def _own(thing: Any) -> FunctionType:
+def _own(thing):
     """A copy of the function that has no gate."""
     return thing.__wrapped__
 
 
-def next_test() -> None:
+def next_test():
     """From here on, first calls are those of another test."""
     global _test  # noqa: PLW0603 - a process runs one test at a time
     _test += 1
@@ -70,7 +70,7 @@ def next_test() -> None:
     _passed.clear()
 
 
-def _switched(check: Callable[[Any], Callable[..., Any]], thing: Any) -> Callable[..., Any]:
+def _switched(check, thing):
     """The function, made to check its types when it is first called so: most are never called in a process.
 
     A wrapper costs more than most functions that it wraps. Where nothing is enclosed, the function itself stays, and
@@ -83,7 +83,7 @@ def _switched(check: Callable[[Any], Callable[..., Any]], thing: Any) -> Callabl
     del update_wrapper(own, thing).__wrapped__
     thing.__wrapped__ = own  # type: ignore[attr-defined]
 
-    def passed() -> None:
+    def passed():
         thing.__code__ = own.__code__
         _passed.append(thing)
 
@@ -97,11 +97,11 @@ _CALLED = "what a gate calls"
 _GATE = (lambda *args, **kwargs: ("what a gate calls" or None)(*args, **kwargs)).__code__  # noqa: PLW0108
 
 
-def _first_calls(check: Callable[[Any], Callable[..., Any]], thing: Any, passed: Callable[[], None]) -> Any:
+def _first_calls(check, thing, passed):
     checked: Callable[..., Any] | None = None
     test = calls = 0
 
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args, **kwargs):
         nonlocal checked, test, calls
         if test != _test:
             test, calls = _test, 0
@@ -117,7 +117,7 @@ def _first_calls(check: Callable[[Any], Callable[..., Any]], thing: Any, passed:
     return called
 
 
-def _constructed(check: Callable[[Any], Callable[..., Any]], thing: Any) -> Any:
+def _constructed(check, thing):
     """The function, or the dataclass's own construction, switched; a tuple with names has none to check."""
     if not isinstance(thing, type):
         return _switched(check, thing)
@@ -126,12 +126,12 @@ def _constructed(check: Callable[[Any], Callable[..., Any]], thing: Any) -> Any:
     return thing
 
 
-def shaped(thing: Any) -> Any:
+def shaped(thing):
     """With its types and shapes checked."""
     return _constructed(partial(jaxtyped, typechecker=beartype), thing)
 
 
-def plain(thing: Any) -> Any:
+def plain(thing):
     """With its types checked."""
     return _constructed(_checked, thing)
 
@@ -139,19 +139,19 @@ def plain(thing: Any) -> Any:
 class _Wrapped(ast.NodeTransformer):
     """Decorators on everything that is defined in a module or a class."""
 
-    def visit_Module(self, node: ast.Module) -> ast.Module:
+    def visit_Module(self, node):
         self.generic_visit(node)
         places = [i for i, one in enumerate(node.body) if not _leads(one)]
         node.body.insert(places[0] if places else len(node.body), ast.parse(f"import tests.typed as {_HERE}").body[0])
         return node
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+    def visit_ClassDef(self, node):
         self.generic_visit(node)
         fields = [one.annotation for one in node.body if isinstance(one, ast.AnnAssign)]
         node.decorator_list.insert(0, _decorator(node, fields))  # outermost: dataclass has made its __init__ by then
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+    def visit_FunctionDef(self, node):
         if not any(_name(one) in _UNCHECKED for one in node.decorator_list):
             given = node.args
             every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
@@ -160,14 +160,14 @@ class _Wrapped(ast.NodeTransformer):
         return node  # and what is defined inside stays as it is
 
 
-def _leads(node: ast.stmt) -> bool:
+def _leads(node):
     """A module's docstring, or an import from the future."""
     return (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) or (
         isinstance(node, ast.ImportFrom) and node.module == "__future__"
     )
 
 
-def _name(node: ast.expr) -> str:
+def _name(node):
     match node:
         case ast.Call(func=inner):
             return _name(inner)
@@ -176,7 +176,7 @@ def _name(node: ast.expr) -> str:
     return ""
 
 
-def _decorator(node: ast.AST, annotations: Sequence[ast.expr]) -> ast.expr:
+def _decorator(node, annotations):
     """``shaped`` if some annotation is an array's with a string of dimensions, else ``plain``."""
     dimensions = any(
         isinstance(one, ast.Subscript) and isinstance(one.slice, ast.Tuple) and _is_text(one.slice.elts[-1])
@@ -189,25 +189,23 @@ def _decorator(node: ast.AST, annotations: Sequence[ast.expr]) -> ast.expr:
     return made
 
 
-def _is_text(node: ast.expr) -> bool:
+def _is_text(node):
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    def get_code(self, fullname: str) -> Any:
+    def get_code(self, fullname):
         """Compiled anew each time: what lies in __pycache__ is the module as it is."""
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
-    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> Any:
+    def source_to_code(self, data, path, *, _optimize=-1):
         tree = ast.fix_missing_locations(_Wrapped().visit(ast.parse(data, path)))
         return compile(tree, path, "exec", dont_inherit=True, optimize=_optimize)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname, path, target=None):
         if fullname != PACKAGE and not fullname.startswith(f"{PACKAGE}."):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
@@ -217,7 +215,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests() -> None:
+def pytest_load_initial_conftests():
     """Before anything of the suite is imported: pacdp is wrapped as it is loaded."""
     loaded = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
     if loaded:

@@ -239,7 +239,6 @@ def survives(function, values):
 def fuzz(function, calls, **options):
     @settings(
         max_examples=calls,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate],
         **options,

@@ -1,6 +1,7 @@
 """`pacdp train` counts before it draws; `pacdp export` writes what may leave, and counts what it releases."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import torch
 from cli_tools import QUICK, exported_bytes, read, succeed, verdicts
 from secret_runs import secret
+from test_export_secrets import words
 from tiny_runs import RUNTIME, begin, interrupted, tiny_private
 
 from bounds.accounting import event_to_dict
@@ -86,6 +88,7 @@ def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written
     assert people - 40 < report["n"] < people
     assert found[0].measures == certificate.measures == "0-1 risk of a new person"
     assert {entry.stretch.unit for entry in entries} == {"person"}
+    assert {str(people), "1437"}.isdisjoint(re.findall(r"[\d.]+", words(tmp_path / "out")))
     rates = networks.judge(one.predictor.network, one.bound, scores=True).sum_of_rates
     assert certificate.inputs["released_errors"] == pytest.approx(rates, abs=30.0)
     assert verdicts(tmp_path / "out") == {"follows"}

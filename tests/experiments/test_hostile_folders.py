@@ -30,7 +30,7 @@ def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command, exam
     damages = {name: contents((whole / name).read_bytes()) for name in FILES}
 
     @settings(
-        max_examples=examples, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        max_examples=examples, suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
     )  # fmt: skip
     @given(st.data())

@@ -138,7 +138,7 @@ def killed_often(name, root, *, kills, seeded=True):
     while tally.tried < kills or not _ended(root / str(tally.runs)):
         place = root / str(tally.runs)
         place.mkdir(exist_ok=True)
-        at = chance.randint(1, len(first.operations) // 2)
+        at = chance.randint(1, len(first.operations) // (1 + tally.tried % 2))
         fault = Fault(at=at, kind=chance.choice(["kill", "tear"])) if tally.tried < kills else None
         outcome = carried_out(go, (name, seeded, place), root=place, fault=fault)
         tally.tried += outcome.killed
@@ -173,14 +173,14 @@ def _require_equal(name, place, expected, *, seeded):
 
 @pytest.mark.cases(2)
 @pytest.mark.usefixtures("trained", "exported")  # forks have what these load at first use
-@pytest.mark.parametrize("name", ["entropy-sgld", "dp-sgld", *SECRET, "p3sgd"])
+@pytest.mark.parametrize("name", [*SECRET, "entropy-sgld", "p3sgd", "dp-sgld"])
 def test_a_few_kills(name, tmp_path):
     assert killed_often(name, tmp_path, kills=4).tried == 4
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("trained", "exported")
-@pytest.mark.parametrize("name", [*CHAINS, *PRIVATE])
+@pytest.mark.parametrize("name", [*CHAINS, *SECRET, *PRIVATE])
 def test_kills_at_random_operations_leave_the_weights_of_an_uninterrupted_run(name, tmp_path):
     assert killed_often(name, tmp_path, kills=KILLS).tried == KILLS
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from cli_tools import succeed
 
-from bounds.accounting import Gaussian, SelfComposed, privacy_epsilon
+from bounds.accounting import Gaussian, NonPrivate, SelfComposed, privacy_epsilon
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.reservation import Stretch
 
@@ -67,3 +67,11 @@ def test_a_limit_is_lowered_and_raised_and_refuses(path, said, refused):
     assert "a limit is raised with raising=True" in refused("ledger", "limit", path, "--epsilon", "3", *LIMIT)
     assert "it was raised once" in said("limit", path, "--epsilon", "3", *LIMIT, "--raise")
     Ledger.load(path).reserve(stretch("dd", 1, 1))
+
+
+def test_an_empty_ledger_and_an_unbounded_one(tmp_path, said):
+    show, book = ("show", tmp_path, "--delta", "1e-5"), Ledger.create(tmp_path)
+    assert "no limit: nothing is refused" in said(*show)
+    book.reserve(stretch("aa", 1, 1, event=NonPrivate()))
+    total = said(*show, "--json")["totals"][0]
+    assert (total["epsilon"], total["because"]) == (None, "some entries have no noise, or too little to count")

@@ -21,9 +21,6 @@ CELL = st.one_of(st.integers(-1, 3).map(str), st.sampled_from(ODD), st.text(max_
 COLUMN = st.sampled_from(["label", "prediction", "p0", "p1", "group", "person", "model", "id", "loss", "weight", "age"])
 FEW = settings(
     max_examples=60,
-    deadline=None,
-    derandomize=True,
-    database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -79,6 +79,13 @@ def test_schedules_from_files(name, text, tmp_path, capsys):
     assert capsys.readouterr().out.startswith(f"factor {scaled['scale']!r} on every noise multiplier")
 
 
+def test_no_protection_is_an_infinite_epsilon(capsys):
+    made = answered(capsys, *HEADLINE, "--noise-multiplier", "0.01")
+    assert (made["upper"], made["attack"]["true_positive_rate"]) == (None, 1.0)
+    assert pacdp(*HEADLINE, "--noise-multiplier", "0.01") == 0
+    assert "epsilon <= infinite" in capsys.readouterr().out
+
+
 BASE = {"--noise-multiplier": "1", "--sample-rate": "0.1", "--steps": "3", "--delta": "1e-5",
         "--adjacency": "add-remove"}  # fmt: skip
 

@@ -14,13 +14,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from tests.mutation.mutants import Mutant, of_file
+from tests.mutation.mutants import of_file
 from tests.mutation.page import committed, judged, reasons, score, write
 from tests.mutation.targets import TARGETS, suite_of
 from tests.mutation.trial import Outcome, durations, prepared, tried
@@ -28,7 +26,7 @@ from tests.mutation.trial import Outcome, durations, prepared, tried
 ROOT = Path(__file__).parents[2]
 
 
-def main() -> int:
+def main():
     """Try the sample, print what survived, compare with what is committed; 1 if a score fell."""
     asked = _asked()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -55,10 +53,10 @@ def main() -> int:
     return int(bool(undone or (fallen and not asked.write)))
 
 
-def sample(every: list[Mutant], each: int | None, seed: int) -> list[Mutant]:
+def sample(every, each, seed):
     """``each`` mutants of least hash, in the order of the file: an edit elsewhere in it hardly changes the choice."""
 
-    def order(one: Mutant) -> str:
+    def order(one):
         return hashlib.sha256(f"{seed} {one.key}".encode()).hexdigest()
 
     chosen = {one.key for one in sorted(every, key=order)[:each]}
@@ -68,7 +66,7 @@ def sample(every: list[Mutant], each: int | None, seed: int) -> list[Mutant]:
 class _Bench:
     """A copy of ``bounds`` whose tests pass, and how long they take; mutants are tried on copies of it."""
 
-    def __init__(self, place: Path, tests: Iterable[str], journal: Path | None) -> None:
+    def __init__(self, place, tests, journal):
         self.place, self.context, self.seconds = place, prepared(), 0.0
         self.lock, self.started = threading.Lock(), 0
         whole = place / "whole"
@@ -82,7 +80,7 @@ class _Bench:
             lines = map(json.loads, journal.read_text(encoding="utf-8").splitlines())
             self.known = {line.pop("key"): Outcome(**line) for line in lines}
 
-    def tried(self, one: Mutant) -> Outcome:
+    def tried(self, one):
         """What the tests of its file say of the mutant."""
         if one.key in self.known:
             return self.known[one.key]
@@ -103,7 +101,7 @@ class _Bench:
         return outcome
 
 
-def _row(file: str, chosen: list[Mutant], found: dict[str, Outcome], known: dict[str, str]) -> dict[str, Any]:
+def _row(file, chosen, found, known):
     fates = [found[one.key].fate if one.key in found else "survived" for one in chosen]
     left = [one for one, fate in zip(chosen, fates, strict=True) if fate == "survived" and one.key not in known]
     row = {
@@ -118,7 +116,7 @@ def _row(file: str, chosen: list[Mutant], found: dict[str, Outcome], known: dict
     return {**row, "score": score([row])}
 
 
-def _asked() -> argparse.Namespace:
+def _asked():
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.partition("\n")[0])
     before = committed()
     parser.add_argument("--only", nargs="+", choices=TARGETS, metavar="FILE", help="files of bounds, such as kl")

@@ -4,7 +4,6 @@ import ast
 import re
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 COMPARISONS = {
     ast.Lt: ("<", "<=", ">="), ast.LtE: ("<=", "<", ">"), ast.Gt: (">", ">=", "<="), ast.GtE: (">=", ">", "<"),
@@ -39,12 +38,12 @@ class Mutant:
     text: bytes
     key: str
 
-    def applied(self, source: bytes) -> bytes:
+    def applied(self, source):
         """The source with the change."""
         return source[: self.start] + self.text + source[self.end :]
 
 
-def mutants(file: str, source: bytes) -> list[Mutant]:
+def mutants(file, source):
     """Every mutant of the file, in the order of its text; messages, annotations and docstrings stay as they are."""
     sites = _Sites(source)
     sites.visit(ast.parse(source))
@@ -67,64 +66,64 @@ def mutants(file: str, source: bytes) -> list[Mutant]:
     return found
 
 
-def of_file(root: Path, file: str) -> list[Mutant]:
+def of_file(root, file):
     """Every mutant of a file under ``root``."""
     return mutants(file, (root / file).read_bytes())
 
 
-def _flat(text: bytes) -> str:
+def _flat(text):
     return " ".join(text.decode().split())
 
 
 class _Sites(ast.NodeVisitor):
     """Where something can be changed, and to what."""
 
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source):
         self.source, self.found, self.function = source, [], ""
         self.rows = [0]
         for row in source.splitlines(keepends=True):
             self.rows.append(self.rows[-1] + len(row))
 
-    def visit(self, node: ast.AST) -> None:
+    def visit(self, node):
         if not isinstance(node, _OUT_OF_SIGHT):
             super().visit(node)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+    def visit_FunctionDef(self, node):
         self._inside(node, [*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body])
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+    def visit_ClassDef(self, node):
         self._inside(node, node.body)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+    def visit_AnnAssign(self, node):
         if node.value:
             self.visit(node.value)
 
-    def visit_Compare(self, node: ast.Compare) -> None:
+    def visit_Compare(self, node):
         for left, op, right in zip((node.left, *node.comparators), node.ops, node.comparators, strict=False):
             self._between(left, right, *COMPARISONS[type(op)])
         self.generic_visit(node)
 
-    def visit_BinOp(self, node: ast.BinOp) -> None:
+    def visit_BinOp(self, node):
         if type(node.op) in ARITHMETIC:
             self._between(node.left, node.right, *ARITHMETIC[type(node.op)])
         self.generic_visit(node)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+    def visit_BoolOp(self, node):
         for left, right in zip(node.values, node.values[1:], strict=False):
             self._between(left, right, *LOGIC[type(node.op)])
         self.generic_visit(node)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+    def visit_AugAssign(self, node):
         if type(node.op) in ARITHMETIC:
             self._between(node.target, node.value, *(f"{sign}=" for sign in ARITHMETIC[type(node.op)]))
         self.generic_visit(node)
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+    def visit_UnaryOp(self, node):
         if isinstance(node.op, (ast.USub, ast.Not)):
             self._put(self._at(node), self._at(node) + (1 if isinstance(node.op, ast.USub) else len("not ")), "")
         self.generic_visit(node)
 
-    def visit_Constant(self, node: ast.Constant) -> None:
+    def visit_Constant(self, node):
         match node.value:
             case bool():
                 self._replace(node, str(not node.value))
@@ -133,48 +132,48 @@ class _Sites(ast.NodeVisitor):
             case float():
                 self._replace(node, repr(1.5 * node.value or 1.0))
 
-    def visit_If(self, node: ast.If) -> None:
+    def visit_If(self, node):
         if isinstance(node.body[0], ast.Raise):
             self._replace(node.test, "False")
         self.generic_visit(node)
 
-    def visit_Expr(self, node: ast.Expr) -> None:
+    def visit_Expr(self, node):
         if isinstance(node.value, ast.Call):
             self._replace(node, "None")
         self.generic_visit(node)
 
-    def visit_Call(self, node: ast.Call) -> None:
+    def visit_Call(self, node):
         if isinstance(node.func, ast.Name) and node.func.id == "range" and not isinstance(node.args[-1], ast.Constant):
             self._put(self._end(node.args[-1]), self._end(node.args[-1]), " - 1")
         self.generic_visit(node)
 
-    def visit_Name(self, node: ast.Name) -> None:
+    def visit_Name(self, node):
         if node.id in SWAPPED and isinstance(node.ctx, ast.Load):
             self._replace(node, SWAPPED[node.id])
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def visit_Attribute(self, node):
         if node.attr in SWAPPED:
             self._put(self._end(node) - len(node.attr), self._end(node), SWAPPED[node.attr])
         elif node.attr == "inf":
             self._put(self._at(node), self._at(node), "-")
         self.generic_visit(node)
 
-    def _inside(self, node: ast.FunctionDef | ast.ClassDef, parts: list[ast.AST]) -> None:
+    def _inside(self, node, parts):
         outer, self.function = self.function, f"{self.function}.{node.name}".lstrip(".")
         for part in parts:
             self.visit(part)
         self.function = outer
 
-    def _at(self, node: ast.AST) -> int:
+    def _at(self, node):
         return self.rows[node.lineno - 1] + node.col_offset
 
-    def _end(self, node: ast.AST) -> int:
+    def _end(self, node):
         return self.rows[node.end_lineno - 1] + node.end_col_offset
 
-    def _replace(self, node: ast.AST, text: str) -> None:
+    def _replace(self, node, text):
         self._put(self._at(node), self._end(node), text)
 
-    def _between(self, left: ast.AST, right: ast.AST, sign: str, *others: str) -> None:
+    def _between(self, left, right, sign, *others):
         """The sign that stands between two expressions, comments apart."""
         start = self._end(left)
         gap = re.sub(rb"#[^\n]*", lambda comment: b" " * len(comment[0]), self.source[start : self._at(right)])
@@ -182,5 +181,5 @@ class _Sites(ast.NodeVisitor):
         for other in others:
             self._put(start + place.start(), start + place.end(), other)
 
-    def _put(self, start: int, end: int, text: str) -> None:
+    def _put(self, start, end, text):
         self.found.append((self.function, start, end, text.encode()))

@@ -3,7 +3,6 @@
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from pacdp.cli.folder import provenance, write_json
 from pacdp.files import replacing
@@ -33,13 +32,13 @@ Commit {commit}{dirty}, Python {python}, NumPy {numpy}, Numba {numba}; {minutes:
 """
 
 
-def committed() -> dict[str, Any]:
+def committed():
     """What docs/mutation.json says; nothing if it is not there yet."""
     path = DOCS / "mutation.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def reasons() -> dict[str, str]:
+def reasons():
     """Why a mutant is equivalent, by its key."""
     found = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
     return {
@@ -49,14 +48,14 @@ def reasons() -> dict[str, str]:
     }
 
 
-def score(rows: list[dict[str, Any]]) -> float:
+def score(rows):
     """The share noticed of the mutants that are not equivalent; 1 if there are none."""
     noticed = sum(row["killed"] + row["timeout"] for row in rows)
     every = noticed + sum(len(row["survived"]) for row in rows)
     return noticed / every if every else 1.0
 
 
-def judged(record: dict[str, Any], before: dict[str, Any]) -> list[str]:
+def judged(record, before):
     """A line for each survivor, and one for each file whose score is below the committed one, and for all together."""
     lines = [
         f"survived: {row['file']}:{one['line']} {one['before']} -> {one['after']}"
@@ -72,7 +71,7 @@ def judged(record: dict[str, Any], before: dict[str, Any]) -> list[str]:
     return lines
 
 
-def write(record: dict[str, Any], *, minutes: float) -> None:
+def write(record, *, minutes):
     """Both files of docs."""
     made_by = provenance(device="cpu", seed=record["seed"])
     record = {"format": "pacdp-mutation/1", "provenance": made_by, "minutes": round(minutes, 1), **record}
@@ -81,7 +80,7 @@ def write(record: dict[str, Any], *, minutes: float) -> None:
         file.write(rendered(record).encode())
 
 
-def rendered(record: dict[str, Any]) -> str:
+def rendered(record):
     """The page."""
     made_by = record["provenance"]
     text = HEAD.format(
@@ -108,7 +107,7 @@ def rendered(record: dict[str, Any]) -> str:
     return text + "\n## Equivalent mutants\n\n" + _equivalents()
 
 
-def _equivalents() -> str:
+def _equivalents():
     text, by_reason = "", dict[tuple[str, str], list[str]]()
     for key, reason in reasons().items():
         file, function, before, after, *_ = key.split(" | ")
@@ -120,7 +119,7 @@ def _equivalents() -> str:
     return text or "None.\n"
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row):
     numbers = [row[key] for key in ("mutants", "tried", "killed", "timeout", "equivalent")]
     # A score that is not 1 is not printed as 1.
     percent = int(1000 * row["score"]) / 10

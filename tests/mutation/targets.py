@@ -73,7 +73,7 @@ UNTRIED = ("__init__", "accounting/__init__")
 """Files without anything to change."""
 
 
-def suite_of(file: str) -> list[str]:
+def suite_of(file):
     """What pytest is to run for a file such as ``bounds/kl.py``."""
     name = file.removeprefix("bounds/").removesuffix(".py")
     refusals = "accounting/test_accounting_refusals.py" if "/" in name else "test_bounds_refusals.py"

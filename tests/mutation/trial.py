@@ -30,10 +30,10 @@ class Outcome:
 class _Some:
     """Of a test with many cases some, always the same; and the name of the first that failed."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.failed, self.taken = "", defaultdict[str, float](float)
 
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+    def pytest_collection_modifyitems(self, items):
         """Keep at most ``_CASES`` cases of each test."""
         groups = defaultdict[str, list[Any]](list)
         for item in items:
@@ -45,25 +45,25 @@ class _Some:
         }
         items[:] = [item for item in items if id(item) in kept]
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
+    def pytest_runtest_logreport(self, report):
         """Note what failed first, and how long the tests of a file take."""
         self.taken[report.nodeid.partition("::")[0]] += getattr(report, "duration", 0.0)
         if report.failed and not self.failed:
             self.failed = report.nodeid
 
-    def pytest_collectreport(self, report: Any) -> None:
+    def pytest_collectreport(self, report):
         """A file that cannot be imported has failed."""
         self.pytest_runtest_logreport(report)
 
 
-def prepared() -> Any:
+def prepared():
     """Where processes come from: forks of one that has loaded the libraries, but neither ``bounds`` nor tests."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     return context
 
 
-def tried(context: Any, root: Path, tests: list[str], *, limit: float) -> Outcome:
+def tried(context, root, tests, *, limit):
     """What the tests say of the ``bounds`` under ``root`` within ``limit`` processor seconds."""
     process = context.Process(target=_run, args=(str(root), tests, limit), daemon=True)
     process.start()
@@ -79,16 +79,16 @@ def tried(context: Any, root: Path, tests: list[str], *, limit: float) -> Outcom
     return Outcome(fate="killed" if said["code"] else "survived", by=said["by"], seconds=said["seconds"])
 
 
-def durations(root: Path) -> dict[str, float]:
+def durations(root):
     """Seconds that the tests of each file took there."""
     return _said(root)["taken"]
 
 
-def _said(root: Path) -> dict[str, Any]:
+def _said(root):
     return json.loads((root / _SAID).read_text(encoding="utf-8"))
 
 
-def _run(root: str, tests: list[str], limit: float) -> None:
+def _run(root, tests, limit):
     import pytest
 
     os.nice(max(0, _NICE - os.nice(0)))

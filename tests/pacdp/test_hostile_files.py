@@ -24,7 +24,7 @@ def test_damaged_files_are_refused_in_words_or_read_as_they_may_be(tmp_path, loa
     whole, expected = path.read_bytes(), loader.read(path)
 
     @settings(
-        max_examples=2000 if many else 6, derandomize=True, deadline=None, database=None,
+        max_examples=2000 if many else 6,
         suppress_health_check=list(HealthCheck), phases=[Phase.generate, *[Phase.shrink] * many],
     )  # fmt: skip
     @given(contents(whole))

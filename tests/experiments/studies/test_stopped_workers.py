@@ -7,7 +7,7 @@ import threading
 import psutil
 import pytest
 from cli_tools import read
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_jobs import job, outs, pids, wait_for_pid
 
@@ -133,7 +133,6 @@ def test_time_counts_from_the_first_touch_and_silence_from_the_last_sign(here, t
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.floats(0.0, 1e6), st.booleans())
 def test_time_in_which_nobody_looked_is_nobody_s_silence(tmp_path_factory, pause, here):
     world = _World(tmp_path_factory.mktemp("world"), here=here)

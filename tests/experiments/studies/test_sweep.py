@@ -38,7 +38,7 @@ def _carried_out(jobs, root, workers):
 _RUNS = [tiny(name, epochs=epochs) for name in ("sgd", "sgld", "entropy-sgd", "entropy-sgld") for epochs in (1.0, 2.0)]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(_RUNS), st.integers(0, 5)), max_size=25), st.integers(1, 9))
 def test_batches_partition_the_runs_by_kind_into_shares(drawn, workers):
     runs = [replace(run, chain=chain) for run, chain in drawn]
@@ -148,7 +148,6 @@ class _Scripted:
         assert self.open == 0
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 7), st.integers(0, 9)), st.integers(0, 3), st.integers(1, 3))
 def test_every_job_ends_once_and_only_what_kills_its_worker_beyond_the_retries_is_given_up(kills, retries, workers):
     log = []

@@ -1,9 +1,10 @@
 """On a quartic potential, where no law is Gaussian, E w² after some steps is that of the exact transition kernel."""
 
 import numpy as np
+import pytest
 import torch
 
-from pacdp.algorithms import SGLD, build
+from pacdp.algorithms import SGHMC, SGLD, build
 from pacdp.chains import Keys
 from pacdp.objective import Estimate
 
@@ -30,12 +31,27 @@ def kernel_moment():
     return float(density @ grid**2)
 
 
-def test_sgld_has_the_moment_of_its_kernel():
-    keys = Keys.derive([3] * 4, range(4))
-    sampler = build(SGLD(tau=1.0, step_size=H, base_std=1e6), Quartic())
-    state = sampler.init(torch.full((keys.count, 100_000), START))
-    for _ in range(STEPS):
+def moment(settings, steps):
+    """E w² after so many steps, and its standard error."""
+    keys, sampler = Keys.derive([3] * 4, range(4)), build(settings, Quartic())
+    state = sampler.init(torch.full((keys.count, 500_000), START))
+    for _ in range(steps):
         state, _ = sampler.step(state, keys)
     squares = state.weights.double().square()
-    error = float(squares.std()) / squares.numel() ** 0.5
-    assert abs(float(squares.mean()) - kernel_moment()) < 5 * error < 0.01
+    return float(squares.mean()), float(squares.std()) / squares.numel() ** 0.5
+
+
+def test_sgld_has_the_moment_of_its_kernel():
+    found, error = moment(SGLD(tau=1.0, step_size=H, base_std=1e6), STEPS)
+    assert abs(found - kernel_moment()) < 5 * error < 0.01
+
+
+@pytest.mark.parametrize("kind", [SGLD, SGHMC])
+def test_halvings_of_the_time_of_a_step_halve_what_they_change(kind):
+    """Weak order 1; SGHMC's time step is √step_size at friction rate a/√step_size = 1."""
+    found = []
+    for h in (0.1, 0.05, 0.025, 0.0125):
+        how = {"step_size": h} if kind is SGLD else {"step_size": h**2, "friction": h}
+        found.append(moment(kind(tau=1.0, base_std=1e6, **how), round(0.4 / h))[0])
+    a, b, c = np.diff(found)
+    assert [a / b, b / c] == pytest.approx([2, 2], abs=0.2)

@@ -10,6 +10,7 @@ from pacdp.backprop import OBJECTIVES, f_kl, f_lambda, f_quad
 
 CASES = [
     (0.1, 5.0, 300, 0.05, 0.0), (0.01, 0.3, 300, 0.05, 0.0), (0.0, 2.0, 60, 0.2, 1.0), (0.02, 300.0, 400, 0.05, 12.5),
+    (0.01, 0.0, 300, 0.05, 0.0), (0.4, 40.0, 120, 0.01, 3.0), (1e-6, 0.5, 250, 0.025, 0.0),
 ]  # fmt: skip
 
 
@@ -23,14 +24,18 @@ def by_bounds(name, risk, kl, **given):
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize(("risk", "kl", "n", "failure_prob", "extra"), CASES)
-def test_values_are_those_of_bounds_and_gradients_their_differences(name, risk, kl, n, failure_prob, extra):
+def test_values_are_those_of_bounds_in_order_and_gradients_their_differences(name, risk, kl, n, failure_prob, extra):
     r, k = (torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (risk, kl))
-    value = OBJECTIVES[name](r, k, n=n, failure_prob=failure_prob, extra_nats=extra)
+    given = {"n": n, "failure_prob": failure_prob, "extra_nats": extra}
+    value = OBJECTIVES[name](r, k, **given)
     value.backward()
+    assert f_kl(r, k, **given) <= value
+    assert f_quad(r, k, **given) <= f_lambda(r, k, lam=0.5, **given)
     twin = partial(by_bounds, name, n=n, failure_prob=failure_prob)
     assert float(value.detach()) == pytest.approx(twin(risk, kl + extra), rel=1e-14)
     h = 1e-5
-    by_kl = (twin(risk, kl + extra + h) - twin(risk, kl + extra - h)) / (2 * h)
+    at = max(kl + extra, h)
+    by_kl = (twin(risk, at + h) - twin(risk, at - h)) / (2 * h)
     assert float(k.grad) == pytest.approx(by_kl, rel=1e-5)
     if risk > 0:
         by_risk = (twin(risk + h * risk, kl + extra) - twin(risk - h * risk, kl + extra)) / (2 * h * risk)

@@ -72,6 +72,13 @@ def width_bins(examples, bins):
             for part in inside.values()]  # fmt: skip
 
 
+def slow_gaps(examples, bins):
+    """ECE, MCE and RMSCE."""
+    n, confidence, accuracy = np.transpose(width_bins(examples, bins))
+    gaps = abs(accuracy - confidence)
+    return [n @ gaps / len(examples), gaps.max(), np.average(gaps**2, weights=n) ** 0.5]
+
+
 def slow_debiased(examples, bins):
     parts = [n * ((acc - conf) ** 2 - acc * (1 - acc) / (n - 1))
              for n, conf, acc in width_bins(examples, bins) if n > 1]  # fmt: skip

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tiny_runs import interrupted
 
 import bounds
 from bounds.noisy_steps import flattened
@@ -108,6 +109,12 @@ def test_a_run_is_certified_by_what_it_kept_and_verified(folder):
     assert set(verdicts(path, report).values()) == {"follows"}
     for made in report["certificates"]:
         assert {one.verdict for one in check_certificate(made)} == {"follows"}, made["name"]
+
+
+def test_a_resumed_chain_keeps_the_same_norms(folder, tmp_path):
+    interrupted(RUN, tmp_path, after=5)
+    train(RUN, tmp_path, Runtime(), resume=True)
+    assert torch.equal(*(load_checkpoint(path).trace[SQUARED_NORMS] for path in (folder[0], tmp_path)))
 
 
 def test_more_settings_may_be_paid_for_than_any_list_has(folder):

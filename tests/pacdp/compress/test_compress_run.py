@@ -72,12 +72,29 @@ def test_every_learner_is_certified_and_its_certificate_is_of_what_was_kept(own)
     assert pacdp.compress(own, data, **how).certificate == made
 
 
+def test_labels_without_a_rule_are_certified_at_chance():
+    coins = np.random.default_rng(3).integers(3, size=DATA.n)
+    found = pacdp.compress(toys.estimator(), replace(DATA, labels=coins), groups=10)
+    assert found.certificate.value >= 2 / 3
+    assert found.kept >= 150
+
+
 def test_expected_sizes_choose_the_weights():
     data = toys.clouds()
     found = pacdp.compress(toys.estimator(), data, groups=2)
     chosen = pacdp.compress(toys.estimator(), data, groups=2, expected=(found.kept,))
     assert chosen.certificate.value < found.certificate.value
     assert "weight_sizes" in chosen.certificate.inputs
+
+
+def test_all_settings_that_were_tried_are_paid():
+    data = toys.clouds()
+    one, three = (
+        pacdp.compress(toys.estimator(), data, groups=5, settings=pacdp.Settings.tried(count, "the test"))
+        for count in (1, 3)
+    )
+    assert three.certificate.failure_prob == one.certificate.failure_prob / 3
+    assert three.certificate.value > one.certificate.value
 
 
 def test_groups_begin_where_they_say():

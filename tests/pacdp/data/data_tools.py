@@ -5,11 +5,8 @@ import io
 import struct
 
 import numpy as np
-from hypothesis import settings
 
 from pacdp.data import DatasetEntry, FileEntry, registry
-
-law = settings(derandomize=True, deadline=None, database=None)
 
 CODES = {"uint8": 0x08, "int8": 0x09, "int16": 0x0B, "int32": 0x0C, "float32": 0x0D, "float64": 0x0E}
 

@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from data_tools import CODES, idx_bytes, law, put
+from data_tools import CODES, idx_bytes, put
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -27,7 +27,6 @@ arrays = st.sampled_from(sorted(CODES)).flatmap(
 )
 
 
-@law
 @given(array=arrays, zipped=st.booleans())
 def test_round_trip(room, array, zipped):
     content = idx_bytes(array)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from data_tools import law
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -17,7 +16,6 @@ def some_labels(n, classes):
     return np.arange(n, dtype=np.int64) % classes
 
 
-@law
 @given(n=st.integers(1, 200), classes=st.integers(2, 12), seed=seeds, fractions=st.tuples(unit, unit))
 def test_a_larger_fraction_corrupts_a_superset(n, classes, seed, fractions):
     labels = some_labels(n, classes)
@@ -29,7 +27,6 @@ def test_a_larger_fraction_corrupts_a_superset(n, classes, seed, fractions):
     assert many.max() < classes
 
 
-@law
 @given(n=st.integers(1, 200), fraction=unit, seed=seeds)
 def test_exactly_the_fraction_is_drawn(n, fraction, seed):
     """Two label vectors that differ everywhere agree after randomising exactly where labels were drawn."""

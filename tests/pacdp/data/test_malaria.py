@@ -1,7 +1,7 @@
 """Malaria cells: a split of patients that never changes."""
 
 import numpy as np
-from data_tools import law, npz_bytes, put, register
+from data_tools import npz_bytes, put, register
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +29,6 @@ def test_small_cells(tmp_path, monkeypatch):
         np.testing.assert_array_equal(part.inputs[:, 0], (IMAGES[rows] / 255).astype(np.float32))
 
 
-@law
 @given(healthy=st.integers(3, 40), infected=st.integers(3, 40), seed=st.integers(0, 2**32), cells=st.integers(1, 5))
 def test_four_patients_in_five_of_either_kind(healthy, infected, seed, cells):
     draw = np.random.default_rng(seed)

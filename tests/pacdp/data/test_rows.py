@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from data_tools import law
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +23,6 @@ def part(rows, *, people=False, labels=LABELS):
 indices = st.lists(st.integers(0, 59), min_size=1, max_size=80)
 
 
-@law
 @given(a=indices, b=indices, people=st.booleans(), seed=st.integers(0, 99))
 def test_sets_of_indices_and_of_hashes_agree(a, b, people, seed):
     one, two = part(a, people=people), part(b, people=people)
@@ -66,6 +64,18 @@ def test_a_flipped_bit_and_a_changed_label_are_seen():
     labels = LABELS.copy()
     labels[7] += 1
     assert (ALL.shared(Rows.of(INPUTS, labels)), ALL.shared_inputs(Rows.of(INPUTS, labels))) == (59, 60)
+    with pytest.raises(DataError, match="and 1 of the bound's 60 are not"):
+        require_covers(ALL, Rows.of(INPUTS, labels))
+
+
+def test_arrays_and_tensors_and_people_of_large_numbers_agree_in_every_format():
+    large = PEOPLE + 2**30 + 1
+    found = {
+        Rows.of(*map(form, (INPUTS, LABELS, large.astype(kind)))).digest
+        for form in (np.array, torch.tensor)
+        for kind in ("i4", "u4", "i8")
+    }
+    assert found == {Rows.of(INPUTS.reshape(60, 16).astype(float), LABELS.astype("u1"), large).digest}
 
 
 def test_what_is_shared_is_refused_with_counts():

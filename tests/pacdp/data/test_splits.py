@@ -4,7 +4,6 @@ import hashlib
 
 import numpy as np
 import pytest
-from data_tools import law
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -21,7 +20,6 @@ def fraction_sizes(draw):
     return {name: weight / sum(weights.values()) for name, weight in weights.items()}
 
 
-@law
 @given(n=st.integers(100, 300), sizes=fraction_sizes(), seed=seeds)
 def test_fractions_of_one_partition(n, sizes, seed):
     splits = make_splits(n, sizes=sizes, seed=seed)
@@ -35,7 +33,6 @@ def test_fractions_of_one_partition(n, sizes, seed):
         assert split.hash == index_hash(split.indices)
 
 
-@law
 @given(n=st.integers(1, 200), counts=st.lists(st.integers(0, 60), min_size=1, max_size=4), seed=seeds)
 def test_counts_are_exact_and_disjoint(n, counts, seed):
     sizes = {f"part {i}": count for i, count in enumerate(counts)}
@@ -78,7 +75,6 @@ def test_every_example_is_equally_likely():
     assert tail() < 1e-6
 
 
-@law
 @given(indices=st.lists(st.integers(0, 10**6), unique=True, max_size=30), random=st.randoms(use_true_random=False))
 def test_the_hash_is_of_the_set(indices, random):
     shuffled = random.sample(indices, len(indices))

@@ -44,6 +44,9 @@ def test_a_row_depends_on_its_own_image_alone_also_in_training_mode(network):
     torch.testing.assert_close(network(other)[0], rows[0], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(network(batch[:1])[0], rows[0], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(rows[1], rows[0], atol=1e-2)
+    torch.testing.assert_close(network(batch.expand(3, 3, 64, 64)), rows)  # grey is three equal channels
+    assert not any(parameter.requires_grad for parameter in network.parameters())
+    assert not any(module.training for module in network.network.modules())
 
 
 def test_cached_rows_are_the_computed_ones_and_need_no_network(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ from pacdp.features import (
 )
 from pacdp.features.named import FEATURES as NAMED
 from pacdp.features.named import seen_through
+from pacdp.features.pooling import windows
 from pacdp.features.waves import RandomWaves
 from tests.pacdp.toys import seeded
 
@@ -82,6 +83,10 @@ def test_alignment_removes_shift_and_slant():
     assert float((upright - slanted).abs().max()) < 0.05
 
 
+def test_windows_average():
+    torch.testing.assert_close(windows(28, cells=7, width=0.7).sum(1), torch.ones(7))
+
+
 def test_transform_is_the_module_in_batches_and_takes_read_only_arrays():
     features = OrientedGradients(size=14, cells=4)
     inputs = images().numpy()
@@ -126,7 +131,7 @@ def toy(n=300, dim=6):
     return rows, (rows @ torch.randn((dim, 3), generator=generator)).argmax(dim=1)
 
 
-def test_fitting_lowers_the_objective_that_it_states():
+def test_fitting_lowers_the_objective_that_it_states_and_a_dear_divergence_keeps_the_prior():
     rows, labels = toy()
     n, cost, std = len(rows), 5.0, 0.5
 
@@ -142,6 +147,12 @@ def test_fitting_lowers_the_objective_that_it_states():
     assert values[0] > values[1] > values[2] - 1e-6
     for step in torch.randn((5, 3, rows.shape[1]), generator=seeded(1)):
         assert objective(fitted[2] + 0.1 * step) > values[2] - 1e-5
+    prior = torch.eye(3, 6)
+    dear, cheap = (
+        (fit_mean(rows, labels, prior_mean=prior, std=std, cost_nats=cost, iterations=30) - prior).norm()
+        for std in (1e-3, 1.0)
+    )
+    assert dear < 0.05 * cheap
 
 
 @pytest.mark.every_case

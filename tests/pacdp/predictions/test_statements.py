@@ -208,3 +208,16 @@ def test_what_has_one_record_or_none_is_listed_and_not_claimed():
     assert "is predicted to be 'd'" in reasons["share of errors among predictions of class 'd' of your model"]
     assert "one example" in reasons["error in group 'y' of your model"]
     assert not any("gap" in row.quantity for row in found.statements), "one group alone has no gap"
+
+
+def test_more_failure_probability_more_examples_and_fewer_questions_never_make_a_bound_larger():
+    def upper(times=1, **how):
+        return certified(np.tile(SAID, times), labels=np.tile(LABELS, times), **how).statements[0].upper
+
+    assert upper(failure_prob=0.5) < upper() < upper(failure_prob=0.001)
+    assert max(upper(), upper(2, ask=None)) < upper(ask=None)
+
+
+def test_names_and_order_of_rows_do_not_matter_to_counts():
+    moved = certified(SAID[::-1].astype(str), labels=LABELS[::-1].astype(str), ask=None)
+    assert [made.value for made in moved.certificates] == [made.value for made in certified(ask=None).certificates]

@@ -160,7 +160,7 @@ def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():
     assert found.certificate.failure_prob == pytest.approx(0.05)
 
 
-REPEATS, MODELS, FAIL = 60, 8, 0.2
+MODELS, FAIL = 8, 0.2
 
 
 def _coin(seed):
@@ -171,16 +171,16 @@ def _coin(seed):
     return models, (rng.normal(size=(100, 6)), rng.integers(0, 2, 100))
 
 
-def test_the_chosen_certificate_holds_as_often_as_it_says_and_an_unpaid_choice_does_not():
-    failed, unpaid = 0, 0
-    for seed in range(REPEATS):
+def test_the_chosen_certificate_holds_as_often_as_it_says_and_an_unpaid_choice_does_not(whole):
+    failed, unpaid, repeats = 0, 0, 150 if whole else 60
+    for seed in range(repeats):
         models, data = _coin(seed)
         found = pacdp.self_certify(models, data, routes=HELD_OUT, failure_prob=FAIL, train_share=0.4, seed=seed)
         failed += found.certificate.value < 0.5
         counts = [one.certificate.inputs for one in found.tried]
         unpaid += min(bounds.clopper_pearson_upper(at["k"], at["n"], FAIL) for at in counts) < 0.5
-    assert stats.binomtest(failed, REPEATS, FAIL, alternative="greater").pvalue > 1e-4
-    assert stats.binomtest(unpaid, REPEATS, FAIL, alternative="greater").pvalue < 1e-9, "this test would notice"
+    assert stats.binomtest(failed, repeats, FAIL, alternative="greater").pvalue > 1e-4
+    assert stats.binomtest(unpaid, repeats, FAIL, alternative="greater").pvalue < 1e-9, "this test would notice"
 
 
 def test_routes_that_all_took_the_whole_failure_probability_are_refused(monkeypatch):

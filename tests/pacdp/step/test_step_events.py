@@ -58,7 +58,7 @@ STEPS = [
     sampled_step([0.0], sample_rate=0.1),
 ]
 SCHEDULES = st.lists(st.integers(0, len(STEPS) - 1), max_size=12)
-few = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=300)
 
 
 def event_of(schedule):

@@ -15,7 +15,7 @@ from tests.pacdp.toys import seeded
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 5), (30, 4)])
-def test_the_parts_are_the_mixtures_variance(shape):
+def test_the_parts_are_the_mixtures_variance_and_draws_have_it(shape):
     rng = np.random.default_rng(0)
     means, variances = rng.normal(size=shape), rng.gamma(2.0, size=shape)
     found = predictive_spread(means, variances)
@@ -23,6 +23,8 @@ def test_the_parts_are_the_mixtures_variance(shape):
     np.testing.assert_allclose(found.total, (variances + means**2).mean(0) - means.mean(0) ** 2, rtol=1e-11)
     np.testing.assert_allclose(found.epistemic, means.var(0))
     np.testing.assert_allclose(found.aleatoric, variances.mean(0))
+    who = rng.integers(len(means), size=400_000)
+    np.testing.assert_allclose(found.total, rng.normal(means[who], variances[who] ** 0.5).var(0), rtol=0.02)
 
 
 def test_equal_members_have_no_epistemic_part():
@@ -50,5 +52,5 @@ def test_private_training_takes_the_loss_and_learns_the_noise():
                         loss=gaussian_nll_nats, randomness=private.SeededRandomness(0))  # fmt: skip
     with torch.no_grad():
         means, variances = gaussian_head(private.with_weights(nn.Sequential(nn.Linear(1, 2)), run.weights)(inputs))
-    assert math.isclose(float(variances.mean()) ** 0.5, 0.5, rel_tol=0.25)
-    assert float((means - inputs[:, 0]).square().mean()) < 0.06
+    assert math.isclose(float(variances.mean()) ** 0.5, 0.5, rel_tol=0.15)
+    assert float((means - inputs[:, 0]).square().mean()) < 0.03

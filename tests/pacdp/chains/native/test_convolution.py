@@ -71,7 +71,7 @@ def test_agrees_with_autograd(shape):
         assert_close(by_block(coarse, single), expected, tolerance=2e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_agrees_with_autograd_on_any_shape(data):
     size, pool = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 4))
