@@ -103,3 +103,13 @@ def test_a_halted_run_is_the_beginning_of_the_whole_one():
     assert (run.halted, whole.halted) == (True, False)
     assert run.event == whole.event
     assert all(torch.equal(run.weights[name], whole.weights[name]) for name in whole.weights)
+
+
+@pytest.mark.usefixtures("known_network")
+def test_a_step_that_is_not_the_promised_one_ends_the_run():
+    class Cheap(DPSGD):
+        def promise(self, n, steps, *, start=0):
+            return planned(9.0, sample_rate=self.mechanism.sample_rate, steps=steps)
+
+    with pytest.raises(RuntimeError, match="was promised"):
+        trained(Cheap(mechanism=mechanism(steps=3), noise_multiplier=1.0, learning_rate=0.1))
