@@ -148,7 +148,7 @@ def with_recorded(
     source = NoisySum(price=price, unit=examples.unit)
     law = around(data, weights, std=settings.thermal_std)
     evidence = fixed.standing(examples)
-    risk = share_of_errors(weights, data) if seen is None else seen["bound"].error
+    risk = error_of(weights, data)
     made = weights_at(price, risk=risk, examples=examples, failure_prob=share, evidence=evidence)
     passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
     how = MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE)

@@ -19,7 +19,6 @@ from pacdp.models import Architecture
 from pacdp.models import build as network
 from pacdp.objective import Objective
 from pacdp.planned_steps import Plan
-from pacdp.released_counts import ReleasedErrors
 from pacdp.reservation import Stream, Stretch
 
 pytestmark = pytest.mark.every_case
@@ -41,10 +40,6 @@ def stretch(**changes):
 
 def limit(**changes):
     return Limit(**{"epsilon": 1.0, "delta": 1e-5, "adjacency": "add-remove"} | changes)
-
-
-def kept(**changes):
-    return ReleasedErrors(**released(unit="person").to_dict() | changes)
 
 
 def listed(*steps):

@@ -77,12 +77,17 @@ def test_steps_do_not_depend_on_how_many_examples_people_gave():
 
 
 def test_a_network_of_one_s_own_is_certified_for_a_new_person():
-    data = with_people(toy_data(n=300, classes=3, shape=(1, 4, 4)))
+    people = np.minimum(99, np.arange(300))
+    data = replace(toy_data(n=300, classes=3, shape=(1, 4, 4)), people=people, unit="person")
     settings = SGHMC(tau=300.0, step_size=1.0, base_std=30.0)
-    made, alone = (
-        train_certified(network("linear"), each, settings=settings, steps=10).certificate
+    found, other = (
+        train_certified(network("linear"), each, settings=settings, steps=10)
         for each in (data, replace(data, people=None, unit="example"))
     )
+    made, alone = found.certificate, other.certificate
+    outputs = torch.func.functional_call(network("linear"), found.weights, torch.tensor(data.inputs))
+    wrong = outputs.argmax(dim=1).numpy() != data.labels
+    assert made.inputs["risk"] == pytest.approx(np.append(wrong[:99], wrong[99:].mean()).mean(), rel=1e-12)
     assert (made.status, made.measures, made.inputs["n"]) == ("rigorous", "0-1 risk of a new person", 100)
     assert alone.inputs["n"] == 300
     assert made.value > alone.value  # fewer records

@@ -14,7 +14,6 @@ from pacdp.algorithms import SGLD, build
 from pacdp.chains import Replayed
 
 KEYS = keys_of(1, 2, 3)
-META = torch.device("meta")
 
 
 def replayed(**settings):
